@@ -1,0 +1,1 @@
+"""Tenuto: a self-hosted, durable job service for model inference."""

@@ -1,0 +1,188 @@
+"""Every error that Tenuto raises on purpose: one tree, one code each.
+
+The docstring of a class is its default message. Nothing here knows HTTP: `api/errors.py` gives each code its status.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One thing that is wrong with a request: where, which rule, and what would be right."""
+
+    param: str
+    code: str
+    message: str
+
+
+class TenutoError(Exception):
+    """Something went wrong."""
+
+    code: ClassVar[str] = "internal_error"
+
+    def __init__(self, message: str | None = None, *, param: str | None = None) -> None:
+        self.message = message or " ".join((type(self).__doc__ or "").split())
+        self.param = param
+        super().__init__(self.message)
+
+
+class InvalidRequest(TenutoError):
+    """The request is not valid."""
+
+    code = "invalid_request"
+
+    def __init__(
+        self, faults: list[Fault] | None = None, *, message: str | None = None, param: str | None = None
+    ) -> None:
+        self.faults = faults or []
+        if message is None and self.faults:
+            message = " ".join(f"{fault.param}: {fault.message}" for fault in self.faults)
+        if param is None and self.faults:
+            param = self.faults[0].param
+        super().__init__(message, param=param)
+
+
+class InvalidApiKey(TenutoError):
+    """The API key is missing, wrong, expired or revoked; send `Authorization: Bearer tn_…`."""
+
+    code = "invalid_api_key"
+
+
+class ModelNotAllowed(TenutoError):
+    """This API key may not use the model; GET /v1/models lists the models that it may use."""
+
+    code = "model_not_allowed"
+
+
+class InsufficientBalance(TenutoError):
+    """The balance does not cover this job's pre-authorisation; add credit or wait for running jobs to settle."""
+
+    code = "insufficient_balance"
+
+
+class NotFound(TenutoError):
+    """There is nothing under this id."""
+
+    code = "not_found"
+
+
+class Erased(TenutoError):
+    """The content was erased; the record stays."""
+
+    code = "erased"
+
+
+class IdempotencyConflict(TenutoError):
+    """This idempotency key already belongs to a different request; use a new key for new work."""
+
+    code = "idempotency_conflict"
+
+
+class PayloadTooLarge(TenutoError):
+    """The body is too large."""
+
+    code = "payload_too_large"
+
+
+class UnsupportedMediaType(TenutoError):
+    """The media type is not supported."""
+
+    code = "unsupported_media_type"
+
+
+class ChecksumMismatch(TenutoError):
+    """The bytes received do not have the SHA-256 that the header names; nothing was stored, send them again."""
+
+    code = "checksum_mismatch"
+
+
+class MalformedHttp(TenutoError):
+    """The HTTP request is malformed."""
+
+    code = "invalid_request"
+
+
+class RequestTimeout(TenutoError):
+    """The body arrived too slowly; nothing was stored, send it again."""
+
+    code = "request_timeout"
+
+
+class MethodNotAllowed(TenutoError):
+    """This path does not answer this method; the Allow header names those that it answers."""
+
+    code = "method_not_allowed"
+
+
+class RangeNotSatisfiable(TenutoError):
+    """The range lies outside the content."""
+
+    code = "range_not_satisfiable"
+
+
+class RateLimited(TenutoError):
+    """Too many requests; wait as long as Retry-After says."""
+
+    code = "rate_limited"
+
+    def __init__(self, message: str | None = None, *, retry_after_s: int = 1) -> None:
+        self.retry_after_s = retry_after_s
+        super().__init__(message)
+
+
+class Unavailable(TenutoError):
+    """The service cannot answer just now; nothing was stored, send the same request again."""
+
+    code = "unavailable"
+    retry_after_s = 2
+
+
+class ModelUnavailable(Unavailable):
+    """The model is temporarily unavailable; GET /v1/models shows `callable`. Nothing was stored."""
+
+    code = "model_unavailable"
+    retry_after_s = 10
+
+
+class ArtifactUnavailable(Unavailable):
+    """The content cannot be read just now; the job stays as it is."""
+
+    code = "artifact_unavailable"
+    retry_after_s = 10
+
+
+class StorageFailed(Unavailable):
+    """The bytes could not be stored durably."""
+
+    code = "storage_failed"
+
+
+class CorruptBlob(TenutoError):
+    """Stored bytes do not match their checksum."""
+
+    code = "artifact_unavailable"
+
+
+class Stale(TenutoError):
+    """Another was first: the row is no longer in the state that this change starts from."""
+
+    code = "stale"
+
+
+class SettingsInvalid(TenutoError):
+    """One or more settings are wrong."""
+
+    code = "settings_invalid"
+
+
+class OperatorError(TenutoError):
+    """The command cannot be carried out."""
+
+    code = "operator_error"
+
+
+class FolderInUse(OperatorError):
+    """Another `tenuto serve` already uses this data folder."""
+
+    code = "folder_in_use"

@@ -1,6 +1,7 @@
 """Every error that Tenuto raises on purpose: one tree, one code each.
 
-The docstring of a class is its default message. Nothing here knows HTTP: `api/errors.py` gives each code its status.
+The docstring of a class is its default message. Nothing here knows HTTP: `api/errors.py` gives each
+code its status.
 """
 
 from dataclasses import dataclass
@@ -56,7 +57,7 @@ class ModelNotAllowed(TenutoError):
 
 
 class InsufficientBalance(TenutoError):
-    """The balance does not cover this job's pre-authorisation; add credit or wait for running jobs to settle."""
+    """The balance does not cover this job's pre-authorisation; add credit or wait for jobs to settle."""
 
     code = "insufficient_balance"
 
@@ -92,7 +93,7 @@ class UnsupportedMediaType(TenutoError):
 
 
 class ChecksumMismatch(TenutoError):
-    """The bytes received do not have the SHA-256 that the header names; nothing was stored, send them again."""
+    """The bytes received do not have the SHA-256 that the header names; nothing was stored."""
 
     code = "checksum_mismatch"
 

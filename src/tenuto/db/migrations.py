@@ -1,0 +1,115 @@
+"""Brings a database up to date: numbered SQL files, each applied once, in one transaction with its row.
+
+A migration that is interrupted leaves nothing behind and is applied anew. Knows no table but its own.
+"""
+
+import hashlib
+import re
+import time
+from dataclasses import dataclass
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+
+from tenuto.db.database import Database, Dialect, Transaction
+from tenuto.db.sql import statements
+from tenuto.errors import OperatorError
+
+_NAME = re.compile(r"\d{4}_[a-z0-9_]+\.sql")
+# Any number that nobody else uses: PostgreSQL locks it for the length of a migration.
+_ADVISORY_LOCK = 7_364_680_117
+_LOCK_WAIT = "60s"
+
+
+@dataclass(frozen=True)
+class Migration:
+    """One file: its name without the ending, its SHA-256 and its text."""
+
+    name: str
+    sha256: str
+    script: str
+
+
+def migrate(database: Database, *, folder: Traversable | None = None) -> list[str]:
+    """Applies what is missing and returns its names, in order.
+
+    Raises OperatorError when the database has a migration that this program does not, or a file has changed
+    since it was applied. Two processes may call it at once: one waits for the other.
+    """
+    known = load(folder or files("tenuto.db") / "migrations")
+    database.write(lambda tx: _prepare(tx, database.dialect))
+    check(known, database.read(_applied))
+    return [
+        migration.name
+        for migration in known
+        if database.write(lambda tx, chosen=migration: _apply(tx, database.dialect, chosen))  # type: ignore[misc]
+    ]
+
+
+def pending(database: Database, *, folder: Traversable | None = None) -> list[str]:
+    """The names that `migrate` would apply, without applying them; the same errors."""
+    known = load(folder or files("tenuto.db") / "migrations")
+    applied = database.read(_applied)
+    check(known, applied)
+    return [migration.name for migration in known if migration.name not in applied]
+
+
+def load(folder: Traversable) -> list[Migration]:
+    """The migrations of a folder, in the order of their numbers."""
+    found = sorted(
+        (file for file in folder.iterdir() if _NAME.fullmatch(file.name)), key=lambda file: file.name
+    )
+    numbers = [file.name[:4] for file in found]
+    assert len(set(numbers)) == len(numbers), "two migrations have the same number"
+    return [
+        Migration(file.name.removesuffix(".sql"), hashlib.sha256(content).hexdigest(), content.decode())
+        for file in found
+        for content in [file.read_bytes()]
+    ]
+
+
+def check(known: list[Migration], applied: dict[str, str]) -> None:
+    """Raises OperatorError unless what was applied is a part of what is known."""
+    sha256s = {migration.name: migration.sha256 for migration in known}
+    for name, sha256 in applied.items():
+        if name not in sha256s:
+            raise OperatorError(
+                f"The database is newer than this program: it has {name!r}. Install a newer version."
+            )
+        if sha256s[name] != sha256:
+            raise OperatorError(f"The migration {name!r} has changed since it was applied to this database.")
+
+
+def _prepare(tx: Transaction, dialect: Dialect) -> None:
+    _lock(tx, dialect)
+    tx.run(
+        "create table if not exists migration"
+        " (name text primary key, sha256 text not null, applied_at bigint not null)"
+    )
+
+
+def _apply(tx: Transaction, dialect: Dialect, migration: Migration) -> bool:
+    """True when it was applied, false when another process has done it."""
+    _lock(tx, dialect)
+    if tx.one("select name from migration where name = :name", name=migration.name):
+        return False
+    for statement in statements(migration.script):
+        tx.run(statement)
+    tx.run(
+        "insert into migration (name, sha256, applied_at) values (:name, :sha256, :applied_at)",
+        name=migration.name,
+        sha256=migration.sha256,
+        applied_at=time.time_ns() // 1_000_000,
+    )
+    return True
+
+
+def _applied(tx: Transaction) -> dict[str, str]:
+    return {row["name"]: row["sha256"] for row in tx.all("select name, sha256 from migration order by name")}
+
+
+def _lock(tx: Transaction, dialect: Dialect) -> None:
+    """SQLite's writer has the lock already."""
+    if dialect == "postgresql":
+        tx.run(f"set local lock_timeout = '{_LOCK_WAIT}'")
+        tx.run("set local statement_timeout = 0")
+        tx.all("select pg_advisory_xact_lock(:number)", number=_ADVISORY_LOCK)

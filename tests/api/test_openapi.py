@@ -1,0 +1,141 @@
+"""The running service against `openapi.yaml`: whatever is sent, it answers as the document says.
+
+The document is written by hand and knows nothing of the code. Schemathesis makes the requests, right and wrong.
+"""
+
+import time
+import uuid
+from pathlib import Path
+from typing import Any, Protocol
+
+import httpx2
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, settings
+from schemathesis.core.parameters import ParameterLocation
+from schemathesis.specs.openapi import checks
+
+DOCUMENT = Path(__file__).parents[2] / "openapi.yaml"
+PATIENCE_S = 60.0
+REFUSED = [400, 401, 404, 405, 413, 415, 429]
+CHECKS = [
+    schemathesis.checks.not_a_server_error,
+    checks.status_code_conformance,
+    checks.content_type_conformance,
+    checks.response_headers_conformance,
+    checks.response_schema_conformance,
+    checks.negative_data_rejection,
+    checks.missing_required_header,
+    checks.unsupported_method,
+    checks.ignored_auth,
+]
+
+schema = schemathesis.openapi.from_path(
+    DOCUMENT,
+    config=schemathesis.Config.from_dict(
+        {
+            "checks": {
+                "negative_data_rejection": {"expected-statuses": REFUSED},
+                "missing_required_header": {"expected-statuses": REFUSED},
+            }
+        }
+    ),
+)
+
+
+class Service(Protocol):
+    """What the fixture `service` gives: a running service and a key that may use its speech models."""
+
+    url: str
+    key: str
+
+
+# The decorator has no types of its own.
+@schema.parametrize()  # type: ignore[untyped-decorator]
+@settings(
+    max_examples=40,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
+def test_every_answer_is_the_one_that_the_document_describes(case: Any, service: Service) -> None:
+    """Every request gets a documented status, type, headers and body, and a wrong one is refused."""
+    if "Idempotency-Key" in case.headers and not case.meta.is_negative_at(ParameterLocation.HEADER):
+        # Generated keys repeat, and a repeated key answers 409 before the parameters are looked at.
+        case.headers["Idempotency-Key"] = str(uuid.uuid4())
+    if isinstance(case.body, dict) and case.body.get("model") and isinstance(case.body["model"], str):
+        # A generated model never exists, and a model that does not exist hides all other faults.
+        case.body["model"] = speech_model(service)
+
+    send(case, service)
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 200),
+        ({"Range": "bytes=0-43"}, 206),
+        ({"Range": "bytes=-10"}, 206),
+        ({"Range": "bytes=999999999999-"}, 416),
+        ({"Range": "lines=1-2"}, 200),
+        ({"If-None-Match": "ETAG"}, 304),
+        ({"If-Range": "ETAG", "Range": "bytes=1-1"}, 206),
+        ({"If-Range": '"other"', "Range": "bytes=1-1"}, 200),
+    ],
+)
+def test_a_result_is_downloaded_as_the_document_describes(
+    service: Service, headers: dict[str, str], status: int
+) -> None:
+    """A result is sent whole, in part or not at all, each with its documented headers (R46, R47)."""
+    artifact = finished_job(service)["artifacts"][0]
+    etag = f'"{artifact["sha256"]}"'
+    case = schema["/v1/artifacts/{artifact_id}/content"]["GET"].Case(
+        path_parameters={"artifact_id": artifact["id"]},
+        headers={name: value.replace("ETAG", etag) for name, value in headers.items()},
+    )
+
+    response = send(case, service)
+
+    assert status == response.status_code
+
+
+def test_the_document_is_valid() -> None:
+    """The document itself is valid OpenAPI 3.1."""
+    schema.validate()
+
+
+def send(case: Any, service: Service) -> Any:
+    """Send one request and hold its answer against the document."""
+    headers = {"Authorization": f"Bearer {service.key}"}
+    return case.call_and_validate(base_url=service.url, headers=headers, checks=CHECKS, timeout=10)
+
+
+def speech_model(service: Service) -> str:
+    """A speech model of this service that takes jobs."""
+    if service.url not in _speech_models:
+        models = client(service).get("/v1/models").json()["data"]
+        _speech_models[service.url] = next(m["id"] for m in models if m["kind"] == "speech" and m["callable"])
+    return _speech_models[service.url]
+
+
+def finished_job(service: Service) -> Any:
+    """The operation of a job that has succeeded; the same one on every call."""
+    key = {"Idempotency-Key": "tests/api/test_openapi.py"}
+    body = {"model": speech_model(service), "parameters": {"text": "Hold the note.", "lang": "en"}}
+    operation = client(service).post("/v1/jobs", headers=key, json=body).json()
+    until = time.monotonic() + PATIENCE_S
+    while operation["state"] in ("submitting", "queued", "running") and time.monotonic() < until:
+        time.sleep(0.05)  # The contract knows no signal but polling.
+        operation = client(service).get(f"/v1/jobs/{operation['id']}").json()
+    assert operation["state"] == "succeeded"
+    return operation
+
+
+def client(service: Service) -> httpx2.Client:
+    """A client of this service with its key."""
+    return httpx2.Client(base_url=service.url, headers={"Authorization": f"Bearer {service.key}"}, timeout=10)
+
+
+_speech_models: dict[str, str] = {}

@@ -1,6 +1,6 @@
 """The running service against `openapi.yaml`: whatever is sent, it answers as the document says.
 
-The document is written by hand and knows nothing of the code. Schemathesis makes the requests, right and wrong.
+The document is written by hand and knows nothing of the code; schemathesis makes right and wrong requests.
 """
 
 import time

@@ -1,0 +1,256 @@
+"""A host as a child process of the worker: loading, runs, cancelling, and a new process after a loss.
+
+It does not know sockets or signals (`process.py`), nor the messages' form (`messages.py`).
+"""
+
+import itertools
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from tenuto.hosts import messages
+from tenuto.hosts.host import (
+    Cancellation,
+    Cancelled,
+    EngineFailed,
+    EngineSpec,
+    HostDeadline,
+    HostLost,
+    HostNotReady,
+    HostResult,
+    OnProgress,
+    OnSegment,
+    OutcomeUnknown,
+)
+from tenuto.hosts.process import HostProcess
+from tenuto_host import wire
+
+
+class ChildHost:
+    """A Host (see `host.py`). `on_line` is called with each line that the engine prints, from a thread."""
+
+    def __init__(self, spec: EngineSpec, *, on_line: Callable[[str], None] | None = None) -> None:
+        self._spec = spec
+        self._on_line = on_line
+        self._run_ids = itertools.count(1)
+        # Held for a whole load, so that two callers do not start two processes.
+        self._loading = threading.Lock()
+        # Held for a moment, around the two below.
+        self._swapping = threading.Lock()
+        self._process: HostProcess | None = None
+        self._closed = False
+
+    @property
+    def alive(self) -> bool:
+        process = self._process
+        return process is not None and process.info is not None and process.lost is None
+
+    @property
+    def pid(self) -> int | None:
+        process = self._process
+        return process.pid if process is not None and process.lost is None else None
+
+    def load(self) -> dict[str, Any]:
+        with self._loading:
+            process = self._process
+            if process is not None and process.info is not None and process.lost is None:
+                return dict(process.info)
+            until = time.monotonic() + self._spec.load_timeout_s
+            process = HostProcess(self._spec, self._on_line)
+            with self._swapping:
+                closed = self._closed
+                self._process = process
+            if closed:
+                process.close()
+                raise HostNotReady("this host was closed")
+            try:
+                return dict(_load(process, self._spec, until))
+            except HostLost as lost:
+                raise HostNotReady(f"not loaded: {lost.message}", evidence=lost.evidence) from lost
+            finally:
+                if process.info is None:
+                    process.close()
+
+    def run(
+        self,
+        parameters: dict[str, Any],
+        inputs: dict[str, bytes],
+        *,
+        on_segment: OnSegment,
+        on_progress: OnProgress,
+        deadline_s: float,
+        cancelled: Cancellation | None = None,
+        grace_s: float = 5.0,
+        run_id: str = "",
+    ) -> HostResult:
+        deadline_at = time.monotonic() + deadline_s
+        process = self._process
+        if process is None or process.info is None:
+            raise HostNotReady("no engine is loaded")
+        cancelled = cancelled or Cancellation()
+        run_id = run_id or f"{process.pid}-{next(self._run_ids)}"
+        with cancelled.calling(process.wake):
+            _open(process, run_id, deadline_at, cancelled)
+            run = _Run(process, run_id, deadline_at, grace_s, cancelled)
+            try:
+                run.start(parameters, inputs)
+                return run.follow(on_segment, on_progress)
+            finally:
+                if not run.ended:
+                    process.kill("was left by its caller")
+                process.close_run(run_id)
+
+    def health(self, timeout_s: float = 2.0) -> dict[str, Any]:
+        process = self._process
+        if process is None or process.info is None:
+            raise HostLost("no engine is loaded")
+        until = time.monotonic() + timeout_s
+        process.send({"type": "health"}, until=until)
+        answer = process.receive("", until, lambda: False)
+        if not isinstance(answer, messages.Health):
+            raise HostLost(f"no answer in {timeout_s} s")
+        return answer.info
+
+    def close(self) -> None:
+        with self._swapping:
+            self._closed = True
+            process = self._process
+        if process is not None:
+            process.close()
+
+
+class _Run:
+    """One run that has its place in a process. `ended` says that the process knows of its end, or is gone."""
+
+    def __init__(
+        self, process: HostProcess, run_id: str, deadline_at: float, grace_s: float, cancelled: Cancellation
+    ) -> None:
+        self.ended = False
+        self._process = process
+        self._run_id = run_id
+        self._deadline_at = deadline_at
+        # When the process is killed: the deadline, or the end of the grace.
+        self._until = deadline_at
+        self._grace_s = grace_s
+        self._cancelled = cancelled
+        # Why the run is no longer wanted: what to raise when it stops.
+        self._unwanted: Exception | None = None
+
+    def start(self, parameters: dict[str, Any], inputs: dict[str, bytes]) -> None:
+        sizes = [[name, len(content)] for name, content in inputs.items()]
+        header = {"type": "run", "run_id": self._run_id, "parameters": parameters, "inputs": sizes}
+        try:
+            self._process.send(header, list(inputs.values()), until=self._deadline_at)
+        except HostLost as lost:
+            if time.monotonic() < self._deadline_at:
+                raise
+            raise HostDeadline(lost.message, exit_code=lost.exit_code, evidence=lost.evidence) from lost
+
+    def follow(self, on_segment: OnSegment, on_progress: OnProgress) -> HostResult:
+        """Hand on what the run says until its end."""
+        while True:
+            if self._asked_to_stop():
+                self._stop(Cancelled(lost=False))
+            message = self._next()
+            if isinstance(message, messages.Ending):
+                self.ended = True
+                return self._conclude(message)
+            if time.monotonic() >= self._until:
+                self._expire()
+            if self._unwanted is None:
+                try:
+                    if isinstance(message, messages.Segment):
+                        on_segment(message.content, message.metadata)
+                    elif isinstance(message, messages.Progress):
+                        on_progress(message.progress)
+                except Exception as error:
+                    self._stop(error)
+
+    def _asked_to_stop(self) -> bool:
+        return self._unwanted is None and self._cancelled.is_set()
+
+    def _next(self) -> messages.Message | None:
+        try:
+            return self._process.receive(self._run_id, self._until, self._asked_to_stop)
+        except HostLost as lost:
+            raise self._after_loss(lost) from lost
+
+    def _stop(self, error: Exception) -> None:
+        self._unwanted = error
+        self._until = min(self._deadline_at, time.monotonic() + self._grace_s)
+        try:
+            self._process.send({"type": "cancel", "run_id": self._run_id}, until=self._until)
+        except HostLost as lost:
+            raise self._after_loss(lost) from lost
+
+    def _expire(self) -> None:
+        late = self._unwanted is None
+        self._process.kill("passed its deadline" if late else "did not stop when asked")
+        lost = self._process.wait_lost()
+        if not late:
+            raise self._after_loss(lost) from lost
+        self.ended = True
+        raise HostDeadline(lost.message, exit_code=lost.exit_code, evidence=lost.evidence)
+
+    def _after_loss(self, lost: HostLost) -> Exception:
+        self.ended = True
+        if isinstance(self._unwanted, Cancelled):
+            return Cancelled(lost=True, evidence=lost.evidence)
+        return self._unwanted or lost
+
+    def _conclude(self, ending: messages.Ending) -> HostResult:
+        if self._unwanted is not None and not isinstance(self._unwanted, Cancelled):
+            raise self._unwanted
+        match ending:
+            case messages.Finished(result):
+                return result
+            case messages.Unknown(message):
+                raise OutcomeUnknown(message)
+            case messages.Failed(code, message, transient) if self._unwanted is None:
+                raise EngineFailed(code, message, transient)
+        raise self._unwanted or Cancelled(lost=False)
+
+
+def _load(process: HostProcess, spec: EngineSpec, until: float) -> dict[str, Any]:
+    """Greet a started host and have its engine loaded."""
+    hello = _expect(process, until, spec)
+    if not isinstance(hello, messages.Hello):
+        raise _refused(process, "it did not greet")
+    if hello.protocol != wire.PROTOCOL:
+        raise _refused(process, f"it speaks protocol {hello.protocol}, we speak {wire.PROTOCOL}")
+    process.send({"type": "load", "options": spec.options}, until=until)
+    match _expect(process, until, spec):
+        case messages.Loaded(info, concurrency):
+            process.concurrency = concurrency
+            process.info = info
+            return info
+        case messages.Failed(code, message):
+            process.kill("could not load")
+            evidence = process.wait_lost().evidence
+            raise HostNotReady(f"{spec.engine} did not load: {message}", code=code, evidence=evidence)
+    raise _refused(process, "it answered something else")
+
+
+def _expect(process: HostProcess, until: float, spec: EngineSpec) -> messages.Message:
+    message = process.receive("", until, lambda: False)
+    if message is None:
+        raise _refused(process, f"it was not loaded in {spec.load_timeout_s} s")
+    return message
+
+
+def _refused(process: HostProcess, why: str) -> HostNotReady:
+    process.kill("was refused")
+    return HostNotReady(f"the host was refused: {why}", evidence=process.wait_lost().evidence)
+
+
+def _open(process: HostProcess, run_id: str, deadline_at: float, cancelled: Cancellation) -> None:
+    """Take a place for a run; what goes wrong here goes wrong before anything was run."""
+    try:
+        opened = process.open(run_id, deadline_at, cancelled.is_set)
+    except HostLost as lost:
+        raise HostNotReady(lost.message, evidence=lost.evidence) from lost
+    if not opened and cancelled.is_set():
+        raise Cancelled(lost=False)
+    if not opened:
+        raise HostNotReady("the engine was busy until the deadline")

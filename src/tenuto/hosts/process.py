@@ -1,0 +1,277 @@
+"""One process of a host, from its start to its end: the messages to and from it, and what it left behind.
+
+It does not know what a run means, nor that another process may follow this one.
+"""
+
+import contextlib
+import os
+import select
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+from tenuto.hosts.environment import command, variables
+from tenuto.hosts.host import EngineSpec, HostLost, HostNotReady
+from tenuto.hosts.messages import Message, Segment, parse
+from tenuto_host import wire
+
+EVIDENCE_BYTES = 8 << 10
+# What a run may leave unread before its engine has to wait.
+UNREAD_LIMIT_BYTES = 64 << 20
+UNREAD_LIMIT_MESSAGES = 1024
+# A host that takes nothing for so long has no thread left that listens.
+SEND_STALL_S = 10.0
+# From a killing signal to the end of the process; a driver in the kernel may hold it longer.
+REAP_S = 5.0
+# From the request to end until the process is killed.
+CLOSE_GRACE_S = 1.0
+
+# The kernel ends a child with the thread that started it (PR_SET_PDEATHSIG), so that one must last.
+_SPAWNER = ThreadPoolExecutor(max_workers=1, thread_name_prefix="tenuto-spawn")
+
+
+@dataclass
+class _Unread:
+    messages: deque[Message] = field(default_factory=deque)
+    size_bytes: int = 0
+
+
+class HostProcess:
+    """A started host. Runs are known by id; "" stands for what is about no run."""
+
+    def __init__(self, spec: EngineSpec, on_line: Callable[[str], None] | None) -> None:
+        self.concurrency = 1
+        # Set by whoever loads the engine, once; None until then.
+        self.info: dict[str, Any] | None = None
+        self._on_line = on_line
+        self._changed = threading.Condition()
+        self._unread: dict[str, _Unread] = {"": _Unread()}
+        # Set when the process is gone and everything that it said has been taken in.
+        self._lost: HostLost | None = None
+        # Why we ended it, when it was us.
+        self._reason = ""
+        self._reaping = threading.Lock()
+        self._sending = threading.Lock()
+        self._evidence = b""
+        self._connection, theirs = socket.socketpair()
+        for end in (self._connection, theirs):
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, wire.SOCKET_BUFFER_BYTES)
+        try:
+            self._popen = _SPAWNER.submit(_start, spec, theirs.fileno()).result()
+        except (OSError, ValueError) as error:
+            self._connection.close()
+            raise HostNotReady(f"cannot start {spec.interpreter}: {error}") from error
+        finally:
+            theirs.close()
+        self._waiter = threading.Thread(target=self._wait, name="host-wait", daemon=True)
+        self._drain = threading.Thread(target=self._collect, name="host-output", daemon=True)
+        for thread in (self._waiter, self._drain):
+            thread.start()
+        threading.Thread(target=self._listen, name="host-listen", daemon=True).start()
+
+    @property
+    def pid(self) -> int:
+        return self._popen.pid
+
+    @property
+    def lost(self) -> HostLost | None:
+        return self._lost
+
+    def wake(self) -> None:
+        """Make everyone who waits here look again."""
+        with self._changed:
+            self._changed.notify_all()
+
+    def open(self, run_id: str, until: float, given_up: Callable[[], bool]) -> bool:
+        """Wait for a place for a run and take it; False when time or wish is over. Raises HostLost."""
+        with self._changed:
+            while len(self._unread) > self.concurrency and not given_up():
+                left = until - time.monotonic()
+                if self._lost is not None or left <= 0:
+                    break
+                self._changed.wait(left)
+            if self._lost is not None:
+                raise self._loss()
+            if len(self._unread) > self.concurrency or given_up():
+                return False
+            assert run_id not in self._unread, "a run's id is used once"
+            self._unread[run_id] = _Unread()
+            return True
+
+    def close_run(self, run_id: str) -> None:
+        """Give the run's place back; what it still says is a breach of the protocol."""
+        with self._changed:
+            del self._unread[run_id]
+            self._changed.notify_all()
+
+    def send(self, header: dict[str, Any], body: Sequence[bytes] = (), *, until: float) -> None:
+        """Send one message. A host that does not take it in time is killed. Raises HostLost."""
+        pieces = [memoryview(piece) for piece in wire.encode(header, body)]
+        with self._sending:
+            try:
+                while pieces:
+                    sent = self._send_some(pieces, until)
+                    while pieces and sent >= len(pieces[0]):
+                        sent -= len(pieces.pop(0))
+                    if pieces:
+                        pieces[0] = pieces[0][sent:]
+                return
+            except TimeoutError:
+                self.kill("took no message")
+            except OSError:
+                self.kill("closed the connection")
+        raise self.wait_lost()
+
+    def receive(self, run_id: str, until: float, woken: Callable[[], bool]) -> Message | None:
+        """Give the run's next message; None when the time is over or `woken` says so. Raises HostLost."""
+        with self._changed:
+            unread = self._unread[run_id]
+            while not unread.messages:
+                left = until - time.monotonic()
+                if self._lost is not None:
+                    raise self._loss()
+                if woken() or left <= 0:
+                    return None
+                self._changed.wait(left)
+            message = unread.messages.popleft()
+            if isinstance(message, Segment):
+                unread.size_bytes -= len(message.content)
+            self._changed.notify_all()
+            return message
+
+    def kill(self, reason: str) -> None:
+        """End the process, and those that it started, now. The first reason is kept."""
+        with self._changed:
+            self._reason = self._reason or reason
+        with self._reaping:
+            if self._popen.returncode is None:
+                _kill_group(self._popen.pid)
+
+    def wait_lost(self) -> HostLost:
+        """Wait until a killed process is gone, and give what is known of its end."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._lost is not None, REAP_S)
+            return self._loss()
+
+    def close(self) -> None:
+        """Ask an idle process to end, kill it otherwise; then nothing of it is left."""
+        with self._changed:
+            idle = self.info is not None and len(self._unread) == 1
+            self._reason = self._reason or "was closed"
+        if idle:
+            with contextlib.suppress(OSError):
+                self._connection.shutdown(socket.SHUT_WR)
+            with self._changed:
+                self._changed.wait_for(lambda: self._lost is not None, CLOSE_GRACE_S)
+        self.kill("was closed")
+        self.wait_lost()
+
+    def _send_some(self, pieces: Sequence[memoryview], until: float) -> int:
+        poll = select.poll()
+        poll.register(self._connection, select.POLLOUT)
+        while True:
+            with contextlib.suppress(BlockingIOError):
+                return self._connection.sendmsg(pieces[:16], [], socket.MSG_DONTWAIT)
+            left = min(SEND_STALL_S, until - time.monotonic())
+            if left <= 0 or not poll.poll(left * 1000):
+                raise TimeoutError
+
+    def _listen(self) -> None:
+        """Take in what the host says until it ends or breaks the protocol; then see to its end."""
+        try:
+            message = wire.read_message(self._connection)
+            while message is not None and self._take(*parse(*message)):
+                message = wire.read_message(self._connection)
+        except ValueError as error:
+            self.kill(f"broke the protocol: {error}")
+        except OSError as error:
+            self.kill(f"closed the connection: {error}")
+        self.kill("")
+        self._waiter.join()
+        # A process that left the group may still hold the pipe.
+        self._drain.join(REAP_S)
+        with self._sending:
+            self._connection.close()
+        with self._changed:
+            self._lost = self._obituary()
+            self._changed.notify_all()
+
+    def _take(self, run_id: str, message: Message) -> bool:
+        size = len(message.content) if isinstance(message, Segment) else 0
+        with self._changed:
+            while True:
+                unread = self._unread.get(run_id)
+                if unread is None:
+                    raise ValueError(f"{type(message).__name__} for a run that is not under way")
+                full = unread.size_bytes > UNREAD_LIMIT_BYTES or len(unread.messages) > UNREAD_LIMIT_MESSAGES
+                if not full:
+                    break
+                if self._popen.returncode is not None:
+                    return False
+                self._changed.wait()
+            unread.messages.append(message)
+            unread.size_bytes += size
+            self._changed.notify_all()
+        return True
+
+    def _wait(self) -> None:
+        """Reap the process, and end what it started before its number can be given to another."""
+        with contextlib.suppress(ChildProcessError):
+            os.waitid(os.P_PID, self._popen.pid, os.WEXITED | os.WNOWAIT)
+        with self._reaping:
+            _kill_group(self._popen.pid)
+            self._popen.wait()
+        self.wake()
+
+    def _collect(self) -> None:
+        """Keep the last of what the engine prints."""
+        assert self._popen.stdout is not None
+        with self._popen.stdout as output:
+            line = b""
+            while block := os.read(output.fileno(), 1 << 16):
+                self._evidence = (self._evidence + block)[-EVIDENCE_BYTES:]
+                if self._on_line is not None:
+                    *lines, line = (line + block).split(b"\n")
+                    line = line[-EVIDENCE_BYTES:]
+                    for whole in lines:
+                        self._on_line(whole.decode("utf-8", "replace"))
+
+    def _loss(self) -> HostLost:
+        """Give the loss as an exception of the asker's own: several threads may raise it."""
+        lost = self._lost or HostLost("the engine's process was killed and has not ended yet")
+        return HostLost(lost.message, exit_code=lost.exit_code, evidence=lost.evidence)
+
+    def _obituary(self) -> HostLost:
+        exit_code = self._popen.returncode
+        what = f"ended with exit code {exit_code}"
+        if exit_code < 0:
+            with contextlib.suppress(ValueError):
+                what = f"ended by {signal.Signals(-exit_code).name}"
+        reason = f" after it {self._reason}" if self._reason else ""
+        evidence = self._evidence.decode("utf-8", "replace")
+        return HostLost(f"the engine's process {what}{reason}", exit_code=exit_code, evidence=evidence)
+
+
+def _start(spec: EngineSpec, fd: int) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        command(spec, fd),
+        env=variables(spec, os.environ),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        pass_fds=(fd,),
+        # Ctrl-C in the worker's terminal is the worker's to handle; and a group can be killed as one.
+        start_new_session=True,
+    )
+
+
+def _kill_group(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)

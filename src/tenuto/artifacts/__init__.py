@@ -1,0 +1,1 @@
+"""Artifacts: what callers see of stored bytes, and the rows of the bytes themselves."""

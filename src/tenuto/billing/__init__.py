@@ -1,0 +1,1 @@
+"""Money: pre-authorised holds, settlements and voids in a double-entry ledger."""

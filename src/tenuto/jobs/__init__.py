@@ -1,0 +1,1 @@
+"""The durable job: accepted once, run by fenced attempts, ended once."""

@@ -136,7 +136,8 @@ create table job (
 );
 create index job_of_account on job (account_id, id);
 create index job_queue on job (lane, account_id, id) where state = 'queued';
-create index job_open on job (id) where state in ('queued', 'running', 'recovery_required');
+create index job_lane on job (lane, id) where state = 'queued';
+create index job_recovery on job (id) where state = 'recovery_required';
 
 -- One run of a job by one worker. Every write of an attempt names its id and its state: the fence.
 create table attempt (

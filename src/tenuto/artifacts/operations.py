@@ -1,0 +1,106 @@
+"""What can be done with artifacts and blob rows: record, offer, open, sweep.
+
+The bytes themselves are the business of `blobs`; a row here says that they are durable.
+"""
+
+from dataclasses import dataclass
+
+from tenuto.artifacts import store
+from tenuto.blobs.blob import BlobRecord
+from tenuto.db.database import Row, Transaction
+from tenuto.errors import Erased, NotFound, Stale
+from tenuto.ids import Ids
+
+ORPHAN_AGE_MS = 24 * 3600 * 1000
+"""Bytes without a reference are swept when older: far longer than any write takes."""
+
+SWEEP_BATCH = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """An artifact that may be sent: what the caller is told, and where the bytes are."""
+
+    artifact_id: str
+    media_type: str
+    blob: BlobRecord
+
+
+def add_blob(tx: Transaction, blob: BlobRecord, *, now_ms: int) -> None:
+    """Record bytes that are durable already."""
+    store.add_blob(tx, blob, now_ms)
+
+
+def add_result(
+    tx: Transaction,
+    ids: Ids,
+    *,
+    account_id: str,
+    job_id: str,
+    blob_id: str,
+    media_type: str,
+    metadata: str,
+    now_ms: int,
+) -> str:
+    """The artifact of a job that succeeds in this very transaction. Stale: the blob was condemned."""
+    blob = store.usable_blob(tx, blob_id)
+    if blob is None:
+        raise Stale
+    artifact_id = ids.new("artifact")
+    store.add_artifact(
+        tx,
+        artifact_id,
+        account_id=account_id,
+        job_id=job_id,
+        media_type=media_type,
+        blob=blob,
+        metadata=metadata,
+        now_ms=now_ms,
+    )
+    return artifact_id
+
+
+def open_artifact(tx: Transaction, *, account_id: str, artifact_id: str) -> Opened:
+    """What a download needs. NotFound for foreign ids exactly as for missing ones."""
+    row = store.artifact(tx, artifact_id, account_id)
+    if row is None:
+        raise NotFound
+    if row["erased_at"] is not None:
+        raise Erased
+    record = BlobRecord(row["blob_id"], row["size_bytes"], row["sha256"], row["block_crcs"])
+    return Opened(row["id"], row["media_type"], record)
+
+
+def blob_record(tx: Transaction, blob_id: str) -> BlobRecord | None:
+    """The record of a blob that is not condemned."""
+    row = store.blob(tx, blob_id)
+    if row is None or row["condemned_at"] is not None:
+        return None
+    return BlobRecord(row["id"], row["size_bytes"], row["sha256"], row["block_crcs"])
+
+
+def condemn_orphans(tx: Transaction, *, now_ms: int) -> int:
+    """First step of the sweep: mark rows that nothing refers to; a later commit that wants one fails."""
+    rows = store.unreferenced(tx, now_ms - ORPHAN_AGE_MS, SWEEP_BATCH)
+    return sum(store.condemn(tx, row["id"], now_ms) for row in rows)
+
+
+def condemn_rowless(tx: Transaction, blob_ids: list[str], *, now_ms: int) -> int:
+    """The same for bytes that never got a row (their writer died); gives how many were condemned."""
+    return sum(store.condemn_rowless(tx, blob_id, now_ms) for blob_id in blob_ids)
+
+
+def condemned(tx: Transaction) -> list[str]:
+    """Blobs whose bytes may now be removed."""
+    return [row["id"] for row in store.condemned(tx, SWEEP_BATCH)]
+
+
+def forget_condemned(tx: Transaction, blob_ids: list[str]) -> None:
+    """Last step: the bytes are gone, the rows go too."""
+    for blob_id in blob_ids:
+        store.remove_condemned(tx, blob_id)
+
+
+def rows_of(tx: Transaction, blob_id: str) -> Row | None:
+    """The raw row of a blob, condemned or not; for the audit."""
+    return store.blob(tx, blob_id)

@@ -1,0 +1,111 @@
+"""The rows of artifacts and blobs. Takes a transaction, never commits, decides nothing."""
+
+from tenuto.blobs.blob import BlobRecord
+from tenuto.db.database import Row, Transaction
+
+
+def add_blob(tx: Transaction, blob: BlobRecord, now_ms: int) -> None:
+    tx.run(
+        """insert into blob (id, size_bytes, sha256, block_crcs, created_at)
+           values (:id, :size_bytes, :sha256, :block_crcs, :now)""",
+        id=blob.blob_id,
+        size_bytes=blob.size_bytes,
+        sha256=blob.sha256,
+        block_crcs=blob.block_crcs,
+        now=now_ms,
+    )
+
+
+def usable_blob(tx: Transaction, blob_id: str) -> Row | None:
+    """The blob, locked, unless the sweep has condemned it."""
+    return tx.one(
+        """select id, size_bytes, sha256, block_crcs from blob
+           where id = :id and condemned_at is null for update""",
+        id=blob_id,
+    )
+
+
+def add_artifact(
+    tx: Transaction,
+    artifact_id: str,
+    *,
+    account_id: str,
+    job_id: str | None,
+    media_type: str,
+    blob: Row,
+    metadata: str,
+    now_ms: int,
+) -> None:
+    tx.run(
+        """insert into artifact (id, account_id, job_id, media_type, size_bytes, sha256, blob_id, metadata,
+                                 created_at)
+           values (:id, :account_id, :job_id, :media_type, :size_bytes, :sha256, :blob_id,
+                   :metadata, :now)""",
+        id=artifact_id,
+        account_id=account_id,
+        job_id=job_id,
+        media_type=media_type,
+        size_bytes=blob["size_bytes"],
+        sha256=blob["sha256"],
+        blob_id=blob["id"],
+        metadata=metadata,
+        now=now_ms,
+    )
+
+
+def artifact(tx: Transaction, artifact_id: str, account_id: str) -> Row | None:
+    """An artifact of this account together with its blob."""
+    return tx.one(
+        """select a.id, a.media_type, a.size_bytes, a.sha256, a.erased_at, a.blob_id, b.block_crcs
+           from artifact a left join blob b on b.id = a.blob_id
+           where a.id = :id and a.account_id = :account_id""",
+        id=artifact_id,
+        account_id=account_id,
+    )
+
+
+def unreferenced(tx: Transaction, created_before: int, limit: int) -> list[Row]:
+    """Blobs that nothing refers to: orphans of a worker that died between bytes and result."""
+    return tx.all(
+        """select b.id from blob b
+           where b.condemned_at is null and b.created_at < :before
+             and not exists (select 1 from artifact a where a.blob_id = b.id)
+             and not exists (select 1 from attempt t where t.blob_id = b.id)
+           order by b.id limit :limit for update of b skip locked""",
+        before=created_before,
+        limit=limit,
+    )
+
+
+def condemn(tx: Transaction, blob_id: str, now_ms: int) -> int:
+    return tx.run(
+        "update blob set condemned_at = :now where id = :id and condemned_at is null", id=blob_id, now=now_ms
+    )
+
+
+def condemn_rowless(tx: Transaction, blob_id: str, now_ms: int) -> int:
+    """A row for bytes that have none, so that a late commit of the same id fails."""
+    return tx.run(
+        """insert into blob (id, size_bytes, sha256, block_crcs, condemned_at, created_at)
+           values (:id, 0, '', '', :now, :now) on conflict (id) do nothing""",
+        id=blob_id,
+        now=now_ms,
+    )
+
+
+def condemned(tx: Transaction, limit: int) -> list[Row]:
+    return tx.all(
+        "select id from blob where condemned_at is not null order by condemned_at limit :limit", limit=limit
+    )
+
+
+def remove_condemned(tx: Transaction, blob_id: str) -> int:
+    return tx.run("delete from blob where id = :id and condemned_at is not null", id=blob_id)
+
+
+def known(tx: Transaction, blob_id: str) -> bool:
+    return tx.one("select 1 as one from blob where id = :id", id=blob_id) is not None
+
+
+def blob(tx: Transaction, blob_id: str) -> Row | None:
+    return tx.one("select * from blob where id = :id", id=blob_id)

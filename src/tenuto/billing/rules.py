@@ -1,0 +1,53 @@
+"""Money as pure arithmetic: prices, charges, CNY as text. Amounts are integer micro-CNY."""
+
+import re
+from dataclasses import dataclass
+
+from tenuto.errors import Fault, InvalidRequest
+
+MICROS_PER_CNY = 1_000_000
+MAX_CNY = 1_000_000_000
+_CNY = re.compile(r"-?\d{1,10}(\.\d{1,6})?\Z", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """What a job of a model costs: per job or per minute of audio, and what is held until it ends."""
+
+    unit: str
+    price_micros: int
+    hold_micros: int
+
+
+FREE = Price("job", 0, 0)
+
+
+def charge_micros(price: Price, duration_ms: int | None) -> int:
+    """What a succeeded job is charged, never above its hold.
+
+    Per minute: ceil(duration_ms × price / 60,000) on integers, so that no float ever touches money.
+    """
+    if price.unit == "job":
+        return min(price.price_micros, price.hold_micros)
+    if duration_ms is None:
+        raise ValueError("a price by the minute needs a measured duration")
+    return min(-(-duration_ms * price.price_micros // 60_000), price.hold_micros)
+
+
+def cny(micros: int) -> str:
+    """Six places, as JSON shows every amount: 50000 → "0.050000"."""
+    sign = "-" if micros < 0 else ""
+    whole, rest = divmod(abs(micros), MICROS_PER_CNY)
+    return f"{sign}{whole}.{rest:06d}"
+
+
+def parse_cny(text: str) -> int:
+    """The micros of an amount such as `12`, `0.05` or `-3.5`; exact, at most six places."""
+    if _CNY.match(text) is None or abs(float(text)) > MAX_CNY:
+        message = (
+            f"{text!r} is not an amount in CNY; write for example 12 or 0.05, at most six decimal places"
+        )
+        raise InvalidRequest([Fault("amount", "invalid_amount", message)])
+    whole, _, places = text.lstrip("-").partition(".")
+    micros = int(whole) * MICROS_PER_CNY + int(places.ljust(6, "0"))
+    return -micros if text.startswith("-") else micros

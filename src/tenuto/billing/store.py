@@ -1,0 +1,60 @@
+"""The rows of the ledger and the balances beside it. Takes a transaction, never commits, decides nothing."""
+
+from dataclasses import dataclass
+
+from tenuto.db.database import Row, Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One double entry; the four columns sum to zero (the database checks it too)."""
+
+    entry_id: str
+    type: str
+    account_id: str
+    job_id: str | None
+    available_micros: int = 0
+    held_micros: int = 0
+    revenue_micros: int = 0
+    funding_micros: int = 0
+    note: str | None = None
+
+
+def append(tx: Transaction, entry: Entry, now_ms: int) -> None:
+    tx.run(
+        """insert into entry (id, type, account_id, job_id, available_micros, held_micros,
+                              revenue_micros, funding_micros, note, created_at)
+           values (:id, :type, :account_id, :job_id, :available, :held, :revenue, :funding, :note, :now)""",
+        id=entry.entry_id,
+        type=entry.type,
+        account_id=entry.account_id,
+        job_id=entry.job_id,
+        available=entry.available_micros,
+        held=entry.held_micros,
+        revenue=entry.revenue_micros,
+        funding=entry.funding_micros,
+        note=entry.note,
+        now=now_ms,
+    )
+
+
+def move(tx: Transaction, account_id: str, *, available_micros: int, held_micros: int) -> int:
+    """Change both balances, or change no row when one of them would become negative."""
+    return tx.run(
+        """update account
+           set available_micros = available_micros + :available, held_micros = held_micros + :held
+           where id = :id and available_micros + :available >= 0 and held_micros + :held >= 0""",
+        id=account_id,
+        available=available_micros,
+        held=held_micros,
+    )
+
+
+def hold_of_job(tx: Transaction, job_id: str) -> Row | None:
+    return tx.one(
+        "select account_id, held_micros from entry where job_id = :job_id and type = 'hold'", job_id=job_id
+    )
+
+
+def balance(tx: Transaction, account_id: str) -> Row | None:
+    return tx.one("select available_micros, held_micros from account where id = :id", id=account_id)

@@ -1,0 +1,74 @@
+"""What workers say of themselves, and what callers may conclude from it: `callable` and why not."""
+
+from tenuto.catalog import store
+from tenuto.catalog.rules import MAX_START_FAILURES, WORKER_AWAY_MS
+from tenuto.db.database import Row, Transaction
+
+
+def register_worker(
+    tx: Transaction,
+    worker_id: str,
+    *,
+    machine: str,
+    pid: int,
+    lock_name: str,
+    models: list[str],
+    now_ms: int,
+) -> None:
+    """A worker that starts says who it is and which models it can run (weights verified)."""
+    store.add_worker(tx, worker_id, machine=machine, pid=pid, lock_name=lock_name, now_ms=now_ms)
+    for model in models:
+        store.add_offer(tx, worker_id, model)
+
+
+def see_worker(tx: Transaction, worker_id: str, *, now_ms: int) -> None:
+    """The worker lives."""
+    store.see(tx, worker_id, now_ms)
+
+
+def engine_started(tx: Transaction, worker_id: str, model: str) -> None:
+    """The engine started: earlier failures no longer count."""
+    store.set_start_failures(tx, worker_id, model, start_failures=0, reason=None)
+
+
+def engine_not_started(tx: Transaction, worker_id: str, model: str, *, failures: int, reason: str) -> None:
+    """The engine failed to start, `failures` times in a row now."""
+    store.set_start_failures(tx, worker_id, model, start_failures=failures, reason=reason)
+
+
+def is_callable(tx: Transaction, model: str, *, now_ms: int) -> bool:
+    """Whether a job for the model may be accepted now."""
+    usable = store.usable_offer(
+        tx, model, seen_after=now_ms - WORKER_AWAY_MS, max_failures=MAX_START_FAILURES
+    )
+    return usable is not None
+
+
+def reasons(tx: Transaction, models: list[str], *, now_ms: int) -> dict[str, str | None]:
+    """For each model None when it is callable, else why it is not."""
+    offers = store.offers(tx, now_ms - WORKER_AWAY_MS)
+    answer: dict[str, str | None] = {}
+    for model in models:
+        own = [row for row in offers if row["model"] == model]
+        if any(row["start_failures"] < MAX_START_FAILURES for row in own):
+            answer[model] = None
+        elif own:
+            answer[model] = "its engine fails to start"
+        else:
+            answer[model] = "no worker offers it"
+    return answer
+
+
+def workers(tx: Transaction) -> list[Row]:
+    """Every worker that is known, oldest first."""
+    return store.workers(tx)
+
+
+def worker_models(tx: Transaction, worker_id: str) -> list[Row]:
+    """What one worker offers."""
+    return store.worker_models(tx, worker_id)
+
+
+def forget_worker(tx: Transaction, worker_id: str) -> None:
+    """A worker that has been away so long that nothing is concluded from its row any more."""
+    store.remove_worker(tx, worker_id)

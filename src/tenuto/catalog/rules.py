@@ -1,0 +1,46 @@
+"""Models as the service offers them: an engine's entry with the operator's settings. Pure."""
+
+from dataclasses import dataclass
+
+from tenuto.billing.rules import FREE, Price
+from tenuto.config import Settings
+from tenuto.engines.registry import EngineEntry, entries
+
+MAX_START_FAILURES = 3
+"""An engine that failed to start so often in a row is not offered by that worker any more."""
+
+WORKER_AWAY_MS = 600_000
+"""A worker unseen for longer offers nothing; shorter absences (a restart, a deploy) refuse no job."""
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """One model under its public name."""
+
+    name: str
+    kind: str
+    interface: str
+    lane: str
+    price: Price
+    rerunnable: bool
+    entry: EngineEntry
+
+
+def models(settings: Settings) -> dict[str, Model]:
+    """The enabled models by name, in the order in which they are listed."""
+    offered = {}
+    for entry in entries(fake=settings.engines == "fake"):
+        own = settings.models.get(entry.model)
+        if own is not None and not own.enabled:
+            continue
+        price = FREE if own is None else Price(own.unit, own.price_micros, own.hold_micros)
+        offered[entry.model] = Model(
+            name=entry.model,
+            kind=entry.kind,
+            interface="jobs",
+            lane=entry.kind,
+            price=price,
+            rerunnable=entry.rerunnable,
+            entry=entry,
+        )
+    return offered

@@ -1,0 +1,237 @@
+"""Settings: from a TOML file and `TENUTO_*` variables, checked all at once, before anything starts.
+
+Variables win over the file, command-line options over both. Nothing here opens a file but the
+configuration itself.
+"""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+from tenuto.errors import SettingsInvalid
+
+MICROS_PER_CNY = 1_000_000
+PREFIX = "TENUTO_"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSettings:
+    """What an operator may change of one model, in the file's table `[models."NAME"]`."""
+
+    enabled: bool = True
+    interpreter: str | None = None
+    """The Python that runs the engine; None: the one that runs Tenuto."""
+    warm: bool = False
+    """Load the weights when the worker starts, not on the first job."""
+    unit: str = "job"
+    price_micros: int = 0
+    hold_micros: int = 0
+    threads: int = 0
+    """Threads of the engine; 0: as many as the machine has cores, two at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything that an operator may set. 0 means none wherever a limit is meant."""
+
+    folder: Path
+    """Where the database, the blobs and the locks are."""
+    database: str = "sqlite:///tenuto.db"
+    blobs: str = "directory"
+    cache: Path = Path("~/.cache/tenuto")
+    """Where `tenuto models pull` puts weights."""
+    engines: Literal["real", "fake"] = "real"
+    host: str = "127.0.0.1"
+    port: int = 8080
+    metrics_host: str = "127.0.0.1"
+    metrics_port: int = 0
+    """Where /metrics answers; 0: nowhere."""
+    requests_per_second: int = 100
+    """Per key; the burst is twice as many."""
+    queued_jobs: int = 20_000
+    """Per account and lane."""
+    connections: int = 1000
+    speech_slots: int = 1
+    drain_s: int = 20
+    """How long SIGTERM waits for running jobs before they are given back."""
+    heartbeat_s: float = 5.0
+    silence_s: float = 30.0
+    """How long a worker's beat must stand still before another machine's upkeep rescues its attempts."""
+    host_grace_s: float = 5.0
+    """Between asking an engine to stop and killing its process."""
+    log_level: str = "info"
+    models: Mapping[str, ModelSettings] = field(default_factory=dict)
+
+    def slots(self) -> dict[str, int]:
+        """How many jobs of each lane run at once, over all machines."""
+        return {"speech": self.speech_slots}
+
+
+_RANGES: dict[str, tuple[float, float]] = {
+    "port": (0, 65535),
+    "metrics_port": (0, 65535),
+    "requests_per_second": (0, 1_000_000),
+    "queued_jobs": (0, 10_000_000),
+    "connections": (1, 100_000),
+    "speech_slots": (1, 1000),
+    "drain_s": (0, 3600),
+    "heartbeat_s": (0.05, 60),
+    "silence_s": (0.2, 3600),
+    "host_grace_s": (0.1, 60),
+}
+_CHOICES = {"engines": ("real", "fake"), "log_level": ("debug", "info", "warning", "error")}
+_PATHS = ("folder", "cache")
+_FLOATS = ("heartbeat_s", "silence_s", "host_grace_s")
+_NAMED_ELSEWHERE = {"TENUTO_DATA": "folder", "TENUTO_CONFIG": "", "TENUTO_LOG": "log_level"}
+_MODEL_FIELDS = ("enabled", "interpreter", "warm", "unit", "price", "hold", "threads")
+
+
+def load(
+    environment: Mapping[str, str], *, file: Path | None = None, options: Mapping[str, Any] | None = None
+) -> Settings:
+    """Settings from the file, the variables and the options given; SettingsInvalid names every wrong one."""
+    faults: list[str] = []
+    values: dict[str, Any] = {}
+    named = environment.get("TENUTO_CONFIG")
+    file = file or (Path(named) if named else None)
+    if file is not None:
+        values |= _from_file(file, faults)
+    values |= _from_environment(environment, faults)
+    values |= {name: value for name, value in (options or {}).items() if value is not None}
+    values.setdefault("folder", "tenuto-data")
+    checked = {name: _checked(name, value, faults) for name, value in values.items()}
+    _check_together(checked, faults)
+    if faults:
+        raise SettingsInvalid("settings are wrong:\n  " + "\n  ".join(faults))
+    return Settings(**checked)
+
+
+def _from_file(file: Path, faults: list[str]) -> dict[str, Any]:
+    try:
+        found = tomllib.loads(file.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        faults.append(f"{file}: can't be read: {error}")
+        return {}
+    known = set(Settings.__dataclass_fields__)
+    faults.extend(
+        f"{file}: {name}: there is no such setting; there are {', '.join(sorted(known))}"
+        for name in found
+        if name not in known
+    )
+    return {name: value for name, value in found.items() if name in known}
+
+
+def _from_environment(environment: Mapping[str, str], faults: list[str]) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for variable, text in environment.items():
+        if not variable.startswith(PREFIX):
+            continue
+        name = _NAMED_ELSEWHERE.get(variable, variable.removeprefix(PREFIX).lower())
+        if name == "" or variable.startswith("TENUTO_FAILPOINT"):
+            continue
+        if name == "models" or name not in Settings.__dataclass_fields__:
+            faults.append(f"{variable}: there is no such setting")
+        else:
+            values[name] = text
+    return values
+
+
+def _checked(name: str, value: Any, faults: list[str]) -> Any:
+    if name == "models":
+        return _models(value, faults)
+    if name in _PATHS:
+        return Path(value).expanduser()
+    if name in _CHOICES:
+        if value not in _CHOICES[name]:
+            faults.append(f"{name}: {value!r} is none of {', '.join(_CHOICES[name])}")
+        return value
+    if name in _RANGES:
+        return _number(name, value, faults)
+    if not isinstance(value, str) or not value:
+        faults.append(f"{name}: {value!r} is not a text")
+    return value
+
+
+def _number(name: str, value: Any, faults: list[str]) -> int | float:
+    low, high = _RANGES[name]
+    kind: type[int] | type[float] = float if name in _FLOATS else int
+    try:
+        number = kind(value) if not isinstance(value, bool) else None
+    except (TypeError, ValueError):
+        number = None
+    if number is None or not low <= number <= high:
+        what = "a number" if kind is float else "an integer"
+        faults.append(f"{name}: {value!r} is not {what} from {low} to {high}")
+        return 0
+    return number
+
+
+def _models(value: Any, faults: list[str]) -> dict[str, ModelSettings]:
+    models: dict[str, ModelSettings] = {}
+    if not isinstance(value, dict):
+        faults.append('models: write one table per model, [models."NAME"]')
+        return models
+    for name, table in value.items():
+        where = f'models."{name}"'
+        if not isinstance(table, dict):
+            faults.append(f"{where}: is not a table")
+            continue
+        faults.extend(
+            f"{where}.{key}: there is no such setting; there are {', '.join(_MODEL_FIELDS)}"
+            for key in table
+            if key not in _MODEL_FIELDS
+        )
+        models[name] = _model(where, table, faults)
+    return models
+
+
+def _model(where: str, table: dict[str, Any], faults: list[str]) -> ModelSettings:
+    for key, kind in (("enabled", bool), ("warm", bool), ("interpreter", str), ("threads", int)):
+        if key in table and not isinstance(table[key], kind):
+            faults.append(f"{where}.{key}: {table[key]!r} is not a {kind.__name__}")
+    unit = table.get("unit", "job")
+    if unit not in ("job", "minute"):
+        faults.append(f"{where}.unit: {unit!r} is none of job, minute")
+    price = _micros(f"{where}.price", table.get("price", "0"), faults)
+    hold = _micros(f"{where}.hold", table.get("hold", table.get("price", "0")), faults)
+    if unit == "job" and hold < price:
+        faults.append(f"{where}.hold: is below the price of a job, so that it could never be charged")
+    return ModelSettings(
+        enabled=table.get("enabled", True),
+        interpreter=table.get("interpreter"),
+        warm=table.get("warm", False),
+        unit=unit,
+        price_micros=price,
+        hold_micros=hold,
+        threads=table.get("threads", 0),
+    )
+
+
+def _micros(where: str, value: Any, faults: list[str]) -> int:
+    """An amount in CNY, written as a string so that no float touches money."""
+    whole, _, places = value.partition(".") if isinstance(value, str) else ("", "", "")
+    if not (whole.isascii() and whole.isdigit() and len(whole) <= 9 and len(places) <= 6) or not (
+        places == "" or (places.isascii() and places.isdigit())
+    ):
+        faults.append(f'{where}: {value!r} is not an amount; write a text such as "0.05", in CNY')
+        return 0
+    return int(whole) * MICROS_PER_CNY + int(places.ljust(6, "0") or 0)
+
+
+def _check_together(values: Mapping[str, Any], faults: list[str]) -> None:
+    database = values.get("database", "sqlite:///tenuto.db")
+    if isinstance(database, str):
+        scheme = urlsplit(database).scheme
+        if scheme not in ("sqlite", "postgresql", "postgres"):
+            faults.append(f"database: {scheme}:// is not known; write sqlite:///tenuto.db or postgresql://…")
+    blobs = values.get("blobs", "directory")
+    if blobs != "directory":
+        faults.append(f"blobs: {blobs!r} is not known; there is: directory")
+    heartbeat, silence = values.get("heartbeat_s", 5.0), values.get("silence_s", 30.0)
+    if isinstance(heartbeat, float) and isinstance(silence, float) and silence < 3 * heartbeat:
+        faults.append(
+            "silence_s: must be at least three heartbeats (heartbeat_s), or live workers are robbed"
+        )

@@ -1,0 +1,77 @@
+"""Which engines there are, as data: nothing of an engine is imported until a host starts it.
+
+The fakes are engines for tests and trials; they are listed with each other only, never beside real ones.
+"""
+
+from dataclasses import dataclass
+
+SPEECH_LANGUAGES = ("zh", "en", "ja", "es", "ar")
+
+KOKORO_HONOURED = (
+    "text",
+    "stream",
+    "lang",
+    "duration_factor",
+    "interval_silence",
+    "max_text_tokens_per_segment",
+    "text_normalization",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class EngineEntry:
+    """One model: how it is called, where its engine is, what it needs and what it honours."""
+
+    model: str
+    kind: str
+    engine: str
+    """`module:Class`, found in this folder."""
+    revision: str
+    languages: tuple[str, ...]
+    honoured: tuple[str, ...]
+    """The parameters that change this model's output; all others are accepted and change nothing."""
+    licence: str
+    weights: tuple[str, ...] = ()
+    rerunnable: bool = True
+    """False: every call is paid for, so a lost outcome is never run again by itself."""
+    fake: bool = False
+
+
+ENTRIES: tuple[EngineEntry, ...] = (
+    EngineEntry(
+        model="hexgrad/Kokoro-82M",
+        kind="speech",
+        engine="speech_kokoro:KokoroEngine",
+        revision="v1.0-int8",
+        languages=SPEECH_LANGUAGES,
+        honoured=KOKORO_HONOURED,
+        licence="Apache-2.0",
+        weights=("kokoro-v1.0-int8.onnx", "kokoro-voices", "kokoro-vocabulary", "text2tashkeel"),
+    ),
+    EngineEntry(
+        model="fake/speech",
+        kind="speech",
+        engine="fake:FakeSpeech",
+        revision="1",
+        languages=SPEECH_LANGUAGES,
+        honoured=("text", "stream", "interval_silence"),
+        licence="Apache-2.0",
+        fake=True,
+    ),
+    EngineEntry(
+        model="fake/metered-speech",
+        kind="speech",
+        engine="fake:FakeMetered",
+        revision="1",
+        languages=SPEECH_LANGUAGES,
+        honoured=("text", "stream", "interval_silence"),
+        licence="Apache-2.0",
+        rerunnable=False,
+        fake=True,
+    ),
+)
+
+
+def entries(*, fake: bool) -> tuple[EngineEntry, ...]:
+    """The real engines, or the fake ones; never both."""
+    return tuple(entry for entry in ENTRIES if entry.fake == fake)

@@ -1,0 +1,55 @@
+"""Lanes: how much of a kind runs at once, and which attempts their workers have left behind."""
+
+from dataclasses import dataclass
+
+from tenuto.db.database import Transaction
+from tenuto.jobs import store
+
+
+@dataclass(frozen=True, slots=True)
+class OpenAttempt:
+    """An attempt that is not over, and what is known of its worker."""
+
+    attempt_id: str
+    job_id: str
+    worker_id: str
+    beat: int
+    recorded: bool
+    machine: str | None
+    lock_name: str | None
+
+
+def set_slots(tx: Transaction, lane: str, count: int) -> None:
+    """Give the lane so many slots. Busy slots above the count go when they are next found free."""
+    there = {row["number"] for row in store.slots(tx, lane)}
+    for number in range(1, count + 1):
+        if number not in there:
+            store.add_slot(tx, lane, number)
+    if any(number > count for number in there):
+        store.remove_free_slots(tx, lane, above=count)
+
+
+def busy(tx: Transaction, lane: str) -> int:
+    """How many slots of the lane have a job."""
+    return sum(row["job_id"] is not None for row in store.slots(tx, lane))
+
+
+def open_attempts(tx: Transaction) -> list[OpenAttempt]:
+    """Every attempt that is not over."""
+    return [
+        OpenAttempt(
+            attempt_id=row["id"],
+            job_id=row["job_id"],
+            worker_id=row["worker_id"],
+            beat=row["beat"],
+            recorded=row["state"] == "recorded",
+            machine=row["machine"],
+            lock_name=row["lock_name"],
+        )
+        for row in store.open_attempts(tx)
+    ]
+
+
+def has_open_attempts(tx: Transaction, worker_id: str) -> bool:
+    """Whether something of this worker's is still to be rescued."""
+    return store.attempts_of_worker(tx, worker_id) > 0

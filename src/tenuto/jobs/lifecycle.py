@@ -1,0 +1,342 @@
+"""The transitions that workers cause: claim, fence, record, succeed, fail, cancel, release, rescue.
+
+One function each, on one transaction. The fence: the job must still name this attempt; when it does
+not, `Stale` is raised before anything is written, and whoever called stops.
+"""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from tenuto.artifacts import operations as artifacts
+from tenuto.billing import operations as billing
+from tenuto.billing.rules import Price, charge_micros
+from tenuto.blobs.blob import BlobRecord
+from tenuto.db.database import Row, Transaction
+from tenuto.errors import Stale
+from tenuto.ids import Ids
+from tenuto.jobs import store
+from tenuto.jobs.states import CANCELLED, FAILED, MAX_HOSTS_LOST, RECOVERY_REQUIRED, RUNNING, pause_ms
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What a worker needs to run one attempt of a job."""
+
+    job_id: str
+    attempt_id: str
+    number: int
+    account_id: str
+    kind: str
+    model: str
+    lane: str
+    parameters: dict[str, Any]
+    input_artifact_ids: list[str]
+    rerunnable: bool
+    deadline_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedResult:
+    """What an engine made, after its bytes became durable."""
+
+    blob: BlobRecord
+    media_type: str
+    metadata: dict[str, Any]
+    duration_ms: int | None
+
+
+def claim(
+    tx: Transaction, ids: Ids, *, worker_id: str, lane: str, models: frozenset[str], now_ms: int
+) -> Claim | None:
+    """Take a free slot of the lane and the oldest job of the account whose turn it is."""
+    offered = "|" + "|".join(sorted(models)) + "|"
+    number = store.free_slot(tx, lane)
+    if number is None:
+        return None
+    account_id = store.next_account(tx, lane, offered, now_ms)
+    if account_id is None:
+        return None
+    job = store.oldest_queued(tx, lane, account_id, offered, now_ms)
+    if job is None:
+        return None
+    attempt_id = ids.new("attempt")
+    started = store.start(tx, job["id"], attempt_id, now_ms)
+    if started is None:
+        return None
+    store.add_attempt(
+        tx,
+        attempt_id,
+        job_id=job["id"],
+        number=started["attempts"],
+        worker_id=worker_id,
+        now_ms=now_ms,
+    )
+    taken = store.take_slot(tx, lane, number, job["id"], attempt_id)
+    assert taken == 1, "the slot row was locked"
+    store.serve_turn(tx, lane, account_id)
+    store.add_event(tx, job["id"], started["event_sequence"], "running", now_ms=now_ms, attempt_id=attempt_id)
+    return Claim(
+        job_id=job["id"],
+        attempt_id=attempt_id,
+        number=started["attempts"],
+        account_id=account_id,
+        kind=job["kind"],
+        model=job["model"],
+        lane=lane,
+        parameters=json.loads(job["parameters"]),
+        input_artifact_ids=json.loads(job["input_artifact_ids"]),
+        rerunnable=bool(job["rerunnable"]),
+        deadline_at=job["deadline_at"],
+    )
+
+
+def heartbeat(tx: Transaction, progress: dict[str, dict[str, Any] | None]) -> dict[str, bool | None]:
+    """Raise the beat of each attempt; True: its cancellation is asked for, None: it is not ours any more."""
+    answer: dict[str, bool | None] = {}
+    for attempt_id, made in progress.items():
+        row = store.raise_beat(tx, attempt_id, None if made is None else json.dumps(made))
+        answer[attempt_id] = None if row is None else row["cancelled_at"] is not None
+    return answer
+
+
+def pass_fence(tx: Transaction, attempt_id: str, *, now_ms: int) -> None:
+    """Before a metered call: from here on a lost outcome is never run again."""
+    if store.pass_fence(tx, attempt_id, now_ms) == 0:
+        raise Stale
+
+
+def record_result(tx: Transaction, ids: Ids, attempt_id: str, result: RecordedResult, *, now_ms: int) -> None:
+    """The bytes are durable: from here on the attempt is finished by whoever finds it, never run again."""
+    attempt = _fenced(tx, attempt_id, (RUNNING, RECOVERY_REQUIRED))
+    artifacts.add_blob(tx, result.blob, now_ms=now_ms)
+    recorded = store.record(
+        tx,
+        attempt["id"],
+        blob_id=result.blob.blob_id,
+        media_type=result.media_type,
+        metadata=json.dumps(result.metadata, ensure_ascii=False),
+        duration_ms=result.duration_ms,
+    )
+    if recorded == 0:
+        raise Stale
+
+
+def succeed(tx: Transaction, ids: Ids, attempt_id: str, *, now_ms: int) -> None:
+    """Artifact, settlement, slot and state of a recorded attempt, together."""
+    attempt = _fenced(tx, attempt_id, (RUNNING, RECOVERY_REQUIRED))
+    if attempt["state"] != "recorded":
+        raise Stale
+    price = Price(attempt["price_unit"], attempt["price_micros"], attempt["hold_micros"])
+    charged = charge_micros(price, attempt["duration_ms"])
+    artifact_id = artifacts.add_result(
+        tx,
+        ids,
+        account_id=attempt["account_id"],
+        job_id=attempt["job_id"],
+        blob_id=attempt["blob_id"],
+        media_type=attempt["media_type"],
+        metadata=attempt["result_metadata"],
+        now_ms=now_ms,
+    )
+    changed = store.succeed(
+        tx, attempt["job_id"], attempt_id, artifact_id=artifact_id, charged_micros=charged, now_ms=now_ms
+    )
+    billing.settle(tx, ids, job_id=attempt["job_id"], charge_micros=charged, now_ms=now_ms)
+    _close(tx, attempt, changed, "succeeded", now_ms=now_ms)
+
+
+def fail(
+    tx: Transaction,
+    ids: Ids,
+    attempt_id: str,
+    *,
+    code: str,
+    message: str,
+    now_ms: int,
+    evidence: str | None = None,
+) -> None:
+    """The engine is at fault, or a limit was passed: running → failed, the hold voided."""
+    attempt = _fenced(tx, attempt_id, (RUNNING,))
+    _fail(tx, ids, attempt, code=code, message=message, now_ms=now_ms, evidence=evidence)
+
+
+def cancelled(tx: Transaction, ids: Ids, attempt_id: str, *, now_ms: int) -> None:
+    """The engine stopped, or was stopped, because the caller asked: running → cancelled, the hold voided."""
+    attempt = _fenced(tx, attempt_id, (RUNNING,))
+    _cancel(tx, ids, attempt, now_ms=now_ms)
+
+
+def release(tx: Transaction, attempt_id: str, *, now_ms: int, reason: str) -> None:
+    """The worker gives the job back unharmed (it drains): running → queued, nothing counted."""
+    attempt = _fenced(tx, attempt_id, (RUNNING,))
+    changed = store.requeue_running(
+        tx,
+        attempt["job_id"],
+        attempt_id,
+        hosts_lost=attempt["hosts_lost"],
+        workers_lost=attempt["workers_lost"],
+        not_before_ms=0,
+    )
+    _close(tx, attempt, changed, "released", now_ms=now_ms, detail=reason)
+
+
+def lose_host(
+    tx: Transaction, ids: Ids, attempt_id: str, *, now_ms: int, message: str, evidence: str | None = None
+) -> None:
+    """The engine's process died under this job alone: queued again, failed at the third time.
+
+    A metered engine that was called is never called again: recovery_required.
+    """
+    attempt = _fenced(tx, attempt_id, (RUNNING,))
+    if attempt["fenced_at"] is not None:
+        _require_recovery(tx, attempt, message=message, now_ms=now_ms, evidence=evidence)
+        return
+    if attempt["cancel_requested_at"] is not None:
+        _cancel(tx, ids, attempt, now_ms=now_ms)
+        return
+    lost = attempt["hosts_lost"] + 1
+    if lost >= MAX_HOSTS_LOST:
+        said = f"the engine's process was lost {lost} times under this job; the last time: {message}"
+        _fail(tx, ids, attempt, code="engine_crashed", message=said, now_ms=now_ms, evidence=evidence)
+        return
+    changed = store.requeue_running(
+        tx,
+        attempt["job_id"],
+        attempt_id,
+        hosts_lost=lost,
+        workers_lost=attempt["workers_lost"],
+        not_before_ms=0,
+    )
+    _close(tx, attempt, changed, "host_lost", now_ms=now_ms, detail=message, evidence=evidence)
+
+
+def outcome_unknown(
+    tx: Transaction, attempt_id: str, *, now_ms: int, message: str, evidence: str | None = None
+) -> None:
+    """A metered engine can't say whether its call was charged: running → recovery_required, hold kept."""
+    attempt = _fenced(tx, attempt_id, (RUNNING,))
+    _require_recovery(tx, attempt, message=message, now_ms=now_ms, evidence=evidence)
+
+
+def rescue(tx: Transaction, ids: Ids, attempt_id: str, *, beat: int, now_ms: int) -> str:
+    """Its worker is gone (`beat` is the counter that stood still): finish, cancel, recover or queue again.
+
+    Gives what was done. A recorded result is finished by the caller with `succeed` after a look at
+    its bytes: then "recorded" is the answer and nothing has changed.
+    """
+    attempt = _fenced(tx, attempt_id, (RUNNING, RECOVERY_REQUIRED))
+    if attempt["beat"] != beat:
+        raise Stale
+    if attempt["state"] == "recorded":
+        return "recorded"
+    if attempt["job_state"] != RUNNING:
+        raise Stale
+    if attempt["fenced_at"] is not None:
+        message = "the worker was lost after the metered call was begun; its outcome is unknown"
+        _require_recovery(tx, attempt, message=message, now_ms=now_ms)
+        return "recovery_required"
+    if attempt["cancel_requested_at"] is not None:
+        _cancel(tx, ids, attempt, now_ms=now_ms)
+        return "cancelled"
+    lost = attempt["workers_lost"] + 1
+    pause = pause_ms(lost)
+    changed = store.requeue_running(
+        tx,
+        attempt["job_id"],
+        attempt_id,
+        hosts_lost=attempt["hosts_lost"],
+        workers_lost=lost,
+        not_before_ms=now_ms + pause if pause else 0,
+    )
+    _close(tx, attempt, changed, "worker_lost", now_ms=now_ms)
+    return "queued"
+
+
+def result_unusable(tx: Transaction, attempt_id: str, *, message: str, now_ms: int) -> None:
+    """A recorded result that can't be verified or settled: recovery_required, by the decision on results."""
+    attempt = _fenced(tx, attempt_id, (RUNNING,))
+    _require_recovery(tx, attempt, message=message, now_ms=now_ms)
+
+
+def _fenced(tx: Transaction, attempt_id: str, states: tuple[str, ...]) -> Row:
+    attempt = store.locked_attempt(tx, attempt_id)
+    if attempt is None or attempt["job_attempt_id"] != attempt_id or attempt["job_state"] not in states:
+        raise Stale
+    return attempt
+
+
+def _fail(
+    tx: Transaction,
+    ids: Ids,
+    attempt: Row,
+    *,
+    code: str,
+    message: str,
+    now_ms: int,
+    evidence: str | None = None,
+) -> None:
+    changed = store.end_running(
+        tx,
+        attempt["job_id"],
+        attempt["id"],
+        FAILED,
+        error_code=code,
+        error_message=message,
+        now_ms=now_ms,
+    )
+    billing.void(tx, ids, job_id=attempt["job_id"], now_ms=now_ms)
+    _close(tx, attempt, changed, "failed", now_ms=now_ms, detail=code, evidence=evidence)
+
+
+def _cancel(tx: Transaction, ids: Ids, attempt: Row, *, now_ms: int) -> None:
+    changed = store.end_running(
+        tx, attempt["job_id"], attempt["id"], CANCELLED, error_code=None, error_message=None, now_ms=now_ms
+    )
+    billing.void(tx, ids, job_id=attempt["job_id"], now_ms=now_ms)
+    _close(tx, attempt, changed, "cancelled", now_ms=now_ms)
+
+
+def _require_recovery(
+    tx: Transaction, attempt: Row, *, message: str, now_ms: int, evidence: str | None = None
+) -> None:
+    changed = store.require_recovery(
+        tx, attempt["job_id"], attempt["id"], code="outcome_unknown", message=message
+    )
+    _close(
+        tx,
+        attempt,
+        changed,
+        "recovery_required",
+        now_ms=now_ms,
+        detail=message,
+        evidence=evidence,
+        outcome="unknown",
+    )
+
+
+def _close(
+    tx: Transaction,
+    attempt: Row,
+    changed: Row | None,
+    type_: str,
+    *,
+    now_ms: int,
+    detail: str | None = None,
+    evidence: str | None = None,
+    outcome: str | None = None,
+) -> None:
+    """End the attempt, free its slot and write the event of a transition that has just been made."""
+    if changed is None:
+        raise Stale
+    store.end_attempt(tx, attempt["id"], outcome or type_, now_ms=now_ms, evidence=evidence)
+    store.free_slot_of(tx, attempt["id"])
+    store.add_event(
+        tx,
+        attempt["job_id"],
+        changed["event_sequence"],
+        type_,
+        now_ms=now_ms,
+        attempt_id=attempt["id"],
+        detail=detail,
+    )

@@ -1,0 +1,179 @@
+"""Reading jobs: the operation as callers see it, lists, and the estimate of how long to wait.
+
+Read only; knows neither HTTP nor the queue's rules. The structs here are the API's records.
+"""
+
+import json
+from typing import Any
+
+import msgspec
+
+from tenuto.billing.rules import cny
+from tenuto.db.database import Row, Transaction
+from tenuto.errors import NotFound
+from tenuto.jobs import read_store
+from tenuto.jobs.states import FINAL, QUEUED, RECOVERY_REQUIRED
+
+MAX_COUNTED_AHEAD = 100
+"""Jobs ahead are counted up to here; beyond, `queue_position` is null: unknown."""
+
+NEXT_IN_LANE = 4
+MAX_RETRY_AFTER_S = 10
+
+
+class Artifact(msgspec.Struct, frozen=True):
+    """A result file: what it is, and how a download is verified."""
+
+    id: str
+    media_type: str
+    size_bytes: int
+    sha256: str
+    metadata: msgspec.Raw
+
+
+class JobError(msgspec.Struct, frozen=True):
+    """Why a job ended badly."""
+
+    code: str
+    message: str
+
+
+class Billing(msgspec.Struct, frozen=True):
+    """What is held while the job is open and what was charged, in CNY with six places."""
+
+    held: str
+    charged: str
+    currency: str = "CNY"
+
+
+class Operation(msgspec.Struct, frozen=True):
+    """A job as its caller sees it."""
+
+    id: str
+    kind: str
+    model: str
+    state: str
+    created_at: int
+    started_at: int | None
+    finished_at: int | None
+    attempt: int
+    queue_position: int | None
+    progress: msgspec.Raw | None
+    input_artifact_ids: msgspec.Raw
+    artifacts: list[Artifact]
+    result: msgspec.Raw | None
+    error: JobError | None
+    billing: Billing
+    metadata: msgspec.Raw
+    cancel_requested: bool
+    object: str = "job"
+
+    def is_final(self) -> bool:
+        """Whether polling stops: final, or waiting for an operator."""
+        return self.state in FINAL or self.state == RECOVERY_REQUIRED
+
+
+def get(tx: Transaction, *, account_id: str, job_id: str) -> Operation:
+    """The operation. NotFound for foreign ids exactly as for missing ones."""
+    row = read_store.job(tx, job_id, account_id)
+    if row is None:
+        raise NotFound
+    ahead = None
+    if row["state"] == QUEUED:
+        counted = read_store.ahead(tx, row["lane"], job_id, MAX_COUNTED_AHEAD)
+        ahead = counted if counted < MAX_COUNTED_AHEAD else None
+    return _operation(row, ahead)
+
+
+def retry_after_s(operation: Operation) -> int | None:
+    """Seconds until a look is worth while: 1 when it runs or is among the next four, else up to 10."""
+    if operation.is_final():
+        return None
+    if operation.state != QUEUED:
+        return 1
+    if operation.queue_position is None:
+        return MAX_RETRY_AFTER_S
+    return 1 if operation.queue_position < NEXT_IN_LANE else min(MAX_RETRY_AFTER_S, operation.queue_position)
+
+
+def list_jobs(
+    tx: Transaction,
+    *,
+    account_id: str,
+    state: str | None,
+    kind: str | None,
+    model: str | None,
+    after: str | None,
+    limit: int,
+) -> tuple[list[Operation], str | None]:
+    """Newest first, with the cursor of the next page; positions in the queue are not counted here."""
+    rows = read_store.jobs(tx, account_id, state=state, kind=kind, model=model, after=after, limit=limit + 1)
+    operations = [_operation(row, None) for row in rows[:limit]]
+    return operations, operations[-1].id if len(rows) > limit else None
+
+
+def events(tx: Transaction, job_id: str) -> list[dict[str, Any]]:
+    """The job's life, oldest first."""
+    return [{name: row[name] for name in row.keys()} for row in read_store.events(tx, job_id)]  # noqa: SIM118
+
+
+def _operation(row: Row, ahead: int | None) -> Operation:
+    artifacts = []
+    if row["artifact_id"] is not None:
+        artifacts.append(
+            Artifact(
+                id=row["artifact_id"],
+                media_type=row["media_type"],
+                size_bytes=row["size_bytes"],
+                sha256=row["sha256"],
+                metadata=_raw(row["artifact_metadata"]),
+            )
+        )
+    held = 0 if row["state"] in FINAL else row["hold_micros"]
+    return Operation(
+        id=row["id"],
+        kind=row["kind"],
+        model=row["model"],
+        state=row["state"],
+        created_at=row["created_at"] // 1000,
+        started_at=_seconds(row["started_at"]),
+        finished_at=_seconds(row["finished_at"]),
+        attempt=row["attempts"],
+        queue_position=ahead,
+        progress=None if row["progress"] is None or held is None else _progress(row),
+        input_artifact_ids=_raw(row["input_artifact_ids"]),
+        artifacts=artifacts,
+        result=_raw(row["artifact_metadata"]) if artifacts else None,
+        error=_error(row),
+        billing=Billing(held=cny(held), charged=cny(row["charged_micros"] or 0)),
+        metadata=_raw(row["metadata"]),
+        cancel_requested=row["cancel_requested_at"] is not None,
+    )
+
+
+def _progress(row: Row) -> msgspec.Raw | None:
+    """Progress belongs to the attempt that runs; a queued job has none."""
+    return None if row["state"] == QUEUED else _raw(row["progress"])
+
+
+def _error(row: Row) -> JobError | None:
+    if row["error_code"] is None:
+        return None
+    return JobError(row["error_code"], row["error_message"] or "")
+
+
+def _seconds(at_ms: int | None) -> int | None:
+    return None if at_ms is None else at_ms // 1000
+
+
+def _raw(text: str) -> msgspec.Raw:
+    """JSON that stands in the row is passed on as it is."""
+    return msgspec.Raw(text.encode())
+
+
+def request_body(tx: Transaction, *, account_id: str, job_id: str) -> Any:
+    """The accepted body, as it arrived."""
+    row = read_store.body(tx, job_id, account_id)
+    if row is None:
+        raise NotFound
+    return json.loads(row["body"])

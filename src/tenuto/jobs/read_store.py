@@ -1,0 +1,83 @@
+"""The queries behind reading jobs. Takes a transaction, changes nothing."""
+
+from tenuto.db.database import Row, Transaction
+
+
+def job(tx: Transaction, job_id: str, account_id: str) -> Row | None:
+    """The job with its newest attempt's progress and its artifact: one look-up for a poll."""
+    return tx.one(
+        """select j.*, t.progress, a.media_type, a.size_bytes, a.sha256, a.metadata as artifact_metadata
+           from job j
+           left join attempt t on t.id = j.attempt_id
+           left join artifact a on a.id = j.artifact_id
+           where j.id = :id and j.account_id = :account_id""",
+        id=job_id,
+        account_id=account_id,
+    )
+
+
+def jobs(
+    tx: Transaction,
+    account_id: str,
+    *,
+    state: str | None,
+    kind: str | None,
+    model: str | None,
+    after: str | None,
+    limit: int,
+) -> list[Row]:
+    return tx.all(
+        """select j.*, t.progress, a.media_type, a.size_bytes, a.sha256, a.metadata as artifact_metadata
+           from job j
+           left join attempt t on t.id = j.attempt_id
+           left join artifact a on a.id = j.artifact_id
+           where j.account_id = :account_id
+             and (cast(:after as text) is null or j.id < :after)
+             and (cast(:state as text) is null or j.state = :state)
+             and (cast(:kind as text) is null or j.kind = :kind)
+             and (cast(:model as text) is null or j.model = :model)
+           order by j.id desc limit :limit""",
+        account_id=account_id,
+        after=after,
+        state=state,
+        kind=kind,
+        model=model,
+        limit=limit,
+    )
+
+
+def ahead(tx: Transaction, lane: str, job_id: str, limit: int) -> int:
+    """Queued jobs of the lane that were accepted earlier, counted up to `limit`."""
+    row = tx.one(
+        """select count(*) as ahead from (
+               select 1 as one from job
+               where state = 'queued' and lane = :lane and id < :id limit :limit) as earlier""",
+        lane=lane,
+        id=job_id,
+        limit=limit,
+    )
+    assert row is not None
+    return int(row["ahead"])
+
+
+def events(tx: Transaction, job_id: str) -> list[Row]:
+    return tx.all(
+        """select sequence, at, type, attempt_id, detail from event
+           where job_id = :id order by sequence limit 10000""",
+        id=job_id,
+    )
+
+
+def body(tx: Transaction, job_id: str, account_id: str) -> Row | None:
+    return tx.one(
+        "select body from job where id = :id and account_id = :account_id", id=job_id, account_id=account_id
+    )
+
+
+def attempts(tx: Transaction, job_id: str) -> list[Row]:
+    return tx.all(
+        """select id, number, worker_id, state, outcome, beat, fenced_at, blob_id, evidence, started_at,
+                  ended_at
+           from attempt where job_id = :id order by number limit 10000""",
+        id=job_id,
+    )

@@ -1,0 +1,166 @@
+"""Accepting a job: parsing by kind, then one transaction for key, hold, job and event.
+
+Everything that can be decided without the lock is decided before it. HTTP is not known here.
+"""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from tenuto.accounts.rules import Caller
+from tenuto.billing import operations as billing
+from tenuto.catalog import operations as catalog
+from tenuto.catalog.rules import Model
+from tenuto.db.database import Transaction
+from tenuto.errors import (
+    Fault,
+    IdempotencyConflict,
+    InvalidRequest,
+    ModelNotAllowed,
+    ModelUnavailable,
+    RateLimited,
+)
+from tenuto.ids import Ids
+from tenuto.jobs import store
+from tenuto.jobs.states import DEADLINE_MS
+from tenuto.jobs.store import NewJob
+from tenuto.kinds import envelope, speech
+from tenuto.kinds.envelope import Envelope
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One submission as it arrived: the key's words, the body, and the parsed value's digest."""
+
+    caller: Caller
+    idempotency_key: str
+    body: str
+    body_sha256: str
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """A submission that is valid: which model, and the parameters that will be frozen."""
+
+    envelope: Envelope
+    model: Model
+    parameters: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The operation behind a submission; `replayed` when it was there before."""
+
+    job_id: str
+    replayed: bool
+
+
+def find_replay(tx: Transaction, request: Request) -> Accepted | None:
+    """The job that this key and body made before. IdempotencyConflict: the key belongs to another body."""
+    row = store.bound(tx, request.caller.key_id, request.idempotency_key)
+    if row is None:
+        return None
+    if row["body_sha256"] != request.body_sha256:
+        raise IdempotencyConflict
+    return Accepted(row["job_id"], replayed=True)
+
+
+def parse(request: Request, models: dict[str, Model]) -> Parsed:
+    """Check model, envelope and parameters, in that order; raises with all faults of a step at once."""
+    parsed, faults = envelope.check(request.value)
+    name = request.value.get("model") if isinstance(request.value, dict) else None
+    model = models.get(name) if isinstance(name, str) else None
+    if model is None or model.interface != "jobs":
+        if isinstance(name, str) and not any(fault.param == "model" for fault in faults):
+            faults.append(Fault("model", "unknown_model", _unknown_model(name)))
+        raise InvalidRequest(faults)
+    if not request.caller.may_use(model.name):
+        raise ModelNotAllowed
+    raw = request.value.get("parameters")
+    parameters, more = speech.check(raw) if isinstance(raw, dict) else (None, [])
+    faults += more
+    if parsed is not None:
+        faults += speech.check_no_inputs(parsed)
+    elif "input_artifact_ids" in request.value:
+        faults += speech.no_inputs_fault()
+    if isinstance(raw, dict):
+        faults += _voice_faults(raw)
+    if faults or parsed is None or parameters is None:
+        raise InvalidRequest(faults)
+    return Parsed(parsed, model, speech.resolved(parameters, None))
+
+
+def check_room(tx: Transaction, caller: Caller, model: Model, *, max_queued: int, now_ms: int) -> None:
+    """What may refuse a valid job just now: a model that is down (503), a queue that is full (429)."""
+    if not catalog.is_callable(tx, model.name, now_ms=now_ms):
+        raise ModelUnavailable(
+            f"{model.name} is temporarily unavailable; GET /v1/models shows `callable`. Nothing was stored."
+        )
+    if max_queued and store.queued_of_account(tx, caller.account_id, model.lane, max_queued) >= max_queued:
+        raise RateLimited(
+            f"this account has {max_queued} jobs queued, as many as it may; submit again when some have run",
+            retry_after_s=10,
+        )
+
+
+def accept(tx: Transaction, ids: Ids, request: Request, parsed: Parsed, *, now_ms: int) -> Accepted:
+    """One transaction: idempotency key → job → hold → event. A key that is bound by now is answered so."""
+    model = parsed.model
+    new = NewJob(
+        job_id=ids.new("job"),
+        account_id=request.caller.account_id,
+        key_id=request.caller.key_id,
+        idempotency_key=request.idempotency_key,
+        body_sha256=request.body_sha256,
+        kind=model.kind,
+        model=model.name,
+        lane=model.lane,
+        body=request.body,
+        parameters=_json(parsed.parameters),
+        metadata=_json(parsed.envelope.metadata),
+        input_artifact_ids=_json(list(parsed.envelope.input_artifact_ids or ())),
+        rerunnable=model.rerunnable,
+        hold_micros=model.price.hold_micros,
+        price_micros=model.price.price_micros,
+        price_unit=model.price.unit,
+        created_at=now_ms,
+        deadline_at=now_ms + DEADLINE_MS,
+    )
+    if not store.bind_key(tx, new):
+        replay = find_replay(tx, request)
+        assert replay is not None, "a key that is bound stays bound"
+        return replay
+    store.insert_job(tx, new)
+    billing.hold(
+        tx,
+        ids,
+        account_id=new.account_id,
+        job_id=new.job_id,
+        amount_micros=new.hold_micros,
+        now_ms=now_ms,
+    )
+    store.add_event(tx, new.job_id, 0, "queued", now_ms=now_ms)
+    return Accepted(new.job_id, replayed=False)
+
+
+def _voice_faults(raw: dict[str, Any]) -> list[Fault]:
+    """No voice but the original one is there yet, and it has no id: every id is unknown."""
+    return [
+        Fault(
+            f"parameters.{name}",
+            "unknown_voice",
+            "there is no voice with this id; leave it out for the original voice",
+        )
+        for name in ("voice_id", "emotion_voice_id")
+        if isinstance(raw.get(name), str) and raw[name]
+    ]
+
+
+def _unknown_model(name: str) -> str:
+    shown = name if len(name) <= 100 else name[:100] + "…"
+    return f"there is no model {shown!r}; GET /v1/models lists the full names"
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

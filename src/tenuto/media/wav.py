@@ -1,7 +1,8 @@
 """PCM16 WAV files: written in one canonical form, read with nothing taken on trust.
 
 The reader is for files from outside (uploads, engines): a header may lie, so every size is held against the
-bytes that are there before any of them is used. Nothing here knows what the sound is for or how long it may be.
+bytes that are there before any of them is used. Nothing here knows what the sound is for, or how long it may
+be.
 """
 
 import struct

@@ -193,8 +193,8 @@ def _model(where: str, table: dict[str, Any], faults: list[str]) -> ModelSetting
         if key in table and not isinstance(table[key], kind):
             faults.append(f"{where}.{key}: {table[key]!r} is not a {kind.__name__}")
     unit = table.get("unit", "job")
-    if unit not in ("job", "minute"):
-        faults.append(f"{where}.unit: {unit!r} is none of job, minute")
+    if unit not in ("job", "audio_minute"):
+        faults.append(f"{where}.unit: {unit!r} is none of job, audio_minute")
     price = _micros(f"{where}.price", table.get("price", "0"), faults)
     hold = _micros(f"{where}.hold", table.get("hold", table.get("price", "0")), faults)
     if unit == "job" and hold < price:

@@ -12,7 +12,7 @@ from tenuto.billing.rules import cny
 from tenuto.db.database import Row, Transaction
 from tenuto.errors import NotFound
 from tenuto.jobs import read_store
-from tenuto.jobs.states import FINAL, QUEUED, RECOVERY_REQUIRED
+from tenuto.jobs.states import FAILED, FINAL, QUEUED, RECOVERY_REQUIRED
 
 MAX_COUNTED_AHEAD = 100
 """Jobs ahead are counted up to here; beyond, `queue_position` is null: unknown."""
@@ -140,7 +140,7 @@ def _operation(row: Row, ahead: int | None) -> Operation:
         finished_at=_seconds(row["finished_at"]),
         attempt=row["attempts"],
         queue_position=ahead,
-        progress=None if row["progress"] is None or held is None else _progress(row),
+        progress=_progress(row),
         input_artifact_ids=_raw(row["input_artifact_ids"]),
         artifacts=artifacts,
         result=_raw(row["artifact_metadata"]) if artifacts else None,
@@ -153,11 +153,11 @@ def _operation(row: Row, ahead: int | None) -> Operation:
 
 def _progress(row: Row) -> msgspec.Raw | None:
     """Progress belongs to the attempt that runs; a queued job has none."""
-    return None if row["state"] == QUEUED else _raw(row["progress"])
+    return None if row["state"] == QUEUED or row["progress"] is None else _raw(row["progress"])
 
 
 def _error(row: Row) -> JobError | None:
-    if row["error_code"] is None:
+    if row["state"] != FAILED or row["error_code"] is None:
         return None
     return JobError(row["error_code"], row["error_message"] or "")
 

@@ -4,6 +4,7 @@ Everything that can be decided without the lock is decided before it. HTTP is no
 """
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,24 +70,16 @@ def find_replay(tx: Transaction, request: Request) -> Accepted | None:
 def parse(request: Request, models: dict[str, Model]) -> Parsed:
     """Check model, envelope and parameters, in that order; raises with all faults of a step at once."""
     parsed, faults = envelope.check(request.value)
-    name = request.value.get("model") if isinstance(request.value, dict) else None
-    model = models.get(name) if isinstance(name, str) else None
-    if model is None or model.interface != "jobs":
-        if isinstance(name, str) and not any(fault.param == "model" for fault in faults):
-            faults.append(Fault("model", "unknown_model", _unknown_model(name)))
+    if parsed is None:
         raise InvalidRequest(faults)
+    model = models.get(parsed.model)
+    if model is None or model.interface != "jobs":
+        raise InvalidRequest([*faults, Fault("model", "unknown_model", _unknown_model(parsed.model))])
     if not request.caller.may_use(model.name):
         raise ModelNotAllowed
-    raw = request.value.get("parameters")
-    parameters, more = speech.check(raw) if isinstance(raw, dict) else (None, [])
-    faults += more
-    if parsed is not None:
-        faults += speech.check_no_inputs(parsed)
-    elif "input_artifact_ids" in request.value:
-        faults += speech.no_inputs_fault()
-    if isinstance(raw, dict):
-        faults += _voice_faults(raw)
-    if faults or parsed is None or parameters is None:
+    parameters, more = speech.check(parsed.parameters)
+    faults += [*more, *speech.check_no_inputs(parsed), *_voice_faults(parsed.parameters)]
+    if faults or parameters is None:
         raise InvalidRequest(faults)
     return Parsed(parsed, model, speech.resolved(parameters, None))
 
@@ -118,7 +111,7 @@ def accept(tx: Transaction, ids: Ids, request: Request, parsed: Parsed, *, now_m
         lane=model.lane,
         body=request.body,
         parameters=_json(parsed.parameters),
-        metadata=_json(parsed.envelope.metadata),
+        metadata=_json(dict(parsed.envelope.metadata)),
         input_artifact_ids=_json(list(parsed.envelope.input_artifact_ids or ())),
         rerunnable=model.rerunnable,
         hold_micros=model.price.hold_micros,
@@ -144,7 +137,7 @@ def accept(tx: Transaction, ids: Ids, request: Request, parsed: Parsed, *, now_m
     return Accepted(new.job_id, replayed=False)
 
 
-def _voice_faults(raw: dict[str, Any]) -> list[Fault]:
+def _voice_faults(raw: Mapping[str, Any]) -> list[Fault]:
     """No voice but the original one is there yet, and it has no id: every id is unknown."""
     return [
         Fault(

@@ -113,7 +113,7 @@ create table job (
     rerunnable integer not null,
     hold_micros bigint not null check (hold_micros >= 0),
     price_micros bigint not null check (price_micros >= 0),
-    price_unit text not null check (price_unit in ('job', 'minute')),
+    price_unit text not null check (price_unit in ('job', 'audio_minute')),
     charged_micros bigint check (charged_micros >= 0 and charged_micros <= hold_micros),
     created_at bigint not null,
     deadline_at bigint not null,

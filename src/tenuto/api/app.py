@@ -1,0 +1,52 @@
+"""The route table: the whole API on one screen."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from starlette.routing import Route, Router
+
+from tenuto.api import artifacts, health, jobs, models
+from tenuto.api.call import Endpoint, Handler
+from tenuto.api.errors import error_response
+from tenuto.api.service import Service
+
+Asgi = Callable[[Any, Any, Any], Awaitable[None]]
+
+ROUTES: Mapping[str, Mapping[str, Handler]] = {
+    "/v1/jobs": {"POST": jobs.create, "GET": jobs.index},
+    "/v1/jobs/{job_id}": {"GET": jobs.show},
+    "/v1/jobs/{job_id}/cancel": {"POST": jobs.cancel},
+    "/v1/artifacts/{artifact_id}/content": {"GET": artifacts.content},
+    "/v1/models": {"GET": models.index},
+    "/livez": {"GET": health.live},
+    "/readyz": {"GET": health.ready},
+}
+
+
+def make_app(service: Service) -> Asgi:
+    """The ASGI application; an unknown path is answered like everything else, as JSON with a request id."""
+    router = Router(
+        [Route(path, Endpoint(service, handlers, path)) for path, handlers in ROUTES.items()],
+        redirect_slashes=False,
+    )
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan":
+            await _lifespan(receive, send)
+            return
+        scope["app"] = app
+        try:
+            await router(scope, receive, send)
+        except Exception as error:
+            response = error_response(error, service.ids.new("req"))
+            await response(scope, receive, send)
+
+    return app
+
+
+async def _lifespan(receive: Any, send: Any) -> None:
+    while True:
+        message = await receive()
+        await send({"type": message["type"] + ".complete"})
+        if message["type"] == "lifespan.shutdown":
+            return

@@ -1,0 +1,116 @@
+"""Downloads: an artifact's bytes, whole or a range, every block checked before it is sent."""
+
+import asyncio
+import re
+from collections.abc import Iterator
+
+import structlog
+
+from tenuto.api.call import Answer, Call, Headers
+from tenuto.api.errors import error_body
+from tenuto.artifacts import operations as artifacts
+from tenuto.artifacts.operations import Opened
+from tenuto.errors import ArtifactUnavailable, CorruptBlob, RangeNotSatisfiable
+
+_RANGE = re.compile(rb"bytes=(\d{0,15})-(\d{0,15})\Z")
+_log = structlog.get_logger("tenuto.api")
+
+
+async def content(call: Call) -> Answer | None:
+    """GET /v1/artifacts/{id}/content: 200, 206, 304 or 416; 503 when the bytes are missing or damaged."""
+    artifact_id = call.path("artifact_id")
+    opened = await call.read(
+        lambda tx, who: artifacts.open_artifact(tx, account_id=who.account_id, artifact_id=artifact_id)
+    )
+    size_bytes = opened.blob.size_bytes
+    etag = f'"{opened.blob.sha256}"'.encode()
+    headers: Headers = [
+        (b"etag", etag),
+        (b"accept-ranges", b"bytes"),
+        (b"x-content-type-options", b"nosniff"),
+    ]
+    if _matches(call.header(b"if-none-match"), etag):
+        return Answer(304, b"", headers, media_type=(b"content-type", opened.media_type.encode()))
+    wanted = _range(call, etag, size_bytes)
+    if wanted is None:
+        await _send(call, opened, (0, size_bytes), status=200, headers=headers)
+        return None
+    start, end = wanted
+    if start >= end:
+        return _unsatisfiable(call, size_bytes)
+    headers.append((b"content-range", b"bytes %d-%d/%d" % (start, end - 1, size_bytes)))
+    await _send(call, opened, wanted, status=206, headers=headers)
+    return None
+
+
+async def _send(call: Call, opened: Opened, span: tuple[int, int], *, status: int, headers: Headers) -> None:
+    """The first block is read and checked before the head is sent; a later bad one cuts the connection."""
+    start, end = span
+    loop = asyncio.get_running_loop()
+    readers = call.service.readers
+    blocks = call.service.blobs.read(opened.blob, start, end)
+    try:
+        block = await loop.run_in_executor(readers, _next, blocks)
+    except (CorruptBlob, ArtifactUnavailable) as error:
+        _tell(call, opened)
+        raise ArtifactUnavailable from error
+    head = [
+        (b"content-type", opened.media_type.encode()),
+        (b"content-length", b"%d" % (end - start)),
+        (b"x-request-id", call.request_id.encode()),
+        *headers,
+    ]
+    await call.send({"type": "http.response.start", "status": status, "headers": head})
+    if call.scope["method"] == "HEAD":
+        await call.send({"type": "http.response.body", "body": b""})
+        return
+    while block is not None:
+        start += len(block)
+        await call.send({"type": "http.response.body", "body": block, "more_body": start < end})
+        if start >= end:
+            return
+        try:
+            block = await loop.run_in_executor(readers, _next, blocks)
+        except (CorruptBlob, ArtifactUnavailable):
+            _tell(call, opened)
+            return  # Without the promised bytes: the server cuts the connection, the client sees a failure.
+    await call.send({"type": "http.response.body", "body": b""})
+
+
+def _next(blocks: Iterator[bytes]) -> bytes | None:
+    return next(blocks, None)
+
+
+def _tell(call: Call, opened: Opened) -> None:
+    call.service.metrics.damaged()
+    _log.error("artifact.damaged", artifact_id=opened.artifact_id, request_id=call.request_id)
+
+
+def _matches(value: bytes | None, etag: bytes) -> bool:
+    if value is None:
+        return False
+    return value.strip() == b"*" or etag in [tag.strip().removeprefix(b"W/") for tag in value.split(b",")]
+
+
+def _range(call: Call, etag: bytes, size_bytes: int) -> tuple[int, int] | None:
+    """The bytes wanted, from and up to; None for all of them, also when the header can't be read."""
+    value = call.header(b"range")
+    if value is None:
+        return None
+    unless = call.header(b"if-range")
+    if unless is not None and unless.strip() != etag:
+        return None
+    match = _RANGE.match(value.strip())
+    if match is None or match.groups() == (b"", b""):
+        return None
+    first, last = match.groups()
+    if first == b"":
+        return max(0, size_bytes - int(last)), size_bytes if int(last) else 0
+    if last != b"" and int(last) < int(first):
+        return None
+    return int(first), size_bytes if last == b"" else min(size_bytes, int(last) + 1)
+
+
+def _unsatisfiable(call: Call, size_bytes: int) -> Answer:
+    body = error_body(RangeNotSatisfiable(), call.request_id, 416)
+    return Answer(416, body, [(b"content-range", b"bytes */%d" % size_bytes)])

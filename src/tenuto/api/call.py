@@ -1,0 +1,157 @@
+"""One request on its way through the edge: who calls, what was asked, and how the answer leaves.
+
+`Endpoint` is the ASGI application behind each line of the route table. It gives every answer a request
+id, turns errors into their responses, and reads no byte of a body before the key is known.
+"""
+
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl
+
+import structlog
+
+from tenuto.accounts import operations as accounts
+from tenuto.accounts.rules import Caller
+from tenuto.api.body import ClientGone
+from tenuto.api.errors import error_response, status_of
+from tenuto.api.service import Service
+from tenuto.db.database import Transaction
+from tenuto.errors import InvalidApiKey, InvalidRequest, MethodNotAllowed, RateLimited
+
+T = TypeVar("T")
+Headers = list[tuple[bytes, bytes]]
+_JSON = (b"content-type", b"application/json")
+_log = structlog.get_logger("tenuto.api")
+
+
+@dataclass(slots=True)
+class Answer:
+    """A status, headers and a whole body."""
+
+    status: int
+    body: bytes
+    headers: Headers = field(default_factory=list)
+    media_type: tuple[bytes, bytes] = _JSON
+
+
+class Call:
+    """A request and the service it is for."""
+
+    __slots__ = ("caller", "receive", "request_id", "scope", "send", "service")
+
+    def __init__(self, service: Service, scope: Any, receive: Any, send: Any) -> None:
+        self.service = service
+        self.scope = scope
+        self.receive = receive
+        self.send = send
+        self.request_id = service.ids.new("req")
+        self.caller: Caller | None = None
+
+    def header(self, name: bytes) -> bytes | None:
+        """The value of a header, its name in lower case; None when it is missing."""
+        for key, value in self.scope["headers"]:
+            if key == name:
+                found: bytes = value
+                return found
+        return None
+
+    def path(self, name: str) -> str:
+        """A part of the path, as the route names it."""
+        value: str = self.scope["path_params"][name]
+        return value
+
+    def query(self) -> dict[str, str]:
+        """The query; InvalidRequest when a name comes twice."""
+        pairs = parse_qsl(self.scope["query_string"].decode("latin-1"), keep_blank_values=True)
+        values = dict(pairs)
+        if len(values) != len(pairs):
+            raise InvalidRequest(message="each name may be given once in the query")
+        return values
+
+    async def authenticate(self) -> Caller:
+        """The caller. InvalidApiKey or RateLimited before anything else is looked at."""
+        key = self._key()
+        now_ms = self.service.clock()
+        caller = await self.service.database.read_async(
+            lambda tx: accounts.authenticate(tx, key, now_ms=now_ms)
+        )
+        return self._admit(caller)
+
+    async def read(self, operation: Callable[[Transaction, Caller], T]) -> T:
+        """Authenticate and read in one look at the database, for a request without a body."""
+        key = self._key()
+        now_ms = self.service.clock()
+
+        def look(tx: Transaction) -> T:
+            return operation(tx, self._admit(accounts.authenticate(tx, key, now_ms=now_ms)))
+
+        return await self.service.database.read_async(look)
+
+    def _admit(self, caller: Caller) -> Caller:
+        if self.caller is None and not self.service.rates.take(caller.key_id):
+            raise RateLimited
+        self.caller = caller
+        self.service.used_keys[caller.key_id] = self.service.clock()
+        return caller
+
+    def _key(self) -> str:
+        value = self.header(b"authorization")
+        if value is None or value[:7].lower() != b"bearer " or not value.isascii():
+            raise InvalidApiKey
+        return value[7:].strip().decode("ascii")
+
+
+Handler = Callable[[Call], Awaitable[Answer | None]]
+"""Gives an answer, or None when it has sent one itself."""
+
+
+class Endpoint:
+    """A path's handlers by method, as an ASGI application."""
+
+    def __init__(self, service: Service, handlers: Mapping[str, Handler], route: str) -> None:
+        self.service = service
+        self.handlers = dict(handlers)
+        self.route = route
+        if "GET" in self.handlers:
+            self.handlers["HEAD"] = self.handlers["GET"]
+        self.allow = ", ".join(sorted(self.handlers)).encode()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        began = time.perf_counter()
+        call = Call(self.service, scope, receive, send)
+        try:
+            handler = self.handlers.get(scope["method"])
+            if handler is None:
+                raise MethodNotAllowed
+            answer = await handler(call)
+            status = 200 if answer is None else answer.status
+            if answer is not None:
+                await _send(call, answer)
+        except ClientGone:
+            status = 499
+        except Exception as error:
+            status = await self._send_error(call, error)
+        self.service.metrics.request(self.route, scope["method"], status, time.perf_counter() - began)
+
+    async def _send_error(self, call: Call, error: Exception) -> int:
+        status = status_of(error)
+        if status == 500:
+            _log.exception("http.failed", request_id=call.request_id, route=self.route)
+        response = error_response(error, call.request_id)
+        if isinstance(error, MethodNotAllowed):
+            response.headers["allow"] = self.allow.decode()
+        await response(call.scope, call.receive, call.send)
+        return status
+
+
+async def _send(call: Call, answer: Answer) -> None:
+    headers = [
+        answer.media_type,
+        (b"content-length", b"%d" % len(answer.body)),
+        (b"x-request-id", call.request_id.encode()),
+        *answer.headers,
+    ]
+    await call.send({"type": "http.response.start", "status": answer.status, "headers": headers})
+    await call.send({"type": "http.response.body", "body": answer.body})

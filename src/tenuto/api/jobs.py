@@ -1,0 +1,169 @@
+"""Jobs over HTTP: submit, show, list, cancel."""
+
+import re
+
+import msgspec
+
+from tenuto import strict_json
+from tenuto.api.body import read_body
+from tenuto.api.call import Answer, Call
+from tenuto.db.database import Transaction
+from tenuto.errors import Fault, InvalidRequest, UnsupportedMediaType
+from tenuto.ids import is_id
+from tenuto.jobs import read, submit, waiting
+from tenuto.jobs.read import Operation
+from tenuto.jobs.states import ALL
+from tenuto.jobs.submit import Accepted, Parsed, Request
+
+MAX_BODY_BYTES = 1024 * 1024
+MAX_LIMIT = 100
+DEFAULT_LIMIT = 20
+KINDS = ("speech", "recognition", "image")
+
+_IDEMPOTENCY_KEY = re.compile(rb"[\x20-\x7e]{1,255}\Z")
+_encode = msgspec.json.Encoder().encode
+
+
+async def create(call: Call) -> Answer:
+    """POST /v1/jobs: 202 when the job is durable. The order of checks is the order of these lines."""
+    caller = await call.authenticate()
+    media_type = (call.header(b"content-type") or b"").partition(b";")[0].strip().lower()
+    if media_type != b"application/json":
+        raise UnsupportedMediaType("the body must be application/json")
+    body = await read_body(
+        call.receive, call.scope["headers"], limit_bytes=MAX_BODY_BYTES, limits=call.service.http
+    )
+    value = strict_json.parse(body)
+    request = Request(
+        caller=caller,
+        idempotency_key=_idempotency_key(call),
+        body=body.decode(),
+        body_sha256=strict_json.body_sha256(value),
+        value=value,
+    )
+    accepted = await _accept(call, request)
+    if not accepted.replayed:
+        call.service.database.wake("jobs")
+    operation = await call.service.database.read_async(
+        lambda tx: read.get(tx, account_id=caller.account_id, job_id=accepted.job_id)
+    )
+    answer = _operation(operation, 202)
+    answer.headers.append((b"location", f"/v1/jobs/{accepted.job_id}".encode()))
+    if accepted.replayed:
+        answer.headers.append((b"idempotent-replayed", b"true"))
+    return answer
+
+
+async def show(call: Call) -> Answer:
+    """GET /v1/jobs/{id}."""
+    job_id = call.path("job_id")
+    return _operation(await call.read(lambda tx, who: read.get(tx, account_id=who.account_id, job_id=job_id)))
+
+
+async def index(call: Call) -> Answer:
+    """GET /v1/jobs, newest first."""
+    query = call.query()
+    limit = _checked_query(query)
+    operations, cursor = await call.read(
+        lambda tx, who: read.list_jobs(
+            tx,
+            account_id=who.account_id,
+            state=query.get("state"),
+            kind=query.get("kind"),
+            model=query.get("model"),
+            after=query.get("after"),
+            limit=limit,
+        )
+    )
+    page = {"object": "list", "data": operations}
+    return Answer(200, _encode(page if cursor is None else page | {"next_cursor": cursor}))
+
+
+async def cancel(call: Call) -> Answer:
+    """POST /v1/jobs/{id}/cancel: 200 with the operation as it is now."""
+    service = call.service
+    caller = await call.authenticate()
+    await read_body(call.receive, call.scope["headers"], limit_bytes=64 * 1024, limits=service.http)
+    job_id = call.path("job_id")
+    now_ms = service.clock()
+    tell = await service.database.write_async(
+        lambda tx: waiting.cancel(tx, service.ids, account_id=caller.account_id, job_id=job_id, now_ms=now_ms)
+    )
+    if tell:
+        service.database.wake("cancel")
+    return _operation(
+        await service.database.read_async(
+            lambda tx: read.get(tx, account_id=caller.account_id, job_id=job_id)
+        )
+    )
+
+
+async def _accept(call: Call, request: Request) -> Accepted:
+    service = call.service
+    replay = await service.database.read_async(lambda tx: submit.find_replay(tx, request))
+    if replay is not None:
+        return replay
+    parsed = submit.parse(request, service.models)
+    now_ms = service.clock()
+
+    def look(tx: Transaction) -> None:
+        submit.check_room(
+            tx,
+            request.caller,
+            parsed.model,
+            max_queued=service.settings.queued_jobs,
+            now_ms=now_ms,
+        )
+
+    await service.database.read_async(look)
+    return await _write(call, request, parsed)
+
+
+async def _write(call: Call, request: Request, parsed: Parsed) -> Accepted:
+    service = call.service
+    now_ms = service.clock()
+    return await service.database.write_async(
+        lambda tx: submit.accept(tx, service.ids, request, parsed, now_ms=now_ms)
+    )
+
+
+def _operation(operation: Operation, status: int = 200) -> Answer:
+    answer = Answer(status, _encode(operation))
+    retry_after_s = read.retry_after_s(operation)
+    if retry_after_s is not None:
+        answer.headers.append((b"retry-after", b"%d" % retry_after_s))
+    return answer
+
+
+def _idempotency_key(call: Call) -> str:
+    value = call.header(b"idempotency-key")
+    if value is None or _IDEMPOTENCY_KEY.match(value) is None:
+        message = (
+            "the header is required: 1 to 255 printable ASCII characters, new for each new piece of work"
+        )
+        raise InvalidRequest([Fault("Idempotency-Key", "invalid_idempotency_key", message)])
+    return value.decode("ascii")
+
+
+def _checked_query(query: dict[str, str]) -> int:
+    """All faults of the list's query at once; gives the limit."""
+    faults = []
+    known = ("state", "kind", "model", "after", "limit")
+    for name in query:
+        if name not in known:
+            faults.append(
+                Fault(name, "unknown_name", f"there is no such filter; there are {', '.join(known)}")
+            )
+    for name, choices in (("state", ALL), ("kind", KINDS)):
+        if name in query and query[name] not in choices:
+            faults.append(Fault(name, "not_allowed", f"must be one of {', '.join(choices)}"))
+    if "model" in query and (not query["model"] or "\0" in query["model"]):
+        faults.append(Fault("model", "not_allowed", "must be the full name of a model"))
+    if "after" in query and not is_id(query["after"], "job"):
+        faults.append(Fault("after", "not_allowed", "must be the next_cursor of the page before"))
+    text = query.get("limit", str(DEFAULT_LIMIT))
+    if not (text.isascii() and text.isdigit() and len(text) <= 3 and 1 <= int(text) <= MAX_LIMIT):
+        faults.append(Fault("limit", "out_of_range", f"must be an integer from 1 to {MAX_LIMIT}"))
+    if faults:
+        raise InvalidRequest(faults)
+    return int(text)

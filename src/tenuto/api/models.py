@@ -1,0 +1,51 @@
+"""The catalog over HTTP: the models that this key may use, and whether they can be called now."""
+
+from typing import Any
+
+import msgspec
+
+from tenuto.api.call import Answer, Call
+from tenuto.billing.rules import cny
+from tenuto.catalog import operations as catalog
+from tenuto.catalog.rules import Model
+from tenuto.kinds.speech import MAX_TEXT_BYTES
+
+CREATED = 1_763_683_200
+"""When the catalog began, in unix seconds: OpenAI's clients expect a moment."""
+
+
+async def index(call: Call) -> Answer:
+    """GET /v1/models, in OpenAI's list shape with what jobs need beside it."""
+    service = call.service
+    now_ms = service.clock()
+
+    def look(tx: Any, caller: Any) -> list[dict[str, Any]]:
+        visible = [model for model in service.models.values() if caller.may_use(model.name)]
+        reasons = catalog.reasons(tx, [model.name for model in visible], now_ms=now_ms)
+        return [_shown(model, reasons[model.name]) for model in visible]
+
+    shown = await call.read(look)
+    return Answer(200, msgspec.json.encode({"object": "list", "data": shown}))
+
+
+def _shown(model: Model, reason: str | None) -> dict[str, Any]:
+    return {
+        "id": model.name,
+        "object": "model",
+        "created": CREATED,
+        "owned_by": model.name.partition("/")[0],
+        "interface": model.interface,
+        "kind": model.kind,
+        "callable": reason is None,
+        "callable_reason": reason,
+        "languages": list(model.entry.languages),
+        "limits": {"text_bytes": MAX_TEXT_BYTES},
+        "pricing": {
+            "currency": "CNY",
+            "unit": model.price.unit,
+            "price": cny(model.price.price_micros),
+            "hold": cny(model.price.hold_micros),
+        },
+        "engines": [{"model_id": model.name, "model_revision": model.entry.revision}],
+        "honoured_parameters": list(model.entry.honoured),
+    }

@@ -1,0 +1,34 @@
+"""What every handler needs, built once by `bootstrap`: database, blobs, catalog, clock, limits."""
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from tenuto.api.body import HttpLimits
+from tenuto.api.metrics import Metrics
+from tenuto.api.rates import Rates
+from tenuto.blobs.blob import BlobStore
+from tenuto.catalog.rules import Model
+from tenuto.config import Settings
+from tenuto.db.database import Database
+from tenuto.ids import Clock, Ids
+
+
+@dataclass(slots=True)
+class Service:
+    """The parts of an API process. Made at start, the same until it ends."""
+
+    settings: Settings
+    database: Database
+    blobs: BlobStore
+    models: dict[str, Model]
+    ids: Ids
+    clock: Clock
+    rates: Rates
+    metrics: Metrics
+    http: HttpLimits
+    readers: ThreadPoolExecutor
+    """Threads that read blobs."""
+    needs_worker: bool
+    """Whether ready means that a worker has registered too (`serve`), or only the database (`api`)."""
+    used_keys: dict[str, int] = field(default_factory=dict)
+    """When keys were last used, until the next flush; lost with the process, which nobody minds."""

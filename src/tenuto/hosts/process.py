@@ -174,14 +174,17 @@ class HostProcess:
         self.wait_lost()
 
     def _send_some(self, pieces: Sequence[memoryview], until: float) -> int:
+        while True:
+            try:
+                return self._connection.sendmsg(pieces[:16], [], socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                self._wait_writable(min(SEND_STALL_S, until - time.monotonic()))
+
+    def _wait_writable(self, left_s: float) -> None:
         poll = select.poll()
         poll.register(self._connection, select.POLLOUT)
-        while True:
-            with contextlib.suppress(BlockingIOError):
-                return self._connection.sendmsg(pieces[:16], [], socket.MSG_DONTWAIT)
-            left = min(SEND_STALL_S, until - time.monotonic())
-            if left <= 0 or not poll.poll(left * 1000):
-                raise TimeoutError
+        if left_s <= 0 or not poll.poll(left_s * 1000):
+            raise TimeoutError
 
     def _listen(self) -> None:
         """Take in what the host says until it ends or breaks the protocol; then see to its end."""

@@ -1,0 +1,277 @@
+"""What a child process does beyond `test_host.py`: interpreters, surroundings, breaches, its parent's death."""
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tenuto_host
+from tenuto.hosts.child import ChildHost
+from tenuto.hosts.host import EngineSpec, Host, HostLost, HostNotReady, HostResult
+
+MakeHost = Callable[..., Host]
+DoRun = Callable[..., HostResult]
+Gone = Callable[[int, float], bool]
+
+HERE = Path(__file__).parent
+
+PARENT = """
+import sys
+from tenuto.hosts.child import ChildHost
+from tenuto.hosts.host import EngineSpec
+
+host = ChildHost(EngineSpec("demo:Demo", sys.executable, path=sys.argv[1]))
+pid = host.load()["pid"]
+say = lambda progress: print(pid, flush=True)
+host.run({"mode": sys.argv[2]}, {}, on_segment=print, on_progress=say, deadline_s=600)
+"""
+
+ROGUE = """
+import json, os, struct, sys
+
+fd = int(sys.argv[sys.argv.index("--fd") + 1])
+
+def say(header, body=b""):
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    os.write(fd, struct.pack("!II", len(text), len(body)) + text + body)
+
+def hear():
+    header, body = struct.unpack("!II", os.read(fd, 8))
+    return json.loads(os.read(fd, header + body)[:header])
+
+hello = {"type": "hello", "protocol": 1, "python": "3", "pid": 1}
+loaded = {"type": "loaded", "info": {"concurrency": 1}}
+"""
+
+WELCOME = "say(hello); hear(); say(loaded); run_id = hear()['run_id']; "
+RESULT = "{'type': 'result', 'run_id': run_id, 'media_type': 'a/b', 'metadata': {}, 'duration_ms': 1"
+
+
+@pytest.fixture
+def rogue(tmp_path: Path) -> Callable[[str], str]:
+    """Give a function that makes an interpreter which runs the given lines in place of our far end."""
+
+    def rogue(lines: str) -> str:
+        script, interpreter = tmp_path / "rogue.py", tmp_path / "python"
+        script.write_text(f"{ROGUE}\n{lines}\n")
+        command = shlex.join([sys.executable, str(script)])
+        interpreter.write_text(f'#!/bin/sh\nexec {command} "$@"\n')
+        interpreter.chmod(0o700)
+        return str(interpreter)
+
+    return rogue
+
+
+def descriptors() -> list[str]:
+    """Give the numbers of our open descriptors, the one that lists them included."""
+    return sorted(entry.name for entry in Path("/proc/self/fd").iterdir())
+
+
+@pytest.mark.parametrize("mode", ["deaf", "hold_lock", "until_cancelled"])
+def test_a_host_ends_within_a_second_of_its_parents_death(gone: Gone, mode: str) -> None:
+    """kill -9 of the worker ends its engines, even one that holds the interpreter's lock."""
+    command = [sys.executable, "-c", PARENT, str(HERE / "engines"), mode]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        pid = int(parent.stdout.readline())
+        assert not gone(pid, 0)
+        parent.send_signal(signal.SIGKILL)
+
+        assert gone(pid, 1.0)
+
+
+def test_a_host_that_starts_after_its_parents_death_ends_at_once() -> None:
+    """The parent's number is checked after the kernel was asked: no gap between the two."""
+    host = str(Path(tenuto_host.__file__ or "").parent)
+    command = [sys.executable, host, "demo:Demo", "--fd", "0", "--parent", "1", "--path", "/"]
+    ended = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=20)
+
+    assert (0, b"") == (ended.returncode, ended.stdout + ended.stderr)
+
+
+@pytest.mark.parametrize("interpreter", ["/no/such/python", "/", "/bin/true", "no-such-python", "a\0b"])
+def test_a_wrong_interpreter_is_not_ready(make_host: MakeHost, interpreter: str) -> None:
+    """What cannot be started, or is no Python, is said at once."""
+    with pytest.raises(HostNotReady):
+        make_host(interpreter=interpreter).load()
+
+
+def test_another_protocol_is_refused_with_both_versions(
+    make_host: MakeHost, rogue: Callable[[str], str]
+) -> None:
+    """A far end of another release is named as such."""
+    interpreter = rogue("say({**hello, 'protocol': 99}); hear()")
+    with pytest.raises(HostNotReady) as error:
+        make_host(interpreter=interpreter).load()
+
+    assert "protocol 99, we speak 1" in error.value.message
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "os.write(fd, b'GET / HTTP/1.1')",
+        "os.write(fd, struct.pack('!II', 2 << 20, 0))",
+        "os.write(fd, struct.pack('!II', 10, 600 << 20))",
+        "os.write(fd, struct.pack('!II', 10, 10) + b'{}')",
+        "say(b'[' * 100_000)",
+        "say(b'[]')",
+        "say({})",
+        "say({'type': 'no such type'})",
+        "say({'type': 'hello', 'protocol': '1', 'python': '3'})",
+    ],
+)
+def test_a_greeting_that_breaks_the_protocol_is_not_ready(
+    make_host: MakeHost, rogue: Callable[[str], str], lines: str
+) -> None:
+    """A host is not trusted: what it may not say ends it."""
+    with pytest.raises(HostNotReady):
+        make_host(interpreter=rogue(lines)).load()
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        f"say({RESULT}, 'media_type': 3}})",
+        f"say({RESULT}, 'media_type': 'text'}})",
+        f"say({RESULT}, 'metadata': []}})",
+        f"say({RESULT}, 'metadata': {{'score': float('nan')}}}})",
+        f"say({RESULT}, 'duration_ms': -1}})",
+        f"say({RESULT}, 'duration_ms': 1.5}})",
+        f"say({RESULT}, 'duration_ms': True}})",
+        f"say({RESULT}, 'duration_ms': 1 << 60}})",
+        f"say({RESULT}, 'run_id': 'another'}})",
+        f"say({RESULT}, 'metadata': {{'text': chr(0xd800)}}}})",
+        'say(b\'{"type":"health","info":{"load":1e999}}\')',
+        "say({'type': 'result', 'media_type': 'a/b', 'metadata': {}})",
+        "say({'type': 'segment', 'run_id': run_id, 'metadata': 1}, b'x')",
+        "say({'type': 'progress', 'run_id': run_id, 'stage': '', 'completed': 0.5, 'total': 1, 'unit': ''})",
+        "say({'type': 'failed', 'run_id': run_id, 'code': 'c', 'message': 'm', 'transient': 'no'})",
+        "say({'type': 'cancelled', 'run_id': run_id}, b'body')",
+        "os.write(fd, struct.pack('!II', 2, 100) + b'{}' + b'short')",
+        "os.close(fd); import time; time.sleep(600)",
+    ],
+)
+def test_a_breach_during_a_run_loses_the_host(
+    make_host: MakeHost, rogue: Callable[[str], str], run: DoRun, gone: Gone, lines: str
+) -> None:
+    """Wrong types, NaN, foreign runs and half messages: HostLost, and the process is ended."""
+    host = make_host(interpreter=rogue(WELCOME + lines))
+    host.load()
+    pid = host.pid
+    assert pid is not None
+
+    with pytest.raises(HostLost):
+        run(host, "echo")
+    assert gone(pid, 0)
+
+
+def test_a_rogue_that_keeps_to_the_protocol_is_served(
+    make_host: MakeHost, rogue: Callable[[str], str], run: DoRun
+) -> None:
+    """The breaches above fail for what they break, not for how the test speaks."""
+    host = make_host(interpreter=rogue(WELCOME + f"say({RESULT}}}, b'content'); hear()"))
+    host.load()
+
+    assert HostResult("a/b", b"content", {}, 1) == run(host, "echo")
+
+
+def test_a_fresh_empty_environment_runs_a_host(make_host: MakeHost, run: DoRun, tmp_path: Path) -> None:
+    """The interpreter needs nothing installed, and sees neither tenuto nor the folder we live in."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "empty"], check=True)
+    host = make_host(interpreter=str(tmp_path / "empty/bin/python"))
+    host.load()
+    seen = run(host, "surroundings").metadata
+
+    ours = Path(tenuto_host.__file__ or "").parents[1]
+    assert not seen["tenuto"]
+    assert str(HERE / "engines") == seen["path"][0]
+    assert not [entry for entry in seen["path"] if Path(entry).is_relative_to(ours)]
+
+
+def test_our_own_engines_are_found_without_a_path(make_host: MakeHost, run: DoRun, tmp_path: Path) -> None:
+    """Without a path the engine is one of tenuto/engines, which is not put on the path either."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "empty"], check=True)
+    host = make_host(engine="fake:FakeSpeech", path="", interpreter=str(tmp_path / "empty/bin/python"))
+
+    assert "fake/speech" == host.load()["model_id"]
+
+
+def test_a_host_sees_no_secret_of_ours(
+    make_host: MakeHost, run: DoRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The environment is a short list and what the specification adds; no descriptor of ours is open."""
+    for name in ("TENUTO_DATABASE_URL", "AWS_SECRET_ACCESS_KEY", "PGPASSWORD", "HF_TOKEN", "PYTHONPATH"):
+        monkeypatch.setenv(name, "secret")
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    secret = os.open("/dev/null", os.O_RDONLY)
+    os.set_inheritable(secret, True)
+    host = make_host(env={"ENGINE_MODE": "quick"})
+    host.load()
+    seen = run(host, "surroundings").metadata
+    os.close(secret)
+
+    environment = seen["environment"]
+    assert ("1", "quick", os.environ["PATH"]) == tuple(
+        environment[name] for name in ("OMP_NUM_THREADS", "ENGINE_MODE", "PATH")
+    )
+    assert "secret" not in environment.values()
+    assert seen["session"]
+    # Standard input, output and error, the connection, and the one that lists them.
+    assert 5 == len(seen["descriptors"])
+
+
+def test_lines_that_the_engine_prints_are_handed_on(run: DoRun) -> None:
+    """They go to whoever asked for them, and to the evidence."""
+    lines: list[str] = []
+    spec = EngineSpec("demo:Demo", sys.executable, path=str(HERE / "engines"))
+    host = ChildHost(spec, on_line=lines.append)
+    host.load()
+    with pytest.raises(HostLost) as lost:
+        run(host, "leave")
+
+    assert (["the last words"], "the last words\n") == (lines, lost.value.evidence)
+
+
+def test_a_host_leaves_no_descriptor_open(make_host: MakeHost, run: DoRun) -> None:
+    """Loads, losses and closes give back what they took."""
+    make_host().load()
+    before = descriptors()
+    for mode in ("leave", "crash"):
+        host = make_host()
+        host.load()
+        with pytest.raises(HostLost):
+            run(host, mode)
+        host.load()
+        host.close()
+
+    assert before == descriptors()
+
+
+def test_an_engine_may_end_in_order_on_close(make_host: MakeHost, tmp_path: Path) -> None:
+    """A close asks first: what the engine registered for its exit is done."""
+    (tmp_path / "orderly.py").write_text(
+        textwrap.dedent(
+            """
+            import atexit, pathlib
+
+            class Orderly:
+                def __init__(self, options):
+                    atexit.register(pathlib.Path(options["note"]).write_text, "left in order")
+            """
+        )
+    )
+    note = tmp_path / "note"
+    options: dict[str, Any] = {"note": str(note)}
+    host = make_host(engine="orderly:Orderly", path=str(tmp_path), options=options)
+    host.load()
+    host.close()
+
+    assert "left in order" == note.read_text()

@@ -1,0 +1,369 @@
+"""What every host does, whatever it is made of: the worker knows no more than this."""
+
+import hashlib
+import os
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from tenuto.hosts import process
+from tenuto.hosts.host import (
+    Cancellation,
+    Cancelled,
+    EngineFailed,
+    Host,
+    HostDeadline,
+    HostLost,
+    HostNotReady,
+    HostResult,
+    OutcomeUnknown,
+)
+
+MakeHost = Callable[..., Host]
+DoRun = Callable[..., HostResult]
+Gone = Callable[[int, float], bool]
+
+
+def test_a_run_gets_its_parameters_and_inputs_and_gives_its_result(host: Host, run: DoRun) -> None:
+    """Text, numbers and bytes arrive as they were sent, and the result comes back whole."""
+    result = run(
+        host, "echo", {"voice": b"RIFF", "empty": b""}, text="你好 🎵", factor=1.5, run_id="attempt_1"
+    )
+
+    digests = {name: hashlib.sha256(x).hexdigest() for name, x in (("voice", b"RIFF"), ("empty", b""))}
+    parameters = {"mode": "echo", "text": "你好 🎵", "factor": 1.5}
+    seen = {"parameters": parameters, "run_id": "attempt_1", "pid": host.pid, "inputs": digests}
+    assert HostResult("text/plain", b"echo", seen, 7) == result
+
+
+def test_load_is_idempotent_and_gives_the_info(host: Host) -> None:
+    """A second load is the same process."""
+    info = host.load()
+
+    assert (host.pid, "demo", 1) == (info["pid"], info["model_id"], info["concurrency"])
+    assert host.alive
+
+
+def test_segments_and_progress_arrive_in_order_in_the_callers_thread(host: Host, run: DoRun) -> None:
+    """Streaming hands on each piece as it is made, in order, with its metadata (R55, R56)."""
+    segments: list[tuple[int, int, int]] = []
+    progress: list[dict[str, Any]] = []
+    run(
+        host,
+        "stream",
+        total=50,
+        on_segment=lambda content, metadata: segments.append(
+            (metadata["index"], content[0], threading.get_ident())
+        ),
+        on_progress=progress.append,
+    )
+
+    assert [(index, index, threading.get_ident()) for index in range(50)] == segments
+    assert {"stage": "streaming", "completed": 50, "total": 50, "unit": "segments"} == progress[-1]
+    assert 50 == len(progress)
+
+
+def test_segments_that_nobody_takes_make_the_engine_wait(
+    host: Host, run: DoRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the smallest limit on what is unread every segment still arrives, once."""
+    monkeypatch.setattr(process, "UNREAD_LIMIT_MESSAGES", 0)
+    monkeypatch.setattr(process, "UNREAD_LIMIT_BYTES", 0)
+    segments: list[int] = []
+    run(host, "stream", total=100, on_segment=lambda content, metadata: segments.append(metadata["index"]))
+
+    assert list(range(100)) == segments
+
+
+def test_big_inputs_and_results_pass_whole(host: Host, run: DoRun) -> None:
+    """30 MiB go either way."""
+    content = os.urandom(30 << 20)
+    result = run(host, "echo", {"audio": content})
+
+    assert hashlib.sha256(content).hexdigest() == result.metadata["inputs"]["audio"]
+    assert b"r" * (30 << 20) == run(host, "big", size_bytes=30 << 20).content
+
+
+@pytest.mark.parametrize(
+    ("mode", "code", "message", "transient"),
+    [
+        ("raise_error", "engine_failed", "ValueError: bad prompt", False),
+        ("refuse", "nothing_to_speak", "there is nothing", True),
+        ("exit_politely", "engine_failed", "SystemExit: 4", False),
+    ],
+)
+def test_a_failing_engine_leaves_the_host_usable(
+    host: Host, run: DoRun, mode: str, code: str, message: str, transient: bool
+) -> None:
+    """An exception is the run's failure, not the host's."""
+    pid = host.pid
+    with pytest.raises(EngineFailed) as failed:
+        run(host, mode)
+
+    assert (code, message, transient) == (failed.value.code, failed.value.message, failed.value.transient)
+    assert pid == run(host, "echo").metadata["pid"]
+
+
+@pytest.mark.parametrize("which", ["none", "text", "nan", "object", "list", "surrogate", "long"])
+def test_an_unfit_result_is_the_engines_failure(host: Host, run: DoRun, which: str) -> None:
+    """What is not bytes with plain JSON never leaves the host."""
+    pid = host.pid
+    with pytest.raises(EngineFailed):
+        run(host, "unfit", which=which)
+
+    assert pid == run(host, "echo").metadata["pid"]
+
+
+def test_an_outcome_can_be_unknown(host: Host, run: DoRun) -> None:
+    """A metered engine that cannot say what became of its call is told apart from a failure."""
+    with pytest.raises(OutcomeUnknown) as unknown:
+        run(host, "unknown")
+
+    assert "the line went dead" == unknown.value.message
+
+
+def test_a_cancel_is_asked_and_heard(host: Host, run: DoRun) -> None:
+    """An engine that looks stops within milliseconds, and stays warm."""
+    pid, cancelled = host.pid, Cancellation()
+    asked: list[float] = []
+
+    def cancel(_: dict[str, Any]) -> None:
+        asked.append(time.monotonic())
+        cancelled.set()
+
+    with pytest.raises(Cancelled) as error:
+        run(host, "until_cancelled", on_progress=cancel, cancelled=cancelled)
+
+    assert time.monotonic() - asked[0] < 0.5
+    assert not error.value.lost
+    assert pid == run(host, "echo").metadata["pid"]
+
+
+def test_a_cancel_from_another_thread_wakes_a_silent_run(host: Host, run: DoRun) -> None:
+    """The switch reaches a run that waits for the engine, without polling."""
+    cancelled, started = Cancellation(), threading.Event()
+    with ThreadPoolExecutor() as pool:
+        waiting = pool.submit(
+            run, host, "until_cancelled", on_progress=lambda _: started.set(), cancelled=cancelled
+        )
+        assert started.wait(10)
+        asked = time.monotonic()
+        cancelled.set()
+
+        with pytest.raises(Cancelled):
+            waiting.result(10)
+    assert time.monotonic() - asked < 0.5
+
+
+def test_a_cancel_before_the_start_runs_nothing(host: Host, run: DoRun) -> None:
+    """A switch that is set already stops the run before the engine hears of it."""
+    cancelled = Cancellation()
+    cancelled.set()
+    with pytest.raises(Cancelled) as error:
+        run(host, "crash", cancelled=cancelled)
+
+    assert not error.value.lost
+    assert host.alive
+
+
+def test_a_result_that_comes_in_the_grace_is_given(host: Host, run: DoRun) -> None:
+    """An engine that finishes all the same has its result recorded: a recorded result wins over a cancel."""
+    cancelled = Cancellation()
+    result = run(host, "finish_when_cancelled", on_progress=lambda _: cancelled.set(), cancelled=cancelled)
+
+    assert b"finished all the same" == result.content
+
+
+@pytest.mark.parametrize("mode", ["deaf", "hold_lock"])
+def test_a_deaf_engine_is_killed_after_the_grace(host: Host, run: DoRun, gone: Gone, mode: str) -> None:
+    """Whatever the engine is stuck in, a cancel ends it, and the next load is a new process."""
+    pid, cancelled, begun = host.pid, Cancellation(), time.monotonic()
+    assert pid is not None
+    with pytest.raises(Cancelled) as error:
+        run(host, mode, on_progress=lambda _: cancelled.set(), cancelled=cancelled, grace_s=0.2)
+
+    assert error.value.lost
+    assert 0.2 < time.monotonic() - begun < 3
+    assert gone(pid, 0)
+    assert (False, None) == (host.alive, host.pid)
+    assert pid != host.load()["pid"]
+    assert b"echo" == run(host, "echo").content
+
+
+def test_a_deadline_kills(host: Host, run: DoRun, gone: Gone) -> None:
+    """A run that does not end in time ends with its process."""
+    pid, begun = host.pid, time.monotonic()
+    assert pid is not None
+    with pytest.raises(HostDeadline):
+        run(host, "deaf", deadline_s=0.3)
+
+    assert 0.3 <= time.monotonic() - begun < 3
+    assert gone(pid, 0)
+    assert pid != host.load()["pid"]
+
+
+def test_a_deadline_ends_a_run_that_never_stops_talking(host: Host, run: DoRun) -> None:
+    """Segments without end do not put the deadline off."""
+    with pytest.raises(HostDeadline):
+        run(host, "stream", total=10**9, deadline_s=0.3)
+
+
+@pytest.mark.parametrize(("mode", "exit_code"), [("crash", -11), ("leave", 3)])
+def test_a_process_that_ends_during_a_run_is_lost(host: Host, run: DoRun, mode: str, exit_code: int) -> None:
+    """A crash is told apart from a failure, with the exit status and the engine's last words."""
+    with pytest.raises(HostLost) as lost:
+        run(host, mode)
+
+    assert (HostLost, exit_code) == (type(lost.value), lost.value.exit_code)
+    assert {"crash": "Segmentation fault", "leave": "the last words"}[mode] in lost.value.evidence
+    assert not host.alive
+
+
+def test_a_run_without_an_engine_runs_nothing(make_host: MakeHost, run: DoRun) -> None:
+    """Before a load, and after a loss, nothing can have been charged: HostNotReady, not HostLost."""
+    host = make_host()
+    with pytest.raises(HostNotReady):
+        run(host, "echo")
+    host.load()
+    with pytest.raises(HostLost):
+        run(host, "crash")
+
+    with pytest.raises(HostNotReady):
+        run(host, "echo")
+
+
+def test_what_a_callback_raises_stops_the_run(host: Host, run: DoRun) -> None:
+    """A worker that lost its lease says so by raising; the engine is stopped and stays warm."""
+    pid = host.pid
+
+    def refuse(_: dict[str, Any]) -> None:
+        raise LookupError("another attempt has the lease")
+
+    with pytest.raises(LookupError):
+        run(host, "until_cancelled", on_progress=refuse)
+
+    assert pid == run(host, "echo").metadata["pid"]
+
+
+def test_runs_of_a_plain_engine_take_turns(host: Host, run: DoRun) -> None:
+    """Several threads may call; an engine that takes one run at a time gets one at a time."""
+    with ThreadPoolExecutor(8) as pool:
+        results = list(pool.map(lambda _: run(host, "count"), range(40)))
+
+    assert {1} == {result.metadata["most"] for result in results}
+
+
+def test_an_engine_that_takes_several_runs_gets_them(make_host: MakeHost, run: DoRun) -> None:
+    """Two runs that wait for each other both end when the engine declares a concurrency of two."""
+    host = make_host(options={"concurrency": 2})
+    host.load()
+    with ThreadPoolExecutor(2) as pool:
+        results = list(pool.map(lambda _: run(host, "meet"), range(2)))
+
+    assert [b"", b""] == [result.content for result in results]
+
+
+def test_a_run_that_waits_for_its_turn_can_be_cancelled(host: Host, run: DoRun) -> None:
+    """Its cancel does not touch the run before it."""
+    first, second, started = Cancellation(), Cancellation(), threading.Event()
+    with ThreadPoolExecutor(2) as pool:
+        running = pool.submit(
+            run, host, "until_cancelled", on_progress=lambda _: started.set(), cancelled=first
+        )
+        assert started.wait(10)
+        waiting = pool.submit(run, host, "echo", cancelled=second)
+        second.set()
+        with pytest.raises(Cancelled):
+            waiting.result(10)
+
+        assert not running.done()
+        first.set()
+        with pytest.raises(Cancelled):
+            running.result(10)
+
+
+def test_health_answers_during_a_run(host: Host, run: DoRun) -> None:
+    """The process is asked beside its run, and names it."""
+    cancelled, health = Cancellation(), {}
+
+    def look(_: dict[str, Any]) -> None:
+        health.update(host.health())
+        cancelled.set()
+
+    with pytest.raises(Cancelled):
+        run(host, "until_cancelled", on_progress=look, cancelled=cancelled, run_id="attempt_2")
+
+    assert {"pid": host.pid, "running": ["attempt_2"]} == health
+
+
+def test_a_failed_load_says_why(make_host: MakeHost) -> None:
+    """The engine's own code and message reach the worker."""
+    host = make_host(options={"load": "raise"})
+    with pytest.raises(HostNotReady) as error:
+        host.load()
+
+    assert "weights_missing" == error.value.code
+    assert "no weights here" in error.value.message
+    assert (False, None) == (host.alive, host.pid)
+
+
+def test_a_load_that_hangs_is_ended(make_host: MakeHost) -> None:
+    """The time to load is limited."""
+    host = make_host(options={"load": "hang"}, load_timeout_s=0.5)
+    with pytest.raises(HostNotReady) as error:
+        host.load()
+
+    assert "0.5 s" in error.value.message
+    assert host.pid is None
+
+
+@pytest.mark.parametrize("engine", ["no_such_module:Demo", "demo:NoSuchClass"])
+def test_an_engine_that_is_not_there_is_not_ready(make_host: MakeHost, engine: str) -> None:
+    """A wrong name is a failed load."""
+    with pytest.raises(HostNotReady):
+        make_host(engine=engine).load()
+
+
+def test_close_ends_everything_and_stays_closed(host: Host, run: DoRun, gone: Gone) -> None:
+    """After a close there is no process; a second close does nothing, a load refuses."""
+    pid = host.pid
+    assert pid is not None
+    host.close()
+    host.close()
+
+    assert gone(pid, 0)
+    assert (False, None) == (host.alive, host.pid)
+    with pytest.raises(HostNotReady):
+        host.load()
+
+
+def test_close_during_a_run_loses_it(host: Host, run: DoRun) -> None:
+    """Nobody waits for a host that was closed."""
+    started = threading.Event()
+    with ThreadPoolExecutor() as pool:
+        running = pool.submit(run, host, "deaf", on_progress=lambda _: started.set())
+        assert started.wait(10)
+        host.close()
+
+        with pytest.raises(HostLost):
+            running.result(10)
+
+
+@pytest.mark.parametrize("hear", [True, False])
+def test_what_an_engine_started_ends_with_it(host: Host, run: DoRun, gone: Gone, hear: bool) -> None:
+    """Processes of the engine's own do not outlive it, whether it is killed or closed."""
+    cancelled, others = Cancellation(), []
+
+    def note(progress: dict[str, Any]) -> None:
+        others.append(progress["completed"])
+        cancelled.set()
+
+    with pytest.raises(Cancelled):
+        run(host, "start_another", on_progress=note, cancelled=cancelled, grace_s=0.2, hear=hear)
+    host.close()
+
+    assert gone(others[0], 1)

@@ -1,0 +1,150 @@
+"""Rules of the house that no linter knows, checked on the text and the syntax tree of every file.
+
+Imports between rooms are import-linter's (pyproject.toml); what is here it cannot see.
+"""
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.metadata import metadata
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tenuto import errors
+
+ROOT = Path(__file__).parents[1]
+SRC = ROOT / "src"
+TREES = {p.relative_to(SRC).as_posix(): ast.parse(p.read_text("utf-8")) for p in sorted(SRC.rglob("*.py"))}
+READS_THE_CLOCK = ("tenuto/bootstrap.py", "tenuto_client/")
+PRINTS = ("tenuto/cli.py",)
+MOUNTS_THE_CLIENT = ("tenuto_client/", "tenuto/cli.py", "tenuto/demo.py")
+WALL_CLOCK = {"time.time", "time.time_ns", "datetime.now", "datetime.utcnow", "datetime.today", "date.today"}
+COMMITS = {"commit", "rollback", "read", "write", "read_async", "write_async"}
+STORE = re.compile(r"tenuto\.\w+\.(\w+_)?store\b")
+# One letter of each stands in brackets, or this file would break its own rule.
+NEVER = re.compile(r"/w[o]rk/|/r[o]ot/|/opt/[pw][yh]|p[y]pi\.org|python[h]osted|npm[j]s\.org|T[O]DO|F[I]XME")
+
+
+@pytest.mark.parametrize("name", TREES)
+def test_a_module_opens_by_saying_what_lives_in_it_and_stays_short(name: str) -> None:
+    """Every module has a docstring and fewer than 400 lines."""
+    assert ast.get_docstring(TREES[name])
+    assert len(read(f"src/{name}").splitlines()) < 400
+
+
+def test_a_store_stays_inside_its_noun_and_never_commits() -> None:
+    """A noun's store is imported by that noun alone; it is given a transaction and opens and ends none."""
+    used = [(n, m) for n in TREES for m in imports(n) if STORE.match(m)]
+    stores = [n for n in TREES if STORE.match(n.replace("/", "."))]
+
+    assert not [f"{n} imports {m}" for n, m in used if n.split("/")[1] != m.split(".")[1]]
+    assert not [f"{n}: {x}" for n in stores for x in dotted(n) if x.split(".")[1] in COMMITS]
+
+
+def test_only_edges_know_starlette_and_only_db_knows_drivers() -> None:
+    """A rule can be read without HTTP or a driver in mind."""
+    assert not importers({"starlette"}, but=("tenuto/api/", "tenuto/web/"))
+    assert not importers({"sqlite3", "psycopg", "psycopg_pool"}, but=("tenuto/db/",))
+
+
+def test_hosts_and_clients_stand_alone() -> None:
+    """A host needs nothing installed; a client knows the contract only; the command line alone mounts it."""
+    far_end = [(n, m) for n in TREES if n.startswith("tenuto_host/") for m in imports(n)]
+    client = [(n, m) for n in TREES if n.startswith("tenuto_client/") for m in imports(n)]
+    allowed = {*sys.stdlib_module_names, "tenuto_host"}
+
+    assert not [f"{n} imports {m}" for n, m in far_end if m.split(".")[0] not in allowed]
+    assert not [f"{n} imports {m}" for n, m in client if m.split(".")[0] in ("tenuto", "tenuto_host")]
+    assert not importers({"tenuto_client"}, but=MOUNTS_THE_CLIENT)
+
+
+def test_wall_time_is_read_in_one_place_and_nothing_prints() -> None:
+    """Only bootstrap reads the wall clock, all others are given one (P20); only the command line prints."""
+    timeless = [n for n in TREES if not n.startswith(READS_THE_CLOCK)]
+    silent = [(n, x) for n in TREES if not n.startswith(PRINTS) for x in ast.walk(TREES[n])]
+
+    assert not [f"{n}: {x}" for n in timeless for x in [*dotted(n), *imports(n)] if x in WALL_CLOCK]
+    assert not [f"{n}:{x.lineno}" for n, x in silent if isinstance(x, ast.Name) and x.id == "print"]
+
+
+def test_no_file_names_a_machine_a_registry_or_unfinished_work() -> None:
+    """What is committed holds on every machine; no requirement names an address."""
+    listing = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
+    names = [name for name in listing.stdout.split("\0") if name and (ROOT / name).is_file()]
+    locks = [name for name in names if name.startswith("requirements/")]
+
+    assert not [f"{n}: {found[0]}" for n in names if (found := NEVER.search(read(n)))]
+    assert not [name for name in locks if re.search(r"://|\s@\s|index-url|find-links", read(name))]
+
+
+def test_every_error_says_what_it_means_and_is_documented() -> None:
+    """Each error has a docstring and a line in docs/errors.md; those of HTTP are those of openapi.yaml."""
+    ours = [e for e in vars(errors).values() if isinstance(e, type) and issubclass(e, errors.TenutoError)]
+    schemas = yaml.safe_load(read("openapi.yaml"))["components"]["schemas"]
+    http, inside = codes_under("Over HTTP"), codes_under("At the command line and inside")
+
+    assert not [error.__name__ for error in ours if not error.__dict__.get("__doc__")]
+    assert {*http, *inside} == {error.code for error in ours}
+    assert set(http) == set(schemas["ErrorCode"]["enum"])
+    assert codes_under("Why a job failed") == schemas["Failure"]["properties"]["code"]["enum"]
+
+
+def test_decisions_are_numbered_without_gaps() -> None:
+    """`docs/decisions/NNNN-title.md`, from 0001."""
+    numbers = [path.name[:5] for path in sorted((ROOT / "docs" / "decisions").glob("*.md"))]
+
+    assert [f"{number:04}-" for number in range(1, len(numbers) + 1)] == numbers
+
+
+def test_no_package_that_serving_needs_is_gpl() -> None:
+    """Licences of the serving lock, as the packages state them: no GPL, no AGPL; LGPL may be linked."""
+    packages = re.findall(r"^([\w.-]+)==", read("requirements/serve.txt"), re.MULTILINE)
+
+    assert not [p for p in packages if re.search(r"(?<!L)GPL|GNU (Affero )?General", licence(p))]
+
+
+def read(name: str) -> str:
+    """The text of a file, without the bytes that are no text."""
+    return (ROOT / name).read_text(encoding="utf-8", errors="ignore")
+
+
+def imports(name: str) -> Iterator[str]:
+    """Everything that a module imports, `from a import b` as `a.b`; relative ones made absolute."""
+    package = name.split("/")[:-1]
+    for node in ast.walk(TREES[name]):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            yield from (".".join([*base, *filter(None, [node.module]), alias.name]) for alias in node.names)
+
+
+def dotted(name: str) -> Iterator[str]:
+    """The last two words of every dotted name in a module: `datetime.now` of `datetime.datetime.now`."""
+    for node in ast.walk(TREES[name]):
+        if isinstance(node, ast.Attribute):
+            yield f"{ast.unparse(node.value).rpartition('.')[2]}.{node.attr}"
+
+
+def importers(packages: set[str], but: tuple[str, ...]) -> list[str]:
+    """Who imports one of the packages, but for those allowed to."""
+    return [n for n in TREES if not n.startswith(but) for m in imports(n) if m.split(".")[0] in packages]
+
+
+def codes_under(heading: str) -> list[str]:
+    """The codes in the table under a heading of docs/errors.md."""
+    section = read("docs/errors.md").split(f"## {heading}\n")[1].split("\n## ")[0]
+    return re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
+
+
+def licence(package: str) -> str:
+    """What an installed package says of its licence; of a whole licence text, the first line."""
+    about = metadata(package)
+    fields = [
+        value for name in ("License-Expression", "License", "Classifier") for value in about.get_all(name, [])
+    ]
+    return " | ".join(field.strip().partition("\n")[0] for field in fields)

@@ -1,0 +1,68 @@
+# Everything that can be done in a checkout; `make help` lists it. Nothing is installed outside but weights, in their cache.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+SERVE := $(VENV)/.serve-is-installed
+TEST := $(VENV)/.test-is-installed
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+# uv is four times as fast as pip, but does not read pip's settings; where it finds no index, pip does the work.
+define install
+	@echo "installing $(1)"
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r $(1) 2>/dev/null \
+	  || $(PIP) install --require-hashes -r $(1)
+endef
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help setup demo serve check fix test bench quality
+
+help:  ## what there is to make
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST)
+
+setup: $(SERVE)  ## .venv with all that serving needs; a second run does nothing
+
+demo: setup  ## speak two sentences over HTTP and verify the files, in demo/
+	@$(BIN)/tenuto demo --folder demo
+
+serve: setup  ## the whole service on this machine
+	@$(BIN)/tenuto models pull
+	@$(BIN)/tenuto serve
+
+check: $(TEST)  ## style, types, imports, rules of the house
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-logo
+	@$(BIN)/python -m pytest tests/test_tidy.py --durations=0 --durations-min=1
+
+fix: $(TEST)  ## what ruff can mend by itself
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+test: $(TEST) check  ## everything a change must pass; continuous integration runs this
+	@$(BIN)/tenuto models pull
+	@$(BIN)/tenuto models pull whisper-base
+	@$(BIN)/python -m pytest
+
+bench: $(TEST)  ## benchmarks, beside their limits
+	@$(BIN)/python -m bench
+
+quality: $(TEST)  ## the long measurements, into docs/quality.md
+	@$(BIN)/tenuto models pull
+	@$(BIN)/tenuto models pull whisper-base
+	@$(BIN)/python -m tests.quality.read_back --write
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Tenuto needs Python 3.11 or newer; say make PYTHON=python3.11")'
+	@$(PYTHON) -m venv $(VENV)
+
+$(SERVE): requirements/setup.txt requirements/serve.txt pyproject.toml | $(BIN)/python
+	@$(PIP) install --require-hashes -r requirements/setup.txt
+	$(call install,requirements/serve.txt)
+	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(TEST): requirements/test.txt $(SERVE)
+	$(call install,requirements/test.txt)
+	@touch $@

@@ -58,7 +58,7 @@ $(BIN)/python:
 	@$(PYTHON) -m venv $(VENV)
 
 $(SERVE): requirements/setup.txt requirements/serve.txt pyproject.toml | $(BIN)/python
-	@$(PIP) install --require-hashes -r requirements/setup.txt
+	@$(PIP) install --require-hashes -r requirements/setup.txt || echo "no uv; pip does its work"
 	$(call install,requirements/serve.txt)
 	@$(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@

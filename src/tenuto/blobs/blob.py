@@ -1,0 +1,98 @@
+"""What a blob is, and what every store of blobs does: bytes under an id that is used for one write.
+
+Holds the record of a blob, its checksums and the store's protocol. Knows no place where bytes lie, no rows
+and no artifacts: a caller keeps the record, without which the bytes cannot be read.
+"""
+
+import hashlib
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from tenuto.errors import CorruptBlob
+
+BLOCK_BYTES = 1 << 20
+_CRC_DIGITS = 8
+
+
+@dataclass(frozen=True)
+class BlobRecord:
+    """What is known of a blob that is durably stored."""
+
+    blob_id: str
+    size_bytes: int
+    sha256: str  # 64 hex digits, of the whole
+    block_crcs: (
+        str  # the CRC-32 of every 1 MiB block in turn, 8 hex digits each; the last block may be shorter
+    )
+
+
+class BlobStore(Protocol):
+    """A place for blobs, used from any thread; calls block. `tests/blobs` says what each of them owes."""
+
+    def write(self, blob_id: str, content: bytes | Iterable[bytes]) -> BlobRecord:
+        """Stores the bytes durably, all or none of them. StorageFailed: none, also when the id is taken.
+
+        An exception of `content` itself goes through, and then nothing is stored either.
+        """
+
+    def read(self, record: BlobRecord, start: int = 0, end: int | None = None) -> Iterator[bytes]:
+        """The bytes from `start` up to `end`, in chunks of at most 1 MiB, each from a block that was checked.
+
+        The first step raises ArtifactUnavailable if the bytes are not there and CorruptBlob if they are of
+        another size; any step raises CorruptBlob before it gives a byte of a block with another checksum.
+        """
+
+    def read_all(self, record: BlobRecord) -> bytes:
+        """The whole, checked like `read`."""
+
+    def delete(self, blob_id: str) -> None:
+        """Removes the bytes durably, and what an interrupted write left; a blob that is gone is no error."""
+
+    def ids(self, older_than_ms: int) -> Iterator[str]:
+        """Every blob last written before this moment, interrupted writes too, in no order."""
+
+
+class Checksums:
+    """The running checksums of bytes that arrive in chunks of any size."""
+
+    def __init__(self) -> None:
+        self._size_bytes = 0
+        self._sha256 = hashlib.sha256()
+        self._crcs: list[int] = []
+
+    def add(self, chunk: bytes | memoryview) -> None:
+        """Takes the next bytes into account."""
+        self._sha256.update(chunk)
+        view = memoryview(chunk)
+        while view:
+            filled = self._size_bytes % BLOCK_BYTES
+            if not filled:
+                self._crcs.append(0)
+            piece = view[: BLOCK_BYTES - filled]
+            self._crcs[-1] = zlib.crc32(piece, self._crcs[-1])
+            self._size_bytes += len(piece)
+            view = view[len(piece) :]
+
+    def record(self, blob_id: str) -> BlobRecord:
+        """The record of all bytes added so far."""
+        crcs = "".join(f"{crc:08x}" for crc in self._crcs)
+        return BlobRecord(blob_id, self._size_bytes, self._sha256.hexdigest(), crcs)
+
+
+def check_block(record: BlobRecord, index: int, block: bytes) -> None:
+    """Raises CorruptBlob unless this is block `index` of the blob, whole and unchanged."""
+    expected_bytes = min(BLOCK_BYTES, record.size_bytes - index * BLOCK_BYTES)
+    expected_crc = record.block_crcs[index * _CRC_DIGITS : (index + 1) * _CRC_DIGITS]
+    if len(block) != expected_bytes or f"{zlib.crc32(block):08x}" != expected_crc:
+        raise CorruptBlob(f"Block {index} of {record.blob_id} does not match its checksum.")
+
+
+def pieces(content: bytes | Iterable[bytes]) -> Iterator[bytes | memoryview]:
+    """Content of either form as chunks, none of them copied; those of whole bytes have at most 1 MiB."""
+    if isinstance(content, bytes):
+        view = memoryview(content)
+        yield from (view[at : at + BLOCK_BYTES] for at in range(0, len(view), BLOCK_BYTES))
+    else:
+        yield from content

@@ -1,0 +1,170 @@
+"""Blobs as files in a folder: `ROOT/XX/blob_…`, where XX are the last two characters of the id.
+
+The first characters of an id are its time, so blobs of one hour would share a folder; the last are random.
+Bytes are written to `blob_….tmp` beside their place and renamed when they are durable. Knows no rows: which
+blobs are still wanted is decided elsewhere.
+"""
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from tenuto.blobs.blob import BLOCK_BYTES, BlobRecord, Checksums, check_block, pieces
+from tenuto.errors import ArtifactUnavailable, CorruptBlob, StorageFailed
+from tenuto.ids import is_id
+
+_UNFINISHED = ".tmp"
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+_OPEN = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW
+
+
+class DirectoryBlobs:
+    """A BlobStore in a folder of this machine, shared by any number of threads and processes."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        # The folders whose names this process has made durable itself; another may have died before it did.
+        self._durable: set[Path] = set()
+        with _storage("The folder of blobs cannot be made."):
+            _make_durable(root)
+
+    def write(self, blob_id: str, content: bytes | Iterable[bytes]) -> BlobRecord:
+        place = self._place(blob_id)
+        checksums = Checksums()
+        with _storage("The bytes could not be stored durably."):
+            descriptor, unfinished = self._create(place)
+        try:
+            try:
+                for chunk in pieces(content):
+                    checksums.add(chunk)
+                    with _storage("The bytes could not be written."):
+                        _write_all(descriptor, chunk)
+                with _storage("The bytes could not be made durable."):
+                    os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+            with _storage("The bytes could not be put in place."):
+                self._finish(unfinished, place)
+        except BaseException:
+            # A file that cannot be removed now either is found by the sweep.
+            with suppress(OSError):
+                unfinished.unlink()
+            raise
+        return checksums.record(blob_id)
+
+    def read(self, record: BlobRecord, start: int = 0, end: int | None = None) -> Iterator[bytes]:
+        end = record.size_bytes if end is None else end
+        assert 0 <= start <= end <= record.size_bytes
+        try:
+            descriptor = os.open(self._place(record.blob_id), _OPEN)
+        except OSError as error:
+            raise ArtifactUnavailable(f"{record.blob_id} cannot be opened.") from error
+        try:
+            size_bytes = os.fstat(descriptor).st_size
+            if size_bytes != record.size_bytes:
+                raise CorruptBlob(f"{record.blob_id} has {size_bytes} bytes instead of {record.size_bytes}.")
+            if start == end:
+                return
+            for index in range(start // BLOCK_BYTES, (end - 1) // BLOCK_BYTES + 1):
+                block = _read_block(descriptor, index, record)
+                check_block(record, index, block)
+                first = index * BLOCK_BYTES
+                # A slice of the whole block is the block itself, not a copy.
+                yield block[max(start - first, 0) : min(end - first, len(block))]
+        finally:
+            os.close(descriptor)
+
+    def read_all(self, record: BlobRecord) -> bytes:
+        return b"".join(self.read(record))
+
+    def delete(self, blob_id: str) -> None:
+        place = self._place(blob_id)
+        with _storage("The bytes could not be removed."):
+            for path in (_unfinished(place), place):
+                path.unlink(missing_ok=True)
+            if place.parent.is_dir():
+                _sync(place.parent)
+
+    def ids(self, older_than_ms: int) -> Iterator[str]:
+        for folder in self._root.iterdir():
+            with suppress(NotADirectoryError), os.scandir(folder) as entries:
+                # A write that died between rename and return leaves one name, or two: an id comes once.
+                old = {
+                    entry.name.removesuffix(_UNFINISHED) for entry in entries if _is_old(entry, older_than_ms)
+                }
+                yield from (name for name in old if is_id(name, "blob"))
+
+    def _place(self, blob_id: str) -> Path:
+        if not is_id(blob_id, "blob"):
+            raise ValueError(f"{blob_id!r} is no id of a blob")
+        return self._root / blob_id[-2:] / blob_id
+
+    def _create(self, place: Path) -> tuple[int, Path]:
+        """Opens the unfinished file, which only one write of an id can hold."""
+        if place.parent not in self._durable:
+            _make_durable(place.parent)
+            self._durable.add(place.parent)
+        unfinished = _unfinished(place)
+        return os.open(unfinished, _CREATE, 0o600), unfinished
+
+    def _finish(self, unfinished: Path, place: Path) -> None:
+        # Nobody else can come between the two lines: to write this id one must hold its unfinished file.
+        if place.exists():
+            raise StorageFailed(f"{place.name} was written before; an id is for one write.")
+        unfinished.rename(place)
+        try:
+            _sync(place.parent)
+        except OSError:
+            # Whether the name survives a power cut is not known, so the write has failed.
+            with suppress(OSError):
+                place.unlink()
+            raise
+
+
+@contextmanager
+def _storage(message: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StorageFailed(message) from error
+
+
+def _unfinished(place: Path) -> Path:
+    return place.with_name(place.name + _UNFINISHED)
+
+
+def _is_old(entry: os.DirEntry[str], older_than_ms: int) -> bool:
+    try:
+        return entry.stat(follow_symlinks=False).st_mtime_ns < older_than_ms * 1_000_000
+    except FileNotFoundError:  # removed or renamed since it was listed
+        return False
+
+
+def _write_all(descriptor: int, chunk: bytes | memoryview) -> None:
+    view = memoryview(chunk)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def _read_block(descriptor: int, index: int, record: BlobRecord) -> bytes:
+    try:
+        return os.pread(descriptor, BLOCK_BYTES, index * BLOCK_BYTES)
+    except OSError as error:
+        raise ArtifactUnavailable(f"{record.blob_id} cannot be read.") from error
+
+
+def _make_durable(folder: Path) -> None:
+    """Makes a folder and the missing ones above it, and their names durable."""
+    if not folder.parent.is_dir():
+        _make_durable(folder.parent)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    _sync(folder.parent)
+
+
+def _sync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -62,6 +62,8 @@ class Settings:
     """How long a worker's beat must stand still before another machine's upkeep rescues its attempts."""
     host_grace_s: float = 5.0
     """Between asking an engine to stop and killing its process."""
+    engine_silence_s: int = 300
+    """An engine that says nothing for so long hangs: its process is killed, the job tried again."""
     log_level: str = "info"
     models: Mapping[str, ModelSettings] = field(default_factory=dict)
 
@@ -81,6 +83,7 @@ _RANGES: dict[str, tuple[float, float]] = {
     "heartbeat_s": (0.05, 60),
     "silence_s": (0.2, 3600),
     "host_grace_s": (0.1, 60),
+    "engine_silence_s": (0, 86_400),
 }
 _CHOICES = {"engines": ("real", "fake"), "log_level": ("debug", "info", "warning", "error")}
 _PATHS = ("folder", "cache")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tenuto.artifacts import store
 from tenuto.blobs.blob import BlobRecord
-from tenuto.db.database import Row, Transaction
+from tenuto.db.database import Transaction
 from tenuto.errors import Erased, NotFound, Stale
 from tenuto.ids import Ids
 
@@ -101,6 +101,12 @@ def forget_condemned(tx: Transaction, blob_ids: list[str]) -> None:
         store.remove_condemned(tx, blob_id)
 
 
-def rows_of(tx: Transaction, blob_id: str) -> Row | None:
-    """The raw row of a blob, condemned or not; for the audit."""
-    return store.blob(tx, blob_id)
+def is_known(tx: Transaction, blob_id: str) -> bool:
+    """Whether the blob has a row, condemned or not."""
+    return store.known(tx, blob_id)
+
+
+def recorded_blob(tx: Transaction, attempt_id: str) -> BlobRecord | None:
+    """The bytes that an attempt has recorded."""
+    row = store.recorded_blob(tx, attempt_id)
+    return None if row is None else BlobRecord(row["id"], row["size_bytes"], row["sha256"], row["block_crcs"])

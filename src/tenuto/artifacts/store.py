@@ -109,3 +109,11 @@ def known(tx: Transaction, blob_id: str) -> bool:
 
 def blob(tx: Transaction, blob_id: str) -> Row | None:
     return tx.one("select * from blob where id = :id", id=blob_id)
+
+
+def recorded_blob(tx: Transaction, attempt_id: str) -> Row | None:
+    return tx.one(
+        """select b.id, b.size_bytes, b.sha256, b.block_crcs from attempt t join blob b on b.id = t.blob_id
+           where t.id = :id and b.condemned_at is null""",
+        id=attempt_id,
+    )

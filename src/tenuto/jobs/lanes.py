@@ -53,3 +53,13 @@ def open_attempts(tx: Transaction) -> list[OpenAttempt]:
 def has_open_attempts(tx: Transaction, worker_id: str) -> bool:
     """Whether something of this worker's is still to be rescued."""
     return store.attempts_of_worker(tx, worker_id) > 0
+
+
+def has_work(tx: Transaction, lane: str, *, now_ms: int) -> bool:
+    """Whether a claim could find something; cheap enough to ask every second."""
+    return store.has_work(tx, lane, now_ms)
+
+
+def cancel_requests(tx: Transaction, worker_id: str) -> list[str]:
+    """Attempts of this worker whose callers want them to end."""
+    return [row["id"] for row in store.cancel_requests(tx, worker_id)]

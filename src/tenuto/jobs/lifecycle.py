@@ -15,8 +15,8 @@ from tenuto.blobs.blob import BlobRecord
 from tenuto.db.database import Row, Transaction
 from tenuto.errors import Stale
 from tenuto.ids import Ids
-from tenuto.jobs import store
-from tenuto.jobs.states import CANCELLED, FAILED, MAX_HOSTS_LOST, RECOVERY_REQUIRED, RUNNING, pause_ms
+from tenuto.jobs import states, store
+from tenuto.jobs.states import CANCELLED, FAILED, MAX_HOSTS_LOST, RECOVERY_REQUIRED, RUNNING
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +106,11 @@ def pass_fence(tx: Transaction, attempt_id: str, *, now_ms: int) -> None:
         raise Stale
 
 
-def record_result(tx: Transaction, ids: Ids, attempt_id: str, result: RecordedResult, *, now_ms: int) -> None:
+def record_result(tx: Transaction, attempt_id: str, result: RecordedResult, *, now_ms: int) -> None:
     """The bytes are durable: from here on the attempt is finished by whoever finds it, never run again."""
     attempt = _fenced(tx, attempt_id, (RUNNING, RECOVERY_REQUIRED))
+    if attempt["state"] == "recorded" and attempt["blob_id"] == result.blob.blob_id:
+        return  # Said again, because the answer to the first time was lost.
     artifacts.add_blob(tx, result.blob, now_ms=now_ms)
     recorded = store.record(
         tx,
@@ -167,8 +169,8 @@ def cancelled(tx: Transaction, ids: Ids, attempt_id: str, *, now_ms: int) -> Non
     _cancel(tx, ids, attempt, now_ms=now_ms)
 
 
-def release(tx: Transaction, attempt_id: str, *, now_ms: int, reason: str) -> None:
-    """The worker gives the job back unharmed (it drains): running → queued, nothing counted."""
+def release(tx: Transaction, attempt_id: str, *, now_ms: int, reason: str, pause_ms: int = 0) -> None:
+    """The worker gives the job back unharmed (it drains, no engine starts): running → queued, not counted."""
     attempt = _fenced(tx, attempt_id, (RUNNING,))
     changed = store.requeue_running(
         tx,
@@ -176,15 +178,22 @@ def release(tx: Transaction, attempt_id: str, *, now_ms: int, reason: str) -> No
         attempt_id,
         hosts_lost=attempt["hosts_lost"],
         workers_lost=attempt["workers_lost"],
-        not_before_ms=0,
+        not_before_ms=now_ms + pause_ms if pause_ms else 0,
     )
     _close(tx, attempt, changed, "released", now_ms=now_ms, detail=reason)
 
 
-def lose_host(
-    tx: Transaction, ids: Ids, attempt_id: str, *, now_ms: int, message: str, evidence: str | None = None
+def try_again(
+    tx: Transaction,
+    ids: Ids,
+    attempt_id: str,
+    *,
+    code: str,
+    message: str,
+    now_ms: int,
+    evidence: str | None = None,
 ) -> None:
-    """The engine's process died under this job alone: queued again, failed at the third time.
+    """The host was lost, or a fault may pass: queued again, failed with `code` at the third time.
 
     A metered engine that was called is never called again: recovery_required.
     """
@@ -197,8 +206,8 @@ def lose_host(
         return
     lost = attempt["hosts_lost"] + 1
     if lost >= MAX_HOSTS_LOST:
-        said = f"the engine's process was lost {lost} times under this job; the last time: {message}"
-        _fail(tx, ids, attempt, code="engine_crashed", message=said, now_ms=now_ms, evidence=evidence)
+        said = f"tried {lost} times; the last time: {message}"
+        _fail(tx, ids, attempt, code=code, message=said, now_ms=now_ms, evidence=evidence)
         return
     changed = store.requeue_running(
         tx,
@@ -240,7 +249,7 @@ def rescue(tx: Transaction, ids: Ids, attempt_id: str, *, beat: int, now_ms: int
         _cancel(tx, ids, attempt, now_ms=now_ms)
         return "cancelled"
     lost = attempt["workers_lost"] + 1
-    pause = pause_ms(lost)
+    pause = states.pause_ms(lost)
     changed = store.requeue_running(
         tx,
         attempt["job_id"],
@@ -254,7 +263,7 @@ def rescue(tx: Transaction, ids: Ids, attempt_id: str, *, beat: int, now_ms: int
 
 
 def result_unusable(tx: Transaction, attempt_id: str, *, message: str, now_ms: int) -> None:
-    """A recorded result that can't be verified or settled: recovery_required, by the decision on results."""
+    """A recorded result that can't be verified: nothing is run again, an operator looks at it."""
     attempt = _fenced(tx, attempt_id, (RUNNING,))
     _require_recovery(tx, attempt, message=message, now_ms=now_ms)
 

@@ -35,7 +35,7 @@ def complete(tx: Transaction, ids: Ids, job_id: str, result: RecordedResult | No
     """The call did succeed: finish with the recorded result, or with bytes that the operator brings."""
     job = _in_recovery(tx, job_id)
     if result is not None:
-        lifecycle.record_result(tx, ids, job["attempt_id"], result, now_ms=now_ms)
+        lifecycle.record_result(tx, job["attempt_id"], result, now_ms=now_ms)
     elif store.reopen_attempt(tx, job["attempt_id"]) == 0:
         raise OperatorError(
             f"{job_id} has no recorded result; bring one: tenuto recover complete {job_id} --file FILE"

@@ -430,6 +430,25 @@ def end_queued(
     )
 
 
+def cancel_requests(tx: Transaction, worker_id: str) -> list[Row]:
+    """The worker's attempts whose callers want them to end."""
+    return tx.all(
+        """select t.id from attempt t join job j on j.id = t.job_id
+           where t.worker_id = :worker_id and t.state <> 'ended' and j.cancel_requested_at is not null""",
+        worker_id=worker_id,
+    )
+
+
+def has_work(tx: Transaction, lane: str, now_ms: int) -> bool:
+    row = tx.one(
+        """select 1 as one from job where state = 'queued' and lane = :lane and not_before_at <= :now
+           limit 1""",
+        lane=lane,
+        now=now_ms,
+    )
+    return row is not None
+
+
 def note_cancel(tx: Transaction, job_id: str, now_ms: int) -> Row | None:
     """The first request to cancel a running job, or None when there was one."""
     return tx.one(

@@ -1,0 +1,1 @@
+"""Workers: claim jobs, run attempts on engine hosts, settle, and keep house."""

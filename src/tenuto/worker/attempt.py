@@ -1,0 +1,235 @@
+"""One attempt of a job, from the claim to its end: fence, run, check, store, record, succeed.
+
+Every way in which a host can end is mapped to one transition here. When a transition finds that the
+attempt is not ours any more (`Stale`) the attempt simply stops: somebody else has decided.
+"""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import structlog
+
+from tenuto.db.database import Transaction
+from tenuto.errors import Stale, StorageFailed, Unavailable
+from tenuto.hosts.host import (
+    Cancelled,
+    EngineFailed,
+    HostDeadline,
+    HostLost,
+    HostNotReady,
+    HostResult,
+    OutcomeUnknown,
+)
+from tenuto.jobs import lifecycle
+from tenuto.jobs.lifecycle import Claim, RecordedResult
+from tenuto.media.wav import WavInvalid, read_pcm16_wav
+from tenuto.worker.engines import Engines
+from tenuto.worker.heartbeat import Heartbeat, Watched
+from tenuto.worker.parts import Parts
+
+NOT_STARTED_PAUSE_MS = 2_000
+"""A job whose engine did not start waits so long, so that the lane does not spin on it."""
+
+STORE_TRIES = 5
+STORE_PAUSE_S = 0.5
+WRITE_PAUSE_S = 0.2
+MAX_MESSAGE_CHARACTERS = 500
+
+FAILURE_CODES = frozenset({"engine_failed", "nothing_to_speak", "segment_limit", "input_unreadable"})
+"""Codes that an engine may give; any other is shown as engine_failed."""
+
+_log = structlog.get_logger("tenuto.worker")
+
+
+class ResultInvalid(Exception):
+    """The engine gave something that is not a result of this kind."""
+
+
+def run(parts: Parts, engines: Engines, heartbeat: Heartbeat, claim: Claim) -> None:
+    """Run one claimed attempt to its end. Never raises: whatever is left undone is rescued by upkeep."""
+    watched = heartbeat.watch(claim.attempt_id, cancellable=claim.rerunnable)
+    log = _log.bind(job_id=claim.job_id, attempt_id=claim.attempt_id, model=claim.model)
+    began = time.monotonic()
+    try:
+        result = _make(parts, engines, claim, watched)
+        if result is not None:
+            _settle(parts, claim, result)
+            log.info(
+                "job.succeeded",
+                duration_ms=result.duration_ms,
+                took_ms=round((time.monotonic() - began) * 1000),
+            )
+    except Stale:
+        log.warning("attempt.superseded")
+    except Exception:
+        log.exception("attempt.abandoned")
+    finally:
+        heartbeat.forget(claim.attempt_id)
+
+
+def _make(parts: Parts, engines: Engines, claim: Claim, watched: Watched) -> HostResult | None:
+    """The result, checked; None when the attempt has ended in another way."""
+    try:
+        host = engines.ready(claim.model)
+        if not claim.rerunnable:
+            write(parts, lambda tx, now: lifecycle.pass_fence(tx, claim.attempt_id, now_ms=now))
+        result = host.run(
+            claim.parameters,
+            {},
+            on_segment=lambda content, metadata: None,
+            on_progress=watched.hear,
+            deadline_s=max(0.0, (claim.deadline_at - parts.clock()) / 1000),
+            cancelled=watched.stop,
+            grace_s=parts.settings.host_grace_s,
+            run_id=claim.attempt_id,
+        )
+        return _checked(claim, result)
+    except HostNotReady as error:
+        _release(parts, claim, f"the engine did not start: {error.message}", NOT_STARTED_PAUSE_MS)
+    except Cancelled as error:
+        _stopped(parts, claim, watched, error)
+    except EngineFailed as error:
+        _failed(parts, claim, error)
+    except OutcomeUnknown as error:
+        _unknown(parts, claim, error.message, error.evidence)
+    except HostDeadline as error:
+        _overdue(parts, claim, error)
+    except HostLost as error:
+        _try_again(parts, claim, "engine_crashed", error.message, error.evidence)
+    except ResultInvalid as error:
+        _fail(parts, claim, "engine_failed", str(error))
+    return None
+
+
+def _checked(claim: Claim, result: HostResult) -> HostResult:
+    """An engine's output is not trusted: types were checked by the host, here it is what it says it is."""
+    if claim.kind == "speech":
+        if result.media_type != "audio/wav":
+            raise ResultInvalid(f"the engine gave {result.media_type[:60]!r} instead of audio/wav")
+        try:
+            wav = read_pcm16_wav(result.content)
+        except WavInvalid as error:
+            raise ResultInvalid(f"the engine's WAV is not one: {error}") from error
+        return HostResult(result.media_type, result.content, result.metadata, wav.duration_ms)
+    raise ResultInvalid(f"nothing is known of results of the kind {claim.kind!r}")
+
+
+def _settle(parts: Parts, claim: Claim, result: HostResult) -> None:
+    """Make the bytes durable, record them, succeed: in this order, each step repeatable."""
+    blob_id = parts.ids.new("blob")
+    record = _store(parts, claim, blob_id, result.content)
+    if record is None:
+        return
+    recorded = RecordedResult(record, result.media_type, result.metadata, result.duration_ms)
+
+    def record_it(tx: Transaction, now_ms: int) -> None:
+        lifecycle.record_result(tx, claim.attempt_id, recorded, now_ms=now_ms)
+
+    def succeed(tx: Transaction, now_ms: int) -> None:
+        lifecycle.succeed(tx, parts.ids, claim.attempt_id, now_ms=now_ms)
+
+    def both(tx: Transaction, now_ms: int) -> None:
+        record_it(tx, now_ms)
+        succeed(tx, now_ms)
+
+    if claim.rerunnable:
+        write(parts, both)
+    else:
+        write(parts, record_it)
+        write(parts, succeed)
+
+
+def _store(parts: Parts, claim: Claim, blob_id: str, content: bytes) -> Any:
+    for attempt in range(STORE_TRIES):
+        try:
+            return parts.blobs.write(blob_id, content)
+        except StorageFailed as error:
+            _log.error("blob.not_stored", job_id=claim.job_id, attempt_id=claim.attempt_id, nth=attempt + 1)
+            message = error.message
+            time.sleep(STORE_PAUSE_S * (attempt + 1))
+    _try_again(parts, claim, "storage_failed", message, None)
+    return None
+
+
+def _stopped(parts: Parts, claim: Claim, watched: Watched, error: Cancelled) -> None:
+    if watched.lost:
+        raise Stale
+    if watched.silent:
+        seconds = parts.settings.engine_silence_s
+        _try_again(parts, claim, "engine_crashed", f"the engine said nothing for {seconds} s", error.evidence)
+    elif watched.cancelled:
+        write(parts, lambda tx, now: lifecycle.cancelled(tx, parts.ids, claim.attempt_id, now_ms=now))
+        _log.info("job.cancelled", job_id=claim.job_id, attempt_id=claim.attempt_id)
+    else:
+        _release(parts, claim, "the worker is stopping", 0)
+
+
+def _failed(parts: Parts, claim: Claim, error: EngineFailed) -> None:
+    code = error.code if error.code in FAILURE_CODES else "engine_failed"
+    if error.transient and claim.rerunnable:
+        _try_again(parts, claim, code, error.message, error.evidence)
+    else:
+        _fail(parts, claim, code, error.message)
+
+
+def _overdue(parts: Parts, claim: Claim, error: HostDeadline) -> None:
+    if claim.rerunnable:
+        _fail(parts, claim, "deadline_exceeded", "the job did not end before its deadline")
+    else:
+        _unknown(parts, claim, error.message, error.evidence)
+
+
+def _fail(parts: Parts, claim: Claim, code: str, message: str) -> None:
+    shown = message[:MAX_MESSAGE_CHARACTERS]
+    write(
+        parts,
+        lambda tx, now: lifecycle.fail(tx, parts.ids, claim.attempt_id, code=code, message=shown, now_ms=now),
+    )
+    _log.warning("job.failed", job_id=claim.job_id, attempt_id=claim.attempt_id, code=code)
+
+
+def _try_again(parts: Parts, claim: Claim, code: str, message: str, evidence: str | None) -> None:
+    shown = message[:MAX_MESSAGE_CHARACTERS]
+    write(
+        parts,
+        lambda tx, now: lifecycle.try_again(
+            tx, parts.ids, claim.attempt_id, code=code, message=shown, now_ms=now, evidence=evidence
+        ),
+    )
+    _log.warning("attempt.failed", job_id=claim.job_id, attempt_id=claim.attempt_id, code=code)
+
+
+def _unknown(parts: Parts, claim: Claim, message: str, evidence: str | None) -> None:
+    shown = message[:MAX_MESSAGE_CHARACTERS]
+    write(
+        parts,
+        lambda tx, now: lifecycle.outcome_unknown(
+            tx, claim.attempt_id, message=shown, now_ms=now, evidence=evidence
+        ),
+    )
+    _log.error("job.recovery_required", job_id=claim.job_id, attempt_id=claim.attempt_id)
+
+
+def _release(parts: Parts, claim: Claim, reason: str, pause_ms: int) -> None:
+    shown = reason[:MAX_MESSAGE_CHARACTERS]
+    write(
+        parts,
+        lambda tx, now: lifecycle.release(tx, claim.attempt_id, now_ms=now, reason=shown, pause_ms=pause_ms),
+    )
+    _log.info("attempt.released", job_id=claim.job_id, attempt_id=claim.attempt_id)
+
+
+def write(parts: Parts, transition: Callable[[Transaction, int], None]) -> None:
+    """One transition, as often as it takes while the database is away.
+
+    What stays unknown of a commit is found out by trying again: the fence answers Stale when it was made.
+    """
+    while True:
+        now_ms = parts.clock()
+        try:
+            parts.database.write(lambda tx: transition(tx, now_ms))  # noqa: B023 (called before it changes)
+        except Unavailable:
+            time.sleep(WRITE_PAUSE_S)
+        else:
+            return

@@ -1,0 +1,108 @@
+"""The engine hosts of a worker: one process per model, started when it is first needed."""
+
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import structlog
+
+from tenuto.catalog import operations as catalog
+from tenuto.catalog.rules import MAX_START_FAILURES, Model
+from tenuto.config import ModelSettings, Settings
+from tenuto.errors import Unavailable
+from tenuto.hosts.child import ChildHost
+from tenuto.hosts.host import EngineSpec, Host, HostNotReady
+from tenuto.weights.cache import is_verified, location
+from tenuto.worker.parts import Parts
+
+MAX_THREADS = 2
+_log = structlog.get_logger("tenuto.worker")
+
+
+def missing_weights(model: Model, cache: Path) -> list[str]:
+    """The weights that the model needs and that are not there, verified."""
+    return [name for name in model.entry.weights if not is_verified(cache, name)]
+
+
+def spec_of(model: Model, settings: Settings) -> EngineSpec:
+    """How the model's host is started."""
+    own = settings.models.get(model.name, ModelSettings())
+    options = {
+        "weights": {name: str(location(settings.cache, name)) for name in model.entry.weights},
+        "model_revision": model.entry.revision,
+        "threads": own.threads or MAX_THREADS,
+    }
+    return EngineSpec(
+        engine=model.entry.engine, interpreter=own.interpreter or sys.executable, options=options
+    )
+
+
+class Engines:
+    """Hosts by model. `make_host` is the seam where another kind of host goes in."""
+
+    def __init__(
+        self, parts: Parts, models: list[str], make_host: Callable[[EngineSpec], Host] = ChildHost
+    ) -> None:
+        self._parts = parts
+        self._lock = threading.Lock()
+        self._hosts: dict[str, Host] = {
+            name: make_host(spec_of(parts.models[name], parts.settings)) for name in models
+        }
+        self._failures = dict.fromkeys(models, 0)
+
+    def offered(self) -> frozenset[str]:
+        """The models whose jobs this worker claims now."""
+        with self._lock:
+            return frozenset(
+                name for name, failures in self._failures.items() if failures < MAX_START_FAILURES
+            )
+
+    def broken(self) -> list[str]:
+        """The models whose engines failed to start too often; upkeep tries them again now and then."""
+        with self._lock:
+            return [name for name, failures in self._failures.items() if failures >= MAX_START_FAILURES]
+
+    def ready(self, model: str) -> Host:
+        """The model's host, loaded. Raises HostNotReady, counted and told to the catalog."""
+        host = self._hosts[model]
+        if host.alive:
+            return host
+        try:
+            host.load()
+        except HostNotReady as error:
+            self._note(model, error.message)
+            raise
+        self._note(model, None)
+        _log.info("engine.loaded", model=model, pid=host.pid)
+        return host
+
+    def host(self, model: str) -> Host:
+        """The model's host as it is, for tests and for upkeep."""
+        return self._hosts[model]
+
+    def close(self) -> None:
+        """End all hosts."""
+        for host in self._hosts.values():
+            host.close()
+
+    def _note(self, model: str, reason: str | None) -> None:
+        with self._lock:
+            before = self._failures[model]
+            failures = self._failures[model] = 0 if reason is None else before + 1
+        if failures == before:
+            return
+        if reason is not None:
+            _log.error("engine.not_started", model=model, failures=failures)
+        worker_id = self._parts.worker_id
+        try:
+            if reason is None:
+                self._parts.database.write(lambda tx: catalog.engine_started(tx, worker_id, model))
+            else:
+                self._parts.database.write(
+                    lambda tx: catalog.engine_not_started(
+                        tx, worker_id, model, failures=failures, reason=reason
+                    )
+                )
+        except Unavailable:
+            _log.warning("engine.state_not_told", model=model)

@@ -1,0 +1,154 @@
+"""The heartbeat: says that attempts live, carries their progress, and hears of cancellations.
+
+It runs in a thread of its own, so that neither an engine nor a slow disk holds it up. If it dies,
+the worker's attempts fall silent and are rescued: by the fence that costs work, never correctness.
+"""
+
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import structlog
+
+from tenuto.catalog import operations as catalog
+from tenuto.errors import Unavailable
+from tenuto.hosts.host import Cancellation
+from tenuto.jobs import lanes, lifecycle
+from tenuto.worker.parts import Parts
+
+PROGRESS_S = 1.0
+"""Progress is written as often, when there is any; otherwise the beat alone."""
+
+_log = structlog.get_logger("tenuto.worker")
+
+
+@dataclass(slots=True)
+class Watched:
+    """An attempt that this worker runs. The heartbeat sets the switch, the attempt says why it looks."""
+
+    attempt_id: str
+    cancellable: bool
+    stop: Cancellation = field(default_factory=Cancellation)
+    progress: dict[str, Any] | None = None
+    heard_at: float = field(default_factory=time.monotonic)
+    """When the engine last said something, on the monotonic clock."""
+    cancelled: bool = False
+    """The caller asked for it to end."""
+    lost: bool = False
+    """The attempt is another's by now: nothing may be written for it."""
+    silent: bool = False
+    """The engine has said nothing for too long."""
+
+    def hear(self, progress: dict[str, Any]) -> None:
+        """The engine made progress."""
+        self.progress = progress
+        self.heard_at = time.monotonic()
+
+
+class Heartbeat:
+    """The thread, and the attempts it speaks for."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._lock = threading.Lock()
+        self._watched: dict[str, Watched] = {}
+        self._stopping = threading.Event()
+        self._listener = parts.database.listen("cancel")
+        self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._thread.join(timeout=5)
+        self._listener.close()
+
+    def watch(self, attempt_id: str, *, cancellable: bool) -> Watched:
+        """Speak for this attempt until `forget`. A metered attempt is not cancelled once it is called."""
+        watched = Watched(attempt_id, cancellable)
+        with self._lock:
+            self._watched[attempt_id] = watched
+        return watched
+
+    def forget(self, attempt_id: str) -> None:
+        with self._lock:
+            self._watched.pop(attempt_id, None)
+
+    def active(self) -> list[Watched]:
+        """The attempts this worker runs now."""
+        with self._lock:
+            return list(self._watched.values())
+
+    def _run(self) -> None:
+        interval_s = self._parts.settings.heartbeat_s
+        beat_at = progress_at = 0.0
+        while not self._stopping.is_set():
+            now = time.monotonic()
+            active = self.active()
+            fresh = [watched for watched in active if watched.progress is not None]
+            if now >= beat_at or (fresh and now >= progress_at):
+                due = active if now >= beat_at else fresh
+                self._beat(due, seen=now >= beat_at)
+                progress_at = now + PROGRESS_S
+                if due is active:
+                    beat_at = now + interval_s
+            elif active:
+                self._look_for_cancels(active)
+            self._look_for_silence(active)
+            self._wait(min(0.2, interval_s) if active else min(1.0, interval_s))
+
+    def _wait(self, seconds: float) -> None:
+        if not self._listener.wait(seconds):
+            return
+        # Any change of the database may wake us: look at most so often.
+        self._stopping.wait(0.02)
+
+    def _beat(self, due: list[Watched], *, seen: bool) -> None:
+        progress = {}
+        for watched in due:
+            progress[watched.attempt_id] = watched.progress
+            watched.progress = None
+        now_ms = self._parts.clock()
+
+        def beat(tx: Any) -> dict[str, bool | None]:
+            if seen:
+                catalog.see_worker(tx, self._parts.worker_id, now_ms=now_ms)
+            return lifecycle.heartbeat(tx, progress)
+
+        try:
+            answer = self._parts.database.write(beat)
+        except Unavailable:
+            _log.warning("heartbeat.not_written")
+            return
+        for watched in due:
+            said = answer[watched.attempt_id]
+            if said is None:
+                watched.lost = True
+                watched.stop.set()
+            elif said:
+                self._cancel(watched)
+
+    def _look_for_cancels(self, active: list[Watched]) -> None:
+        try:
+            wanted = self._parts.database.read(lambda tx: lanes.cancel_requests(tx, self._parts.worker_id))
+        except Unavailable:
+            return
+        for watched in active:
+            if watched.attempt_id in wanted:
+                self._cancel(watched)
+
+    def _look_for_silence(self, active: list[Watched]) -> None:
+        limit_s = self._parts.settings.engine_silence_s
+        now = time.monotonic()
+        for watched in active:
+            if watched.cancellable and limit_s and now - watched.heard_at > limit_s:
+                watched.silent = True
+                watched.stop.set()
+
+    @staticmethod
+    def _cancel(watched: Watched) -> None:
+        if watched.cancellable:
+            watched.cancelled = True
+            watched.stop.set()

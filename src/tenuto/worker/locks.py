@@ -1,0 +1,52 @@
+"""Lock files: whether another worker of this machine lives. Knows neither jobs nor the database."""
+
+import fcntl
+import os
+import socket
+from pathlib import Path
+
+
+class LifeLock:
+    """A file whose lock is held as long as this process lives; the kernel frees it at any death."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.name = name
+        self._path = folder / name
+        self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def release(self) -> None:
+        """A clean end: nothing of this worker's is left to rescue."""
+        self._path.unlink(missing_ok=True)
+        os.close(self._descriptor)
+
+
+def is_held(folder: Path, name: str) -> bool:
+    """Whether the process that made this lock still lives; a missing file is a dead one's."""
+    try:
+        descriptor = os.open(folder / name, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    else:
+        return False
+    finally:
+        os.close(descriptor)
+
+
+def remove(folder: Path, name: str) -> None:
+    """Forget a dead worker's lock."""
+    (folder / name).unlink(missing_ok=True)
+
+
+def machine(folder: Path) -> str:
+    """Names this machine as far as locks go: host, boot, and the very folder, so that containers differ."""
+    folder.mkdir(parents=True, exist_ok=True)
+    stat = folder.stat()
+    boot = Path("/proc/sys/kernel/random/boot_id")
+    boot_id = boot.read_text("ascii").strip() if boot.exists() else "unknown"
+    return f"{socket.gethostname()}:{boot_id}:{stat.st_dev}:{stat.st_ino}"

@@ -1,0 +1,76 @@
+"""The loop of one slot: claim, run, again; asleep while there is nothing to do."""
+
+import threading
+
+import structlog
+
+from tenuto.db.database import Transaction
+from tenuto.errors import Unavailable
+from tenuto.jobs import lanes, lifecycle
+from tenuto.jobs.lifecycle import Claim
+from tenuto.worker import attempt
+from tenuto.worker.engines import Engines
+from tenuto.worker.heartbeat import Heartbeat
+from tenuto.worker.parts import Bell, Parts
+
+POLL_S = 1.0
+"""The safety net behind wake-ups: work is looked for at least as often."""
+
+_log = structlog.get_logger("tenuto.worker")
+
+
+class Slot:
+    """A thread that runs one attempt at a time of a lane."""
+
+    def __init__(self, parts: Parts, lane: str, engines: Engines, heartbeat: Heartbeat, bell: Bell) -> None:
+        self._parts = parts
+        self._lane = lane
+        self._engines = engines
+        self._heartbeat = heartbeat
+        self._bell = bell
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"slot-{lane}", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Claim nothing more; an attempt that runs goes on."""
+        self._stopping.set()
+
+    def join(self, timeout_s: float) -> bool:
+        """Whether the thread has ended by then."""
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        woken = True
+        while not self._stopping.is_set():
+            since = self._bell.rung
+            claim = self._claim(sure=woken)
+            if claim is None:
+                woken = self._bell.wait(since, POLL_S)
+                continue
+            attempt.run(self._parts, self._engines, self._heartbeat, claim)
+            woken = True
+
+    def _claim(self, *, sure: bool) -> Claim | None:
+        """A claim, or None. Unless somebody rang, a look is taken before a transaction is opened."""
+        parts, now_ms = self._parts, self._parts.clock()
+        models = self._engines.offered()
+
+        def look(tx: Transaction) -> bool:
+            return lanes.has_work(tx, self._lane, now_ms=now_ms)
+
+        def take(tx: Transaction) -> Claim | None:
+            return lifecycle.claim(
+                tx, parts.ids, worker_id=parts.worker_id, lane=self._lane, models=models, now_ms=now_ms
+            )
+
+        try:
+            if not models or not (sure or parts.database.read(look)):
+                return None
+            return parts.database.write(take)
+        except Unavailable:
+            _log.warning("claim.not_possible", lane=self._lane)
+            return None

@@ -1,0 +1,119 @@
+"""A worker from start to end: takes its lock, registers, starts its threads, drains on SIGTERM."""
+
+import os
+import threading
+import time
+
+import structlog
+
+from tenuto.catalog import operations as catalog
+from tenuto.db.database import Transaction
+from tenuto.errors import Unavailable
+from tenuto.hosts.host import HostNotReady
+from tenuto.jobs import lanes
+from tenuto.worker import locks
+from tenuto.worker.engines import Engines
+from tenuto.worker.heartbeat import Heartbeat
+from tenuto.worker.locks import LifeLock
+from tenuto.worker.loop import Slot
+from tenuto.worker.parts import Bell, Parts
+from tenuto.worker.upkeep import Upkeep
+
+STOP_S = 5.0
+_log = structlog.get_logger("tenuto.worker")
+
+
+class Worker:
+    """One worker process's threads. `offered` names the models that it can run."""
+
+    def __init__(self, parts: Parts, offered: list[str]) -> None:
+        self._parts = parts
+        self._offered = offered
+        self._lock = LifeLock(parts.locks, f"{parts.worker_id}.lock")
+        self._bell = Bell()
+        self._stopping = threading.Event()
+        self._engines = Engines(parts, offered)
+        self._heartbeat = Heartbeat(parts)
+        self._upkeep = Upkeep(parts, self._engines, self._heartbeat, self._bell)
+        self._slots = [
+            Slot(parts, lane, self._engines, self._heartbeat, self._bell)
+            for lane, count in parts.settings.slots().items()
+            if any(parts.models[name].lane == lane for name in offered)
+            for _ in range(count)
+        ]
+        self._listener = parts.database.listen("jobs")
+        self._ear = threading.Thread(target=self._listen, name="ear", daemon=True)
+
+    def start(self) -> None:
+        """Register, give the lanes their slots, and begin to work."""
+        parts = self._parts
+        now_ms = parts.clock()
+
+        def register(tx: Transaction) -> None:
+            catalog.register_worker(
+                tx,
+                parts.worker_id,
+                machine=locks.machine(parts.locks),
+                pid=os.getpid(),
+                lock_name=self._lock.name,
+                models=self._offered,
+                now_ms=now_ms,
+            )
+            for lane, count in parts.settings.slots().items():
+                lanes.set_slots(tx, lane, count)
+
+        parts.database.write(register)
+        self._heartbeat.start()
+        self._ear.start()
+        for slot in self._slots:
+            slot.start()
+        self._upkeep.start()
+        threading.Thread(target=self._warm, name="warm", daemon=True).start()
+        _log.info("worker.started", worker_id=parts.worker_id, models=self._offered)
+
+    def stop(self) -> None:
+        """Claim nothing more, let attempts end within the grace, give back what is left, end the hosts."""
+        settings = self._parts.settings
+        for slot in self._slots:
+            slot.stop()
+        self._bell.ring()
+        until = time.monotonic() + settings.drain_s
+        self._join_slots(until)
+        for watched in self._heartbeat.active():
+            if watched.cancellable:
+                watched.stop.set()
+        self._join_slots(time.monotonic() + settings.host_grace_s + STOP_S)
+        self._stopping.set()
+        self._upkeep.stop()
+        self._heartbeat.stop()
+        self._engines.close()
+        self._listener.close()
+        if not self._heartbeat.active():
+            self._forget()
+        _log.info("worker.stopped", worker_id=self._parts.worker_id)
+
+    def _forget(self) -> None:
+        """Nothing of ours is open: the lock can go. The row stays, so that a restart refuses no job."""
+        self._lock.release()
+
+    def _join_slots(self, until: float) -> None:
+        for slot in self._slots:
+            slot.join(max(0.0, until - time.monotonic()))
+
+    def _listen(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                if self._listener.wait(1.0):
+                    self._bell.ring()
+            except Unavailable:
+                self._stopping.wait(0.5)
+
+    def _warm(self) -> None:
+        """Load what is marked so before the first job asks for it."""
+        for name in self._offered:
+            own = self._parts.settings.models.get(name)
+            if own is not None and own.warm:
+                try:
+                    self._engines.ready(name)
+                except HostNotReady:
+                    continue

@@ -1,0 +1,234 @@
+"""Keeping house: rescue silent attempts, finish recorded results, deadlines, the sweep, the audit.
+
+Every worker does it; that several do is harmless, because each step is fenced. Nothing here trusts
+wall time for a lease: a worker is dead when its lock is free (same machine), or when its attempt's
+beat has stood still under our own eyes for `silence_s` on our own monotonic clock.
+"""
+
+import threading
+import time
+from dataclasses import dataclass
+
+import structlog
+
+from tenuto.artifacts import operations as artifacts
+from tenuto.artifacts.operations import ORPHAN_AGE_MS
+from tenuto.catalog import operations as catalog
+from tenuto.catalog.rules import WORKER_AWAY_MS
+from tenuto.db.database import Transaction
+from tenuto.errors import ArtifactUnavailable, CorruptBlob, Stale, StorageFailed, Unavailable
+from tenuto.hosts.host import HostNotReady
+from tenuto.jobs import audit, lanes, lifecycle, waiting
+from tenuto.jobs.lanes import OpenAttempt
+from tenuto.worker import locks
+from tenuto.worker.engines import Engines
+from tenuto.worker.heartbeat import Heartbeat
+from tenuto.worker.parts import Bell, Parts
+
+LOOK_S = 0.5
+HOUSEKEEPING_S = 60.0
+SWEEP_S = 600.0
+AUDIT_S = 3600.0
+CLOCKS_AGREE_MS = 60_000
+CLOCKS_AGREE_FOR_S = 600.0
+ROWLESS_BATCH = 200
+
+_log = structlog.get_logger("tenuto.worker")
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What was seen of another's attempt, and since when on our monotonic clock."""
+
+    beat: int
+    since: float
+
+
+class Upkeep:
+    """The thread that keeps house."""
+
+    def __init__(self, parts: Parts, engines: Engines, heartbeat: Heartbeat, bell: Bell) -> None:
+        self._parts = parts
+        self._engines = engines
+        self._heartbeat = heartbeat
+        self._bell = bell
+        self._machine = locks.machine(parts.locks)
+        self._seen: dict[str, _Seen] = {}
+        self._agreement = ClockAgreement(parts.clock(), time.monotonic())
+        self._due = dict.fromkeys(("house", "sweep", "audit"), 0.0)
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="upkeep", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._thread.join(timeout=10)
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                self.look(time.monotonic())
+            except Unavailable:
+                # What was seen before the database went away proves nothing.
+                self._seen.clear()
+            except Exception:
+                _log.exception("upkeep.failed")
+            self._stopping.wait(LOOK_S)
+
+    def look(self, now: float) -> None:
+        """One round; `now` is monotonic seconds."""
+        self._rescue(now)
+        if now >= self._due["house"]:
+            self._due["house"] = now + HOUSEKEEPING_S
+            self._keep_house(now)
+        if now >= self._due["sweep"]:
+            self._due["sweep"] = now + SWEEP_S
+            self._sweep()
+        if now >= self._due["audit"]:
+            self._due["audit"] = now + AUDIT_S
+            for finding in self._parts.database.read(audit.audit):
+                _log.error("audit.finding", what=finding.what, subject=finding.subject)
+
+    def _rescue(self, now: float) -> None:
+        ours = {watched.attempt_id for watched in self._heartbeat.active()}
+        others = [
+            attempt
+            for attempt in self._parts.database.read(lanes.open_attempts)
+            if attempt.attempt_id not in ours
+        ]
+        self._seen = {
+            attempt.attempt_id: self._seen[attempt.attempt_id]
+            for attempt in others
+            if attempt.attempt_id in self._seen
+        }
+        for attempt in others:
+            if self._is_silent(attempt, now):
+                self._rescue_one(attempt)
+
+    def _is_silent(self, attempt: OpenAttempt, now: float) -> bool:
+        elsewhere = attempt.machine != self._machine or attempt.worker_id == self._parts.worker_id
+        if not elsewhere and attempt.lock_name is not None:
+            return not locks.is_held(self._parts.locks, attempt.lock_name)
+        seen = self._seen.get(attempt.attempt_id)
+        if seen is None or seen.beat != attempt.beat:
+            self._seen[attempt.attempt_id] = _Seen(attempt.beat, now)
+            return False
+        return now - seen.since >= self._parts.settings.silence_s
+
+    def _rescue_one(self, attempt: OpenAttempt) -> None:
+        parts, now_ms = self._parts, self._parts.clock()
+        try:
+            done = parts.database.write(
+                lambda tx: lifecycle.rescue(
+                    tx, parts.ids, attempt.attempt_id, beat=attempt.beat, now_ms=now_ms
+                )
+            )
+            if done == "recorded":
+                done = self._finish(attempt)
+        except Stale:
+            return
+        _log.warning("attempt.rescued", job_id=attempt.job_id, attempt_id=attempt.attempt_id, outcome=done)
+        self._bell.ring()
+        parts.database.wake("jobs")
+
+    def _finish(self, attempt: OpenAttempt) -> str:
+        """A result was recorded before its worker died: verify the bytes and succeed with them."""
+        parts, now_ms = self._parts, self._parts.clock()
+        record = parts.database.read(lambda tx: artifacts.recorded_blob(tx, attempt.attempt_id))
+        try:
+            if record is None:
+                raise CorruptBlob
+            parts.blobs.read_all(record)
+        except (CorruptBlob, ArtifactUnavailable):
+            parts.database.write(
+                lambda tx: lifecycle.result_unusable(
+                    tx,
+                    attempt.attempt_id,
+                    message="the recorded result's bytes are missing or damaged",
+                    now_ms=now_ms,
+                )
+            )
+            return "recovery_required"
+        parts.database.write(lambda tx: lifecycle.succeed(tx, parts.ids, attempt.attempt_id, now_ms=now_ms))
+        return "succeeded"
+
+    def _keep_house(self, now: float) -> None:
+        parts, now_ms = self._parts, self._parts.clock()
+        if self._agreement.holds(now_ms, now):
+            for lane in parts.settings.slots():
+                expired = parts.database.write(
+                    lambda tx, lane=lane: waiting.expire(tx, parts.ids, lane=lane, now_ms=now_ms)  # type: ignore[misc]
+                )
+                if expired:
+                    _log.warning("jobs.expired", lane=lane, count=expired)
+        self._forget_workers(now_ms)
+        for model in self._engines.broken():
+            self._try_engine(model)
+
+    def _forget_workers(self, now_ms: int) -> None:
+        parts = self._parts
+
+        def gone(tx: Transaction) -> list[tuple[str, str, str]]:
+            return [
+                (row["id"], row["machine"], row["lock_name"])
+                for row in catalog.workers(tx)
+                if row["id"] != parts.worker_id
+                and row["seen_at"] < now_ms - WORKER_AWAY_MS
+                and not lanes.has_open_attempts(tx, row["id"])
+            ]
+
+        for worker_id, machine, lock_name in parts.database.read(gone):
+            if machine == self._machine:
+                if locks.is_held(parts.locks, lock_name):
+                    continue
+                locks.remove(parts.locks, lock_name)
+            parts.database.write(lambda tx, worker_id=worker_id: catalog.forget_worker(tx, worker_id))  # type: ignore[misc]
+            _log.info("worker.forgotten", worker_id=worker_id)
+
+    def _try_engine(self, model: str) -> None:
+        try:
+            self._engines.ready(model)
+        except HostNotReady:
+            return
+        self._bell.ring()
+
+    def _sweep(self) -> None:
+        """Mark in a transaction that sees no reference, then remove the bytes, then the row."""
+        parts, now_ms = self._parts, self._parts.clock()
+        old = []
+        for blob_id in parts.blobs.ids(older_than_ms=now_ms - ORPHAN_AGE_MS):
+            if not parts.database.read(lambda tx, blob_id=blob_id: artifacts.is_known(tx, blob_id)):  # type: ignore[misc]
+                old.append(blob_id)
+            if len(old) == ROWLESS_BATCH:
+                break
+        parts.database.write(lambda tx: artifacts.condemn_rowless(tx, old, now_ms=now_ms))
+        parts.database.write(lambda tx: artifacts.condemn_orphans(tx, now_ms=now_ms))
+        removed = []
+        for blob_id in parts.database.read(artifacts.condemned):
+            try:
+                parts.blobs.delete(blob_id)
+            except StorageFailed:
+                _log.error("blob.not_removed", blob_id=blob_id)
+            else:
+                removed.append(blob_id)
+        if removed:
+            parts.database.write(lambda tx: artifacts.forget_condemned(tx, removed))
+            _log.info("blobs.swept", count=len(removed))
+
+
+class ClockAgreement:
+    """Whether wall and monotonic time have gone side by side long enough to act on a deadline."""
+
+    def __init__(self, wall_ms: int, monotonic_s: float) -> None:
+        self._wall_ms = wall_ms
+        self._since = self._monotonic_s = monotonic_s
+
+    def holds(self, wall_ms: int, monotonic_s: float) -> bool:
+        """Look at both clocks; a jump of more than a minute starts the ten minutes anew."""
+        passed_ms = (monotonic_s - self._monotonic_s) * 1000
+        if abs((wall_ms - self._wall_ms) - passed_ms) > CLOCKS_AGREE_MS:
+            self._since = monotonic_s
+            self._wall_ms, self._monotonic_s = wall_ms, monotonic_s
+        return monotonic_s - self._since >= CLOCKS_AGREE_FOR_S

@@ -1,4 +1,4 @@
-"""What a child process does beyond `test_host.py`: interpreters, surroundings, breaches, its parent's death."""
+"""What a child process does beyond `test_host.py`: interpreters, surroundings, breaches, our own death."""
 
 import os
 import shlex
@@ -226,6 +226,8 @@ def test_a_host_sees_no_secret_of_ours(
     assert seen["session"]
     # Standard input, output and error, the connection, and the one that lists them.
     assert 5 == len(seen["descriptors"])
+    # What the engine starts must not hold the connection open after its end.
+    assert not seen["inheritable"]
 
 
 def test_lines_that_the_engine_prints_are_handed_on(run: DoRun) -> None:

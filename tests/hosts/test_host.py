@@ -70,11 +70,18 @@ def test_segments_and_progress_arrive_in_order_in_the_callers_thread(host: Host,
 def test_segments_that_nobody_takes_make_the_engine_wait(
     host: Host, run: DoRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the smallest limit on what is unread every segment still arrives, once."""
+    """At the limit of what is unread nothing more is taken in, not even health; all still arrives, once."""
     monkeypatch.setattr(process, "UNREAD_LIMIT_MESSAGES", 0)
     monkeypatch.setattr(process, "UNREAD_LIMIT_BYTES", 0)
     segments: list[int] = []
-    run(host, "stream", total=100, on_segment=lambda content, metadata: segments.append(metadata["index"]))
+
+    def take(content: bytes, metadata: dict[str, Any]) -> None:
+        if not segments:
+            with pytest.raises(HostLost):
+                host.health(timeout_s=0.3)
+        segments.append(metadata["index"])
+
+    run(host, "stream", total=100, on_segment=take)
 
     assert list(range(100)) == segments
 
@@ -89,22 +96,22 @@ def test_big_inputs_and_results_pass_whole(host: Host, run: DoRun) -> None:
 
 
 @pytest.mark.parametrize(
-    ("mode", "code", "message", "transient"),
+    ("mode", "expected"),
     [
-        ("raise_error", "engine_failed", "ValueError: bad prompt", False),
-        ("refuse", "nothing_to_speak", "there is nothing", True),
-        ("exit_politely", "engine_failed", "SystemExit: 4", False),
+        ("raise_error", ("engine_failed", "ValueError: bad prompt", False)),
+        ("refuse", ("nothing_to_speak", "there is nothing", True)),
+        ("exit_politely", ("engine_failed", "SystemExit: 4", False)),
     ],
 )
 def test_a_failing_engine_leaves_the_host_usable(
-    host: Host, run: DoRun, mode: str, code: str, message: str, transient: bool
+    host: Host, run: DoRun, mode: str, expected: tuple[str, str, bool]
 ) -> None:
     """An exception is the run's failure, not the host's."""
     pid = host.pid
     with pytest.raises(EngineFailed) as failed:
         run(host, mode)
 
-    assert (code, message, transient) == (failed.value.code, failed.value.message, failed.value.transient)
+    assert expected == (failed.value.code, failed.value.message, failed.value.transient)
     assert pid == run(host, "echo").metadata["pid"]
 
 

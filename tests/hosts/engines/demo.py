@@ -128,4 +128,6 @@ class Demo:
         seen = {"environment": dict(os.environ), "path": sys.path, "session": os.getsid(0) == os.getpid()}
         seen["tenuto"] = importlib.util.find_spec("tenuto") is not None
         seen["descriptors"] = [entry.name for entry in Path("/proc/self/fd").iterdir()]
+        connection = int(sys.argv[sys.argv.index("--fd") + 1])
+        seen["inheritable"] = os.get_inheritable(connection)
         return Result("text/plain", b"", seen)

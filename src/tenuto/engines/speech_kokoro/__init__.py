@@ -1,0 +1,124 @@
+"""Speech by Kokoro-82M on a CPU: text in five languages to a WAV file.
+
+The parameters arrive checked and complete. Nothing here knows jobs, accounts or voices that callers made.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from tenuto_host import EngineError, Result, Run
+
+from . import audio
+from .languages import Languages
+from .segments import Segment, Unit, segments
+from .synthesis import Synthesis
+
+MODEL_ID = "hexgrad/Kokoro-82M"
+
+ORIGINAL_VOICES = MappingProxyType(
+    {"zh": "zf_xiaoxiao", "en": "af_heart", "ja": "jf_alpha", "es": "ef_dora", "ar": "em_alex"}
+)
+"""The style that speaks where the caller names no voice, for each language. Changing one changes what callers hear."""
+
+HONOURED = (
+    "text",
+    "lang",
+    "stream",
+    "duration_factor",
+    "interval_silence",
+    "max_text_tokens_per_segment",
+    "text_normalization",
+)
+
+NOT_HONOURED: Mapping[str, str] = MappingProxyType(
+    {
+        "do_sample": "The model draws nothing: the same text gives the same samples.",
+        "top_p": "The model draws nothing.",
+        "top_k": "The model draws nothing.",
+        "temperature": "The model draws nothing.",
+        "repetition_penalty": "The model writes all sounds at once, so nothing can repeat.",
+        "emotion_voice_id": "The model has no control of emotion.",
+        "emo_alpha": "The model has no control of emotion.",
+        "emo_vector": "The model has no control of emotion.",
+        "use_emo_text": "The model has no control of emotion.",
+        "emo_text": "The model has no control of emotion.",
+        "use_random": "The model has no control of emotion.",
+    }
+)
+"""Parameters that are accepted and change nothing, and why."""
+
+THREADS = 2
+WARNED_CHARACTERS = 20
+"""So many of the characters that were left out are shown in the warning."""
+
+
+class KokoroEngine:
+    """The loaded model. A language's own dictionaries are loaded when it is first spoken."""
+
+    def __init__(self, options: dict[str, Any]) -> None:
+        weights = {name: Path(path) for name, path in options["weights"].items()}
+        threads = int(options.get("threads") or min(THREADS, os.cpu_count() or 1))
+        self._revision = str(options.get("model_revision", ""))
+        self._synthesis = Synthesis(
+            weights["kokoro-v1.0-int8.onnx"], weights["kokoro-vocabulary"], weights["kokoro-voices"], threads
+        )
+        self._languages = Languages(weights["text2tashkeel"])
+        self.info = {"model_id": MODEL_ID, "sample_rate": audio.SAMPLE_RATE, "threads": threads}
+
+    def run(self, run: Run) -> Result:
+        """Speak the text segment by segment; the result is their samples, one after the other."""
+        parameters = run.parameters
+        units = self._units(parameters)
+        pieces = segments(units, parameters["max_text_tokens_per_segment"])
+        if not pieces:
+            raise EngineError("nothing_to_speak", "The text has nothing that can be spoken.")
+        spoken: list[bytes] = []
+        for index, piece in enumerate(pieces):
+            run.check_cancelled()
+            content = self._segment(piece, parameters, first=index == 0)
+            spoken.append(content)
+            if parameters["stream"]:
+                run.segment(audio.wav(content), {"duration_ms": audio.duration_ms(content)})
+            run.progress("synthesis", index + 1, len(pieces), "segments")
+        return self._result(b"".join(spoken), len(pieces), _warnings(units))
+
+    def _units(self, parameters: dict[str, Any]) -> list[Unit]:
+        read = self._languages.read(parameters["text"], parameters["lang"], parameters["text_normalization"])
+        return [
+            Unit(unit.text, self._synthesis.known(unit.phonemes), unit.ending, unit.skipped) for unit in read
+        ]
+
+    def _segment(self, piece: Segment, parameters: dict[str, Any], *, first: bool) -> bytes:
+        """The 16-bit samples of one segment, led by the pause that the caller chose."""
+        voice = ORIGINAL_VOICES[parameters["lang"]]
+        samples = self._synthesis.speak(piece.phonemes, voice, 1 / parameters["duration_factor"])
+        pause = b"" if first else audio.silence(parameters["interval_silence"])
+        return pause + audio.pcm(audio.finished(samples))
+
+    def _result(self, content: bytes, count: int, warnings: list[str]) -> Result:
+        duration_ms = audio.duration_ms(content)
+        metadata = {
+            "sample_rate": audio.SAMPLE_RATE,
+            "channels": 1,
+            "duration_ms": duration_ms,
+            "segments": count,
+            "model_id": MODEL_ID,
+            "model_revision": self._revision,
+            "warnings": warnings,
+        }
+        return Result("audio/wav", audio.wav(content), metadata, duration_ms)
+
+
+def _warnings(units: Iterable[Unit]) -> list[str]:
+    """Say which characters were left out, each once, in the order they stand."""
+    skipped = list(dict.fromkeys("".join(unit.skipped for unit in units)))
+    if not skipped:
+        return []
+    shown = " ".join(skipped[:WARNED_CHARACTERS])
+    more = f" and {len(skipped) - WARNED_CHARACTERS} more" if len(skipped) > WARNED_CHARACTERS else ""
+    return [f"Characters that cannot be spoken were left out: {shown}{more}"]

@@ -1,0 +1,73 @@
+"""Samples as they leave the model made fit to stand beside each other, and WAV bytes. Knows no text and no model."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Samples = npt.NDArray[np.float32]
+
+SAMPLE_RATE = 24_000
+PEAK_LIMIT = 0.99
+QUIET = 0.004
+"""Samples under it (-48 dB) count as silence at the edges."""
+LEAD_MS, TAIL_MS = 40, 90
+"""How much of the model's own silence stays before and after the sound, so that no consonant is cut."""
+FADE_MS = 5
+
+
+def finished(samples: Samples) -> Samples:
+    """Cut the model's silence at both ends down to a little, fade the cut edges, and keep the peak under the limit.
+
+    The model leaves up to half a second of silence at each end; the pause between segments is the caller's to
+    choose. A segment that would clip is scaled as a whole, so its shape is kept.
+    """
+    samples = np.array(_trimmed(samples), dtype=np.float32)
+    fade = min(frames(FADE_MS), samples.size // 2)
+    if fade:
+        ramp = np.linspace(0, 1, fade, dtype=np.float32)
+        samples[:fade] *= ramp
+        samples[-fade:] *= ramp[::-1]
+    peak = float(np.abs(samples).max(initial=0))
+    if peak > PEAK_LIMIT:
+        samples *= PEAK_LIMIT / peak
+    return samples
+
+
+def pcm(samples: Samples) -> bytes:
+    """Samples in -1..1 as little-endian 16-bit integers."""
+    return np.round(samples * 32767).astype("<i2").tobytes()
+
+
+def silence(duration_ms: int) -> bytes:
+    """16-bit silence."""
+    return bytes(2 * frames(duration_ms))
+
+
+def wav(content: bytes) -> bytes:
+    """A mono 16-bit WAV file with the canonical header of 44 bytes."""
+    rate, width = SAMPLE_RATE, 2
+    form = struct.pack("<4sIHHIIHH", b"fmt ", 16, 1, 1, rate, rate * width, width, 8 * width)
+    chunk = struct.pack("<4sI", b"data", len(content))
+    return struct.pack("<4sI4s", b"RIFF", 36 + len(content), b"WAVE") + form + chunk + content
+
+
+def frames(duration_ms: int) -> int:
+    """How many samples last so long."""
+    return SAMPLE_RATE * duration_ms // 1000
+
+
+def duration_ms(content: bytes) -> int:
+    """How long 16-bit samples last."""
+    return round(len(content) / 2 * 1000 / SAMPLE_RATE)
+
+
+def _trimmed(samples: Samples) -> Samples:
+    loud: npt.NDArray[Any] = np.flatnonzero(np.abs(samples) > QUIET)
+    if not loud.size:
+        return samples[:0]
+    start = max(0, int(loud[0]) - frames(LEAD_MS))
+    return samples[start : int(loud[-1]) + 1 + frames(TAIL_MS)]

@@ -1,0 +1,157 @@
+"""Spanish numbers, dates, times, money and signs as words. Knows no sounds."""
+
+from __future__ import annotations
+
+import re
+
+SMALL = ["cero", "uno", "dos", "tres", "cuatro", "cinco", "seis", "siete", "ocho", "nueve", "diez", "once", "doce", "trece", "catorce", "quince", "dieciséis", "diecisiete", "dieciocho", "diecinueve", "veinte", "veintiuno", "veintidós", "veintitrés", "veinticuatro", "veinticinco", "veintiséis", "veintisiete", "veintiocho", "veintinueve"]
+TENS = ["_", "diez", "veinte", "treinta", "cuarenta", "cincuenta", "sesenta", "setenta", "ochenta", "noventa"]
+HUNDREDS = ["_", "ciento", "doscientos", "trescientos", "cuatrocientos", "quinientos", "seiscientos", "setecientos", "ochocientos", "novecientos"]
+MONTHS = ["enero", "febrero", "marzo", "abril", "mayo", "junio", "julio", "agosto", "septiembre", "octubre", "noviembre", "diciembre"]
+MONEY = {"$": ("dólar", "centavo"), "€": ("euro", "céntimo"), "£": ("libra", "penique"), "¥": ("yen", "sen")}
+MONEY |= {"￥": MONEY["¥"], "US$": MONEY["$"]}
+MEASURES = {
+    "km": "kilómetro", "m": "metro", "cm": "centímetro", "mm": "milímetro", "kg": "kilogramo", "g": "gramo",
+    "mg": "miligramo", "l": "litro", "ml": "mililitro", "km/h": "kilómetro por hora", "GB": "gigabyte",
+    "MB": "megabyte", "Hz": "hercio", "kW": "kilovatio", "W": "vatio", "V": "voltio", "°C": "grado Celsius",
+    "℃": "grado Celsius", "°F": "grado Fahrenheit", "h": "hora", "min": "minuto", "s": "segundo", "°": "grado",
+}  # fmt: skip
+SIGNS = {"&": "y", "+": "más", "=": "igual a", "@": "arroba", "%": "por ciento", "#": "número", "×": "por"}
+SIGNS |= {"÷": "entre", "±": "más menos", "<": "menor que", ">": "mayor que", "°": "grados", "€": "euros"}
+SIGNS |= {"$": "dólares", "£": "libras", "¥": "yenes"}
+NUMBER = r"\d{1,3}(?:[. ]\d{3})+(?!\d)(?:,\d+)?|\d{1,3}(?:,\d{3}){2,}|\d+(?:[.,]\d+)?"
+LARGEST = 10**12
+
+PATTERN = re.compile(
+    rf"""
+    (?P<date>\b(?P<year>\d{{4}})-(?P<month>0?[1-9]|1[0-2])-(?P<day>0?[1-9]|[12]\d|3[01])\b)
+  | (?P<slashed>\b(?P<day2>0?[1-9]|[12]\d|3[01])/(?P<month2>0?[1-9]|1[0-2])/(?P<year2>\d{{4}})\b)
+  | (?P<time>\b(?P<hour>[01]?\d|2[0-4]):(?P<minute>[0-5]\d)(?:\s?h\b)?)
+  | (?P<money>(?P<coin>US\$|[$€£¥￥])\s?(?P<sum>{NUMBER}))
+  | (?P<paid>(?P<sum2>{NUMBER})\s?(?P<coin2>[$€£¥￥]))
+  | (?P<ordinal>\b(?P<place>[1-9]|10)\.?(?P<gender>[ºª]))
+  | (?P<range>(?<![\d.,-])(?P<low>\d+)[-–](?P<high>\d+)(?![\d-]))
+  | (?P<measured>(?P<minus>(?<![\w)])[-−])?(?P<number>{NUMBER})
+      (?:(?P<percent>\s?%)|\s?(?P<measure>{"|".join(sorted(map(re.escape, MEASURES), key=len, reverse=True))})(?![\w]))?)
+    """,
+    re.VERBOSE,
+)
+ORDINALS = ["_", "primer", "segund", "tercer", "cuart", "quint", "sext", "séptim", "octav", "noven", "décim"]
+
+
+def expanded(match: re.Match[str], following: str) -> str:
+    """Say what PATTERN found; `following` is the text after it, for which 'uno' may become 'un' or 'una'."""
+    found = match.groupdict()
+    if found["date"] or found["slashed"]:
+        year, month, day = (int(found[name] or found[name + "2"]) for name in ("year", "month", "day"))
+        return f"{cardinal(day)} de {MONTHS[month - 1]} de {cardinal(year)}"
+    if found["time"]:
+        hour, minute = int(found["hour"]), int(found["minute"])
+        words = "una" if hour == 1 else _feminine(cardinal(hour))
+        return f"{words} y {cardinal(minute)}" if minute else f"{words} en punto"
+    if found["money"] or found["paid"]:
+        return _money(found["coin"] or found["coin2"], found["sum"] or found["sum2"])
+    if found["ordinal"]:
+        return ORDINALS[int(found["place"])] + ("o" if found["gender"] == "º" else "a")
+    if found["range"]:
+        return f"{plain(found['low'])} a {plain(found['high'])}"
+    return _measured(found, following)
+
+
+def cardinal(number: int) -> str:
+    """1234 → mil doscientos treinta y cuatro."""
+    if number >= LARGEST:
+        return digits(str(number))
+    if number >= 10**6:
+        millions, rest = divmod(number, 10**6)
+        head = "un millón" if millions == 1 else f"{_short(cardinal(millions))} millones"
+        return f"{head} {cardinal(rest)}" if rest else head
+    if number >= 1000:
+        thousands, rest = divmod(number, 1000)
+        head = "mil" if thousands == 1 else f"{_short(cardinal(thousands))} mil"
+        return f"{head} {cardinal(rest)}" if rest else head
+    if number == 100:
+        return "cien"
+    if number > 100:
+        rest = number % 100
+        return HUNDREDS[number // 100] + (f" {cardinal(rest)}" if rest else "")
+    if number < 30:
+        return SMALL[number]
+    return TENS[number // 10] + (f" y {SMALL[number % 10]}" if number % 10 else "")
+
+
+def digits(text: str) -> str:
+    """Each digit by its name."""
+    return " ".join(SMALL[int(digit)] for digit in text if digit.isdigit())
+
+
+def plain(text: str) -> str:
+    """A number as written; both the comma and the point may part decimals, the point may part thousands."""
+    whole, fraction = _parted(text)
+    if len(whole) > 1 and whole[0] == "0" and not fraction:
+        return digits(whole)
+    words = cardinal(int(whole or 0))
+    if not fraction:
+        return words
+    tail = digits(fraction) if fraction[0] == "0" or len(fraction) > 2 else cardinal(int(fraction))
+    return f"{words} {'coma' if ',' in text else 'punto'} {tail}"
+
+
+def _parted(text: str) -> tuple[str, str]:
+    if re.fullmatch(r"\d{1,3}(?:[. ]\d{3})+(?:,\d+)?", text):
+        whole, _, fraction = text.partition(",")
+        return re.sub(r"\D", "", whole), fraction
+    if re.fullmatch(r"\d{1,3}(?:,\d{3}){2,}", text):
+        return text.replace(",", ""), ""
+    whole, _, fraction = text.replace(",", ".").partition(".")
+    return whole, fraction
+
+
+def _money(coin: str, amount: str) -> str:
+    unit, part = MONEY[coin]
+    whole, fraction = _parted(amount)
+    cents = int(fraction.ljust(2, "0")[:2]) if fraction else 0
+    words = [_counted(int(whole or 0), unit)]
+    if cents:
+        words += ["con", _counted(cents, part)]
+    return " ".join(words)
+
+
+def _measured(found: dict[str, str | None], following: str) -> str:
+    text = found["number"] or ""
+    minus = "menos " if found["minus"] else ""
+    whole, fraction = _parted(text)
+    if found["percent"]:
+        return f"{minus}{plain(text)} por ciento"
+    if found["measure"]:
+        head, _, tail = MEASURES[found["measure"]].partition(" ")
+        words = _counted(int(whole), head) if not fraction else f"{plain(text)} {_plural(head)}"
+        return f"{minus}{words} {tail}".strip()
+    words = plain(text)
+    if words.endswith("uno") and re.match(r"\s+[a-záéíóúñ]{3,}", following):
+        feminine = re.match(r"\s+\w+(?:as?|ción|dad|ciones)\b", following)
+        words = words[:-1] + "a" if feminine else _short(words)
+    elif words.endswith("cientos") and re.match(r"\s+[a-záéíóúñ]+as\b", following):
+        words = words[:-2] + "as"
+    return minus + words
+
+
+def _counted(number: int, unit: str) -> str:
+    words = cardinal(number)
+    if unit in ("libra", "hora"):
+        words = _feminine(words)
+    return f"{_short(words)} {unit if number == 1 else _plural(unit)}"
+
+
+def _short(words: str) -> str:
+    """uno → un, veintiuno → veintiún, before a noun."""
+    return re.sub(r"uno$", lambda _: "ún" if words.endswith("veintiuno") else "un", words)
+
+
+def _feminine(words: str) -> str:
+    return re.sub(r"uno$", "una", words).replace("cientos", "cientas")
+
+
+def _plural(unit: str) -> str:
+    unit = {"dólar": "dólares", "yen": "yenes", "sen": "sen", "hertz": "hertz"}.get(unit, unit)
+    return unit if unit.endswith("s") or unit == "sen" else unit + "s"

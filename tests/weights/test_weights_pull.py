@@ -5,11 +5,13 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
 from tenuto.weights import Manifest, Stage, WeightsUnavailable, is_verified, pull, verify
+from tenuto.weights.carriers import bytes_below
 
 from .conftest import COMMIT, World, file_line
 
@@ -319,3 +321,26 @@ def test_a_silent_hub_does_not_hang_a_pull(world: World, monkeypatch: pytest.Mon
         pull_model(world, manifest)
 
     assert [".part"] == kept(world)
+
+
+def test_progress_is_counted_while_pip_moves_its_files(tmp_path: Path) -> None:
+    """Folders that come and go while they are counted never end a pull."""
+    ended = threading.Event()
+
+    def move_about() -> None:
+        while not ended.is_set():
+            (tmp_path / "a/b").mkdir(parents=True)
+            (tmp_path / "a/b/file").write_bytes(b"x")
+            (tmp_path / "a/b/file").unlink()
+            (tmp_path / "a/b").rmdir()
+            (tmp_path / "a").rmdir()
+
+    mover = threading.Thread(target=move_about)
+    mover.start()
+    try:
+        counts = {bytes_below(tmp_path) for _ in range(3000)}
+    finally:
+        ended.set()
+        mover.join()
+
+    assert counts <= {0, 1}

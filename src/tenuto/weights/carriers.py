@@ -19,6 +19,7 @@ import time
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
@@ -125,7 +126,7 @@ def _run(
         )  # fmt: skip
     try:
         while process.poll() is None:
-            arrived = _bytes_below(scratch)
+            arrived = bytes_below(scratch)
             on_bytes(min(arrived, size_bytes))
             if arrived > limit:
                 raise SourceFailed(f"more than {limit} bytes arrived where {size_bytes} were expected")
@@ -141,13 +142,14 @@ def _run(
         raise SourceFailed(_reason(log.read_text("utf-8", "replace"), process.returncode))
 
 
-def _bytes_below(folder: Path) -> int:
+def bytes_below(folder: Path) -> int:
+    """What lies in the folder just now, while pip moves and removes things in it."""
     total = 0
-    for path in folder.rglob("*"):
-        try:
-            total += path.stat().st_size if path.is_file() else 0
-        except FileNotFoundError:
-            continue
+    # os.walk passes over a folder that vanishes under it; Path.rglob raises.
+    for parent, _, files in os.walk(folder):
+        for name in files:
+            with suppress(FileNotFoundError):
+                total += Path(parent, name).stat().st_size
     return total
 
 

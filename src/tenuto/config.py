@@ -4,9 +4,10 @@ Variables win over the file, command-line options over both. Nothing here opens 
 configuration itself.
 """
 
+import json
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
@@ -18,6 +19,15 @@ PREFIX = "TENUTO_"
 
 
 @dataclass(frozen=True, slots=True)
+class Price:
+    """What a job of a model costs: per job or per minute of audio, and what is held until it ends."""
+
+    unit: str = "job"
+    price_micros: int = 0
+    hold_micros: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class ModelSettings:
     """What an operator may change of one model, in the file's table `[models."NAME"]`."""
 
@@ -26,9 +36,7 @@ class ModelSettings:
     """The Python that runs the engine; None: the one that runs Tenuto."""
     warm: bool = False
     """Load the weights when the worker starts, not on the first job."""
-    unit: str = "job"
-    price_micros: int = 0
-    hold_micros: int = 0
+    price: Price = Price()
     threads: int = 0
     """Threads of the engine; 0: as many as the machine has cores, two at most."""
 
@@ -110,6 +118,22 @@ def load(
     if faults:
         raise SettingsInvalid("settings are wrong:\n  " + "\n  ".join(faults))
     return Settings(**checked)
+
+
+def dump(settings: Settings) -> str:
+    """Settings as text, for a child process."""
+    values = asdict(settings)
+    return json.dumps({name: str(value) if name in _PATHS else value for name, value in values.items()})
+
+
+def undump(text: str) -> Settings:
+    """The settings that `dump` wrote."""
+    values = json.loads(text)
+    models = {
+        name: ModelSettings(**own | {"price": Price(**own["price"])})
+        for name, own in values.pop("models").items()
+    }
+    return Settings(**{name: _checked(name, value, []) for name, value in values.items()}, models=models)
 
 
 def _from_file(file: Path, faults: list[str]) -> dict[str, Any]:
@@ -206,9 +230,7 @@ def _model(where: str, table: dict[str, Any], faults: list[str]) -> ModelSetting
         enabled=table.get("enabled", True),
         interpreter=table.get("interpreter"),
         warm=table.get("warm", False),
-        unit=unit,
-        price_micros=price,
-        hold_micros=hold,
+        price=Price(unit, price, hold),
         threads=table.get("threads", 0),
     )
 

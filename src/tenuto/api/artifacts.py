@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import structlog
 
 from tenuto.api.call import Answer, Call, Headers
-from tenuto.api.errors import error_body
+from tenuto.api.errors import error_response
 from tenuto.artifacts import operations as artifacts
 from tenuto.artifacts.operations import Opened
 from tenuto.errors import ArtifactUnavailable, CorruptBlob, RangeNotSatisfiable
@@ -112,5 +112,5 @@ def _range(call: Call, etag: bytes, size_bytes: int) -> tuple[int, int] | None:
 
 
 def _unsatisfiable(call: Call, size_bytes: int) -> Answer:
-    body = error_body(RangeNotSatisfiable(), call.request_id, 416)
-    return Answer(416, body, [(b"content-range", b"bytes */%d" % size_bytes)])
+    body = error_response(RangeNotSatisfiable(), call.request_id).body
+    return Answer(416, bytes(body), [(b"content-range", b"bytes */%d" % size_bytes)])

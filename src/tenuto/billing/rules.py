@@ -1,25 +1,13 @@
 """Money as pure arithmetic: prices, charges, CNY as text. Amounts are integer micro-CNY."""
 
 import re
-from dataclasses import dataclass
 
+from tenuto.config import Price
 from tenuto.errors import Fault, InvalidRequest
 
 MICROS_PER_CNY = 1_000_000
 MAX_CNY = 1_000_000_000
 _CNY = re.compile(r"-?\d{1,10}(\.\d{1,6})?\Z", re.ASCII)
-
-
-@dataclass(frozen=True, slots=True)
-class Price:
-    """What a job of a model costs: per job or per minute of audio, and what is held until it ends."""
-
-    unit: str
-    price_micros: int
-    hold_micros: int
-
-
-FREE = Price("job", 0, 0)
 
 
 def charge_micros(price: Price, duration_ms: int | None) -> int:

@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass
 
-from tenuto.billing.rules import FREE, Price
-from tenuto.config import Settings
+from tenuto.config import Price, Settings
 from tenuto.engines.registry import EngineEntry, entries
 
 MAX_START_FAILURES = 3
@@ -33,7 +32,7 @@ def models(settings: Settings) -> dict[str, Model]:
         own = settings.models.get(entry.model)
         if own is not None and not own.enabled:
             continue
-        price = FREE if own is None else Price(own.unit, own.price_micros, own.hold_micros)
+        price = Price() if own is None else own.price
         offered[entry.model] = Model(
             name=entry.model,
             kind=entry.kind,

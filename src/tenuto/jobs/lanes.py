@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from tenuto.db.database import Transaction
-from tenuto.jobs import store
+from tenuto.jobs import attempt_store, store
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,17 +21,17 @@ class OpenAttempt:
 
 def set_slots(tx: Transaction, lane: str, count: int) -> None:
     """Give the lane so many slots. Busy slots above the count go when they are next found free."""
-    there = {row["number"] for row in store.slots(tx, lane)}
+    there = {row["number"] for row in attempt_store.slots(tx, lane)}
     for number in range(1, count + 1):
         if number not in there:
-            store.add_slot(tx, lane, number)
+            attempt_store.add_slot(tx, lane, number)
     if any(number > count for number in there):
-        store.remove_free_slots(tx, lane, above=count)
+        attempt_store.remove_free_slots(tx, lane, above=count)
 
 
 def busy(tx: Transaction, lane: str) -> int:
     """How many slots of the lane have a job."""
-    return sum(row["job_id"] is not None for row in store.slots(tx, lane))
+    return sum(row["job_id"] is not None for row in attempt_store.slots(tx, lane))
 
 
 def open_attempts(tx: Transaction) -> list[OpenAttempt]:
@@ -63,3 +63,12 @@ def has_work(tx: Transaction, lane: str, *, now_ms: int) -> bool:
 def cancel_requests(tx: Transaction, worker_id: str) -> list[str]:
     """Attempts of this worker whose callers want them to end."""
     return [row["id"] for row in store.cancel_requests(tx, worker_id)]
+
+
+def depths(tx: Transaction, lanes: list[str]) -> dict[str, dict[str, int]]:
+    """For metrics: jobs queued, slots busy, jobs in recovery, each by lane."""
+    return {
+        "queued": {lane: store.queued(tx, lane) for lane in lanes},
+        "running": {lane: busy(tx, lane) for lane in lanes},
+        "recovery_required": {lane: store.recovering(tx, lane) for lane in lanes},
+    }

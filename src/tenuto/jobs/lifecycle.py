@@ -10,12 +10,13 @@ from typing import Any
 
 from tenuto.artifacts import operations as artifacts
 from tenuto.billing import operations as billing
-from tenuto.billing.rules import Price, charge_micros
+from tenuto.billing.rules import charge_micros
 from tenuto.blobs.blob import BlobRecord
+from tenuto.config import Price
 from tenuto.db.database import Row, Transaction
 from tenuto.errors import Stale
 from tenuto.ids import Ids
-from tenuto.jobs import states, store
+from tenuto.jobs import attempt_store, states, store
 from tenuto.jobs.states import CANCELLED, FAILED, MAX_HOSTS_LOST, RECOVERY_REQUIRED, RUNNING
 
 
@@ -51,20 +52,20 @@ def claim(
 ) -> Claim | None:
     """Take a free slot of the lane and the oldest job of the account whose turn it is."""
     offered = "|" + "|".join(sorted(models)) + "|"
-    number = store.free_slot(tx, lane)
+    number = attempt_store.free_slot(tx, lane)
     if number is None:
         return None
-    account_id = store.next_account(tx, lane, offered, now_ms)
+    account_id = attempt_store.next_account(tx, lane, offered, now_ms)
     if account_id is None:
         return None
-    job = store.oldest_queued(tx, lane, account_id, offered, now_ms)
+    job = attempt_store.oldest_queued(tx, lane, account_id, offered, now_ms)
     if job is None:
         return None
     attempt_id = ids.new("attempt")
-    started = store.start(tx, job["id"], attempt_id, now_ms)
+    started = attempt_store.start(tx, job["id"], attempt_id, now_ms)
     if started is None:
         return None
-    store.add_attempt(
+    attempt_store.add_attempt(
         tx,
         attempt_id,
         job_id=job["id"],
@@ -72,9 +73,9 @@ def claim(
         worker_id=worker_id,
         now_ms=now_ms,
     )
-    taken = store.take_slot(tx, lane, number, job["id"], attempt_id)
+    taken = attempt_store.take_slot(tx, lane, number, job["id"], attempt_id)
     assert taken == 1, "the slot row was locked"
-    store.serve_turn(tx, lane, account_id)
+    attempt_store.serve_turn(tx, lane, account_id)
     store.add_event(tx, job["id"], started["event_sequence"], "running", now_ms=now_ms, attempt_id=attempt_id)
     return Claim(
         job_id=job["id"],
@@ -95,14 +96,14 @@ def heartbeat(tx: Transaction, progress: dict[str, dict[str, Any] | None]) -> di
     """Raise the beat of each attempt; True: its cancellation is asked for, None: it is not ours any more."""
     answer: dict[str, bool | None] = {}
     for attempt_id, made in progress.items():
-        row = store.raise_beat(tx, attempt_id, None if made is None else json.dumps(made))
+        row = attempt_store.raise_beat(tx, attempt_id, None if made is None else json.dumps(made))
         answer[attempt_id] = None if row is None else row["cancelled_at"] is not None
     return answer
 
 
 def pass_fence(tx: Transaction, attempt_id: str, *, now_ms: int) -> None:
     """Before a metered call: from here on a lost outcome is never run again."""
-    if store.pass_fence(tx, attempt_id, now_ms) == 0:
+    if attempt_store.pass_fence(tx, attempt_id, now_ms) == 0:
         raise Stale
 
 
@@ -112,7 +113,7 @@ def record_result(tx: Transaction, attempt_id: str, result: RecordedResult, *, n
     if attempt["state"] == "recorded" and attempt["blob_id"] == result.blob.blob_id:
         return  # Said again, because the answer to the first time was lost.
     artifacts.add_blob(tx, result.blob, now_ms=now_ms)
-    recorded = store.record(
+    recorded = attempt_store.record(
         tx,
         attempt["id"],
         blob_id=result.blob.blob_id,
@@ -141,7 +142,7 @@ def succeed(tx: Transaction, ids: Ids, attempt_id: str, *, now_ms: int) -> None:
         metadata=attempt["result_metadata"],
         now_ms=now_ms,
     )
-    changed = store.succeed(
+    changed = attempt_store.succeed(
         tx, attempt["job_id"], attempt_id, artifact_id=artifact_id, charged_micros=charged, now_ms=now_ms
     )
     billing.settle(tx, ids, job_id=attempt["job_id"], charge_micros=charged, now_ms=now_ms)
@@ -172,7 +173,7 @@ def cancelled(tx: Transaction, ids: Ids, attempt_id: str, *, now_ms: int) -> Non
 def release(tx: Transaction, attempt_id: str, *, now_ms: int, reason: str, pause_ms: int = 0) -> None:
     """The worker gives the job back unharmed (it drains, no engine starts): running → queued, not counted."""
     attempt = _fenced(tx, attempt_id, (RUNNING,))
-    changed = store.requeue_running(
+    changed = attempt_store.requeue_running(
         tx,
         attempt["job_id"],
         attempt_id,
@@ -209,7 +210,7 @@ def try_again(
         said = f"tried {lost} times; the last time: {message}"
         _fail(tx, ids, attempt, code=code, message=said, now_ms=now_ms, evidence=evidence)
         return
-    changed = store.requeue_running(
+    changed = attempt_store.requeue_running(
         tx,
         attempt["job_id"],
         attempt_id,
@@ -250,7 +251,7 @@ def rescue(tx: Transaction, ids: Ids, attempt_id: str, *, beat: int, now_ms: int
         return "cancelled"
     lost = attempt["workers_lost"] + 1
     pause = states.pause_ms(lost)
-    changed = store.requeue_running(
+    changed = attempt_store.requeue_running(
         tx,
         attempt["job_id"],
         attempt_id,
@@ -269,7 +270,7 @@ def result_unusable(tx: Transaction, attempt_id: str, *, message: str, now_ms: i
 
 
 def _fenced(tx: Transaction, attempt_id: str, states: tuple[str, ...]) -> Row:
-    attempt = store.locked_attempt(tx, attempt_id)
+    attempt = attempt_store.locked_attempt(tx, attempt_id)
     if attempt is None or attempt["job_attempt_id"] != attempt_id or attempt["job_state"] not in states:
         raise Stale
     return attempt
@@ -285,7 +286,7 @@ def _fail(
     now_ms: int,
     evidence: str | None = None,
 ) -> None:
-    changed = store.end_running(
+    changed = attempt_store.end_running(
         tx,
         attempt["job_id"],
         attempt["id"],
@@ -299,7 +300,7 @@ def _fail(
 
 
 def _cancel(tx: Transaction, ids: Ids, attempt: Row, *, now_ms: int) -> None:
-    changed = store.end_running(
+    changed = attempt_store.end_running(
         tx, attempt["job_id"], attempt["id"], CANCELLED, error_code=None, error_message=None, now_ms=now_ms
     )
     billing.void(tx, ids, job_id=attempt["job_id"], now_ms=now_ms)
@@ -309,7 +310,7 @@ def _cancel(tx: Transaction, ids: Ids, attempt: Row, *, now_ms: int) -> None:
 def _require_recovery(
     tx: Transaction, attempt: Row, *, message: str, now_ms: int, evidence: str | None = None
 ) -> None:
-    changed = store.require_recovery(
+    changed = attempt_store.require_recovery(
         tx, attempt["job_id"], attempt["id"], code="outcome_unknown", message=message
     )
     _close(
@@ -338,8 +339,8 @@ def _close(
     """End the attempt, free its slot and write the event of a transition that has just been made."""
     if changed is None:
         raise Stale
-    store.end_attempt(tx, attempt["id"], outcome or type_, now_ms=now_ms, evidence=evidence)
-    store.free_slot_of(tx, attempt["id"])
+    attempt_store.end_attempt(tx, attempt["id"], outcome or type_, now_ms=now_ms, evidence=evidence)
+    attempt_store.free_slot_of(tx, attempt["id"])
     store.add_event(
         tx,
         attempt["job_id"],

@@ -1,0 +1,1 @@
+"""Kinds of work: what each takes and the rules of its parameters."""

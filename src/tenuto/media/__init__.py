@@ -1,0 +1,1 @@
+"""Media as pure functions on bytes and samples."""

@@ -1,0 +1,330 @@
+"""Where parts become processes: the only place that builds them, and the only one that reads the clock.
+
+`serve` is the API with a worker as its child; `api` and `worker` are the same parts for many machines.
+"""
+
+import fcntl
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from tenuto import config
+from tenuto.accounts import operations as accounts
+from tenuto.blobs.directory import DirectoryBlobs
+from tenuto.catalog import rules as catalog
+from tenuto.config import Settings
+from tenuto.db.database import Database, open_database
+from tenuto.db.migrations import migrate
+from tenuto.errors import FolderInUse, OperatorError, Unavailable
+from tenuto.ids import Ids
+
+if TYPE_CHECKING:
+    from tenuto.api.service import Service
+
+Say = Callable[[str], None]
+
+BLOB_READERS = 8
+FLUSH_S = 30.0
+RESTART_FIRST_S = 0.1
+RESTART_MAX_S = 5.0
+LOCK_NAME = "serve.lock"
+
+_log = structlog.get_logger("tenuto")
+
+
+def clock() -> int:
+    """Wall time in milliseconds UTC."""
+    return time.time_ns() // 1_000_000
+
+
+def set_up_logs(level: str) -> None:
+    """Events as JSON lines on stderr; nothing of a caller's text or key is ever a value."""
+    numeric = getattr(logging, level.upper())
+    logging.basicConfig(level=numeric, stream=sys.stderr, format="%(message)s")
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            structlog.processors.JSONRenderer(),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(numeric),
+        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
+        cache_logger_on_first_use=True,
+    )
+
+
+def open_records(settings: Settings) -> Database:
+    """The database, migrated."""
+    settings.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    database = open_database(settings.database, folder=settings.folder)
+    try:
+        migrate(database)
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+def open_blobs(settings: Settings) -> DirectoryBlobs:
+    """The bytes, in the data folder."""
+    return DirectoryBlobs(settings.folder / "blobs")
+
+
+def is_first_run(database: Database) -> bool:
+    """Whether no account was made yet."""
+    return not database.read(accounts.list_accounts)
+
+
+def run_api(settings: Settings, say: Say) -> None:
+    """Serve the API until SIGTERM or SIGINT."""
+    _run_api(settings, say, needs_worker=False)
+
+
+def run_serve(settings: Settings, say: Say) -> None:
+    """Everything on one machine: the API here, a worker as a child that is started again when it dies."""
+    lock = _lock_folder(settings)
+    child = ChildWorker(settings)
+    child.start()
+    try:
+        _run_api(settings, say, needs_worker=True)
+    finally:
+        child.stop()
+        os.close(lock)
+
+
+def run_worker(settings: Settings, models: list[str] | None, *, parent: int | None = None) -> None:
+    """Work until SIGTERM or SIGINT, or at once no longer when the parent (behind a pipe) is gone."""
+    from tenuto.worker.engines import missing_weights
+    from tenuto.worker.parts import Parts
+    from tenuto.worker.supervisor import Worker
+
+    if parent is not None:
+        threading.Thread(target=_follow_parent, args=(parent,), name="parent", daemon=True).start()
+    stopping = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stopping.set())
+    offered = catalog.models(settings)
+    wanted = _wanted(models, offered)
+    usable = [name for name in wanted if not missing_weights(offered[name], settings.cache)]
+    for name in set(wanted) - set(usable):
+        _log.warning("model.without_weights", model=name, remedy="tenuto models pull")
+    database = open_records(settings)
+    try:
+        ids = Ids(clock)
+        parts = Parts(
+            settings=settings,
+            database=database,
+            blobs=open_blobs(settings),
+            models=offered,
+            ids=ids,
+            clock=clock,
+            worker_id=ids.new("worker"),
+            locks=settings.folder / "locks",
+        )
+        worker = Worker(parts, usable)
+        worker.start()
+        stopping.wait()
+        worker.stop()
+    finally:
+        database.close()
+
+
+class ChildWorker:
+    """The worker process of `serve`: started, started again when it dies, and gone when we are."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._stopping = threading.Event()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._thread = threading.Thread(target=self._supervise, name="child-worker", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ask it to drain and wait for it; kill it when it takes longer than it may."""
+        self._stopping.set()
+        process = self._process
+        if process is not None and process.poll() is None:
+            process.terminate()
+            try:
+                process.wait(self._settings.drain_s + self._settings.host_grace_s + 20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+        self._thread.join(timeout=5)
+
+    def _supervise(self) -> None:
+        pause_s = RESTART_FIRST_S
+        while not self._stopping.is_set():
+            # The read end goes to the child: when we die, however we die, it reads the end of the pipe.
+            read_end, write_end = os.pipe()
+            began = time.monotonic()
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "tenuto.bootstrap", str(read_end)],
+                pass_fds=(read_end,),
+                stdin=subprocess.DEVNULL,
+                env=dict(os.environ) | {"TENUTO_CHILD_SETTINGS": config.dump(self._settings)},
+                start_new_session=True,
+            )
+            os.close(read_end)
+            if self._stopping.is_set():
+                self._process.terminate()
+            code = self._process.wait()
+            os.close(write_end)
+            if self._stopping.is_set():
+                return
+            _log.error("worker.died", code=code)
+            pause_s = RESTART_FIRST_S if time.monotonic() - began > 10 else min(RESTART_MAX_S, pause_s * 2)
+            self._stopping.wait(pause_s)
+
+
+def _run_api(settings: Settings, say: Say, *, needs_worker: bool) -> None:
+    from tenuto.api import server
+    from tenuto.api.app import make_app
+
+    database = open_records(settings)
+    service = build_service(settings, database, needs_worker=needs_worker)
+    stopping = threading.Event()
+    flusher = threading.Thread(target=_flush_key_use, args=(service, stopping), daemon=True)
+    try:
+        http = server.make_server(
+            make_app(service),
+            request_id=lambda: service.ids.new("req"),
+            host=settings.host,
+            port=settings.port,
+            limits=service.http,
+            on_ready=lambda addresses: _announce(settings, database, addresses, say),
+        )
+        flusher.start()
+        _serve_metrics(settings, service)
+        server.run(http)
+    except OSError as error:
+        raise OperatorError(
+            f"can't listen on {settings.host}:{settings.port}: {error.strerror}; choose another with --port"
+        ) from error
+    finally:
+        stopping.set()
+        service.readers.shutdown(wait=False)
+        database.close()
+
+
+def build_service(settings: Settings, database: Database, *, needs_worker: bool) -> "Service":
+    """The parts of an API process."""
+    from tenuto.api.body import HttpLimits
+    from tenuto.api.metrics import Metrics
+    from tenuto.api.rates import Rates
+    from tenuto.api.service import Service
+
+    return Service(
+        settings=settings,
+        database=database,
+        blobs=open_blobs(settings),
+        models=catalog.models(settings),
+        ids=Ids(clock),
+        clock=clock,
+        rates=Rates(settings.requests_per_second),
+        metrics=Metrics(),
+        http=HttpLimits(connections=settings.connections),
+        readers=ThreadPoolExecutor(BLOB_READERS, thread_name_prefix="blob-reader"),
+        needs_worker=needs_worker,
+    )
+
+
+def _serve_metrics(settings: Settings, service: "Service") -> None:
+    if settings.metrics_port == 0:
+        return
+    from tenuto.api import metrics
+    from tenuto.jobs import lanes
+
+    def depths() -> dict[str, dict[str, int]]:
+        return service.database.read(lambda tx: lanes.depths(tx, list(settings.slots())))
+
+    service.metrics.registry.register(metrics.QueueCollector(depths))
+    metrics.serve(service.metrics, settings.metrics_host, settings.metrics_port)
+
+
+def _announce(settings: Settings, database: Database, addresses: list[Any], say: Say) -> None:
+    host, port = addresses[0]
+    shown = f"[{host}]" if ":" in host else host
+    say(f"Tenuto answers at http://{shown}:{port}, its data is in {settings.folder.resolve()}")
+    if is_first_run(database):
+        data = settings.folder
+        say("There is no account yet. In another terminal:")
+        say(f"  tenuto accounts create me --data {data}")
+        say(f"  tenuto keys create --account me --data {data}")
+
+
+def _flush_key_use(service: "Service", stopping: threading.Event) -> None:
+    while not stopping.wait(FLUSH_S):
+        used, service.used_keys = service.used_keys, {}
+        if not used:
+            continue
+        try:
+            service.database.write(lambda tx, used=used: accounts.note_use(tx, used))  # type: ignore[misc]
+        except Unavailable:
+            _log.warning("key_use.not_written")
+
+
+def _lock_folder(settings: Settings) -> int:
+    """The lock of `serve` on its folder; FolderInUse names who holds it."""
+    settings.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    path = settings.folder / LOCK_NAME
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        holder = os.read(descriptor, 200).decode("utf-8", "replace").strip()
+        os.close(descriptor)
+        raise FolderInUse(
+            f"{settings.folder} is in use by another `tenuto serve` ({holder}); stop it, or choose --data"
+        ) from None
+    os.ftruncate(descriptor, 0)
+    os.write(descriptor, f"pid {os.getpid()}, {settings.host}:{settings.port}\n".encode())
+    return descriptor
+
+
+def _wanted(models: list[str] | None, offered: Mapping[str, Any]) -> list[str]:
+    if models is None:
+        return list(offered)
+    unknown = [name for name in models if name not in offered]
+    if unknown:
+        raise OperatorError(f"there is no model {', '.join(unknown)}; there are {', '.join(offered)}")
+    return models
+
+
+def _follow_parent(read_end: int) -> None:
+    os.read(read_end, 1)
+    os._exit(1)
+
+
+def _child_main(read_end: int) -> None:
+    settings = config.undump(os.environ.pop("TENUTO_CHILD_SETTINGS"))
+    set_up_logs(settings.log_level)
+    run_worker(settings, None, parent=read_end)
+
+
+def settings_from(environment: Mapping[str, str], *, file: Path | None = None, **options: Any) -> Settings:
+    """Settings for a command: the file, the variables, the options."""
+    return config.load(environment, file=file, options=options)
+
+
+def as_json(value: Any) -> str:
+    """One line of JSON for scripts."""
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+if __name__ == "__main__":
+    _child_main(int(sys.argv[1]))

@@ -1,0 +1,93 @@
+"""What every command shares: the options that settings come from, opening the records, tables."""
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+from cyclopts import Parameter
+
+from tenuto import bootstrap
+from tenuto.config import Settings
+from tenuto.db.database import Database, Transaction
+
+if TYPE_CHECKING:
+    from tenuto.ids import Ids
+
+T = TypeVar("T")
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Place:
+    """Where the service is: options that every command takes."""
+
+    data: Annotated[Path | None, Parameter(help="The data folder; else TENUTO_DATA.")] = None
+    config: Annotated[Path | None, Parameter(help="A TOML file of settings; else TENUTO_CONFIG.")] = None
+
+    def settings(self, **options: Any) -> Settings:
+        """The settings of this command; SettingsInvalid names all that are wrong."""
+        return bootstrap.settings_from(os.environ, file=self.config, folder=self.data, **options)
+
+
+HERE = Place()
+
+
+@contextmanager
+def records(place: Place) -> Iterator[Database]:
+    """The database of the place, closed at the end."""
+    database = bootstrap.open_records(place.settings())
+    try:
+        yield database
+    finally:
+        database.close()
+
+
+def new_ids() -> "Ids":
+    """A source of ids for this command."""
+    from tenuto.ids import Ids
+
+    return Ids(bootstrap.clock)
+
+
+def change(place: Place, operation: Callable[[Transaction], T]) -> T:
+    """One operation on the records."""
+    with records(place) as database:
+        return database.write(operation)
+
+
+def say(text: str) -> None:
+    """A line of result."""
+    print(text, flush=True)
+
+
+def tell(text: str) -> None:
+    """A line for the person at the terminal, not for the script."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def table(headings: Iterable[str], rows: Iterable[Iterable[Any]]) -> None:
+    """A plain table: aligned for people, tabs for scripts when it is piped."""
+    lines = [[str(heading) for heading in headings], *([_shown(cell) for cell in row] for row in rows)]
+    if not sys.stdout.isatty():
+        for line in lines:
+            say("\t".join(line))
+        return
+    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
+    for line in lines:
+        say("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+
+
+def moment(at_ms: int | None) -> str:
+    """A moment as people write it, in UTC."""
+    if at_ms is None:
+        return "-"
+    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _shown(cell: Any) -> str:
+    return "-" if cell is None else str(cell)

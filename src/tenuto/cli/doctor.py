@@ -1,0 +1,106 @@
+"""`tenuto doctor`: is everything there that serving needs? Each bad line ends with its remedy."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tenuto import bootstrap
+from tenuto.catalog.rules import models
+from tenuto.cli.common import Place
+from tenuto.config import ModelSettings, Settings
+from tenuto.errors import TenutoError
+from tenuto.weights.cache import is_verified
+
+MIN_FREE_BYTES = 1 << 30
+
+
+@dataclass(frozen=True)
+class Line:
+    """One thing that was looked at."""
+
+    good: bool
+    text: str
+
+
+def check(place: Place) -> list[Line]:
+    """Look at everything; nothing is changed but that the database is made when it is not there."""
+    try:
+        settings = place.settings()
+    except TenutoError as error:
+        return [_bad("settings", error.message, "correct them")]
+    checks: tuple[Callable[[Settings], Iterator[Line]], ...] = (_folder, _records, _engines)
+    return [_good("settings", "are sound"), *(line for looked in checks for line in looked(settings))]
+
+
+def _folder(settings: Settings) -> Iterator[Line]:
+    folder = settings.folder
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        probe = folder / ".doctor"
+        probe.write_bytes(b"x")
+        probe.unlink()
+    except OSError as error:
+        yield _bad("data folder", f"{folder}: {error.strerror}", "choose another with --data")
+        return
+    free = shutil.disk_usage(folder).free
+    if free < MIN_FREE_BYTES:
+        yield _bad("disk", f"{free >> 20} MiB free", "make room, or choose another folder with --data")
+    else:
+        yield _good("data folder", f"{folder.resolve()} can be written, {free >> 30} GiB free")
+    if folder.stat().st_mode & 0o077:
+        yield _bad("data folder", "others may read it", f"chmod 700 {folder}")
+
+
+def _records(settings: Settings) -> Iterator[Line]:
+    from tenuto.jobs.audit import audit
+
+    try:
+        database = bootstrap.open_records(settings)
+    except TenutoError as error:
+        yield _bad("database", error.message, "correct TENUTO_DATABASE, or start the database")
+        return
+    try:
+        findings = database.read(audit)
+        first = bootstrap.is_first_run(database)
+    finally:
+        database.close()
+    yield _good("database", "answers, its migrations are applied")
+    if findings:
+        yield _bad("ledger", f"{len(findings)} discrepancies", "tenuto audit")
+    else:
+        yield _good("ledger", "agrees with every job")
+    if first:
+        yield _bad("accounts", "there is none yet", "tenuto accounts create NAME")
+
+
+def _engines(settings: Settings) -> Iterator[Line]:
+    for name, model in models(settings).items():
+        missing = [weight for weight in model.entry.weights if not is_verified(settings.cache, weight)]
+        if missing:
+            yield _bad(name, f"lacks {', '.join(missing)}", "tenuto models pull")
+            continue
+        own = settings.models.get(name, ModelSettings())
+        interpreter = own.interpreter or sys.executable
+        if not _runs(interpreter):
+            yield _bad(name, f"{interpreter} does not run", f'correct [models."{name}"] interpreter')
+            continue
+        yield _good(name, "weights verified, interpreter runs")
+
+
+def _runs(interpreter: str) -> bool:
+    if not Path(interpreter).exists() or not os.access(interpreter, os.X_OK):
+        return False
+    answer = subprocess.run([interpreter, "-c", "print(1)"], capture_output=True, timeout=30, check=False)
+    return answer.returncode == 0
+
+
+def _good(what: str, said: str) -> Line:
+    return Line(True, f"ok    {what}: {said}")
+
+
+def _bad(what: str, said: str, remedy: str) -> Line:
+    return Line(False, f"FAIL  {what}: {said} → {remedy}")

@@ -1,0 +1,277 @@
+"""The rows of slots, turns and attempts, and the changes that an attempt makes to its job.
+
+Takes a transaction, never commits. Every change of a job names the state and the attempt it starts
+from; None or 0 rows means that another was first, and nothing else may then be written.
+"""
+
+from tenuto.db.database import Row, Transaction
+
+# --- slots and claiming ---------------------------------------------------------------------------
+
+
+def free_slot(tx: Transaction, lane: str) -> int | None:
+    row = tx.one(
+        """select number from slot where lane = :lane and job_id is null
+           order by number limit 1 for update skip locked""",
+        lane=lane,
+    )
+    return None if row is None else int(row["number"])
+
+
+def next_account(tx: Transaction, lane: str, models: str, now_ms: int) -> str | None:
+    """The account with work in the lane that was served longest ago.
+
+    The recursion steps from one waiting account to the next, one index look-up each, so that an
+    account's twenty thousand jobs cost as much as one. `models` is `|a|b|`: taking a name out of it
+    makes it shorter where it is in it, a test that both databases know.
+    """
+    row = tx.one(
+        """with recursive waiting (account_id) as (
+               select min(account_id) from job
+               where state = 'queued' and lane = :lane and not_before_at <= :now
+                 and length(replace(:models, '|' || model || '|', '')) < length(:models)
+               union all
+               select (select min(j.account_id) from job j
+                       where j.state = 'queued' and j.lane = :lane and j.not_before_at <= :now
+                         and j.account_id > w.account_id
+                         and length(replace(:models, '|' || j.model || '|', '')) < length(:models))
+               from waiting w where w.account_id is not null)
+           select w.account_id from waiting w
+           left join turn t on t.lane = :lane and t.account_id = w.account_id
+           where w.account_id is not null
+           order by coalesce(t.served, 0), w.account_id limit 1""",
+        lane=lane,
+        models=models,
+        now=now_ms,
+    )
+    return None if row is None else str(row["account_id"])
+
+
+def oldest_queued(tx: Transaction, lane: str, account_id: str, models: str, now_ms: int) -> Row | None:
+    return tx.one(
+        """select * from job
+           where state = 'queued' and lane = :lane and account_id = :account_id and not_before_at <= :now
+             and length(replace(:models, '|' || model || '|', '')) < length(:models)
+           order by id limit 1 for update skip locked""",
+        lane=lane,
+        account_id=account_id,
+        models=models,
+        now=now_ms,
+    )
+
+
+def start(tx: Transaction, job_id: str, attempt_id: str, now_ms: int) -> Row | None:
+    return tx.one(
+        """update job set state = 'running', attempt_id = :attempt_id, attempts = attempts + 1,
+                          started_at = coalesce(started_at, :now), event_sequence = event_sequence + 1
+           where id = :id and state = 'queued' returning event_sequence, attempts""",
+        id=job_id,
+        attempt_id=attempt_id,
+        now=now_ms,
+    )
+
+
+def add_attempt(
+    tx: Transaction, attempt_id: str, *, job_id: str, number: int, worker_id: str, now_ms: int
+) -> None:
+    tx.run(
+        """insert into attempt (id, job_id, number, worker_id, state, started_at)
+           values (:id, :job_id, :number, :worker_id, 'running', :now)""",
+        id=attempt_id,
+        job_id=job_id,
+        number=number,
+        worker_id=worker_id,
+        now=now_ms,
+    )
+
+
+def take_slot(tx: Transaction, lane: str, number: int, job_id: str, attempt_id: str) -> int:
+    return tx.run(
+        """update slot set job_id = :job_id, attempt_id = :attempt_id
+           where lane = :lane and number = :number and job_id is null""",
+        lane=lane,
+        number=number,
+        job_id=job_id,
+        attempt_id=attempt_id,
+    )
+
+
+def free_slot_of(tx: Transaction, attempt_id: str) -> None:
+    """Release names the attempt, so that a second release changes nothing."""
+    tx.run("update slot set job_id = null, attempt_id = null where attempt_id = :id", id=attempt_id)
+
+
+def serve_turn(tx: Transaction, lane: str, account_id: str) -> None:
+    tx.run(
+        """insert into turn (lane, account_id, served)
+           values (:lane, :account_id,
+                   (select coalesce(max(served), 0) + 1 from turn where lane = :lane))
+           on conflict (lane, account_id) do update set served = excluded.served""",
+        lane=lane,
+        account_id=account_id,
+    )
+
+
+def slots(tx: Transaction, lane: str) -> list[Row]:
+    return tx.all("select number, job_id from slot where lane = :lane order by number", lane=lane)
+
+
+def add_slot(tx: Transaction, lane: str, number: int) -> None:
+    tx.run(
+        """insert into slot (lane, number) values (:lane, :number)
+           on conflict (lane, number) do nothing""",
+        lane=lane,
+        number=number,
+    )
+
+
+def remove_free_slots(tx: Transaction, lane: str, above: int) -> None:
+    tx.run(
+        "delete from slot where lane = :lane and number > :above and job_id is null", lane=lane, above=above
+    )
+
+
+# --- an attempt's writes, each behind the fence ---------------------------------------------------
+
+
+def locked_attempt(tx: Transaction, attempt_id: str) -> Row | None:
+    """The attempt together with what its job froze; locks the job against every other writer."""
+    return tx.one(
+        """select a.*, j.state as job_state, j.attempt_id as job_attempt_id, j.account_id, j.rerunnable,
+                  j.hold_micros, j.price_micros, j.price_unit, j.cancel_requested_at, j.hosts_lost,
+                  j.workers_lost, j.kind, j.model, j.deadline_at
+           from attempt a join job j on j.id = a.job_id where a.id = :id for update of j""",
+        id=attempt_id,
+    )
+
+
+def raise_beat(tx: Transaction, attempt_id: str, progress: str | None) -> Row | None:
+    """One beat; None when the attempt is over. Gives `cancel_requested_at` of its job."""
+    return tx.one(
+        """update attempt set beat = beat + 1, progress = coalesce(:progress, progress)
+           where id = :id and state <> 'ended'
+           returning (select j.cancel_requested_at from job j where j.id = attempt.job_id) as cancelled_at""",
+        id=attempt_id,
+        progress=progress,
+    )
+
+
+def pass_fence(tx: Transaction, attempt_id: str, now_ms: int) -> int:
+    return tx.run(
+        """update attempt set fenced_at = :now where id = :id and state = 'running' and fenced_at is null
+           and exists (select 1 from job j where j.id = attempt.job_id and j.state = 'running'
+                       and j.attempt_id = attempt.id and j.cancel_requested_at is null)""",
+        id=attempt_id,
+        now=now_ms,
+    )
+
+
+def record(
+    tx: Transaction,
+    attempt_id: str,
+    *,
+    blob_id: str,
+    media_type: str,
+    metadata: str,
+    duration_ms: int | None,
+) -> int:
+    """Only a running attempt, or one whose outcome was unknown until now, records a result."""
+    return tx.run(
+        """update attempt set state = 'recorded', outcome = null, ended_at = null, blob_id = :blob_id,
+                              media_type = :media_type, result_metadata = :metadata,
+                              duration_ms = :duration_ms
+           where id = :id and (state = 'running' or (state = 'ended' and outcome = 'unknown'))""",
+        id=attempt_id,
+        blob_id=blob_id,
+        media_type=media_type,
+        metadata=metadata,
+        duration_ms=duration_ms,
+    )
+
+
+def end_attempt(
+    tx: Transaction, attempt_id: str, outcome: str, *, now_ms: int, evidence: str | None = None
+) -> int:
+    return tx.run(
+        """update attempt set state = 'ended', outcome = :outcome, ended_at = :now,
+                              evidence = coalesce(:evidence, evidence)
+           where id = :id and state <> 'ended'""",
+        id=attempt_id,
+        outcome=outcome,
+        evidence=evidence,
+        now=now_ms,
+    )
+
+
+def succeed(
+    tx: Transaction, job_id: str, attempt_id: str, *, artifact_id: str, charged_micros: int, now_ms: int
+) -> Row | None:
+    return tx.one(
+        """update job set state = 'succeeded', artifact_id = :artifact_id, charged_micros = :charged,
+                          finished_at = :now, event_sequence = event_sequence + 1
+           where id = :id and attempt_id = :attempt_id and state in ('running', 'recovery_required')
+           returning event_sequence""",
+        id=job_id,
+        attempt_id=attempt_id,
+        artifact_id=artifact_id,
+        charged=charged_micros,
+        now=now_ms,
+    )
+
+
+def end_running(
+    tx: Transaction,
+    job_id: str,
+    attempt_id: str,
+    state: str,
+    *,
+    error_code: str | None,
+    error_message: str | None,
+    now_ms: int,
+) -> Row | None:
+    """running → failed | cancelled, by its own attempt."""
+    return tx.one(
+        """update job set state = :state, error_code = :code, error_message = :message,
+                          finished_at = :now, event_sequence = event_sequence + 1
+           where id = :id and attempt_id = :attempt_id and state = 'running' returning event_sequence""",
+        id=job_id,
+        attempt_id=attempt_id,
+        state=state,
+        code=error_code,
+        message=error_message,
+        now=now_ms,
+    )
+
+
+def requeue_running(
+    tx: Transaction,
+    job_id: str,
+    attempt_id: str,
+    *,
+    hosts_lost: int,
+    workers_lost: int,
+    not_before_ms: int,
+) -> Row | None:
+    """running → queued, at its old place (ids order the queue), with the losses counted."""
+    return tx.one(
+        """update job set state = 'queued', hosts_lost = :hosts_lost, workers_lost = :workers_lost,
+                          not_before_at = :not_before, event_sequence = event_sequence + 1
+           where id = :id and attempt_id = :attempt_id and state = 'running' returning event_sequence""",
+        id=job_id,
+        attempt_id=attempt_id,
+        hosts_lost=hosts_lost,
+        workers_lost=workers_lost,
+        not_before=not_before_ms,
+    )
+
+
+def require_recovery(tx: Transaction, job_id: str, attempt_id: str, *, code: str, message: str) -> Row | None:
+    return tx.one(
+        """update job set state = 'recovery_required', error_code = :code, error_message = :message,
+                          event_sequence = event_sequence + 1
+           where id = :id and attempt_id = :attempt_id and state = 'running' returning event_sequence""",
+        id=job_id,
+        attempt_id=attempt_id,
+        code=code,
+        message=message,
+    )

@@ -101,6 +101,20 @@ def test_a_result_is_downloaded_as_the_document_describes(
     assert status == response.status_code
 
 
+@pytest.mark.parametrize(("path", "method"), [("", "GET"), ("/cancel", "POST")])
+def test_a_finished_job_is_shown_as_the_document_describes(service: Service, path: str, method: str) -> None:
+    """The operation of a job that has succeeded has every documented field; a cancel changes nothing (P8)."""
+    operation = finished_job(service)
+    case = schema["/v1/jobs/{operation_id}" + path][method].Case(
+        path_parameters={"operation_id": operation["id"]}
+    )
+
+    response = send(case, service)
+
+    assert response.status_code == 200
+    assert operation == response.json()
+
+
 def test_the_document_is_valid() -> None:
     """The document itself is valid OpenAPI 3.1."""
     schema.validate()

@@ -1,48 +1,121 @@
-"""Fixtures for all tests: fresh databases of both kinds."""
+"""Fixtures for all tests: fresh databases of both kinds, and the PostgreSQL server that the second needs."""
 
+import itertools
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from servers.postgres import PostgresServer, start_postgres
+from servers.service import RunningService
 from tenuto.db.database import Database, open_database
 from tenuto.db.migrations import migrate
 
+_DATABASES = ("sqlite", "postgresql")
+_MEMORY = Path("/dev/shm")
+_numbers = itertools.count(1)
 
-@pytest.fixture(params=["sqlite"])
-def empty_database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """The URL of a database without tables, that only this test uses."""
-    return f"sqlite:///{tmp_path}/tenuto.db"
+
+@pytest.fixture
+def database_url(request: pytest.FixtureRequest, dialect: str) -> Iterator[str]:
+    """The URL of a migrated database that only this test uses."""
+    yield from _fresh(request, dialect, is_migrated=True)
+
+
+@pytest.fixture
+def database(database_url: str) -> Iterator[Database]:
+    """A migrated database that only this test uses."""
+    opened = open_database(database_url)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def empty_database_url(request: pytest.FixtureRequest, dialect: str) -> Iterator[str]:
+    """The URL of a database without tables that only this test uses."""
+    yield from _fresh(request, dialect, is_migrated=False)
 
 
 @pytest.fixture
 def empty_database(empty_database_url: str) -> Iterator[Database]:
-    """A database without tables."""
-    database = open_database(empty_database_url)
-    yield database
-    database.close()
+    """A database without tables that only this test uses."""
+    opened = open_database(empty_database_url)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(params=_DATABASES)
+def dialect(request: pytest.FixtureRequest) -> str:
+    """Runs the test on SQLite and on PostgreSQL."""
+    kind: str = request.param
+    return kind
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    """One server for each worker of the test run, without syncing: it starts in half a second."""
+    in_memory = _MEMORY if os.access(_MEMORY, os.W_OK) else None
+    server = start_postgres(is_durable=False, folder=in_memory)
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def postgres_template(postgres_server: PostgresServer) -> str:
+    """A PostgreSQL database with all migrations applied, to be copied."""
+    postgres_server.run("create database migrated")
+    _migrate(postgres_server.url("migrated"))
+    return "migrated"
 
 
 @pytest.fixture(scope="session")
 def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A SQLite file with all migrations applied, to be copied."""
-    path = tmp_path_factory.mktemp("sqlite") / "template.db"
-    database = open_database(f"sqlite:///{path}")
-    migrate(database)
-    database.close()
+    path = tmp_path_factory.mktemp("sqlite") / "migrated.db"
+    _migrate(f"sqlite:///{path}")
     return path
 
 
-@pytest.fixture(params=["sqlite"])
-def database_url(request: pytest.FixtureRequest, tmp_path: Path, sqlite_template: Path) -> str:
-    """The URL of a migrated database that only this test uses."""
-    shutil.copyfile(sqlite_template, tmp_path / "tenuto.db")
-    return f"sqlite:///{tmp_path}/tenuto.db"
+def _fresh(request: pytest.FixtureRequest, dialect: str, *, is_migrated: bool) -> Iterator[str]:
+    if dialect == "sqlite":
+        path: Path = request.getfixturevalue("tmp_path") / "tenuto.db"
+        if is_migrated:
+            shutil.copyfile(request.getfixturevalue("sqlite_template"), path)
+        yield f"sqlite:///{path}"
+        return
+    server: PostgresServer = request.getfixturevalue("postgres_server")
+    template: str = request.getfixturevalue("postgres_template") if is_migrated else "template0"
+    name = f"test_{next(_numbers)}"
+    server.run(f"create database {name} template {template} strategy file_copy")
+    yield server.url(name)
+    server.run(f"drop database {name} with (force)")
 
 
-@pytest.fixture
-def database(database_url: str) -> Iterator[Database]:
-    """A migrated database, empty of rows that tests would see."""
-    opened = open_database(database_url)
-    yield opened
-    opened.close()
+def _migrate(url: str) -> None:
+    database = open_database(url)
+    migrate(database)
+    database.close()
+
+
+@pytest.fixture(scope="session", params=_DATABASES)
+def service(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RunningService]:
+    """`tenuto serve` with the fake engines on SQLite and on PostgreSQL, an account with credit and a key.
+
+    Shared by a test run: a test takes accounts of its own where it looks at money or lists.
+    """
+    url = None
+    if request.param == "postgresql":
+        server: PostgresServer = request.getfixturevalue("postgres_server")
+        server.run("create database service")
+        url = server.url("service")
+    running = RunningService(
+        tmp_path_factory.mktemp("service") / "data", url, variables={"TENUTO_REQUESTS_PER_SECOND": "0"}
+    )
+    running.start()
+    running.key = running.make_key(credit="1000")
+    yield running
+    running.stop()

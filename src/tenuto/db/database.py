@@ -48,6 +48,13 @@ class Transaction(Protocol):
         """The number of rows that an insert, update or delete changed."""
         ...
 
+    def do(self, sql: str, /, **parameters: Value) -> None:
+        """Like `run`, for who does not need the number: on PostgreSQL it costs no round trip of its own.
+
+        Its error may come from a later call or from the commit.
+        """
+        ...
+
 
 class Listener(Protocol):
     """Hears that something happened on a topic: perhaps too often, perhaps 100 ms late, never not at all."""
@@ -108,7 +115,7 @@ def open_database(url: str, *, folder: Path | None = None) -> Database:
 
         return SqliteDatabase((folder or Path()) / rest[1:])
     if scheme in ("postgresql", "postgres"):
-        from tenuto.db.postgres import open_postgres
+        from tenuto.db.postgres import PostgresDatabase
 
-        return open_postgres(url)
+        return PostgresDatabase(url)
     raise OperatorError(f"{scheme}://… is no database URL; write sqlite:///PATH or postgresql://…")

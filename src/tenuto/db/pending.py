@@ -2,7 +2,9 @@
 
 import asyncio
 import threading
+import weakref
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Any
 
 from tenuto.db.database import Transaction
@@ -37,19 +39,22 @@ class Pending:
 
 
 def answer(group: Iterable[Pending]) -> None:
-    """Gives every operation of a group its answer, waking each event loop once."""
+    """Gives every operation of a group its answer, waking each event loop once for all that wait."""
     loops: dict[asyncio.AbstractEventLoop, list[Pending]] = {}
     for pending in group:
         if pending.finished is not None:
             pending.finished.release()
         elif pending.loop is not None:
             loops.setdefault(pending.loop, []).append(pending)
-    for loop, waiting in loops.items():
-        try:
-            loop.call_soon_threadsafe(_resolve, waiting)
-        except RuntimeError:
-            # The loop is closed: nobody waits any more.
-            continue
+    for loop, answered in loops.items():
+        with _posting:
+            waiting = _answered.setdefault(loop, [])
+            is_woken = bool(waiting)
+            waiting.extend(answered)
+        if not is_woken:
+            # A closed loop has nobody that waits any more.
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(_resolve, loop)
 
 
 def refuse(group: Iterable[Pending], error: Callable[[], BaseException]) -> None:
@@ -60,7 +65,9 @@ def refuse(group: Iterable[Pending], error: Callable[[], BaseException]) -> None
     answer(refused)
 
 
-def _resolve(waiting: list[Pending]) -> None:
+def _resolve(loop: asyncio.AbstractEventLoop) -> None:
+    with _posting:
+        waiting, _answered[loop] = _answered[loop], []
     for pending in waiting:
         future = pending.future
         if future is None or future.done():
@@ -69,3 +76,8 @@ def _resolve(waiting: list[Pending]) -> None:
             future.set_exception(pending.error)
         else:
             future.set_result(pending.result)
+
+
+# What each event loop has not yet taken. A list that is not empty has its `_resolve` on the way.
+_answered: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, list[Pending]] = weakref.WeakKeyDictionary()
+_posting = threading.Lock()

@@ -1,8 +1,184 @@
-"""Tenuto's records in PostgreSQL."""
+"""Tenuto's records in PostgreSQL: a few threads with a connection each, which take operations from one queue.
 
-from tenuto.db.database import Database
-from tenuto.errors import OperatorError
+Grouping the operations of a process into one transaction, as for SQLite, would hold one account's row lock
+for all of them and end in deadlocks between processes; PostgreSQL groups the commits of connections by
+itself. Knows no tables.
+"""
+
+import asyncio
+import queue
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+
+from tenuto.db.connection import Collision, Connection, ConnectionLost
+from tenuto.db.database import Transaction
+from tenuto.db.notices import Notices, PostgresListener
+from tenuto.db.pending import Pending, answer, refuse
+from tenuto.errors import OperatorError, Unavailable
+
+T = TypeVar("T")
+Operation = Callable[[Transaction], Any]
+
+CONNECTIONS = 8
+WAITING_LIMIT = 10_000
+# How often an operation is run again after a deadlock, a serialization failure or a lost connection.
+ATTEMPTS = 6
+COLLISION_PAUSE_S = 0.005
+FIRST_BACKOFF_S = 0.1
+LONGEST_BACKOFF_S = 2.0
+CLOSE_S = 15.0
+
+AWAY = "The database is away; nothing was stored, send the same request again."
+COLLIDING = "Too many writes are in each other's way; nothing was stored, send the same request again."
+UNKNOWN = "The database was lost while it stored this; whether it did is unknown; send the same again."
 
 
-def open_postgres(url: str) -> Database:
-    raise OperatorError("PostgreSQL comes with the next change.")
+class PostgresDatabase:
+    """A Database on a server."""
+
+    dialect: Final = "postgresql"
+
+    def __init__(self, url: str) -> None:
+        try:
+            conninfo_to_dict(url)
+        except psycopg.ProgrammingError as error:
+            raise OperatorError(
+                "The database URL is malformed; write postgresql://user@host/name."
+            ) from error
+        self._url = url
+        self._waiting: queue.SimpleQueue[tuple[Pending, bool] | None] = queue.SimpleQueue()
+        self._threads: list[threading.Thread] = []
+        self._idle = 0
+        self._closed = False
+        # Guards the four fields above and the two below.
+        self._changing = threading.Lock()
+        # Until this moment of the monotonic clock nobody tries to connect.
+        self._away_until = 0.0
+        self._backoff_s = FIRST_BACKOFF_S
+        self._notices = Notices(url)
+
+    def read(self, operation: Callable[[Transaction], T]) -> T:
+        pending = Pending(operation)
+        self._submit(pending, is_write=False)
+        result: T = pending.wait()
+        return result
+
+    def write(self, operation: Callable[[Transaction], T]) -> T:
+        pending = Pending(operation)
+        self._submit(pending, is_write=True)
+        result: T = pending.wait()
+        return result
+
+    async def read_async(self, operation: Callable[[Transaction], T]) -> T:
+        result: T = await self._submit_async(operation, is_write=False)
+        return result
+
+    async def write_async(self, operation: Callable[[Transaction], T]) -> T:
+        result: T = await self._submit_async(operation, is_write=True)
+        return result
+
+    def wake(self, topic: str) -> None:
+        self._notices.wake(topic)
+
+    def listen(self, topic: str) -> PostgresListener:
+        return self._notices.listen(topic)
+
+    def close(self) -> None:
+        with self._changing:
+            if self._closed:
+                return
+            self._closed = True
+            for _ in self._threads:
+                self._waiting.put(None)
+        for thread in self._threads:
+            thread.join(CLOSE_S)
+        self._notices.close()
+
+    def _submit_async(
+        self, operation: Callable[[Transaction], Any], *, is_write: bool
+    ) -> asyncio.Future[Any]:
+        pending = Pending(operation, asyncio.get_running_loop())
+        self._submit(pending, is_write=is_write)
+        assert pending.future is not None
+        return pending.future
+
+    def _submit(self, pending: Pending, *, is_write: bool) -> None:
+        with self._changing:
+            if self._closed:
+                raise Unavailable("The database is closed.")
+            if self._waiting.qsize() >= WAITING_LIMIT:
+                raise Unavailable("Too many operations wait for the database; nothing was stored, try again.")
+            self._waiting.put((pending, is_write))
+            if self._waiting.qsize() > self._idle and len(self._threads) < CONNECTIONS:
+                thread = threading.Thread(target=self._work, name="postgres", daemon=True)
+                self._threads.append(thread)
+                thread.start()
+
+    def _work(self) -> None:
+        connection: Connection | None = None
+        while True:
+            self._idle += 1
+            item = self._waiting.get()
+            self._idle -= 1
+            if item is None:
+                break
+            pending, is_write = item
+            if self._closed:
+                refuse([pending], lambda: Unavailable("The database is closed; nothing was stored."))
+                continue
+            connection = self._serve(connection, pending, is_write)
+            answer([pending])
+        if connection is not None:
+            connection.close()
+
+    def _serve(self, connection: Connection | None, pending: Pending, is_write: bool) -> Connection | None:
+        """Runs one operation to its answer; returns the connection to go on with, if there is one."""
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                connection = connection or self._connect()
+                run = connection.write if is_write else connection.read
+                pending.result = run(pending.operation)
+                return connection
+            except Collision as error:
+                if attempt == ATTEMPTS:
+                    pending.error = _unavailable(COLLIDING, error)
+                time.sleep(COLLISION_PAUSE_S * attempt)
+            except ConnectionLost as error:
+                connection = None
+                if error.is_unknown:
+                    pending.error = _unavailable(UNKNOWN, error)
+                    return None
+                if attempt == ATTEMPTS:
+                    pending.error = _unavailable(AWAY, error)
+            except BaseException as error:
+                pending.error = error
+                break
+        return connection if connection is not None and connection.is_open else None
+
+    def _connect(self) -> Connection:
+        """A new connection; after a failure everybody is refused at once until the backoff has passed."""
+        with self._changing:
+            is_away = time.monotonic() < self._away_until
+        if is_away:
+            raise Unavailable(AWAY)
+        try:
+            connection = Connection(self._url)
+        except psycopg.Error as error:
+            with self._changing:
+                self._away_until = time.monotonic() + self._backoff_s
+                self._backoff_s = min(self._backoff_s * 2, LONGEST_BACKOFF_S)
+            raise _unavailable(AWAY, error) from error
+        with self._changing:
+            self._backoff_s = FIRST_BACKOFF_S
+        return connection
+
+
+def _unavailable(message: str, cause: BaseException) -> Unavailable:
+    error = Unavailable(message)
+    error.__cause__ = cause
+    return error

@@ -30,29 +30,12 @@ CACHE_KIB = 4_096
 # How often a listener looks at the database itself, in case a wake-up was lost.
 LOOK_S = 0.1
 
+# As /proc/self/mountinfo calls them.
 NETWORK_FILE_SYSTEMS = frozenset(
-    [
-        "nfs",
-        "nfs4",
-        "cifs",
-        "smb3",
-        "smbfs",
-        "9p",
-        "afs",
-        "ceph",
-        "lustre",
-        "beegfs",
-        "gpfs",
-        "ocfs2",
-        "gfs2",
-        "davfs",
-        "fuse.davfs",
-        "fuse.sshfs",
-        "fuse.glusterfs",
-        "fuse.s3fs",
-        "fuse.rclone",
-        "fuse.juicefs",
-    ]
+    (
+        *("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "lustre", "beegfs", "gpfs", "davfs"),
+        *("fuse.sshfs", "fuse.glusterfs", "fuse.s3fs", "fuse.rclone", "fuse.juicefs", "fuse.davfs"),
+    )
 )
 
 # The machine's fault or the moment's, not the statement's.
@@ -82,6 +65,9 @@ class SqliteTransaction:
 
     def run(self, sql: str, /, **parameters: Value) -> int:
         return max(0, self._execute(for_sqlite(sql), parameters).rowcount)
+
+    def do(self, sql: str, /, **parameters: Value) -> None:
+        self._execute(for_sqlite(sql), parameters)
 
 
 class SqliteDatabase:

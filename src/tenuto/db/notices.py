@@ -1,0 +1,133 @@
+"""Wake-ups through PostgreSQL: NOTIFY from a thread of its own, LISTEN on a connection of its own.
+
+A NOTIFY inside the accepting transaction would serialise all commits. A lost notice does no harm: behind it
+stands the listener's own look at the database.
+"""
+
+import threading
+from contextlib import suppress
+
+import psycopg
+
+CHANNEL = "tenuto"
+# All calls for one topic within this time become one notice.
+COALESCE_S = 0.002
+RECONNECT_PAUSE_S = 1.0
+# How soon the listening thread sees that it shall end.
+LISTEN_SLICE_S = 0.5
+CLOSE_S = 5.0
+
+
+class Notices:
+    """The two threads of a process, started by the first `wake` and the first `listen`."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._listeners: dict[str, list[PostgresListener]] = {}
+        self._topics: set[str] = set()
+        self._sending: threading.Thread | None = None
+        self._receiving: threading.Thread | None = None
+        self._is_due = threading.Event()
+        self._closed = threading.Event()
+        # Guards the listeners, the topics and the starting of threads.
+        self._changing = threading.Lock()
+        # The backend that sends our notices: our own listeners have been told already.
+        self._own_backend = 0
+
+    def wake(self, topic: str) -> None:
+        self._tell(topic)
+        with self._changing:
+            if self._closed.is_set():
+                return
+            if self._sending is None:
+                self._sending = threading.Thread(target=self._send, name="postgres-notify", daemon=True)
+                self._sending.start()
+            self._topics.add(topic)
+        self._is_due.set()
+
+    def listen(self, topic: str) -> "PostgresListener":
+        listener = PostgresListener(self, topic)
+        with self._changing:
+            self._listeners.setdefault(topic, []).append(listener)
+            if self._receiving is None:
+                self._receiving = threading.Thread(target=self._receive, name="postgres-listen", daemon=True)
+                self._receiving.start()
+        return listener
+
+    def forget(self, listener: "PostgresListener") -> None:
+        with self._changing, suppress(ValueError):
+            self._listeners.get(listener.topic, []).remove(listener)
+
+    def close(self) -> None:
+        self._closed.set()
+        self._is_due.set()
+        for thread in (self._sending, self._receiving):
+            if thread is not None:
+                thread.join(CLOSE_S)
+
+    def _tell(self, topic: str | None) -> None:
+        """Wakes the listeners of a topic in this process; of all topics when notices may have been lost."""
+        with self._changing:
+            topics = [topic] if topic is not None else list(self._listeners)
+            listeners = [listener for name in topics for listener in self._listeners.get(name, ())]
+        for listener in listeners:
+            listener.woken.set()
+
+    def _send(self) -> None:
+        connection: psycopg.Connection[tuple[object, ...]] | None = None
+        while not self._closed.is_set():
+            self._is_due.wait()
+            self._is_due.clear()
+            with self._changing:
+                topics, self._topics = self._topics, set()
+            try:
+                if connection is None:
+                    connection = _connect(self._url)
+                    self._own_backend = connection.info.backend_pid
+                for topic in topics:
+                    connection.execute("select pg_notify(%s, %s)", (CHANNEL, topic))
+            except psycopg.Error:
+                # The notices of a database that is away are lost; who listens is told when it is back.
+                if connection is not None:
+                    connection.close()
+                    connection = None
+                self._closed.wait(RECONNECT_PAUSE_S)
+            self._closed.wait(COALESCE_S)
+        if connection is not None:
+            connection.close()
+
+    def _receive(self) -> None:
+        while not self._closed.is_set():
+            with suppress(psycopg.Error), _connect(self._url) as connection:
+                connection.execute(f"listen {CHANNEL}")
+                self._tell(None)
+                while not self._closed.is_set():
+                    for notice in connection.notifies(timeout=LISTEN_SLICE_S):
+                        if notice.pid != self._own_backend:
+                            self._tell(notice.payload)
+                        if self._closed.is_set():
+                            break
+            self._closed.wait(RECONNECT_PAUSE_S)
+
+
+class PostgresListener:
+    """Hears a topic. `woken` is set by the process's threads and cleared by the one that waits."""
+
+    def __init__(self, notices: Notices, topic: str) -> None:
+        self.topic = topic
+        self.woken = threading.Event()
+        self._notices = notices
+
+    def wait(self, timeout_s: float) -> bool:
+        is_woken = self.woken.wait(timeout_s)
+        self.woken.clear()
+        return is_woken
+
+    def close(self) -> None:
+        self._notices.forget(self)
+
+
+def _connect(url: str) -> psycopg.Connection[tuple[object, ...]]:
+    return psycopg.connect(
+        url, autocommit=True, connect_timeout=5, keepalives_idle=5, application_name="tenuto-wake"
+    )

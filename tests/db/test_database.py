@@ -1,0 +1,252 @@
+"""What both databases promise to operations."""
+
+import asyncio
+import threading
+from pathlib import Path
+
+import pytest
+
+from tenuto.db.database import ConstraintFailed, Database, Transaction, open_database
+from tenuto.errors import NotFound, OperatorError, Unavailable
+
+
+@pytest.fixture
+def notes(empty_database: Database) -> Database:
+    """A database with one table."""
+    empty_database.write(
+        lambda tx: tx.run("create table note (id text primary key, size bigint, content bytea, body text)")
+    )
+    return empty_database
+
+
+def add(tx: Transaction, name: str, size: int = 1) -> None:
+    tx.do("insert into note (id, size) values (:id, :size)", id=name, size=size)
+
+
+def add_all(tx: Transaction, **sizes: int) -> None:
+    for name, size in sizes.items():
+        add(tx, name, size)
+
+
+def ids(database: Database) -> list[str]:
+    return [row["id"] for row in database.read(lambda tx: tx.all("select id from note order by id"))]
+
+
+def test_a_write_is_seen_by_the_next_read(notes: Database) -> None:
+    """What `write` has returned from, every reader sees."""
+    notes.write(lambda tx: add(tx, "a", 7))
+
+    row = notes.read(lambda tx: tx.one("select id, size, content from note where id = :id", id="a"))
+
+    assert row is not None
+    assert dict(row) == {"id": "a", "size": 7, "content": None}
+
+
+def test_values_come_back_as_they_went(notes: Database) -> None:
+    """Integers of 64 bits, text with every kind of character, bytes and null; a boolean is an integer."""
+    values = {"id": "a%s ':x' \\ 文\U0001f3b5", "size": -(2**63), "content": b"\x00\xff", "body": None}
+    notes.write(
+        lambda tx: tx.run("insert into note values (:id, :size, :content, :body)", **values)  # type: ignore[arg-type]
+    )
+    notes.write(lambda tx: add(tx, "bool", True))
+
+    assert values == dict(notes.read(lambda tx: tx.all("select * from note where id like 'a%'"))[0])
+    assert notes.read(lambda tx: tx.all("select size from note where id = 'bool'"))[0]["size"] == 1
+
+
+def test_one_text_serves_both(notes: Database) -> None:
+    """Row locks, sums, repeated and null parameters mean the same on both."""
+    notes.write(lambda tx: add_all(tx, a=1, b=2, c=4))
+
+    def take(tx: Transaction) -> tuple[object, ...]:
+        locked = tx.one(
+            "select id from note where size > :n order by size limit 1 for update skip locked", n=1
+        )
+        total = tx.one("select cast(sum(size) as bigint) as total, count(*) as number from note")
+        either = tx.all(
+            "select id from note where cast(:id as text) is null or id = :id order by id limit :n",
+            id=None,
+            n=2,
+        )
+        assert locked is not None
+        assert total is not None
+        return locked["id"], total["total"], total["number"], [row["id"] for row in either]
+
+    assert ("b", 7, 3, ["a", "b"]) == notes.write(take)
+
+
+def test_run_counts_and_returning_answers(notes: Database) -> None:
+    """`run` says how many rows changed; `one` reads what `returning` answers, and the change stays."""
+    notes.write(lambda tx: add_all(tx, a=1, b=1, c=1))
+
+    changed = notes.write(lambda tx: tx.run("update note set size = 5 where id < :id", id="c"))
+    unchanged = notes.write(lambda tx: tx.run("update note set size = 5 where id = 'none'"))
+    twice = notes.write(
+        lambda tx: tx.run("insert into note (id) values (:id) on conflict do nothing", id="a")
+    )
+    row = notes.write(lambda tx: tx.one("update note set size = size + 1 where size = 5 returning id, size"))
+
+    assert (2, 0, 0) == (changed, unchanged, twice)
+    sizes = [row["size"] for row in notes.read(lambda tx: tx.all("select size from note order by id"))]
+    assert row is not None
+    assert (6, [6, 6, 1]) == (row["size"], sizes)
+
+
+def test_a_failing_operation_fails_alone(notes: Database) -> None:
+    """Of operations that wait together, the one that raises is undone; its error reaches its caller alone."""
+
+    def half(tx: Transaction) -> None:
+        tx.run("insert into note (id) values ('half')")
+        raise NotFound("no such thing")
+
+    async def together() -> list[object]:
+        writes = [notes.write_async(lambda tx, n=n: add(tx, f"n{n}")) for n in range(6)]  # type: ignore[misc]
+        writes.insert(0, notes.write_async(half))
+        writes.insert(4, notes.write_async(half))
+        writes.insert(5, notes.write_async(lambda tx: add(tx, "there")))
+        return list(await asyncio.gather(*writes, return_exceptions=True))
+
+    notes.write(lambda tx: add(tx, "there"))
+    answers = asyncio.run(together())
+
+    assert [NotFound, None, None, None, NotFound, ConstraintFailed, None, None, None] == [
+        None if answer is None else type(answer) for answer in answers
+    ]
+    assert [*(f"n{n}" for n in range(6)), "there"] == ids(notes)
+
+
+def test_a_broken_constraint_is_named(notes: Database) -> None:
+    """A second row with the same key raises ConstraintFailed, and the database goes on."""
+    notes.write(lambda tx: add(tx, "a"))
+
+    with pytest.raises(ConstraintFailed, match="note"):
+        notes.write(lambda tx: add(tx, "a"))
+    with pytest.raises(ConstraintFailed):
+        notes.write(lambda tx: tx.run("insert into note (id) values ('a')"))
+
+    notes.write(lambda tx: add(tx, "b"))
+    assert ids(notes) == ["a", "b"]
+
+
+def test_a_faulty_statement_is_a_bug(notes: Database) -> None:
+    """An error that is ours is not disguised as the database being away, and harms nothing else."""
+    for _ in range(2):
+        with pytest.raises(Exception, match="nowhere") as raised:
+            notes.read(lambda tx: tx.all("select * from nowhere"))
+        assert not isinstance(raised.value, Unavailable)
+        with pytest.raises(Exception, match="nowhere"):
+            notes.write(lambda tx: tx.do("insert into nowhere values (1)"))
+
+    notes.write(lambda tx: add(tx, "a"))
+    assert ids(notes) == ["a"]
+
+
+def test_a_read_cannot_write_in_sqlite(notes: Database) -> None:
+    """A reading operation that writes is refused where that costs nothing."""
+    if notes.dialect == "sqlite":
+        with pytest.raises(Unavailable):
+            notes.read(lambda tx: tx.run("insert into note (id) values ('a')"))
+
+    assert ids(notes) == []
+
+
+def test_many_clients_of_one_loop(notes: Database) -> None:
+    """Writes and reads of many tasks come back to the right ones."""
+
+    async def client(number: int) -> list[int]:
+        seen = []
+        for turn in range(5):
+            await notes.write_async(lambda tx, turn=turn: add(tx, f"{number}-{turn}", turn))  # type: ignore[misc]
+            row = await notes.read_async(
+                lambda tx, turn=turn: tx.one("select size from note where id = :id", id=f"{number}-{turn}")  # type: ignore[misc]
+            )
+            assert row is not None
+            seen.append(row["size"])
+        return seen
+
+    async def together() -> list[list[int]]:
+        return await asyncio.gather(*(client(number) for number in range(32)))
+
+    assert [list(range(5))] * 32 == asyncio.run(together())
+
+
+def test_threads_share_a_database(notes: Database) -> None:
+    """Every thread may read and write."""
+
+    def work(number: int) -> None:
+        notes.write(lambda tx: add(tx, f"t{number}"))
+        assert f"t{number}" in ids(notes)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert len(ids(notes)) == 12
+
+
+def test_a_cancelled_caller_harms_nobody(notes: Database) -> None:
+    """A task that is cancelled while its write waits leaves the others their answers."""
+
+    async def together() -> object:
+        gone = asyncio.ensure_future(notes.write_async(lambda tx: add(tx, "gone")))
+        stays = asyncio.ensure_future(notes.write_async(lambda tx: add(tx, "stays")))
+        await asyncio.sleep(0)
+        gone.cancel()
+        await stays
+        return await asyncio.gather(gone, return_exceptions=True)
+
+    asyncio.run(together())
+
+    assert "stays" in ids(notes)
+
+
+def test_a_closed_database_is_unavailable(notes: Database) -> None:
+    """After `close`, which may be called twice, reads and writes raise Unavailable at once."""
+    notes.close()
+    notes.close()
+
+    with pytest.raises(Unavailable):
+        notes.write(lambda tx: add(tx, "a"))
+    with pytest.raises(Unavailable):
+        ids(notes)
+
+
+def test_close_finishes_what_runs(notes: Database, empty_database_url: str) -> None:
+    """A write that has begun when `close` is called is answered, and durable."""
+    has_begun, may_end, answers = threading.Event(), threading.Event(), list[str]()
+
+    def slow(tx: Transaction) -> str:
+        add(tx, "slow")
+        has_begun.set()
+        may_end.wait(10)
+        return "done"
+
+    writing = threading.Thread(target=lambda: answers.append(notes.write(slow)))
+    writing.start()
+    has_begun.wait(10)
+    closing = threading.Thread(target=notes.close)
+    closing.start()
+    may_end.set()
+    writing.join(10)
+    closing.join(10)
+    reopened = open_database(empty_database_url)
+    found = ids(reopened)
+    reopened.close()
+
+    assert (answers, found) == (["done"], ["slow"])
+
+
+@pytest.mark.parametrize("url", ["", "mysql://x", "sqlite://", "sqlite:///", "postgresql://%zz", "/tmp/x.db"])
+def test_a_wrong_url_is_refused(url: str) -> None:
+    """The error says what a URL looks like, and repeats no password."""
+    with pytest.raises(OperatorError, match="postgresql://"):
+        open_database(url)
+
+
+def test_a_relative_path_lies_in_the_folder(tmp_path: Path) -> None:
+    """`sqlite:///tenuto.db` is a file of the data folder."""
+    open_database("sqlite:///tenuto.db", folder=tmp_path / "new").close()
+
+    assert (tmp_path / "new" / "tenuto.db").exists()

@@ -1,0 +1,140 @@
+"""The service as a user starts it: `tenuto serve` as a process, and the operator's commands beside it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx2
+
+TENUTO = str(Path(sys.executable).with_name("tenuto"))
+READY_S = 20.0
+FINAL = ("succeeded", "failed", "cancelled", "recovery_required")
+
+
+@dataclass
+class RunningService:
+    """A service on a folder and a database; it can be killed and started again on the same port."""
+
+    folder: Path
+    database_url: str | None = None
+    engines: str = "fake"
+    variables: Mapping[str, str] = field(default_factory=dict)
+    port: int = 0
+    key: str = ""
+    process: subprocess.Popen[str] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("TENUTO_")}
+        cache = {name: value for name, value in os.environ.items() if name == "TENUTO_CACHE"}
+        own = {"TENUTO_DATA": str(self.folder), "TENUTO_ENGINES": self.engines, **self.variables}
+        if self.database_url is not None:
+            own["TENUTO_DATABASE"] = self.database_url
+        return inherited | cache | own
+
+    @property
+    def log_path(self) -> Path:
+        """What the service wrote to stderr, over all its starts."""
+        return self.folder.with_name(self.folder.name + ".log")
+
+    def start(self) -> None:
+        """Start it and wait until /readyz answers 200."""
+        with self.log_path.open("a") as log:
+            self.process = subprocess.Popen(
+                [TENUTO, "serve", "--port", str(self.port)],
+                env=self.environment,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+            )
+        assert self.process.stdout is not None
+        first = self.process.stdout.readline()
+        assert "http://" in first, f"said {first!r}; log: {self.log_path.read_text()[-2000:]}"
+        self.port = int(first.split("http://")[1].split(",")[0].rsplit(":", 1)[1])
+        threading.Thread(target=self.process.stdout.read, daemon=True).start()
+        until = time.monotonic() + READY_S
+        while not self._is_ready():
+            assert time.monotonic() < until, self.log_path.read_text()[-2000:]
+            time.sleep(0.02)
+
+    def stop(self) -> int:
+        """SIGTERM, and the exit code."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(60)
+
+    def kill(self) -> None:
+        """SIGKILL of the API process; its children notice."""
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait()
+
+    def make_key(self, account: str = "tester", *, credit: str = "0", models: str | None = None) -> str:
+        """An account (made when it is not there) and a new key of it."""
+        names = {line["name"] for line in self.command_json("accounts", "list")}
+        if account not in names:
+            self.command("accounts", "create", account, "--credit", credit)
+        extra = [] if models is None else ["--models", models]
+        made = self.command_json("keys", "create", "--account", account, *extra)
+        key: str = made["key"]
+        return key
+
+    def command(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        """An operator's command on this folder."""
+        done = subprocess.run(
+            [TENUTO, *arguments], env=self.environment, capture_output=True, text=True, timeout=60
+        )
+        assert not check or done.returncode == 0, done.stderr
+        return done
+
+    def command_json(self, *arguments: str) -> Any:
+        return json.loads(self.command(*arguments, "--json").stdout)
+
+    def client(self, key: str | None = None) -> httpx2.Client:
+        """An HTTP client with the default key, or this one."""
+        headers = {"Authorization": f"Bearer {self.key if key is None else key}"}
+        return httpx2.Client(base_url=self.url, headers=headers, timeout=30)
+
+    def submit(self, text: str, *, model: str = "fake/speech", **parameters: Any) -> str:
+        """A speech job; gives its id."""
+        with self.client() as client:
+            answer = client.post(
+                "/v1/jobs",
+                json={"model": model, "parameters": {"text": text, **parameters}},
+                headers={"Idempotency-Key": str(uuid.uuid4())},
+            )
+        assert answer.status_code == 202, answer.text
+        job_id: str = answer.json()["id"]
+        return job_id
+
+    def wait(self, job_id: str, *, states: tuple[str, ...] = FINAL, timeout_s: float = 60.0) -> Any:
+        """The operation once it is in one of the states."""
+        until = time.monotonic() + timeout_s
+        with self.client() as client:
+            while True:
+                operation = client.get(f"/v1/jobs/{job_id}").json()
+                if operation["state"] in states:
+                    return operation
+                assert time.monotonic() < until, operation
+                time.sleep(0.02)
+
+    def _is_ready(self) -> bool:
+        assert self.process is not None
+        assert self.process.poll() is None, self.log_path.read_text()[-2000:]
+        try:
+            return httpx2.get(self.url + "/readyz", timeout=5).status_code == 200
+        except httpx2.HTTPError:
+            return False

@@ -1,15 +1,22 @@
-"""Reading a request's body within limits of size and time. It knows ASGI's `receive` and no framework.
+"""A request's body: where it ends, reading it within limits of size and time, answering when nobody read it.
 
 Time is counted only while we wait for the client: what our own disk or database takes is not held against it.
 Nothing is read before the first call, so a route that authenticates first makes an unknown caller's body cost
-nothing; a client that asked `Expect: 100-continue` is told to go on by the first read, not before.
+nothing; a client that asked `Expect: 100-continue` is told to go on by the first read, not before. Readers
+know ASGI alone, `Exchange` is uvicorn's; connections are `server.py`'s.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+import logging
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
+from uvicorn._types import ASGISendEvent
+from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
+
+from tenuto.api.errors import FAILED, STOPPING, error_response
 from tenuto.errors import PayloadTooLarge, RequestTimeout
 
 Receive = Callable[[], Awaitable[Any]]
@@ -17,6 +24,8 @@ Receive = Callable[[], Awaitable[Any]]
 
 RawHeaders = Iterable[tuple[bytes, bytes]]
 """ASGI's `scope["headers"]`: names in lower case."""
+
+_log = logging.getLogger("tenuto.api.body")
 
 
 @dataclass(frozen=True)
@@ -53,6 +62,12 @@ class HttpLimits:
     """After the signal to stop, requests under way have this long to finish."""
 
 
+LENGTHS = frozenset((b"content-length", b"transfer-encoding"))
+"""The two headers that say where a body ends."""
+
+_FRAMING = LENGTHS | {b"host"}
+
+
 class ClientGone(Exception):
     """The client went away before the last byte of its body; there is nobody to answer."""
 
@@ -64,6 +79,8 @@ async def read_body(receive: Receive, headers: RawHeaders, *, limit_bytes: int, 
     RequestTimeout and ClientGone: a body that was cut off is never taken for a whole one.
     """
     refuse_declared_length(headers, limit_bytes)
+    clock = asyncio.get_running_loop().time
+    began = clock()
     message = await _receive_within(receive, limits.body_s)
     body: bytes = message.get("body", b"")
     if len(body) > limit_bytes:
@@ -71,7 +88,7 @@ async def read_body(receive: Receive, headers: RawHeaders, *, limit_bytes: int, 
     if not message.get("more_body", False):
         return body
     pieces = [body]
-    async for piece in _rest(receive, len(body), limit_bytes, limits):
+    async for piece in _rest(receive, len(body), clock() - began, limit_bytes, limits):
         pieces.append(piece)
     return b"".join(pieces)
 
@@ -81,7 +98,7 @@ async def stream_body(
 ) -> AsyncIterator[bytes]:
     """The body piece by piece as it arrives, by the same rules; only a normal end means that it was whole."""
     refuse_declared_length(headers, limit_bytes)
-    async for piece in _rest(receive, 0, limit_bytes, limits):
+    async for piece in _rest(receive, 0, 0.0, limit_bytes, limits):
         yield piece
 
 
@@ -92,11 +109,84 @@ def refuse_declared_length(headers: RawHeaders, limit_bytes: int) -> None:
             raise PayloadTooLarge
 
 
+class Exchange(RequestResponseCycle):
+    """One request and its response, as uvicorn runs them, with an honest end."""
+
+    request_id: Callable[[], str]
+    linger: Callable[[], None]
+    until_close = False
+
+    def send(self, message: ASGISendEvent) -> Coroutine[Any, Any, None]:
+        """ASGI's send."""
+        if self.response_started:
+            if self.until_close:
+                self.expected_content_length = len(cast(bytes, message.get("body", b"")))
+        elif self.more_body:
+            return self._answer_early(message)
+        elif self.scope["http_version"] == "1.0":
+            # HTTP/1.0 knows no chunks: without a length the end of the connection is the end of the response.
+            names = [name.lower() for name, _ in cast(Any, message).get("headers", ())]
+            self.until_close = b"content-length" not in names
+            self.chunked_encoding = False if self.until_close else None
+        return RequestResponseCycle.send(self, message)
+
+    async def _answer_early(self, message: ASGISendEvent) -> None:
+        """Starts an answer to a request that was not read to its end; the connection closes after it."""
+        self.keep_alive = False
+        await RequestResponseCycle.send(self, message)
+        # Closing over unread bytes would reset the connection and might lose the answer: linger instead.
+        self.keep_alive = True
+        self.on_response = self.linger
+
+    async def send_500_response(self) -> None:
+        """The answer where the application gave none: it failed, or was cancelled when the grace ended."""
+        stopping = isinstance(sys.exc_info()[1], asyncio.CancelledError)
+        status, error = STOPPING if stopping else FAILED
+        request_id = self.request_id()
+        _log.error("http.failed status=%d request_id=%s", status, request_id)
+        response: Any = error_response(error, request_id, status)
+        await response(self.scope, self.receive, self.send)
+
+
+def framing_fault(version: str, headers: RawHeaders) -> str | None:
+    """What makes it doubtful where this request ends or whom it is for, or None. Names are in lower case."""
+    found: dict[bytes, bytes] = {}
+    for name, value in headers:
+        if name in _FRAMING:
+            if name in found:
+                return f"{name.decode().title()} must be given once."
+            found[name] = value
+    if version not in ("1.1", "1.0"):
+        return "The protocol must be HTTP/1.1."
+    return _length_fault(version, found) or _host_fault(version, found)
+
+
+def _length_fault(version: str, found: dict[bytes, bytes]) -> str | None:
+    length = found.get(b"content-length")
+    # The parser takes up to 2**64 - 1; fifteen digits are more than any body.
+    if length is not None and (len(length) > 15 or not length.isdigit()):
+        return "Content-Length must be a plain number of bytes."
+    coding = found.get(b"transfer-encoding")
+    if coding is not None and coding.lower() != b"chunked":
+        return "The only Transfer-Encoding that is understood is `chunked`."
+    if coding is not None and (length is not None or version == "1.0"):
+        return "Transfer-Encoding stands alone, in HTTP/1.1 only."
+    return None
+
+
+def _host_fault(version: str, found: dict[bytes, bytes]) -> str | None:
+    host = found.get(b"host")
+    if host is None:
+        return "The Host header is missing." if version == "1.1" else None
+    if not host.isascii() or not host or host.translate(None, b'/?#@\\, \t"<>') != host:
+        return "The Host header must be a host and perhaps a port."
+    return None
+
+
 async def _rest(
-    receive: Receive, received_bytes: int, limit_bytes: int, limits: HttpLimits
+    receive: Receive, received_bytes: int, waited_s: float, limit_bytes: int, limits: HttpLimits
 ) -> AsyncIterator[bytes]:
     clock = asyncio.get_running_loop().time
-    waited_s = 0.0
     more = True
     while more:
         allowed_s = limits.body_s + received_bytes / limits.body_bytes_per_s

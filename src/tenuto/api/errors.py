@@ -46,6 +46,17 @@ TYPE: Mapping[int, str] = {
 }
 """The coarse `type` that OpenAI's SDKs show; every other status is an `invalid_request_error`."""
 
+Refusal = tuple[int, errors.TenutoError]
+"""What the server below the routes answers: HTTP's statuses are finer there than the contract's codes."""
+
+MALFORMED: Refusal = (400, errors.MalformedHttp())
+SLOW_HEAD: Refusal = (408, errors.RequestTimeout("The head of the request arrived too slowly."))
+LONG_TARGET: Refusal = (414, errors.MalformedHttp("The path and query are too long."))
+LARGE_HEAD: Refusal = (431, errors.MalformedHttp("The header fields are too many or too large."))
+FULL: Refusal = (503, errors.Unavailable("Too many connections are open; send the same request again."))
+STOPPING: Refusal = (503, errors.Unavailable("The service is stopping; send the same request again."))
+FAILED: Refusal = (500, errors.TenutoError())
+
 RETRY_AFTER_MAX_S = 120
 _RETRY_AFTER_DEFAULT_S = 2
 _UNEXPECTED = errors.TenutoError("The service failed to answer; the fault is logged under this request id.")
@@ -56,10 +67,13 @@ def status_of(error: Exception) -> int:
     return STATUS[_stated(error).code]
 
 
-def error_response(error: Exception, request_id: str) -> Response:
-    """The response to an error: of the tree, of the router (404, 405), or any other (500, nothing told)."""
+def error_response(error: Exception, request_id: str, status: int | None = None) -> Response:
+    """The response to an error: of the tree, of the router (404, 405), or any other (500, nothing told).
+
+    `status` is a Refusal's; else the code gives it.
+    """
     stated = _stated(error)
-    status = STATUS[stated.code]
+    status = status or STATUS[stated.code]
     headers = {"x-request-id": request_id}
     if isinstance(error, HTTPException) and error.headers:
         headers |= error.headers

@@ -1,7 +1,7 @@
 """The floor of HTTP: uvicorn, with every limit that it leaves open. It knows connections and bytes, no route.
 
-Added: deadlines on heads and on clients that do not read; limits on heads, connections, pipelining;
-one reading of where a request ends and whom it is for; answers to unread bodies that the client can still read;
+What it adds: deadlines on heads and on clients that do not read; limits on heads, connections and pipelines;
+one reading of where a request ends and whom it is for; answers to unread bodies that still arrive;
 half-closed clients; HTTP/1.0 streams; refusals as JSON. Deadlines are swept twice a second and not kept as a
 timer per request, which is cheaper than uvicorn's own keep-alive timer. Slow bodies are `body.py`'s.
 """
@@ -11,118 +11,30 @@ import contextlib
 import logging
 import signal
 import socket
-import sys
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Generator
 from types import SimpleNamespace
 from typing import Any, cast
 from urllib.parse import unquote
 
 import httptools
 import uvicorn
-from uvicorn._types import ASGISendEvent
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.flow_control import CLOSE_HEADER
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from tenuto.api.body import HttpLimits
-from tenuto.api.errors import error_body
-from tenuto.errors import MalformedHttp, RequestTimeout, TenutoError, Unavailable
+from tenuto.api import errors
+from tenuto.api.body import LENGTHS, Exchange, HttpLimits, framing_fault
+from tenuto.errors import MalformedHttp
 
-App = Callable[..., Any]
-Refusal = tuple[int, TenutoError]
-"""A status and the error that its body tells."""
-
+OnReady = Callable[[list[Any]], None]
+"""Told where the server listens, once it accepts."""
 SWEEP_S = 0.5
 _OVERFLOW_CONNECTIONS = 64  # told 503 beyond the limit; further ones are cut off unanswered
 
-_FRAMING = frozenset((b"host", b"content-length", b"transfer-encoding"))
-
 _log = logging.getLogger("tenuto.api.server")
-
-_MALFORMED = (400, MalformedHttp())
-_SLOW_HEAD = (408, RequestTimeout("The head of the request arrived too slowly."))
-_LONG_TARGET = (414, MalformedHttp("The path and query are too long."))
-_LARGE_HEAD = (431, MalformedHttp("The header fields are too many or too large."))
-_FULL = (503, Unavailable("Too many connections are open; nothing was stored, send the same request again."))
-_STOPPING = (503, Unavailable("The service is stopping; send the same request again."))
-_FAILED = (500, TenutoError("The service failed to answer; the fault is logged under this request id."))
 
 
 class _Refused(Exception):
     """Raised through the parser, which then stops; the refusal itself stands on the connection."""
-
-
-def framing_fault(version: str, headers: list[tuple[bytes, bytes]]) -> str | None:
-    """What makes it doubtful where this request ends or whom it is for, or None. Names are in lower case."""
-    found: dict[bytes, bytes] = {}
-    for name, value in headers:
-        if name in _FRAMING:
-            if name in found:
-                return f"{name.decode().title()} must be given once."
-            found[name] = value
-    if version not in ("1.1", "1.0"):
-        return "The protocol must be HTTP/1.1."
-    return _length_fault(version, found) or _host_fault(version, found)
-
-
-def _length_fault(version: str, found: dict[bytes, bytes]) -> str | None:
-    length = found.get(b"content-length")
-    # The parser takes up to 2**64 - 1; fifteen digits are more than any body.
-    if length is not None and (len(length) > 15 or not length.isdigit()):
-        return "Content-Length must be a plain number of bytes."
-    coding = found.get(b"transfer-encoding")
-    if coding is not None and coding.lower() != b"chunked":
-        return "The only Transfer-Encoding that is understood is `chunked`."
-    if coding is not None and (length is not None or version == "1.0"):
-        return "Transfer-Encoding stands alone, in HTTP/1.1 only."
-    return None
-
-
-def _host_fault(version: str, found: dict[bytes, bytes]) -> str | None:
-    host = found.get(b"host")
-    if host is None:
-        return "The Host header is missing." if version == "1.1" else None
-    if not host.isascii() or not host or host.translate(None, b'/?#@\\, \t"<>') != host:
-        return "The Host header must be a host and perhaps a port."
-    return None
-
-
-class Exchange(RequestResponseCycle):
-    """One request and its response, as uvicorn runs them, with an honest end."""
-
-    request_id: Callable[[], str]
-    linger: Callable[[], None]
-    until_close = False
-
-    def send(self, message: ASGISendEvent) -> Coroutine[Any, Any, None]:
-        """ASGI's send."""
-        if self.response_started:
-            if self.until_close:
-                self.expected_content_length = len(cast(bytes, message.get("body", b"")))
-        elif self.more_body:
-            return self._answer_early(message)
-        elif self.scope["http_version"] == "1.0":
-            # HTTP/1.0 knows no chunks: without a length the end of the connection is the end of the response.
-            names = [name.lower() for name, _ in cast(Any, message).get("headers", ())]
-            self.until_close = b"content-length" not in names
-            self.chunked_encoding = False if self.until_close else None
-        return RequestResponseCycle.send(self, message)
-
-    async def _answer_early(self, message: ASGISendEvent) -> None:
-        """Starts an answer to a request that was not read to its end; the connection closes after it."""
-        self.keep_alive = False
-        await RequestResponseCycle.send(self, message)
-        # Closing over unread bytes would reset the connection and might lose the answer: linger instead.
-        self.keep_alive = True
-        self.on_response = self.linger
-
-    async def send_500_response(self) -> None:
-        """The answer where the application gave none: it failed, or was cancelled when the grace ended."""
-        stopping = isinstance(sys.exc_info()[1], asyncio.CancelledError)
-        status, error = _STOPPING if stopping else _FAILED
-        request_id = self.request_id()
-        _log.error("http.failed status=%d request_id=%s", status, request_id)
-        head, body = _refusal_content(status, error, request_id)
-        await self.send({"type": "http.response.start", "status": status, "headers": head})
-        await self.send({"type": "http.response.body", "body": body, "more_body": False})
 
 
 class Connection(HttpToolsProtocol):
@@ -135,18 +47,14 @@ class Connection(HttpToolsProtocol):
         self.limits = limits
         self.request_id = request_id
         self.active: Exchange | None = None  # being answered; `cycle` is the latest one that was asked
-        self.refusal: Refusal | None = None
+        self.refusal: errors.Refusal | None = None
         self.head_open = False  # the first byte of a request has come, the end of its head has not
-        self.unseen_bytes = (
-            0  # read since the parser last told us anything: a name, a value or an extension without end
-        )
+        self.unseen_bytes = 0  # read since the parser last told us anything: a name or value without end
         self.target_bytes = 0
         self.deaf = False  # what still arrives is thrown away
         self.discarded_bytes = 0
         self.lingering = False
-        self.idle_limit_s = (
-            limits.head_s
-        )  # a connection on which nothing was asked yet is not worth keeping long
+        self.idle_limit_s = limits.head_s  # longer after the first request
         self.waited_s = 0.0  # for the client, since the last step
         self.stalled_s = 0.0  # since `unsent_bytes` was noted
         self.unsent_bytes = -1
@@ -158,7 +66,7 @@ class Connection(HttpToolsProtocol):
         if len(self.connections) > self.limits.connections + _OVERFLOW_CONNECTIONS:
             transport.abort()
         elif len(self.connections) > self.limits.connections:
-            self._refuse(_FULL)
+            self._refuse(errors.FULL)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.pipeline.clear()
@@ -175,10 +83,10 @@ class Connection(HttpToolsProtocol):
         except httptools.HttpParserUpgrade as upgrade:
             self._read_on_after_upgrade(data[upgrade.args[0] :])
         except httptools.HttpParserError:
-            self._refuse(self.refusal or _MALFORMED)
+            self._refuse(self.refusal or errors.MALFORMED)
         else:
             if self.unseen_bytes > self.limits.head_bytes:
-                self._refuse(_LARGE_HEAD if self.head_open else _MALFORMED)
+                self._refuse(errors.LARGE_HEAD if self.head_open else errors.MALFORMED)
 
     def eof_received(self) -> bool:  # type: ignore[override]
         """A client that asked everything and closed its half still gets its answer; any other is gone."""
@@ -204,13 +112,13 @@ class Connection(HttpToolsProtocol):
         self.url += url
         self.target_bytes += len(url)
         if self.target_bytes > self.limits.target_bytes:
-            self._stop_parsing(_LONG_TARGET)
+            self._stop_parsing(errors.LONG_TARGET)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if not self.head_open:
             return  # A trailer: nobody has authenticated by it or may route by it.
         if len(self.headers) >= self.limits.head_fields:
-            self._stop_parsing(_LARGE_HEAD)
+            self._stop_parsing(errors.LARGE_HEAD)
         name = name.lower()
         if name == b"expect":
             self.expect_100_continue = value.lower() == b"100-continue"
@@ -218,12 +126,13 @@ class Connection(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         version = self.parser.get_http_version()
-        self._check_head(version)
+        if fault := self._head_fault(version):
+            self._stop_parsing(fault)
         self.head_open = False
         self.unseen_bytes = 0
         waiting = self.cycle is not None and not self.cycle.response_complete
         if waiting and len(self.pipeline) >= self.limits.pipelined:
-            self._stop_parsing(_MALFORMED)
+            self._stop_parsing(errors.MALFORMED)
         self._complete_scope(version)
         keep_alive = version == "1.1" and self.parser.should_keep_alive() and not self.parser.should_upgrade()
         self.cycle = exchange = Exchange(
@@ -283,7 +192,7 @@ class Connection(HttpToolsProtocol):
         elif self.cycle is None or self.cycle.response_complete:
             if self.head_open:
                 if self.waited_s > self.limits.head_s:
-                    self._refuse(_SLOW_HEAD)
+                    self._refuse(errors.SLOW_HEAD)
             elif self.waited_s > self.idle_limit_s:
                 self.transport.close()
 
@@ -298,21 +207,17 @@ class Connection(HttpToolsProtocol):
                 self.transport.abort()
             self.unsent_bytes = -1
 
-    # Helpers.
-
     def _answer(self, exchange: Any) -> None:
         self.active = exchange
         self._start_asgi_task(exchange, self.app)
 
-    def _check_head(self, version: str) -> None:
-        if self.unseen_bytes > self.limits.head_bytes:
-            # Much came in one piece; perhaps the body with it.
+    def _head_fault(self, version: str) -> errors.Refusal | None:
+        if self.unseen_bytes > self.limits.head_bytes:  # Much came in one piece; perhaps the body with it.
             size_bytes = self.target_bytes + sum([len(name) + len(value) + 4 for name, value in self.headers])
             if size_bytes > self.limits.head_bytes:
-                self._stop_parsing(_LARGE_HEAD)
+                return errors.LARGE_HEAD
         fault = framing_fault(version, self.headers)
-        if fault is not None:
-            self._stop_parsing((400, MalformedHttp(fault)))
+        return None if fault is None else (400, MalformedHttp(fault))
 
     def _complete_scope(self, version: str) -> None:
         """As uvicorn does it."""
@@ -325,17 +230,13 @@ class Connection(HttpToolsProtocol):
         self.scope["raw_path"] = raw_path
         self.scope["query_string"] = url.query or b""
 
-    def _stop_parsing(self, refusal: Refusal) -> None:
+    def _stop_parsing(self, refusal: errors.Refusal) -> None:
         self.refusal = refusal
         raise _Refused
 
     def _read_on_after_upgrade(self, rest: bytes) -> None:
         """Java's client offers h2c by default. We decline by answering, so its body is an ordinary body."""
-        framing = [
-            name + b": " + value + b"\r\n"
-            for name, value in self.headers
-            if name in (b"content-length", b"transfer-encoding")
-        ]
+        framing = [b"%b: %b\r\n" % field for field in self.headers if field[0] in LENGTHS]
         told = SimpleNamespace(on_body=self.on_body, on_message_complete=self._complete_after_upgrade)
         self.parser = httptools.HttpRequestParser(told)
         self.parser.feed_data(b"POST / HTTP/1.1\r\n" + b"".join(framing) + b"\r\n")
@@ -346,7 +247,7 @@ class Connection(HttpToolsProtocol):
         self.on_message_complete()
         self.deaf = True  # This parser is not told of heads: the connection closes after this request.
 
-    def _refuse(self, refusal: Refusal) -> None:
+    def _refuse(self, refusal: errors.Refusal) -> None:
         """Ends the connection over what the client sent, with an answer where one can still be told apart."""
         self.deaf = True
         active, latest = self.active, self.cycle
@@ -363,9 +264,10 @@ class Connection(HttpToolsProtocol):
         request_id = self.request_id()
         _log.info("http.refused status=%d request_id=%s reason=%r", status, request_id, error.message)
         if answer:
-            head, body = _refusal_content(status, error, request_id)
-            lines = [b"%b: %b\r\n" % field for field in self.server_state.default_headers + head]
-            self.transport.write(b"".join([STATUS_LINE[status], *lines, b"\r\n", body]))
+            response = errors.error_response(error, request_id, status)
+            head = [*self.server_state.default_headers, *response.raw_headers, CLOSE_HEADER]
+            lines = [b"%b: %b\r\n" % field for field in head]
+            self.transport.write(b"".join([STATUS_LINE[status], *lines, b"\r\n", bytes(response.body)]))
             self._linger()
         else:
             self.transport.close()
@@ -398,12 +300,7 @@ class Server(uvicorn.Server):
     `await serve()` until `should_exit` is set (from the loop's thread); `force_exit` ends the grace at once.
     """
 
-    def __init__(
-        self,
-        config: uvicorn.Config,
-        sockets: list[socket.socket],
-        on_ready: Callable[[list[Any]], None] | None,
-    ) -> None:
+    def __init__(self, config: uvicorn.Config, sockets: list[socket.socket], on_ready: OnReady) -> None:
         super().__init__(config)
         self.sockets = sockets
         self.on_ready = on_ready
@@ -424,8 +321,7 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Starts to accept, then tells `on_ready`."""
         await super().startup(sockets)
-        if self.on_ready is not None:
-            self.on_ready(self.addresses)
+        self.on_ready(self.addresses)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
@@ -446,14 +342,14 @@ class Server(uvicorn.Server):
 
 
 def make_server(
-    app: App,
+    app: Callable[..., Any],
     *,
     request_id: Callable[[], str],
     host: str = "127.0.0.1",
     port: int = 0,
     fd: int | None = None,
     limits: HttpLimits | None = None,
-    on_ready: Callable[[list[Any]], None] | None = None,
+    on_ready: OnReady = lambda addresses: None,
 ) -> Server:
     """A server bound to `host` and `port`, or to the listening socket `fd`. OSError if it cannot bind."""
     limits = limits or HttpLimits()
@@ -483,29 +379,11 @@ def run(server: Server) -> None:
         server.force_exit = server.should_exit
         server.should_exit = True
 
-    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        server.run()
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
+    server.run()
 
 
 def _bind(host: str, port: int) -> list[socket.socket]:
     family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
     return [socket.create_server((host, port), family=family, backlog=2048)]
-
-
-def _refusal_content(
-    status: int, error: TenutoError, request_id: str
-) -> tuple[list[tuple[bytes, bytes]], bytes]:
-    body = error_body(error, request_id, status)
-    head = [
-        (b"content-type", b"application/json"),
-        (b"content-length", b"%d" % len(body)),
-        (b"x-request-id", request_id.encode()),
-        (b"connection", b"close"),
-    ]
-    if isinstance(error, Unavailable):
-        head.append((b"retry-after", b"%d" % error.retry_after_s))
-    return head, body

@@ -1,0 +1,150 @@
+"""What errors look like over HTTP."""
+
+import json
+from typing import Any
+
+import pytest
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from tenuto import errors
+from tenuto.api.errors import FAILED, FULL, LARGE_HEAD, STATUS, error_response, status_of
+
+EVERY = [e for e in vars(errors).values() if isinstance(e, type) and issubclass(e, errors.TenutoError)]
+INTERNAL = {"stale", "settings_invalid", "operator_error", "folder_in_use", "internal_error"}
+"""Codes that belong to the command line and the inside: over HTTP they would be a bug of ours."""
+
+
+def told(response: Response) -> dict[str, Any]:
+    error: dict[str, Any] = json.loads(bytes(response.body))["error"]
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "type_"),
+    [
+        (errors.InvalidRequest(), 400, "invalid_request_error"),
+        (errors.ChecksumMismatch(), 400, "invalid_request_error"),
+        (errors.MalformedHttp(), 400, "invalid_request_error"),
+        (errors.InvalidApiKey(), 401, "authentication_error"),
+        (errors.ModelNotAllowed(), 403, "permission_error"),
+        (errors.InsufficientBalance(), 403, "permission_error"),
+        (errors.NotFound(), 404, "not_found_error"),
+        (errors.MethodNotAllowed(), 405, "invalid_request_error"),
+        (errors.RequestTimeout(), 408, "invalid_request_error"),
+        (errors.IdempotencyConflict(), 409, "conflict_error"),
+        (errors.Erased(), 410, "not_found_error"),
+        (errors.PayloadTooLarge(), 413, "invalid_request_error"),
+        (errors.UnsupportedMediaType("input must be audio/flac"), 415, "invalid_request_error"),
+        (errors.RangeNotSatisfiable(), 416, "invalid_request_error"),
+        (errors.RateLimited(), 429, "rate_limit_error"),
+        (errors.Unavailable(), 503, "api_error"),
+        (errors.ModelUnavailable(), 503, "api_error"),
+        (errors.ArtifactUnavailable(), 503, "api_error"),
+        (errors.StorageFailed(), 503, "api_error"),
+        (errors.CorruptBlob(), 503, "api_error"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
+)
+def test_an_error_has_its_status_and_shape(error: errors.TenutoError, status: int, type_: str) -> None:
+    """Every field is always there; the header repeats the request id."""
+    response = error_response(error, "req_1")
+    expected: dict[str, Any] = {
+        "message": error.message,
+        "type": type_,
+        "code": error.code,
+        "param": None,
+        "details": [],
+        "request_id": "req_1",
+    }
+
+    assert expected == told(response)
+    assert (status, status) == (response.status_code, status_of(error))
+    assert ("req_1", "application/json") == (
+        response.headers["x-request-id"],
+        response.headers["content-type"],
+    )
+
+
+def test_every_code_has_a_status_or_stays_inside() -> None:
+    """An error added to the tree is decided on here too."""
+
+    assert {error.code for error in EVERY} - INTERNAL == set(STATUS) - INTERNAL
+
+
+def test_all_faults_are_told_at_once() -> None:
+    """`details` names each; `param` the first."""
+    faults = [
+        errors.Fault("parameters.text", "too_long", "At most 5,000 bytes of UTF-8."),
+        errors.Fault("parameters.speed", "out_of_range", "From 0.5 to 2."),
+    ]
+    error = told(error_response(errors.InvalidRequest(faults), "req_1"))
+
+    assert error["param"] == "parameters.text"
+    assert error["details"] == [
+        {"param": "parameters.text", "code": "too_long", "message": "At most 5,000 bytes of UTF-8."},
+        {"param": "parameters.speed", "code": "out_of_range", "message": "From 0.5 to 2."},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("error", "headers"),
+    [
+        (errors.InvalidApiKey(), {"www-authenticate": "Bearer"}),
+        (errors.IdempotencyConflict(), {"x-should-retry": "false"}),
+        (errors.RateLimited(retry_after_s=7), {"retry-after": "7"}),
+        (errors.RateLimited(retry_after_s=0), {"retry-after": "1"}),
+        (errors.RateLimited(retry_after_s=100_000), {"retry-after": "120"}),
+        (errors.ModelUnavailable(), {"retry-after": "10"}),
+        (errors.CorruptBlob(), {"retry-after": "2"}),
+        (errors.NotFound(), {}),
+    ],
+)
+def test_headers_say_how_to_go_on(error: errors.TenutoError, headers: dict[str, str]) -> None:
+    """Retry-After is 1 to 120 seconds; a conflict is not worth a retry; a 401 names its scheme."""
+    response = error_response(error, "req_1")
+    spoken = {"www-authenticate", "x-should-retry", "retry-after"} & set(response.headers)
+
+    assert headers == {name: response.headers[name] for name in spoken}
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ValueError("/data/tenuto.db: tn_secret"),
+        errors.Stale("tn_secret"),
+        errors.OperatorError("tn_secret"),
+        errors.TenutoError("tn_secret"),
+        HTTPException(500, "tn_secret"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_an_unexpected_error_tells_nothing_of_itself(error: Exception) -> None:
+    """500 `internal_error`, with the request id under which the log has more (P16)."""
+    response = error_response(error, "req_1")
+
+    assert (500, "internal_error") == (response.status_code, told(response)["code"])
+    assert b"secret" not in bytes(response.body)
+
+
+def test_the_routers_refusals_are_ours() -> None:
+    """404 and 405 of the routing library, with its Allow header; another 4xx is an invalid request."""
+    missing = error_response(HTTPException(404), "req_1")
+    method = error_response(HTTPException(405, headers={"Allow": "GET"}), "req_1")
+    other = error_response(HTTPException(400, "There was an error parsing the body"), "req_1")
+
+    assert (404, "not_found") == (missing.status_code, told(missing)["code"])
+    assert (405, "method_not_allowed") == (method.status_code, told(method)["code"])
+    assert method.headers["allow"] == "GET"
+    assert (400, "invalid_request") == (other.status_code, told(other)["code"])
+
+
+def test_the_server_below_names_finer_statuses() -> None:
+    """431 has the code `invalid_request`; 503 says when to come again."""
+    large = error_response(LARGE_HEAD[1], "req_1", LARGE_HEAD[0])
+    full = error_response(FULL[1], "req_1", FULL[0])
+    failed = error_response(FAILED[1], "req_1", FAILED[0])
+
+    assert (431, "invalid_request") == (large.status_code, told(large)["code"])
+    assert (503, "unavailable", "2") == (full.status_code, told(full)["code"], full.headers["retry-after"])
+    assert (500, "internal_error") == (failed.status_code, told(failed)["code"])

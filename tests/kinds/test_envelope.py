@@ -1,8 +1,5 @@
 """The top level of a job's body."""
 
-# In an assertion the expected value stands first, whatever it is.
-# ruff: noqa: SIM300
-
 from typing import Any
 
 import pytest

@@ -1,8 +1,5 @@
 """The parameters of a speech job: every bound, every type, every rule between them."""
 
-# In an assertion the expected value stands first, whatever it is.
-# ruff: noqa: SIM300
-
 import math
 from typing import Any
 

@@ -1,8 +1,5 @@
 """PCM16 WAV: what is written is read back, and what lies is refused."""
 
-# In an assertion the expected value stands first, whatever it is.
-# ruff: noqa: SIM300
-
 import io
 import struct
 import wave

@@ -158,9 +158,8 @@ def raise_beat(tx: Transaction, attempt_id: str, progress: str | None) -> Row | 
 
 def pass_fence(tx: Transaction, attempt_id: str, now_ms: int) -> int:
     return tx.run(
-        """update attempt set fenced_at = :now where id = :id and state = 'running' and fenced_at is null
-           and exists (select 1 from job j where j.id = attempt.job_id and j.state = 'running'
-                       and j.attempt_id = attempt.id and j.cancel_requested_at is null)""",
+        """update attempt set fenced_at = :now
+           where id = :id and state = 'running' and fenced_at is null""",
         id=attempt_id,
         now=now_ms,
     )

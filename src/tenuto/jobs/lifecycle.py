@@ -101,10 +101,20 @@ def heartbeat(tx: Transaction, progress: dict[str, dict[str, Any] | None]) -> di
     return answer
 
 
-def pass_fence(tx: Transaction, attempt_id: str, *, now_ms: int) -> None:
-    """Before a metered call: from here on a lost outcome is never run again."""
+def pass_fence(tx: Transaction, ids: Ids, attempt_id: str, *, now_ms: int) -> bool:
+    """Before a metered call: from here on a lost outcome is never run again.
+
+    False when the caller asked for the job to end in time: it is cancelled, the call must not be made.
+    """
+    attempt = _fenced(tx, attempt_id, (RUNNING,))
+    if attempt["fenced_at"] is not None:
+        return True  # Said again, because the answer to the first time was lost: no call was made yet.
+    if attempt["cancel_requested_at"] is not None:
+        _cancel(tx, ids, attempt, now_ms=now_ms)
+        return False
     if attempt_store.pass_fence(tx, attempt_id, now_ms) == 0:
         raise Stale
+    return True
 
 
 def record_result(tx: Transaction, attempt_id: str, result: RecordedResult, *, now_ms: int) -> None:

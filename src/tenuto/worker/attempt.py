@@ -6,7 +6,7 @@ attempt is not ours any more (`Stale`) the attempt simply stops: somebody else h
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import structlog
 
@@ -27,6 +27,8 @@ from tenuto.media.wav import WavInvalid, read_pcm16_wav
 from tenuto.worker.engines import Engines
 from tenuto.worker.heartbeat import Heartbeat, Watched
 from tenuto.worker.parts import Parts
+
+T = TypeVar("T")
 
 NOT_STARTED_PAUSE_MS = 2_000
 """A job whose engine did not start waits so long, so that the lane does not spin on it."""
@@ -72,8 +74,8 @@ def _make(parts: Parts, engines: Engines, claim: Claim, watched: Watched) -> Hos
     """The result, checked; None when the attempt has ended in another way."""
     try:
         host = engines.ready(claim.model)
-        if not claim.rerunnable:
-            write(parts, lambda tx, now: lifecycle.pass_fence(tx, claim.attempt_id, now_ms=now))
+        if not claim.rerunnable and not _pass_fence(parts, claim):
+            return None
         result = host.run(
             claim.parameters,
             {},
@@ -100,6 +102,11 @@ def _make(parts: Parts, engines: Engines, claim: Claim, watched: Watched) -> Hos
     except ResultInvalid as error:
         _fail(parts, claim, "engine_failed", str(error))
     return None
+
+
+def _pass_fence(parts: Parts, claim: Claim) -> bool:
+    """Whether the metered call may be made; committed before it is."""
+    return write(parts, lambda tx, now: lifecycle.pass_fence(tx, parts.ids, claim.attempt_id, now_ms=now))
 
 
 def _checked(claim: Claim, result: HostResult) -> HostResult:
@@ -220,7 +227,7 @@ def _release(parts: Parts, claim: Claim, reason: str, pause_ms: int) -> None:
     _log.info("attempt.released", job_id=claim.job_id, attempt_id=claim.attempt_id)
 
 
-def write(parts: Parts, transition: Callable[[Transaction, int], None]) -> None:
+def write(parts: Parts, transition: Callable[[Transaction, int], T]) -> T:
     """One transition, as often as it takes while the database is away.
 
     What stays unknown of a commit is found out by trying again: the fence answers Stale when it was made.
@@ -228,8 +235,6 @@ def write(parts: Parts, transition: Callable[[Transaction, int], None]) -> None:
     while True:
         now_ms = parts.clock()
         try:
-            parts.database.write(lambda tx: transition(tx, now_ms))  # noqa: B023 (called before it changes)
+            return parts.database.write(lambda tx: transition(tx, now_ms))  # noqa: B023 (called at once)
         except Unavailable:
             time.sleep(WRITE_PAUSE_S)
-        else:
-            return

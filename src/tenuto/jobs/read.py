@@ -12,7 +12,7 @@ from tenuto.billing.rules import cny
 from tenuto.db.database import Row, Transaction
 from tenuto.errors import NotFound
 from tenuto.jobs import read_store
-from tenuto.jobs.states import FAILED, FINAL, QUEUED, RECOVERY_REQUIRED
+from tenuto.jobs.states import FAILED, FINAL, QUEUED, RECOVERY_REQUIRED, RUNNING
 
 MAX_COUNTED_AHEAD = 100
 """Jobs ahead are counted up to here; beyond, `queue_position` is null: unknown."""
@@ -152,8 +152,8 @@ def _operation(row: Row, ahead: int | None) -> Operation:
 
 
 def _progress(row: Row) -> msgspec.Raw | None:
-    """Progress belongs to the attempt that runs; a queued job has none."""
-    return None if row["state"] == QUEUED or row["progress"] is None else _raw(row["progress"])
+    """Progress belongs to the attempt that runs; a job that waits or has ended has none."""
+    return None if row["state"] != RUNNING or row["progress"] is None else _raw(row["progress"])
 
 
 def _error(row: Row) -> JobError | None:

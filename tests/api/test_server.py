@@ -95,6 +95,8 @@ class Service:
             pieces = [json.dumps([path, body.decode("latin-1")]).encode()]
             head = [(b"content-length", str(len(pieces[0])).encode())]
         await send({"type": "http.response.start", "status": 200, "headers": head})
+        while path == "/pausing" and not self.release.is_set():
+            await asyncio.sleep(0.01)
         for piece in pieces:
             await send({"type": "http.response.body", "body": piece, "more_body": True})
         await send({"type": "http.response.body"})
@@ -635,6 +637,46 @@ def test_every_waiting_exchange_hears_that_its_client_left(service: Service) -> 
         client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
 
     assert service.gone.wait(10)
+
+
+# Responses.
+
+
+def test_a_short_response_is_one_packet(service: Service) -> None:
+    """Head and body in one write: half the system calls, and clients are woken once."""
+    with service.connect() as client:
+        client.sendall(GET)
+        response = client.recv(65536)
+
+    assert response.endswith(b'["/echo", ""]')
+
+
+def test_the_head_of_a_stream_does_not_wait_for_its_body(service: Service) -> None:
+    """A client of a stream learns the status at once."""
+    with service.connect() as client:
+        client.sendall(b"GET /pausing HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+        head = client.recv(65536)
+        service.release.set()
+        body = read_all(client)
+
+    assert head.endswith(b"\r\n\r\n")
+    assert body == b'["/pausing", ""]'
+
+
+def test_head_is_answered_without_a_body(service: Service) -> None:
+    """And the next answer follows where it should."""
+    responses = service.ask(b"HEAD" + GET[3:] + LAST)
+
+    assert statuses(responses) == [200, 200]
+    assert responses.count(b"\r\n\r\n") == 2
+    assert responses.endswith(b'["/last", ""]')
+
+
+def test_a_head_request_with_an_unread_body_is_answered(service: Service) -> None:
+    """The early answer to HEAD has no body that its head could wait for."""
+    response = service.ask(b"HEAD /early HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n")
+
+    assert statuses(response) == [401]
 
 
 # Old clients, failures, limits of the whole.

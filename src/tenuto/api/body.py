@@ -109,6 +109,42 @@ def refuse_declared_length(headers: RawHeaders, limit_bytes: int) -> None:
             raise PayloadTooLarge
 
 
+class HeadWithBody:
+    """The transport of one response: its head leaves with the first piece of its body, as one packet.
+
+    If no piece comes in this turn of the loop, the head leaves alone: a stream's client sees it at once.
+    """
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self.transport = transport
+        self.head = b""
+        self.begun = False
+        self.is_closing = transport.is_closing
+
+    def write(self, content: bytes) -> None:
+        """The first content is the head."""
+        if not self.begun:
+            self.begun = True
+            self.head = content
+            asyncio.get_running_loop().call_soon(self._flush)
+        elif self.head and len(content) < 65536:
+            head, self.head = self.head, b""
+            self.transport.write(head + content)
+        else:
+            self._flush()
+            self.transport.write(content)
+
+    def close(self) -> None:
+        """Closes after what was written has left."""
+        self._flush()
+        self.transport.close()
+
+    def _flush(self) -> None:
+        if self.head:
+            head, self.head = self.head, b""
+            self.transport.write(head)
+
+
 class Exchange(RequestResponseCycle):
     """One request and its response, as uvicorn runs them, with an honest end."""
 
@@ -121,9 +157,12 @@ class Exchange(RequestResponseCycle):
         if self.response_started:
             if self.until_close:
                 self.expected_content_length = len(cast(bytes, message.get("body", b"")))
-        elif self.more_body:
+            return RequestResponseCycle.send(self, message)
+        if self.scope["method"] != "HEAD" and not isinstance(self.transport, HeadWithBody):
+            self.transport = cast(asyncio.Transport, HeadWithBody(self.transport))
+        if self.more_body:
             return self._answer_early(message)
-        elif self.scope["http_version"] == "1.0":
+        if self.scope["http_version"] == "1.0":
             # HTTP/1.0 knows no chunks: without a length the end of the connection is the end of the response.
             names = [name.lower() for name, _ in cast(Any, message).get("headers", ())]
             self.until_close = b"content-length" not in names

@@ -49,8 +49,8 @@ class Settings:
     """Where the database, the blobs and the locks are."""
     database: str = "sqlite:///tenuto.db"
     blobs: str = "directory"
-    cache: Path = Path("~/.cache/tenuto")
-    """Where `tenuto models pull` puts weights."""
+    cache: Path = Path.home() / ".cache" / "tenuto"
+    """Where `tenuto models pull` puts weights; `load` honours XDG_CACHE_HOME, too."""
     engines: Literal["real", "fake"] = "real"
     host: str = "127.0.0.1"
     port: int = 8080
@@ -113,6 +113,8 @@ def load(
     values |= _from_environment(environment, faults)
     values |= {name: value for name, value in (options or {}).items() if value is not None}
     values.setdefault("folder", "tenuto-data")
+    # As in weights.cache, which stands above this room: a cache that all programs of a user share.
+    values.setdefault("cache", f"{environment.get('XDG_CACHE_HOME') or '~/.cache'}/tenuto")
     checked = {name: _checked(name, value, faults) for name, value in values.items()}
     _check_together(checked, faults)
     if faults:

@@ -7,6 +7,8 @@ import fcntl
 import json
 import logging
 import os
+import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,8 +18,6 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import structlog
 
 from tenuto import config
 from tenuto.accounts import operations as accounts
@@ -40,8 +40,6 @@ RESTART_FIRST_S = 0.1
 RESTART_MAX_S = 5.0
 LOCK_NAME = "serve.lock"
 
-_log = structlog.get_logger("tenuto")
-
 
 def clock() -> int:
     """Wall time in milliseconds UTC."""
@@ -50,6 +48,8 @@ def clock() -> int:
 
 def set_up_logs(level: str) -> None:
     """Events as JSON lines on stderr; nothing of a caller's text or key is ever a value."""
+    import structlog
+
     numeric = getattr(logging, level.upper())
     logging.basicConfig(level=numeric, stream=sys.stderr, format="%(message)s")
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
@@ -68,10 +68,15 @@ def set_up_logs(level: str) -> None:
 
 def open_records(settings: Settings) -> Database:
     """The database, migrated."""
-    settings.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    _make_folder(settings.folder)
     database = open_database(settings.database, folder=settings.folder)
     try:
         migrate(database)
+    except Unavailable as error:
+        database.close()
+        raise OperatorError(
+            "the database does not answer; start it, or correct the setting database"
+        ) from error
     except BaseException:
         database.close()
         raise
@@ -120,7 +125,7 @@ def run_worker(settings: Settings, models: list[str] | None, *, parent: int | No
     wanted = _wanted(models, offered)
     usable = [name for name in wanted if not missing_weights(offered[name], settings.cache)]
     for name in set(wanted) - set(usable):
-        _log.warning("model.without_weights", model=name, remedy="tenuto models pull")
+        _log().warning("model.without_weights", model=name, remedy="tenuto models pull")
     database = open_records(settings)
     try:
         ids = Ids(clock)
@@ -186,7 +191,7 @@ class ChildWorker:
             os.close(write_end)
             if self._stopping.is_set():
                 return
-            _log.error("worker.died", code=code)
+            _log().error("worker.died", code=code)
             pause_s = RESTART_FIRST_S if time.monotonic() - began > 10 else min(RESTART_MAX_S, pause_s * 2)
             self._stopping.wait(pause_s)
 
@@ -261,10 +266,16 @@ def _announce(settings: Settings, database: Database, addresses: list[Any], say:
     shown = f"[{host}]" if ":" in host else host
     say(f"Tenuto answers at http://{shown}:{port}, its data is in {settings.folder.resolve()}")
     if is_first_run(database):
-        data = settings.folder
+        command, data = _command(), shlex.quote(str(settings.folder.resolve()))
         say("There is no account yet. In another terminal:")
-        say(f"  tenuto accounts create me --data {data}")
-        say(f"  tenuto keys create --account me --data {data}")
+        say(f"  {command} accounts create me --data {data}")
+        say(f"  {command} keys create --account me --data {data}")
+
+
+def _command() -> str:
+    """How a person calls us: by name when that finds us, else by the path of this installation."""
+    installed = Path(sys.executable).with_name("tenuto")
+    return "tenuto" if shutil.which("tenuto") == str(installed) else shlex.quote(str(installed))
 
 
 def _flush_key_use(service: "Service", stopping: threading.Event) -> None:
@@ -275,12 +286,21 @@ def _flush_key_use(service: "Service", stopping: threading.Event) -> None:
         try:
             service.database.write(lambda tx, used=used: accounts.note_use(tx, used))  # type: ignore[misc]
         except Unavailable:
-            _log.warning("key_use.not_written")
+            _log().warning("key_use.not_written")
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise OperatorError(
+            f"{folder} can't be the data folder: {error.strerror}; choose another with --data"
+        ) from error
 
 
 def _lock_folder(settings: Settings) -> int:
     """The lock of `serve` on its folder; FolderInUse names who holds it."""
-    settings.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    _make_folder(settings.folder)
     path = settings.folder / LOCK_NAME
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -319,6 +339,13 @@ def _child_main(read_end: int) -> None:
 def settings_from(environment: Mapping[str, str], *, file: Path | None = None, **options: Any) -> Settings:
     """Settings for a command: the file, the variables, the options."""
     return config.load(environment, file=file, options=options)
+
+
+def _log() -> Any:
+    """Loaded by the processes that log, for it takes as long as all the rest of a short command."""
+    import structlog
+
+    return structlog.get_logger("tenuto")
 
 
 def as_json(value: Any) -> str:

@@ -11,10 +11,16 @@ from tenuto.errors import TenutoError
 
 def main() -> None:
     """The entry point of the `tenuto` command."""
+    from cyclopts import CycloptsError
+
     from tenuto.cli.app import app
 
     try:
-        app()
+        # Its own way of telling an error is a box of several lines, cut to the width of the terminal.
+        app(exit_on_error=False, print_error=False)
+    except CycloptsError as error:
+        print(f"tenuto: {error} (see tenuto --help)", file=sys.stderr)
+        sys.exit(2)
     except TenutoError as error:
         print(f"tenuto: {error.message}", file=sys.stderr)
         sys.exit(1)

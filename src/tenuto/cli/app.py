@@ -1,6 +1,7 @@
 """The commands themselves, each a few lines: settings in, operation, words out."""
 
 import re
+import shlex
 from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
@@ -13,7 +14,12 @@ DAY_MS = 24 * 3600 * 1000
 _GRACE = re.compile(r"(\d{1,6})(s|m|h|d)\Z")
 _UNIT_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": DAY_MS}
 
-app = App(name="tenuto", help="A durable job service for model inference.", version_flags=["--version"])
+app = App(
+    name="tenuto",
+    help="A durable job service for model inference.",
+    version_flags=["--version"],
+    help_format="plaintext",  # the default loads a whole Markdown parser for every `-h`
+)
 accounts = App(name="accounts", help="Who calls and who pays.")
 keys = App(name="keys", help="API keys: shown once, stored as hashes.")
 app.command(accounts)
@@ -123,7 +129,7 @@ def create_account(name: str, *, place: Place = HERE, credit: str = "0", as_json
         say(bootstrap.as_json({"id": account_id, "name": name, "available": cny(amount)}))
     else:
         say(f"{account_id}  {name}  {cny(amount)} CNY")
-        tell(f"A key for it: tenuto keys create --account {name}{_where(place)}")
+        tell(f"A key for it: tenuto keys create --account {shlex.quote(name)}{_where(place)}")
 
 
 @accounts.command(name="list")
@@ -290,4 +296,4 @@ def _duration_ms(text: str) -> int:
 
 
 def _where(place: Place) -> str:
-    return "" if place.data is None else f" --data {place.data}"
+    return "" if place.data is None else f" --data {shlex.quote(str(place.data))}"

@@ -31,7 +31,8 @@ def check(place: Place) -> list[Line]:
     try:
         settings = place.settings()
     except TenutoError as error:
-        return [_bad("settings", error.message, "correct them")]
+        faults = error.message.splitlines()[1:]
+        return [_bad("settings", fault.strip(), "correct this setting") for fault in faults]
     checks: tuple[Callable[[Settings], Iterator[Line]], ...] = (_folder, _records, _engines)
     return [_good("settings", "are sound"), *(line for looked in checks for line in looked(settings))]
 
@@ -61,7 +62,7 @@ def _records(settings: Settings) -> Iterator[Line]:
     try:
         database = bootstrap.open_records(settings)
     except TenutoError as error:
-        yield _bad("database", error.message, "correct TENUTO_DATABASE, or start the database")
+        yield _bad("database", error.message, "correct the setting database, or start it")
         return
     try:
         findings = database.read(audit)

@@ -1,0 +1,1 @@
+"""Crashes: real processes, real kills, on both databases."""

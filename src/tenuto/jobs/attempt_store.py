@@ -135,12 +135,16 @@ def remove_free_slots(tx: Transaction, lane: str, above: int) -> None:
 
 
 def locked_attempt(tx: Transaction, attempt_id: str) -> Row | None:
-    """The attempt together with what its job froze; locks the job against every other writer."""
+    """The attempt together with what its job froze; locks the job against every other writer.
+
+    The attempt's row is locked, too: who waited for the job alone would go on with the attempt as it was
+    before the wait, and run a call again whose fence was passed meanwhile.
+    """
     return tx.one(
         """select a.*, j.state as job_state, j.attempt_id as job_attempt_id, j.account_id, j.rerunnable,
                   j.hold_micros, j.price_micros, j.price_unit, j.cancel_requested_at, j.hosts_lost,
                   j.workers_lost, j.kind, j.model, j.deadline_at
-           from attempt a join job j on j.id = a.job_id where a.id = :id for update of j""",
+           from attempt a join job j on j.id = a.job_id where a.id = :id for update of j, a""",
         id=attempt_id,
     )
 

@@ -1,0 +1,25 @@
+"""The world in which jobs are accepted, claimed and ended; its audit must be clean when a test is over."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from jobs.world import World
+from tenuto.db.database import Database
+
+
+@pytest.fixture
+def world(database: Database) -> Iterator[World]:
+    """A world with one slot in the lane; after the test records and money agree."""
+    made = World(database)
+    made.slots(1)
+    yield made
+    assert [] == made.findings()
+
+
+@pytest.fixture
+def broken_world(database: Database) -> World:
+    """A world with one slot in which a test breaks what the audit guards."""
+    made = World(database)
+    made.slots(1)
+    return made

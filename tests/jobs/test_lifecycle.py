@@ -1,0 +1,482 @@
+"""Every transition that a worker causes, what it writes, and that nothing else is possible."""
+
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from jobs.world import METERED, PRICE_MICROS, World
+from tenuto.db.database import ConstraintFailed, Transaction
+from tenuto.errors import Stale
+from tenuto.jobs import lifecycle, states
+from tenuto.jobs.lifecycle import Claim
+
+CREDIT = 100 * PRICE_MICROS
+HELD = (CREDIT - PRICE_MICROS, PRICE_MICROS)
+GIVEN_BACK = (CREDIT, 0)
+CHARGED = (CREDIT - PRICE_MICROS, 0)
+
+
+def test_a_job_that_goes_well(world: World) -> None:
+    """queued → running → succeeded: one charge, one artifact, an event each, the slot free (P3, P8)."""
+    claim = world.running()
+
+    assert "running" == world.state(claim.job_id)
+    assert HELD == world.balance(claim.account_id)
+    assert [claim.attempt_id] == busy(world)
+
+    world.now_ms += 1234
+    world.finish(claim.attempt_id)
+    job = world.job(claim.job_id)
+
+    assert ("succeeded", PRICE_MICROS, world.now_ms) == (
+        job["state"],
+        job["charged_micros"],
+        job["finished_at"],
+    )
+    assert CHARGED == world.balance(claim.account_id)
+    assert ["hold", "settle"] == world.entries(claim.job_id)
+    assert ["queued", "running", "succeeded"] == world.events(claim.job_id)
+    assert [] == busy(world)
+
+
+def test_nothing_is_visible_until_the_result_is_settled(world: World) -> None:
+    """A recorded result changes neither the job's state nor its money (P5)."""
+    claim = world.running()
+    world.record(claim.attempt_id)
+
+    assert "running" == world.state(claim.job_id)
+    assert HELD == world.balance(claim.account_id)
+    assert [] == world.all("select * from artifact")
+
+    world.succeed(claim.attempt_id)
+
+
+def test_an_engines_fault_fails_the_job(world: World) -> None:
+    """running → failed: the code stays with the job, the hold is voided (P3)."""
+    claim = world.running()
+    world.fail(claim.attempt_id, "nothing_to_speak")
+
+    assert ("failed", "nothing_to_speak") == (
+        world.state(claim.job_id),
+        world.job(claim.job_id)["error_code"],
+    )
+    assert GIVEN_BACK == world.balance(claim.account_id)
+    assert ["hold", "void"] == world.entries(claim.job_id)
+    assert [] == busy(world)
+
+
+def test_a_host_that_is_lost_three_times_fails_the_job(world: World) -> None:
+    """Twice it is tried again; the third time the job fails with engine_crashed, the hold voided."""
+    claim = world.running()
+    seen = []
+    for _ in range(2):
+        world.try_again(claim.attempt_id)
+        seen.append(world.state(claim.job_id))
+        claim = claimed(world)
+    world.try_again(claim.attempt_id)
+
+    assert ["queued", "queued"] == seen
+    assert ("failed", "engine_crashed") == (world.state(claim.job_id), world.job(claim.job_id)["error_code"])
+    assert 3 == world.job(claim.job_id)["attempts"]
+    assert GIVEN_BACK == world.balance(claim.account_id)
+
+
+def test_workers_are_lost_without_limit(world: World) -> None:
+    """Lost workers never fail a job; from the fifth on it pauses, doubling up to ten minutes."""
+    claim = world.running()
+    pauses = []
+    for _ in range(16):
+        assert "queued" == world.rescue(claim.attempt_id)
+        pause = max(0, world.job(claim.job_id)["not_before_at"] - world.now_ms)
+        pauses.append(pause)
+        if pause:
+            world.now_ms += pause - 1
+            assert world.claim() is None
+            world.now_ms += 1
+        claim = claimed(world)
+
+    assert [0, 0, 0, 0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 600, 600] == [p // 1000 for p in pauses]
+    assert 17 == world.job(claim.job_id)["attempts"]
+    assert HELD == world.balance(claim.account_id)
+
+
+def test_lost_workers_and_lost_hosts_are_counted_apart(world: World) -> None:
+    """Ten lost workers do not bring a job nearer to its third lost host."""
+    claim = world.running()
+    world.try_again(claim.attempt_id)
+    for _ in range(10):
+        world.now_ms += 600_000
+        world.rescue(claimed(world).attempt_id)
+    world.now_ms += 600_000
+    world.try_again(claimed(world).attempt_id)
+
+    job = world.job(claim.job_id)
+    assert ("queued", 2, 10) == (job["state"], job["hosts_lost"], job["workers_lost"])
+
+
+def test_a_released_job_is_not_counted(world: World) -> None:
+    """A worker that drains gives the job back unharmed; with a pause it waits so long."""
+    claim = world.running()
+    world.release(claim.attempt_id)
+    again = claimed(world)
+    world.release(again.attempt_id, pause_ms=2000)
+
+    assert world.claim() is None
+    world.now_ms += 2000
+    assert claim.job_id == claimed(world).job_id
+    job = world.job(claim.job_id)
+    assert (0, 0, 3) == (job["hosts_lost"], job["workers_lost"], job["attempts"])
+    assert ["queued", "running", "released", "running", "released", "running"] == world.events(claim.job_id)
+
+
+@pytest.mark.parametrize("ending", ["unknown", "try_again", "rescue"])
+def test_a_metered_call_with_a_lost_outcome_waits_for_an_operator(world: World, ending: str) -> None:
+    """After the fence: recovery_required, the hold kept, the slot free, and nothing runs again (P10)."""
+    claim = world.running(METERED)
+    world.fence(claim.attempt_id)
+    getattr(world, ending)(claim.attempt_id)
+
+    assert "recovery_required" == world.state(claim.job_id)
+    assert HELD == world.balance(claim.account_id)
+    assert "unknown" == world.attempt(claim.attempt_id)["outcome"]
+    assert [] == busy(world)
+    world.now_ms += 10 * states.DEADLINE_MS
+    assert world.claim() is None
+
+
+@pytest.mark.parametrize("ending", ["try_again", "rescue"])
+def test_a_metered_attempt_that_was_not_called_runs_again(world: World, ending: str) -> None:
+    """Before the fence nothing was paid for."""
+    claim = world.running(METERED)
+    getattr(world, ending)(claim.attempt_id)
+
+    assert "queued" == world.state(claim.job_id)
+
+
+def test_the_late_result_of_the_same_attempt_ends_a_recovery(world: World) -> None:
+    """recovery_required → succeeded when its own attempt comes back with what it made (P8)."""
+    claim = world.running(METERED)
+    world.fence(claim.attempt_id)
+    world.unknown(claim.attempt_id)
+    world.record(claim.attempt_id)
+
+    assert "recovery_required" == world.state(claim.job_id)
+    world.succeed(claim.attempt_id)
+    assert "succeeded" == world.state(claim.job_id)
+    assert CHARGED == world.balance(claim.account_id)
+
+
+def test_a_recorded_result_is_finished_by_whoever_finds_it(world: World) -> None:
+    """A rescuer is told so, changes nothing, and succeeds with it; the caller's cancel comes too late."""
+    claim = world.running()
+    world.record(claim.attempt_id)
+    world.cancel(claim.account_id, claim.job_id)
+    before = world.everything()
+
+    assert "recorded" == world.rescue(claim.attempt_id)
+    assert before == world.everything()
+    world.succeed(claim.attempt_id)
+    assert "succeeded" == world.state(claim.job_id)
+
+
+def test_a_result_is_recorded_once(world: World) -> None:
+    """The same record again is no error, because its first answer may be lost; another one is stale."""
+    claim = world.running()
+    first, second = world.result(), world.result()
+    world.record(claim.attempt_id, first)
+    before = world.everything()
+    world.record(claim.attempt_id, first)
+
+    with pytest.raises(Stale):
+        world.record(claim.attempt_id, second)
+    assert before == world.everything()
+
+
+def test_a_recorded_result_that_is_damaged_waits_for_an_operator(world: World) -> None:
+    """It can't be verified, and is never made again by itself."""
+    claim = world.running()
+    world.record(claim.attempt_id)
+    world.write(
+        lambda tx: lifecycle.result_unusable(tx, claim.attempt_id, message="damaged", now_ms=world.now_ms)
+    )
+
+    assert "recovery_required" == world.state(claim.job_id)
+    assert HELD == world.balance(claim.account_id)
+    assert world.claim() is None
+
+
+def test_a_condemned_blob_refuses_a_late_commit(world: World) -> None:
+    """Bytes that the sweep has marked can't become a result any more; the job is tried again (P5)."""
+    claim = world.running()
+    result = world.result()
+    swept = result.blob.blob_id
+    world.run(
+        """insert into blob (id, size_bytes, sha256, block_crcs, condemned_at, created_at)
+           values (:id, 0, '', '', 1, 1)""",
+        id=swept,
+    )
+    before = world.everything()
+
+    with pytest.raises(ConstraintFailed):
+        world.record(claim.attempt_id, result)
+    assert before == world.everything()
+
+
+def test_a_recorded_blob_that_is_condemned_makes_no_artifact(world: World) -> None:
+    """`succeed` takes no bytes that are about to go."""
+    claim = world.running()
+    world.record(claim.attempt_id)
+    world.run("update blob set condemned_at = 1")
+
+    with pytest.raises(Stale):
+        world.succeed(claim.attempt_id)
+    assert "running" == world.state(claim.job_id)
+    assert HELD == world.balance(claim.account_id)
+
+
+# --- cancelling -----------------------------------------------------------------------------------
+
+
+def test_a_queued_job_is_cancelled_at_once(world: World) -> None:
+    """No worker has to be told; the hold is voided; it is never claimed."""
+    caller = world.caller()
+    job_id = world.submit(caller, "key").job_id
+
+    assert not world.cancel(caller.account_id, job_id)
+    assert "cancelled" == world.state(job_id)
+    assert GIVEN_BACK == world.balance(caller.account_id)
+    assert world.claim() is None
+
+
+def test_a_running_job_is_cancelled_by_its_worker(world: World) -> None:
+    """The request is noted once; the job ends when its attempt says so."""
+    claim = world.running()
+
+    assert world.beat(claim.attempt_id) is False
+    assert world.cancel(claim.account_id, claim.job_id)
+    assert world.cancel(claim.account_id, claim.job_id)
+    assert world.beat(claim.attempt_id) is True
+    assert "running" == world.state(claim.job_id)
+    world.cancelled(claim.attempt_id)
+    assert "cancelled" == world.state(claim.job_id)
+    assert GIVEN_BACK == world.balance(claim.account_id)
+    assert ["queued", "running", "cancel_requested", "cancelled"] == world.events(claim.job_id)
+
+
+@pytest.mark.parametrize("ending", ["rescue", "try_again", "release"])
+def test_a_job_that_was_cancelled_does_not_run_again(world: World, ending: str) -> None:
+    """Whatever becomes of its attempt, it is cancelled instead of queued again."""
+    claim = world.running()
+    world.cancel(claim.account_id, claim.job_id)
+    getattr(world, ending)(claim.attempt_id)
+
+    assert "cancelled" == world.state(claim.job_id)
+    assert GIVEN_BACK == world.balance(claim.account_id)
+
+
+def test_a_metered_job_is_cancelled_before_its_call(world: World) -> None:
+    """The fence is not passed: no call is made, the hold is voided."""
+    claim = world.running(METERED)
+    world.cancel(claim.account_id, claim.job_id)
+
+    assert not world.fence(claim.attempt_id)
+    assert "cancelled" == world.state(claim.job_id)
+    assert world.attempt(claim.attempt_id)["fenced_at"] is None
+
+
+def test_after_the_fence_a_cancel_is_only_noted(world: World) -> None:
+    """The paid call goes on; its result wins, and a lost outcome still waits for an operator."""
+    first = world.running(METERED)
+    world.fence(first.attempt_id)
+    world.cancel(first.account_id, first.job_id)
+    world.finish(first.attempt_id)
+    second = world.running(METERED)
+    world.fence(second.attempt_id)
+    world.cancel(second.account_id, second.job_id)
+    world.rescue(second.attempt_id)
+
+    assert ("succeeded", "recovery_required") == (world.state(first.job_id), world.state(second.job_id))
+    assert HELD == world.balance(second.account_id)
+
+
+@pytest.mark.parametrize("state", ["succeeded", "failed", "cancelled", "recovery_required"])
+def test_cancelling_what_has_ended_changes_nothing(world: World, state: str) -> None:
+    """A final job stays as it is, and so does one that waits for an operator (P8)."""
+    claim = job_in(world, state)
+    before = world.everything()
+
+    assert not world.cancel(claim.account_id, claim.job_id)
+    assert before == world.everything()
+
+
+# --- what may not happen --------------------------------------------------------------------------
+
+CALLS: dict[str, Callable[[World, str], object]] = {
+    "fence": World.fence,
+    "record": World.record,
+    "succeed": World.succeed,
+    "fail": World.fail,
+    "cancelled": World.cancelled,
+    "release": World.release,
+    "try_again": World.try_again,
+    "unknown": World.unknown,
+    "rescue": World.rescue,
+}
+ALLOWED = {
+    "running": {*CALLS} - {"succeed"},
+    "recorded": {"fail", "cancelled", "release", "try_again", "unknown", "rescue", "record", "succeed"},
+    "recovery_required": {"record"},
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize(
+    "state", ["queued", "another's", "succeeded", "failed", "cancelled", "recovery_required"]
+)
+def test_a_stale_call_changes_no_row(world: World, state: str, call: str) -> None:
+    """An attempt that is over, or whose job another has, is told so and writes nothing (P8, P9)."""
+    if call in ALLOWED.get(state, ()):
+        pytest.skip("allowed: its own late result")
+    claim = job_in(world, state)
+    before = world.everything()
+
+    with pytest.raises(Stale):
+        CALLS[call](world, claim.attempt_id)
+    assert before == world.everything()
+
+
+def test_a_running_attempt_has_nothing_to_succeed_with(world: World) -> None:
+    """Without a recorded result there is no success (P5)."""
+    claim = world.running()
+    before = world.everything()
+
+    with pytest.raises(Stale):
+        world.succeed(claim.attempt_id)
+    assert before == world.everything()
+
+
+@pytest.mark.parametrize("call", ["succeed", "fail", "cancelled", "release", "try_again", "rescue"])
+def test_a_second_call_changes_nothing(world: World, call: str) -> None:
+    """Each ending happens once: one resolution, one event, and the next job's slot is not freed."""
+    claim = world.running()
+    if call == "succeed":
+        world.record(claim.attempt_id)
+    CALLS[call](world, claim.attempt_id)
+    next_job(world)
+    before = world.everything()
+
+    with pytest.raises(Stale):
+        CALLS[call](world, claim.attempt_id)
+    assert before == world.everything()
+
+
+def test_a_beat_after_the_end_is_answered_with_none(world: World) -> None:
+    """A worker hears that the attempt is not its own any more, and the beat stands still."""
+    claim = world.running()
+    world.beat(claim.attempt_id, {"stage": "speaking"})
+    world.rescue(claim.attempt_id)
+    before = world.everything()
+
+    assert world.beat(claim.attempt_id) is None
+    assert before == world.everything()
+
+
+def test_a_beating_attempt_is_not_rescued(world: World) -> None:
+    """The rescuer names the beat that stood still; a newer one refuses it."""
+    claim = world.running()
+    world.beat(claim.attempt_id)
+    before = world.everything()
+
+    with pytest.raises(Stale):
+        world.rescue(claim.attempt_id, beat=0)
+    assert before == world.everything()
+
+
+def test_an_attempt_that_never_was_is_stale(world: World) -> None:
+    """An id that means nothing changes nothing."""
+    for call in CALLS.values():
+        if call is not World.rescue:
+            with pytest.raises(Stale):
+                call(world, "attempt_0")
+
+
+def test_states_are_what_transitions_allow(world: World) -> None:
+    """The table of transitions has every state, and final states lead nowhere."""
+    assert set(states.ALL) == set(states.TRANSITIONS)
+    assert states.FINAL == {state for state in states.ALL if not states.TRANSITIONS[state]}
+
+
+@pytest.mark.parametrize(("first", "then"), [("fence", "recovery_required"), ("record", "recorded")])
+def test_a_rescuer_that_had_to_wait_sees_what_was_written(world: World, first: str, then: str) -> None:
+    """The worker passes the fence, or records, while the rescuer already waits for the row (P9, P10)."""
+    claim = world.running(METERED)
+    done: list[str] = []
+    rescuer = threading.Thread(target=lambda: done.append(world.rescue(claim.attempt_id, beat=0)))
+    result = world.result()
+
+    def late(tx: Transaction) -> None:
+        if first == "fence":
+            lifecycle.pass_fence(tx, world.ids, claim.attempt_id, now_ms=world.now_ms)
+        else:
+            lifecycle.record_result(tx, claim.attempt_id, result, now_ms=world.now_ms)
+        rescuer.start()
+        wait_until_somebody_waits(world)
+
+    world.write(late)
+    rescuer.join(10)
+
+    assert [then] == done
+
+
+def wait_until_somebody_waits(world: World) -> None:
+    """On PostgreSQL until another session waits for a lock; SQLite's writer lets nobody begin."""
+    if world.database.dialect == "sqlite":
+        return
+    for _ in range(2000):
+        waiting = world.all(
+            "select pid from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
+        )
+        if waiting:
+            return
+    raise AssertionError("nobody waits")
+
+
+# --- helpers --------------------------------------------------------------------------------------
+
+
+def busy(world: World) -> list[str]:
+    """The attempts that have a slot."""
+    rows = world.all("select attempt_id from slot where job_id is not null order by number")
+    return [row["attempt_id"] for row in rows]
+
+
+def claimed(world: World) -> Claim:
+    claim = world.claim()
+    assert claim is not None
+    return claim
+
+
+def next_job(world: World) -> None:
+    """Another job takes the lane's slot, when it is free."""
+    world.submit(world.caller(), "key")
+    world.claim("worker_b")
+
+
+def job_in(world: World, state: str) -> Claim:
+    """A job whose claim ended so: in a state, or with another attempt running."""
+    claim = world.running(METERED if state == "recovery_required" else "fake/speech")
+    if state == "succeeded":
+        world.finish(claim.attempt_id)
+    elif state == "failed":
+        world.fail(claim.attempt_id)
+    elif state == "cancelled":
+        world.cancelled(claim.attempt_id)
+    elif state == "recovery_required":
+        world.fence(claim.attempt_id)
+        world.unknown(claim.attempt_id)
+    else:
+        world.rescue(claim.attempt_id)
+        if state == "another's":
+            assert claim.job_id == claimed(world).job_id
+    return claim

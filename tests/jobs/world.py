@@ -1,0 +1,287 @@
+"""A small world for operations: a database with accounts, jobs and workers, and a clock that stands still.
+
+Every helper is one call of a real operation on the real database; nothing is imitated. Time passes only
+when a test says so.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from tenuto import strict_json
+from tenuto.accounts import operations as accounts
+from tenuto.accounts.rules import Caller
+from tenuto.billing import operations as billing
+from tenuto.blobs.blob import BlobRecord
+from tenuto.catalog import operations as catalog
+from tenuto.catalog.rules import Model
+from tenuto.config import Price
+from tenuto.db.database import Database, Transaction
+from tenuto.engines.registry import entries
+from tenuto.ids import Ids
+from tenuto.jobs import audit, lanes, lifecycle, read, submit, waiting
+from tenuto.jobs.lifecycle import Claim, RecordedResult
+from tenuto.jobs.read import Operation
+from tenuto.jobs.submit import Accepted, Request
+
+T = TypeVar("T")
+
+START_MS = 1_800_000_000_000
+LANE = "speech"
+SPEECH = "fake/speech"
+METERED = "fake/metered-speech"
+EVERY_MODEL = frozenset({SPEECH, METERED})
+PRICE_MICROS = 50_000
+TABLES = (
+    *("account", "api_key", "api_key_secret", "entry", "idempotency", "blob", "artifact", "job", "attempt"),
+    *("slot", "turn", "event", "worker", "worker_model"),
+)
+
+
+def offered(price: Price | None = None) -> dict[str, Model]:
+    """The fake models, each at this price; without one a job costs and holds 0.05 CNY."""
+    price = price or Price("job", PRICE_MICROS, PRICE_MICROS)
+    return {
+        entry.model: Model(entry.model, entry.kind, "jobs", LANE, price, entry.rerunnable, entry)
+        for entry in entries(fake=True)
+    }
+
+
+@dataclass
+class World:
+    """The database, and what a process beside it would have: ids, a clock, models."""
+
+    database: Database
+    now_ms: int = START_MS
+    models: dict[str, Model] = field(default_factory=offered)
+    ids: Ids = field(init=False)
+    _callers: int = 0
+
+    def __post_init__(self) -> None:
+        self.ids = Ids(lambda: self.now_ms)
+
+    def write(self, operation: Callable[[Transaction], T]) -> T:
+        return self.database.write(operation)
+
+    def read(self, operation: Callable[[Transaction], T]) -> T:
+        return self.database.read(operation)
+
+    # --- who calls, who works -------------------------------------------------------------------
+
+    def caller(self, credit_micros: int = 100 * PRICE_MICROS) -> Caller:
+        """A new account with this credit, and the caller behind its first key."""
+        self._callers += 1
+        name = f"account {self._callers}"
+        account_id = self.write(
+            lambda tx: accounts.create_account(tx, self.ids, name=name, now_ms=self.now_ms)
+        )
+        if credit_micros:
+            self.credit(account_id, credit_micros)
+        return self.key(account_id)
+
+    def key(self, account_id: str) -> Caller:
+        """The caller behind a new key of this account."""
+        _, key = self.write(
+            lambda tx: accounts.create_key(
+                tx,
+                self.ids,
+                account_id=account_id,
+                name="key",
+                models=None,
+                expires_at=None,
+                now_ms=self.now_ms,
+            )
+        )
+        return self.read(lambda tx: accounts.authenticate(tx, key, now_ms=self.now_ms))
+
+    def credit(self, account_id: str, amount_micros: int) -> None:
+        self.write(
+            lambda tx: billing.credit(
+                tx, self.ids, account_id=account_id, amount_micros=amount_micros, note=None, now_ms=self.now_ms
+            )
+        )
+
+    def register(self, worker_id: str, models: frozenset[str] = EVERY_MODEL, machine: str = "here") -> None:
+        """A worker says that it is there."""
+        self.write(
+            lambda tx: catalog.register_worker(
+                tx,
+                worker_id,
+                machine=machine,
+                pid=1,
+                lock_name=f"{worker_id}.lock",
+                models=sorted(models),
+                now_ms=self.now_ms,
+            )
+        )
+
+    def slots(self, count: int, lane: str = LANE) -> None:
+        self.write(lambda tx: lanes.set_slots(tx, lane, count))
+
+    # --- jobs -----------------------------------------------------------------------------------
+
+    def request(self, caller: Caller, key: str, text: str = "你好。", model: str = SPEECH) -> Request:
+        """A submission as the edge hands it on."""
+        return request_of(caller, key, {"model": model, "parameters": {"text": text}})
+
+    def submit(self, caller: Caller, key: str, text: str = "你好。", model: str = SPEECH) -> Accepted:
+        """What the edge does with a submission, in its order: replay, parse, accept."""
+        return self.send(self.request(caller, key, text, model))
+
+    def send(self, request: Request) -> Accepted:
+        replay = self.read(lambda tx: submit.find_replay(tx, request))
+        if replay is not None:
+            return replay
+        parsed = submit.parse(request, self.models)
+        return self.write(lambda tx: submit.accept(tx, self.ids, request, parsed, now_ms=self.now_ms))
+
+    def claim(self, worker_id: str = "worker_a", models: frozenset[str] = EVERY_MODEL) -> Claim | None:
+        return self.write(
+            lambda tx: lifecycle.claim(
+                tx, self.ids, worker_id=worker_id, lane=LANE, models=models, now_ms=self.now_ms
+            )
+        )
+
+    def running(self, model: str = SPEECH, credit_micros: int = 100 * PRICE_MICROS) -> Claim:
+        """A job of a new account's that a worker has just claimed."""
+        job_id = self.submit(self.caller(credit_micros), "key", model=model).job_id
+        claim = self.claim()
+        assert claim is not None
+        assert claim.job_id == job_id
+        return claim
+
+    def blob(self, content: bytes = b"sound") -> BlobRecord:
+        """The record of bytes that are taken to be durable."""
+        digest = hashlib.sha256(content).hexdigest()
+        return BlobRecord(self.ids.new("blob"), len(content), digest, "00000000")
+
+    def result(self, duration_ms: int | None = 1000, blob: BlobRecord | None = None) -> RecordedResult:
+        return RecordedResult(blob or self.blob(), "audio/wav", {"segments": 1}, duration_ms)
+
+    def record(self, attempt_id: str, result: RecordedResult | None = None) -> None:
+        made = result or self.result()
+        self.write(lambda tx: lifecycle.record_result(tx, attempt_id, made, now_ms=self.now_ms))
+
+    def succeed(self, attempt_id: str) -> None:
+        self.write(lambda tx: lifecycle.succeed(tx, self.ids, attempt_id, now_ms=self.now_ms))
+
+    def finish(self, attempt_id: str) -> None:
+        """Record and succeed, as a worker does with a result."""
+        self.record(attempt_id)
+        self.succeed(attempt_id)
+
+    def fail(self, attempt_id: str, code: str = "engine_failed") -> None:
+        self.write(
+            lambda tx: lifecycle.fail(
+                tx, self.ids, attempt_id, code=code, message="it broke", now_ms=self.now_ms
+            )
+        )
+
+    def cancelled(self, attempt_id: str) -> None:
+        self.write(lambda tx: lifecycle.cancelled(tx, self.ids, attempt_id, now_ms=self.now_ms))
+
+    def try_again(self, attempt_id: str) -> None:
+        self.write(
+            lambda tx: lifecycle.try_again(
+                tx, self.ids, attempt_id, code="engine_crashed", message="it died", now_ms=self.now_ms
+            )
+        )
+
+    def fence(self, attempt_id: str) -> bool:
+        return self.write(lambda tx: lifecycle.pass_fence(tx, self.ids, attempt_id, now_ms=self.now_ms))
+
+    def release(self, attempt_id: str, pause_ms: int = 0) -> None:
+        self.write(
+            lambda tx: lifecycle.release(
+                tx, attempt_id, now_ms=self.now_ms, reason="stopping", pause_ms=pause_ms
+            )
+        )
+
+    def unknown(self, attempt_id: str) -> None:
+        self.write(
+            lambda tx: lifecycle.outcome_unknown(tx, attempt_id, message="no answer", now_ms=self.now_ms)
+        )
+
+    def beat(self, attempt_id: str, progress: dict[str, Any] | None = None) -> bool | None:
+        return self.write(lambda tx: lifecycle.heartbeat(tx, {attempt_id: progress}))[attempt_id]
+
+    def rescue(self, attempt_id: str, beat: int | None = None) -> str:
+        """Rescue an attempt whose beat stood still at the number given, or at the one it has."""
+        still = self.attempt(attempt_id)["beat"] if beat is None else beat
+        return self.write(
+            lambda tx: lifecycle.rescue(tx, self.ids, attempt_id, beat=still, now_ms=self.now_ms)
+        )
+
+    def cancel(self, caller_account: str, job_id: str) -> bool:
+        return self.write(
+            lambda tx: waiting.cancel(
+                tx, self.ids, account_id=caller_account, job_id=job_id, now_ms=self.now_ms
+            )
+        )
+
+    # --- what is there --------------------------------------------------------------------------
+
+    def job(self, job_id: str) -> dict[str, Any]:
+        return self.row("select * from job where id = :id", id=job_id)
+
+    def attempt(self, attempt_id: str) -> dict[str, Any]:
+        return self.row("select * from attempt where id = :id", id=attempt_id)
+
+    def state(self, job_id: str) -> str:
+        return str(self.job(job_id)["state"])
+
+    def operation(self, account_id: str, job_id: str) -> Operation:
+        return self.read(lambda tx: read.get(tx, account_id=account_id, job_id=job_id))
+
+    def balance(self, account_id: str) -> tuple[int, int]:
+        """Available and held."""
+        row = self.row("select available_micros, held_micros from account where id = :id", id=account_id)
+        return row["available_micros"], row["held_micros"]
+
+    def entries(self, job_id: str) -> list[str]:
+        """The types of a job's ledger lines, oldest first."""
+        rows = self.all("select type from entry where job_id = :id order by id", id=job_id)
+        return [row["type"] for row in rows]
+
+    def events(self, job_id: str) -> list[str]:
+        rows = self.all("select type from event where job_id = :id order by sequence", id=job_id)
+        return [row["type"] for row in rows]
+
+    def row(self, sql: str, **parameters: Any) -> dict[str, Any]:
+        (row,) = self.all(sql, **parameters)
+        return row
+
+    def all(self, sql: str, **parameters: Any) -> list[dict[str, Any]]:
+        return self.read(lambda tx: [plain(row) for row in tx.all(sql, **parameters)])
+
+    def run(self, sql: str, **parameters: Any) -> int:
+        return self.write(lambda tx: tx.run(sql, **parameters))
+
+    def everything(self) -> dict[str, list[str]]:
+        """Every row of every table: two of these are equal when nothing was changed."""
+
+        def rows(tx: Transaction) -> dict[str, list[str]]:
+            return {
+                table: sorted(json.dumps(plain(row), sort_keys=True) for row in tx.all(f"select * from {table}"))
+                for table in TABLES
+            }
+
+        return self.read(rows)
+
+    def findings(self) -> list[str]:
+        """What the audit finds."""
+        return [f"{finding.what}: {finding.subject}" for finding in self.read(audit.audit)]
+
+
+def request_of(caller: Caller, key: str, body: Any) -> Request:
+    """A submission of any body."""
+    text = json.dumps(body, ensure_ascii=False)
+    value = strict_json.parse(text.encode())
+    return Request(caller, key, text, strict_json.body_sha256(value), value)
+
+
+def plain(row: Any) -> dict[str, Any]:
+    """A row of either driver as a dict."""
+    return {name: row[name] for name in row.keys()}  # noqa: SIM118 (a row iterates over its values)

@@ -1,0 +1,207 @@
+"""Accounts for the tests of the contract, and how they call a running service.
+
+Accounts and keys are made straight in the service's database, by the operations that the operator's commands
+use: a test can afford an account of its own that way. Everything else goes over HTTP.
+"""
+
+import json
+import time
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx2
+
+from servers.service import FINAL, RunningService
+from tenuto.accounts import operations as accounts
+from tenuto.billing import operations as billing
+from tenuto.billing.rules import parse_cny
+from tenuto.db.database import Row, open_database
+from tenuto.ids import Ids
+
+Faults = list[tuple[str, str]]
+"""What `details` names: parameter and code of each fault, sorted."""
+
+SPEECH = "fake/speech"
+METERED = "fake/metered-speech"
+HELD = ("running", *FINAL)
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def job(text: Any = "Hold the note.", *, model: str = SPEECH, **parameters: Any) -> dict[str, Any]:
+    """The body of a speech job."""
+    return {"model": model, "parameters": {"text": text, **parameters}}
+
+
+def faults(answer: httpx2.Response) -> Faults:
+    """What an answer says is wrong; it must be a 400 invalid_request in the contract's shape."""
+    error = answer.json()["error"]
+    assert (400, "invalid_request") == (answer.status_code, error["code"]), answer.text
+    details = error["details"]
+    assert error["param"] == details[0]["param"]
+    assert all(fault["message"] and fault["message"] in error["message"] for fault in details)
+    return sorted((fault["param"], fault["code"]) for fault in details)
+
+
+def error_code(answer: httpx2.Response) -> tuple[int, str]:
+    """Status and code of a refusal."""
+    return answer.status_code, answer.json()["error"]["code"]
+
+
+@dataclass(frozen=True)
+class Caller:
+    """One key of an account, and HTTP with it."""
+
+    http: httpx2.Client
+    account_id: str
+    key_id: str
+    key: str
+
+    def request(
+        self, method: str, path: str, *, headers: dict[str, str] | None = None, content: bytes | None = None
+    ) -> httpx2.Response:
+        own = {"Authorization": f"Bearer {self.key}"}
+        return self.http.request(method, path, headers=own | (headers or {}), content=content)
+
+    def get(self, path: str, headers: dict[str, str] | None = None) -> httpx2.Response:
+        return self.request("GET", path, headers=headers)
+
+    def post_job(
+        self, body: Any, *, key: str | None = None, headers: dict[str, str] | None = None
+    ) -> httpx2.Response:
+        """POST /v1/jobs; bytes are sent as they are, anything else as JSON."""
+        content = body if isinstance(body, bytes) else json.dumps(body).encode()
+        own = {"Content-Type": "application/json", "Idempotency-Key": key or str(uuid.uuid4())}
+        return self.request("POST", "/v1/jobs", headers=own | (headers or {}), content=content)
+
+    def submit(self, text: str = "Hold the note.", *, model: str = SPEECH, **parameters: Any) -> str:
+        """A job that is accepted; its id."""
+        answer = self.post_job(job(text, model=model, **parameters))
+        assert answer.status_code == 202, answer.text
+        job_id: str = answer.json()["id"]
+        return job_id
+
+    def refused(self, body: Any) -> Faults:
+        """The faults of a body; nothing is stored of it and its key stays free."""
+        key = str(uuid.uuid4())
+        before = self.newest()
+        found = faults(self.post_job(body, key=key))
+
+        assert before == self.newest()
+        # A key that was bound would answer any other body with 409.
+        assert [("model", "unknown_model")] == faults(self.post_job(job(model="none/such"), key=key))
+        return found
+
+    def newest(self) -> list[str]:
+        """The ids of the newest jobs."""
+        return [operation["id"] for operation in self.get("/v1/jobs?limit=2").json()["data"]]
+
+    def read(self, job_id: str) -> Any:
+        answer = self.get(f"/v1/jobs/{job_id}")
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    def wait(self, job_id: str, states: tuple[str, ...] = FINAL, timeout_s: float = 60.0) -> Any:
+        """The operation once it is in one of the states; the contract knows no signal but polling."""
+        until = time.monotonic() + timeout_s
+        while (operation := self.read(job_id))["state"] not in states:
+            assert time.monotonic() < until, operation
+            time.sleep(0.01)
+        return operation
+
+    def cancel(self, job_id: str) -> Any:
+        answer = self.request("POST", f"/v1/jobs/{job_id}/cancel")
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    def block_lane(self) -> str:
+        """A job that runs for long, so that others wait behind it; cancel it in the end."""
+        job_id = self.submit("[fake:sleep=50] x")
+        self.wait(job_id, HELD)
+        return job_id
+
+
+class Operator:
+    """Whoever owns the database of a running service."""
+
+    def __init__(self, service: RunningService) -> None:
+        self.service = service
+        url = service.database_url or "sqlite:///tenuto.db"
+        self.database = open_database(url, folder=service.folder)
+        self.http = httpx2.Client(base_url=service.url, timeout=30)
+        self._ids = Ids(now_ms)
+
+    def close(self) -> None:
+        self.http.close()
+        self.database.close()
+
+    def caller(self, *, credit: str = "0", models: Iterable[str] | None = None) -> Caller:
+        """A new account and a key of it, which may be restricted to models."""
+        name = f"account-{uuid.uuid4()}"
+
+        def create(tx: Any) -> str:
+            account_id = accounts.create_account(tx, self._ids, name=name, now_ms=now_ms())
+            if parse_cny(credit):
+                billing.credit(
+                    tx,
+                    self._ids,
+                    account_id=account_id,
+                    amount_micros=parse_cny(credit),
+                    note=None,
+                    now_ms=now_ms(),
+                )
+            return account_id
+
+        return self.key(self.database.write(create), models=models)
+
+    def key(
+        self, account_id: str, *, models: Iterable[str] | None = None, expires_at: int | None = None
+    ) -> Caller:
+        """A further key of an account."""
+        allowed = None if models is None else list(models)
+        key_id, key = self.database.write(
+            lambda tx: accounts.create_key(
+                tx,
+                self._ids,
+                account_id=account_id,
+                name="test",
+                models=allowed,
+                expires_at=expires_at,
+                now_ms=now_ms(),
+            )
+        )
+        return Caller(self.http, account_id, key_id, key)
+
+    def restrict(self, caller: Caller, models: list[str] | None) -> None:
+        """Narrow what the caller's account may use."""
+        self.database.write(
+            lambda tx: accounts.restrict_account(tx, account_id=caller.account_id, models=models)
+        )
+
+    def revoke(self, caller: Caller) -> None:
+        self.database.write(lambda tx: accounts.revoke_key(tx, caller.key_id, now_ms=now_ms()))
+
+    def row(self, sql: str, **parameters: str) -> Row:
+        """The one row of a query."""
+        row = self.database.read(lambda tx: tx.one(sql, **parameters))
+        assert row is not None
+        return row
+
+    def money(self, caller: Caller) -> tuple[int, int]:
+        """What is available and what is held, in micros."""
+        row = self.row("select * from account where id = :id", id=caller.account_id)
+        return row["available_micros"], row["held_micros"]
+
+    def parameters(self, job_id: str) -> Any:
+        """The parameters that were frozen when the job was accepted."""
+        return json.loads(self.row("select parameters from job where id = :id", id=job_id)["parameters"])
+
+    def blob_file(self, artifact_id: str) -> Path:
+        """The file with an artifact's bytes."""
+        blob_id = self.row("select blob_id from artifact where id = :id", id=artifact_id)["blob_id"]
+        return self.service.folder / "blobs" / blob_id[-2:] / blob_id

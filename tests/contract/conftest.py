@@ -1,0 +1,85 @@
+"""The services that the contract is tested on. Every test takes a caller of its own, so that none sees another's."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from contract.callers import Caller, Operator
+from servers.postgres import PostgresServer
+from servers.service import RunningService
+
+PRICES = """
+[models."fake/speech"]
+price = "0.05"
+[models."fake/metered-speech"]
+price = "0.08"
+hold = "0.10"
+"""
+BROKEN = """
+[models."fake/speech"]
+interpreter = "/nonexistent"
+[models."fake/metered-speech"]
+price = "0.05"
+"""
+
+
+@pytest.fixture(scope="session")
+def operator(service: RunningService) -> Iterator[Operator]:
+    """The operator of the service that most tests share: free models, no limits."""
+    yield from _operating(service)
+
+
+@pytest.fixture
+def caller(operator: Operator) -> Caller:
+    """A new account with a key, on the shared service."""
+    return operator.caller()
+
+
+@pytest.fixture(scope="session")
+def paid(
+    service: RunningService, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Operator]:
+    """The operator of a service whose models cost money and whose hosts are killed soon after a cancel."""
+    folder = tmp_path_factory.mktemp("paid")
+    variables = {"TENUTO_HOST_GRACE_S": "0.2", "TENUTO_REQUESTS_PER_SECOND": "0"}
+    yield from _running(service, request, folder, PRICES, variables)
+
+
+@pytest.fixture(scope="session")
+def poor(
+    service: RunningService, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Operator]:
+    """The operator of a service with small limits, whose engine of fake/speech can't be started."""
+    folder = tmp_path_factory.mktemp("poor")
+    variables = {"TENUTO_REQUESTS_PER_SECOND": "5", "TENUTO_QUEUED_JOBS": "1"}
+    yield from _running(service, request, folder, BROKEN, variables)
+
+
+def _running(
+    shared: RunningService,
+    request: pytest.FixtureRequest,
+    folder: Path,
+    configuration: str,
+    variables: dict[str, str],
+) -> Iterator[Operator]:
+    """A service of its own on the same kind of database as the shared one."""
+    file = folder / "tenuto.toml"
+    file.write_text(configuration)
+    url = None
+    if shared.database_url is not None:
+        server: PostgresServer = request.getfixturevalue("postgres_server")
+        server.run(f'create database "{folder.name}"')
+        url = server.url(folder.name)
+    running = RunningService(folder / "data", url, variables={"TENUTO_CONFIG": str(file), **variables})
+    running.start()
+    try:
+        yield from _operating(running)
+    finally:
+        running.stop()
+
+
+def _operating(running: RunningService) -> Iterator[Operator]:
+    operator = Operator(running)
+    yield operator
+    operator.close()

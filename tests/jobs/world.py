@@ -99,7 +99,12 @@ class World:
     def credit(self, account_id: str, amount_micros: int) -> None:
         self.write(
             lambda tx: billing.credit(
-                tx, self.ids, account_id=account_id, amount_micros=amount_micros, note=None, now_ms=self.now_ms
+                tx,
+                self.ids,
+                account_id=account_id,
+                amount_micros=amount_micros,
+                note=None,
+                now_ms=self.now_ms,
             )
         )
 
@@ -195,7 +200,7 @@ class World:
     def release(self, attempt_id: str, pause_ms: int = 0) -> None:
         self.write(
             lambda tx: lifecycle.release(
-                tx, attempt_id, now_ms=self.now_ms, reason="stopping", pause_ms=pause_ms
+                tx, self.ids, attempt_id, now_ms=self.now_ms, reason="stopping", pause_ms=pause_ms
             )
         )
 
@@ -264,7 +269,9 @@ class World:
 
         def rows(tx: Transaction) -> dict[str, list[str]]:
             return {
-                table: sorted(json.dumps(plain(row), sort_keys=True) for row in tx.all(f"select * from {table}"))
+                table: sorted(
+                    json.dumps(plain(row), sort_keys=True) for row in tx.all(f"select * from {table}")
+                )
                 for table in TABLES
             }
 

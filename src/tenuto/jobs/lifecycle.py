@@ -180,9 +180,17 @@ def cancelled(tx: Transaction, ids: Ids, attempt_id: str, *, now_ms: int) -> Non
     _cancel(tx, ids, attempt, now_ms=now_ms)
 
 
-def release(tx: Transaction, attempt_id: str, *, now_ms: int, reason: str, pause_ms: int = 0) -> None:
-    """The worker gives the job back unharmed (it drains, no engine starts): running → queued, not counted."""
+def release(
+    tx: Transaction, ids: Ids, attempt_id: str, *, now_ms: int, reason: str, pause_ms: int = 0
+) -> None:
+    """The worker gives the job back unharmed (it drains, no engine starts): running → queued, not counted.
+
+    A job whose caller wants it to end is cancelled instead: it might wait long for its next worker.
+    """
     attempt = _fenced(tx, attempt_id, (RUNNING,))
+    if attempt["cancel_requested_at"] is not None:
+        _cancel(tx, ids, attempt, now_ms=now_ms)
+        return
     changed = attempt_store.requeue_running(
         tx,
         attempt["job_id"],

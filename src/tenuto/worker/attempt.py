@@ -222,7 +222,9 @@ def _release(parts: Parts, claim: Claim, reason: str, pause_ms: int) -> None:
     shown = reason[:MAX_MESSAGE_CHARACTERS]
     write(
         parts,
-        lambda tx, now: lifecycle.release(tx, claim.attempt_id, now_ms=now, reason=shown, pause_ms=pause_ms),
+        lambda tx, now: lifecycle.release(
+            tx, parts.ids, claim.attempt_id, now_ms=now, reason=shown, pause_ms=pause_ms
+        ),
     )
     _log.info("attempt.released", job_id=claim.job_id, attempt_id=claim.attempt_id)
 

@@ -1,7 +1,6 @@
 """Fixtures for all tests: fresh databases of both kinds, and the PostgreSQL server that the second needs."""
 
 import itertools
-import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +13,6 @@ from tenuto.db.database import Database, open_database
 from tenuto.db.migrations import migrate
 
 _DATABASES = ("sqlite", "postgresql")
-_MEMORY = Path("/dev/shm")
 _numbers = itertools.count(1)
 
 
@@ -56,8 +54,7 @@ def dialect(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[PostgresServer]:
     """One server for each worker of the test run, without syncing: it starts in half a second."""
-    in_memory = _MEMORY if os.access(_MEMORY, os.W_OK) else None
-    server = start_postgres(is_durable=False, folder=in_memory)
+    server = start_postgres(is_durable=False)
     yield server
     server.stop()
 

@@ -23,6 +23,7 @@ START_TIMEOUT_S = 60.0
 # `nobody` on every Linux; any number without rights would do.
 UNPRIVILEGED = 65534
 CONNECTIONS = 200
+_MEMORY = Path("/dev/shm")
 
 
 class NoPostgres(Exception):
@@ -64,9 +65,10 @@ class PostgresServer:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def start_postgres(*, is_durable: bool = True, folder: Path | None = None) -> PostgresServer:
+def start_postgres(*, is_durable: bool = True) -> PostgresServer:
     """Makes and starts a server. Without `is_durable` it does not sync: quick, but no figure counts."""
-    root = Path(tempfile.mkdtemp(prefix="pg-", dir=folder))
+    in_memory = _MEMORY if not is_durable and os.access(_MEMORY, os.W_OK) else None
+    root = Path(tempfile.mkdtemp(prefix="pg-", dir=in_memory))
     binaries = _binaries(root)
     (root / "data").mkdir(mode=0o700)
     if os.getuid() == 0:

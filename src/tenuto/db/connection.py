@@ -111,6 +111,7 @@ class Connection:
 
     def read(self, operation: Callable[[Transaction], T]) -> T:
         """Each statement for itself."""
+        self._look()
         try:
             result = operation(self._transaction)
             if self._unanswered:
@@ -122,7 +123,7 @@ class Connection:
 
     def write(self, operation: Callable[[Transaction], T]) -> T:
         """One transaction."""
-        self._is_committing = False
+        self._look()
         try:
             self.send("begin", {})
             result = operation(self._transaction)
@@ -203,6 +204,15 @@ class Connection:
     def close(self) -> None:
         with suppress(psycopg.Error):
             self._session.close()
+
+    def _look(self) -> None:
+        """Finds a connection that ended while it was idle, before a commit's outcome can depend on it."""
+        try:
+            # The server's last words come before the end of the stream.
+            while self._readable.poll(0):
+                self._libpq.consume_input()
+        except psycopg.OperationalError as error:
+            raise self._lost() from error
 
     def _prepare(self, key: tuple[str, tuple[int, ...]], text: str) -> bytes:
         if len(self._prepared) >= PREPARED_LIMIT:

@@ -18,6 +18,10 @@ _NAME = re.compile(r"\d{4}_[a-z0-9_]+\.sql")
 # Any number that nobody else uses: PostgreSQL locks it for the length of a migration.
 _ADVISORY_LOCK = 7_364_680_117
 _LOCK_WAIT = "60s"
+_HAS_TABLE: dict[Dialect, str] = {
+    "sqlite": "select name from sqlite_master where name = 'migration'",
+    "postgresql": "select tablename from pg_tables where tablename = 'migration'",
+}
 
 
 @dataclass(frozen=True)
@@ -48,7 +52,8 @@ def migrate(database: Database, *, folder: Traversable | None = None) -> list[st
 def pending(database: Database, *, folder: Traversable | None = None) -> list[str]:
     """The names that `migrate` would apply, without applying them; the same errors."""
     known = load(folder or files("tenuto.db") / "migrations")
-    applied = database.read(_applied)
+    look = _HAS_TABLE[database.dialect]
+    applied = database.read(lambda tx: _applied(tx) if tx.one(look) else {})
     check(known, applied)
     return [migration.name for migration in known if migration.name not in applied]
 

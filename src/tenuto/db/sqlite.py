@@ -82,7 +82,7 @@ class SqliteDatabase:
             )
         self._path = path.absolute()
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        refuse_network_file_system(self._path.parent)
+        _refuse_network_file_system(self._path.parent)
         self._readers: weakref.WeakSet[_Reader] = weakref.WeakSet()
         self._own = threading.local()
         self._closed = False
@@ -238,11 +238,11 @@ def explain(error: BaseException) -> BaseException:
     return explained
 
 
-def refuse_network_file_system(folder: Path) -> None:
-    """Raises OperatorError where SQLite's locks cannot be trusted; only Linux says what is mounted."""
+def file_system(folder: Path) -> str:
+    """The type of the file system that a folder lies on; empty where the kernel does not say."""
     mounts = Path("/proc/self/mountinfo")
     if not mounts.exists():
-        return
+        return ""
     # "36 35 98:0 / /mnt rw shared:1 - ext4 /dev/sda rw": the mount point, behind the dash the file system.
     found: dict[str, str] = {}
     for line in mounts.read_text().splitlines():
@@ -250,10 +250,14 @@ def refuse_network_file_system(folder: Path) -> None:
         point = before.split()[4].encode().decode("unicode_escape")
         found[point] = after.split()[0]
     resolved = folder.resolve()
-    file_system = next((found[str(at)] for at in (resolved, *resolved.parents) if str(at) in found), "")
-    if file_system in NETWORK_FILE_SYSTEMS:
+    return next((found[str(at)] for at in (resolved, *resolved.parents) if str(at) in found), "")
+
+
+def _refuse_network_file_system(folder: Path) -> None:
+    mounted = file_system(folder)
+    if mounted in NETWORK_FILE_SYSTEMS:
         raise OperatorError(
-            f"{folder} lies on a network file system ({file_system}), where SQLite can lose records; "
+            f"{folder} lies on a network file system ({mounted}), where SQLite can lose records; "
             "choose a local disk, or use PostgreSQL."
         )
 

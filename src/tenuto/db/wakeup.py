@@ -71,6 +71,8 @@ class Receiver:
         descriptor = _open_folder(folder)
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._socket.setblocking(False)
+        self._poll = select.poll()
+        self._poll.register(self._socket, select.POLLIN)
         try:
             # A dead process may have had our pid.
             self._path.unlink(missing_ok=True)
@@ -80,8 +82,7 @@ class Receiver:
 
     def wait(self, timeout_s: float) -> bool:
         """True when a wake-up has come since the last call; takes all that are there."""
-        ready, _, _ = select.select([self._socket], [], [], max(0.0, timeout_s))
-        if not ready:
+        if not self._poll.poll(max(0.0, timeout_s * 1000)):
             return False
         with suppress(BlockingIOError):
             while True:

@@ -1,0 +1,161 @@
+"""Wake-ups within a process and between processes."""
+
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tenuto.db.database import Database, open_database
+
+WAKE = """
+import sys
+from tenuto.db.database import open_database
+database = open_database(sys.argv[1])
+for line in sys.stdin:
+    database.wake(line.strip())
+    print("woken", flush=True)
+database.close()
+"""
+
+
+@pytest.fixture
+def other_process(empty_database_url: str) -> Iterator[subprocess.Popen[str]]:
+    """A process that wakes the topic of each line it gets."""
+    with subprocess.Popen(
+        [sys.executable, "-c", WAKE, empty_database_url],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        yield process
+        process.kill()
+
+
+def wake(process: subprocess.Popen[str], topic: str) -> None:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(f"{topic}\n")
+    process.stdin.flush()
+    process.stdout.readline()
+
+
+def settle(database: Database, process: subprocess.Popen[str]) -> None:
+    """Waits until wake-ups of the other process arrive here: connections may have to be made first."""
+    with closing(database.listen("ready")) as listener:
+        while True:
+            while listener.wait(0.1):
+                pass
+            wake(process, "ready")
+            if listener.wait(0.5):
+                return
+
+
+def test_a_listener_is_woken_within_its_process(empty_database: Database) -> None:
+    """A wake-up that comes before the wait counts, and one is enough."""
+    with closing(empty_database.listen("jobs")) as listener:
+        while listener.wait(0.2):
+            pass
+        empty_database.wake("jobs")
+        started = time.monotonic()
+
+        assert listener.wait(5)
+        assert time.monotonic() - started < 0.09
+
+
+def test_a_listener_is_woken_across_processes(
+    empty_database: Database, other_process: subprocess.Popen[str]
+) -> None:
+    """The wake-up of another process comes at once, long before the safety net."""
+    settle(empty_database, other_process)
+    with closing(empty_database.listen("jobs")) as listener:
+        delays = []
+        for _ in range(5):
+            while listener.wait(0.15):
+                pass
+            threading.Timer(0.02, wake, (other_process, "jobs")).start()
+            started = time.monotonic()
+            assert listener.wait(5)
+            delays.append(time.monotonic() - started - 0.02)
+
+    assert min(delays) < 0.05
+
+
+def test_another_topic_wakes_nobody(empty_database: Database, other_process: subprocess.Popen[str]) -> None:
+    """A listener hears its topic only, also where one name begins with the other."""
+    settle(empty_database, other_process)
+    with closing(empty_database.listen("jobs")) as listener:
+        while listener.wait(0.2):
+            pass
+        for topic in ("job", "jobs2", "other"):
+            wake(other_process, topic)
+            empty_database.wake(topic)
+
+        assert not listener.wait(0.25)
+
+
+def test_the_wait_ends_in_time(empty_database: Database) -> None:
+    """Without a wake-up the answer is False after the timeout, which may be nothing."""
+    with closing(empty_database.listen("jobs")) as listener:
+        while listener.wait(0.2):
+            pass
+        started = time.monotonic()
+
+        assert [False, False] == [listener.wait(0), listener.wait(0.15)]
+        assert 0.15 <= time.monotonic() - started < 0.5
+
+
+def test_sqlite_notices_a_commit_without_a_wake_up(tmp_path: Path) -> None:
+    """When the wake-up is lost, the listener sees the commit itself within a tenth of a second or so."""
+    url = f"sqlite:///{tmp_path}/tenuto.db"
+    with (
+        closing(open_database(url)) as database,
+        closing(open_database(url)) as other,
+        closing(database.listen("jobs")) as listener,
+    ):
+        assert not listener.wait(0.15)
+        other.write(lambda tx: tx.run("create table note (id text)"))
+
+        assert [True, False] == [listener.wait(1), listener.wait(0.15)]
+
+
+def test_a_dead_listener_is_swept(tmp_path: Path) -> None:
+    """A socket that a killed process has left is removed by the next wake-up; the living still hear it."""
+    with closing(open_database(f"sqlite:///{tmp_path}/tenuto.db")) as database:
+        dead = tmp_path / "wake" / "jobs.1.0"
+        with closing(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)) as left:
+            left.bind(str(dead))
+        with closing(database.listen("jobs")) as listener:
+            database.wake("jobs")
+
+            assert (True, False) == (listener.wait(1), dead.exists())
+        assert [] == list((tmp_path / "wake").iterdir())
+
+
+def test_a_deep_folder_can_be_listened_in(tmp_path: Path) -> None:
+    """A path longer than a socket's may be works too."""
+    folder = tmp_path / ("deep" * 30)
+    with (
+        closing(open_database("sqlite:///tenuto.db", folder=folder)) as database,
+        closing(database.listen("jobs")) as listener,
+    ):
+        database.wake("jobs")
+
+        assert listener.wait(1)
+
+
+def test_waiting_costs_next_to_nothing(empty_database: Database) -> None:
+    """An idle listener uses at most 0.5 % of a core (0.05 % when measured alone)."""
+    with closing(empty_database.listen("jobs")) as listener:
+        while listener.wait(0.3):
+            pass
+        before = time.process_time()
+        listener.wait(2)
+        used_s = time.process_time() - before
+
+    assert used_s < 2 * 0.005

@@ -1,0 +1,106 @@
+"""The migration runner, with migrations of its own."""
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from tenuto.db.database import Database, open_database
+from tenuto.db.migrations import migrate, pending
+from tenuto.errors import OperatorError
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Two migrations, and a file that is none."""
+    folder = tmp_path / "migrations"
+    folder.mkdir()
+    (folder / "0001_first.sql").write_text("create table a (n bigint);\n\ncreate table b (n bigint);\n")
+    (folder / "0002_second.sql").write_text("insert into a (n) values (2);\n")
+    (folder / "README").write_text("not SQL")
+    return folder
+
+
+def test_migrations_are_applied_once_in_order(empty_database: Database, folder: Path) -> None:
+    """The first call applies what is there, the next only what is new."""
+    first = migrate(empty_database, folder=folder)
+    again = migrate(empty_database, folder=folder)
+    (folder / "0003_third.sql").write_text("update a set n = n + 1;\n")
+    waiting = pending(empty_database, folder=folder)
+    third = migrate(empty_database, folder=folder)
+    row = empty_database.read(lambda tx: tx.one("select n from a"))
+
+    assert (["0001_first", "0002_second"], [], ["0003_third"], ["0003_third"]) == (
+        first,
+        again,
+        waiting,
+        third,
+    )
+    assert row is not None
+    assert [3] == [row["n"]]
+
+
+def test_pending_changes_nothing(empty_database: Database, folder: Path) -> None:
+    """Even a database without tables can be asked."""
+    names = ["0001_first", "0002_second"]
+
+    assert (names, names) == (
+        pending(empty_database, folder=folder),
+        pending(empty_database, folder=folder),
+    )
+
+
+def test_a_failed_migration_leaves_nothing(empty_database: Database, folder: Path) -> None:
+    """A file that fails half-way is undone as a whole and applied anew when it is mended."""
+    broken = folder / "0003_third.sql"
+    broken.write_text("create table c (n bigint);\ninsert into nowhere values (1);\n")
+    with pytest.raises(Exception, match="nowhere"):
+        migrate(empty_database, folder=folder)
+    broken.write_text("create table c (n bigint);\n")
+
+    assert ["0003_third"] == migrate(empty_database, folder=folder)
+
+
+def test_a_changed_file_is_refused(empty_database: Database, folder: Path) -> None:
+    """A file that was applied may not change any more."""
+    migrate(empty_database, folder=folder)
+    (folder / "0001_first.sql").write_text("create table other (n bigint);\n")
+
+    with pytest.raises(OperatorError, match="0001_first"):
+        migrate(empty_database, folder=folder)
+
+
+def test_a_newer_database_is_refused(empty_database: Database, folder: Path) -> None:
+    """A program that does not know a migration of the database leaves it alone."""
+    migrate(empty_database, folder=folder)
+    (folder / "0002_second.sql").unlink()
+
+    for look in (migrate, pending):
+        with pytest.raises(OperatorError, match=r"newer.*0002_second"):
+            look(empty_database, folder=folder)
+
+
+def test_two_may_migrate_at_once(empty_database_url: str, folder: Path) -> None:
+    """Each migration is applied by one of those who start together, and nobody fails."""
+    applied: list[str] = []
+
+    def run() -> None:
+        database = open_database(empty_database_url)
+        applied.extend(migrate(database, folder=folder))
+        database.close()
+
+    threads = [threading.Thread(target=run) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+
+    assert ["0001_first", "0002_second"] == sorted(applied)
+
+
+def test_the_shipped_migrations_apply(empty_database: Database) -> None:
+    """The tables of Tenuto are made on both databases from one text."""
+    applied = migrate(empty_database)
+
+    assert applied
+    assert [] == pending(empty_database)

@@ -1,0 +1,245 @@
+"""What PostgreSQL alone can do to us: restarts, deadlocks, commits whose outcome nobody knows."""
+
+import asyncio
+import itertools
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing, suppress
+
+import psycopg
+import pytest
+
+from servers.postgres import PostgresServer, start_postgres
+from tenuto.db import connection
+from tenuto.db.database import Database, Transaction, open_database
+from tenuto.errors import OperatorError, Unavailable
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PostgresServer]:
+    """A server that tests may stop, if they start it again."""
+    own = start_postgres(is_durable=False)
+    yield own
+    own.stop()
+
+
+@pytest.fixture
+def url(server: PostgresServer) -> str:
+    """An empty database on that server."""
+    name = f"test_{next(_numbers)}"
+    server.run(f"create database {name}")
+    return server.url(name)
+
+
+@pytest.fixture
+def notes(url: str) -> Iterator[Database]:
+    """A database with one table on that server."""
+    with closing(open_database(url)) as database:
+        database.write(lambda tx: tx.run("create table note (id text primary key, size bigint)"))
+        yield database
+
+
+def add(tx: Transaction, name: str) -> None:
+    tx.do("insert into note (id, size) values (:id, 0)", id=name)
+
+
+def sizes(database: Database) -> dict[str, int]:
+    return {row["id"]: row["size"] for row in database.read(lambda tx: tx.all("select id, size from note"))}
+
+
+def sizes_at_last(database: Database) -> dict[str, int] | None:
+    """The rows, once the pause after failed connections is over."""
+    until = time.monotonic() + 20
+    while time.monotonic() < until:
+        with suppress(Unavailable):
+            return sizes(database)
+    return None
+
+
+def test_a_restart_is_not_noticed(server: PostgresServer, notes: Database) -> None:
+    """After a restart of the server the old connections are replaced within the first call."""
+    notes.write(lambda tx: add(tx, "before"))
+    server.restart()
+    notes.write(lambda tx: add(tx, "after"))
+    server.restart()
+
+    assert {"before": 0, "after": 0} == sizes(notes)
+
+
+def test_without_a_server_the_answer_is_quick(server: PostgresServer, notes: Database) -> None:
+    """While the server is away, operations get Unavailable at once; when it is back, they go through."""
+    server.kill()
+    started = time.monotonic()
+    for _ in range(20):
+        with pytest.raises(Unavailable):
+            notes.write(lambda tx: add(tx, "away"))
+        with pytest.raises(Unavailable):
+            asyncio.run(notes.read_async(lambda tx: tx.all("select id from note")))
+    took_s = time.monotonic() - started
+    server.start()
+
+    assert {} == sizes_at_last(notes)
+    assert took_s < 2
+
+
+def test_writes_through_restarts_are_each_stored_once(server: PostgresServer, notes: Database) -> None:
+    """What was answered is there after crashes of the server; what was refused may be sent again."""
+    said: list[str] = []
+    is_over = threading.Event()
+
+    def client(number: int) -> None:
+        turn = 0
+        while not is_over.is_set():
+            turn += 1
+            with suppress(Unavailable):
+                notes.write(lambda tx, name=f"{number}-{turn}": add(tx, name))  # type: ignore[misc]
+                said.append(f"{number}-{turn}")
+
+    threads = [threading.Thread(target=client, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for _ in range(3):
+        enough = len(said) + 100
+        while len(said) < enough:
+            time.sleep(0.01)
+        server.restart()
+    is_over.set()
+    for thread in threads:
+        thread.join(30)
+
+    stored = sizes_at_last(notes)
+    assert stored is not None
+    assert set() == set(said) - set(stored)
+
+
+def test_an_unknown_outcome_is_not_repeated(notes: Database) -> None:
+    """When the connection breaks during COMMIT, nobody can know: the operation is not run again by us."""
+    notes.write(
+        lambda tx: [
+            tx.run(statement)
+            for statement in (
+                "create function die() returns trigger language plpgsql as"
+                " $$ begin perform pg_terminate_backend(pg_backend_pid()); return null; end $$",
+                "create constraint trigger at_commit after update on note"
+                " deferrable initially deferred for each row execute function die()",
+            )
+        ]
+    )
+    runs: list[int] = []
+
+    def change(tx: Transaction) -> None:
+        runs.append(1)
+        tx.run("update note set size = 1 where id = 'a'")
+
+    notes.write(lambda tx: add(tx, "a"))
+    with pytest.raises(Unavailable, match="unknown"):
+        notes.write(change)
+    notes.write(lambda tx: add(tx, "b"))
+
+    assert [1] == runs
+    assert {"a", "b"} == set(sizes(notes))
+
+
+def test_a_connection_lost_before_the_commit_is_replaced(notes: Database) -> None:
+    """When the connection breaks before COMMIT was sent, the operation is run again."""
+    runs: list[int] = []
+
+    def change(tx: Transaction) -> None:
+        runs.append(1)
+        add(tx, "a")
+        if len(runs) == 1:
+            tx.one("select pg_terminate_backend(pg_backend_pid())")
+            tx.one("select 1 as one")
+
+    notes.write(change)
+
+    assert [1, 1] == runs
+    assert {"a": 0} == sizes(notes)
+
+
+def test_a_deadlock_is_run_again(notes: Database) -> None:
+    """Of two transactions that wait for each other, both are stored in the end."""
+    notes.write(lambda tx: [tx.run("insert into note values (:id, 0)", id=name) for name in "ab"])
+    both_hold = threading.Barrier(2)
+    runs: list[str] = []
+
+    def raise_both(tx: Transaction, first: str, second: str) -> None:
+        runs.append(first)
+        for name in (first, second):
+            tx.run("update note set size = size + 1 where id = :id", id=name)
+            if name == first and len(runs) <= 2:
+                both_hold.wait(10)
+
+    threads = [
+        threading.Thread(target=notes.write, args=(lambda tx, pair=pair: raise_both(tx, *pair),))
+        for pair in ("ab", "ba")
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+
+    assert {"a": 2, "b": 2} == sizes(notes)
+    assert 3 == len(runs)
+
+
+def test_a_lock_is_not_waited_for_for_ever(url: str, notes: Database) -> None:
+    """A row that somebody keeps locked is Unavailable after the lock timeout; then the database goes on."""
+    notes.write(lambda tx: add(tx, "a"))
+
+    def change(tx: Transaction) -> None:
+        tx.run("set local lock_timeout = 50")
+        tx.run("update note set size = 1 where id = 'a'")
+
+    with psycopg.connect(url) as other:
+        other.execute("select * from note for update")
+        with pytest.raises(Unavailable):
+            notes.write(change)
+    notes.write(change)
+
+    assert {"a": 1} == sizes(notes)
+
+
+def test_a_listener_hears_after_a_restart(server: PostgresServer, notes: Database) -> None:
+    """When the listening connection is back it wakes its listeners, for notices may have been lost."""
+    with closing(notes.listen("jobs")) as listener:
+        assert listener.wait(10)
+        server.restart()
+
+        assert listener.wait(10)
+
+
+def test_a_sum_is_an_integer(notes: Database) -> None:
+    """PostgreSQL's numeric comes as an integer where it is one, as a float where it is not."""
+    row = notes.read(
+        lambda tx: tx.one("select sum(n) as total, avg(n) as mean from (values (1), (2)) as v (n)")
+    )
+
+    assert row is not None
+    assert (3, 1.5) == (row["total"], row["mean"])
+    assert (int, float) == (type(row["total"]), type(row["mean"]))
+
+
+def test_a_swallowed_error_is_caught(notes: Database) -> None:
+    """An operation that hides a database error from us does not pass for stored."""
+
+    def swallow(tx: Transaction) -> None:
+        with suppress(Exception):
+            tx.run("insert into nowhere values (1)")
+
+    with pytest.raises(AssertionError, match="caught"):
+        notes.write(swallow)
+    notes.write(lambda tx: add(tx, "a"))
+
+    assert {"a": 0} == sizes(notes)
+
+
+def test_an_old_server_is_refused(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The operator is told which version is too old."""
+    monkeypatch.setattr(connection, "FLOOR", 990_000)
+
+    with closing(open_database(url)) as database, pytest.raises(OperatorError, match="too old"):
+        database.read(lambda tx: tx.one("select 1 as one"))

@@ -23,7 +23,8 @@ MODEL_ID = "hexgrad/Kokoro-82M"
 ORIGINAL_VOICES = MappingProxyType(
     {"zh": "zf_xiaoxiao", "en": "af_heart", "ja": "jf_alpha", "es": "ef_dora", "ar": "em_alex"}
 )
-"""The style that speaks where the caller names no voice, for each language. Changing one changes what callers hear."""
+"""The style that speaks where the caller names no voice, for each language. Changing one changes what callers
+hear."""
 
 HONOURED = (
     "text",

@@ -1,4 +1,5 @@
-"""Arabic text as sounds: vowels restored by a network, then rules. Latin words are said by the English front end."""
+"""Arabic text as sounds: vowels restored by a network, then rules. Latin words are said by the English front
+end."""
 
 from __future__ import annotations
 

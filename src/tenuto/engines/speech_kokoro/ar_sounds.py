@@ -1,7 +1,9 @@
-"""A vowelled Arabic word as sounds, in pausal form: final short vowels are not said. Knows no text around the word.
+"""A vowelled Arabic word as sounds, in pausal form: final short vowels are not said. Knows no text around the
+word.
 
-Kokoro never heard Arabic, so each sound is given by the nearest that it knows: ḥ as [h], ʿayn as a back [ɑ], the
-emphatic consonants as plain ones beside a back vowel. The choices were made by how Whisper writes the speech down.
+Kokoro never heard Arabic, so each sound is given by the nearest that it knows: ḥ as [h], ʿayn as a back [ɑ],
+the emphatic consonants as plain ones beside a back vowel. The choices were made by how Whisper writes the
+speech down.
 """
 
 from __future__ import annotations
@@ -9,9 +11,12 @@ from __future__ import annotations
 import re
 
 CONSONANTS = {
-    "ب": "b", "ت": "t", "ث": "θ", "ج": "ʤ", "ح": "ħ", "خ": "x", "د": "d", "ذ": "ð", "ر": "ɾ", "ز": "z", "س": "s",
-    "ش": "ʃ", "ص": "S", "ض": "D", "ط": "T", "ظ": "Z", "ع": "ʕ", "غ": "ɣ", "ف": "f", "ق": "q", "ك": "k", "ل": "l",
-    "م": "m", "ن": "n", "ه": "h", "و": "w", "ي": "j", "ء": "ʔ", "أ": "ʔ", "إ": "ʔ", "ؤ": "ʔ", "ئ": "ʔ", "ة": "t",
+    "ب": "b", "ت": "t", "ث": "θ", "ج": "ʤ", "ح": "ħ", "خ": "x", "د": "d", "ذ": "ð", "ر": "ɾ", "ز": "z",
+    "س": "s",
+    "ش": "ʃ", "ص": "S", "ض": "D", "ط": "T", "ظ": "Z", "ع": "ʕ", "غ": "ɣ", "ف": "f", "ق": "q", "ك": "k",
+    "ل": "l",
+    "م": "m", "ن": "n", "ه": "h", "و": "w", "ي": "j", "ء": "ʔ", "أ": "ʔ", "إ": "ʔ", "ؤ": "ʔ", "ئ": "ʔ",
+    "ة": "t",
     "پ": "p", "ڤ": "v", "گ": "ɡ", "چ": "ʧ", "ک": "k", "ی": "j",
 }  # fmt: skip
 SUN = frozenset("تثدذرزسشصضطظلن")
@@ -25,7 +30,8 @@ MODEL_SYMBOLS = {"ħ": "h", "ʕ": "ɑ", "S": "s", "D": "d", "T": "t", "Z": "ð"}
 
 # Words whose common spelling hides a long vowel.
 IRREGULAR = {
-    "هذا": "haːða", "هذه": "haːðihi", "ذلك": "ðaːlik", "هؤلاء": "haːʔulaːʔ", "لكن": "laːkin", "الله": "ʔallaː",
+    "هذا": "haːða", "هذه": "haːðihi", "ذلك": "ðaːlik", "هؤلاء": "haːʔulaːʔ", "لكن": "laːkin",
+    "الله": "ʔallaː",
     "الرحمن": "ʔarraħmaːn", "أولئك": "ʔulaːʔik", "هكذا": "haːkaða", "كذلك": "kaðaːlik", "لذلك": "liðaːlik",
     "والله": "wallaː", "بالله": "billaː", "لله": "lillaː", "عمرو": "ʕamɾ", "مائة": "miʔa", "مئة": "miʔa",
 }  # fmt: skip
@@ -98,8 +104,11 @@ def _letter(letters: list[Letter], index: int, parts: list[str]) -> int:
 
 
 def _is_article(letters: list[Letter], index: int) -> bool:
+    """An alif and a bare l at the start, or after a one-letter word that is written together with it."""
     led = index == 0 or (index == 1 and letters[0][0] in "وفبكل")
-    return led and len(letters) > index + 2 and letters[index][0] in "اٱ" and letters[index + 1][0] == "ل"
+    if not led or len(letters) <= index + 2 or letters[index][0] not in "اٱ" or letters[index + 1][0] != "ل":
+        return False
+    return not letters[index + 1][1] & (set(VOWELS) | {SHADDA})
 
 
 def _article(letters: list[Letter], index: int, parts: list[str]) -> int:
@@ -151,7 +160,8 @@ def _backed(said: str) -> str:
 
 
 def _stressed(said: str) -> str:
-    """Stress the last syllable if it is over-heavy, else the last heavy one of the three last, else the third last."""
+    """Stress the last syllable if it is over-heavy, else the last heavy one of the three last, else the third
+    last."""
     nuclei = list(re.finditer(r"[aiuɑ]ː?", said))
     if not nuclei:
         return said

@@ -1,4 +1,5 @@
-"""Samples as they leave the model made fit to stand beside each other, and WAV bytes. Knows no text and no model."""
+"""Samples as they leave the model made fit to stand beside each other, and WAV bytes. Knows no text and no
+model."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ FADE_MS = 5
 
 
 def finished(samples: Samples) -> Samples:
-    """Cut the model's silence at both ends down to a little, fade the cut edges, and keep the peak under the limit.
+    """Cut the model's silence at both ends down to a little, fade the cut edges, and keep the peak under the
+    limit.
 
     The model leaves up to half a second of silence at each end; the pause between segments is the caller's to
     choose. A segment that would clip is scaled as a whole, so its shape is kept.

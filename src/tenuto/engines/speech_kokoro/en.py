@@ -1,5 +1,5 @@
-"""English text as sounds: misaki's dictionary of American English, a few rules for what depends on its neighbours,
-and a guess from the letters for the rest. Knows no model."""
+"""English text as sounds: misaki's dictionary of American English, a few rules for what depends on its
+neighbours, and a guess from the letters for the rest. Knows no model."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import replace
 from importlib.resources import files
 
-from . import en_numbers, en_spelling
-from .segments import Ending, Unit
+from . import en_numbers, en_spelling, marks
+from .marks import Piece
+from .segments import Unit
 
 Entry = str | dict[str, str | None]
 
@@ -22,33 +23,31 @@ ABBREVIATIONS = {
     "Co.": "company", "Gen.": "general", "Jan.": "January", "Feb.": "February", "Aug.": "August",
     "Sept.": "September", "Oct.": "October", "Nov.": "November", "Dec.": "December",
 }  # fmt: skip
-PUNCTUATION = {
-    "，": ",", "、": ",", "。": ".", "！": "!", "？": "?", "；": ";", "：": ":", "–": "—", "―": "—", "（": "(", "）": ")",
-    "«": "“", "»": "”", "„": "“", "‘": "", "’": "", "'": "", "`": "", "[": "(", "]": ")", "...": "…", "¿": "", "¡": "",
-} | {sign: sign for sign in ';:,.!?—…"“”()'}  # fmt: skip
 WORD = re.compile(r"[A-Za-zÀ-ÖØ-öø-ÿ]+(?:['’][A-Za-z]+)*")
 ABBREVIATION = re.compile(
     "|".join(rf"\b{re.escape(name)}" for name in ABBREVIATIONS) + r"|\b(?:[A-Za-z]\.){2,}(?=\s*[a-z,;]|\s)"
 )
 MARK = re.compile(r"\.\.\.|[\s\S]")
 CAMEL = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z']+|[A-Z]+")
-BEFORE_A_VERB = frozenset(
-    ["to", "will", "would", "can", "could", "should", "must", "may", "might", "shall", "i", "you", "we", "they", "don't", "didn't", "doesn't", "won't", "can't", "cannot", "couldn't", "let's", "please", "not", "who"]
-)
-AFTER_HAVING = frozenset(
-    ["have", "has", "had", "having", "was", "were", "been", "be", "is", "are", "i've", "we've", "you've", "they've", "he's", "she's"]
-)
-JUNK = "-_‐‑/\\|~*^•·"
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """A part of a unit: words to say, or a mark."""
-
-    text: str
-    words: tuple[str, ...] = ()
-    mark: str = ""
-    skipped: bool = False
+PAUSES = ",.;:!?—…"
+WEAK = {
+    "a": ("ɐ", "ɐ"), "an": ("ɐn", "ɐn"), "the": ("ðə", "ði"), "to": ("tə", "tʊ"), "in": ("ɪn", "ɪn"),
+    "am": ("ɐm", "ɐm"), "i": ("ˌI", "ˌI"),
+}  # fmt: skip
+"""Little words before a consonant and before a vowel."""
+WEAK_IF_FLOWING = frozenset({"a", "to", "in", "am"})
+"""Of them, those that are said in full before a pause."""
+CONTEXT = 4
+"""How many pieces back the word before is looked for."""
+BEFORE_A_VERB = frozenset({
+    "to", "will", "would", "can", "could", "should", "must", "may", "might", "shall", "i", "you", "we",
+    "they", "don't", "didn't", "doesn't", "won't", "can't", "cannot", "couldn't", "let's", "please",
+    "not", "who",
+})  # fmt: skip
+AFTER_HAVING = frozenset({
+    "have", "has", "had", "having", "was", "were", "been", "be", "is", "are", "i've", "we've",
+    "you've", "they've", "he's", "she's",
+})  # fmt: skip
 
 
 class English:
@@ -62,40 +61,35 @@ class English:
 
     def read(self, text: str, *, normalise: bool) -> list[Unit]:
         """Divide English text into words with their sounds."""
-        groups = list(_grouped(_pieces(text, normalise)))
-        units: list[Unit] = []
+        pieces = list(_pieces(text, normalise))
         following = ""
-        for index in range(len(groups) - 1, -1, -1):
-            previous = _last_word(groups[index - 1]) if index else ""
-            unit = self._unit(groups[index], following, previous)
-            units.append(unit)
-            following = unit.phonemes or following
-        return units[::-1]
+        for index in range(len(pieces) - 1, -1, -1):
+            pieces[index] = self._sounded(pieces, index, following)
+            following = pieces[index].sounds or pieces[index].mark.strip() or following
+        return [marks.unit(group) for group in marks.grouped(pieces)]
 
     def word(self, text: str) -> str:
         """The sounds of one Latin word by itself, as it stands inside another language."""
         words = [part for piece in _pieces(text, True) for part in piece.words]
         return " ".join(filter(None, (self._say(word, "", "") for word in words)))
 
-    def _unit(self, group: list[Piece], following: str, previous: str) -> Unit:
-        """Say the pieces of one unit, from the last to the first: some words depend on what follows."""
+    def _sounded(self, pieces: list[Piece], index: int, following: str) -> Piece:
+        """A piece with the sounds of its words, found from the last to the first: some depend on what
+        follows."""
+        piece = pieces[index]
+        if not piece.words:
+            return piece
+        previous = [_before(pieces[max(0, index - CONTEXT) : index]), *piece.words]
         sounds = ""
-        spoken = [word for piece in group for word in piece.words]
-        for piece in reversed(group):
-            if not piece.words:
-                sounds = piece.mark + sounds
-                continue
-            for word in reversed(piece.words):
-                spoken.pop()
-                before = spoken[-1] if spoken else previous
-                said = self._say(word, sounds.strip() or following, before)
-                sounds = said + (" " if said and sounds[:1] not in ("", " ", *",.;:!?…)”") else "") + sounds
-        skipped = "".join(piece.text for piece in group if piece.skipped)
-        return Unit("".join(piece.text for piece in group), sounds, _ending(group), skipped)
+        for word in reversed(piece.words):
+            previous.pop()
+            said = self._say(word, sounds or following, previous[-1])
+            sounds = f"{said} {sounds}" if sounds else said
+        return replace(piece, sounds=sounds)
 
     def _say(self, word: str, following: str, previous: str) -> str:
         """One word, where `following` are the sounds after it and `previous` is the word before it."""
-        found = _special(word, following) or self._known(word, following, previous.lower())
+        found = _special(word, following, previous) or self._known(word, following, previous.lower())
         return (found or self._guess(word)).replace("ɾ", "T").replace("ʔ", "t")
 
     def _known(self, word: str, following: str, previous: str) -> str | None:
@@ -115,9 +109,12 @@ class English:
         return next((words[form] for words in dictionaries for form in forms if form in words), None)
 
     def _guess(self, word: str) -> str:
-        """A word that the dictionary does not have: its stem, its parts, its letters' names, its letters' sounds."""
+        """A word that the dictionary does not have: its stem, its parts, its letters' names, its letters'
+        sounds."""
         if len(word) == 1 or (word.isupper() and (len(word) <= 5 or not set(word) & set("AEIOUY"))):
             return self._letters(word)
+        if word.endswith("'s"):
+            return _suffixed(self._say(word[:-2], "", ""), "'s")
         parts = CAMEL.findall(word)
         if len(parts) > 1 and not word.islower() and "'" not in word:
             return "".join(self._say(part, "", "") for part in parts)
@@ -167,32 +164,23 @@ def _suffixed(stem: str, suffix: str) -> str:
     return stem + ("ᵻz" if last in "szʃʒʧʤ" else "s" if last in "ptkfθ" else "z")
 
 
-def _special(word: str, following: str) -> str | None:
+def _special(word: str, following: str, previous: str) -> str | None:
     """Little words that change with what follows."""
-    vowel = next((symbol in en_spelling.VOWELS for symbol in following if symbol not in 'ˈˌ “"('), None)
-    match word.lower():
-        case "a" if word == "a" or following:
-            return "ɐ" if word == "a" or following[0] not in ",.;:!?—" else None
-        case "an":
-            return "ɐn"
-        case "the":
-            return "ði" if vowel else "ðə"
-        case "to" if vowel is not None and following[0] not in ",.;:!?—":
-            return "tʊ" if vowel else "tə"
-        case "i":
-            return "ˌI"
-        case "am" if following and following[0] not in ",.;:!?—" and word == "am":
-            return "ɐm"
-        case "in" if following and following[0] not in ",.;:!?—":
-            return "ɪn"
-        case "used" if following.startswith(("tə", "tʊ", "tu")):
-            return "jˈust"
+    lower = word.lower()
+    vowel = next((symbol in en_spelling.VOWELS for symbol in following if symbol not in 'ˈˌ “"('), False)
+    flows = bool(following) and following[0] not in PAUSES
+    if lower == "used" and following.startswith(("tə", "tʊ", "tu")):
+        return "jˈust"
+    if word == "A" and previous:
+        return None  # the letter
+    if lower in WEAK and (flows or lower not in WEAK_IF_FLOWING):
+        return WEAK[lower][vowel]
     return None
 
 
 def _chosen(entry: dict[str, str | None], following: str, previous: str) -> str | None:
     """One of several readings, by the word before. Without a tagger this catches only the plain cases."""
-    if "None" in entry and (not following or following[0] in ",.;:!?—…"):
+    if "None" in entry and (not following or following[0] in PAUSES):
         return entry["None"]
     if previous in AFTER_HAVING and entry.get("VBN"):
         return entry["VBN"]
@@ -201,6 +189,16 @@ def _chosen(entry: dict[str, str | None], following: str, previous: str) -> str 
     if "NOUN" in entry and previous in ("the", "a", "an", "his", "her", "my", "your", "our", "their", "this"):
         return entry["NOUN"]
     return entry["DEFAULT"]
+
+
+def _before(pieces: list[Piece]) -> str:
+    """The last word of the same sentence."""
+    for piece in reversed(pieces):
+        if piece.words:
+            return piece.words[-1]
+        if set(piece.mark) & set(".!?…\n"):
+            break
+    return ""
 
 
 def _pieces(text: str, normalise: bool) -> Iterator[Piece]:
@@ -216,62 +214,24 @@ def _piece(text: str, start: int, normalise: bool) -> Piece:
     found: re.Match[str] | None
     if normalise and (found := ABBREVIATION.match(text, start)):
         said = ABBREVIATIONS.get(found[0]) or found[0].replace(".", "").upper()
-        return Piece(found[0], tuple(said.split()))
+        return Piece(found[0], words=tuple(said.split()))
     if found := WORD.match(text, start):
-        return Piece(found[0], (found[0].replace("’", "'"),))
+        return Piece(found[0], words=(found[0].replace("’", "'"),))
     if normalise and (found := en_numbers.PATTERN.match(text, start)):
-        return Piece(found[0], tuple(WORD.findall(en_numbers.expanded(found))))
+        return Piece(found[0], words=tuple(WORD.findall(en_numbers.expanded(found))))
     mark = MARK.match(text, start)
     assert mark is not None
-    return _mark(mark[0], normalise)
+    return _mark(mark[0])
 
 
-def _mark(text: str, normalise: bool) -> Piece:
-    if text.isspace():
-        return Piece(text, mark=" ")
-    if text in PUNCTUATION:
-        return Piece(text, mark=PUNCTUATION[text])
+def _mark(text: str) -> Piece:
     if text.isdecimal():
-        return Piece(text, (en_numbers.ONES[int(text)],))
+        return Piece(text, words=(en_numbers.ONES[int(text)],))
     if text in en_numbers.SIGNS:
-        return Piece(text, tuple(en_numbers.SIGNS[text].split()))
+        return Piece(text, words=tuple(en_numbers.SIGNS[text].split()))
     if text in en_numbers.MONEY:
-        return Piece(text, (en_numbers.MONEY[text][0],))
-    return Piece(text, mark=" ", skipped=text not in JUNK)
-
-
-def _grouped(pieces: Iterator[Piece]) -> Iterator[list[Piece]]:
-    """Group pieces to units: each ends with the white space after it, or with a dash between words."""
-    group: list[Piece] = []
-    for piece in pieces:
-        if group and group[-1].mark in (" ", "—") and _closes(group[-1]) and not piece.text.isspace():
-            yield group
-            group = []
-        group.append(piece)
-    if group:
-        yield group
-
-
-def _closes(piece: Piece) -> bool:
-    return piece.mark == "—" or piece.text.isspace()
-
-
-def _ending(group: list[Piece]) -> Ending:
-    """What a unit's last marks end; a new line ends a sentence."""
-    marks = ""
-    for piece in reversed(group):
-        if piece.words:
-            break
-        if "\n" in piece.text:
-            return Ending.SENTENCE
-        marks += piece.mark
-    if set(marks) & set(".!?…"):
-        return Ending.SENTENCE
-    return Ending.CLAUSE if set(marks) & set(",;:—") else Ending.WORD
-
-
-def _last_word(group: list[Piece]) -> str:
-    return next((piece.words[-1] for piece in reversed(group) if piece.words), "")
+        return Piece(text, words=(en_numbers.MONEY[text][0],))
+    return marks.marked(text)
 
 
 def _plain(word: str) -> str:

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
-ONES = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen"]
+ONES = [
+    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven",
+    "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen",
+]  # fmt: skip
 TENS = ["zero", "ten", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
 SCALES = ((10**12, "trillion"), (10**9, "billion"), (10**6, "million"), (1000, "thousand"), (100, "hundred"))
 IRREGULAR = {"one": "first", "two": "second", "three": "third", "five": "fifth", "eight": "eighth"}
 IRREGULAR |= {"nine": "ninth", "twelve": "twelfth"}
-MONTHS = ["January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December"]
+MONTHS = [
+    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October",
+    "November", "December",
+]  # fmt: skip
 MONEY = {"$": ("dollar", "cent"), "£": ("pound", "penny"), "€": ("euro", "cent"), "¥": ("yen", "sen")}
 MONEY |= {"￥": MONEY["¥"]}
 MEASURES = {
@@ -17,7 +24,8 @@ MEASURES = {
     "mg": "milligram", "l": "liter", "ml": "milliliter", "mph": "mile per hour", "km/h": "kilometer per hour",
     "lb": "pound", "lbs": "pound", "oz": "ounce", "ft": "foot", "GB": "gigabyte", "MB": "megabyte",
     "KB": "kilobyte", "TB": "terabyte", "Hz": "hertz", "kHz": "kilohertz", "MHz": "megahertz",
-    "GHz": "gigahertz", "kW": "kilowatt", "W": "watt", "V": "volt", "ms": "millisecond", "°C": "degree Celsius",
+    "GHz": "gigahertz", "kW": "kilowatt", "W": "watt", "V": "volt", "ms": "millisecond",
+    "°C": "degree Celsius",
     "℃": "degree Celsius", "°F": "degree Fahrenheit", "℉": "degree Fahrenheit", "°": "degree",
 }  # fmt: skip
 PLURALS = {"foot": "feet", "penny": "pence", "yen": "yen", "sen": "sen", "hertz": "hertz"}
@@ -38,7 +46,9 @@ PATTERN = re.compile(
   | (?P<decade>\b(?P<ten>\d{{2,3}}0)s\b)
   | (?P<range>(?<![\d.,-])(?P<low>\d+)[-–](?P<high>\d+)(?![\d-]))
   | (?P<measured>(?P<minus>(?<![\w)])[-−])?(?P<number>{NUMBER})
-      (?:(?P<percent>\s?%)|\s?(?P<measure>{"|".join(sorted(map(re.escape, MEASURES), key=len, reverse=True))})(?![\w]))?)
+      (?:(?P<percent>\s?%)|\s?(?P<measure>{
+        "|".join(sorted(map(re.escape, MEASURES), key=len, reverse=True))
+    })(?![\w]))?)
     """,
     re.VERBOSE,
 )
@@ -46,21 +56,7 @@ PATTERN = re.compile(
 
 def expanded(match: re.Match[str]) -> str:
     """Say what PATTERN found."""
-    found = match.groupdict()
-    if found["date"] or found["slashed"]:
-        year, month, day = (int(found[name] or found[name + "2"]) for name in ("year", "month", "day"))
-        return f"{MONTHS[month - 1]} {ordinal(day)}, {year_words(year)}"
-    if found["time"]:
-        return _time(int(found["hour"]), int(found["minute"]), found["half"])
-    if found["money"]:
-        return _money(found["coin"], found["sum"].replace(",", ""), found["scale"])
-    if found["ordinal"]:
-        return ordinal(int(found["place"]))
-    if found["decade"]:
-        return re.sub(r"y$", "ie", year_words(int(found["ten"]))) + "s"
-    if found["range"]:
-        return f"{plain(found['low'])} to {plain(found['high'])}"
-    return _measured(found)
+    return SAID[match.lastgroup or ""](match)
 
 
 def cardinal(number: int) -> str:
@@ -79,10 +75,8 @@ def cardinal(number: int) -> str:
 def ordinal(number: int) -> str:
     """21 → twenty first."""
     *before, last = cardinal(number).split()
-    if last in IRREGULAR:
-        last = IRREGULAR[last]
-    else:
-        last = last[:-1] + "ieth" if last.endswith("y") else last + "th"
+    regular = last[:-1] + "ieth" if last.endswith("y") else last + "th"
+    last = IRREGULAR.get(last, regular)
     return " ".join([*before, last])
 
 
@@ -113,7 +107,18 @@ def plain(text: str) -> str:
     return cardinal(int(whole))
 
 
-def _time(hour: int, minute: int, half: str | None) -> str:
+def _date(found: re.Match[str]) -> str:
+    return f"{MONTHS[int(found['month']) - 1]} {ordinal(int(found['day']))}, {year_words(int(found['year']))}"
+
+
+def _slashed(found: re.Match[str]) -> str:
+    return (
+        f"{MONTHS[int(found['month2']) - 1]} {ordinal(int(found['day2']))}, {year_words(int(found['year2']))}"
+    )
+
+
+def _time(found: re.Match[str]) -> str:
+    hour, minute, half = int(found["hour"]), int(found["minute"]), found["half"]
     words = cardinal(hour)
     if minute:
         words += f" oh {ONES[minute]}" if minute < 10 else f" {cardinal(minute)}"
@@ -122,8 +127,9 @@ def _time(hour: int, minute: int, half: str | None) -> str:
     return words + (" A M" if half and half[0] in "aA" else " P M" if half else "")
 
 
-def _money(coin: str, amount: str, scale: str | None) -> str:
-    unit, part = MONEY[coin]
+def _money(found: re.Match[str]) -> str:
+    amount, scale = found["sum"].replace(",", ""), found["scale"]
+    unit, part = MONEY[found["coin"]]
     whole, _, fraction = amount.partition(".")
     if scale or len(fraction) not in (0, 2):
         return f"{plain(amount)} {scale or ''} {_plural(unit)}"
@@ -135,8 +141,8 @@ def _money(coin: str, amount: str, scale: str | None) -> str:
     return " and ".join(words)
 
 
-def _measured(found: dict[str, str | None]) -> str:
-    text = found["number"] or ""
+def _measured(found: re.Match[str]) -> str:
+    text = found["number"]
     minus = "minus " if found["minus"] else ""
     if found["percent"]:
         return f"{minus}{plain(text)} percent"
@@ -157,3 +163,16 @@ def _counted(number: int, unit: str) -> str:
 
 def _plural(unit: str) -> str:
     return PLURALS.get(unit, unit + "s")
+
+
+SAID: dict[str, Callable[[re.Match[str]], str]] = {
+    "date": _date,
+    "slashed": _slashed,
+    "time": _time,
+    "money": _money,
+    "ordinal": lambda found: ordinal(int(found["place"])),
+    "decade": lambda found: re.sub("y$", "ie", year_words(int(found["ten"]))) + "s",
+    "range": lambda found: f"{plain(found['low'])} to {plain(found['high'])}",
+    "measured": _measured,
+}
+"""How each of PATTERN's alternatives is said."""

@@ -13,30 +13,34 @@ WORD = re.compile(r"[A-Za-zÀ-ÖØ-öø-ÿ]+")
 MARK = re.compile(r"\.\.\.|[\s\S]")
 ABBREVIATIONS = {
     "Sr.": "señor", "Sra.": "señora", "Srta.": "señorita", "Dr.": "doctor", "Dra.": "doctora", "Ud.": "usted",
-    "Uds.": "ustedes", "etc.": "etcétera", "p. ej.": "por ejemplo", "EE. UU.": "Estados Unidos", "núm.": "número",
-    "EE.UU.": "Estados Unidos", "pág.": "página", "Av.": "avenida", "a. m.": "de la mañana", "p. m.": "de la tarde",
+    "Uds.": "ustedes", "etc.": "etcétera", "p. ej.": "por ejemplo", "EE. UU.": "Estados Unidos",
+    "núm.": "número",
+    "EE.UU.": "Estados Unidos", "pág.": "página", "Av.": "avenida", "a. m.": "de la mañana",
+    "p. m.": "de la tarde",
     "a.m.": "de la mañana", "p.m.": "de la tarde",
 }  # fmt: skip
 ABBREVIATION = re.compile("|".join(rf"(?<!\w){re.escape(name)}" for name in ABBREVIATIONS))
 LETTERS = {
-    "a": "a", "b": "be", "c": "ce", "d": "de", "e": "e", "f": "efe", "g": "ge", "h": "hache", "i": "i", "j": "jota",
-    "k": "ka", "l": "ele", "m": "eme", "n": "ene", "ñ": "eñe", "o": "o", "p": "pe", "q": "cu", "r": "erre", "s": "ese",
+    "a": "a", "b": "be", "c": "ce", "d": "de", "e": "e", "f": "efe", "g": "ge", "h": "hache", "i": "i",
+    "j": "jota",
+    "k": "ka", "l": "ele", "m": "eme", "n": "ene", "ñ": "eñe", "o": "o", "p": "pe", "q": "cu",
+    "r": "erre", "s": "ese",
     "t": "te", "u": "u", "v": "uve", "w": "doble ve", "x": "equis", "y": "i griega", "z": "zeta",
 }  # fmt: skip
-UNSTRESSED = frozenset(
-    ["el", "la", "los", "las", "un", "una", "de", "del", "al", "a", "en", "y", "e", "o", "u", "con", "por", "para", "que", "se", "me", "te", "le", "lo", "les", "nos", "su", "sus", "mi", "mis", "tu", "tus", "si", "como", "pero", "sin", "sobre", "ni"]
-)
-# Letters to symbols, the first that fits wins; "@" before a pattern means that the vowel is written with an accent.
-RULES = tuple(
-    (re.compile(pattern), sounds)
-    for pattern, sounds in (
-        (r"ch", "ʧ"), (r"ll", "ʝ"), (r"rr", "r"), (r"^r|(?<=[nls])r", "r"), (r"r", "ɾ"), (r"qu(?=[eiéí])", "k"),
-        (r"gu(?=[eiéí])", "ɡ"), (r"gü(?=[eiéí])", "ɡw"), (r"c(?=[eiéí])", "s"), (r"g(?=[eiéí])", "x"), (r"sh", "ʃ"),
-        (r"ph", "f"), (r"h(?=[iu][eaé])", ""), (r"h", ""), (r"ñ", "ɲ"), (r"j", "x"), (r"v", "b"), (r"z", "s"), (r"c", "k"),
-        (r"^x", "s"), (r"x", "ks"), (r"q", "k"), (r"w", "w"), (r"y(?=[aeiouáéíóú])", "ʝ"), (r"y", "i"), (r"g", "ɡ"),
-        (r"ü", "w"), (r"([abdefiklmnopstu])", ""),
-    )
+UNSTRESSED = frozenset({
+    "el", "la", "los", "las", "un", "una", "de", "del", "al", "a", "en", "y", "e", "o", "u", "con",
+    "por", "para", "que", "se", "me", "te", "le", "lo", "les", "nos", "su", "sus", "mi", "mis", "tu",
+    "tus", "si", "como", "pero", "sin", "sobre", "ni",
+})  # fmt: skip
+SPELLING = (
+    ("ch", "ʧ"), ("ll", "ʝ"), ("rr", "r"), ("^r|(?<=[nls])r", "r"), ("r", "ɾ"), ("qu(?=[eiéí])", "k"),
+    ("gu(?=[eiéí])", "ɡ"), ("gü(?=[eiéí])", "ɡw"), ("s?c(?=[eiéí])", "s"), ("g(?=[eiéí])", "x"), ("sh", "ʃ"),
+    ("ph", "f"), ("h", ""), ("ñ", "ɲ"), ("j", "x"), ("v", "b"), ("z", "s"), ("c", "k"), ("^x", "s"), ("x", "ks"),
+    ("q", "k"), ("w", "w"), ("y(?=[aeiouáéíóú])", "ʝ"), ("y", "i"), ("g", "ɡ"), ("ü", "w"),
+    ("([abdefiklmnopstu])", ""),
 )  # fmt: skip
+RULES = tuple((re.compile(pattern), sounds) for pattern, sounds in SPELLING)
+"""Letters and their symbols, the first that fits wins; the last rule is for letters that are their own symbols."""
 VOWELS = "aeiou"
 ACCENTS = {"á": "a", "é": "e", "í": "i", "ó": "o", "ú": "u"}
 
@@ -62,7 +66,7 @@ def _piece(text: str, start: int, normalise: bool) -> marks.Piece:
     if normalise and (found := ABBREVIATION.match(text, start)):
         return marks.Piece(found[0], phrase(ABBREVIATIONS[found[0]]))
     if normalise and (found := es_numbers.PATTERN.match(text, start)):
-        return marks.Piece(found[0], phrase(es_numbers.expanded(found, text[found.end() :])))
+        return marks.Piece(found[0], phrase(es_numbers.expanded(found)))
     if found := WORD.match(text, start):
         return marks.Piece(found[0], word(found[0]))
     mark = MARK.match(text, start)

@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
-SMALL = ["cero", "uno", "dos", "tres", "cuatro", "cinco", "seis", "siete", "ocho", "nueve", "diez", "once", "doce", "trece", "catorce", "quince", "dieciséis", "diecisiete", "dieciocho", "diecinueve", "veinte", "veintiuno", "veintidós", "veintitrés", "veinticuatro", "veinticinco", "veintiséis", "veintisiete", "veintiocho", "veintinueve"]
+SMALL = [
+    "cero", "uno", "dos", "tres", "cuatro", "cinco", "seis", "siete", "ocho", "nueve", "diez", "once",
+    "doce", "trece", "catorce", "quince", "dieciséis", "diecisiete", "dieciocho", "diecinueve",
+    "veinte", "veintiuno", "veintidós", "veintitrés", "veinticuatro", "veinticinco", "veintiséis",
+    "veintisiete", "veintiocho", "veintinueve",
+]  # fmt: skip
 TENS = ["_", "diez", "veinte", "treinta", "cuarenta", "cincuenta", "sesenta", "setenta", "ochenta", "noventa"]
-HUNDREDS = ["_", "ciento", "doscientos", "trescientos", "cuatrocientos", "quinientos", "seiscientos", "setecientos", "ochocientos", "novecientos"]
-MONTHS = ["enero", "febrero", "marzo", "abril", "mayo", "junio", "julio", "agosto", "septiembre", "octubre", "noviembre", "diciembre"]
+HUNDREDS = [
+    "_", "ciento", "doscientos", "trescientos", "cuatrocientos", "quinientos", "seiscientos",
+    "setecientos", "ochocientos", "novecientos",
+]  # fmt: skip
+MONTHS = [
+    "enero", "febrero", "marzo", "abril", "mayo", "junio", "julio", "agosto", "septiembre", "octubre",
+    "noviembre", "diciembre",
+]  # fmt: skip
 MONEY = {"$": ("dólar", "centavo"), "€": ("euro", "céntimo"), "£": ("libra", "penique"), "¥": ("yen", "sen")}
 MONEY |= {"￥": MONEY["¥"], "US$": MONEY["$"]}
 MEASURES = {
     "km": "kilómetro", "m": "metro", "cm": "centímetro", "mm": "milímetro", "kg": "kilogramo", "g": "gramo",
     "mg": "miligramo", "l": "litro", "ml": "mililitro", "km/h": "kilómetro por hora", "GB": "gigabyte",
     "MB": "megabyte", "Hz": "hercio", "kW": "kilovatio", "W": "vatio", "V": "voltio", "°C": "grado Celsius",
-    "℃": "grado Celsius", "°F": "grado Fahrenheit", "h": "hora", "min": "minuto", "s": "segundo", "°": "grado",
+    "℃": "grado Celsius", "°F": "grado Fahrenheit", "h": "hora", "min": "minuto", "s": "segundo",
+    "°": "grado",
 }  # fmt: skip
 SIGNS = {"&": "y", "+": "más", "=": "igual a", "@": "arroba", "%": "por ciento", "#": "número", "×": "por"}
 SIGNS |= {"÷": "entre", "±": "más menos", "<": "menor que", ">": "mayor que", "°": "grados", "€": "euros"}
@@ -32,49 +45,37 @@ PATTERN = re.compile(
   | (?P<ordinal>\b(?P<place>[1-9]|10)\.?(?P<gender>[ºª]))
   | (?P<range>(?<![\d.,-])(?P<low>\d+)[-–](?P<high>\d+)(?![\d-]))
   | (?P<measured>(?P<minus>(?<![\w)])[-−])?(?P<number>{NUMBER})
-      (?:(?P<percent>\s?%)|\s?(?P<measure>{"|".join(sorted(map(re.escape, MEASURES), key=len, reverse=True))})(?![\w]))?)
+      (?:(?P<percent>\s?%)|\s?(?P<measure>{
+        "|".join(sorted(map(re.escape, MEASURES), key=len, reverse=True))
+    })(?![\w]))?)
     """,
     re.VERBOSE,
 )
 ORDINALS = ["_", "primer", "segund", "tercer", "cuart", "quint", "sext", "séptim", "octav", "noven", "décim"]
 
 
-def expanded(match: re.Match[str], following: str) -> str:
-    """Say what PATTERN found; `following` is the text after it, for which 'uno' may become 'un' or 'una'."""
-    found = match.groupdict()
-    if found["date"] or found["slashed"]:
-        year, month, day = (int(found[name] or found[name + "2"]) for name in ("year", "month", "day"))
-        return f"{cardinal(day)} de {MONTHS[month - 1]} de {cardinal(year)}"
-    if found["time"]:
-        hour, minute = int(found["hour"]), int(found["minute"])
-        words = "una" if hour == 1 else _feminine(cardinal(hour))
-        return f"{words} y {cardinal(minute)}" if minute else f"{words} en punto"
-    if found["money"] or found["paid"]:
-        return _money(found["coin"] or found["coin2"], found["sum"] or found["sum2"])
-    if found["ordinal"]:
-        return ORDINALS[int(found["place"])] + ("o" if found["gender"] == "º" else "a")
-    if found["range"]:
-        return f"{plain(found['low'])} a {plain(found['high'])}"
-    return _measured(found, following)
+def expanded(match: re.Match[str]) -> str:
+    """Say what PATTERN found; a word after it may make 'un' or 'una' of 'uno'."""
+    return SAID[match.lastgroup or ""](match)
 
 
 def cardinal(number: int) -> str:
     """1234 → mil doscientos treinta y cuatro."""
     if number >= LARGEST:
         return digits(str(number))
-    if number >= 10**6:
-        millions, rest = divmod(number, 10**6)
-        head = "un millón" if millions == 1 else f"{_short(cardinal(millions))} millones"
-        return f"{head} {cardinal(rest)}" if rest else head
-    if number >= 1000:
-        thousands, rest = divmod(number, 1000)
-        head = "mil" if thousands == 1 else f"{_short(cardinal(thousands))} mil"
-        return f"{head} {cardinal(rest)}" if rest else head
-    if number == 100:
-        return "cien"
-    if number > 100:
+    for size, one, many in ((10**6, "un millón", "millones"), (1000, "mil", "mil")):
+        if number >= size:
+            count, rest = divmod(number, size)
+            head = one if count == 1 else f"{_short(cardinal(count))} {many}"
+            return f"{head} {cardinal(rest)}" if rest else head
+    return "cien" if number == 100 else _small(number)
+
+
+def _small(number: int) -> str:
+    """Below a thousand."""
+    if number >= 100:
         rest = number % 100
-        return HUNDREDS[number // 100] + (f" {cardinal(rest)}" if rest else "")
+        return HUNDREDS[number // 100] + (f" {_small(rest)}" if rest else "")
     if number < 30:
         return SMALL[number]
     return TENS[number // 10] + (f" y {SMALL[number % 10]}" if number % 10 else "")
@@ -107,9 +108,23 @@ def _parted(text: str) -> tuple[str, str]:
     return whole, fraction
 
 
-def _money(coin: str, amount: str) -> str:
-    unit, part = MONEY[coin]
-    whole, fraction = _parted(amount)
+def _date(found: re.Match[str]) -> str:
+    day, month, year = (found[name] or found[f"{name}2"] for name in ("day", "month", "year"))
+    return f"{cardinal(int(day))} de {MONTHS[int(month) - 1]} de {cardinal(int(year))}"
+
+
+def _time(found: re.Match[str]) -> str:
+    hour, minute = _feminine(cardinal(int(found["hour"]))), int(found["minute"])
+    return f"{hour} y {cardinal(minute)}" if minute else f"{hour} en punto"
+
+
+def _ordinal(found: re.Match[str]) -> str:
+    return ORDINALS[int(found["place"])] + ("o" if found["gender"] == "º" else "a")
+
+
+def _money(found: re.Match[str]) -> str:
+    unit, part = MONEY[found["coin"] or found["coin2"]]
+    whole, fraction = _parted(found["sum"] or found["sum2"])
     cents = int(fraction.ljust(2, "0")[:2]) if fraction else 0
     words = [_counted(int(whole or 0), unit)]
     if cents:
@@ -117,8 +132,8 @@ def _money(coin: str, amount: str) -> str:
     return " ".join(words)
 
 
-def _measured(found: dict[str, str | None], following: str) -> str:
-    text = found["number"] or ""
+def _measured(found: re.Match[str]) -> str:
+    text = found["number"]
     minus = "menos " if found["minus"] else ""
     whole, fraction = _parted(text)
     if found["percent"]:
@@ -127,13 +142,17 @@ def _measured(found: dict[str, str | None], following: str) -> str:
         head, _, tail = MEASURES[found["measure"]].partition(" ")
         words = _counted(int(whole), head) if not fraction else f"{plain(text)} {_plural(head)}"
         return f"{minus}{words} {tail}".strip()
-    words = plain(text)
+    return minus + _agreed(plain(text), found.string[found.end() :])
+
+
+def _agreed(words: str, following: str) -> str:
+    """A number before a noun: un or una for uno, and hundreds in the noun's gender."""
     if words.endswith("uno") and re.match(r"\s+[a-záéíóúñ]{3,}", following):
         feminine = re.match(r"\s+\w+(?:as?|ción|dad|ciones)\b", following)
-        words = words[:-1] + "a" if feminine else _short(words)
-    elif words.endswith("cientos") and re.match(r"\s+[a-záéíóúñ]+as\b", following):
-        words = words[:-2] + "as"
-    return minus + words
+        return words[:-1] + "a" if feminine else _short(words)
+    if words.endswith("cientos") and re.match(r"\s+[a-záéíóúñ]+as\b", following):
+        return words[:-2] + "as"
+    return words
 
 
 def _counted(number: int, unit: str) -> str:
@@ -155,3 +174,16 @@ def _feminine(words: str) -> str:
 def _plural(unit: str) -> str:
     unit = {"dólar": "dólares", "yen": "yenes", "sen": "sen", "hertz": "hertz"}.get(unit, unit)
     return unit if unit.endswith("s") or unit == "sen" else unit + "s"
+
+
+SAID: dict[str, Callable[[re.Match[str]], str]] = {
+    "date": _date,
+    "slashed": _date,
+    "time": _time,
+    "money": _money,
+    "paid": _money,
+    "ordinal": _ordinal,
+    "range": lambda found: f"{plain(found['low'])} a {plain(found['high'])}",
+    "measured": _measured,
+}
+"""How each of PATTERN's alternatives is said."""

@@ -5,16 +5,17 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.resources import files
 
 import jaconv
 import pyopenjtalk
 
-from . import ja_kana, ja_numbers, marks
+from . import ja_kana, ja_numbers, spaceless
 from .en import English
 from .segments import Unit
+from .spaceless import Part
 
 READ = re.compile(
     r"[\u3005-\u3007\u3041-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\u3400-\u9fff\uf900-\ufaff\uff66-\uff9f]"
@@ -24,17 +25,6 @@ MARK = re.compile(r"\.\.\.|……|——|[\s\S]")
 FULL_DIGITS = str.maketrans("０１２３４５６７８９", "0123456789")
 LONGEST_WORD = 8
 """The most of the dictionary's parts that may be joined to one word."""
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A part of the text: characters to be read together with their neighbours, or what stands between them."""
-
-    text: str
-    characters: str = ""
-    sounds: str = ""
-    mark: str = ""
-    skipped: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,17 +43,7 @@ class Japanese:
 
     def read(self, text: str, *, normalise: bool) -> list[Unit]:
         """Divide Japanese text into words with their sounds."""
-        units: list[Unit] = []
-        run: list[Part] = []
-        for part in [*self._parts(text, normalise), Part("")]:
-            if part.characters:
-                run.append(part)
-                continue
-            units += self._run(run)
-            run = []
-            if part.text:
-                units = _with(units, part)
-        return _led(units)
+        return spaceless.units(self._parts(text, normalise), self._run)
 
     def _parts(self, text: str, normalise: bool) -> Iterator[Part]:
         plain = text.translate(FULL_DIGITS)
@@ -71,7 +51,7 @@ class Japanese:
         while start < len(text):
             part = self._part(plain, start, normalise)
             end = start + len(part.text)
-            yield Part(text[start:end], part.characters, part.sounds, part.mark, part.skipped)
+            yield replace(part, text=text[start:end])
             start = end
 
     def _part(self, text: str, start: int, normalise: bool) -> Part:
@@ -88,8 +68,7 @@ class Japanese:
             return Part(mark[0], ja_numbers.names(mark[0]))
         if mark[0] in ja_numbers.SIGNS:
             return Part(mark[0], ja_numbers.SIGNS[mark[0]])
-        piece = marks.marked(mark[0])
-        return Part(mark[0], mark=piece.mark or " ", skipped=piece.skipped)
+        return spaceless.marked(mark[0])
 
     def _latin(self, text: str) -> Part:
         """A Latin word: spelled in Japanese if an abbreviation, else said in English."""
@@ -100,24 +79,13 @@ class Japanese:
         return Part(text, sounds=ja_kana.sounds("".join(_kana(node["pron"]) for node in nodes)))
 
     def _run(self, parts: list[Part]) -> list[Unit]:
-        """Read neighbouring characters as words. A word that lies in two parts or more joins them to one unit."""
-        characters = "".join(part.characters for part in parts)
-        if not characters:
-            return []
-        owners = [index for index, part in enumerate(parts) for _ in part.characters]
-        units: list[Unit] = []
-        start, text_start, sounds = 0, 0, ""
-        for word in self._words(characters):
-            sounds += ja_kana.sounds(word.kana) + " "
-            start += len(word.characters)
-            if start == len(characters) or owners[start] != owners[start - 1]:
-                text_end = owners[start - 1] + 1
-                units.append(Unit("".join(part.text for part in parts[text_start:text_end]), _closed(sounds)))
-                text_start, sounds = text_end, ""
-        return units
+        """Read neighbouring characters as words."""
+        words = self._words("".join(part.characters for part in parts))
+        return spaceless.divided(parts, ((len(word.characters), _spaced(word)) for word in words))
 
     def _words(self, characters: str) -> list[Word]:
-        """Words with their readings; all as one word in the rare case that the dictionary rewrote the text."""
+        """Words with their readings; all as one word in the rare case that the dictionary rewrote the
+        text."""
         nodes = pyopenjtalk.run_frontend(characters, use_sudachi_kanji_yomi=False)
         words = [Word(node["string"], _kana(node["pron"])) for node in nodes]
         if "".join(word.characters for word in words) != characters:
@@ -142,44 +110,11 @@ class Japanese:
         return frozenset((files("misaki") / "data" / "ja_words.txt").read_text("utf-8").split())
 
 
-OPENING = frozenset("“(")
-
-
 def _kana(pron: str) -> str:
     return str(jaconv.kata2hira(pron.replace("’", "").replace("'", "")))
 
 
-def _closed(sounds: str) -> str:
-    """A stop at the end of a word runs into the next."""
-    return re.sub("ʔ $", "ʔ", sounds)
-
-
-def _with(units: list[Unit], part: Part) -> list[Unit]:
-    if part.sounds:
-        return [*units, Unit(part.text, part.sounds + " ")]
-    ending = marks.ending([marks.Piece(part.text, mark=part.mark)])
-    skipped = part.text if part.skipped else ""
-    if not units or part.mark in OPENING:
-        return [*units, Unit(part.text, part.mark.replace("\n", " "), ending, skipped)]
-    last = units[-1]
-    mark = part.mark if part.mark in (" ", "\n") else f"{part.mark} "
-    sounds = marks.paused(last.phonemes.rstrip(" ") + mark)
-    return [
-        *units[:-1],
-        Unit(last.text + part.text, sounds, max(last.ending, ending), last.skipped + skipped),
-    ]
-
-
-def _led(units: list[Unit]) -> list[Unit]:
-    """Join opening marks to the word that they lead."""
-    found: list[Unit] = []
-    lead: Unit | None = None
-    for unit in units:
-        if lead:
-            unit = Unit(
-                lead.text + unit.text, lead.phonemes + unit.phonemes, unit.ending, lead.skipped + unit.skipped
-            )
-        lead = unit if unit.phonemes.strip() in OPENING else None
-        if not lead:
-            found.append(unit)
-    return [*found, lead] if lead else found
+def _spaced(word: Word) -> str:
+    """Sounds with the gap after the word; a stop at its end runs into the next."""
+    sounds = ja_kana.sounds(word.kana)
+    return sounds if sounds.endswith("ʔ") else f"{sounds} "

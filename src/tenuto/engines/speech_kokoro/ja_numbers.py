@@ -1,16 +1,20 @@
-"""Numbers, dates, times, money and units in Japanese text as kanji and kana, which the dictionary then reads with
-their sound changes (三月, 五日, 六本). Knows no sounds."""
+"""Numbers, dates, times, money and units in Japanese text as kanji and kana, which the dictionary then reads
+with their sound changes (三月, 五日, 六本). Knows no sounds."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 DIGITS = "零一二三四五六七八九"
 MONEY = {"￥": "円", "¥": "円", "$": "ドル", "€": "ユーロ", "£": "ポンド"}
 MEASURES = {
-    "km": "キロメートル", "m": "メートル", "cm": "センチ", "mm": "ミリ", "kg": "キロ", "g": "グラム", "mg": "ミリグラム",
-    "t": "トン", "L": "リットル", "ml": "ミリリットル", "mL": "ミリリットル", "km/h": "キロメートル毎時", "GB": "ギガバイト",
-    "MB": "メガバイト", "TB": "テラバイト", "kW": "キロワット", "W": "ワット", "V": "ボルト", "Hz": "ヘルツ", "℃": "度",
+    "km": "キロメートル", "m": "メートル", "cm": "センチ", "mm": "ミリ", "kg": "キロ", "g": "グラム",
+    "mg": "ミリグラム",
+    "t": "トン", "L": "リットル", "ml": "ミリリットル", "mL": "ミリリットル",
+    "km/h": "キロメートル毎時", "GB": "ギガバイト",
+    "MB": "メガバイト", "TB": "テラバイト", "kW": "キロワット", "W": "ワット", "V": "ボルト",
+    "Hz": "ヘルツ", "℃": "度",
     "°C": "度", "°": "度", "%": "パーセント", "％": "パーセント", "㎡": "平方メートル", "m²": "平方メートル",
 }  # fmt: skip
 SIGNS = {
@@ -52,25 +56,7 @@ PATTERN = re.compile(
 
 def expanded(match: re.Match[str]) -> str:
     """Write out what PATTERN found."""
-    found = match.groupdict()
-    if found["date"]:
-        return "".join(
-            cardinal(int(found[name])) + sign
-            for name, sign in (("year", "年"), ("month", "月"), ("day", "日"))
-        )
-    if found["time"]:
-        minute = int(found["minute"])
-        return f"{cardinal(int(found['hour']))}時" + (f"{cardinal(minute)}分" if minute else "")
-    if found["phone"]:
-        return "の".join(map(names, found["phone"].split("-")))
-    if found["money"]:
-        return plain(found["sum"]) + found["scale"] + MONEY[found["coin"]]
-    if found["fraction"]:
-        return f"{plain(found['below'])}分の{plain(found['above'])}"
-    if found["range"]:
-        return f"{plain(found['low'])}から{plain(found['high'])}"
-    minus = "マイナス" if found["minus"] else ""
-    return minus + plain(found["number"]) + MEASURES.get(found["measure"] or "", "")
+    return SAID[match.lastgroup or ""](match)
 
 
 def names(text: str) -> str:
@@ -108,3 +94,30 @@ def _full(number: int) -> str:
         if digit:
             words += ("" if digit == 1 and name else DIGITS[digit]) + name
     return words
+
+
+def _date(found: re.Match[str]) -> str:
+    parts = (("year", "年"), ("month", "月"), ("day", "日"))
+    return "".join(cardinal(int(found[name])) + sign for name, sign in parts)
+
+
+def _time(found: re.Match[str]) -> str:
+    minute = int(found["minute"])
+    return f"{cardinal(int(found['hour']))}時" + (f"{cardinal(minute)}分" if minute else "")
+
+
+def _measured(found: re.Match[str]) -> str:
+    minus = "マイナス" if found["minus"] else ""
+    return minus + plain(found["number"]) + MEASURES.get(found["measure"] or "", "")
+
+
+SAID: dict[str, Callable[[re.Match[str]], str]] = {
+    "date": _date,
+    "time": _time,
+    "phone": lambda found: "の".join(map(names, found[0].split("-"))),
+    "money": lambda found: plain(found["sum"]) + found["scale"] + MONEY[found["coin"]],
+    "fraction": lambda found: f"{plain(found['below'])}分の{plain(found['above'])}",
+    "range": lambda found: f"{plain(found['low'])}から{plain(found['high'])}",
+    "measured": _measured,
+}
+"""How each of PATTERN's alternatives is written out."""

@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Protocol
 
+from .en import English
 from .segments import Unit
 
 
@@ -35,9 +36,7 @@ class Languages:
         return Chinese(lambda: self.en)
 
     @cached_property
-    def en(self) -> FrontEnd:
-        from .en import English
-
+    def en(self) -> English:
         return English()
 
     @cached_property

@@ -1,4 +1,5 @@
-"""Marks and white space, shared by the languages that part words with spaces, and the building of their units."""
+"""Marks and white space, shared by the languages that part words with spaces, and the building of their
+units."""
 
 from __future__ import annotations
 
@@ -9,10 +10,14 @@ from dataclasses import dataclass
 from .segments import Ending, Unit
 
 PUNCTUATION = {
-    "，": ",", "、": ",", "。": ".", "．": ".", "！": "!", "？": "?", "；": ";", "：": ":", "–": "—", "―": "—", "（": "(",
-    "）": ")", "«": "“", "»": "”", "„": "“", "‘": "", "’": "", "'": "", "`": "", "[": "(", "]": ")", "...": "…",
-    "¿": "", "¡": "", "،": ",", "؛": ";", "؟": "?", "《": "“", "》": "”", "「": "“", "」": "”", "『": "“", "』": "”",
-    "【": "“", "】": "”", "〈": "“", "〉": "”", "……": "…", "——": "—", "～": "—", "〜": "—", "·": " ", "・": " ",
+    "，": ",", "、": ",", "。": ".", "．": ".", "！": "!", "？": "?", "；": ";", "：": ":", "–": "—",
+    "―": "—", "（": "(",
+    "）": ")", "«": "“", "»": "”", "„": "“", "‘": "", "’": "", "'": "", "`": "", "[": "(", "]": ")",
+    "...": "…",
+    "¿": "", "¡": "", "،": ",", "؛": ";", "؟": "?", "《": "“", "》": "”", "「": "“", "」": "”",
+    "『": "“", "』": "”",
+    "【": "“", "】": "”", "〈": "“", "〉": "”", "……": "…", "——": "—", "～": "—", "〜": "—", "·": " ",
+    "・": " ",
 } | {sign: sign for sign in ';:,.!?—…"“”()'}  # fmt: skip
 """Marks as symbols of the model's vocabulary."""
 
@@ -26,6 +31,8 @@ class Piece:
 
     text: str
     sounds: str = ""
+    words: tuple[str, ...] = ()
+    """Words whose sounds are found once their neighbours are known (English)."""
     mark: str = ""
     skipped: bool = False
 

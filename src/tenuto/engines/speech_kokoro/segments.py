@@ -10,8 +10,8 @@ PUNCTUATION = frozenset(' ;:,.!?—…"()“”')
 """Symbols of the model's vocabulary that make no sound of their own."""
 
 SPOKEN_LIMIT = 200
-"""The most symbols that one word may have. The model takes 505, but its memory grows with the length: 200 symbols
-peak at 0.4 GB and 505 at 0.9 GB. It is also the largest segment that a caller may ask for."""
+"""The most symbols that one word may have. The model takes 505, but its memory grows with the length: 200
+symbols peak at 0.4 GB and 505 at 0.9 GB. It is also the largest segment that a caller may ask for."""
 
 
 class Ending(IntEnum):
@@ -45,8 +45,9 @@ class Segment:
 def segments(units: Sequence[Unit], limit: int) -> list[Segment]:
     """Group units into segments of at most `limit` symbols; a single longer word stands alone.
 
-    Cuts fall at the end of a sentence where one is within reach, else of a clause, else of a word; among equals
-    the latest wins. Units that make no sound stay with their neighbours. Empty when nothing can be spoken.
+    Cuts fall at the end of a sentence where one is within reach, else of a clause, else of a word; among
+    equals the latest wins. Units that make no sound stay with their neighbours. Empty when nothing can be
+    spoken.
     """
     spoken = _voiced(units)
     found: list[Segment] = []

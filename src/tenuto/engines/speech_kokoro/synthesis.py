@@ -18,7 +18,8 @@ STYLE_SHAPE = (510, 1, 256)
 
 
 class Synthesis:
-    """A loaded model. `load` reads the weights; `speak` may be called as often as wished, one call at a time."""
+    """A loaded model. `load` reads the weights; `speak` may be called as often as wished, one call at a
+    time."""
 
     def __init__(self, model: Path, vocabulary: Path, voices: Path, threads: int) -> None:
         options = onnxruntime.SessionOptions()

@@ -6,31 +6,18 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 import jieba
 from pypinyin import Style, lazy_pinyin
 
-from . import marks, zh_numbers, zh_pinyin
+from . import spaceless, zh_numbers, zh_pinyin
 from .en import English
-from .segments import Ending, Unit
+from .segments import Unit
+from .spaceless import Part
 
 HAN = re.compile(r"[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff〇]")
 LATIN = re.compile(r"[A-Za-zÀ-ÖØ-öø-ÿ]+(?:['’][A-Za-z]+)*(?:[ -]+[A-Za-z]+(?:['’][A-Za-z]+)*)*")
 MARK = re.compile(r"\.\.\.|……|——|[\s\S]")
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A part of the text: characters to be read together with their neighbours, or what stands between them."""
-
-    text: str
-    characters: str = ""
-    reading: str = ""
-    """The reading that the caller chose for a single character, as pinyin with a tone digit."""
-    sounds: str = ""
-    mark: str = ""
-    skipped: bool = False
 
 
 class Chinese:
@@ -45,20 +32,7 @@ class Chinese:
 
     def read(self, text: str, *, normalise: bool) -> list[Unit]:
         """Divide Chinese text into words with their sounds."""
-        units: list[Unit] = []
-        run: list[Part] = []
-        for part in self._parts(text, normalise):
-            if part.characters:
-                run.append(part)
-                continue
-            units += self._run(run)
-            run = []
-            if part.mark and units and not _opens(part):
-                units[-1] = _followed(units[-1], part)
-            else:
-                units.append(_alone(part))
-        units += self._run(run)
-        return _led(units)
+        return spaceless.units(self._parts(text, normalise), self._run)
 
     def _parts(self, text: str, normalise: bool) -> Iterator[Part]:
         start = 0
@@ -79,19 +53,16 @@ class Chinese:
             return Part(text[start], unicodedata.normalize("NFKC", text[start]).replace("〇", "零"))
         mark = MARK.match(text, start)
         assert mark is not None
-        if mark[0].isdecimal():
-            return Part(mark[0], zh_numbers.names(mark[0]))
-        if mark[0] in zh_numbers.SIGNS:
-            return Part(mark[0], zh_numbers.SIGNS[mark[0]])
         return self._mark(mark[0])
 
     def _mark(self, text: str) -> Part:
-        """Punctuation, a letter of full width, or what cannot be spoken."""
+        """A digit, a sign, punctuation, a letter of full width, or what cannot be spoken."""
+        if text.isdecimal() or text in zh_numbers.SIGNS:
+            return Part(text, zh_numbers.SIGNS.get(text) or zh_numbers.names(text))
         narrow = unicodedata.normalize("NFKC", text)
         if LATIN.fullmatch(narrow):
             return Part(text, sounds=self._english().word(narrow))
-        piece = marks.marked(text)
-        return Part(text, mark=piece.mark or " ", skipped=piece.skipped)
+        return spaceless.marked(text)
 
     def _number(self, found: re.Match[str]) -> Part:
         said = zh_numbers.expanded(found)
@@ -107,68 +78,16 @@ class Chinese:
         return " ".join(unit.phonemes.strip() for unit in self._run([Part(characters, characters)]))
 
     def _run(self, parts: list[Part]) -> list[Unit]:
-        """Read neighbouring characters as words. A word that lies in two numbers or more joins them to one unit."""
+        """Read neighbouring characters as words."""
         characters = "".join(part.characters for part in parts)
-        if not characters:
-            return []
-        owners = [index for index, part in enumerate(parts) for _ in part.characters]
-        readings = {owners.index(index): part.reading for index, part in enumerate(parts) if part.reading}
-        units: list[Unit] = []
-        start, text_start, sounds = 0, 0, ""
+        chosen, start = {}, 0
+        for part in parts:
+            if part.reading:
+                chosen[start] = part.reading
+            start += len(part.characters)
         words = self._words.lcut(characters)
         pinyin = lazy_pinyin(words, style=Style.TONE3, neutral_tone_with_five=True, v_to_u=True)
         assert len(pinyin) == len(characters)
-        for word in words:
-            end = start + len(word)
-            sounds += (
-                "".join(zh_pinyin.sounds(readings.get(at, pinyin[at])) for at in range(start, end)) + " "
-            )
-            start = end
-            if end == len(characters) or owners[end] != owners[end - 1]:
-                text_end = owners[end - 1] + 1
-                units.append(Unit("".join(part.text for part in parts[text_start:text_end]), sounds))
-                text_start, sounds = text_end, ""
-        return units
-
-
-OPENING = frozenset("“(")
-
-
-def _opens(part: Part) -> bool:
-    return part.mark in OPENING and not part.text.isspace()
-
-
-def _alone(part: Part) -> Unit:
-    sounds = f"{part.sounds} " if part.sounds else part.mark.replace("\n", " ")
-    return Unit(part.text, sounds, _ending(part), part.text if part.skipped else "")
-
-
-def _followed(unit: Unit, part: Part) -> Unit:
-    """A unit with the mark after it."""
-    mark = part.mark if part.mark in (" ", "\n") else f"{part.mark} "
-    skipped = unit.skipped + (part.text if part.skipped else "")
-    return Unit(
-        unit.text + part.text,
-        marks.paused(unit.phonemes.rstrip(" ") + mark),
-        max(unit.ending, _ending(part)),
-        skipped,
-    )
-
-
-def _ending(part: Part) -> Ending:
-    return marks.ending([marks.Piece(part.text, mark=part.mark)])
-
-
-def _led(units: list[Unit]) -> list[Unit]:
-    """Join opening marks to the word that they lead."""
-    found: list[Unit] = []
-    lead: Unit | None = None
-    for unit in units:
-        if lead:
-            unit = Unit(
-                lead.text + unit.text, lead.phonemes + unit.phonemes, unit.ending, lead.skipped + unit.skipped
-            )
-        lead = unit if unit.phonemes.strip() in OPENING else None
-        if not lead:
-            found.append(unit)
-    return [*found, lead] if lead else found
+        readings = iter([chosen.get(index, reading) for index, reading in enumerate(pinyin)])
+        said = ("".join(zh_pinyin.sounds(next(readings)) for _ in word) + " " for word in words)
+        return spaceless.divided(parts, zip(map(len, words), said, strict=True))

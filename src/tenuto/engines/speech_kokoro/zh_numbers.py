@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 DIGITS = "零一二三四五六七八九"
 MEASURE_WORDS = (
@@ -11,9 +12,11 @@ MEASURE_WORDS = (
 )
 MONEY = {"￥": "元", "¥": "元", "$": "美元", "€": "欧元", "£": "英镑"}
 MEASURES = {
-    "km": "公里", "m": "米", "cm": "厘米", "mm": "毫米", "kg": "公斤", "g": "克", "mg": "毫克", "t": "吨", "L": "升",
+    "km": "公里", "m": "米", "cm": "厘米", "mm": "毫米", "kg": "公斤", "g": "克", "mg": "毫克",
+    "t": "吨", "L": "升",
     "ml": "毫升", "mL": "毫升", "km/h": "公里每小时", "m/s": "米每秒", "GB": "G B", "MB": "兆", "TB": "T B",
-    "kW": "千瓦", "W": "瓦", "V": "伏", "Hz": "赫兹", "℃": "摄氏度", "°C": "摄氏度", "°": "度", "m²": "平方米",
+    "kW": "千瓦", "W": "瓦", "V": "伏", "Hz": "赫兹", "℃": "摄氏度", "°C": "摄氏度", "°": "度",
+    "m²": "平方米",
     "km²": "平方公里", "㎡": "平方米", "m³": "立方米", "h": "小时", "min": "分钟", "s": "秒", "kWh": "千瓦时",
 }  # fmt: skip
 SIGNS = {
@@ -54,26 +57,7 @@ PATTERN = re.compile(
 
 def expanded(match: re.Match[str]) -> str:
     """Say what PATTERN found, looking at the character after it."""
-    found = match.groupdict()
-    if found["date"]:
-        return f"{names(found['year'])}年{cardinal(int(found['month']))}月{cardinal(int(found['day']))}日"
-    if found["calendar"]:
-        return names(found["calendar"])
-    if found["decade"]:
-        return cardinal(int(found["decade"]))
-    if found["time"]:
-        return _time(int(found["hour"]), int(found["minute"]), found["second"])
-    if found["score"]:
-        return f"{plain(found['ours'])}比{plain(found['theirs'])}"
-    if found["mobile"] or found["phone"]:
-        return names(found["mobile"] or found["phone"]).replace("一", "幺")
-    if found["money"]:
-        return plain(found["sum"]) + found["scale"] + MONEY[found["coin"]]
-    if found["fraction"]:
-        return f"{plain(found['below'])}分之{plain(found['above'])}"
-    if found["range"]:
-        return f"{_united(found['low'], found['unit'])}到{_united(found['high'], found['unit2'] or found['unit'])}"
-    return _measured(found, match.string[match.end() : match.end() + 1])
+    return SAID[match.lastgroup or ""](match)
 
 
 def names(text: str) -> str:
@@ -85,12 +69,18 @@ def cardinal(number: int) -> str:
     """10250 → 一万零二百五十."""
     if number >= LARGEST:
         return names(str(number))
-    for size, name in ((10**12, "万亿"), (10**8, "亿"), (10**4, "万")):
-        if number >= size:
-            count, rest = divmod(number, size)
-            gap = "零" if rest and rest < size // 10 else ""
-            return f"{_two(cardinal(count))}{name}{gap}{_full(rest) if rest else ''}"
-    return _two(_full(number)) if number >= 1000 else _tens(number)
+    words, gap = "", False
+    for size, name in ((10**12, "万亿"), (10**8, "亿"), (10**4, "万"), (1, "")):
+        count, number = divmod(number, size)
+        if count:
+            zero = "零" if words and (gap or count < 1000) else ""
+            words += zero + (_two(_full(count)) if name else _full(count)) + name
+            gap = False
+        else:
+            gap = bool(words)
+    if words.startswith("一十"):
+        words = words[1:]
+    return re.sub("^二千", "两千", words) or "零"
 
 
 def plain(text: str) -> str:
@@ -109,12 +99,7 @@ def _full(number: int) -> str:
         if digit:
             words += ("零" if gap and words else "") + DIGITS[digit] + name
         gap = not digit
-    return words or "零"
-
-
-def _tens(number: int) -> str:
-    words = _full(number)
-    return words[1:] if 10 <= number < 20 else words
+    return words
 
 
 def _two(words: str) -> str:
@@ -123,7 +108,12 @@ def _two(words: str) -> str:
     return re.sub("^二千", "两千", words)
 
 
-def _time(hour: int, minute: int, second: str | None) -> str:
+def _date(found: re.Match[str]) -> str:
+    return f"{names(found['year'])}年{cardinal(int(found['month']))}月{cardinal(int(found['day']))}日"
+
+
+def _time(found: re.Match[str]) -> str:
+    hour, minute, second = int(found["hour"]), int(found["minute"]), found["second"]
     words = ("两" if hour == 2 else cardinal(hour)) + "点"
     if minute or second:
         words += ("零" if minute < 10 else "") + (cardinal(minute) if minute else "") + "分"
@@ -132,14 +122,20 @@ def _time(hour: int, minute: int, second: str | None) -> str:
     return words
 
 
+def _range(found: re.Match[str]) -> str:
+    """A share at the end is said of both ends, a measure only of the last."""
+    low = found["unit"] or ("%" if found["unit2"] == "%" else None)
+    return f"{_united(found['low'], low)}到{_united(found['high'], found['unit2'] or found['unit'])}"
+
+
 def _united(number: str, unit: str | None) -> str:
     if unit == "%":
         return f"百分之{plain(number)}"
     return plain(number) + (MEASURES[unit] if unit else "")
 
 
-def _measured(found: dict[str, str | None], following: str) -> str:
-    number = found["number"] or ""
+def _measured(found: re.Match[str]) -> str:
+    number, following = found["number"], found.string[found.end() : found.end() + 1]
     minus = "负" if found["minus"] else ""
     if found["percent"]:
         return f"{'千' if '‰' in found['percent'] else '百'}分之{minus}{plain(number)}"
@@ -148,3 +144,23 @@ def _measured(found: dict[str, str | None], following: str) -> str:
     if words == "二" and "." not in number and (unit or (following and following in MEASURE_WORDS)):
         words = "二" if following in ("月", "年") and not unit else "两"
     return minus + words + unit
+
+
+def _phone(found: re.Match[str]) -> str:
+    return names(found[0]).replace("一", "幺")
+
+
+SAID: dict[str, Callable[[re.Match[str]], str]] = {
+    "date": _date,
+    "calendar": lambda found: names(found[0]),
+    "decade": lambda found: cardinal(int(found[0])),
+    "time": _time,
+    "score": lambda found: f"{plain(found['ours'])}比{plain(found['theirs'])}",
+    "mobile": _phone,
+    "phone": _phone,
+    "money": lambda found: plain(found["sum"]) + found["scale"] + MONEY[found["coin"]],
+    "fraction": lambda found: f"{plain(found['below'])}分之{plain(found['above'])}",
+    "range": _range,
+    "measured": _measured,
+}
+"""How each of PATTERN's alternatives is said."""

@@ -1,0 +1,116 @@
+"""The Chinese front end: words, readings that the caller chose, numbers, and Latin words in between."""
+
+from functools import cache
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tenuto.engines.speech_kokoro import zh_numbers, zh_pinyin
+from tenuto.engines.speech_kokoro.en import English
+from tenuto.engines.speech_kokoro.segments import Ending, Unit
+from tenuto.engines.speech_kokoro.zh import Chinese
+
+
+@cache
+def chinese() -> Chinese:
+    english = cache(English)
+    return Chinese(english)
+
+
+def read(text: str, *, normalise: bool = True) -> list[Unit]:
+    return chinese().read(text, normalise=normalise)
+
+
+def said(text: str, *, normalise: bool = True) -> str:
+    return "".join(unit.phonemes for unit in read(text, normalise=normalise)).strip()
+
+
+@settings(deadline=None)
+@given(st.text("今天银行<>|XINGAa1259年月日.,:%￥-—，。！“”（） \n😀é界", max_size=40), st.booleans())
+def test_the_units_make_up_the_text(text: str, normalise: bool) -> None:
+    """Whatever is written, the units hold every character of it in order."""
+    assert text == "".join(unit.text for unit in read(text, normalise=normalise))
+
+
+@settings(deadline=None)
+@given(st.lists(st.sampled_from(["<行|XING2>", "<长|ZHANG3>", "好", "，", "2026年", "A4"]), max_size=12))
+def test_an_annotation_is_never_divided(parts: list[str]) -> None:
+    """No unit ends within an annotation, so no segment can."""
+    for unit in read("".join(parts)):
+        assert unit.text.count("<") == unit.text.count("|") == unit.text.count(">")
+
+
+def test_an_annotation_overrides_the_reading_of_its_character() -> None:
+    """The character is read as asked, and the rest of its word as before."""
+    assert said("银行") == f"{zh_pinyin.sounds('yin2')}{zh_pinyin.sounds('hang2')}"
+    assert said("银<行|XING2>") == f"{zh_pinyin.sounds('yin2')}{zh_pinyin.sounds('xing2')}"
+    assert said("<女|NV3>") == zh_pinyin.sounds("nü3")
+    assert said("<居|JV1>") == zh_pinyin.sounds("ju1")
+
+
+@pytest.mark.parametrize("text", ["<行|ABC2>", "<行|XING6>", "<行|XING>", "<ab|XING2>", "<行XING2>"])
+def test_what_is_no_annotation_is_plain_text(text: str) -> None:
+    """An unknown syllable, a missing tone or another shape leaves the character its own reading."""
+    assert zh_pinyin.sounds("xing2") not in said(text.replace("行", "银"))
+
+
+@pytest.mark.parametrize(
+    ("written", "spoken"),
+    [
+        ("2026年3月5日", "二零二六年三月五日"),
+        ("2026-03-05", "二零二六年三月五日"),
+        ("100年", "一百年"),
+        ("3.14", "三点一四"),
+        ("50%", "百分之五十"),
+        ("13:30", "十三点三十分"),
+        ("9:05", "九点零五分"),
+        ("￥100", "一百元"),
+        ("￥3.5万", "三点五万元"),
+        ("2个", "两个"),
+        ("12个", "十二个"),
+        ("2月", "二月"),
+        ("10km", "十公里"),
+        ("-3℃", "负三摄氏度"),
+        ("3/4", "四分之三"),
+        ("3:2", "三比二"),
+        ("10-20%", "百分之十到百分之二十"),
+        ("1,234,567", "一百二十三万四千五百六十七"),
+        ("10250", "一万零二百五十"),
+        ("100500000", "一亿零五十万"),
+        ("13800138000", "幺三八零零幺三八零零零"),
+        ("007", "零零七"),
+    ],
+)
+def test_numbers_are_written_out(written: str, spoken: str) -> None:
+    """Dates, times, money, shares and measures are said as a speaker would."""
+    assert spoken == zh_numbers.PATTERN.sub(zh_numbers.expanded, written).replace("年前", "年")
+    assert said(spoken).replace(" ", "") == said(written).replace(" ", "")
+
+
+def test_without_normalisation_digits_are_read_one_by_one() -> None:
+    """A number is then only its digits."""
+    assert said("二零二六") == said("2026", normalise=False)
+
+
+@pytest.mark.parametrize("word", ["USB", "GPT-4", "A4", "Python", "OpenAI"])
+def test_latin_words_are_spoken(word: str) -> None:
+    """Words and abbreviations between Chinese ones have sounds of their own."""
+    assert len(said(f"我用{word}。")) > len(said("我用。")) + 2
+
+
+def test_characters_that_cannot_be_spoken_are_named() -> None:
+    """They are left out, and the unit says which."""
+    assert ["😀"] == [unit.skipped for unit in read("你好😀吗") if unit.skipped]
+
+
+def test_marks_end_clauses_and_sentences() -> None:
+    """A comma ends a clause; a full stop or a new line ends a sentence."""
+    endings = {unit.text: unit.ending for unit in read("你好，世界。再见\n明天")}
+
+    assert {
+        "你好，": Ending.CLAUSE,
+        "世界。": Ending.SENTENCE,
+        "再见\n": Ending.SENTENCE,
+        "明天": Ending.WORD,
+    } == endings

@@ -1,0 +1,155 @@
+"""The real engine with its real weights, on short texts."""
+
+import os
+import struct
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tenuto.engines.speech_kokoro import HONOURED, NOT_HONOURED, KokoroEngine, audio
+from tenuto_host import Cancelled, EngineError, Result
+
+CACHE = Path(os.environ.get("TENUTO_CACHE") or Path.home() / ".cache" / "tenuto")
+WEIGHTS = ("kokoro-v1.0-int8.onnx", "kokoro-voices", "kokoro-vocabulary", "text2tashkeel")
+PARAMETERS: dict[str, Any] = {
+    "lang": "zh",
+    "stream": False,
+    "voice_id": None,
+    "duration_factor": 1,
+    "interval_silence": 200,
+    "max_text_tokens_per_segment": 120,
+    "text_normalization": True,
+}
+
+pytestmark = pytest.mark.real_engine
+
+
+class RecordedRun:
+    """A run that keeps what the engine tells it, and can be cancelled after some segments."""
+
+    run_id = "run"
+
+    def __init__(self, cancel_after: int | None = None, **parameters: Any) -> None:
+        self.parameters = {**PARAMETERS, **parameters}
+        self.inputs: dict[str, bytes] = {}
+        self.segments: list[bytes] = []
+        self.steps: list[tuple[str, int, int, str]] = []
+        self._cancel_after = cancel_after
+
+    def segment(self, content: bytes, metadata: dict[str, Any]) -> None:
+        assert metadata["duration_ms"] == audio.duration_ms(content[44:])
+        self.segments.append(content)
+
+    def progress(self, stage: str, completed: int, total: int, unit: str) -> None:
+        self.steps.append((stage, completed, total, unit))
+
+    def check_cancelled(self) -> None:
+        if self._cancel_after is not None and len(self.steps) >= self._cancel_after:
+            raise Cancelled
+
+
+@cache
+def engine() -> KokoroEngine:
+    return KokoroEngine({"weights": {name: str(CACHE / name) for name in WEIGHTS}, "model_revision": "r1"})
+
+
+def spoken(text: str, **parameters: Any) -> Result:
+    return engine().run(RecordedRun(text=text, **parameters))
+
+
+@pytest.mark.parametrize(
+    ("lang", "text"),
+    [
+        ("zh", "你好，世界。我有2台A4打印机。"),
+        ("en", "Hello world, it is 9:30."),
+        ("ja", "こんにちは、世界。"),
+        ("es", "Hola, mundo."),
+        ("ar", "مرحبا بالعالم."),
+    ],
+)
+def test_every_language_is_spoken(lang: str, text: str) -> None:
+    """A second or more of sound, neither silent nor clipped, in a canonical WAV file."""
+    result = spoken(text, lang=lang)
+    samples = np.frombuffer(result.content[44:], "<i2").astype(int)
+
+    assert struct.pack("<4sI4s", b"RIFF", len(result.content) - 8, b"WAVE") == result.content[:12]
+    assert (1, 24_000, 48_000, 2, 16) == struct.unpack_from("<HIIHH", result.content, 22)
+    assert result.duration_ms == result.metadata["duration_ms"] == round(len(samples) / 24)
+    assert 700 < (result.duration_ms or 0) < 9000
+    assert 3000 < abs(samples).max() < 32_600
+    assert [] == result.metadata["warnings"]
+
+
+def test_segments_make_up_the_whole_with_the_pause_at_the_head_of_each_but_the_first() -> None:
+    """The final file is the segments' samples one after the other."""
+    run = RecordedRun(
+        text="今天天气很好。我们一起去公园散步吧。",
+        stream=True,
+        interval_silence=350,
+        max_text_tokens_per_segment=40,
+    )
+    result = engine().run(run)
+    pause = audio.silence(350)
+
+    assert result.content[44:] == b"".join(segment[44:] for segment in run.segments)
+    assert result.metadata["segments"] == len(run.segments) >= 2
+    assert all(segment[44:].startswith(pause) for segment in run.segments[1:])
+    assert not run.segments[0][44:].startswith(pause)
+    assert ("synthesis", len(run.segments), len(run.segments), "segments") == run.steps[-1]
+
+
+def test_streaming_changes_nothing_in_the_result_and_neither_does_a_second_run() -> None:
+    """The same parameters give the same bytes."""
+    first, second = spoken("两次一样。"), spoken("两次一样。", stream=True)
+
+    assert first.content == second.content
+
+
+def test_duration_factor_stretches_the_speech() -> None:
+    """A larger factor is slower."""
+    durations = [spoken("我们去公园。", duration_factor=factor).duration_ms or 0 for factor in (0.7, 1, 1.5)]
+
+    assert durations[0] < 0.85 * durations[1] < 0.85 * 0.85 * durations[2] * 1.1
+
+
+def test_a_chosen_reading_changes_the_sound() -> None:
+    """<行|XING2> is not said as the dictionary would."""
+    assert spoken("银行").content != spoken("银<行|XING2>").content
+    assert spoken("银行").content == spoken("银<行|HANG2>").content
+
+
+def test_what_cannot_be_spoken_is_left_out_with_a_warning() -> None:
+    """The warning names the characters, each once."""
+    warnings = spoken("你好😀，世界😀。").metadata["warnings"]
+
+    assert ["Characters that cannot be spoken were left out: 😀"] == warnings
+
+
+@pytest.mark.parametrize("text", ["😀", "……", "，。！", "<>"])
+def test_nothing_to_speak_is_an_error(text: str) -> None:
+    """A text without a sound is the caller's mistake."""
+    with pytest.raises(EngineError) as raised:
+        spoken(text)
+
+    assert "nothing_to_speak" == raised.value.code
+    assert not raised.value.transient
+
+
+def test_a_cancelled_run_stops_between_segments() -> None:
+    """No segment is spoken after the run was asked to stop."""
+    run = RecordedRun(
+        cancel_after=1, text="今天天气很好。我们去公园。明天再见。", max_text_tokens_per_segment=20
+    )
+    with pytest.raises(Cancelled):
+        engine().run(run)
+
+    assert 1 == len(run.steps)
+
+
+def test_every_parameter_is_honoured_or_has_a_reason() -> None:
+    """No parameter of speech is silently ignored."""
+    assert not set(HONOURED) & set(NOT_HONOURED)
+    assert all(NOT_HONOURED.values())

@@ -1,0 +1,168 @@
+"""The front ends of languages with spaces, English and Spanish, and the Arabic one's rules."""
+
+from functools import cache
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tenuto.engines.speech_kokoro import ar_numbers, ar_sounds, en_numbers, en_spelling, es, es_numbers
+from tenuto.engines.speech_kokoro.en import English
+from tenuto.engines.speech_kokoro.es import Spanish
+from tenuto.engines.speech_kokoro.segments import Ending
+
+ALPHABET = "abczéñÑTHE '’\"-—.,;:!?¿$€%0123456789/\n\t(&😀界"
+
+
+@cache
+def english() -> English:
+    return English()
+
+
+def said(text: str, *, normalise: bool = True) -> str:
+    return "".join(unit.phonemes for unit in english().read(text, normalise=normalise)).strip()
+
+
+@settings(deadline=None)
+@given(st.text(ALPHABET, max_size=60), st.booleans())
+def test_the_units_make_up_the_text(text: str, normalise: bool) -> None:
+    """Whatever is written, the units hold every character of it in order."""
+    assert text == "".join(unit.text for unit in english().read(text, normalise=normalise))
+    assert text == "".join(unit.text for unit in Spanish().read(text, normalise=normalise))
+
+
+@settings(deadline=None)
+@given(st.text("abcdefghijklmnopqrstuvwxyz", min_size=1, max_size=25))
+def test_every_word_has_sounds(word: str) -> None:
+    """A word that no dictionary has is guessed from its letters."""
+    assert said(word)
+
+
+@pytest.mark.parametrize(
+    ("text", "sounds"),
+    [
+        ("the apple", "ði ˈæpᵊl"),
+        ("the pear", "ðə pˈɛɹ"),
+        ("a pear", "ɐ pˈɛɹ"),
+        ("to record", "tə ɹəkˈɔɹd"),
+        ("the record", "ðə ɹˈɛkəɹd"),
+        ("used to", "jˈust tˈu"),
+        ("USB", "jˌuˌɛsbˈi"),
+        ("OpenAI's", "ˈOpᵊnˌAˈIz"),
+        ("café", "kæfˈA"),
+    ],
+)
+def test_english_words_depend_on_their_neighbours_and_abbreviations_are_spelled(
+    text: str, sounds: str
+) -> None:
+    """The article before a vowel, a verb after to, letters by their names."""
+    assert sounds.replace("ˌ", "ˈ").replace("tˈu", "tu") == said(text).replace("ˌ", "ˈ").replace("tˈu", "tu")
+
+
+@pytest.mark.parametrize(
+    ("written", "spoken"),
+    [
+        ("2026-03-05", "March fifth, twenty twenty six"),
+        ("13:30", "thirteen thirty"),
+        ("9:05 am", "nine oh five A M"),
+        ("$5.50", "five dollars and fifty cents"),
+        ("$2.5 million", "two point five million dollars"),
+        ("50%", "fifty percent"),
+        ("1,234", "one thousand two hundred thirty four"),
+        ("1987", "nineteen eighty seven"),
+        ("2005", "two thousand five"),
+        ("21st", "twenty first"),
+        ("3.14", "three point one four"),
+        ("10 km", "ten kilometers"),
+        ("1990s", "nineteen nineties"),
+        ("5-10", "five to ten"),
+    ],
+)
+def test_english_numbers_are_written_out(written: str, spoken: str) -> None:
+    """Dates, times, money, shares and measures are said as a speaker would."""
+    assert spoken == en_numbers.PATTERN.sub(en_numbers.expanded, written)
+
+
+def test_spelling_stresses_one_vowel() -> None:
+    """A guessed word has one main stress."""
+    assert 1 == en_spelling.spelled("frabjous").count("ˈ")
+
+
+@pytest.mark.parametrize(
+    ("word", "sounds"),
+    [
+        ("queso", "kˈeso"),
+        ("guitarra", "ɡitˈara"),
+        ("pingüino", "pinɡwˈino"),
+        ("ciudad", "sjudˈad"),
+        ("niño", "nˈiɲo"),
+        ("llave", "ʝˈabe"),
+        ("país", "paˈis"),
+        ("jueves", "xwˈebes"),
+        ("ONU", "oˈeneˈu"),
+    ],
+)
+def test_spanish_is_said_as_it_is_spelled(word: str, sounds: str) -> None:
+    """Letters before e and i, glides, and the stress that the accent or the rule puts."""
+    assert sounds.replace("ˈ", "") == es.word(word).replace("ˈ", "").replace(" ", "")
+    assert sounds.index("ˈ") <= max(0, es.word(word).find("ˈ")) + 2
+
+
+@pytest.mark.parametrize(
+    ("written", "spoken"),
+    [
+        ("1.234,50 €", "mil doscientos treinta y cuatro euros con cincuenta céntimos"),
+        ("21 años", "veintiún años"),
+        ("21 casas", "veintiuna casas"),
+        ("3,5 %", "tres coma cinco por ciento"),
+        ("5/3/2026", "cinco de marzo de dos mil veintiséis"),
+        ("13:30", "trece y treinta"),
+        ("100", "cien"),
+        ("1.000.000", "un millón"),
+    ],
+)
+def test_spanish_numbers_are_written_out(written: str, spoken: str) -> None:
+    """Dates, times, money and shares are said as a speaker would."""
+    heard = es_numbers.PATTERN.sub(es_numbers.expanded, written)
+
+    assert spoken == heard
+
+
+@pytest.mark.parametrize(
+    ("word", "sounds"),
+    [
+        ("الشَّمْسُ", "ʔaʃʃams"),
+        ("الْقَمَرُ", "ʔalqamaɾ"),
+        ("وَالِدِي", "waːlidiː"),
+        ("مَدْرَسَةٌ", "madɾasa"),
+        ("كِتَابٌ", "kitaːb"),
+        ("جِدًّا", "ʤiddan"),
+        ("كَتَبُوا", "katabuː"),
+        ("هَذَا", "haːða"),
+    ],
+)
+def test_vowelled_arabic_is_said_in_pause(word: str, sounds: str) -> None:
+    """Sun letters swallow the article's l, final short vowels fall, long vowels stay."""
+    assert sounds == ar_sounds.sounds(word)
+
+
+def test_written_arabic_vowels_are_kept() -> None:
+    """Marks of the caller's win over restored ones, letter by letter."""
+    assert "كُتِبَ" == ar_sounds.merged("كُتب", "كَتِبَ")
+
+
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [(3, "ثَلَاثَة"), (21, "وَاحِد وَعِشْرِين"), (100, "مِئَة"), (2026, "أَلْفَيْن وَسِتَّة وَعِشْرِين"), (5000, "خَمْسَة آلَاف")],
+)
+def test_arabic_numbers_are_written_out(number: int, words: str) -> None:
+    """Ones before tens, and the plural of thousands from three to ten."""
+    assert words == ar_numbers.cardinal(number)
+
+
+def test_marks_end_clauses_and_sentences() -> None:
+    """A comma ends a clause; a full stop or a new line ends a sentence."""
+    units = english().read("Well, yes. No\nend", normalise=True)
+
+    assert [Ending.CLAUSE, Ending.SENTENCE, Ending.SENTENCE, Ending.WORD] == [unit.ending for unit in units]
+    assert "nˈO. " == units[2].phonemes

@@ -23,7 +23,7 @@ help:  ## what there is to make
 setup: $(SERVE)  ## .venv with all that serving needs; a second run does nothing
 
 demo: setup  ## speak two sentences over HTTP and verify the files, in demo/
-	@$(BIN)/tenuto demo --folder demo
+	@$(BIN)/python examples/demo.py
 
 serve: setup  ## the whole service on this machine
 	@$(BIN)/tenuto models pull

@@ -70,13 +70,16 @@ def find_replay(tx: Transaction, request: Request) -> Accepted | None:
 def parse(request: Request, models: dict[str, Model]) -> Parsed:
     """Check model, envelope and parameters, in that order; raises with all faults of a step at once."""
     parsed, faults = envelope.check(request.value)
-    if parsed is None:
+    if type(request.value) is not dict or any(fault.param == "model" for fault in faults):
         raise InvalidRequest(faults)
-    model = models.get(parsed.model)
+    name = request.value["model"]
+    model = models.get(name)
     if model is None or model.interface != "jobs":
-        raise InvalidRequest([*faults, Fault("model", "unknown_model", _unknown_model(parsed.model))])
+        raise InvalidRequest([*faults, Fault("model", "unknown_model", _unknown_model(name))])
     if not request.caller.may_use(model.name):
         raise ModelNotAllowed
+    if parsed is None:
+        raise InvalidRequest(faults)
     parameters, more = speech.check(parsed.parameters)
     faults += [*more, *speech.check_no_inputs(parsed), *_voice_faults(parsed.parameters)]
     if faults or parameters is None:

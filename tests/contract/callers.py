@@ -203,5 +203,6 @@ class Operator:
 
     def blob_file(self, artifact_id: str) -> Path:
         """The file with an artifact's bytes."""
-        blob_id = self.row("select blob_id from artifact where id = :id", id=artifact_id)["blob_id"]
+        row = self.row("select blob_id from artifact where id = :id", id=artifact_id)
+        blob_id = str(row["blob_id"])
         return self.service.folder / "blobs" / blob_id[-2:] / blob_id

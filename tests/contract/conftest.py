@@ -1,4 +1,4 @@
-"""The services that the contract is tested on. Every test takes a caller of its own, so that none sees another's."""
+"""The services that the contract is tested on; every test takes a caller of its own."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Bodies that are not the JSON which every reader understands alike: 400, nothing stored, the key stays free."""
+"""Bodies that are not the JSON which every reader understands alike: 400 and nothing is stored."""
 
 import json
 
@@ -54,7 +54,7 @@ SOUND = json.dumps(job()).encode()
     ids=lambda value: repr(value)[:50],
 )
 def test_json_is_read_strictly(caller: Caller, body: bytes, expected: Faults) -> None:
-    """What readers disagree about or a database can't hold is a 400 that says where, never a 500 (R11, R92)."""
+    """What readers disagree about or no database holds is a 400 that says where, no 500 (R11, R92)."""
     assert expected == caller.refused(body)
 
 

@@ -124,7 +124,7 @@ def test_explicit_values_are_kept(caller: Caller, operator: Operator) -> None:
     ["<行|hang2>", "e\u0301 ≠ \u00e9", "a\n\tb  c", "\u200bmarked\u200b", '"\\/\b', "مرحبا", "\U0001f600"],
 )
 def test_the_text_is_never_rewritten(caller: Caller, operator: Operator, text: str) -> None:
-    """The text is kept character by character, annotations and all, nothing composed or trimmed (R97, R101)."""
+    """The text is kept character by character, annotations too, not composed or trimmed (R97, R101)."""
     job_id = caller.submit(text)
     row = operator.row("select body from job where id = :id", id=job_id)
 

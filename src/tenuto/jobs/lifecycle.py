@@ -283,7 +283,12 @@ def rescue(tx: Transaction, ids: Ids, attempt_id: str, *, beat: int, now_ms: int
 
 def result_unusable(tx: Transaction, attempt_id: str, *, message: str, now_ms: int) -> None:
     """A recorded result that can't be verified: nothing is run again, an operator looks at it."""
-    attempt = _fenced(tx, attempt_id, (RUNNING,))
+    attempt = _fenced(tx, attempt_id, (RUNNING, RECOVERY_REQUIRED))
+    if attempt["state"] != "recorded":
+        raise Stale
+    if attempt["job_state"] == RECOVERY_REQUIRED:
+        attempt_store.end_attempt(tx, attempt_id, "unknown", now_ms=now_ms)
+        return
     _require_recovery(tx, attempt, message=message, now_ms=now_ms)
 
 

@@ -9,7 +9,7 @@ from tenuto.billing import operations as billing
 from tenuto.db.database import Row, Transaction
 from tenuto.errors import OperatorError
 from tenuto.ids import Ids
-from tenuto.jobs import lifecycle, read_store, store
+from tenuto.jobs import attempt_store, lifecycle, read_store, store
 from tenuto.jobs.lifecycle import RecordedResult
 from tenuto.jobs.states import CANCELLED, FAILED, RECOVERY_REQUIRED
 
@@ -33,7 +33,7 @@ def show(tx: Transaction, job_id: str) -> dict[str, Any]:
 
 def complete(tx: Transaction, ids: Ids, job_id: str, result: RecordedResult | None, *, now_ms: int) -> None:
     """The call did succeed: finish with the recorded result, or with bytes that the operator brings."""
-    job = _in_recovery(tx, job_id)
+    job = _in_recovery(tx, job_id, now_ms)
     if result is not None:
         lifecycle.record_result(tx, job["attempt_id"], result, now_ms=now_ms)
     elif store.reopen_attempt(tx, job["attempt_id"]) == 0:
@@ -45,7 +45,7 @@ def complete(tx: Transaction, ids: Ids, job_id: str, result: RecordedResult | No
 
 def requeue(tx: Transaction, job_id: str, *, now_ms: int) -> None:
     """Run it again, although the first call may have been paid for."""
-    _in_recovery(tx, job_id)
+    _in_recovery(tx, job_id, now_ms)
     changed = store.requeue_recovery(tx, job_id)
     assert changed is not None, "the row is locked"
     store.add_event(
@@ -55,7 +55,7 @@ def requeue(tx: Transaction, job_id: str, *, now_ms: int) -> None:
 
 def void(tx: Transaction, ids: Ids, job_id: str, *, cancel: bool, now_ms: int) -> None:
     """Give it up: failed (or cancelled, when the caller asked for that), the hold voided."""
-    job = _in_recovery(tx, job_id)
+    job = _in_recovery(tx, job_id, now_ms)
     state = CANCELLED if cancel else FAILED
     changed = store.end_recovery(
         tx,
@@ -74,12 +74,14 @@ def void(tx: Transaction, ids: Ids, job_id: str, *, cancel: bool, now_ms: int) -
     )
 
 
-def _in_recovery(tx: Transaction, job_id: str) -> Row:
+def _in_recovery(tx: Transaction, job_id: str, now_ms: int) -> Row:
+    """The job, its attempt ended: a late result that was recorded and not settled waits for nobody else."""
     job = store.locked(tx, job_id)
     if job is None or job["state"] != RECOVERY_REQUIRED:
         raise OperatorError(
             f"{job_id} does not wait for recovery; `tenuto recover list` shows the jobs that do"
         )
+    attempt_store.end_attempt(tx, job["attempt_id"], "unknown", now_ms=now_ms)
     return job
 
 

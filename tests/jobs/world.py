@@ -6,6 +6,7 @@ when a test says so.
 
 import hashlib
 import json
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -292,3 +293,23 @@ def request_of(caller: Caller, key: str, body: Any) -> Request:
 def plain(row: Any) -> dict[str, Any]:
     """A row of either driver as a dict."""
     return {name: row[name] for name in row.keys()}  # noqa: SIM118 (a row iterates over its values)
+
+
+def at_once(count: int, work: Callable[[int], T]) -> list[T | Exception]:
+    """What so many threads, let go together, return or raise; the nth gets its number."""
+    gate = threading.Barrier(count)
+    answers: list[T | Exception] = [RuntimeError("no answer")] * count
+
+    def go(number: int) -> None:
+        gate.wait(20)
+        try:
+            answers[number] = work(number)
+        except Exception as error:
+            answers[number] = error
+
+    threads = [threading.Thread(target=go, args=(number,)) for number in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    return answers

@@ -1,0 +1,226 @@
+"""Claiming: never more than the lane's slots, turns between accounts, order within one."""
+
+import threading
+from collections import Counter
+
+import pytest
+
+from jobs.world import EVERY_MODEL, LANE, METERED, SPEECH, World, at_once
+from tenuto.jobs import lanes
+from tenuto.jobs.lifecycle import Claim
+
+THREADS = 8
+
+
+@pytest.mark.parametrize("limit", [1, 8])
+def test_a_lane_never_runs_more_than_its_slots(world: World, limit: int) -> None:
+    """Eight threads claim and end concurrently: at most `limit` at once, every job once (P8)."""
+    jobs = 24
+    world.slots(limit)
+    callers = [world.caller() for _ in range(4)]
+    for number in range(jobs):
+        world.submit(callers[number % 4], f"key {number}")
+    counting = threading.Lock()
+    counts = {"now": 0, "most": 0}
+    claimed: list[str] = []
+
+    def work(number: int) -> None:
+        for _ in range(200):
+            if len(claimed) == jobs:
+                return
+            claim = world.claim(f"worker_{number}")
+            if claim is None:
+                continue
+            with counting:
+                claimed.append(claim.job_id)
+                counts["now"] += 1
+                counts["most"] = max(counts.values())
+            with counting:
+                counts["now"] -= 1
+            if number % 2:
+                world.finish(claim.attempt_id)
+            else:
+                world.fail(claim.attempt_id)
+
+    answers = at_once(THREADS, work)
+
+    assert [None] * THREADS == answers
+    assert counts["most"] <= limit
+    assert jobs == len(claimed) == len(set(claimed))
+    assert Counter({"queued": jobs, "running": jobs}) == Counter(
+        row["type"] for row in world.all("select type from event where type in ('queued', 'running')")
+    )
+
+
+@pytest.mark.parametrize("limit", [1, 8])
+def test_a_full_lane_gives_nothing_more(world: World, limit: int) -> None:
+    """All threads claim at once and keep what they get: exactly `limit` jobs run, each in its own slot."""
+    world.slots(limit)
+    caller = world.caller()
+    for number in range(16):
+        world.submit(caller, f"key {number}")
+
+    def work(number: int) -> list[Claim]:
+        tried = [world.claim(f"worker_{number}") for _ in range(4)]
+        return [claim for claim in tried if claim is not None]
+
+    answers = at_once(THREADS, work)
+    claims = [claim for answer in answers if isinstance(answer, list) for claim in answer]
+    taken = world.all("select attempt_id from slot where job_id is not null")
+
+    assert limit == len(claims) == len({claim.job_id for claim in claims})
+    assert {claim.attempt_id for claim in claims} == {row["attempt_id"] for row in taken}
+    assert limit == len(world.all("select id from job where state = 'running'"))
+
+
+def test_accounts_take_turns(world: World) -> None:
+    """An account with many jobs waits for its turn behind one with few; each in its own order."""
+    many, few, late = world.caller(), world.caller(), world.caller()
+    a = [world.submit(many, f"a{number}").job_id for number in range(4)]
+    b = [world.submit(few, f"b{number}").job_id for number in range(2)]
+    first = [run_next(world) for _ in range(3)]
+    c = [world.submit(late, "c").job_id]
+    rest = [run_next(world) for _ in range(4)]
+
+    assert [a[0], b[0], a[1], c[0], b[1], a[2], a[3]] == first + rest
+
+
+def test_first_in_first_out_within_an_account(world: World) -> None:
+    """By acceptance, also when the wall clock goes back between two submissions."""
+    caller = world.caller()
+    jobs = []
+    for number in range(6):
+        jobs.append(world.submit(caller, f"key {number}").job_id)
+        world.now_ms -= 60_000
+
+    assert jobs == [run_next(world) for _ in jobs]
+
+
+def test_a_rescued_job_keeps_its_place(world: World) -> None:
+    """It runs before the jobs of its account that were accepted later."""
+    caller = world.caller()
+    jobs = [world.submit(caller, f"key {number}").job_id for number in range(3)]
+    claim = world.claim()
+    assert claim is not None
+    world.rescue(claim.attempt_id)
+
+    assert jobs == [run_next(world) for _ in jobs]
+
+
+def test_a_paused_job_lets_others_pass(world: World) -> None:
+    """Until `not_before` it is skipped, for others of its account too; then it is first again."""
+    caller = world.caller()
+    paused, other, third = (world.submit(caller, f"key {number}").job_id for number in range(3))
+    claim = world.claim()
+    assert claim is not None
+    world.release(claim.attempt_id, pause_ms=5000)
+
+    assert other == run_next(world)
+    world.now_ms += 5000
+    assert [paused, third] == [run_next(world), run_next(world)]
+
+
+def test_a_worker_claims_only_models_that_it_offers(world: World) -> None:
+    """A name that is part of another's is another; without models nothing is claimed."""
+    caller = world.caller()
+    metered = world.submit(caller, "a", model=METERED).job_id
+    speech = world.submit(caller, "b", model=SPEECH).job_id
+
+    for models in ((), ("fake",), ("fake/speec",), ("ake/speech",), ("fake/speech2", "x"), ("%",), ("_",)):
+        assert world.claim(models=frozenset(models)) is None
+    only = world.claim(models=frozenset({"other", SPEECH}))
+    assert only is not None
+    assert speech == only.job_id
+    world.finish(only.attempt_id)
+    assert metered == run_next(world)
+
+
+def test_an_account_without_offered_models_loses_no_turn_for_others(world: World) -> None:
+    """Work that this worker cannot run does not block the lane."""
+    first, second = world.caller(), world.caller()
+    world.submit(first, "a", model=METERED)
+    job_id = world.submit(second, "b", model=SPEECH).job_id
+
+    claim = world.claim(models=frozenset({SPEECH}))
+    assert claim is not None
+    assert job_id == claim.job_id
+
+
+def test_what_a_claim_tells_the_worker(world: World) -> None:
+    """The frozen parameters, the number of the attempt, and whether it may run again."""
+    claim = world.running(METERED)
+    attempt = world.attempt(claim.attempt_id)
+
+    assert (1, METERED, "speech", LANE, False) == (
+        claim.number,
+        claim.model,
+        claim.kind,
+        claim.lane,
+        claim.rerunnable,
+    )
+    assert "你好。" == claim.parameters["text"]
+    assert ("running", "worker_a", 0) == (attempt["state"], attempt["worker_id"], attempt["beat"])
+    world.rescue(claim.attempt_id)
+    again = world.claim()
+    assert again is not None
+    assert (2, claim.job_id) == (again.number, again.job_id)
+
+
+def test_slots_are_added_and_taken_away(world: World) -> None:
+    """Free slots above the count go at once; a busy one keeps its job and goes when it is next looked at."""
+    world.slots(3)
+    caller = world.caller()
+    for number in range(6):
+        world.submit(caller, f"key {number}")
+    claims = [world.claim(f"worker_{number}") for number in range(3)]
+    assert None not in claims
+    world.slots(1)
+
+    assert 3 == len(world.all("select number from slot where job_id is not null"))
+    for claim in claims[1:]:
+        assert claim is not None
+        world.finish(claim.attempt_id)
+    world.slots(1)
+    assert [1] == [row["number"] for row in world.all("select number from slot order by number")]
+    assert world.claim() is None
+    world.slots(2)
+    assert world.claim() is not None
+    assert world.claim() is None
+
+
+def test_setting_the_same_slots_again_changes_nothing(world: World) -> None:
+    """Every worker that starts does it, also while jobs run."""
+    world.running()
+    before = world.everything()
+    at_once(4, lambda _: world.slots(1))
+
+    assert before == world.everything()
+
+
+def test_lanes_say_how_full_they_are(world: World) -> None:
+    """Queued, running and waiting for an operator, for metrics; and whether a claim could find something."""
+    caller = world.caller()
+    for number in range(3):
+        world.submit(caller, f"key {number}", model=METERED)
+    claim = world.claim()
+    assert claim is not None
+    world.fence(claim.attempt_id)
+    world.unknown(claim.attempt_id)
+    world.claim()
+
+    assert {
+        "queued": {LANE: 1, "other": 0},
+        "running": {LANE: 1, "other": 0},
+        "recovery_required": {LANE: 1, "other": 0},
+    } == world.read(lambda tx: lanes.depths(tx, [LANE, "other"]))
+    assert world.read(lambda tx: lanes.has_work(tx, LANE, now_ms=world.now_ms))
+    assert not world.read(lambda tx: lanes.has_work(tx, "other", now_ms=world.now_ms))
+
+
+def run_next(world: World) -> str | None:
+    """The job that is claimed next; it succeeds at once."""
+    claim = world.claim(models=EVERY_MODEL)
+    if claim is None:
+        return None
+    world.finish(claim.attempt_id)
+    return claim.job_id

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
+from urllib.parse import unquote
 
 from starlette.routing import Route, Router
 
@@ -35,6 +36,8 @@ def make_app(service: Service) -> Asgi:
             await _lifespan(receive, send)
             return
         scope["app"] = app
+        if b"%2f" in scope["raw_path"].lower():
+            scope["path"] = _path(scope["raw_path"])
         try:
             await router(scope, receive, send)
         except Exception as error:
@@ -42,6 +45,11 @@ def make_app(service: Service) -> Asgi:
             await response(scope, receive, send)
 
     return app
+
+
+def _path(raw_path: bytes) -> str:
+    """The path decoded, but for slashes: `a%2Fb` is one malformed id, not two parts of a path."""
+    return "/".join(unquote(part).replace("/", "%2F") for part in raw_path.decode("ascii").split("/"))
 
 
 async def _lifespan(receive: Any, send: Any) -> None:

@@ -6,10 +6,12 @@ from collections.abc import Iterator
 
 import structlog
 
+from tenuto.accounts.rules import Caller
 from tenuto.api.call import Answer, Call, Headers
 from tenuto.api.errors import error_response
 from tenuto.artifacts import operations as artifacts
 from tenuto.artifacts.operations import Opened
+from tenuto.db.database import Transaction
 from tenuto.errors import ArtifactUnavailable, CorruptBlob, RangeNotSatisfiable
 
 _RANGE = re.compile(rb"bytes=(\d{0,15})-(\d{0,15})\Z")
@@ -18,10 +20,12 @@ _log = structlog.get_logger("tenuto.api")
 
 async def content(call: Call) -> Answer | None:
     """GET /v1/artifacts/{id}/content: 200, 206, 304 or 416; 503 when the bytes are missing or damaged."""
-    artifact_id = call.path("artifact_id")
-    opened = await call.read(
-        lambda tx, who: artifacts.open_artifact(tx, account_id=who.account_id, artifact_id=artifact_id)
-    )
+
+    def look(tx: Transaction, who: Caller) -> Opened:
+        artifact_id = call.path_id("artifact_id", "artifact")
+        return artifacts.open_artifact(tx, account_id=who.account_id, artifact_id=artifact_id)
+
+    opened = await call.read(look)
     size_bytes = opened.blob.size_bytes
     etag = f'"{opened.blob.sha256}"'.encode()
     headers: Headers = [

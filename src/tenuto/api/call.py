@@ -18,7 +18,8 @@ from tenuto.api.body import ClientGone
 from tenuto.api.errors import error_response, status_of
 from tenuto.api.service import Service
 from tenuto.db.database import Transaction
-from tenuto.errors import InvalidApiKey, InvalidRequest, MethodNotAllowed, RateLimited
+from tenuto.errors import InvalidApiKey, InvalidRequest, MethodNotAllowed, NotFound, RateLimited
+from tenuto.ids import is_id
 
 T = TypeVar("T")
 Headers = list[tuple[bytes, bytes]]
@@ -57,9 +58,14 @@ class Call:
                 return found
         return None
 
-    def path(self, name: str) -> str:
-        """A part of the path, as the route names it."""
+    def path_id(self, name: str, kind: str) -> str:
+        """The id in the path, as the route names it. NotFound when it is no id of this kind.
+
+        So what no database could hold is answered like any id that isn't there; authenticate first.
+        """
         value: str = self.scope["path_params"][name]
+        if not is_id(value, kind):
+            raise NotFound
         return value
 
     def query(self) -> dict[str, str]:

@@ -5,6 +5,7 @@ import re
 import msgspec
 
 from tenuto import strict_json
+from tenuto.accounts.rules import Caller
 from tenuto.api.body import read_body
 from tenuto.api.call import Answer, Call
 from tenuto.db.database import Transaction
@@ -56,8 +57,11 @@ async def create(call: Call) -> Answer:
 
 async def show(call: Call) -> Answer:
     """GET /v1/jobs/{id}."""
-    job_id = call.path("job_id")
-    return _operation(await call.read(lambda tx, who: read.get(tx, account_id=who.account_id, job_id=job_id)))
+
+    def look(tx: Transaction, who: Caller) -> Operation:
+        return read.get(tx, account_id=who.account_id, job_id=call.path_id("job_id", "job"))
+
+    return _operation(await call.read(look))
 
 
 async def index(call: Call) -> Answer:
@@ -84,7 +88,7 @@ async def cancel(call: Call) -> Answer:
     service = call.service
     caller = await call.authenticate()
     await read_body(call.receive, call.scope["headers"], limit_bytes=64 * 1024, limits=service.http)
-    job_id = call.path("job_id")
+    job_id = call.path_id("job_id", "job")
     now_ms = service.clock()
     tell = await service.database.write_async(
         lambda tx: waiting.cancel(tx, service.ids, account_id=caller.account_id, job_id=job_id, now_ms=now_ms)

@@ -1,0 +1,281 @@
+"""Reading jobs: the operation in every state, lists and pages, and ids that are not the caller's."""
+
+import re
+import uuid
+from typing import Any
+
+import pytest
+
+from contract.callers import METERED, SPEECH, Caller, Operator, faults
+from servers.service import FINAL
+
+MISSING = "job_00000000000000000000000000"
+WRONG_IDS = [
+    MISSING,
+    "job_7zzzzzzzzzzzzzzzzzzzzzzzzz",
+    "job_",
+    "x",
+    "1",
+    "artifact_00000000000000000000000000",
+    MISSING.upper(),
+    MISSING + "0",
+    "%20",
+    "%00",
+    "a%00b",
+    "%ff",
+    "%ED%A0%80",
+    "%E5%AD%97",
+    "..%2f..%2fetc%2fpasswd",
+    "a%2Fb",
+    "' or 1=1 --",
+    "%",
+    "x" * 4000,
+]
+
+
+def test_a_finished_operation_has_its_result(caller: Caller) -> None:
+    """A succeeded job has its file first in `artifacts`, times in order and no error (R26, R27, R33, R51)."""
+    operation = caller.wait(caller.submit("Twenty characters ok"))
+    (artifact,) = operation["artifacts"]
+
+    assert ("succeeded", None, None, None) == tuple(
+        operation[name] for name in ("state", "error", "progress", "queue_position")
+    )
+    assert operation["created_at"] <= operation["started_at"] <= operation["finished_at"]
+    assert 1 == operation["attempt"]
+    assert {"id", "media_type", "size_bytes", "sha256", "metadata"} == set(artifact)
+    assert "audio/wav" == artifact["media_type"]
+    assert re.fullmatch("[0-9a-f]{64}", artifact["sha256"])
+    assert artifact["metadata"] == operation["result"]
+
+
+def test_a_final_answer_never_changes(caller: Caller) -> None:
+    """A final operation is answered alike for ever, without Retry-After (R28, R34, R48)."""
+    job_id = caller.submit()
+    operation = caller.wait(job_id)
+    again = caller.get(f"/v1/jobs/{job_id}")
+
+    assert operation == again.json()
+    assert "retry-after" not in again.headers
+
+
+def test_a_running_job_says_when_to_look_again(caller: Caller) -> None:
+    """While it runs there is Retry-After 1, a start, an attempt, and no artifact (R28, R31, R39)."""
+    job_id = caller.block_lane()
+    answer = caller.get(f"/v1/jobs/{job_id}")
+    operation = answer.json()
+    caller.cancel(job_id)
+
+    assert ("running", "1") == (operation["state"], answer.headers["retry-after"])
+    assert (1, None, [], None) == tuple(
+        operation[name] for name in ("attempt", "finished_at", "artifacts", "result")
+    )
+    assert operation["started_at"] >= operation["created_at"]
+
+
+def test_waiting_jobs_say_how_long_to_wait(caller: Caller) -> None:
+    """Behind a running job there is a place in the queue, and Retry-After grows with it to 10 (R7, R28, R214)."""
+    running = caller.block_lane()
+    queued = [caller.submit(f"Number {n}.") for n in range(12)]
+    answers = [caller.get(f"/v1/jobs/{job_id}") for job_id in queued]
+    states = [answer.json()["state"] for answer in answers]
+    for job_id in [*queued, running]:
+        caller.cancel(job_id)
+
+    assert ["queued"] * 12 == states
+    assert [*range(12)] == [answer.json()["queue_position"] for answer in answers]
+    assert [1, 1, 1, 1, 4, 5, 6, 7, 8, 9, 10, 10] == [
+        int(answer.headers["retry-after"]) for answer in answers
+    ]
+    assert {None} == {answer.json()["started_at"] for answer in answers}
+
+
+def test_progress_is_seen_by_polling(caller: Caller) -> None:
+    """A job in several segments tells stage, count, total and unit while it runs (R7)."""
+    job_id = caller.submit("[fake:slow_segments=0.4] " + "x" * 180)
+    caller.wait(job_id, ("running", *FINAL))
+    seen = []
+    while (operation := caller.read(job_id))["state"] == "running":
+        if operation["progress"] is not None:
+            seen.append(operation["progress"])
+            break
+    caller.cancel(job_id)
+
+    assert [("speaking", 9, "segments")] == [
+        (progress["stage"], progress["total"], progress["unit"]) for progress in seen
+    ]
+    assert 1 <= seen[0]["completed"] <= 9
+
+
+def test_speech_runs_one_job_at_a_time(operator: Operator) -> None:
+    """Jobs of several accounts run one after the other, and all succeed (R214)."""
+    callers = [operator.caller() for _ in range(3)]
+    jobs = [(each, each.submit("[fake:sleep=0.05] x")) for each in callers for _ in range(2)]
+    most = 0
+    while any(each.read(job_id)["state"] not in FINAL for each, job_id in jobs):
+        row = operator.row("select count(*) as running from job where state = 'running'")
+        most = max(most, row["running"])
+
+    assert 1 == most
+    assert {"succeeded"} == {each.read(job_id)["state"] for each, job_id in jobs}
+
+
+def test_ids_work_percent_encoded(caller: Caller) -> None:
+    """An id in the path may be URL-encoded, wholly too (R18)."""
+    operation = caller.wait(caller.submit())
+    whole = "".join(f"%{ord(mark):02X}" for mark in operation["id"])
+
+    assert operation == caller.get(f"/v1/jobs/{whole}").json()
+    assert operation == caller.get("/v1/jobs/" + operation["id"].replace("_", "%5f")).json()
+    assert operation == caller.request("POST", f"/v1/jobs/{whole}/cancel").json()
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/v1/jobs/{}"),
+        ("POST", "/v1/jobs/{}/cancel"),
+        ("GET", "/v1/artifacts/{}/content"),
+    ],
+)
+def test_foreign_malformed_and_missing_ids_answer_alike(
+    operator: Operator, caller: Caller, method: str, path: str
+) -> None:
+    """An id of another account can't be told from one that does not exist or is none (R29, R50)."""
+    stranger = operator.caller()
+    operation = stranger.wait(stranger.submit())
+    foreign = operation["artifacts"][0]["id"] if "artifacts" in path else operation["id"]
+    answers = [caller.request(method, path.format(wrong)) for wrong in (foreign, *WRONG_IDS)]
+
+    assert {404} == {answer.status_code for answer in answers}
+    assert 1 == len({without_request_id(answer) for answer in answers})
+    assert operation == stranger.read(operation["id"])
+
+
+def test_every_state_that_is_shown_is_one_of_seven(operator: Operator, caller: Caller) -> None:
+    """States are those of the contract, and each filter finds its own jobs (R30, R31, R34)."""
+    ends = {
+        "succeeded": caller.submit(),
+        "failed": caller.submit("[fake:raise] x"),
+        "recovery_required": caller.submit("[fake:unknown] x", model=METERED),
+    }
+    for state, job_id in ends.items():
+        assert state == caller.wait(job_id)["state"]
+    ends["running"] = caller.block_lane()
+    ends["queued"], ends["cancelled"] = caller.submit(), caller.submit()
+    caller.cancel(ends["cancelled"])
+    found = {
+        state: [operation["id"] for operation in caller.get(f"/v1/jobs?state={state}").json()["data"]]
+        for state in (*ends, "submitting")
+    }
+    for name in ("queued", "running"):
+        caller.cancel(ends[name])
+
+    assert {state: [job_id] for state, job_id in ends.items()} | {"submitting": []} == found
+
+
+def test_the_list_goes_from_page_to_page(operator: Operator, caller: Caller) -> None:
+    """Newest first, page by page with `after`, to a last page without next_cursor; no stranger's job."""
+    operator.caller().submit()
+    made = [caller.submit(f"[fake:raise] {n}") for n in range(7)]
+    pages: list[Any] = [caller.get("/v1/jobs?limit=3").json()]
+    while "next_cursor" in pages[-1]:
+        pages.append(caller.get(f"/v1/jobs?limit=3&after={pages[-1]['next_cursor']}").json())
+
+    assert [3, 3, 1] == [len(page["data"]) for page in pages]
+    assert made[::-1] == [operation["id"] for page in pages for operation in page["data"]]
+    assert {"list"} == {page["object"] for page in pages}
+    assert [made[6]] == [operation["id"] for operation in caller.get("/v1/jobs?limit=1").json()["data"]]
+    assert "next_cursor" not in caller.get("/v1/jobs?limit=7").json()
+    assert [] == caller.get(f"/v1/jobs?after={made[0]}").json()["data"]
+    assert made[2::-1] == [
+        operation["id"] for operation in caller.get(f"/v1/jobs?limit=100&after={made[3]}").json()["data"]
+    ]
+
+
+def test_a_cursor_is_no_key_to_others_jobs(operator: Operator, caller: Caller) -> None:
+    """A stranger's id as cursor lists the caller's own jobs only (R29)."""
+    stranger = operator.caller()
+    own, foreign = caller.submit(), stranger.submit()
+    listed = caller.get(f"/v1/jobs?after={foreign}").json()["data"]
+
+    assert [own] == [operation["id"] for operation in listed]
+
+
+def test_a_list_shows_operations_as_they_are_read(caller: Caller) -> None:
+    """An entry of the list is the operation itself (R26)."""
+    operation = caller.wait(caller.submit())
+
+    assert [operation] == caller.get("/v1/jobs").json()["data"]
+
+
+def test_filters_go_together(caller: Caller) -> None:
+    """Filters for state, kind and model all hold at once."""
+    spoken, metered = caller.submit(), caller.submit(model=METERED)
+    caller.wait(spoken), caller.wait(metered)
+
+    def found(query: str) -> list[str]:
+        return [operation["id"] for operation in caller.get(f"/v1/jobs?{query}").json()["data"]]
+
+    assert [metered, spoken] == found("kind=speech&state=succeeded")
+    assert [spoken] == found(f"model={SPEECH}&state=succeeded")
+    assert [metered] == found("model=fake%2Fmetered-speech")
+    assert [] == found("kind=image")
+    assert [] == found("model=none/such")
+    assert [] == found(f"model={SPEECH}&state=failed")
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("limit=0", [("limit", "out_of_range")]),
+        ("limit=101", [("limit", "out_of_range")]),
+        ("limit=-1", [("limit", "out_of_range")]),
+        ("limit=", [("limit", "out_of_range")]),
+        ("limit=1.0", [("limit", "out_of_range")]),
+        ("limit=%D9%A1", [("limit", "out_of_range")]),
+        ("limit=99999999999999999999", [("limit", "out_of_range")]),
+        ("after=x", [("after", "not_allowed")]),
+        ("after=", [("after", "not_allowed")]),
+        ("after=artifact_00000000000000000000000000", [("after", "not_allowed")]),
+        ("state=done", [("state", "not_allowed")]),
+        ("state=", [("state", "not_allowed")]),
+        ("kind=Speech", [("kind", "not_allowed")]),
+        ("model=%00", [("model", "not_allowed")]),
+        ("model=", [("model", "not_allowed")]),
+        ("page=2", [("page", "unknown_name")]),
+        (
+            "limit=x&after=y&state=z&kind=w&sort=up",
+            [
+                ("after", "not_allowed"),
+                ("kind", "not_allowed"),
+                ("limit", "out_of_range"),
+                ("sort", "unknown_name"),
+                ("state", "not_allowed"),
+            ],
+        ),
+    ],
+)
+def test_a_wrong_query_is_refused(caller: Caller, query: str, expected: list[tuple[str, str]]) -> None:
+    """A filter that is unknown or has a value that can't be is a 400 that names all of them (R207)."""
+    assert expected == faults(caller.get(f"/v1/jobs?{query}"))
+
+
+def test_a_filter_is_given_once(caller: Caller) -> None:
+    """The same name twice is a 400, for nobody can tell which was meant."""
+    answer = caller.get("/v1/jobs?limit=1&limit=2")
+
+    assert (400, "invalid_request") == (answer.status_code, answer.json()["error"]["code"])
+
+
+def test_a_job_is_read_without_its_idempotency_key(caller: Caller) -> None:
+    """Idempotency-Key means nothing to a read (R9)."""
+    job_id = caller.submit()
+
+    assert 200 == caller.get(f"/v1/jobs/{job_id}", {"Idempotency-Key": str(uuid.uuid4())}).status_code
+
+
+def without_request_id(answer: Any) -> bytes:
+    """The body of an answer but for the one value that differs every time."""
+    content: bytes = answer.content
+    return content.replace(answer.headers["x-request-id"].encode(), b"")

@@ -37,7 +37,9 @@ Say = Callable[[str], None]
 BLOB_READERS = 8
 FLUSH_S = 30.0
 RESTART_FIRST_S = 0.1
-RESTART_MAX_S = 5.0
+# A dead worker's attempts are found by the next one, within 2 s however often workers die.
+RESTART_MAX_S = 1.0
+SETTLED_S = 2.0
 LOCK_NAME = "serve.lock"
 
 
@@ -192,7 +194,8 @@ class ChildWorker:
             if self._stopping.is_set():
                 return
             _log().error("worker.died", code=code)
-            pause_s = RESTART_FIRST_S if time.monotonic() - began > 10 else min(RESTART_MAX_S, pause_s * 2)
+            is_settled = time.monotonic() - began > SETTLED_S
+            pause_s = RESTART_FIRST_S if is_settled else min(RESTART_MAX_S, pause_s * 2)
             self._stopping.wait(pause_s)
 
 

@@ -97,7 +97,7 @@ def is_first_run(database: Database) -> bool:
 
 def run_api(settings: Settings, say: Say) -> None:
     """Serve the API until SIGTERM or SIGINT."""
-    _run_api(settings, say, needs_worker=False)
+    _run_api(settings, say)
 
 
 def run_serve(settings: Settings, say: Say) -> None:
@@ -106,7 +106,7 @@ def run_serve(settings: Settings, say: Say) -> None:
     child = ChildWorker(settings)
     child.start()
     try:
-        _run_api(settings, say, needs_worker=True)
+        _run_api(settings, say, child=child, lock=lock)
     finally:
         child.stop()
         os.close(lock)
@@ -154,6 +154,7 @@ class ChildWorker:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
+        self._asked = False
         self._stopping = threading.Event()
         self._process: subprocess.Popen[bytes] | None = None
         self._thread = threading.Thread(target=self._supervise, name="child-worker", daemon=True)
@@ -161,12 +162,19 @@ class ChildWorker:
     def start(self) -> None:
         self._thread.start()
 
-    def stop(self) -> None:
-        """Ask it to drain and wait for it; kill it when it takes longer than it may."""
-        self._stopping.set()
+    def ask_to_stop(self) -> None:
+        """Ask it to drain. Called in a signal handler too, so it takes no lock."""
+        self._asked = True
         process = self._process
         if process is not None and process.poll() is None:
             process.terminate()
+
+    def stop(self) -> None:
+        """Ask it to drain and wait for it; kill it when it takes longer than it may."""
+        self.ask_to_stop()
+        self._stopping.set()
+        process = self._process
+        if process is not None and process.poll() is None:
             try:
                 process.wait(self._settings.drain_s + self._settings.host_grace_s + 20)
             except subprocess.TimeoutExpired:
@@ -175,7 +183,7 @@ class ChildWorker:
 
     def _supervise(self) -> None:
         pause_s = RESTART_FIRST_S
-        while not self._stopping.is_set():
+        while not self._asked:
             # The read end goes to the child: when we die, however we die, it reads the end of the pipe.
             read_end, write_end = os.pipe()
             began = time.monotonic()
@@ -187,11 +195,11 @@ class ChildWorker:
                 start_new_session=True,
             )
             os.close(read_end)
-            if self._stopping.is_set():
+            if self._asked:
                 self._process.terminate()
             code = self._process.wait()
             os.close(write_end)
-            if self._stopping.is_set():
+            if self._asked:
                 return
             _log().error("worker.died", code=code)
             is_settled = time.monotonic() - began > SETTLED_S
@@ -199,12 +207,20 @@ class ChildWorker:
             self._stopping.wait(pause_s)
 
 
-def _run_api(settings: Settings, say: Say, *, needs_worker: bool) -> None:
+def _run_api(
+    settings: Settings, say: Say, *, child: ChildWorker | None = None, lock: int | None = None
+) -> None:
     from tenuto.api import server
     from tenuto.api.app import make_app
 
+    def on_ready(addresses: list[Any]) -> None:
+        address = _address(addresses)
+        if lock is not None:
+            _sign_lock(lock, address)
+        _announce(settings, database, address, say)
+
     database = open_records(settings)
-    service = build_service(settings, database, needs_worker=needs_worker)
+    service = build_service(settings, database, needs_worker=child is not None)
     stopping = threading.Event()
     flusher = threading.Thread(target=_flush_key_use, args=(service, stopping), daemon=True)
     try:
@@ -214,11 +230,12 @@ def _run_api(settings: Settings, say: Say, *, needs_worker: bool) -> None:
             host=settings.host,
             port=settings.port,
             limits=service.http,
-            on_ready=lambda addresses: _announce(settings, database, addresses, say),
+            on_ready=on_ready,
         )
         flusher.start()
         _serve_metrics(settings, service)
-        server.run(http)
+        # The worker hears of the end when we do: it claims nothing while our last requests are answered.
+        server.run(http, on_stop=child.ask_to_stop if child is not None else lambda: None)
     except OSError as error:
         raise OperatorError(
             f"can't listen on {settings.host}:{settings.port}: {error.strerror}; choose another with --port"
@@ -264,10 +281,13 @@ def _serve_metrics(settings: Settings, service: "Service") -> None:
     metrics.serve(service.metrics, settings.metrics_host, settings.metrics_port)
 
 
-def _announce(settings: Settings, database: Database, addresses: list[Any], say: Say) -> None:
+def _address(addresses: list[Any]) -> str:
     host, port = addresses[0]
-    shown = f"[{host}]" if ":" in host else host
-    say(f"Tenuto answers at http://{shown}:{port}, its data is in {settings.folder.resolve()}")
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _announce(settings: Settings, database: Database, address: str, say: Say) -> None:
+    say(f"Tenuto answers at http://{address}, its data is in {settings.folder.resolve()}")
     if is_first_run(database):
         command, data = _command(), shlex.quote(str(settings.folder.resolve()))
         say("There is no account yet. In another terminal:")
@@ -314,9 +334,15 @@ def _lock_folder(settings: Settings) -> int:
         raise FolderInUse(
             f"{settings.folder} is in use by another `tenuto serve` ({holder}); stop it, or choose --data"
         ) from None
-    os.ftruncate(descriptor, 0)
-    os.write(descriptor, f"pid {os.getpid()}, {settings.host}:{settings.port}\n".encode())
+    _sign_lock(descriptor, "not listening yet")
     return descriptor
+
+
+def _sign_lock(descriptor: int, address: str) -> None:
+    """Write who holds the lock, for whoever is refused; the port is known only once we listen."""
+    line = f"pid {os.getpid()}, {address}\n".encode()
+    os.pwrite(descriptor, line, 0)
+    os.ftruncate(descriptor, len(line))
 
 
 def _wanted(models: list[str] | None, offered: Mapping[str, Any]) -> list[str]:

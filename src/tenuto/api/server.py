@@ -372,12 +372,16 @@ def make_server(
     return Server(config, [socket.socket(fileno=fd)] if fd is not None else _bind(host, port), on_ready)
 
 
-def run(server: Server) -> None:
-    """Runs a server on a loop of its own until SIGTERM or SIGINT; a second signal ends the grace."""
+def run(server: Server, *, on_stop: Callable[[], None] = lambda: None) -> None:
+    """Runs a server on a loop of its own until SIGTERM or SIGINT; a second signal ends the grace.
+
+    `on_stop` is called in the signal's handler, before the last requests are answered.
+    """
 
     def stop(number: int, frame: object) -> None:
         server.force_exit = server.should_exit
         server.should_exit = True
+        on_stop()
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)

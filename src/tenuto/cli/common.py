@@ -14,11 +14,16 @@ from cyclopts import Parameter
 from tenuto import bootstrap
 from tenuto.config import Settings
 from tenuto.db.database import Database, Transaction
+from tenuto.engines.registry import ENTRIES
+from tenuto.errors import OperatorError
 
 if TYPE_CHECKING:
     from tenuto.ids import Ids
 
 T = TypeVar("T")
+
+AsJson = Annotated[bool, Parameter(name="--json", negative="", help="JSON instead of words.")]
+Names = Annotated[str | None, Parameter(help="Comma-separated names; leave out for all.")]
 
 
 @Parameter(name="*")
@@ -60,6 +65,20 @@ def change(place: Place, operation: Callable[[Transaction], T]) -> T:
         return database.write(operation)
 
 
+def model_names(names: str | None) -> list[str] | None:
+    """The models that are named; a name that no engine has is a slip, and would restrict to nothing."""
+    if names is None:
+        return None
+    wanted = [name.strip() for name in names.split(",") if name.strip()]
+    known = [entry.model for entry in ENTRIES]
+    unknown = [name for name in wanted if name not in known]
+    if unknown or not wanted:
+        raise OperatorError(
+            f"there is no model {', '.join(unknown) or repr(names)}; there are {', '.join(known)}"
+        )
+    return wanted
+
+
 def say(text: str) -> None:
     """A line of result."""
     print(text, flush=True)
@@ -82,10 +101,10 @@ def table(headings: Iterable[str], rows: Iterable[Iterable[Any]]) -> None:
         say("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
 
 
-def moment(at_ms: int | None) -> str:
-    """A moment as people write it, in UTC."""
+def moment(at_ms: int | None) -> str | None:
+    """A moment as people write it, in UTC; None, when it never was."""
     if at_ms is None:
-        return "-"
+        return None
     return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 

@@ -46,6 +46,8 @@ class FakeSpeech:
     """
 
     model_id = "fake/speech"
+    # It waits more than it works, so it keeps any number of slots busy.
+    concurrency = 16
 
     def __init__(self, options: dict[str, Any]) -> None:
         self.info = _label(self.model_id)
@@ -63,6 +65,7 @@ class FakeMetered:
     """
 
     model_id = "fake/metered-speech"
+    concurrency = 16
 
     def __init__(self, options: dict[str, Any]) -> None:
         self.info = {**_label(self.model_id), "rerunnable": False}
@@ -122,9 +125,9 @@ def _misbehave(run: Run, directives: dict[str, float]) -> None:
 
 def _sleep(run: Run, seconds: float) -> None:
     end = time.monotonic() + seconds
-    while time.monotonic() < end:
+    while (left := end - time.monotonic()) > 0:
         run.check_cancelled()
-        time.sleep(min(_LOOK_S, seconds))
+        time.sleep(min(_LOOK_S, left))
     run.check_cancelled()
 
 

@@ -1,0 +1,10 @@
+"""Benchmarks: the running service beside its limits, in one table. `python -m bench` from the checkout.
+
+It starts the service and the databases as the tests do, so it borrows their folder `tests/servers`.
+"""
+
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "tests"))

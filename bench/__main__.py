@@ -1,0 +1,68 @@
+"""`python -m bench [--only NAME] [--write]`: measures, prints the table, or writes docs/benchmarks.md."""
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+
+from bench import ROOT, accept, footprint, poll, report, slots, start
+from bench.report import Row
+from servers.postgres import PostgresServer, start_postgres
+
+PAGE = ROOT / "docs" / "benchmarks.md"
+Measure = Callable[[PostgresServer | None], list[Row]]
+"""Measures on SQLite (None) or on the server."""
+
+PARTS: dict[str, Measure] = {
+    "accept": accept.measure,
+    "poll": poll.measure,
+    "start": start.measure,
+    "slots": slots.measure,
+}
+
+
+def main() -> int:
+    """Exit code 1 when a row misses its limit."""
+    options = _options()
+    began = time.monotonic()
+    about = report.machine()
+    server = start_postgres(is_durable=True)
+    rows: list[Row] = []
+    try:
+        for name, measure in PARTS.items():
+            if name in (options.only or PARTS):
+                for postgres in (None, server):
+                    rows += _told(name, measure, postgres)
+        if "footprint" in (options.only or ["footprint"]):
+            rows += _told("footprint", footprint.measure, server)
+    finally:
+        server.stop()
+    notes = [f"The whole run took {time.monotonic() - began:.0f} s."]
+    print("\n".join([*about, "", report.as_text(rows), "", *notes]))
+    if options.write:
+        report.write(PAGE, rows, notes, about)
+    return 1 if any(row.passed is False for row in rows) else 0
+
+
+def _told(name: str, measure: Measure, postgres: PostgresServer | None) -> list[Row]:
+    """The rows of a part, told at once to who waits."""
+    began = time.monotonic()
+    rows = measure(postgres)
+    print(f"{name}: {time.monotonic() - began:.0f} s", file=sys.stderr)
+    for row in rows:
+        print("  " + "  ".join(row.cells()), file=sys.stderr)
+    return rows
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("--only", action="append", choices=[*PARTS, "footprint"], help="one part; repeatable")
+    parser.add_argument("--write", action="store_true", help=f"write {PAGE.relative_to(ROOT)}")
+    options = parser.parse_args()
+    if options.write and options.only:
+        parser.error("--write takes a whole run")
+    return options
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,45 @@
+"""How busy the slots are while the queue is full of jobs of 0.3 s."""
+
+from bench.client import flood
+from bench.report import Row, above
+from bench.stage import Stage, clients, stage
+from servers.postgres import PostgresServer
+
+JOB_S = 0.3
+TEXT = f"[fake:sleep={JOB_S}] Busy."
+JOBS_A_SLOT = 24
+SLOTS = (1, 8)
+LEAST = 95.0
+
+
+def measure(postgres: PostgresServer | None) -> list[Row]:
+    """One slot, then eight."""
+    rows = []
+    for slots in SLOTS:
+        with stage(postgres, TENUTO_SPEECH_SLOTS=str(slots)) as running:
+            rows.append(_busy(running, slots))
+    return rows
+
+
+def _busy(running: Stage, slots: int) -> Row:
+    """Only the stretch in which every slot had a next job to take counts."""
+    jobs = slots * JOBS_A_SLOT
+    flood(running.port, clients(running.keys, 8, TEXT), lambda answers: answers < jobs * 4 // 3)
+    first, last = slots * 2, jobs
+    running.wait_for(lambda: len(_ends(running)) >= last, timeout_s=JOBS_A_SLOT * JOB_S * (slots + 1) * 1.5)
+    ends = _ends(running)
+    seconds = (ends[last - 1] - ends[first - 1]) / 1000
+    busy = (last - first) * JOB_S / (slots * seconds) * 100
+    return above(
+        f"{running.name}: {slots} slot{'s' if slots > 1 else ''} with jobs of {JOB_S} s, engine busy",
+        busy,
+        LEAST,
+        "%",
+        f"fixed; {last - first} jobs × {JOB_S} s over {slots} × {seconds:.1f} s, the queue never empty",
+        digits=1,
+    )
+
+
+def _ends(running: Stage) -> list[int]:
+    rows = running.query("select ended_at from attempt where outcome = 'succeeded' order by ended_at")
+    return [row["ended_at"] for row in rows]

@@ -243,3 +243,51 @@ def test_an_old_server_is_refused(url: str, monkeypatch: pytest.MonkeyPatch) -> 
 
     with closing(open_database(url)) as database, pytest.raises(OperatorError, match="too old"):
         database.read(lambda tx: tx.one("select 1 as one"))
+
+
+def test_a_group_that_meets_a_lock_runs_alone(url: str, notes: Database) -> None:
+    """One write that must wait for a stranger's lock does not hold up those that wait beside it."""
+    for name in "abcdefgh":
+        notes.write(lambda tx, name=name: add(tx, name))  # type: ignore[misc]
+
+    def write(name: str) -> "asyncio.Future[int]":
+        statement = "update note set size = size + 1 where id = :id"
+        return asyncio.ensure_future(notes.write_async(lambda tx: tx.run(statement, id=name)))
+
+    async def together(other: psycopg.Connection[tuple[object, ...]]) -> dict[str, int]:
+        other.execute("select * from note where id = 'd' for update")
+        writes = {name: write(name) for name in "abcdefgh"}
+        await asyncio.gather(*(waiting for name, waiting in writes.items() if name != "d"))
+        seen = sizes(notes)
+        other.rollback()
+        await writes["d"]
+        return seen
+
+    with psycopg.connect(url) as other:
+        seen = asyncio.run(together(other))
+
+    assert {name: int(name != "d") for name in "abcdefgh"} == seen
+    assert dict.fromkeys("abcdefgh", 1) == sizes(notes)
+
+
+def test_two_processes_that_group_do_not_tangle(url: str, notes: Database) -> None:
+    """Each of many writes to the same few rows, in opposite orders, is stored once."""
+    for name in "abcd":
+        notes.write(lambda tx, name=name: add(tx, name))  # type: ignore[misc]
+
+    async def client(database: Database, order: str) -> None:
+        statement = "update note set size = size + 1 where id = :id"
+        for name in order * 10:
+            await database.write_async(lambda tx, name=name: tx.run(statement, id=name))  # type: ignore[misc]
+
+    async def together(other: Database) -> None:
+        await asyncio.gather(
+            *(client(notes, "abcd") for _ in range(8)), *(client(other, "dcba") for _ in range(8))
+        )
+
+    started = time.monotonic()
+    with closing(open_database(url)) as other:
+        asyncio.run(together(other))
+
+    assert dict.fromkeys("abcd", 160) == sizes(notes)
+    assert time.monotonic() - started < 10

@@ -6,8 +6,8 @@ time. Knows neither threads nor tables.
 """
 
 import select
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from itertools import count
 from typing import Any, TypeVar
 
@@ -42,7 +42,6 @@ _UNAVAILABLE_STATES = frozenset(("55P03", "25006"))
 
 _SETTINGS = f"""
     set statement_timeout = {STATEMENT_TIMEOUT_MS};
-    set lock_timeout = {LOCK_TIMEOUT_MS};
     set idle_in_transaction_session_timeout = {IDLE_IN_TRANSACTION_TIMEOUT_MS};
     set default_transaction_isolation = 'read committed';
     select set_config('synchronous_commit', 'on', false) where current_setting('synchronous_commit') = 'off';
@@ -72,7 +71,7 @@ class WholeNumber(NumericBinaryLoader):
 class Connection:
     """Reads and writes, one at a time."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, lock_timeout_ms: int = LOCK_TIMEOUT_MS) -> None:
         """Raises psycopg.OperationalError when the server is away, OperatorError when it is too old."""
         self._session = psycopg.Connection.connect(
             url,
@@ -85,6 +84,7 @@ class Connection:
             application_name="tenuto",
         )
         self._session.execute(_SETTINGS)
+        self._session.execute(f"set lock_timeout = {lock_timeout_ms:d}".encode())
         version = self._session.info.server_version
         if version < FLOOR:
             self._session.close()
@@ -103,7 +103,9 @@ class Connection:
         self._numbers = count()
         self._unanswered = 0
         self._is_committing = False
-        self._transaction = PostgresTransaction(self)
+        # A statement of the transaction that runs now has failed, or the connection has.
+        self.has_failed = False
+        self.operations = PostgresTransaction(self)
 
     @property
     def is_open(self) -> bool:
@@ -113,7 +115,7 @@ class Connection:
         """Each statement for itself."""
         self._look()
         try:
-            result = operation(self._transaction)
+            result = operation(self.operations)
             if self._unanswered:
                 self.fetch()
             return result
@@ -122,17 +124,23 @@ class Connection:
             raise
 
     def write(self, operation: Callable[[Transaction], T]) -> T:
-        """One transaction."""
+        """One operation as one transaction."""
+        with self.transaction() as tx:
+            return operation(tx)
+
+    @contextmanager
+    def transaction(self) -> Iterator[Transaction]:
+        """Committed at the end, undone by an exception."""
         self._look()
+        self.has_failed = False
         try:
             self.send("begin", {})
-            result = operation(self._transaction)
+            yield self.operations
             self.send("commit", {})
             self._is_committing = True
             answer = self.fetch()
             # A transaction that has failed answers "ROLLBACK" to a commit.
             assert answer.command_status == b"COMMIT", "an operation caught a database error"
-            return result
         except BaseException:
             self._undo()
             raise
@@ -184,6 +192,7 @@ class Connection:
             for key in self._unconfirmed:
                 self._prepared.pop(key, None)
             self._unconfirmed.clear()
+            self.has_failed = True
             raise self._explain(failed)
         self._unconfirmed.clear()
         assert last is not None
@@ -259,6 +268,7 @@ class Connection:
             self.close()
 
     def _lost(self) -> ConnectionLost:
+        self.has_failed = True
         self.close()
         return ConnectionLost(self._is_committing)
 

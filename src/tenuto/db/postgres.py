@@ -1,8 +1,7 @@
 """Tenuto's records in PostgreSQL: a few threads with a connection each, which take operations from one queue.
 
-Grouping the operations of a process into one transaction, as for SQLite, would hold one account's row lock
-for all of them and end in deadlocks between processes; PostgreSQL groups the commits of connections by
-itself. Knows no tables.
+An event loop's writes are grouped first (see `grouping`); reads, and the writes of threads, each run alone.
+Knows no tables.
 """
 
 import asyncio
@@ -10,19 +9,19 @@ import queue
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
-from tenuto.db.connection import Collision, Connection, ConnectionLost
+from tenuto.db.connection import LOCK_TIMEOUT_MS, Collision, Connection, ConnectionLost
 from tenuto.db.database import Transaction
+from tenuto.db.grouping import UNKNOWN, Groups
 from tenuto.db.notices import Notices, PostgresListener
 from tenuto.db.pending import Pending, answer, refuse
 from tenuto.errors import OperatorError, Unavailable
 
 T = TypeVar("T")
-Operation = Callable[[Transaction], Any]
 
 CONNECTIONS = 8
 WAITING_LIMIT = 10_000
@@ -35,7 +34,6 @@ CLOSE_S = 15.0
 
 AWAY = "The database is away; nothing was stored, send the same request again."
 COLLIDING = "Too many writes are in each other's way; nothing was stored, send the same request again."
-UNKNOWN = "The database was lost while it stored this; whether it did is unknown; send the same again."
 
 
 class PostgresDatabase:
@@ -60,6 +58,7 @@ class PostgresDatabase:
         # Until this moment of the monotonic clock nobody tries to connect.
         self._away_until = 0.0
         self._backoff_s = FIRST_BACKOFF_S
+        self._groups = Groups(self._connect, lambda pending: self._submit(pending, is_write=True))
         self._notices = Notices(url)
 
     def read(self, operation: Callable[[Transaction], T]) -> T:
@@ -75,11 +74,18 @@ class PostgresDatabase:
         return result
 
     async def read_async(self, operation: Callable[[Transaction], T]) -> T:
-        result: T = await self._submit_async(operation, is_write=False)
+        pending = Pending(operation, asyncio.get_running_loop())
+        self._submit(pending, is_write=False)
+        assert pending.future is not None
+        result: T = await pending.future
         return result
 
     async def write_async(self, operation: Callable[[Transaction], T]) -> T:
-        result: T = await self._submit_async(operation, is_write=True)
+        pending = Pending(operation, asyncio.get_running_loop())
+        if not self._groups.take(pending):
+            self._submit(pending, is_write=True)
+        assert pending.future is not None
+        result: T = await pending.future
         return result
 
     def wake(self, topic: str) -> None:
@@ -89,6 +95,7 @@ class PostgresDatabase:
         return self._notices.listen(topic)
 
     def close(self) -> None:
+        self._groups.close()
         with self._changing:
             if self._closed:
                 return
@@ -98,14 +105,6 @@ class PostgresDatabase:
         for thread in self._threads:
             thread.join(CLOSE_S)
         self._notices.close()
-
-    def _submit_async(
-        self, operation: Callable[[Transaction], Any], *, is_write: bool
-    ) -> asyncio.Future[Any]:
-        pending = Pending(operation, asyncio.get_running_loop())
-        self._submit(pending, is_write=is_write)
-        assert pending.future is not None
-        return pending.future
 
     def _submit(self, pending: Pending, *, is_write: bool) -> None:
         with self._changing:
@@ -160,14 +159,14 @@ class PostgresDatabase:
                 break
         return connection if connection is not None and connection.is_open else None
 
-    def _connect(self) -> Connection:
+    def _connect(self, lock_timeout_ms: int = LOCK_TIMEOUT_MS) -> Connection:
         """A new connection; after a failure everybody is refused at once until the backoff has passed."""
         with self._changing:
             is_away = time.monotonic() < self._away_until
         if is_away:
             raise Unavailable(AWAY)
         try:
-            connection = Connection(self._url)
+            connection = Connection(self._url, lock_timeout_ms)
         except psycopg.Error as error:
             with self._changing:
                 self._away_until = time.monotonic() + self._backoff_s

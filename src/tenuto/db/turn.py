@@ -18,7 +18,7 @@ from tenuto.errors import Unavailable
 # waiting.
 TURN_TIMEOUT_S = 10.0
 _FIRST_PAUSE_S = 0.00005
-_LONGEST_PAUSE_S = 0.001
+_LONGEST_PAUSE_S = 0.0003
 
 
 class Turn:

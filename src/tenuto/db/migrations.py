@@ -5,7 +5,6 @@ A migration that is interrupted leaves nothing behind and is applied anew. Knows
 
 import hashlib
 import re
-import time
 from dataclasses import dataclass
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -21,6 +20,13 @@ _LOCK_WAIT = "60s"
 _HAS_TABLE: dict[Dialect, str] = {
     "sqlite": "select name from sqlite_master where name = 'migration'",
     "postgresql": "select tablename from pg_tables where tablename = 'migration'",
+}
+# The database's own clock says when, in milliseconds: nothing is decided by it.
+_RECORD: dict[Dialect, str] = {
+    "sqlite": "insert into migration (name, sha256, applied_at)"
+    " values (:name, :sha256, cast(strftime('%s', 'now') as bigint) * 1000)",
+    "postgresql": "insert into migration (name, sha256, applied_at)"
+    " values (:name, :sha256, cast(extract(epoch from now()) * 1000 as bigint))",
 }
 
 
@@ -99,12 +105,7 @@ def _apply(tx: Transaction, dialect: Dialect, migration: Migration) -> bool:
         return False
     for statement in statements(migration.script):
         tx.run(statement)
-    tx.run(
-        "insert into migration (name, sha256, applied_at) values (:name, :sha256, :applied_at)",
-        name=migration.name,
-        sha256=migration.sha256,
-        applied_at=time.time_ns() // 1_000_000,
-    )
+    tx.run(_RECORD[dialect], name=migration.name, sha256=migration.sha256)
     return True
 
 

@@ -10,10 +10,11 @@ import select
 import socket
 import time
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 # A folder's time of change moves in steps of a few milliseconds: a listing this fresh may already be old.
-_SETTLED_NS = 50_000_000
+_SETTLED_S = 0.05
 # The kernel's limit of a socket's path is 108 bytes.
 _LONGEST_PATH = 100
 
@@ -28,7 +29,7 @@ class Sender:
         self._descriptor = _open_folder(folder)
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._socket.setblocking(False)
-        self._listing: tuple[int, list[str]] = (0, [])
+        self._listing = Listing(0, 0.0, False, [])
 
     def wake(self, topic: str) -> None:
         """Failures are ignored: behind a lost wake-up stands the listener's own look at the database."""
@@ -54,13 +55,28 @@ class Sender:
             pass
 
     def _names(self) -> list[str]:
+        listing, now_s = self._listing, time.monotonic()
         changed_ns = self._folder.stat().st_mtime_ns
-        listed_ns, names = self._listing
-        if listed_ns != changed_ns:
+        if listing.changed_ns != changed_ns:
+            listing = Listing(changed_ns, now_s, False, [])
+        if not listing.is_settled:
             names = os.listdir(self._folder)  # noqa: PTH208 - names, not paths
-            if time.time_ns() - changed_ns > _SETTLED_NS:
-                self._listing = (changed_ns, names)
-        return names
+            listing = replace(listing, names=names, is_settled=now_s - listing.seen_s > _SETTLED_S)
+            self._listing = listing
+        return listing.names
+
+
+@dataclass(frozen=True)
+class Listing:
+    """The names in the folder, read when it had last changed at `changed_ns`, first seen so at `seen_s`.
+
+    `is_settled` when it was read so long after that no change can hide behind the same time.
+    """
+
+    changed_ns: int
+    seen_s: float
+    is_settled: bool
+    names: list[str]
 
 
 class Receiver:

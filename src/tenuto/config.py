@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
-from urllib.parse import urlsplit
 
 from tenuto.errors import SettingsInvalid
 
@@ -172,7 +171,10 @@ def _checked(name: str, value: Any, faults: list[str]) -> Any:
     if name == "models":
         return _models(value, faults)
     if name in _PATHS:
-        return Path(value).expanduser()
+        if isinstance(value, Path) or (isinstance(value, str) and value):
+            return Path(value).expanduser()
+        faults.append(f"{name}: {value!r} is not a path")
+        return Path()
     if name in _CHOICES:
         if value not in _CHOICES[name]:
             faults.append(f"{name}: {value!r} is none of {', '.join(_CHOICES[name])}")
@@ -188,8 +190,10 @@ def _number(name: str, value: Any, faults: list[str]) -> int | float:
     low, high = _RANGES[name]
     kind: type[int] | type[float] = float if name in _FLOATS else int
     try:
-        number = kind(value) if not isinstance(value, bool) else None
-    except (TypeError, ValueError):
+        # Neither true nor 1.5 is silently made an integer.
+        is_other = isinstance(value, bool) or (isinstance(value, float) and kind is int)
+        number = None if is_other else kind(value)
+    except (TypeError, ValueError, OverflowError):
         number = None
     if number is None or not low <= number <= high:
         what = "a number" if kind is float else "an integer"
@@ -221,11 +225,14 @@ def _model(where: str, table: dict[str, Any], faults: list[str]) -> ModelSetting
     for key, kind in (("enabled", bool), ("warm", bool), ("interpreter", str), ("threads", int)):
         if key in table and not isinstance(table[key], kind):
             faults.append(f"{where}.{key}: {table[key]!r} is not a {kind.__name__}")
+    threads = table.get("threads", 0)
+    if isinstance(threads, bool) or (isinstance(threads, int) and threads < 0):
+        faults.append(f"{where}.threads: {threads!r} is not a number of threads; 0 means as many as fit")
     unit = table.get("unit", "job")
     if unit not in ("job", "audio_minute"):
         faults.append(f"{where}.unit: {unit!r} is none of job, audio_minute")
     price = _micros(f"{where}.price", table.get("price", "0"), faults)
-    hold = _micros(f"{where}.hold", table.get("hold", table.get("price", "0")), faults)
+    hold = _micros(f"{where}.hold", table["hold"], faults) if "hold" in table else price
     if unit == "job" and hold < price:
         faults.append(f"{where}.hold: is below the price of a job, so that it could never be charged")
     return ModelSettings(
@@ -251,9 +258,11 @@ def _micros(where: str, value: Any, faults: list[str]) -> int:
 def _check_together(values: Mapping[str, Any], faults: list[str]) -> None:
     database = values.get("database", "sqlite:///tenuto.db")
     if isinstance(database, str):
-        scheme = urlsplit(database).scheme
+        scheme = database.partition("://")[0] if "://" in database else ""
         if scheme not in ("sqlite", "postgresql", "postgres"):
-            faults.append(f"database: {scheme}:// is not known; write sqlite:///tenuto.db or postgresql://…")
+            faults.append(
+                f"database: {scheme[:20]}:// is not known; write sqlite:///tenuto.db or postgresql://…"
+            )
     blobs = values.get("blobs", "directory")
     if blobs != "directory":
         faults.append(f"blobs: {blobs!r} is not known; there is: directory")

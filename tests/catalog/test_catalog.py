@@ -1,0 +1,108 @@
+"""What workers say of themselves, and when a model can be called."""
+
+from pathlib import Path
+
+from jobs.world import METERED, SPEECH, World
+from tenuto.catalog import operations as catalog
+from tenuto.catalog import rules
+from tenuto.catalog.rules import MAX_START_FAILURES, WORKER_AWAY_MS
+from tenuto.config import ModelSettings, Price, Settings
+
+
+def test_a_model_is_callable_while_a_worker_offers_it(world: World) -> None:
+    """It need not be loaded; nobody offers a model at first, and no name that only looks like it."""
+    assert {SPEECH: "no worker offers it"} == reasons(world, SPEECH)
+    world.register("worker_a", frozenset({SPEECH}))
+
+    assert {SPEECH: None, METERED: "no worker offers it", "fake": "no worker offers it"} == reasons(
+        world, SPEECH, METERED, "fake"
+    )
+
+
+def test_short_absences_refuse_nothing(world: World) -> None:
+    """A worker that was seen within ten minutes counts: a restart or deploy refuses no job."""
+    world.register("worker_a")
+    world.now_ms += WORKER_AWAY_MS - 1
+    assert {SPEECH: None} == reasons(world, SPEECH)
+    world.now_ms += 1
+    assert {SPEECH: "no worker offers it"} == reasons(world, SPEECH)
+
+    world.write(lambda tx: catalog.see_worker(tx, "worker_a", now_ms=world.now_ms))
+    assert {SPEECH: None} == reasons(world, SPEECH)
+
+
+def test_an_engine_that_fails_to_start_three_times_is_not_callable(world: World) -> None:
+    """Of that model alone; once it starts, it is again."""
+    world.register("worker_a")
+    for failures in range(1, MAX_START_FAILURES + 1):
+        assert {SPEECH: None} == reasons(world, SPEECH)
+        fails(world, "worker_a", failures)
+
+    assert {SPEECH: "its engine fails to start", METERED: None} == reasons(world, SPEECH, METERED)
+    world.write(lambda tx: catalog.engine_started(tx, "worker_a", SPEECH))
+    assert {SPEECH: None} == reasons(world, SPEECH)
+
+
+def test_one_worker_that_can_is_enough(world: World) -> None:
+    """Another's engine may fail; when it is gone as well, the reason is the failing one's."""
+    world.register("worker_a")
+    world.register("worker_b")
+    fails(world, "worker_a", MAX_START_FAILURES)
+    assert {SPEECH: None} == reasons(world, SPEECH)
+    assert [0, MAX_START_FAILURES] == sorted(
+        row["start_failures"]
+        for worker in ("worker_a", "worker_b")
+        for row in world.read(lambda tx, w=worker: catalog.worker_models(tx, w))  # type: ignore[misc]
+        if row["model"] == SPEECH
+    )
+
+    world.write(lambda tx: catalog.forget_worker(tx, "worker_b"))
+    assert {SPEECH: "its engine fails to start"} == reasons(world, SPEECH)
+    assert ["worker_a"] == [row["id"] for row in world.read(catalog.workers)]
+
+
+def test_a_forgotten_worker_leaves_nothing(world: World) -> None:
+    """Neither its row nor what it offered; forgetting again is no error."""
+    before = world.everything()
+    world.register("worker_a")
+    for _ in range(2):
+        world.write(lambda tx: catalog.forget_worker(tx, "worker_a"))
+
+    assert before == world.everything()
+
+
+def test_models_as_the_operator_sets_them() -> None:
+    """A disabled model is not there; a price is the operator's, else nothing; fakes stand by themselves."""
+    price = Price("job", 5, 7)
+    settings = Settings(
+        folder=Path("x"),
+        engines="fake",
+        models={SPEECH: ModelSettings(price=price), METERED: ModelSettings(enabled=False)},
+    )
+    offered = rules.models(settings)
+
+    assert [SPEECH] == [*offered]
+    assert (price, True, "speech") == (
+        offered[SPEECH].price,
+        offered[SPEECH].rerunnable,
+        offered[SPEECH].lane,
+    )
+    assert not rules.models(Settings(folder=Path("x"), engines="fake"))[METERED].rerunnable
+    assert not {SPEECH, METERED} & {*rules.models(Settings(folder=Path("x")))}
+
+
+def reasons(world: World, *models: str) -> dict[str, str | None]:
+    """Why each model can't be called; the two questions give one answer."""
+    answer = world.read(lambda tx: catalog.reasons(tx, [*models], now_ms=world.now_ms))
+    for model in models:
+        is_callable = world.read(
+            lambda tx, name=model: catalog.is_callable(tx, name, now_ms=world.now_ms)  # type: ignore[misc]
+        )
+        assert (answer[model] is None) == is_callable
+    return answer
+
+
+def fails(world: World, worker_id: str, failures: int) -> None:
+    world.write(
+        lambda tx: catalog.engine_not_started(tx, worker_id, SPEECH, failures=failures, reason="no weights")
+    )

@@ -1,5 +1,6 @@
 """The services that the contract is tested on; every test takes a caller of its own."""
 
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -42,7 +43,12 @@ def paid(
 ) -> Iterator[Operator]:
     """The operator of a service whose models cost money and whose hosts are killed soon after a cancel."""
     folder = tmp_path_factory.mktemp("paid")
-    variables = {"TENUTO_HOST_GRACE_S": "0.2", "TENUTO_REQUESTS_PER_SECOND": "0"}
+    variables = {
+        "TENUTO_HOST_GRACE_S": "0.2",
+        "TENUTO_REQUESTS_PER_SECOND": "0",
+        "TENUTO_METRICS_PORT": str(_free_port()),
+        "TENUTO_LOG": "debug",
+    }
     yield from _running(service, request, folder, PRICES, variables)
 
 
@@ -52,8 +58,14 @@ def poor(
 ) -> Iterator[Operator]:
     """The operator of a service with small limits, whose engine of fake/speech can't be started."""
     folder = tmp_path_factory.mktemp("poor")
-    variables = {"TENUTO_REQUESTS_PER_SECOND": "5", "TENUTO_QUEUED_JOBS": "1"}
+    variables = {"TENUTO_REQUESTS_PER_SECOND": "5", "TENUTO_QUEUED_JOBS": "1", "TENUTO_DRAIN_S": "4"}
     yield from _running(service, request, folder, BROKEN, variables)
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port: int = listening.getsockname()[1]
+        return port
 
 
 def _running(

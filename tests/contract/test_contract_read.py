@@ -74,7 +74,7 @@ def test_a_running_job_says_when_to_look_again(caller: Caller) -> None:
 
 
 def test_waiting_jobs_say_how_long_to_wait(caller: Caller) -> None:
-    """Behind a running job there is a place in the queue, and Retry-After grows with it to 10 (R7, R28, R214)."""
+    """Behind a running job there is a place in the queue; Retry-After grows with it to 10 (R28, R214)."""
     running = caller.block_lane()
     queued = [caller.submit(f"Number {n}.") for n in range(12)]
     answers = [caller.get(f"/v1/jobs/{job_id}") for job_id in queued]

@@ -1,0 +1,248 @@
+"""GET /v1/artifacts/{id}/content: the bytes, parts of them, and what happens when they are damaged."""
+
+import hashlib
+import io
+import wave
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from contract.callers import Caller, Operator, error_code
+
+BLOCK = 1 << 20
+LONG = " ".join(["A long text that fills more than one block."] * 20)
+"""879 characters of 60 ms, 24,000 samples of two bytes a second, and silences: 2.9 MB."""
+
+
+@pytest.fixture
+def artifact(caller: Caller) -> Any:
+    """The file of a job that has succeeded: about 100 kB."""
+    return caller.wait(caller.submit("Hold the note for its full value."))["artifacts"][0]
+
+
+@pytest.fixture
+def long_artifact(caller: Caller) -> Any:
+    """A file of three blocks."""
+    found = caller.wait(caller.submit(LONG))["artifacts"][0]
+    assert 2 * BLOCK < found["size_bytes"] < 3 * BLOCK
+    return found
+
+
+def path(artifact: Any) -> str:
+    return f"/v1/artifacts/{artifact['id']}/content"
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_the_result_is_the_file_that_the_record_describes(caller: Caller, stream: bool) -> None:
+    """Size, hash and type are the record's, the whole WAV with stream too (R42–R47, R65, R107)."""
+    artifact = caller.wait(caller.submit("x" * 50, stream=stream, interval_silence=100))["artifacts"][0]
+    answer = caller.get(path(artifact))
+
+    assert (200, artifact["media_type"]) == (answer.status_code, answer.headers["content-type"])
+    assert artifact["size_bytes"] == len(answer.content) == int(answer.headers["content-length"])
+    assert artifact["sha256"] == hashlib.sha256(answer.content).hexdigest()
+    with wave.open(io.BytesIO(answer.content)) as wav:
+        assert (1, 2, 24_000) == (wav.getnchannels(), wav.getsampwidth(), wav.getframerate())
+        assert 24 * (50 * 60 + 2 * 100) == wav.getnframes()
+
+
+def test_a_longer_factor_makes_longer_speech(caller: Caller) -> None:
+    """duration_factor sets the length that is generated, at the same sample rate (R75, R76)."""
+    lengths = []
+    for factor in (0.5, 1, 2):
+        artifact = caller.wait(caller.submit("x" * 10, duration_factor=factor))["artifacts"][0]
+        with wave.open(io.BytesIO(caller.get(path(artifact)).content)) as wav:
+            lengths.append((wav.getnframes(), wav.getframerate()))
+
+    assert [(7_200, 24_000), (14_400, 24_000), (28_800, 24_000)] == lengths
+
+
+def test_headers_let_a_download_be_checked_and_resumed(caller: Caller, artifact: Any) -> None:
+    """ETag is the hash, ranges are offered, the type is not to be guessed (R47)."""
+    headers = caller.get(path(artifact)).headers
+
+    assert f'"{artifact["sha256"]}"' == headers["etag"]
+    assert ("bytes", "nosniff") == (headers["accept-ranges"], headers["x-content-type-options"])
+
+
+def test_downloads_repeat_byte_for_byte(caller: Caller, long_artifact: Any) -> None:
+    """The same artifact is sent alike each time, and no job is made by it (R48, R216)."""
+    first, second = caller.get(path(long_artifact)), caller.get(path(long_artifact))
+
+    assert first.content == second.content
+    assert long_artifact["sha256"] == hashlib.sha256(first.content).hexdigest()
+    assert 1 == len(caller.newest())
+
+
+def test_an_artifact_id_works_percent_encoded(caller: Caller, artifact: Any) -> None:
+    """Ids of artifacts may be URL-encoded as well (R18)."""
+    encoded = "".join(f"%{ord(mark):02x}" for mark in artifact["id"])
+
+    assert caller.get(path(artifact)).content == caller.get(f"/v1/artifacts/{encoded}/content").content
+
+
+def test_head_has_the_headers_alone(caller: Caller, artifact: Any) -> None:
+    """HEAD answers what GET would, without the bytes."""
+    got, head = caller.get(path(artifact)), caller.request("HEAD", path(artifact))
+    same = ("content-type", "content-length", "etag", "accept-ranges")
+
+    assert (200, b"") == (head.status_code, head.content)
+    assert [got.headers[name] for name in same] == [head.headers[name] for name in same]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("0-0", "0-9", "5-5", "100-", "-1", "-100", "0-", "0-99999999999"),
+        *(f"{BLOCK - 1}-{BLOCK}", f"{BLOCK}-{2 * BLOCK - 1}", f"{BLOCK - 10}-{2 * BLOCK + 10}"),
+        "-999999999999",
+    ],
+)
+def test_a_range_is_that_part_of_the_file(caller: Caller, long_artifact: Any, text: str) -> None:
+    """One range is answered 206 with its place, also across blocks (R46)."""
+    whole = caller.get(path(long_artifact)).content
+    first, _, last = text.partition("-")
+    start = max(0, len(whole) - int(last)) if first == "" else int(first)
+    end = len(whole) if first == "" or last == "" else min(len(whole), int(last) + 1)
+    answer = caller.get(path(long_artifact), {"Range": f"bytes={text}"})
+
+    assert (206, f"bytes {start}-{end - 1}/{len(whole)}") == (
+        answer.status_code,
+        answer.headers["content-range"],
+    )
+    assert whole[start:end] == answer.content
+    assert str(end - start) == answer.headers["content-length"]
+
+
+@pytest.mark.parametrize("text", ["bytes=999999999-", "bytes=-0"])
+def test_a_range_outside_of_the_file_is_416(caller: Caller, artifact: Any, text: str) -> None:
+    """What starts behind the end can't be sent; the answer says how long the file is."""
+    answer = caller.get(path(artifact), {"Range": text})
+
+    assert (416, "range_not_satisfiable") == error_code(answer)
+    assert f"bytes */{artifact['size_bytes']}" == answer.headers["content-range"]
+
+
+@pytest.mark.parametrize(
+    "text", ["lines=1-2", "bytes=", "bytes=-", "bytes=9-1", "bytes=a-b", "bytes=0-1,3-4", "0-1", "bytes 0-1"]
+)
+def test_a_range_that_cant_be_read_is_the_whole_file(caller: Caller, artifact: Any, text: str) -> None:
+    """HTTP ignores a Range that it does not understand."""
+    answer = caller.get(path(artifact), {"Range": text})
+
+    assert (200, artifact["size_bytes"]) == (answer.status_code, len(answer.content))
+
+
+def test_a_resumed_download_names_what_it_has(caller: Caller, artifact: Any) -> None:
+    """If-Range with the ETag resumes; with any other, or a weak one, the whole file is sent."""
+    etag = f'"{artifact["sha256"]}"'
+    statuses = [
+        caller.get(path(artifact), {"Range": "bytes=10-19", "If-Range": value}).status_code
+        for value in (etag, '"other"', f"W/{etag}", "Sat, 01 Jan 2028 00:00:00 GMT")
+    ]
+
+    assert [206, 200, 200, 200] == statuses
+
+
+def test_what_the_client_has_is_not_sent_again(caller: Caller, artifact: Any) -> None:
+    """If-None-Match with the ETag, among others, weak or `*`, is answered 304 without bytes."""
+    etag = f'"{artifact["sha256"]}"'
+    answers = [
+        caller.get(path(artifact), {"If-None-Match": value})
+        for value in (etag, f'"a", W/{etag}, "b"', "*", '"other"')
+    ]
+
+    assert [304, 304, 304, 200] == [answer.status_code for answer in answers]
+    assert [b"", b"", b""] == [answer.content for answer in answers[:3]]
+    assert etag == answers[0].headers["etag"]
+
+
+def test_other_accounts_see_nothing(operator: Operator, artifact: Any) -> None:
+    """A stranger has the 404 for GET, HEAD and a range, whatever else the request asks for (R50)."""
+    stranger = operator.caller()
+    etag = f'"{artifact["sha256"]}"'
+
+    for headers in ({}, {"Range": "bytes=0-1"}, {"If-None-Match": etag}, {"Range": "bytes=99999999-"}):
+        assert (404, "not_found") == error_code(stranger.get(path(artifact), headers))
+    assert 404 == stranger.request("HEAD", path(artifact)).status_code
+
+
+def test_without_a_file_there_is_no_artifact(caller: Caller) -> None:
+    """Failed and cancelled jobs have nothing to download (R34)."""
+    failed = caller.wait(caller.submit("[fake:garbage] x"))
+    cancelled = caller.cancel(caller.block_lane())
+    cancelled = caller.wait(cancelled["id"])
+
+    assert [("failed", []), ("cancelled", [])] == [
+        (operation["state"], operation["artifacts"]) for operation in (failed, cancelled)
+    ]
+
+
+@pytest.mark.parametrize("headers", [{}, {"Range": "bytes=5-9"}])
+@pytest.mark.parametrize("damage", ["flipped", "cut", "longer", "missing"])
+def test_damage_in_the_first_block_is_503(
+    operator: Operator, caller: Caller, artifact: Any, damage: str, headers: dict[str, str]
+) -> None:
+    """Missing, cut or changed bytes are never sent: 503 with Retry-After; the job stays (R32, R46, R213)."""
+    operation = caller.get("/v1/jobs").json()["data"][0]
+    hurt(operator.blob_file(artifact["id"]), damage, at=44)
+    answer = caller.get(path(artifact), headers)
+
+    assert (503, "artifact_unavailable") == error_code(answer)
+    assert 1 <= int(answer.headers["retry-after"]) <= 120
+    assert operation == caller.read(operation["id"])
+    assert "succeeded" == operation["state"]
+    assert f'"artifact_id": "{artifact["id"]}"' in operator.service.log_path.read_text()
+
+
+@pytest.mark.parametrize("block", [1, 2])
+def test_damage_in_a_later_block_cuts_the_connection_before_it(
+    operator: Operator, caller: Caller, long_artifact: Any, block: int
+) -> None:
+    """The good blocks come, the bad one never does: the client sees a broken download (R46)."""
+    whole = caller.get(path(long_artifact)).content
+    hurt(operator.blob_file(long_artifact["id"]), "flipped", at=block * BLOCK + 7)
+    received = bytearray()
+
+    with (
+        pytest.raises(httpx2.RemoteProtocolError),
+        caller.http.stream(
+            "GET", path(long_artifact), headers={"Authorization": f"Bearer {caller.key}"}
+        ) as answer,
+    ):
+        assert 200 == answer.status_code
+        for piece in answer.iter_raw():
+            received += piece
+
+    assert whole[: len(received)] == received
+    assert len(received) <= block * BLOCK
+
+
+def test_a_range_beside_the_damage_is_sent(operator: Operator, caller: Caller, long_artifact: Any) -> None:
+    """Only the blocks that are asked for are checked: what is whole can still be had, the rest can't."""
+    whole = caller.get(path(long_artifact)).content
+    hurt(operator.blob_file(long_artifact["id"]), "flipped", at=BLOCK + 7)
+    beside = caller.get(path(long_artifact), {"Range": f"bytes=0-{BLOCK - 1}"})
+    behind = caller.get(path(long_artifact), {"Range": f"bytes={2 * BLOCK}-"})
+    inside = caller.get(path(long_artifact), {"Range": f"bytes={2 * BLOCK - 5}-{2 * BLOCK - 1}"})
+
+    assert (206, whole[:BLOCK]) == (beside.status_code, beside.content)
+    assert (206, whole[2 * BLOCK :]) == (behind.status_code, behind.content)
+    assert (503, "artifact_unavailable") == error_code(inside)
+
+
+def hurt(file: Path, damage: str, *, at: int) -> None:
+    """Damage a stored file as a disk or a person would."""
+    if damage == "missing":
+        file.unlink()
+        return
+    content = bytearray(file.read_bytes())
+    if damage == "flipped":
+        content[at] ^= 1
+    elif damage == "cut":
+        del content[-1]
+    else:
+        content += b"\0"
+    file.write_bytes(content)

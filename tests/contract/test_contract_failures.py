@@ -1,0 +1,89 @@
+"""Engines that fail in every way: the job says how, the money goes back, and the service serves on."""
+
+import pytest
+
+from contract.callers import METERED, Caller, Operator
+
+FAILURES = [
+    ("raise", "engine_failed", 1),
+    ("garbage", "engine_failed", 1),
+    ("crash", "engine_crashed", 3),
+    ("exit", "engine_crashed", 3),
+]
+
+
+@pytest.mark.parametrize(("directive", "code", "attempts"), FAILURES)
+def test_an_engine_that_fails_fails_its_job(paid: Operator, directive: str, code: str, attempts: int) -> None:
+    """The job fails with its code after the attempts it is worth, and costs nothing (R34, R36, R217)."""
+    caller = paid.caller(credit="0.05")
+    operation = caller.wait(caller.submit(f"[fake:{directive}] x"))
+
+    assert ("failed", code, attempts, []) == (
+        operation["state"],
+        operation["error"]["code"],
+        operation["attempt"],
+        operation["artifacts"],
+    )
+    assert {"held": "0.000000", "charged": "0.000000", "currency": "CNY"} == operation["billing"]
+    assert (50_000, 0) == paid.money(caller)
+    assert "succeeded" == caller.wait(caller.submit("And on it goes."))["state"]
+
+
+def test_metadata_that_is_no_json_fails_the_job(paid: Operator) -> None:
+    """A NaN among an engine's figures is its fault, not a broken answer of ours (R34, R217)."""
+    caller = paid.caller(credit="0.05")
+    operation = caller.wait(caller.submit("[fake:nan] x"))
+
+    assert "failed" == operation["state"]
+    assert operation["error"]["code"] in ("engine_failed", "engine_crashed")
+    assert (50_000, 0) == paid.money(caller)
+
+
+def test_a_text_with_nothing_to_speak_is_accepted_and_fails(paid: Operator) -> None:
+    """Marks alone are a text; the job fails with nothing_to_speak and costs nothing (R69, R217)."""
+    caller = paid.caller(credit="0.05")
+    operation = caller.wait(caller.submit("…?!"))
+
+    assert ("failed", "nothing_to_speak") == (operation["state"], operation["error"]["code"])
+    assert (50_000, 0) == paid.money(caller)
+
+
+def test_a_fault_that_may_pass_is_tried_again(paid: Operator) -> None:
+    """An engine's transient error is tried three times, then the job fails (R217)."""
+    caller = paid.caller(credit="0.05")
+    operation = caller.wait(caller.submit("[fake:transient] x"))
+
+    assert ("failed", "engine_failed", 3) == (
+        operation["state"],
+        operation["error"]["code"],
+        operation["attempt"],
+    )
+
+
+def test_what_an_error_says_is_no_text_of_the_callers(caller: Caller) -> None:
+    """The message of a failed job does not repeat the text (R205)."""
+    operation = caller.wait(caller.submit("[fake:raise] canary in the text"))
+
+    assert "canary" not in operation["error"]["message"]
+
+
+def test_a_metered_fault_is_not_tried_again(paid: Operator) -> None:
+    """A metered engine that says that it failed fails the job at once: no second paid call (R36, R37)."""
+    caller = paid.caller(credit="0.10")
+    operation = caller.wait(caller.submit("[fake:transient] x", model=METERED))
+
+    assert ("failed", 1) == (operation["state"], operation["attempt"])
+    assert (100_000, 0) == paid.money(caller)
+
+
+def test_a_metered_crash_waits_for_the_operator(paid: Operator) -> None:
+    """A metered engine that dies may have been charged: recovery_required, nothing runs again (R35–R37)."""
+    caller = paid.caller(credit="0.10")
+    operation = caller.wait(caller.submit("[fake:exit] x", model=METERED))
+
+    assert ("recovery_required", 1, "0.100000") == (
+        operation["state"],
+        operation["attempt"],
+        operation["billing"]["held"],
+    )
+    paid.service.command("recover", "void", operation["id"])

@@ -1,0 +1,44 @@
+"""GET /v1/models: what an entry says."""
+
+from contract.callers import METERED, SPEECH, Caller, Operator
+
+
+def test_the_catalog_lists_the_models(caller: Caller) -> None:
+    """The list is OpenAI's shape, every entry with its interface and `callable` (R186, R188–R190)."""
+    answer = caller.get("/v1/models")
+    listed = answer.json()
+
+    assert (200, "list") == (answer.status_code, listed["object"])
+    assert [SPEECH, METERED] == [entry["id"] for entry in listed["data"]]
+    for entry in listed["data"]:
+        assert ("model", "jobs", "speech", True, None) == tuple(
+            entry[name] for name in ("object", "interface", "kind", "callable", "callable_reason")
+        )
+        assert ["zh", "en", "ja", "es", "ar"] == entry["languages"]
+        assert {"text_bytes": 8192} == entry["limits"]
+        assert [{"model_id": entry["id"], "model_revision": "1"}] == entry["engines"]
+        assert "text" in entry["honoured_parameters"]
+
+
+def test_the_catalog_tells_prices(operator: Operator, paid: Operator) -> None:
+    """Price and hold of a job are told in CNY with six places; synthesis is free by default (R215)."""
+    pricing = [
+        entry["pricing"]
+        for owner in (operator, paid)
+        for entry in owner.caller().get("/v1/models").json()["data"]
+    ]
+    expected = [
+        ("0.000000", "0.000000"),
+        ("0.000000", "0.000000"),
+        ("0.050000", "0.050000"),
+        ("0.080000", "0.100000"),
+    ]
+
+    assert [
+        {"currency": "CNY", "unit": "job", "price": price, "hold": hold} for price, hold in expected
+    ] == pricing
+
+
+def test_real_and_fake_models_are_never_listed_together(caller: Caller) -> None:
+    """A service of fakes offers no real model."""
+    assert all(entry["id"].startswith("fake/") for entry in caller.get("/v1/models").json()["data"])

@@ -1,0 +1,200 @@
+"""Prices: holds, charges, releases, a balance that does not suffice, and what an operator recovers."""
+
+import json
+import threading
+import wave
+from pathlib import Path
+
+import httpx2
+
+from contract.callers import METERED, Caller, Operator, error_code, job
+
+
+def billing(operation: dict[str, dict[str, str]]) -> tuple[str, str]:
+    assert operation["billing"]["currency"] == "CNY"
+    return operation["billing"]["held"], operation["billing"]["charged"]
+
+
+def recovering(paid: Operator) -> tuple[Caller, str]:
+    """A caller with 0.10 CNY whose metered job's outcome is unknown."""
+    caller = paid.caller(credit="0.10")
+    job_id = caller.submit("[fake:unknown] x", model=METERED)
+    assert "recovery_required" == caller.wait(job_id)["state"]
+    return caller, job_id
+
+
+def test_a_job_is_held_for_and_charged_when_it_has_succeeded(paid: Operator) -> None:
+    """While it is open the hold is kept, at its success the price charged, the rest given back (R19)."""
+    caller = paid.caller(credit="1")
+    waiting = caller.submit("[fake:sleep=0.3] x", model=METERED)
+    held, money = billing(caller.read(waiting)), paid.money(caller)
+    done = caller.wait(waiting)
+
+    assert ("0.100000", "0.000000") == held
+    assert (900_000, 100_000) == money
+    assert ("succeeded", ("0.000000", "0.080000")) == (done["state"], billing(done))
+    assert (920_000, 0) == paid.money(caller)
+
+
+def test_a_replay_charges_nothing(paid: Operator) -> None:
+    """However often a job is sent, it is held for and charged once (R19, R37)."""
+    caller = paid.caller(credit="1")
+    answers = [caller.post_job(job(), key="order-1") for _ in range(3)]
+    caller.wait(answers[0].json()["id"])
+    answers.append(caller.post_job(job(), key="order-1"))
+
+    assert 1 == len({answer.json()["id"] for answer in answers})
+    assert (950_000, 0) == paid.money(caller)
+
+
+def test_a_balance_that_does_not_suffice_is_403(paid: Operator) -> None:
+    """Without cover nothing is stored and the key stays free; with credit the request goes (R209)."""
+    caller = paid.caller(credit="0.04")
+    refused = caller.post_job(job(), key="order-2")
+    before = caller.newest()
+    paid.service.command("accounts", "credit", caller.account_id, "0.01")
+    accepted = caller.post_job(job(), key="order-2")
+
+    assert (403, "insufficient_balance") == error_code(refused)
+    assert [] == before
+    assert (202, None) == (accepted.status_code, accepted.headers.get("idempotent-replayed"))
+    assert "succeeded" == caller.wait(accepted.json()["id"])["state"]
+    assert (0, 0) == paid.money(caller)
+
+
+def test_a_replay_is_answered_without_balance(paid: Operator) -> None:
+    """A replay costs nothing, so an empty account gets its operation (R19)."""
+    caller = paid.caller(credit="0.05")
+    first = caller.post_job(job(), key="order-3")
+    again = caller.post_job(job(), key="order-3")
+
+    assert first.json()["id"] == again.json()["id"]
+    assert (403, "insufficient_balance") == error_code(caller.post_job(job(), key="order-4"))
+
+
+def test_open_holds_are_covered_together(paid: Operator) -> None:
+    """Of sixteen jobs at once as many are accepted as the balance covers, never one more (R135, R217)."""
+    caller, answers = paid.caller(credit="0.25"), []
+
+    def send() -> None:
+        answers.append(caller.post_job(job("[fake:sleep=0.3] x")))
+
+    threads = [threading.Thread(target=send) for _ in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    accepted = [answer.json()["id"] for answer in answers if answer.status_code == 202]
+    money = paid.money(caller)
+    for job_id in accepted:
+        caller.cancel(job_id)
+        caller.wait(job_id)
+
+    assert {202: 5, 403: 11} == {
+        status: sum(answer.status_code == status for answer in answers) for status in (202, 403)
+    }
+    assert 0 == money[0]
+    assert (250_000, 0) == (sum(paid.money(caller)), paid.money(caller)[1])
+
+
+def test_failures_and_cancels_release_everything(paid: Operator) -> None:
+    """A job that fails or is cancelled, queued or running, gives its whole hold back (R217)."""
+    caller = paid.caller(credit="1")
+    running = caller.block_lane()
+    queued, failing = caller.submit("x"), caller.submit("[fake:raise] x")
+    held = paid.money(caller)
+    ended = [caller.cancel(queued), caller.cancel(running)]
+    ended = [caller.wait(job_id) for job_id in (queued, running, failing)]
+
+    assert (850_000, 150_000) == held
+    assert ["cancelled", "cancelled", "failed"] == [operation["state"] for operation in ended]
+    assert [("0.000000", "0.000000")] * 3 == [billing(operation) for operation in ended]
+    assert (1_000_000, 0) == paid.money(caller)
+
+
+def test_free_models_are_recorded_at_0(operator: Operator, caller: Caller) -> None:
+    """Synthesis at 0 still has its hold and settlement; reading and refusals have none (R215, R216)."""
+    operation = caller.wait(caller.submit())
+    caller.get("/v1/models"), caller.get("/v1/jobs"), caller.post_job(job(" "))
+    entries = operator.database.read(
+        lambda tx: tx.all(
+            "select type, job_id, held_micros from entry where account_id = :id order by id",
+            id=caller.account_id,
+        )
+    )
+
+    assert ("0.000000", "0.000000") == billing(operation)
+    assert [("hold", operation["id"], 0), ("settle", operation["id"], 0)] == [
+        (entry["type"], entry["job_id"], entry["held_micros"]) for entry in entries
+    ]
+
+
+def test_an_unknown_outcome_waits_with_its_hold(paid: Operator) -> None:
+    """recovery_required is a state with HTTP 200: no file, no new attempt, the hold kept (R35–R38)."""
+    caller, job_id = recovering(paid)
+    answer: httpx2.Response = caller.get(f"/v1/jobs/{job_id}")
+    operation = answer.json()
+    cancelled = caller.cancel(job_id)
+
+    assert (200, None) == (answer.status_code, answer.headers.get("retry-after"))
+    assert ("recovery_required", 1, []) == tuple(operation[n] for n in ("state", "attempt", "artifacts"))
+    assert ("0.100000", "0.000000") == billing(operation)
+    assert (0, 100_000) == paid.money(caller)
+    assert "recovery_required" == cancelled["state"]
+    assert job_id in paid.service.command("recover", "list").stdout
+    shown = json.loads(paid.service.command("recover", "show", job_id).stdout)
+    assert (job_id, 1) == (shown["job"]["id"], len(shown["attempts"]))
+    assert "unknown" == shown["attempts"][0]["outcome"]
+    paid.service.command("recover", "void", job_id)
+
+
+def test_an_operator_completes_with_a_file(paid: Operator, tmp_path: Path) -> None:
+    """`recover complete --file` ends it with those bytes, charged once; a second time is refused (R37)."""
+    caller, job_id = recovering(paid)
+    file = tmp_path / "result.wav"
+    with wave.open(str(file), "wb") as wav:
+        wav.setparams((1, 2, 24_000, 0, "NONE", ""))
+        wav.writeframes(bytes(48_000))
+    without = paid.service.command("recover", "complete", job_id, check=False)
+    paid.service.command("recover", "complete", job_id, "--file", str(file))
+    again = paid.service.command("recover", "complete", job_id, "--file", str(file), check=False)
+    operation = caller.read(job_id)
+    content = caller.get(f"/v1/artifacts/{operation['artifacts'][0]['id']}/content").content
+
+    assert ("succeeded", ("0.000000", "0.080000")) == (operation["state"], billing(operation))
+    assert file.read_bytes() == content
+    assert (20_000, 0) == paid.money(caller)
+    assert 0 not in (without.returncode, again.returncode)
+    assert "--file" in without.stderr
+
+
+def test_an_operator_gives_a_job_up(paid: Operator) -> None:
+    """`recover void` fails the job, or cancels it, and releases the hold (R217)."""
+    (caller, failed), (other, cancelled) = recovering(paid), recovering(paid)
+    paid.service.command("recover", "void", failed)
+    paid.service.command("recover", "void", cancelled, "--cancelled")
+
+    assert ("failed", "cancelled") == (caller.read(failed)["state"], other.read(cancelled)["state"])
+    assert "engine_failed" == caller.read(failed)["error"]["code"]
+    assert [(100_000, 0)] * 2 == [paid.money(caller), paid.money(other)]
+
+
+def test_an_operator_runs_a_job_again(paid: Operator) -> None:
+    """`recover requeue` makes a new attempt under the same hold, by name only (R36, R37)."""
+    caller, job_id = recovering(paid)
+    paid.service.command("recover", "requeue", job_id)
+    caller.wait(job_id, ("queued", "running", "recovery_required"))
+    while (operation := caller.wait(job_id, ("recovery_required",)))["attempt"] < 2:
+        continue
+
+    assert (0, 100_000) == paid.money(caller)
+    assert ("0.100000", "0.000000") == billing(operation)
+    paid.service.command("recover", "void", job_id)
+    assert (100_000, 0) == paid.money(caller)
+
+
+def test_the_books_balance_in_the_end(paid: Operator) -> None:
+    """`tenuto audit` finds nothing after all that was done to this service (R37, R217)."""
+    done = paid.service.command("audit", check=False)
+
+    assert 0 == done.returncode, done.stdout

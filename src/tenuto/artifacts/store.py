@@ -5,7 +5,7 @@ from tenuto.db.database import Row, Transaction
 
 
 def add_blob(tx: Transaction, blob: BlobRecord, now_ms: int) -> None:
-    tx.run(
+    tx.do(
         """insert into blob (id, size_bytes, sha256, block_crcs, created_at)
            values (:id, :size_bytes, :sha256, :block_crcs, :now)""",
         id=blob.blob_id,
@@ -36,7 +36,7 @@ def add_artifact(
     metadata: str,
     now_ms: int,
 ) -> None:
-    tx.run(
+    tx.do(
         """insert into artifact (id, account_id, job_id, media_type, size_bytes, sha256, blob_id, metadata,
                                  created_at)
            values (:id, :account_id, :job_id, :media_type, :size_bytes, :sha256, :blob_id,

@@ -21,7 +21,7 @@ class Entry:
 
 
 def append(tx: Transaction, entry: Entry, now_ms: int) -> None:
-    tx.run(
+    tx.do(
         """insert into entry (id, type, account_id, job_id, available_micros, held_micros,
                               revenue_micros, funding_micros, note, created_at)
            values (:id, :type, :account_id, :job_id, :available, :held, :revenue, :funding, :note, :now)""",

@@ -60,7 +60,7 @@ def bound(tx: Transaction, key_id: str, idempotency_key: str) -> Row | None:
 
 
 def insert_job(tx: Transaction, new: NewJob) -> None:
-    tx.run(
+    tx.do(
         """insert into job (id, account_id, key_id, kind, model, lane, state, body, parameters, metadata,
                             input_artifact_ids, rerunnable, hold_micros, price_micros, price_unit,
                             created_at, deadline_at, event_sequence)
@@ -95,7 +95,7 @@ def add_event(
     attempt_id: str | None = None,
     detail: str | None = None,
 ) -> None:
-    tx.run(
+    tx.do(
         """insert into event (job_id, sequence, type, attempt_id, detail, at)
            values (:job_id, :sequence, :type, :attempt_id, :detail, :now)""",
         job_id=job_id,

@@ -1,0 +1,90 @@
+"""The operator's command line as a user has it: processes, their streams and exit codes."""
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from servers.postgres import PostgresServer
+from servers.service import TENUTO, RunningService
+
+PRICES = """
+[models."fake/speech"]
+price = "0.05"
+[models."fake/metered-speech"]
+price = "0.05"
+"""
+
+
+@dataclass(frozen=True)
+class Operator:
+    """Runs `tenuto` on one data folder, with no settings but these."""
+
+    folder: Path
+    settings: dict[str, str] = field(default_factory=dict)
+
+    def __call__(self, *arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
+        """A command; more settings by keyword, `speech_slots="2"`."""
+        return subprocess.run(
+            [TENUTO, *arguments],
+            env=self.environment(**settings),
+            cwd=self.folder.parent,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+
+    def json(self, *arguments: str) -> Any:
+        """What a command that must succeed prints with --json."""
+        done = self(*arguments, "--json")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    def environment(self, **settings: str) -> dict[str, str]:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("TENUTO_")}
+        own = {"data": str(self.folder), **self.settings, **settings}
+        return kept | {f"TENUTO_{name.upper()}": value for name, value in own.items()}
+
+
+@pytest.fixture
+def operator(tmp_path: Path) -> Operator:
+    """The command line on a folder that is not there yet."""
+    return Operator(tmp_path / "data")
+
+
+@pytest.fixture(scope="session", params=("sqlite", "postgresql"))
+def paid_service(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RunningService]:
+    """`tenuto serve` with fake engines that cost 0.05 CNY a job, on either database."""
+    folder = tmp_path_factory.mktemp("paid")
+    (folder / "tenuto.toml").write_text(PRICES)
+    url = None
+    if request.param == "postgresql":
+        server: PostgresServer = request.getfixturevalue("postgres_server")
+        server.run("create database paid")
+        url = server.url("paid")
+    running = RunningService(folder / "data", url, variables={"TENUTO_CONFIG": str(folder / "tenuto.toml")})
+    running.start()
+    yield running
+    running.stop()
+
+
+def told(done: subprocess.CompletedProcess[str]) -> str:
+    """The one line that a command that failed tells on stderr; nothing stands on stdout, and no traceback."""
+    assert done.stdout == "", done.stdout
+    [line] = done.stderr.splitlines()
+    assert line.startswith("tenuto: "), line
+    return line.removeprefix("tenuto: ")
+
+
+def rows(done: subprocess.CompletedProcess[str]) -> list[dict[str, str]]:
+    """A table as scripts get it: tabs between the cells, the headings first."""
+    assert done.returncode == 0, done.stderr
+    headings, *lines = (line.split("\t") for line in done.stdout.splitlines())
+    return [dict(zip(headings, line, strict=True)) for line in lines]

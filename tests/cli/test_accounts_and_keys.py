@@ -1,0 +1,139 @@
+"""`tenuto accounts` and `tenuto keys`: what they print, and what it means for the next request."""
+
+import uuid
+
+import httpx2
+
+from cli.conftest import Operator, rows, told
+from servers.service import RunningService
+
+
+def test_accounts_are_made_listed_and_credited(operator: Operator) -> None:
+    """Amounts are CNY, exact to six places; the table is the same as the JSON."""
+    made = operator("accounts", "create", "me", "--credit", "1.5")
+    other = operator.json("accounts", "create", "another one", "--credit", "0.000001")
+    credited = operator("accounts", "credit", "me", "10")
+    taken = operator("accounts", "credit", other["id"], "-0.000001")
+    listed = operator.json("accounts", "list")
+
+    assert made.stdout.endswith("  me  1.500000 CNY\n")
+    assert made.stderr == "A key for it: tenuto keys create --account me\n"
+    assert {"name": "another one", "available": "0.000001"} == {k: other[k] for k in ("name", "available")}
+    assert ("me: 11.500000 CNY available\n", "") == (credited.stdout, credited.stderr)
+    assert taken.stdout.endswith(": 0.000000 CNY available\n")
+    assert [("me", "11.500000", "0.000000"), ("another one", "0.000000", "0.000000")] == [
+        (line["name"], line["available"], line["held"]) for line in listed
+    ]
+    assert rows(operator("accounts", "list")) == listed
+
+
+def test_an_account_command_that_cannot_be_done_changes_nothing(operator: Operator) -> None:
+    """Exit code 1, one line on stderr that says what would be right."""
+    operator("accounts", "create", "me")
+    cases = {
+        ("create", "me"): "there is an account named 'me' already",
+        ("create", " me"): "1 to 80 printable characters",
+        ("create", "you", "--credit", "1.0000001"): "is not an amount in CNY",
+        ("create", "you", "--credit", "-1"): "less than that available",
+        ("credit", "nobody", "1"): "there is no account 'nobody'; `tenuto accounts list`",
+        ("credit", "me", "1e3"): "is not an amount in CNY",
+        ("credit", "me", "0"): "changes nothing",
+        ("credit", "me", "-0.01"): "less than that available",
+    }
+    done = {arguments: operator("accounts", *arguments) for arguments in cases}
+    left = operator.json("accounts", "list")
+
+    assert not [arguments for arguments, said in cases.items() if said not in told(done[arguments])]
+    assert {1} == {each.returncode for each in done.values()}
+    assert [("me", "0.000000")] == [(line["name"], line["available"]) for line in left]
+
+
+def test_a_key_is_shown_once_and_stdout_holds_nothing_else(operator: Operator) -> None:
+    """`KEY=$(tenuto keys create …)` works; the list has prefix and last four characters only."""
+    operator("accounts", "create", "me")
+    made = operator("keys", "create", "--account", "me", "--name", "laptop", "--expires", "30d")
+    key = made.stdout.removesuffix("\n")
+    [listed] = operator.json("keys", "list")
+    table = operator("keys", "list")
+
+    assert key.startswith("tn_")
+    assert "shown this once" in made.stderr
+    assert key not in made.stderr + table.stdout
+    assert ("me", "laptop", f"{key[:7]}…{key[-4:]}", None, None) == tuple(
+        listed[name] for name in ("account", "name", "key", "models", "revoked")
+    )
+    assert listed["expires"] > "2026"
+    assert ["all"] == [line["models"] for line in rows(table)]
+
+
+def test_keys_can_be_listed_for_one_account(operator: Operator) -> None:
+    """`keys list --account` leaves the others out; an account that is not there is an error."""
+    for name in ("me", "you"):
+        operator("accounts", "create", name)
+        operator("keys", "create", "--account", name)
+
+    assert ["you"] == [key["account"] for key in operator.json("keys", "list", "--account", "you")]
+    assert "there is no account 'him'" in told(operator("keys", "list", "--account", "him"))
+
+
+def test_a_key_command_that_cannot_be_done_makes_no_key(operator: Operator) -> None:
+    """Exit code 1, one line on stderr that says what would be right."""
+    operator("accounts", "create", "me")
+    cases = {
+        ("create", "--account", "nobody"): "there is no account 'nobody'",
+        ("create", "--account", "me", "--name", ""): "1 to 80 printable characters",
+        ("create", "--account", "me", "--models", "fake/speech,no"): "there is no model no; there are",
+        ("create", "--account", "me", "--models", ""): "there is no model ''",
+        ("create", "--account", "me", "--expires", "tomorrow"): "is not a length of time",
+        ("rotate", "key_nope"): "there is no key 'key_nope' that could be rotated",
+        ("rotate", "key_nope", "--grace", "1w"): "is not a length of time",
+        ("revoke", "key_nope"): "there is no key 'key_nope'; `tenuto keys list`",
+    }
+    done = {arguments: operator("keys", *arguments) for arguments in cases}
+
+    assert not [arguments for arguments, said in cases.items() if said not in told(done[arguments])]
+    assert {1} == {each.returncode for each in done.values()}
+    assert [] == operator.json("keys", "list")
+
+
+def test_a_restricted_key_sees_and_uses_its_models_only(paid_service: RunningService) -> None:
+    """`--models` holds for the list of models and for jobs."""
+    key = paid_service.make_key("restricted", credit="1", models="fake/speech")
+
+    with paid_service.client(key) as client:
+        assert ["fake/speech"] == [model["id"] for model in client.get("/v1/models").json()["data"]]
+        assert 202 == submit(client, "fake/speech").status_code
+        refused = submit(client, "fake/metered-speech")
+    assert (403, "model_not_allowed") == (refused.status_code, refused.json()["error"]["code"])
+
+
+def test_revoking_rotating_and_expiring_hold_from_the_next_request_on(paid_service: RunningService) -> None:
+    """A rotated secret ends after its grace (24 h, and none), an expired or a revoked key at once."""
+    paid_service.make_key("rotating")
+    made = paid_service.command_json("keys", "create", "--account", "rotating")
+    asks = [status(paid_service, made["key"])]
+    graced = paid_service.command_json("keys", "rotate", made["id"])
+    asks += [status(paid_service, made["key"]), status(paid_service, graced["key"])]
+    last = paid_service.command_json("keys", "rotate", made["id"], "--grace", "0s")
+    asks += [status(paid_service, graced["key"]), status(paid_service, last["key"])]
+    revoked = paid_service.command("keys", "revoke", made["id"])
+    asks += [status(paid_service, made["key"]), status(paid_service, last["key"])]
+    expired = paid_service.command_json("keys", "create", "--account", "rotating", "--expires", "0s")
+
+    assert [200, 200, 200, 401, 200, 401, 401] == asks
+    assert f"{made['id']} is revoked\n" == revoked.stdout
+    assert {made["id"]} == {graced["id"], last["id"]}
+    assert 401 == status(paid_service, expired["key"])
+    assert 1 == paid_service.command("keys", "rotate", made["id"], check=False).returncode
+
+
+def submit(client: httpx2.Client, model: str) -> httpx2.Response:
+    """A job of one word."""
+    head = {"Idempotency-Key": str(uuid.uuid4())}
+    return client.post("/v1/jobs", json={"model": model, "parameters": {"text": "Word."}}, headers=head)
+
+
+def status(service: RunningService, key: str) -> int:
+    """What a request with this key is answered."""
+    with service.client(key) as client:
+        return client.get("/v1/models").status_code

@@ -1,0 +1,107 @@
+"""`tenuto models` and `tenuto doctor`: what is there, what is missing, and the command that mends it."""
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from cli.conftest import Operator, rows, told
+from tenuto.engines.registry import ENTRIES
+from tenuto.weights import Manifest, default_cache
+
+KOKORO = "hexgrad/Kokoro-82M"
+
+
+def test_models_are_listed_with_licence_and_state_of_their_weights(
+    operator: Operator, tmp_path: Path
+) -> None:
+    """A cache without weights is told with the remedy."""
+    listed = {line["model"]: line for line in rows(operator("models", "list", cache=str(tmp_path / "cache")))}
+
+    assert [entry.model for entry in ENTRIES] == list(listed)
+    assert ("Apache-2.0", "missing: tenuto models pull") == (
+        listed[KOKORO]["licence"],
+        listed[KOKORO]["weights"],
+    )
+    assert "none needed" == listed["fake/speech"]["weights"]
+
+
+@pytest.mark.real_engine
+def test_pull_and_verify_without_names_mean_what_the_real_engines_need(operator: Operator) -> None:
+    """All weights that an engine names, each path on stdout; what only tests need is pulled by name alone."""
+    needed = sorted({name for entry in ENTRIES for name in entry.weights})
+    cache = default_cache()
+    pulled = operator("models", "pull", cache=str(cache))
+    of_model = operator("models", "pull", KOKORO, cache=str(cache))
+    verified = operator("models", "verify", "kokoro-vocabulary", cache=str(cache))
+
+    assert set(needed) < set(Manifest.load().weights)
+    assert [str(cache / name) for name in needed] == pulled.stdout.splitlines()
+    assert set(pulled.stdout.splitlines()) == set(of_model.stdout.splitlines())
+    assert (0, "all weights are what the manifest says\n") == (verified.returncode, verified.stdout)
+
+
+def test_verify_names_every_wrong_file_and_fails(operator: Operator, tmp_path: Path) -> None:
+    """Missing and altered ones; the remedy is told on stderr."""
+    cache = tmp_path / "cache"
+    (cache / "text2tashkeel").mkdir(parents=True)
+    (cache / "text2tashkeel" / "rawi_v2.vocab.json").write_text("altered")
+    done = operator("models", "verify", "text2tashkeel", "kokoro-vocabulary", cache=str(cache))
+
+    assert (1, "mend it: tenuto models pull\n") == (done.returncode, done.stderr)
+    assert {"rawi_ensemble.int8.onnx", "rawi_v2.vocab.json", "kokoro-vocabulary"} == {
+        Path(line.partition(": ")[0]).name for line in done.stdout.splitlines()
+    }
+
+
+def test_an_unknown_name_is_refused_with_those_there_are(operator: Operator) -> None:
+    """By pull and by verify."""
+    pulled, verified = operator("models", "pull", "nope"), operator("models", "verify", "nope")
+
+    assert told(pulled) == told(verified)
+    assert "no weight named nope; it has kokoro-v1.0-int8.onnx" in told(pulled)
+
+
+def test_doctor_finds_nothing_on_a_sound_machine(operator: Operator) -> None:
+    """Exit code 0, every line is ok."""
+    operator("accounts", "create", "me")
+    done = operator("doctor", engines="fake")
+
+    assert 0 == done.returncode
+    assert {"ok"} == {line.split()[0] for line in done.stdout.splitlines()}
+
+
+def test_every_failing_line_of_doctor_ends_with_its_remedy(operator: Operator, tmp_path: Path) -> None:
+    """No account, a folder that others read, no weights; two of the remedies are carried out and mend it."""
+    operator.folder.mkdir(mode=0o755)
+    operator.folder.chmod(0o755)
+    done = operator("doctor", cache=str(tmp_path / "cache"))
+    failing = [line for line in done.stdout.splitlines() if line.startswith("FAIL")]
+    remedies = {line.rpartition(" → ")[2] for line in failing}
+    operator.folder.chmod(int(shlex.split(next(r for r in remedies if r.startswith("chmod")))[1], 8))
+    operator("accounts", "create", "NAME")
+
+    assert 1 == done.returncode
+    assert {f"chmod 700 {operator.folder}", "tenuto models pull", "tenuto accounts create NAME"} == remedies
+    assert 0 == operator("doctor", engines="fake").returncode
+
+
+def test_doctor_tells_a_broken_interpreter_a_database_that_is_away_and_settings_that_are_wrong(
+    operator: Operator, tmp_path: Path
+) -> None:
+    """Each in a line of its own, with what to correct."""
+    file = tmp_path / "tenuto.toml"
+    file.write_text('[models."fake/speech"]\ninterpreter = "/nowhere/python"\n')
+    broken = operator(
+        "doctor", "--config", str(file), engines="fake", database="postgresql://127.0.0.1:1/tenuto"
+    )
+    wrong = operator("doctor", port="high", no_such="1")
+    failing = [line for line in broken.stdout.splitlines() if line.startswith("FAIL")]
+
+    assert ["database", "fake/speech"] == [line.split()[1].rstrip(":") for line in failing]
+    assert [
+        "correct the setting database, or start it",
+        'correct [models."fake/speech"] interpreter',
+    ] == [line.rpartition(" → ")[2] for line in failing]
+    assert {"TENUTO_NO_SUCH", "port"} == {line.split(": ")[1] for line in wrong.stdout.splitlines()}
+    assert 1 == wrong.returncode == broken.returncode

@@ -1,0 +1,135 @@
+"""`tenuto recover` and `tenuto audit`, beside a service that runs: unknown outcomes, and money."""
+
+import json
+import wave
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cli.conftest import Operator, rows, told
+from servers.service import RunningService
+from tenuto.db.database import Database, open_database
+
+METERED = "fake/metered-speech"
+
+
+@pytest.fixture
+def stuck(paid_service: RunningService) -> Callable[[str], str]:
+    """Makes a job whose paid call has an unknown outcome, of an account with 1 CNY; gives its id."""
+
+    def make(account: str) -> str:
+        paid_service.key = paid_service.make_key(account, credit="1")
+        job_id = paid_service.submit("[fake:unknown] Word.", model=METERED)
+        assert "recovery_required" == paid_service.wait(job_id)["state"]
+        return job_id
+
+    return make
+
+
+def test_jobs_that_wait_are_listed_and_shown_with_their_evidence(
+    paid_service: RunningService, stuck: Callable[[str], str]
+) -> None:
+    """The list says which and why; `show` has the job, its attempts and events, as JSON."""
+    job_id = stuck("shown")
+    listed = {line["job"]: line for line in rows(paid_service.command("recover", "list"))}
+    evidence = json.loads(paid_service.command("recover", "show", job_id).stdout)
+
+    assert (METERED, "1") == (listed[job_id]["model"], listed[job_id]["attempts"])
+    assert "recovery_required" == evidence["job"]["state"]
+    assert 1 == len(evidence["attempts"])
+    assert ["queued", "recovery_required"] == [evidence["events"][i]["type"] for i in (0, -1)]
+    assert ("0.950000", "0.050000") == balance(paid_service, "shown")
+
+
+def test_completing_with_a_file_charges_and_delivers_it(
+    paid_service: RunningService, stuck: Callable[[str], str], tmp_path: Path
+) -> None:
+    """Without a recorded result the operator brings the bytes; those are what the caller downloads."""
+    job_id = stuck("completed")
+    file, garbage = tmp_path / "result.wav", tmp_path / "garbage.wav"
+    write_wav(file)
+    garbage.write_bytes(b"RIFF")
+    without = paid_service.command("recover", "complete", job_id, check=False)
+    wrong = paid_service.command("recover", "complete", job_id, "--file", str(garbage), check=False)
+    done = paid_service.command("recover", "complete", job_id, "--file", str(file))
+    operation = paid_service.wait(job_id)
+    with paid_service.client() as client:
+        content = client.get(f"/v1/artifacts/{operation['artifacts'][0]['id']}/content").content
+
+    assert f"bring one: tenuto recover complete {job_id} --file FILE" in told(without)
+    assert "is not a result that can be used" in told(wrong)
+    assert done.stdout.startswith(f"{job_id} succeeded")
+    assert ("succeeded", 100) == (operation["state"], operation["result"]["duration_ms"])
+    assert file.read_bytes() == content
+    assert ("0.950000", "0.000000") == balance(paid_service, "completed")
+
+
+def test_requeueing_runs_it_again(paid_service: RunningService, stuck: Callable[[str], str]) -> None:
+    """By the operator's word alone; this engine's outcome is unknown the second time, too."""
+    job_id = stuck("requeued")
+    done = paid_service.command("recover", "requeue", job_id)
+    operation = paid_service.wait(job_id)
+
+    assert f"{job_id} is queued again\n" == done.stdout
+    assert ("recovery_required", 2) == (operation["state"], operation["attempt"])
+    assert ("0.950000", "0.050000") == balance(paid_service, "requeued")
+
+
+@pytest.mark.parametrize(("options", "state"), [((), "failed"), (("--cancelled",), "cancelled")])
+def test_voiding_releases_the_hold(
+    paid_service: RunningService, stuck: Callable[[str], str], options: tuple[str, ...], state: str
+) -> None:
+    """The job ends failed or cancelled and nothing is charged; a second word finds nothing that waits."""
+    job_id = stuck(f"voided {state}")
+    done = paid_service.command("recover", "void", job_id, *options)
+    again = paid_service.command("recover", "void", job_id, check=False)
+
+    assert f"{job_id} is {state}, its hold released\n" == done.stdout
+    assert state == paid_service.wait(job_id)["state"]
+    assert ("1.000000", "0.000000") == balance(paid_service, f"voided {state}")
+    assert "does not wait for recovery; `tenuto recover list` shows" in told(again)
+    assert 1 == again.returncode
+
+
+def test_the_audit_of_a_sound_service_finds_nothing(paid_service: RunningService) -> None:
+    """Also while jobs run: exit code 0."""
+    paid_service.key = paid_service.make_key("audited", credit="1")
+    job_ids = [paid_service.submit("Word.") for _ in range(5)]
+    during = paid_service.command("audit")
+    for job_id in job_ids:
+        paid_service.wait(job_id)
+    after = paid_service.command("audit")
+
+    assert during.stdout == after.stdout == "every balance, hold, charge and slot agrees with the ledger\n"
+
+
+def test_the_audit_names_what_disagrees_and_fails(
+    operator: Operator, dialect: str, database_url: str
+) -> None:
+    """A balance that no entry explains: the account is named, the exit code is 1; doctor points here."""
+    operator.settings.update(database=database_url, engines="fake")
+    account = operator.json("accounts", "create", "me", "--credit", "1")
+    database: Database = open_database(database_url)
+    database.write(lambda tx: tx.run("update account set available_micros = available_micros + 1"))
+    database.close()
+    done = operator("audit")
+    looked = operator("doctor")
+
+    assert 1 == done.returncode
+    assert f"{account['id']}: an account's balances are not the sums of its entries\n" == done.stdout
+    assert "FAIL  ledger: 1 discrepancies → tenuto audit" in looked.stdout.splitlines()
+    assert 1 == looked.returncode
+
+
+def balance(service: RunningService, account: str) -> tuple[str, str]:
+    """What an account has, and what is held of it."""
+    [own] = [line for line in service.command_json("accounts", "list") if line["name"] == account]
+    return own["available"], own["held"]
+
+
+def write_wav(path: Path) -> None:
+    """A tenth of a second of silence."""
+    with wave.open(str(path), "wb") as wav:
+        wav.setparams((1, 2, 24_000, 0, "NONE", ""))
+        wav.writeframes(bytes(2 * 2400))

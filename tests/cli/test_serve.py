@@ -1,0 +1,154 @@
+"""`tenuto serve`, and `tenuto api` with `tenuto worker` beside it: what they say, do and leave."""
+
+import os
+import re
+import shlex
+import signal
+import subprocess
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from cli.conftest import Operator, told
+from servers.service import TENUTO
+
+Start = Callable[..., subprocess.Popen[str]]
+WAIT_S = 30.0
+
+
+@pytest.fixture
+def start(operator: Operator) -> Iterator[Start]:
+    """Starts long-running commands; what still runs at the end is stopped."""
+    running: list[subprocess.Popen[str]] = []
+
+    def run(*arguments: str, **settings: str) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [TENUTO, *arguments],
+            env=operator.environment(**settings) | {"PATH": os.environ["PATH"]},
+            cwd=operator.folder.parent,
+            stdout=subprocess.PIPE,
+            stderr=(operator.folder.parent / f"{arguments[0]}.log").open("a"),
+            text=True,
+        )
+        running.append(process)
+        return process
+
+    yield run
+    for process in running:
+        if process.poll() is None:
+            stop(process)
+
+
+def test_serve_says_where_it_is_and_the_first_time_how_to_begin(operator: Operator, start: Start) -> None:
+    """Address, data folder, and lines that work as they stand; with an account there is no hint any more."""
+    first = start("serve", "--port", "0", "--engines", "fake", "--host", "127.0.0.1")
+    said = [lines(first, 1)[0], *lines(first, 3)]
+    made = [
+        subprocess.run(shlex.split(line), capture_output=True, text=True, check=True) for line in said[2:]
+    ]
+    url = address(said[0])
+    models = httpx2.get(f"{url}/v1/models", headers={"Authorization": f"Bearer {made[1].stdout.strip()}"})
+    code = stop(first)
+    again = start("serve", "--port", "0", "--engines", "fake")
+    later = lines(again, 1)
+    stop(again)
+
+    assert f"Tenuto answers at {url}, its data is in {operator.folder}" == said[0]
+    assert "There is no account yet. In another terminal:" == said[1]
+    assert ["fake/speech", "fake/metered-speech"] == [model["id"] for model in models.json()["data"]]
+    assert (0, 1) == (code, len(later))
+    assert again.stdout is not None
+    assert "" == again.stdout.read()
+
+
+def test_a_second_serve_on_one_folder_and_a_port_that_is_taken_are_refused(
+    operator: Operator, start: Start, tmp_path: Path
+) -> None:
+    """Told which process holds the folder; exit code 1, the first goes on."""
+    first = start("serve", "--port", "0", "--engines", "fake")
+    url = address(lines(first, 1)[0])
+    port = url.rpartition(":")[2]
+    folder = operator("serve", "--port", "0", engines="fake")
+    taken = operator("serve", "--port", port, "--data", str(tmp_path / "other"), engines="fake")
+
+    assert f"is in use by another `tenuto serve` (pid {first.pid}" in told(folder)
+    assert taken.stderr.splitlines()[-1].startswith(f"tenuto: can't listen on 127.0.0.1:{port}: ")
+    assert "" == taken.stdout
+    assert (1, 1) == (folder.returncode, taken.returncode)
+    assert 200 == httpx2.get(f"{url}/livez").status_code
+
+
+def test_api_and_worker_run_a_job_together(
+    operator: Operator, start: Start, dialect: str, database_url: str
+) -> None:
+    """Two processes on one database; the worker runs the models it was given, the others are not callable."""
+    operator.settings.update(database=database_url, engines="fake")
+    operator("accounts", "create", "me")
+    key = operator.json("keys", "create", "--account", "me")["key"]
+    api = start("api", "--port", "0")
+    url = address(lines(api, 1)[0])
+    head = {"Authorization": f"Bearer {key}"}
+    with httpx2.Client(base_url=url, headers=head) as client:
+        early = submit(client, "fake/speech")
+        worker = start("worker", "--models", "fake/speech")
+        until(lambda: {"fake/speech": True, "fake/metered-speech": False} == callables(client))
+        refused = submit(client, "fake/metered-speech")
+        accepted = submit(client, "fake/speech")
+        job_id = accepted.json()["id"]
+        until(lambda: client.get(f"/v1/jobs/{job_id}").json()["state"] == "succeeded")
+
+    assert 200 == httpx2.get(f"{url}/readyz").status_code
+    assert [503, 503, 202] == [answer.status_code for answer in (early, refused, accepted)]
+    assert (0, 0) == (stop(worker), stop(api))
+
+
+def test_a_worker_refuses_a_model_that_is_not_offered(operator: Operator) -> None:
+    """An unknown one, and a fake one where the engines are real."""
+    unknown, fake = operator("worker", "--models", "nope"), operator("worker", "--models", "fake/speech")
+
+    assert told(unknown).startswith("there is no model nope; there are ")
+    assert "there is no model fake/speech; there are hexgrad/Kokoro-82M" == told(fake)
+    assert (1, 1) == (unknown.returncode, fake.returncode)
+
+
+def lines(process: subprocess.Popen[str], count: int) -> list[str]:
+    """The next lines that it prints."""
+    assert process.stdout is not None
+    return [process.stdout.readline().rstrip("\n") for _ in range(count)]
+
+
+def address(line: str) -> str:
+    """The address in the first line."""
+    found = re.search(r"http://[^,\s]+", line)
+    assert found, line
+    return found[0]
+
+
+def stop(process: subprocess.Popen[str]) -> int:
+    """SIGTERM, and the exit code."""
+    process.send_signal(signal.SIGTERM)
+    return process.wait(WAIT_S)
+
+
+def until(holds: Callable[[], bool]) -> None:
+    """Ask until it holds: what another process does has no signal to wait for."""
+    end = time.monotonic() + WAIT_S
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def callables(client: httpx2.Client) -> dict[str, Any]:
+    """Which models take jobs."""
+    return {model["id"]: model["callable"] for model in client.get("/v1/models").json()["data"]}
+
+
+def submit(client: httpx2.Client, model: str) -> httpx2.Response:
+    """A job of one word."""
+    head = {"Idempotency-Key": str(uuid.uuid4())}
+    return client.post("/v1/jobs", json={"model": model, "parameters": {"text": "Word."}}, headers=head)

@@ -1,0 +1,115 @@
+"""Where settings come from, and what a wrong one, a wrong command line or a wrong place is answered."""
+
+from pathlib import Path
+
+from cli.conftest import Operator, told
+
+
+def test_the_data_folder_is_an_option_or_a_variable(operator: Operator, tmp_path: Path) -> None:
+    """`--data` wins over TENUTO_DATA; both are made when they are not there, for their owner alone."""
+    operator("accounts", "create", "by variable")
+    operator("accounts", "create", "by option", "--data", str(tmp_path / "other"))
+
+    assert ["by variable"] == [line["name"] for line in operator.json("accounts", "list")]
+    assert ["by option"] == [
+        line["name"] for line in operator.json("accounts", "list", "--data", str(tmp_path / "other"))
+    ]
+    assert 0o700 == (tmp_path / "other").stat().st_mode & 0o777
+
+
+def test_a_file_gives_way_to_variables_and_variables_to_options(operator: Operator, tmp_path: Path) -> None:
+    """`--config` or TENUTO_CONFIG; the wrong port shows which one was taken."""
+    file = tmp_path / "tenuto.toml"
+    file.write_text("port = 70001\n")
+    named = operator("serve", "--config", str(file))
+    by_variable = operator("serve", config=str(file))
+    over_file = operator("serve", config=str(file), port="70002")
+    over_both = operator("serve", "--port", "70003", config=str(file), port="70002")
+
+    assert ["70001", "70001", "70002", "70003"] == [
+        done.stderr.split("port: ")[1].split()[0].strip("'")
+        for done in (named, by_variable, over_file, over_both)
+    ]
+
+
+def test_all_wrong_settings_are_named_at_once(operator: Operator, tmp_path: Path) -> None:
+    """Of the file, the variables and the options alike; nothing is started and nothing made."""
+    file = tmp_path / "tenuto.toml"
+    file.write_text(
+        'colour = "red"\nspeech_slots = 0\n[models."hexgrad/Kokoro-82M"]\nprice = 0.05\ndepth = 1\n'
+    )
+    done = operator(
+        "serve",
+        *("--port", "99999", "--config", str(file)),
+        engines="tin",
+        no_such="1",
+        database="mysql://here",
+        heartbeat_s="20",
+    )
+    lines = done.stderr.splitlines()
+
+    assert (1, "", "tenuto: settings are wrong:") == (done.returncode, done.stdout, lines[0])
+    wrong = (
+        f"{file}: colour:",
+        "TENUTO_NO_SUCH:",
+        "speech_slots:",
+        'models."hexgrad/Kokoro-82M".depth:',
+        'models."hexgrad/Kokoro-82M".price:',
+        "engines:",
+        "port:",
+        "database:",
+        "silence_s:",
+    )
+    assert [] == [line for line in lines[1:] if not line.startswith(tuple(f"  {name}" for name in wrong))]
+    assert [] == [name for name in wrong if not any(line.startswith(f"  {name}") for line in lines)]
+    assert not operator.folder.exists()
+
+
+def test_a_wrong_command_line_exits_with_2(operator: Operator) -> None:
+    """Unknown commands and options, a missing or unreadable value: one line that points to the help."""
+    cases = {
+        ("sing",): 'Unknown command "sing"',
+        ("accounts", "sing"): 'Unknown command "sing"',
+        ("accounts", "list", "--loud"): 'Unknown option: "--loud"',
+        ("accounts", "create"): "--name requires an argument",
+        ("keys", "create"): "--account requires an argument",
+        ("serve", "--port", "high"): 'unable to convert "high" into int',
+        ("serve", "--engines", "tin"): "tin",
+    }
+    done = {arguments: operator(*arguments) for arguments in cases}
+
+    assert {2} == {each.returncode for each in done.values()}
+    assert not [told(each) for each in done.values() if "(see tenuto --help)" not in told(each)]
+    assert not operator.folder.exists()
+
+
+def test_a_place_that_cannot_be_used_is_told_in_one_line(operator: Operator, tmp_path: Path) -> None:
+    """No traceback for a folder that is a file, a database that is away, one that is none."""
+    (tmp_path / "file").touch()
+    (tmp_path / "none.db").write_text("This is no database." * 100)
+    away = operator("accounts", "list", database="postgresql://127.0.0.1:1/tenuto")
+    none = operator("accounts", "list", database=f"sqlite:///{tmp_path / 'none.db'}")
+    file = operator("accounts", "list", "--data", str(tmp_path / "file"))
+
+    assert "the database does not answer; start it" in told(away)
+    assert "file is not a database" in told(none)
+    assert "can't be the data folder: File exists; choose another with --data" in told(file)
+    assert {1} == {done.returncode for done in (away, none, file)}
+
+
+def test_help_is_a_result(operator: Operator) -> None:
+    """On stdout with exit code 0, and every command of the contract is there."""
+    shown = {
+        room: operator(*filter(None, [room]), "-h") for room in ("", "accounts", "keys", "recover", "models")
+    }
+    verbs = {
+        "": "serve api worker accounts keys models recover audit doctor",
+        "accounts": "create list credit",
+        "keys": "create list rotate revoke",
+        "recover": "list show complete requeue void",
+        "models": "list pull verify",
+    }
+
+    assert {0} == {done.returncode for done in shown.values()}
+    assert not [v for room in verbs for v in verbs[room].split() if f" {v} " not in shown[room].stdout]
+    assert "0.1.0\n" == operator("--version").stdout

@@ -62,7 +62,8 @@ class Heartbeat:
 
     def stop(self) -> None:
         self._stopping.set()
-        self._thread.join(timeout=5)
+        if self._thread.ident is not None:
+            self._thread.join(timeout=5)
         self._listener.close()
 
     def watch(self, attempt_id: str, *, cancellable: bool) -> Watched:
@@ -100,7 +101,12 @@ class Heartbeat:
             self._wait(min(0.2, interval_s) if active else min(1.0, interval_s))
 
     def _wait(self, seconds: float) -> None:
-        if not self._listener.wait(seconds):
+        try:
+            if not self._listener.wait(seconds):
+                return
+        except Unavailable:
+            # The beat itself finds out when the database is back.
+            self._stopping.wait(seconds)
             return
         # Any change of the database may wake us: look at most so often.
         self._stopping.wait(0.02)

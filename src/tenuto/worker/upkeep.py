@@ -54,6 +54,7 @@ class Upkeep:
         self._bell = bell
         self._machine = locks.machine(parts.locks)
         self._seen: dict[str, _Seen] = {}
+        self._looked_at = float("-inf")
         self._agreement = ClockAgreement(parts.clock(), time.monotonic())
         self._due = dict.fromkeys(("house", "sweep", "audit"), 0.0)
         self._stopping = threading.Event()
@@ -71,14 +72,27 @@ class Upkeep:
             try:
                 self.look(time.monotonic())
             except Unavailable:
-                # What was seen before the database went away proves nothing.
-                self._seen.clear()
+                _log.warning("upkeep.not_possible")
             except Exception:
                 _log.exception("upkeep.failed")
             self._stopping.wait(LOOK_S)
 
     def look(self, now: float) -> None:
-        """One round; `now` is monotonic seconds."""
+        """One round; `now` is monotonic seconds.
+
+        What was seen before the database went away proves nothing after it, nor does what was seen
+        before a long gap: a machine or a network that stood still may have kept the beats from coming.
+        """
+        if now - self._looked_at > max(2 * LOOK_S, self._parts.settings.silence_s / 3):
+            self._seen.clear()
+        self._looked_at = now
+        try:
+            self._round(now)
+        except Unavailable:
+            self._seen.clear()
+            raise
+
+    def _round(self, now: float) -> None:
         self._rescue(now)
         if now >= self._due["house"]:
             self._due["house"] = now + HOUSEKEEPING_S

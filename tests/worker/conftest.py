@@ -1,0 +1,27 @@
+"""The world of jobs, for tests beside them; its audit must be clean when a test is over."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from jobs.world import World
+from tenuto.db.database import Database
+from worker.rig import Rig
+
+
+@pytest.fixture
+def world(database: Database) -> Iterator[World]:
+    """A world with one slot in the lane; after the test records and money agree."""
+    made = World(database)
+    made.slots(1)
+    yield made
+    assert [] == made.findings()
+
+
+@pytest.fixture
+def rig(world: World, tmp_path: Path) -> Iterator[Rig]:
+    """A worker's parts on the world's database."""
+    made = Rig(world, tmp_path)
+    yield made
+    made.heartbeat.stop()

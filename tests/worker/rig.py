@@ -1,0 +1,131 @@
+"""Workers of one machine around a world: their parts, their locks, and a database that can go away."""
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from jobs.world import EVERY_MODEL, World
+from tenuto.blobs.directory import DirectoryBlobs
+from tenuto.config import Settings
+from tenuto.db.database import Database, Dialect, Listener, Transaction
+from tenuto.errors import Unavailable
+from tenuto.jobs.lifecycle import Claim
+from tenuto.worker import locks
+from tenuto.worker.engines import Engines
+from tenuto.worker.heartbeat import Heartbeat
+from tenuto.worker.locks import LifeLock
+from tenuto.worker.parts import Bell, Parts
+from tenuto.worker.upkeep import Upkeep
+
+T = TypeVar("T")
+SILENCE_S = 30.0
+
+
+@dataclass
+class Interrupted:
+    """A real database whose line can be cut: then every call is refused as it is when the server is away."""
+
+    real: Database
+    is_away: bool = False
+
+    @property
+    def dialect(self) -> Dialect:
+        return self.real.dialect
+
+    def read(self, operation: Callable[[Transaction], T]) -> T:
+        self._check()
+        return self.real.read(operation)
+
+    def write(self, operation: Callable[[Transaction], T]) -> T:
+        self._check()
+        return self.real.write(operation)
+
+    async def read_async(self, operation: Callable[[Transaction], T]) -> T:
+        self._check()
+        return await self.real.read_async(operation)
+
+    async def write_async(self, operation: Callable[[Transaction], T]) -> T:
+        self._check()
+        return await self.real.write_async(operation)
+
+    def wake(self, topic: str) -> None:
+        self.real.wake(topic)
+
+    def listen(self, topic: str) -> Listener:
+        return self.real.listen(topic)
+
+    def close(self) -> None:
+        self.real.close()
+
+    def _check(self) -> None:
+        if self.is_away:
+            raise Unavailable
+
+
+@dataclass
+class Rig:
+    """A worker that keeps house (`worker_us`), and what it shares with others of its machine."""
+
+    world: World
+    folder: Path
+    database: Interrupted = field(init=False)
+    parts: Parts = field(init=False)
+    heartbeat: Heartbeat = field(init=False)
+    bell: Bell = field(default_factory=Bell)
+
+    def __post_init__(self) -> None:
+        self.database = Interrupted(self.world.database)
+        self.parts = Parts(
+            settings=Settings(folder=self.folder, silence_s=SILENCE_S, engines="fake"),
+            database=self.database,
+            blobs=DirectoryBlobs(self.folder / "blobs"),
+            models=self.world.models,
+            ids=self.world.ids,
+            clock=lambda: self.world.now_ms,
+            worker_id="worker_us",
+            locks=self.folder / "locks",
+        )
+        self.heartbeat = Heartbeat(self.parts)
+        self.world.register("worker_us", machine=self.machine)
+
+    @property
+    def machine(self) -> str:
+        return locks.machine(self.folder / "locks")
+
+    def upkeep(self, worker_id: str = "worker_us") -> Upkeep:
+        """An upkeep of a worker of this machine; it is driven by `look`, not by its thread."""
+        parts = replace(self.parts, worker_id=worker_id)
+        return Upkeep(parts, Engines(parts, []), self.heartbeat, self.bell)
+
+    def lock(self, worker_id: str) -> LifeLock:
+        return LifeLock(self.folder / "locks", f"{worker_id}.lock")
+
+    def neighbour(self, worker_id: str = "worker_b") -> None:
+        """Another worker of this machine registers; whether its lock is held is the test's business."""
+        self.world.register(worker_id, machine=self.machine)
+
+    def running(self, worker_id: str, model: str = "fake/speech") -> Claim:
+        """A job that this worker has claimed."""
+        self.world.submit(self.world.caller(), "key", model=model)
+        claim = self.world.claim(worker_id, EVERY_MODEL)
+        assert claim is not None
+        return claim
+
+    def record(self, claim: Claim, content: bytes = b"sound") -> str:
+        """A result whose bytes lie in the folder; gives the blob's id."""
+        record = self.parts.blobs.write(self.world.ids.new("blob"), content)
+        self.world.record(claim.attempt_id, self.world.result(blob=record))
+        return record.blob_id
+
+
+def eventually(holds: Callable[[], Any], timeout_s: float = 10.0) -> bool:
+    """Whether something that another thread does comes true in time."""
+    end, pause = time.monotonic() + timeout_s, threading.Event()
+    while not holds():
+        if time.monotonic() > end:
+            return False
+        pause.wait(0.005)
+    return True

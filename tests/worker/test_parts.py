@@ -1,0 +1,221 @@
+"""Lock files that outlive no process, a bell that forgets no ring, a heartbeat in a thread of its own."""
+
+import subprocess
+import sys
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from jobs.world import METERED, World, at_once
+from tenuto.worker import locks
+from tenuto.worker.heartbeat import Heartbeat
+from tenuto.worker.locks import LifeLock
+from tenuto.worker.parts import Bell
+from worker.rig import Rig, eventually
+
+HOLDER = """
+import sys
+from pathlib import Path
+from tenuto.worker.locks import LifeLock
+lock = LifeLock(Path(sys.argv[1]), "worker_x.lock")
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+# --- locks ----------------------------------------------------------------------------------------
+
+
+def test_a_lock_is_held_until_its_release(tmp_path: Path) -> None:
+    """And a missing file is a dead worker's."""
+    assert not locks.is_held(tmp_path, "worker_x.lock")
+    lock = LifeLock(tmp_path, "worker_x.lock")
+    assert locks.is_held(tmp_path, "worker_x.lock")
+    with pytest.raises(BlockingIOError):
+        LifeLock(tmp_path, "worker_x.lock")
+    lock.release()
+
+    assert not locks.is_held(tmp_path, "worker_x.lock")
+    locks.remove(tmp_path, "worker_x.lock")
+    LifeLock(tmp_path, "worker_x.lock").release()
+
+
+def test_looking_at_a_lock_does_not_take_it(tmp_path: Path) -> None:
+    """Many look at once while its owner comes and goes."""
+    for _ in range(20):
+        lock = LifeLock(tmp_path, "worker_x.lock")
+        assert [True] * 4 == at_once(4, lambda _: locks.is_held(tmp_path, "worker_x.lock"))
+        lock.release()
+
+
+def test_a_killed_process_holds_no_lock(tmp_path: Path) -> None:
+    """The kernel frees it; the file stays until it is removed."""
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert holder.stdout is not None
+    assert b"held\n" == holder.stdout.readline()
+    assert locks.is_held(tmp_path, "worker_x.lock")
+    holder.kill()
+    holder.wait(10)
+    holder.communicate()
+
+    assert not locks.is_held(tmp_path, "worker_x.lock")
+    assert (tmp_path / "worker_x.lock").exists()
+
+
+def test_a_machine_is_a_host_and_a_folder(tmp_path: Path) -> None:
+    """The same for all who see the same folder, by whatever path; another for another folder."""
+    (tmp_path / "a").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+
+    assert locks.machine(tmp_path / "a") == locks.machine(tmp_path / "link")
+    assert locks.machine(tmp_path / "a") != locks.machine(tmp_path / "b")
+
+
+# --- the bell -------------------------------------------------------------------------------------
+
+
+def test_a_bell_remembers_for_who_was_about_to_wait() -> None:
+    """A ring between looking for work and waiting is not lost; without one the wait ends by itself."""
+    bell = Bell()
+    since = bell.rung
+
+    assert not bell.wait(since, 0.01)
+    bell.ring()
+    assert bell.wait(since, 10)
+    assert not bell.wait(bell.rung, 0.01)
+
+
+def test_a_bell_wakes_everybody() -> None:
+    """All who wait, each once."""
+    bell, ready = Bell(), threading.Barrier(5)
+    woken: list[bool] = []
+
+    def sleep() -> None:
+        since = bell.rung
+        ready.wait(10)
+        woken.append(bell.wait(since, 10))
+
+    threads = [threading.Thread(target=sleep) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    ready.wait(10)
+    bell.ring()
+    for thread in threads:
+        thread.join(10)
+
+    assert [True] * 4 == woken
+
+
+# --- the heartbeat --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def quick(rig: Rig) -> Rig:
+    """A rig whose heart beats every 50 ms, running."""
+    rig.heartbeat.stop()
+    rig.parts = replace(rig.parts, settings=replace(rig.parts.settings, heartbeat_s=0.05, engine_silence_s=1))
+    rig.heartbeat = Heartbeat(rig.parts)
+    rig.heartbeat.start()
+    return rig
+
+
+def test_watched_attempts_beat(world: World, quick: Rig) -> None:
+    """So does the worker; an attempt that is not watched stands still."""
+    world.slots(2)
+    watched, other = quick.running("worker_us"), quick.running("worker_us")
+    quick.heartbeat.watch(watched.attempt_id, cancellable=True)
+    world.now_ms += 5000
+
+    assert eventually(lambda: world.attempt(watched.attempt_id)["beat"] >= 3)
+    assert 0 == world.attempt(other.attempt_id)["beat"]
+    assert eventually(lambda: world.row("select seen_at from worker")["seen_at"] == world.now_ms)
+
+
+def test_progress_is_written(world: World, quick: Rig) -> None:
+    """What the engine said last."""
+    claim = quick.running("worker_us")
+    watched = quick.heartbeat.watch(claim.attempt_id, cancellable=True)
+    watched.hear({"stage": "speaking", "completed": 1, "total": 2, "unit": "segments"})
+
+    assert eventually(lambda: world.attempt(claim.attempt_id)["progress"])
+    assert '"completed": 1' in world.attempt(claim.attempt_id)["progress"]
+
+
+def test_a_cancel_reaches_the_attempt(world: World, quick: Rig) -> None:
+    """The switch is set, and says why; a paid call goes on."""
+    world.slots(2)
+    claim, paid = quick.running("worker_us"), quick.running("worker_us", METERED)
+    watched = quick.heartbeat.watch(claim.attempt_id, cancellable=True)
+    metered = quick.heartbeat.watch(paid.attempt_id, cancellable=False)
+    for each in (paid, claim):
+        world.cancel(each.account_id, each.job_id)
+    world.database.wake("cancel")
+
+    assert eventually(watched.stop.is_set)
+    assert (True, False, False) == (watched.cancelled, watched.lost, watched.silent)
+    beat = world.attempt(paid.attempt_id)["beat"]
+    assert eventually(lambda: world.attempt(paid.attempt_id)["beat"] > beat + 2)
+    assert not metered.stop.is_set()
+
+
+def test_a_lost_attempt_is_stopped(world: World, quick: Rig) -> None:
+    """Another has rescued it: nothing may be written for it any more (P9); a paid call hears of it, too."""
+    claim = quick.running("worker_us", METERED)
+    watched = quick.heartbeat.watch(claim.attempt_id, cancellable=False)
+    assert eventually(lambda: rescued(world, claim.attempt_id))
+
+    assert eventually(watched.stop.is_set)
+    assert (True, False) == (watched.lost, watched.cancelled)
+
+
+def test_an_engine_that_says_nothing_is_stopped(world: World, quick: Rig) -> None:
+    """After engine_silence_s; one that speaks goes on, and so does a paid call."""
+    world.slots(3)
+    claims = [quick.running("worker_us") for _ in range(3)]
+    silent, speaking, paid = (
+        quick.heartbeat.watch(claim.attempt_id, cancellable=number < 2) for number, claim in enumerate(claims)
+    )
+    silent.heard_at = paid.heard_at = 0.0
+    speaking.hear({"stage": "speaking"})
+
+    assert eventually(silent.stop.is_set)
+    assert (True, False) == (silent.silent, silent.cancelled)
+    assert not speaking.stop.is_set()
+    assert not paid.stop.is_set()
+
+
+def test_the_heart_beats_on_after_an_outage(world: World, quick: Rig) -> None:
+    """Nothing is stopped because the database was away."""
+    claim = quick.running("worker_us")
+    watched = quick.heartbeat.watch(claim.attempt_id, cancellable=True)
+    assert eventually(lambda: world.attempt(claim.attempt_id)["beat"] >= 1)
+    quick.database.is_away = True
+    still = threading.Event()
+    still.wait(0.2)
+    beat = world.attempt(claim.attempt_id)["beat"]
+    quick.database.is_away = False
+
+    assert eventually(lambda: world.attempt(claim.attempt_id)["beat"] > beat)
+    assert not watched.stop.is_set()
+
+
+def test_a_forgotten_attempt_beats_no_more(world: World, quick: Rig) -> None:
+    """It has ended, in whatever way."""
+    claim = quick.running("worker_us")
+    quick.heartbeat.watch(claim.attempt_id, cancellable=True)
+    assert [claim.attempt_id] == [watched.attempt_id for watched in quick.heartbeat.active()]
+    quick.heartbeat.forget(claim.attempt_id)
+
+    assert [] == quick.heartbeat.active()
+
+
+def rescued(world: World, attempt_id: str) -> bool:
+    """Rescue the attempt between two of its beats."""
+    try:
+        return world.rescue(attempt_id) == "queued"
+    except Exception:
+        return False

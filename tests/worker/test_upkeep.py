@@ -1,0 +1,373 @@
+"""Upkeep: who is rescued, when, and what becomes of the job; deadlines, the sweep, forgotten workers.
+
+`look` is given its monotonic seconds, so no test waits for time to pass.
+"""
+
+import os
+import time
+
+import pytest
+
+from jobs.world import LANE, METERED, PRICE_MICROS, World, at_once
+from tenuto.artifacts.operations import ORPHAN_AGE_MS
+from tenuto.catalog.rules import WORKER_AWAY_MS
+from tenuto.errors import Unavailable
+from tenuto.jobs.states import DEADLINE_MS
+from tenuto.worker.locks import is_held
+from tenuto.worker.upkeep import CLOCKS_AGREE_FOR_S, ClockAgreement, Upkeep
+from worker.rig import SILENCE_S, Rig
+
+MINUTE_MS = 60_000
+
+
+def look(upkeep: Upkeep, start: float, end: float, step: float = 5.0) -> None:
+    """Rounds from `start` to `end` monotonic seconds, both included."""
+    now = start
+    while now < end:
+        upkeep.look(now)
+        now += step
+    upkeep.look(end)
+
+
+# --- leases ---------------------------------------------------------------------------------------
+
+
+def test_a_silent_attempt_elsewhere_is_rescued(world: World, rig: Rig) -> None:
+    """After silence_s seen by ourselves and not earlier; it runs again at its old place (P9)."""
+    world.register("worker_far", machine="elsewhere")
+    claim = rig.running("worker_far")
+    upkeep = rig.upkeep()
+    look(upkeep, 1000.0, 1000.0 + SILENCE_S - 0.1)
+    assert "running" == world.state(claim.job_id)
+    rung = rig.bell.rung
+    upkeep.look(1000.0 + SILENCE_S)
+
+    assert "queued" == world.state(claim.job_id)
+    assert 1 == world.job(claim.job_id)["workers_lost"]
+    assert rig.bell.rung > rung
+
+
+def test_a_beating_attempt_is_never_rescued(world: World, rig: Rig) -> None:
+    """However long it runs; one beat starts the silence anew."""
+    world.register("worker_far", machine="elsewhere")
+    claim = rig.running("worker_far")
+    upkeep = rig.upkeep()
+    for round_ in range(60):
+        if round_ % 5 == 0:
+            assert world.beat(claim.attempt_id) is False
+        upkeep.look(round_ * 5.0)
+    assert "running" == world.state(claim.job_id)
+
+    world.beat(claim.attempt_id)
+    look(upkeep, 300.0, 300.0 + SILENCE_S - 0.1)
+    assert "running" == world.state(claim.job_id)
+    upkeep.look(300.0 + SILENCE_S)
+    assert "queued" == world.state(claim.job_id)
+
+
+def test_a_rescuer_that_has_just_started_waits_for_itself(world: World, rig: Rig) -> None:
+    """How long others have seen the beat stand still is nothing to it."""
+    world.register("worker_far", machine="elsewhere")
+    claim = rig.running("worker_far")
+    look(rig.upkeep(), 0.0, SILENCE_S - 1)
+    fresh = rig.upkeep("worker_fresh")
+    look(fresh, SILENCE_S, 2 * SILENCE_S - 1)
+
+    assert "running" == world.state(claim.job_id)
+
+
+@pytest.mark.parametrize("jump_ms", [3_600_000, -2 * 3_600_000, -World.now_ms, 10 * DEADLINE_MS])
+def test_jumps_of_the_wall_clock_steal_nothing(world: World, rig: Rig, jump_ms: int) -> None:
+    """Leases are beats and monotonic time; a deadline needs clocks that agree (P20)."""
+    world.register("worker_far", machine="elsewhere")
+    claim = rig.running("worker_far")
+    queued = world.submit(world.caller(), "key").job_id
+    upkeep = rig.upkeep()
+    start = time.monotonic()
+    upkeep.look(start)
+    world.now_ms += jump_ms
+    look(upkeep, start + 5, start + SILENCE_S - 1)
+
+    assert ("running", "queued") == (world.state(claim.job_id), world.state(queued))
+
+
+def test_an_outage_of_the_database_starts_the_silence_anew(world: World, rig: Rig) -> None:
+    """What was seen before it proves nothing: nobody could beat."""
+    world.register("worker_far", machine="elsewhere")
+    claim = rig.running("worker_far")
+    upkeep = rig.upkeep()
+    look(upkeep, 0.0, 20.0)
+    rig.database.is_away = True
+    with pytest.raises(Unavailable):
+        upkeep.look(25.0)
+    rig.database.is_away = False
+    look(upkeep, 26.0, 26.0 + SILENCE_S - 0.1)
+    assert "running" == world.state(claim.job_id)
+
+    upkeep.look(26.0 + SILENCE_S)
+    assert "queued" == world.state(claim.job_id)
+
+
+def test_a_gap_between_two_looks_proves_nothing(world: World, rig: Rig) -> None:
+    """A machine that stood still, or a network: its rescuer wakes up before the beat of the other."""
+    world.register("worker_far", machine="elsewhere")
+    claim = rig.running("worker_far")
+    upkeep = rig.upkeep()
+    upkeep.look(0.0)
+    upkeep.look(1000.0)
+
+    assert "running" == world.state(claim.job_id)
+
+
+def test_a_neighbour_with_a_free_lock_is_rescued_at_once(world: World, rig: Rig) -> None:
+    """The kernel has freed it: its process is dead. A missing file is a dead one's, too."""
+    rig.neighbour()
+    claim = rig.running("worker_b")
+    rig.upkeep().look(0.0)
+
+    assert "queued" == world.state(claim.job_id)
+
+
+def test_a_neighbour_that_holds_its_lock_is_never_rescued(world: World, rig: Rig) -> None:
+    """However silent: it may be stopped, or busy, and its work is not lost."""
+    rig.neighbour()
+    lock = rig.lock("worker_b")
+    claim = rig.running("worker_b")
+    upkeep = rig.upkeep()
+    look(upkeep, 0.0, 10 * SILENCE_S)
+    assert "running" == world.state(claim.job_id)
+
+    lock.release()
+    upkeep.look(10 * SILENCE_S + 1)
+    assert "queued" == world.state(claim.job_id)
+
+
+def test_our_own_attempts_are_left_alone_while_we_are_at_work_on_them(world: World, rig: Rig) -> None:
+    """An attempt that no thread of ours runs any more is rescued like a silent one."""
+    lock = rig.lock("worker_us")
+    claim = rig.running("worker_us")
+    rig.heartbeat.watch(claim.attempt_id, cancellable=True)
+    upkeep = rig.upkeep()
+    look(upkeep, 0.0, 3 * SILENCE_S)
+    assert "running" == world.state(claim.job_id)
+
+    rig.heartbeat.forget(claim.attempt_id)
+    upkeep.look(100.0)
+    look(upkeep, 100.0, 100.0 + SILENCE_S - 0.1)
+    assert "running" == world.state(claim.job_id)
+    upkeep.look(100.0 + SILENCE_S)
+    assert "queued" == world.state(claim.job_id)
+    lock.release()
+
+
+def test_an_attempt_of_a_worker_that_nobody_knows_is_rescued(world: World, rig: Rig) -> None:
+    """Its row is gone; the beat says that nobody is there."""
+    claim = rig.running("worker_unknown")
+    look(rig.upkeep(), 0.0, SILENCE_S)
+
+    assert "queued" == world.state(claim.job_id)
+
+
+def test_many_rescuers_rescue_once(world: World, rig: Rig) -> None:
+    """Every worker keeps house; the loss is counted once."""
+    rig.neighbour()
+    claim = rig.running("worker_b")
+    keepers = [rig.upkeep(f"worker_{number}") for number in range(6)]
+    answers = at_once(6, lambda number: keepers[number].look(0.0))
+
+    assert [None] * 6 == answers
+    assert 1 == world.job(claim.job_id)["workers_lost"]
+    assert ["queued", "running", "worker_lost"] == world.events(claim.job_id)
+
+
+# --- what becomes of the job ----------------------------------------------------------------------
+
+
+def test_a_metered_call_is_not_made_again(world: World, rig: Rig) -> None:
+    """Its worker died after the fence: an operator decides (P10)."""
+    rig.neighbour()
+    claim = rig.running("worker_b", METERED)
+    world.fence(claim.attempt_id)
+    rig.upkeep().look(0.0)
+
+    assert "recovery_required" == world.state(claim.job_id)
+
+
+def test_a_cancelled_job_of_a_dead_worker_is_cancelled(world: World, rig: Rig) -> None:
+    """It does not wait for another worker to hear of it."""
+    rig.neighbour()
+    claim = rig.running("worker_b")
+    world.cancel(claim.account_id, claim.job_id)
+    rig.upkeep().look(0.0)
+
+    assert "cancelled" == world.state(claim.job_id)
+
+
+@pytest.mark.parametrize("model", ["fake/speech", METERED])
+def test_a_recorded_result_is_finished_from_its_bytes(world: World, rig: Rig, model: str) -> None:
+    """Its worker died between record and success: nothing runs again, one charge (P1, P3)."""
+    rig.neighbour()
+    claim = rig.running("worker_b", model)
+    rig.record(claim)
+    rig.upkeep().look(0.0)
+
+    assert "succeeded" == world.state(claim.job_id)
+    assert (99 * PRICE_MICROS, 0) == world.balance(claim.account_id)
+    assert 1 == world.job(claim.job_id)["attempts"]
+
+
+@pytest.mark.parametrize("fault", ["missing", "flipped", "shorter", "longer"])
+def test_damaged_bytes_are_never_a_success(world: World, rig: Rig, fault: str) -> None:
+    """They wait for an operator, and the job is not made again (P5, P6)."""
+    rig.neighbour()
+    claim = rig.running("worker_b")
+    blob_id = rig.record(claim)
+    (file,) = (rig.folder / "blobs").glob(f"*/{blob_id}")
+    file.chmod(0o600)
+    content = {"flipped": b"sounD", "shorter": b"soun", "longer": b"sound!"}.get(fault)
+    file.unlink() if content is None else file.write_bytes(content)
+    rig.upkeep().look(0.0)
+
+    assert "recovery_required" == world.state(claim.job_id)
+
+
+def test_a_late_result_with_damaged_bytes_goes_on_waiting(world: World, rig: Rig) -> None:
+    """Recorded after the rescue, then damaged: looked at once, and the operator decides."""
+    rig.neighbour()
+    claim = rig.running("worker_b", METERED)
+    world.fence(claim.attempt_id)
+    world.unknown(claim.attempt_id)
+    rig.parts.blobs.delete(rig.record(claim))
+    upkeep = rig.upkeep()
+    upkeep.look(0.0)
+    before = world.everything()
+    upkeep.look(1.0)
+
+    assert "recovery_required" == world.state(claim.job_id)
+    assert before == world.everything()
+
+
+def test_one_attempt_that_cannot_be_rescued_does_not_keep_others_waiting(world: World, rig: Rig) -> None:
+    """The first one's job ended between look and rescue: the second is rescued all the same."""
+    world.slots(2)
+    rig.neighbour()
+    first, second = rig.running("worker_b"), rig.running("worker_b")
+    world.run("update job set attempt_id = 'attempt_0' where id = :id", id=first.job_id)
+    rig.upkeep().look(0.0)
+
+    assert "queued" == world.state(second.job_id)
+    world.run("update job set attempt_id = :a where id = :id", a=first.attempt_id, id=first.job_id)
+
+
+# --- housekeeping ---------------------------------------------------------------------------------
+
+
+def test_overdue_jobs_fail_when_the_clocks_agree(world: World, rig: Rig) -> None:
+    """Ten minutes side by side, then the deadline counts; a jump starts them anew (P20)."""
+    job_id = world.submit(world.caller(), "key").job_id
+    world.run("update job set deadline_at = :at", at=world.now_ms)
+    upkeep = rig.upkeep()
+    start = time.monotonic()
+
+    def pass_s(seconds: float) -> None:
+        world.now_ms += round(seconds * 1000)
+        nonlocal start
+        start += seconds
+        upkeep.look(start)
+
+    upkeep.look(start)
+    for _ in range(9):
+        pass_s(61)
+    assert "queued" == world.state(job_id)
+    world.now_ms += 2 * MINUTE_MS
+    for _ in range(9):
+        pass_s(61)
+    assert "queued" == world.state(job_id)
+    for _ in range(2):
+        pass_s(61)
+    assert ("failed", "deadline_exceeded") == (world.state(job_id), world.job(job_id)["error_code"])
+
+
+def test_clocks_that_agree() -> None:
+    """After ten minutes; a slow drift is agreement, a jump is not, forward or back."""
+    agreement = ClockAgreement(0, 100.0)
+    wait = CLOCKS_AGREE_FOR_S
+
+    assert [False, False, True] == [agreement.holds(round(s * 1000), 100 + s) for s in (0, wait - 1, wait)]
+    assert agreement.holds(round((wait + 1) * 1000) + 59_000, 101 + wait)
+    assert not agreement.holds(round((wait + 2) * 1000) + 61_000, 102 + wait)
+    jumped = round((wait + 2) * 1000) + 61_000
+    assert not agreement.holds(jumped + 599_000, 102 + wait + 599)
+    assert agreement.holds(jumped + 600_000, 102 + wait + 600)
+    assert not agreement.holds(jumped - 7_200_000, 102 + wait + 601)
+
+
+def test_the_sweep_takes_bytes_and_rows_that_nothing_refers_to(world: World, rig: Rig) -> None:
+    """Old ones only; a result's bytes stay, however old (P5)."""
+    rig.neighbour()
+    claim = rig.running("worker_b")
+    kept = rig.record(claim)
+    world.succeed(claim.attempt_id)
+    without_row = rig.parts.blobs.write(world.ids.new("blob"), b"no row").blob_id
+    orphan = rig.parts.blobs.write(world.ids.new("blob"), b"row")
+    world.run(
+        "insert into blob (id, size_bytes, sha256, block_crcs, created_at) values (:id, 3, '', '', :now)",
+        id=orphan.blob_id,
+        now=world.now_ms,
+    )
+    for file in (rig.folder / "blobs").glob("*/*"):
+        os.utime(file, (world.now_ms / 1000, world.now_ms / 1000))
+    rig.upkeep().look(0.0)
+    assert {kept, without_row, orphan.blob_id} == there(rig)
+
+    world.now_ms += ORPHAN_AGE_MS + 1000
+    young = rig.parts.blobs.write(world.ids.new("blob"), b"young").blob_id
+    for file in (rig.folder / "blobs").glob(f"*/{young}"):
+        os.utime(file, (world.now_ms / 1000, world.now_ms / 1000))
+    rig.upkeep().look(0.0)
+
+    assert {kept, young} == there(rig)
+    assert [kept] == [row["id"] for row in world.all("select id from blob")]
+
+
+def test_a_worker_that_is_long_away_is_forgotten(world: World, rig: Rig) -> None:
+    """Not before ten minutes, not while its lock is held, not while something of its is open."""
+    rig.neighbour("worker_dead")
+    rig.neighbour("worker_held")
+    lock = rig.lock("worker_held")
+    rig.lock("worker_dead_file").release()
+    world.register("worker_far", machine="elsewhere")
+    world.register("worker_open", machine="elsewhere")
+    claim = rig.running("worker_open")
+    rig.upkeep().look(0.0)
+    assert 5 == len(workers(world))
+
+    world.now_ms += WORKER_AWAY_MS + 1
+    rig.upkeep().look(0.0)
+
+    assert {"worker_us", "worker_held", "worker_open"} == workers(world)
+    assert is_held(rig.folder / "locks", "worker_held.lock")
+    lock.release()
+    world.finish(claim.attempt_id)
+
+
+def test_work_goes_on_after_all_of_it(world: World, rig: Rig) -> None:
+    """A rescued job is claimed by another worker and succeeds; its lane has as many slots as before."""
+    rig.neighbour()
+    claim = rig.running("worker_b")
+    rig.upkeep().look(0.0)
+    again = world.claim("worker_us")
+    assert again is not None
+    world.finish(again.attempt_id)
+
+    assert (claim.job_id, 2) == (again.job_id, again.number)
+    assert [{"lane": LANE, "job_id": None}] == world.all("select lane, job_id from slot")
+
+
+def there(rig: Rig) -> set[str]:
+    """The blobs whose bytes lie in the folder."""
+    return {*rig.parts.blobs.ids(older_than_ms=2**62 // 10**6)}
+
+
+def workers(world: World) -> set[str]:
+    return {row["id"] for row in world.all("select id from worker")}

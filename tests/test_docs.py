@@ -1,0 +1,153 @@
+"""The documents' tables are held against what they speak of, so that neither changes alone."""
+
+import json
+import re
+from dataclasses import fields
+from pathlib import Path
+
+from tenuto import config
+from tenuto.cli import app as commands
+from tenuto.engines import speech_kokoro
+from tenuto.engines.registry import ENTRIES, KOKORO_HONOURED
+from tenuto.kinds.fields import Boolean, Choice, Integer, Number, Numbers, Rule, Text
+from tenuto.kinds.speech import FIELDS
+
+ROOT = Path(__file__).parents[1]
+RUNNING = (ROOT / "docs" / "operations" / "running.md").read_text("utf-8")
+SPEECH = (ROOT / "docs" / "speech.md").read_text("utf-8")
+SOURCES = {path: path.read_text("utf-8") for path in (ROOT / "src" / "tenuto").rglob("*.py")}
+REFUSED = ("voice_id", "emotion_voice_id")
+
+
+def test_every_setting_is_documented_with_its_variable_default_and_range() -> None:
+    """docs/operations/running.md against config.Settings, in its order; defaults are what loads."""
+    table = rows(RUNNING, "## Settings")
+    loaded = config.load({"HOME": "~"})
+    shown = {field.name: str(getattr(loaded, field.name)) for field in fields(config.Settings)}
+    shown |= {"cache": "~/.cache/tenuto", "models": "none"}
+
+    assert [field.name for field in fields(config.Settings)] == [name for name, *_ in table]
+    assert shown == {name: default for name, _, default, _ in table}
+    assert not [
+        name
+        for name, (low, high) in config._RANGES.items()
+        if f"{low} to {high}" not in next(meaning for row, _, _, meaning in table if row == name)
+    ]
+
+
+def test_every_documented_variable_is_read(tmp_path: Path) -> None:
+    """A value of each variable arrives in its setting."""
+    table = [(name, variable) for name, variable, *_ in rows(RUNNING, "## Settings") if name != "models"]
+    given = {variable: "7" if name in config._RANGES else "" for name, variable in table}
+    given |= {"TENUTO_DATA": "here", "TENUTO_CACHE": "there", "TENUTO_ENGINES": "fake", "TENUTO_LOG": "error"}
+    given |= {"TENUTO_DATABASE": "sqlite:///other.db", "TENUTO_BLOBS": "directory", "TENUTO_SILENCE_S": "30"}
+    given |= {"TENUTO_HOST": "::1", "TENUTO_METRICS_HOST": "::1"}
+    loaded = config.load(given)
+    kept = {variable: getattr(loaded, name) for name, variable in table}
+
+    assert not [
+        variable for variable, value in given.items() if str(kept[variable]).removesuffix(".0") != value
+    ]
+
+
+def test_the_documented_file_of_settings_is_sound(tmp_path: Path) -> None:
+    """The TOML example loads, and shows every setting of a model."""
+    [example] = re.findall(r"^```toml\n(.*?)^```$", RUNNING, re.MULTILINE | re.DOTALL)
+    (tmp_path / "tenuto.toml").write_text(example)
+    loaded = config.load({}, file=tmp_path / "tenuto.toml")
+
+    assert {"hexgrad/Kokoro-82M"} == set(loaded.models)
+    assert set(config._MODEL_FIELDS) == set(
+        re.findall(r"^(\w+) =", example.partition("[models")[2], re.MULTILINE)
+    )
+
+
+def test_every_event_of_the_log_and_every_metric_is_documented() -> None:
+    """Names in the code are names in the tables, and the other way round."""
+    logged = {
+        name
+        for text in SOURCES.values()
+        for name in re.findall(r"log(?:\(\))?\.(?!get_logger)\w+\(\s*\"([a-z_]+\.[a-z_]+)\"", text)
+    }
+    metrics = SOURCES[ROOT / "src" / "tenuto" / "api" / "metrics.py"]
+    counters = {f"{name}_total" for name in re.findall(r'Counter\(\s*"(\w+)"', metrics)}
+    gauges = {f"tenuto_jobs_{name}" for name in re.findall(r'\("(\w+)", "[A-Z]', metrics)}
+    histograms = set(re.findall(r'Histogram\(\s*"(\w+)"', metrics))
+
+    assert logged == {name for row in rows(RUNNING, "## Logs") for name in row[0].replace("`", "").split()}
+    assert counters | gauges | histograms == {row[0] for row in rows(RUNNING, "## Metrics")}
+
+
+def test_every_command_of_the_documents_is_one() -> None:
+    """`tenuto WORD` in README and documents names a command."""
+    documents = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    named = {
+        word
+        for path in documents
+        for word in re.findall(r"(?:`|^|/bin/|> )tenuto ([a-z]+)\b", path.read_text("utf-8"), re.MULTILINE)
+    }
+
+    assert named <= set(commands.app)
+
+
+def test_every_speech_parameter_is_documented_with_its_bounds_and_default() -> None:
+    """docs/speech.md against the table of kinds/speech.py, in its order."""
+    table = {name: (values, default) for name, values, default, _ in rows(SPEECH, "## Parameters")}
+    defaults = {
+        field.name: "required"
+        if field.required
+        else "none"
+        if field.default is None
+        else json.dumps(field.default)
+        for field in FIELDS
+    }
+
+    assert [field.name for field in FIELDS] == list(table)
+    assert defaults == {name: default for name, (_, default) in table.items()}
+    assert not [(f.name, table[f.name][0]) for f in FIELDS if bounds(f.rule) not in table[f.name][0]]
+
+
+def test_speech_documents_say_what_the_model_honours() -> None:
+    """The engine, its entry in the registry and the table agree on every parameter."""
+    table = {row[0]: row[3] for row in rows(SPEECH, "## Parameters")}
+    honoured = {name for name, said in table.items() if said.startswith("honoured")}
+    ignored = {name for name, said in table.items() if said.startswith("changes nothing: ")}
+    refused = {name for name, said in table.items() if said.startswith("refused: ")}
+
+    assert honoured == set(KOKORO_HONOURED) == set(speech_kokoro.HONOURED)
+    assert ignored == set(speech_kokoro.NOT_HONOURED) - set(REFUSED)
+    assert refused == set(REFUSED)
+    assert honoured | ignored | refused == set(table)
+
+
+def test_speech_documents_name_the_voices_of_all_languages() -> None:
+    """One fixed voice for each language that the model speaks."""
+    [kokoro] = [entry for entry in ENTRIES if entry.kind == "speech" and not entry.fake]
+
+    assert dict(speech_kokoro.ORIGINAL_VOICES) == {row[0]: row[2] for row in rows(SPEECH, "## Languages")}
+    assert set(kokoro.languages) == set(speech_kokoro.ORIGINAL_VOICES)
+
+
+def rows(document: str, heading: str) -> list[list[str]]:
+    """The first table under a heading, without its own headings; a cell that is one code word is bared."""
+    section = document.split(f"\n{heading}\n")[1].partition("\n## ")[0]
+    table = re.search(r"^\|.*?(?=\n\n|\Z)", section, re.MULTILINE | re.DOTALL)
+    assert table is not None
+    cells = [re.split(r"(?<!\\)\|", line.strip().strip("|")) for line in table[0].splitlines()[2:]]
+    return [[re.sub(r"^`([^`]*)`$", r"\1", cell.strip()) for cell in row] for row in cells]
+
+
+def bounds(rule: Rule) -> str:
+    """How a rule's bounds are written."""
+    match rule:
+        case Boolean():
+            return "true, false"
+        case Choice(values):
+            return ", ".join(values)
+        case Integer(low, high) | Number(low, high):
+            return f"{low} to {high}"
+        case Numbers(length, low, high):
+            return f"{length} numbers from {low} to {high}"
+        case Text(maximum, measure):
+            return f"1 to {maximum} bytes" if measure == "bytes" else f"up to {maximum} characters"
+    raise AssertionError(rule)

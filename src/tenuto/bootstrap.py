@@ -278,7 +278,13 @@ def _serve_metrics(settings: Settings, service: "Service") -> None:
         return service.database.read(lambda tx: lanes.depths(tx, list(settings.slots())))
 
     service.metrics.registry.register(metrics.QueueCollector(depths))
-    metrics.serve(service.metrics, settings.metrics_host, settings.metrics_port)
+    try:
+        metrics.serve(service.metrics, settings.metrics_host, settings.metrics_port)
+    except OSError as error:
+        where = f"{settings.metrics_host}:{settings.metrics_port}"
+        raise OperatorError(
+            f"can't listen on {where} for /metrics: {error.strerror}; choose another metrics_port"
+        ) from error
 
 
 def _address(addresses: list[Any]) -> str:

@@ -71,7 +71,7 @@ def test_every_event_of_the_log_and_every_metric_is_documented() -> None:
     }
     metrics = SOURCES[ROOT / "src" / "tenuto" / "api" / "metrics.py"]
     counters = {f"{name}_total" for name in re.findall(r'Counter\(\s*"(\w+)"', metrics)}
-    gauges = {f"tenuto_jobs_{name}" for name in re.findall(r'\("(\w+)", "[A-Z]', metrics)}
+    gauges = {f"tenuto_jobs_{name}" for name in re.findall(r'\("([a-z_]+)", "[A-Z]', metrics)}
     histograms = set(re.findall(r'Histogram\(\s*"(\w+)"', metrics))
 
     assert logged == {name for row in rows(RUNNING, "## Logs") for name in row[0].replace("`", "").split()}

@@ -18,14 +18,14 @@ def free_slot(tx: Transaction, lane: str) -> int | None:
     return None if row is None else int(row["number"])
 
 
-def next_account(tx: Transaction, lane: str, models: str, now_ms: int) -> str | None:
-    """The account with work in the lane that was served longest ago.
+def next_accounts(tx: Transaction, lane: str, models: str, now_ms: int, limit: int) -> list[Row]:
+    """The accounts with work in the lane, who was served longest ago first; `served` is null for a new one.
 
     The recursion steps from one waiting account to the next, one index look-up each, so that an
     account's twenty thousand jobs cost as much as one. `models` is `|a|b|`: taking a name out of it
     makes it shorter where it is in it, a test that both databases know.
     """
-    row = tx.one(
+    return tx.all(
         """with recursive waiting (account_id) as (
                select min(account_id) from job
                where state = 'queued' and lane = :lane and not_before_at <= :now
@@ -36,15 +36,15 @@ def next_account(tx: Transaction, lane: str, models: str, now_ms: int) -> str | 
                          and j.account_id > w.account_id
                          and length(replace(:models, '|' || j.model || '|', '')) < length(:models))
                from waiting w where w.account_id is not null)
-           select w.account_id from waiting w
+           select w.account_id, t.served from waiting w
            left join turn t on t.lane = :lane and t.account_id = w.account_id
            where w.account_id is not null
-           order by coalesce(t.served, 0), w.account_id limit 1""",
+           order by coalesce(t.served, 0), w.account_id limit :limit""",
         lane=lane,
         models=models,
         now=now_ms,
+        limit=limit,
     )
-    return None if row is None else str(row["account_id"])
 
 
 def oldest_queued(tx: Transaction, lane: str, account_id: str, models: str, now_ms: int) -> Row | None:
@@ -101,12 +101,33 @@ def free_slot_of(tx: Transaction, attempt_id: str) -> None:
     tx.run("update slot set job_id = null, attempt_id = null where attempt_id = :id", id=attempt_id)
 
 
-def serve_turn(tx: Transaction, lane: str, account_id: str) -> None:
+def add_turn(tx: Transaction, lane: str, account_id: str) -> None:
     tx.run(
-        """insert into turn (lane, account_id, served)
-           values (:lane, :account_id,
-                   (select coalesce(max(served), 0) + 1 from turn where lane = :lane))
-           on conflict (lane, account_id) do update set served = excluded.served""",
+        """insert into turn (lane, account_id, served) values (:lane, :account_id, 0)
+           on conflict (lane, account_id) do nothing""",
+        lane=lane,
+        account_id=account_id,
+    )
+
+
+def serve_turn(tx: Transaction, lane: str, account_id: str, *, seen: int) -> int:
+    """Move the account to the end of the line; 0 when another worker does, or did since it was `seen`."""
+    return tx.run(
+        """update turn set served = (select coalesce(max(served), 0) + 1 from turn where lane = :lane)
+           where lane = :lane and account_id = (
+               select account_id from turn
+               where lane = :lane and account_id = :account_id and served = :seen for update skip locked)""",
+        lane=lane,
+        account_id=account_id,
+        seen=seen,
+    )
+
+
+def serve_turn_again(tx: Transaction, lane: str, account_id: str) -> None:
+    """Move the account to the end of the line, after whoever does so now."""
+    tx.run(
+        """update turn set served = (select coalesce(max(served), 0) + 1 from turn where lane = :lane)
+           where lane = :lane and account_id = :account_id""",
         lane=lane,
         account_id=account_id,
     )

@@ -19,6 +19,9 @@ from tenuto.ids import Ids
 from tenuto.jobs import attempt_store, states, store
 from tenuto.jobs.states import CANCELLED, FAILED, MAX_HOSTS_LOST, RECOVERY_REQUIRED, RUNNING
 
+ACCOUNTS_IN_LINE = 16
+"""So many accounts a claim looks at for one that no other worker serves at the same moment."""
+
 
 @dataclass(frozen=True, slots=True)
 class Claim:
@@ -55,7 +58,7 @@ def claim(
     number = attempt_store.free_slot(tx, lane)
     if number is None:
         return None
-    account_id = attempt_store.next_account(tx, lane, offered, now_ms)
+    account_id = _take_turn(tx, lane, offered, now_ms)
     if account_id is None:
         return None
     job = attempt_store.oldest_queued(tx, lane, account_id, offered, now_ms)
@@ -75,7 +78,6 @@ def claim(
     )
     taken = attempt_store.take_slot(tx, lane, number, job["id"], attempt_id)
     assert taken == 1, "the slot row was locked"
-    attempt_store.serve_turn(tx, lane, account_id)
     store.add_event(tx, job["id"], started["event_sequence"], "running", now_ms=now_ms, attempt_id=attempt_id)
     return Claim(
         job_id=job["id"],
@@ -290,6 +292,20 @@ def result_unusable(tx: Transaction, attempt_id: str, *, message: str, now_ms: i
         attempt_store.end_attempt(tx, attempt_id, "unknown", now_ms=now_ms)
         return
     _require_recovery(tx, attempt, message=message, now_ms=now_ms)
+
+
+def _take_turn(tx: Transaction, lane: str, offered: str, now_ms: int) -> str | None:
+    """The account to serve: the first in line that no other worker serves at this moment, else the first."""
+    line = attempt_store.next_accounts(tx, lane, offered, now_ms, ACCOUNTS_IN_LINE)
+    for account in line:
+        if account["served"] is None:
+            attempt_store.add_turn(tx, lane, account["account_id"])
+        if attempt_store.serve_turn(tx, lane, account["account_id"], seen=account["served"] or 0):
+            return str(account["account_id"])
+    if not line:
+        return None
+    attempt_store.serve_turn_again(tx, lane, line[0]["account_id"])
+    return str(line[0]["account_id"])
 
 
 def _fenced(tx: Transaction, attempt_id: str, states: tuple[str, ...]) -> Row:

@@ -18,6 +18,7 @@ from servers.service import RunningService
 
 FINAL = ("succeeded", "failed", "cancelled", "recovery_required")
 PAUSE_S = 0.02
+LOST_PAUSE_S = 0.1
 MAX_OPEN = 8
 TIMEOUT_S = 5.0
 
@@ -134,6 +135,7 @@ class Client(threading.Thread):
             return http.request(method, path, **options)
         except httpx2.TransportError:
             self.unanswered += 1
+            time.sleep(LOST_PAUSE_S)
             return None
 
     def _expect(self, answer: httpx2.Response, status: int, work: Work) -> bool:

@@ -20,6 +20,7 @@ CREDIT = 100
 CLIENTS = 4
 FINISH_S = 40.0
 LONGEST_PAUSE_S = 1.6
+SETTLE_S = 0.4
 
 PLAN = {
     "sqlite": {"api": 8, "worker": 8, "host": 6, "everything": 6},
@@ -76,6 +77,7 @@ def test_every_accepted_job_survives_kills_at_any_moment(
     works = [work for client in clients for work in client.works]
     with capsys.disabled():
         print(f"\n{dialect}, CRASH_SEED={seed}: {_table(kills)}, {supervisor.starts} starts")
+        print(f"  attempts: {_attempts(service)}")
         print(
             f"  {len(works)} keys in {sum(work.sends for work in works)} requests,"
             f" {sum(client.unanswered for client in clients)} lost answers,"
@@ -105,14 +107,17 @@ def _undisturbed(service: RunningService, key: str) -> dict[str, str]:
 def _kill(
     service: RunningService, server: PostgresServer | None, draw: random.Random, plan: dict[str, int]
 ) -> Counter[str]:
-    """Carry out the plan; a process that is not there just now is waited for, so that each kill counts."""
+    """Carry out the plan; a process that is not there just now is waited for, so that each kill counts.
+
+    A drawn moment more is waited then: the start of a process is not the only time to kill it.
+    """
     order = [kind for kind, count in plan.items() for _ in range(count)]
     draw.shuffle(order)
     kills: Counter[str] = Counter()
     for kind in order:
         time.sleep(draw.uniform(0.0, LONGEST_PAUSE_S))
         while not _kill_one(service, server, draw, kind):
-            time.sleep(draw.uniform(0.0, 0.05))
+            time.sleep(draw.uniform(0.0, SETTLE_S))
         kills[kind] += 1
     return kills
 
@@ -135,6 +140,16 @@ def _kill_one(service: RunningService, server: PostgresServer | None, draw: rand
         time.sleep(draw.uniform(0.0, 0.5))
         server.start()
     return True
+
+
+def _attempts(service: RunningService) -> str:
+    """How attempts ended: what the kills have hit."""
+    database = checker.open_records(service)
+    ends = checker.rows(
+        database, "select outcome, count(*) as n from attempt group by outcome order by 2 desc"
+    )
+    database.close()
+    return ", ".join(f"{end['n']} {end['outcome']}" for end in ends)
 
 
 def _table(kills: Counter[str]) -> str:

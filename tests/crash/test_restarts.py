@@ -48,6 +48,9 @@ _LIKES = (
 )
 """Many jobs like those that are there, as one statement each."""
 
+ON_ONE = pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
+"""What processes do to each other is the same on both databases."""
+
 
 @pytest.fixture
 def running(make_service: MakeService) -> RunningService:
@@ -87,6 +90,7 @@ def test_the_work_of_a_killed_service_is_noticed_within_two_seconds(running: Run
     checker.check_everything(running, jobs=1, credit_micros=1_000_000)
 
 
+@ON_ONE
 @pytest.mark.parametrize("text", ["[fake:sleep=60] Still at it.", "[fake:hang_gil] Deaf."])
 def test_worker_and_host_end_with_the_api_process(running: RunningService, text: str) -> None:
     """SIGKILL of `serve`: a second later neither is there, even when the engine hears nothing."""
@@ -100,6 +104,7 @@ def test_worker_and_host_end_with_the_api_process(running: RunningService, text:
     assert took_s <= GONE_S
 
 
+@ON_ONE
 def test_the_host_ends_with_the_worker(running: RunningService) -> None:
     """SIGKILL of the worker: a second later its engine is gone, though it hangs and holds the GIL."""
     _wait_attempt(running, running.submit("[fake:hang_gil] Deaf."), 1)
@@ -114,6 +119,7 @@ def test_the_host_ends_with_the_worker(running: RunningService) -> None:
     assert took_s <= GONE_S
 
 
+@ON_ONE
 def test_a_second_serve_on_the_folder_is_refused(running: RunningService) -> None:
     """Exit code 1, and words that name the pid and the address of the first, which goes on."""
     assert running.process is not None

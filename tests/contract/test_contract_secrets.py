@@ -26,6 +26,15 @@ def test_keys_and_texts_stay_where_they_belong(paid: Operator, canary: str) -> N
     unknown = caller.submit(f"[fake:unknown] {canary}", model=METERED)
     caller.wait(unknown)
     paid.service.command("recover", "void", unknown)
+    finished = caller.wait(caller.submit(canary))
+    artifact_id = finished["artifacts"][0]["id"]
+    answered = [
+        caller.get(f"/v1/artifacts/{artifact_id}/content"),
+        caller.request("POST", f"/v1/jobs/{finished['id']}/cancel"),
+        caller.get("/v1/models"),
+        caller.get("/v1/jobs"),
+    ]
+    paid.blob_file(artifact_id).unlink()
     refused = [
         caller.post_job(job(f" {canary}")),
         caller.post_job(job("x", lang=canary, voice_id=canary, **{canary: canary})),
@@ -39,9 +48,12 @@ def test_keys_and_texts_stay_where_they_belong(paid: Operator, canary: str) -> N
         caller.get(f"/v1/jobs/{caller.key}"),
         caller.get(f"/v1/jobs?after={caller.key}"),
     ]
+    missing = caller.get(f"/v1/artifacts/{artifact_id}/content")
     log = paid.service.log_path.read_text()
     metrics = httpx2.get(f"http://127.0.0.1:{paid.service.variables['TENUTO_METRICS_PORT']}/metrics").text
 
+    assert {200} == {answer.status_code for answer in answered}
+    assert 503 == missing.status_code
     assert all(400 <= answer.status_code < 500 for answer in refused)
     assert caller.account_id in "".join(_records(paid))
     assert canary in "".join(_records(paid))

@@ -5,7 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from jobs.world import METERED, PRICE_MICROS, World
+from jobs.world import METERED, PRICE_MICROS, World, offered
+from tenuto.config import Price
 from tenuto.db.database import ConstraintFailed, Transaction
 from tenuto.errors import Stale
 from tenuto.jobs import lifecycle, states
@@ -38,6 +39,21 @@ def test_a_job_that_goes_well(world: World) -> None:
     assert ["hold", "settle"] == world.entries(claim.job_id)
     assert ["queued", "running", "succeeded"] == world.events(claim.job_id)
     assert [] == busy(world)
+
+
+@pytest.mark.parametrize(
+    ("duration_ms", "charged"), [(0, 0), (1, 1), (90_000, 75_000), (90_001, 75_001), (7_200_000, 5_000_000)]
+)
+def test_a_charge_by_the_minute_gives_the_rest_back(world: World, duration_ms: int, charged: int) -> None:
+    """What was measured, rounded up to a micro, never above the hold; the rest is available again (P3)."""
+    world.models = offered(Price("audio_minute", 50_000, 5_000_000))
+    claim = world.running(credit_micros=5_000_000)
+    assert (0, 5_000_000) == world.balance(claim.account_id)
+    world.record(claim.attempt_id, world.result(duration_ms))
+    world.succeed(claim.attempt_id)
+
+    assert charged == world.job(claim.job_id)["charged_micros"]
+    assert (5_000_000 - charged, 0) == world.balance(claim.account_id)
 
 
 def test_nothing_is_visible_until_the_result_is_settled(world: World) -> None:

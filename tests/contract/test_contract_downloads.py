@@ -220,6 +220,28 @@ def test_damage_in_a_later_block_cuts_the_connection_before_it(
     assert len(received) <= block * BLOCK
 
 
+def test_damage_is_counted(paid: Operator) -> None:
+    """A metric tells how often bytes were found missing or damaged, at the start of a file or later."""
+    caller = paid.caller(credit="1")
+    metrics = f"http://127.0.0.1:{paid.service.variables['TENUTO_METRICS_PORT']}/metrics"
+    artifact = caller.wait(caller.submit(LONG))["artifacts"][0]
+    before = _counted(metrics)
+    hurt(paid.blob_file(artifact["id"]), "flipped", at=BLOCK + 7)
+    with pytest.raises(httpx2.RemoteProtocolError):
+        caller.get(path(artifact))
+    hurt(paid.blob_file(artifact["id"]), "missing", at=0)
+    caller.get(path(artifact))
+
+    assert before + 2 == _counted(metrics)
+
+
+def _counted(metrics: str) -> int:
+    lines = httpx2.get(metrics).text.splitlines()
+    return int(
+        float(next(line.split()[1] for line in lines if line.startswith("tenuto_artifacts_damaged_total")))
+    )
+
+
 def test_a_range_beside_the_damage_is_sent(operator: Operator, caller: Caller, long_artifact: Any) -> None:
     """Only the blocks that are asked for are checked: what is whole can still be had, the rest can't."""
     whole = caller.get(path(long_artifact)).content

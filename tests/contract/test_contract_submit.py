@@ -82,6 +82,20 @@ def test_without_a_key_nothing_is_accepted(caller: Caller, key: str | None) -> N
     assert [] == caller.newest()
 
 
+def test_two_keys_are_none(caller: Caller) -> None:
+    """A request with two idempotency keys is refused: nobody can tell which one a resend will have (R9)."""
+    headers = [
+        ("Authorization", f"Bearer {caller.key}"),
+        ("Content-Type", "application/json"),
+        ("Idempotency-Key", "one"),
+        ("Idempotency-Key", "two"),
+    ]
+    answer = caller.http.post("/v1/jobs", headers=headers, content=json.dumps(job()).encode())
+
+    assert [("Idempotency-Key", "invalid_idempotency_key")] == faults(answer)
+    assert [] == caller.newest()
+
+
 def test_the_same_body_under_a_new_key_is_a_new_job(caller: Caller) -> None:
     """Two keys make two jobs of one body (R22)."""
     first, second = caller.submit("Twice."), caller.submit("Twice.")

@@ -140,13 +140,14 @@ def _operation(operation: Operation, status: int = 200) -> Answer:
 
 
 def _idempotency_key(call: Call) -> str:
-    value = call.header(b"idempotency-key")
-    if value is None or _IDEMPOTENCY_KEY.match(value) is None:
+    values = [value for name, value in call.scope["headers"] if name == b"idempotency-key"]
+    if len(values) != 1 or _IDEMPOTENCY_KEY.match(values[0]) is None:
         message = (
-            "the header is required: 1 to 255 printable ASCII characters, new for each new piece of work"
+            "the header is required once: 1 to 255 printable ASCII characters, new for each new piece of work"
         )
         raise InvalidRequest([Fault("Idempotency-Key", "invalid_idempotency_key", message)])
-    return value.decode("ascii")
+    found: bytes = values[0]
+    return found.decode("ascii")
 
 
 def _checked_query(query: dict[str, str]) -> int:

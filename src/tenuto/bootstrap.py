@@ -251,6 +251,7 @@ def build_service(settings: Settings, database: Database, *, needs_worker: bool)
     from tenuto.api.body import HttpLimits
     from tenuto.api.metrics import Metrics
     from tenuto.api.rates import Rates
+    from tenuto.api.rooms import Rooms
     from tenuto.api.service import Service
 
     return Service(
@@ -261,6 +262,7 @@ def build_service(settings: Settings, database: Database, *, needs_worker: bool)
         ids=Ids(clock),
         clock=clock,
         rates=Rates(settings.requests_per_second),
+        rooms=Rooms(),
         metrics=Metrics(),
         http=HttpLimits(connections=settings.connections),
         readers=ThreadPoolExecutor(BLOB_READERS, thread_name_prefix="blob-reader"),

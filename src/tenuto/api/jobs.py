@@ -9,12 +9,12 @@ from tenuto.accounts.rules import Caller
 from tenuto.api.body import read_body
 from tenuto.api.call import Answer, Call
 from tenuto.db.database import Transaction
-from tenuto.errors import Fault, InvalidRequest, UnsupportedMediaType
+from tenuto.errors import Fault, InvalidRequest, TenutoError, UnsupportedMediaType
 from tenuto.ids import is_id
 from tenuto.jobs import read, submit, waiting
 from tenuto.jobs.read import Operation
 from tenuto.jobs.states import ALL
-from tenuto.jobs.submit import Accepted, Parsed, Request
+from tenuto.jobs.submit import Request
 
 MAX_BODY_BYTES = 1024 * 1024
 MAX_LIMIT = 100
@@ -42,15 +42,12 @@ async def create(call: Call) -> Answer:
         body_sha256=strict_json.body_sha256(value),
         value=value,
     )
-    accepted = await _accept(call, request)
-    if not accepted.replayed:
+    operation, replayed = await _accept(call, request)
+    if not replayed:
         call.service.database.wake("jobs")
-    operation = await call.service.database.read_async(
-        lambda tx: read.get(tx, account_id=caller.account_id, job_id=accepted.job_id)
-    )
     answer = _operation(operation, 202)
-    answer.headers.append((b"location", f"/v1/jobs/{accepted.job_id}".encode()))
-    if accepted.replayed:
+    answer.headers.append((b"location", f"/v1/jobs/{operation.id}".encode()))
+    if replayed:
         answer.headers.append((b"idempotent-replayed", b"true"))
     return answer
 
@@ -102,33 +99,43 @@ async def cancel(call: Call) -> Answer:
     )
 
 
-async def _accept(call: Call, request: Request) -> Accepted:
+async def _accept(call: Call, request: Request) -> tuple[Operation, bool]:
+    """The operation, and whether it was there before. All that needs the database is one transaction: on
+    SQLite the writer has the pages at hand that a reader has to fetch again after every commit.
+    """
     service = call.service
-    replay = await service.database.read_async(lambda tx: submit.find_replay(tx, request))
-    if replay is not None:
+    try:
+        parsed = submit.parse(request, service.models)
+    except TenutoError:
+        # What was accepted once is answered again, also when it would not be accepted any more.
+        replay = await service.database.read_async(lambda tx: _replay(tx, request))
+        if replay is None:
+            raise
         return replay
-    parsed = submit.parse(request, service.models)
+    account_id, lane = request.caller.account_id, parsed.model.lane
+    max_queued = 0 if service.rooms.take(account_id, lane) else service.settings.queued_jobs
     now_ms = service.clock()
 
-    def look(tx: Transaction) -> None:
-        submit.check_room(
-            tx,
-            request.caller,
-            parsed.model,
-            max_queued=service.settings.queued_jobs,
-            now_ms=now_ms,
-        )
+    def accept(tx: Transaction) -> tuple[Operation, bool, int | None]:
+        replay = _replay(tx, request)
+        if replay is not None:
+            return *replay, None
+        left = submit.check_room(tx, request.caller, parsed.model, max_queued=max_queued, now_ms=now_ms)
+        accepted = submit.accept(tx, service.ids, request, parsed, now_ms=now_ms)
+        operation = read.get(tx, account_id=account_id, job_id=accepted.job_id)
+        return operation, accepted.replayed, left
 
-    await service.database.read_async(look)
-    return await _write(call, request, parsed)
+    operation, replayed, left = await service.database.write_async(accept)
+    if left is not None:
+        service.rooms.counted(account_id, lane, left - 1)
+    return operation, replayed
 
 
-async def _write(call: Call, request: Request, parsed: Parsed) -> Accepted:
-    service = call.service
-    now_ms = service.clock()
-    return await service.database.write_async(
-        lambda tx: submit.accept(tx, service.ids, request, parsed, now_ms=now_ms)
-    )
+def _replay(tx: Transaction, request: Request) -> tuple[Operation, bool] | None:
+    accepted = submit.find_replay(tx, request)
+    if accepted is None:
+        return None
+    return read.get(tx, account_id=request.caller.account_id, job_id=accepted.job_id), True
 
 
 def _operation(operation: Operation, status: int = 200) -> Answer:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from tenuto.api.body import HttpLimits
 from tenuto.api.metrics import Metrics
 from tenuto.api.rates import Rates
+from tenuto.api.rooms import Rooms
 from tenuto.blobs.blob import BlobStore
 from tenuto.catalog.rules import Model
 from tenuto.config import Settings
@@ -24,6 +25,7 @@ class Service:
     ids: Ids
     clock: Clock
     rates: Rates
+    rooms: Rooms
     metrics: Metrics
     http: HttpLimits
     readers: ThreadPoolExecutor

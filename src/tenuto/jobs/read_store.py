@@ -2,18 +2,31 @@
 
 from tenuto.db.database import Row, Transaction
 
+# What an operation shows, and no more: a body may be long, and columns cost time even when they are short.
+_OPERATION = """
+    select j.id, j.kind, j.model, j.lane, j.state, j.created_at, j.started_at, j.finished_at, j.attempts,
+           j.artifact_id, j.hold_micros, j.charged_micros, j.metadata, j.input_artifact_ids,
+           j.error_code, j.error_message, j.cancel_requested_at, t.progress,
+           a.media_type, a.size_bytes, a.sha256, a.metadata as artifact_metadata
+    from job j
+    left join attempt t on t.id = j.attempt_id
+    left join artifact a on a.id = j.artifact_id
+"""
+_JOB = _OPERATION + "where j.id = :id and j.account_id = :account_id"
+_JOBS = (
+    _OPERATION
+    + """where j.account_id = :account_id
+           and (cast(:after as text) is null or j.id < :after)
+           and (cast(:state as text) is null or j.state = :state)
+           and (cast(:kind as text) is null or j.kind = :kind)
+           and (cast(:model as text) is null or j.model = :model)
+         order by j.id desc limit :limit"""
+)
+
 
 def job(tx: Transaction, job_id: str, account_id: str) -> Row | None:
     """The job with its newest attempt's progress and its artifact: one look-up for a poll."""
-    return tx.one(
-        """select j.*, t.progress, a.media_type, a.size_bytes, a.sha256, a.metadata as artifact_metadata
-           from job j
-           left join attempt t on t.id = j.attempt_id
-           left join artifact a on a.id = j.artifact_id
-           where j.id = :id and j.account_id = :account_id""",
-        id=job_id,
-        account_id=account_id,
-    )
+    return tx.one(_JOB, id=job_id, account_id=account_id)
 
 
 def jobs(
@@ -26,24 +39,7 @@ def jobs(
     after: str | None,
     limit: int,
 ) -> list[Row]:
-    return tx.all(
-        """select j.*, t.progress, a.media_type, a.size_bytes, a.sha256, a.metadata as artifact_metadata
-           from job j
-           left join attempt t on t.id = j.attempt_id
-           left join artifact a on a.id = j.artifact_id
-           where j.account_id = :account_id
-             and (cast(:after as text) is null or j.id < :after)
-             and (cast(:state as text) is null or j.state = :state)
-             and (cast(:kind as text) is null or j.kind = :kind)
-             and (cast(:model as text) is null or j.model = :model)
-           order by j.id desc limit :limit""",
-        account_id=account_id,
-        after=after,
-        state=state,
-        kind=kind,
-        model=model,
-        limit=limit,
-    )
+    return tx.all(_JOBS, account_id=account_id, after=after, state=state, kind=kind, model=model, limit=limit)
 
 
 def ahead(tx: Transaction, lane: str, job_id: str, limit: int) -> int:

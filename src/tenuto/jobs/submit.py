@@ -87,17 +87,25 @@ def parse(request: Request, models: dict[str, Model]) -> Parsed:
     return Parsed(parsed, model, speech.resolved(parameters, None))
 
 
-def check_room(tx: Transaction, caller: Caller, model: Model, *, max_queued: int, now_ms: int) -> None:
-    """What may refuse a valid job just now: a model that is down (503), a queue that is full (429)."""
+def check_room(tx: Transaction, caller: Caller, model: Model, *, max_queued: int, now_ms: int) -> int | None:
+    """What may refuse a valid job just now: a model that is down (503), a queue that is full (429).
+
+    Gives how many jobs the account may still queue, this one included; None when nothing was counted because
+    `max_queued` is 0.
+    """
     if not catalog.is_callable(tx, model.name, now_ms=now_ms):
         raise ModelUnavailable(
             f"{model.name} is temporarily unavailable; GET /v1/models shows `callable`. Nothing was stored."
         )
-    if max_queued and store.queued_of_account(tx, caller.account_id, model.lane, max_queued) >= max_queued:
+    if max_queued == 0:
+        return None
+    left = max_queued - store.queued_of_account(tx, caller.account_id, model.lane, max_queued)
+    if left <= 0:
         raise RateLimited(
             f"this account has {max_queued} jobs queued, as many as it may; submit again when some have run",
             retry_after_s=10,
         )
+    return left
 
 
 def accept(tx: Transaction, ids: Ids, request: Request, parsed: Parsed, *, now_ms: int) -> Accepted:

@@ -29,11 +29,12 @@ import numpy as np
 from faster_whisper import WhisperModel
 
 from tenuto.engines.speech_kokoro import ORIGINAL_VOICES, KokoroEngine
+from tenuto.weights.cache import default_cache
 
 from .sounding import error_rate, sounding
 
 ROOT = Path(__file__).parents[2]
-CACHE = Path(os.environ.get("TENUTO_CACHE") or Path.home() / ".cache" / "tenuto")
+CACHE = default_cache()
 WEIGHTS = ("kokoro-v1.0-int8.onnx", "kokoro-voices", "kokoro-vocabulary", "text2tashkeel")
 TARGETS = {"zh": 0.03, "en": 0.03, "ja": 0.05, "es": 0.03, "ar": 0.20}
 RTF_TARGET, MEMORY_TARGET_MB = 0.35, 700

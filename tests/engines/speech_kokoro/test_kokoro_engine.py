@@ -1,18 +1,17 @@
 """The real engine with its real weights, on short texts."""
 
-import os
 import struct
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from tenuto.engines.speech_kokoro import HONOURED, NOT_HONOURED, KokoroEngine, audio
+from tenuto.weights.cache import default_cache
 from tenuto_host import Cancelled, EngineError, Result
 
-CACHE = Path(os.environ.get("TENUTO_CACHE") or Path.home() / ".cache" / "tenuto")
+CACHE = default_cache()
 WEIGHTS = ("kokoro-v1.0-int8.onnx", "kokoro-voices", "kokoro-vocabulary", "text2tashkeel")
 PARAMETERS: dict[str, Any] = {
     "lang": "zh",

@@ -3,8 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenuto.engines.speech_kokoro.segments import SPOKEN_LIMIT, Ending, Unit, is_voiced, segments
+from tenuto.engines.speech_kokoro.segments import Ending, Unit, is_voiced, segments
 
+CAP = 200
 UNITS = st.lists(
     st.builds(
         Unit,
@@ -16,19 +17,19 @@ UNITS = st.lists(
 )
 
 
-@given(UNITS, st.integers(20, SPOKEN_LIMIT))
+@given(UNITS, st.integers(20, 200))
 def test_segments_hold_the_whole_text_in_order(units: list[Unit], limit: int) -> None:
     """The texts of all segments make up the text, unless nothing in it makes a sound."""
-    found = segments(units, limit)
+    found = segments(units, limit, CAP)
 
     assert not found or "".join(unit.text for unit in units) == "".join(segment.text for segment in found)
 
 
-@given(UNITS, st.integers(20, SPOKEN_LIMIT))
+@given(UNITS, st.integers(20, 200))
 def test_no_segment_is_longer_than_the_limit_unless_it_is_one_word(units: list[Unit], limit: int) -> None:
     """A segment over the limit holds a single voiced unit, with the silent ones around it."""
     numbered = [Unit(f"{index};", unit.phonemes, unit.ending) for index, unit in enumerate(units)]
-    for segment in segments(numbered, limit):
+    for segment in segments(numbered, limit, CAP):
         members = [units[int(index)] for index in segment.text.split(";")[:-1]]
 
         assert len(segment.phonemes) <= limit or 1 == sum(is_voiced(unit.phonemes) for unit in members)
@@ -45,25 +46,27 @@ def test_a_sentence_end_is_preferred_to_a_clause_and_a_clause_to_a_word() -> Non
         Unit("six", "ffff"),
     ]
 
-    assert ["One. ", "two, three four, ", "five six"] == [segment.text for segment in segments(units, 20)]
+    assert ["One. ", "two, three four, ", "five six"] == [
+        segment.text for segment in segments(units, 20, CAP)
+    ]
 
 
 def test_a_text_within_the_limit_is_one_segment() -> None:
     """Short sentences are spoken together, so that the voice does not start anew for each."""
     units = [Unit("Hi. ", "hI. ", Ending.SENTENCE), Unit("Ho.", "hO.", Ending.SENTENCE)]
 
-    assert ["hI. hO."] == [segment.phonemes for segment in segments(units, 20)]
+    assert ["hI. hO."] == [segment.phonemes for segment in segments(units, 20, CAP)]
 
 
 def test_a_word_longer_than_the_limit_stands_alone_and_is_cut_at_the_cap() -> None:
     """Only a single word may exceed the caller's limit, and never what fits the memory."""
     units = [Unit("a ", "a "), Unit("x" * 300, "x" * 300), Unit(" b", " b")]
-    found = segments(units, 20)
+    found = segments(units, 20, CAP)
 
-    assert ["a", "x" * SPOKEN_LIMIT, "x" * 100, "b"] == [segment.phonemes for segment in found]
+    assert ["a", "x" * CAP, "x" * 100, "b"] == [segment.phonemes for segment in found]
     assert ["a ", "x" * 300, "", " b"] == [segment.text for segment in found]
 
 
 def test_marks_alone_are_nothing_to_speak() -> None:
     """A text of punctuation has no segments."""
-    assert [] == segments([Unit("…", "…"), Unit("!", "! ")], 20)
+    assert [] == segments([Unit("…", "…"), Unit("!", "! ")], 20, CAP)

@@ -25,7 +25,7 @@ SHADDA, SUKUN, SUPERSCRIPT_ALIF = "\u0651", "\u0652", "\u0670"
 VOWELS = {"\u064e": "a", "\u064f": "u", "\u0650": "i", "\u064b": "an", "\u064c": "un", "\u064d": "in"}
 FATHATAN = "\u064b"
 MARKS = frozenset(VOWELS) | {SHADDA, SUKUN, SUPERSCRIPT_ALIF}
-MODEL_SYMBOLS = {"ħ": "h", "ʕ": "ɑ", "S": "s", "D": "d", "T": "t", "Z": "ð"}
+MODEL_SYMBOLS = {"ʔ": "", "ħ": "h", "ʕ": "ɑ", "S": "s", "D": "d", "T": "t", "Z": "ð"}
 """What is written for the sounds that the model does not have."""
 
 # Words whose common spelling hides a long vowel.
@@ -69,7 +69,6 @@ def merged(written: str, restored: str) -> str:
 def symbols(said: str) -> str:
     """Sounds of a word as symbols of the model's vocabulary, stressed."""
     said = _stressed(_backed(said))
-    said = re.sub(r"^(ˈ?)ʔ", r"\1", said)
     return "".join(MODEL_SYMBOLS.get(symbol, symbol) for symbol in said)
 
 
@@ -108,12 +107,17 @@ def _is_article(letters: list[Letter], index: int) -> bool:
     led = index == 0 or (index == 1 and letters[0][0] in "وفبكل")
     if not led or len(letters) <= index + 2 or letters[index][0] not in "اٱ" or letters[index + 1][0] != "ل":
         return False
+    if letters[index + 2][0] == "ا" and index == 0:
+        return True
     return not letters[index + 1][1] & (set(VOWELS) | {SHADDA})
 
 
 def _article(letters: list[Letter], index: int, parts: list[str]) -> int:
     parts.append("" if index else "ʔa")
     following, marks = letters[index + 2]
+    if following == "ا":
+        parts.append("li")
+        return 3
     if following in SUN:
         parts.append(CONSONANTS[following])
         letters[index + 2] = (following, marks - {SHADDA})

@@ -35,12 +35,12 @@ UNSTRESSED = frozenset({
 SPELLING = (
     ("ch", "ʧ"), ("ll", "ʝ"), ("rr", "r"), ("^r|(?<=[nls])r", "r"), ("r", "ɾ"), ("qu(?=[eiéí])", "k"),
     ("gu(?=[eiéí])", "ɡ"), ("gü(?=[eiéí])", "ɡw"), ("s?c(?=[eiéí])", "s"), ("g(?=[eiéí])", "x"), ("sh", "ʃ"),
-    ("ph", "f"), ("h", ""), ("ñ", "ɲ"), ("j", "x"), ("v", "b"), ("z", "s"), ("c", "k"), ("^x", "s"), ("x", "ks"),
-    ("q", "k"), ("w", "w"), ("y(?=[aeiouáéíóú])", "ʝ"), ("y", "i"), ("g", "ɡ"), ("ü", "w"),
+    ("ph", "f"), ("h", ""), ("ñ", "ɲ"), ("j", "x"), ("v", "b"), ("z", "s"), ("c", "k"), ("^x", "s"),
+    ("x", "ks"), ("q", "k"), ("w", "w"), ("y(?=[aeiouáéíóú])", "ʝ"), ("y", "i"), ("g", "ɡ"), ("ü", "w"),
     ("([abdefiklmnopstu])", ""),
 )  # fmt: skip
 RULES = tuple((re.compile(pattern), sounds) for pattern, sounds in SPELLING)
-"""Letters and their symbols, the first that fits wins; the last rule is for letters that are their own symbols."""
+"""Letters and their symbols, the first that fits wins; the last is for letters that are their own symbols."""
 VOWELS = "aeiou"
 ACCENTS = {"á": "a", "é": "e", "í": "i", "ó": "o", "ú": "u"}
 

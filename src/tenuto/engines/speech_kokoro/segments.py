@@ -9,10 +9,6 @@ from enum import IntEnum
 PUNCTUATION = frozenset(' ;:,.!?—…"()“”')
 """Symbols of the model's vocabulary that make no sound of their own."""
 
-SPOKEN_LIMIT = 200
-"""The most symbols that one word may have. The model takes 505, but its memory grows with the length: 200
-symbols peak at 0.4 GB and 505 at 0.9 GB. It is also the largest segment that a caller may ask for."""
-
 
 class Ending(IntEnum):
     """What ends after a unit. A segment is cut where most ends."""
@@ -42,8 +38,8 @@ class Segment:
     phonemes: str
 
 
-def segments(units: Sequence[Unit], limit: int) -> list[Segment]:
-    """Group units into segments of at most `limit` symbols; a single longer word stands alone.
+def segments(units: Sequence[Unit], limit: int, cap: int) -> list[Segment]:
+    """Group units into segments of at most `limit` symbols; a single longer word stands alone, cut at `cap` symbols.
 
     Cuts fall at the end of a sentence where one is within reach, else of a clause, else of a word; among
     equals the latest wins. Units that make no sound stay with their neighbours. Empty when nothing can be
@@ -56,7 +52,7 @@ def segments(units: Sequence[Unit], limit: int) -> list[Segment]:
         reach = _reach(spoken, start, limit)
         end = reach if reach == len(spoken) else _cut(spoken, start, reach)
         text = "".join(unit.text for unit in spoken[start:end])
-        found += _capped(Segment(text, joined(spoken[start:end])))
+        found += _capped(Segment(text, joined(spoken[start:end])), cap)
         start = end
     return found
 
@@ -100,10 +96,8 @@ def _cut(units: Sequence[Unit], start: int, reach: int) -> int:
     return max(range(start + 1, reach + 1), key=lambda end: (units[end - 1].ending, end))
 
 
-def _capped(segment: Segment) -> list[Segment]:
+def _capped(segment: Segment, cap: int) -> list[Segment]:
     """Divide the sounds of an over-long word; its text goes with the first part."""
-    if len(segment.phonemes) <= SPOKEN_LIMIT:
-        return [segment]
-    starts = range(0, len(segment.phonemes), SPOKEN_LIMIT)
-    parts = [segment.phonemes[start : start + SPOKEN_LIMIT] for start in starts]
+    starts = range(0, len(segment.phonemes), cap)
+    parts = [segment.phonemes[start : start + cap] for start in starts]
     return [Segment(segment.text if index == 0 else "", part) for index, part in enumerate(parts)]

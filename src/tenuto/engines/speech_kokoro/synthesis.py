@@ -26,6 +26,9 @@ class Synthesis:
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
         self._session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+        self._run_options = onnxruntime.RunOptions()
+        # What a long segment took is given back after it, or the memory of all shapes would add up.
+        self._run_options.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
         self._vocabulary: dict[str, int] = json.loads(vocabulary.read_text("utf-8"))["vocab"]
         self._voices = voices
         self._styles: dict[str, Samples] = {}
@@ -42,7 +45,7 @@ class Synthesis:
             "style": self._style(voice)[len(tokens) - 1],
             "speed": np.array([speed], dtype=np.float32),
         }
-        samples: Samples = self._session.run(None, feed)[0].reshape(-1)
+        samples: Samples = self._session.run(None, feed, self._run_options)[0].reshape(-1)
         if not np.isfinite(samples).all():
             raise EngineError(
                 "invalid_output", "The model returned samples that are not numbers.", transient=True

@@ -3,14 +3,12 @@
 `serve` is the API with a worker as its child; `api` and `worker` are the same parts for many machines.
 """
 
-import fcntl
 import json
 import logging
 import os
 import shlex
 import shutil
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -26,21 +24,18 @@ from tenuto.catalog import rules as catalog
 from tenuto.config import Settings
 from tenuto.db.database import Database, open_database
 from tenuto.db.migrations import migrate
-from tenuto.errors import FolderInUse, OperatorError, Unavailable
+from tenuto.errors import OperatorError, Unavailable
 from tenuto.ids import Ids
 
 if TYPE_CHECKING:
     from tenuto.api.service import Service
+    from tenuto.worker.child import ChildWorker
+    from tenuto.worker.locks import FolderLock
 
 Say = Callable[[str], None]
 
 BLOB_READERS = 8
 FLUSH_S = 30.0
-RESTART_FIRST_S = 0.1
-# A dead worker's attempts are found by the next one, within 2 s however often workers die.
-RESTART_MAX_S = 1.0
-SETTLED_S = 2.0
-LOCK_NAME = "serve.lock"
 
 
 def clock() -> int:
@@ -53,15 +48,19 @@ def set_up_logs(level: str) -> None:
     import structlog
 
     numeric = getattr(logging, level.upper())
-    logging.basicConfig(level=numeric, stream=sys.stderr, format="%(message)s")
+    common: list[Any] = [
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.format_exc_info,
+    ]
+    json_lines = structlog.processors.JSONRenderer()
+    # What libraries log through the standard library leaves in the same form.
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(structlog.stdlib.ProcessorFormatter(json_lines, foreign_pre_chain=common))
+    logging.basicConfig(level=numeric, handlers=[handler])
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
     structlog.configure(
-        processors=[
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
-            structlog.processors.JSONRenderer(),
-        ],
+        processors=[*common, json_lines],
         wrapper_class=structlog.make_filtering_bound_logger(numeric),
         logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
         cache_logger_on_first_use=True,
@@ -102,24 +101,29 @@ def run_api(settings: Settings, say: Say) -> None:
 
 def run_serve(settings: Settings, say: Say) -> None:
     """Everything on one machine: the API here, a worker as a child that is started again when it dies."""
-    lock = _lock_folder(settings)
-    child = ChildWorker(settings)
+    from tenuto.worker.child import ChildWorker
+    from tenuto.worker.locks import FolderLock
+
+    _make_folder(settings.folder)
+    lock = FolderLock(settings.folder)
+    child = ChildWorker(settings, [sys.executable, "-m", "tenuto.bootstrap"])
     child.start()
     try:
         _run_api(settings, say, child=child, lock=lock)
     finally:
         child.stop()
-        os.close(lock)
+        lock.release()
 
 
 def run_worker(settings: Settings, models: list[str] | None, *, parent: int | None = None) -> None:
     """Work until SIGTERM or SIGINT, or at once no longer when the parent (behind a pipe) is gone."""
+    from tenuto.worker.child import follow_parent
     from tenuto.worker.engines import missing_weights
     from tenuto.worker.parts import Parts
     from tenuto.worker.supervisor import Worker
 
     if parent is not None:
-        threading.Thread(target=_follow_parent, args=(parent,), name="parent", daemon=True).start()
+        threading.Thread(target=follow_parent, args=(parent,), name="parent", daemon=True).start()
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
@@ -149,66 +153,8 @@ def run_worker(settings: Settings, models: list[str] | None, *, parent: int | No
         database.close()
 
 
-class ChildWorker:
-    """The worker process of `serve`: started, started again when it dies, and gone when we are."""
-
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-        self._asked = False
-        self._stopping = threading.Event()
-        self._process: subprocess.Popen[bytes] | None = None
-        self._thread = threading.Thread(target=self._supervise, name="child-worker", daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def ask_to_stop(self) -> None:
-        """Ask it to drain. Called in a signal handler too, so it takes no lock."""
-        self._asked = True
-        process = self._process
-        if process is not None and process.poll() is None:
-            process.terminate()
-
-    def stop(self) -> None:
-        """Ask it to drain and wait for it; kill it when it takes longer than it may."""
-        self.ask_to_stop()
-        self._stopping.set()
-        process = self._process
-        if process is not None and process.poll() is None:
-            try:
-                process.wait(self._settings.drain_s + self._settings.host_grace_s + 20)
-            except subprocess.TimeoutExpired:
-                process.kill()
-        self._thread.join(timeout=5)
-
-    def _supervise(self) -> None:
-        pause_s = RESTART_FIRST_S
-        while not self._asked:
-            # The read end goes to the child: when we die, however we die, it reads the end of the pipe.
-            read_end, write_end = os.pipe()
-            began = time.monotonic()
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "tenuto.bootstrap", str(read_end)],
-                pass_fds=(read_end,),
-                stdin=subprocess.DEVNULL,
-                env=dict(os.environ) | {"TENUTO_CHILD_SETTINGS": config.dump(self._settings)},
-                start_new_session=True,
-            )
-            os.close(read_end)
-            if self._asked:
-                self._process.terminate()
-            code = self._process.wait()
-            os.close(write_end)
-            if self._asked:
-                return
-            _log().error("worker.died", code=code)
-            is_settled = time.monotonic() - began > SETTLED_S
-            pause_s = RESTART_FIRST_S if is_settled else min(RESTART_MAX_S, pause_s * 2)
-            self._stopping.wait(pause_s)
-
-
 def _run_api(
-    settings: Settings, say: Say, *, child: ChildWorker | None = None, lock: int | None = None
+    settings: Settings, say: Say, *, child: "ChildWorker | None" = None, lock: "FolderLock | None" = None
 ) -> None:
     from tenuto.api import server
     from tenuto.api.app import make_app
@@ -216,7 +162,7 @@ def _run_api(
     def on_ready(addresses: list[Any]) -> None:
         address = _address(addresses)
         if lock is not None:
-            _sign_lock(lock, address)
+            lock.sign(address)
         _announce(settings, database, address, say)
 
     database = open_records(settings)
@@ -329,30 +275,6 @@ def _make_folder(folder: Path) -> None:
         ) from error
 
 
-def _lock_folder(settings: Settings) -> int:
-    """The lock of `serve` on its folder; FolderInUse names who holds it."""
-    _make_folder(settings.folder)
-    path = settings.folder / LOCK_NAME
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        holder = os.read(descriptor, 200).decode("utf-8", "replace").strip()
-        os.close(descriptor)
-        raise FolderInUse(
-            f"{settings.folder} is in use by another `tenuto serve` ({holder}); stop it, or choose --data"
-        ) from None
-    _sign_lock(descriptor, "not listening yet")
-    return descriptor
-
-
-def _sign_lock(descriptor: int, address: str) -> None:
-    """Write who holds the lock, for whoever is refused; the port is known only once we listen."""
-    line = f"pid {os.getpid()}, {address}\n".encode()
-    os.pwrite(descriptor, line, 0)
-    os.ftruncate(descriptor, len(line))
-
-
 def _wanted(models: list[str] | None, offered: Mapping[str, Any]) -> list[str]:
     if models is None:
         return list(offered)
@@ -360,11 +282,6 @@ def _wanted(models: list[str] | None, offered: Mapping[str, Any]) -> list[str]:
     if unknown:
         raise OperatorError(f"there is no model {', '.join(unknown)}; there are {', '.join(offered)}")
     return models
-
-
-def _follow_parent(read_end: int) -> None:
-    os.read(read_end, 1)
-    os._exit(1)
 
 
 def _child_main(read_end: int) -> None:

@@ -60,7 +60,7 @@ class Settings:
     """Per key; the burst is twice as many."""
     queued_jobs: int = 20_000
     """Per account and lane."""
-    connections: int = 1000
+    connections: int = 800
     speech_slots: int = 1
     drain_s: int = 20
     """How long SIGTERM waits for running jobs before they are given back."""

@@ -1,9 +1,38 @@
-"""Lock files: whether another worker of this machine lives. Knows neither jobs nor the database."""
+"""Lock files: one `serve` per folder, and which workers of this machine live. Knows neither jobs nor rows."""
 
 import fcntl
 import os
 import socket
 from pathlib import Path
+
+from tenuto.errors import FolderInUse
+
+SERVE_LOCK = "serve.lock"
+
+
+class FolderLock:
+    """The lock of `serve` on its data folder; a second one is told who holds it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._descriptor = os.open(folder / SERVE_LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.read(self._descriptor, 200).decode("utf-8", "replace").strip()
+            os.close(self._descriptor)
+            raise FolderInUse(
+                f"{folder} is in use by another `tenuto serve` ({holder}); stop it, or choose --data"
+            ) from None
+        self.sign("not listening yet")
+
+    def sign(self, address: str) -> None:
+        """Write who holds the lock, for whoever is refused; the port is known only once we listen."""
+        line = f"pid {os.getpid()}, {address}\n".encode()
+        os.pwrite(self._descriptor, line, 0)
+        os.ftruncate(self._descriptor, len(line))
+
+    def release(self) -> None:
+        os.close(self._descriptor)
 
 
 class LifeLock:

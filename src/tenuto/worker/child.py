@@ -1,0 +1,86 @@
+"""The worker as a child of `serve`: supervised by its parent, and never longer alive than that."""
+
+import os
+import subprocess
+import threading
+import time
+
+import structlog
+
+from tenuto import config
+from tenuto.config import Settings
+
+RESTART_FIRST_S = 0.1
+# A dead worker's attempts are found by the next one, within 2 s however often workers die.
+RESTART_MAX_S = 1.0
+SETTLED_S = 2.0
+
+_log = structlog.get_logger("tenuto")
+
+
+class ChildWorker:
+    """A worker process: started, started again when it dies, and gone when we are.
+
+    `command` gets the descriptor of a pipe as its last argument; `follow_parent` is what it does with it.
+    """
+
+    def __init__(self, settings: Settings, command: list[str]) -> None:
+        self._settings = settings
+        self._command = command
+        self._asked = False
+        self._stopping = threading.Event()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._thread = threading.Thread(target=self._supervise, name="child-worker", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def ask_to_stop(self) -> None:
+        """Ask it to drain. Called in a signal handler too, so it takes no lock."""
+        self._asked = True
+        process = self._process
+        if process is not None and process.poll() is None:
+            process.terminate()
+
+    def stop(self) -> None:
+        """Ask it to drain and wait for it; kill it when it takes longer than it may."""
+        self.ask_to_stop()
+        self._stopping.set()
+        process = self._process
+        if process is not None and process.poll() is None:
+            try:
+                process.wait(self._settings.drain_s + self._settings.host_grace_s + 20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+        self._thread.join(timeout=5)
+
+    def _supervise(self) -> None:
+        pause_s = RESTART_FIRST_S
+        while not self._asked:
+            # The read end goes to the child: when we die, however we die, it reads the end of the pipe.
+            read_end, write_end = os.pipe()
+            began = time.monotonic()
+            self._process = subprocess.Popen(
+                [*self._command, str(read_end)],
+                pass_fds=(read_end,),
+                stdin=subprocess.DEVNULL,
+                env=dict(os.environ) | {"TENUTO_CHILD_SETTINGS": config.dump(self._settings)},
+                start_new_session=True,
+            )
+            os.close(read_end)
+            if self._asked:
+                self._process.terminate()
+            code = self._process.wait()
+            os.close(write_end)
+            if self._asked:
+                return
+            _log.error("worker.died", code=code)
+            is_settled = time.monotonic() - began > SETTLED_S
+            pause_s = RESTART_FIRST_S if is_settled else min(RESTART_MAX_S, pause_s * 2)
+            self._stopping.wait(pause_s)
+
+
+def follow_parent(read_end: int) -> None:
+    """In the child: wait for the end of the pipe, which is the parent's, and end at once."""
+    os.read(read_end, 1)
+    os._exit(1)

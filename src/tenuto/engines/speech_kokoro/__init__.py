@@ -57,8 +57,9 @@ PACES = MappingProxyType({"ar": 1.3})
 """How much slower than the model by itself a language is spoken: what it never heard is then clearer."""
 
 LONGEST_CALL_S = 10.0
-"""The most speech that one call of the model makes. Its memory grows by 22 MB for each second: with it the process
-stays under 700 MB at every duration_factor. Slow speech is therefore cut into more segments than was allowed."""
+"""The most speech that one call of the model makes. Its memory grows by 22 MB for each second: so the process
+stays under 700 MB at every duration_factor. Slow speech is therefore cut into more segments than was
+allowed."""
 SECONDS_PER_SYMBOL = MappingProxyType({"zh": 0.05, "en": 0.06, "ja": 0.07, "es": 0.06, "ar": 0.055})
 """How long a symbol of each language lasts at most, on average over a segment, before paces and factors."""
 SYMBOL_LIMIT = 505

@@ -25,7 +25,7 @@ SHADDA, SUKUN, SUPERSCRIPT_ALIF = "\u0651", "\u0652", "\u0670"
 VOWELS = {"\u064e": "a", "\u064f": "u", "\u0650": "i", "\u064b": "an", "\u064c": "un", "\u064d": "in"}
 FATHATAN = "\u064b"
 MARKS = frozenset(VOWELS) | {SHADDA, SUKUN, SUPERSCRIPT_ALIF}
-MODEL_SYMBOLS = {"ʔ": "", "ħ": "h", "ʕ": "ɑ", "S": "s", "D": "d", "T": "t", "Z": "ð"}
+MODEL_SYMBOLS = {"ħ": "h", "ʕ": "ɑ", "S": "s", "D": "d", "T": "t", "Z": "ð"}
 """What is written for the sounds that the model does not have."""
 
 # Words whose common spelling hides a long vowel.
@@ -68,7 +68,7 @@ def merged(written: str, restored: str) -> str:
 
 def symbols(said: str) -> str:
     """Sounds of a word as symbols of the model's vocabulary, stressed."""
-    said = _stressed(_backed(said))
+    said = re.sub(r"^(ˈ?)ʔ", r"\1", _stressed(_backed(said)))
     return "".join(MODEL_SYMBOLS.get(symbol, symbol) for symbol in said)
 
 

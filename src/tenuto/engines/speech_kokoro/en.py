@@ -11,6 +11,7 @@ from dataclasses import replace
 from importlib.resources import files
 
 from . import en_numbers, en_spelling, marks
+from .dictionary import Dictionary
 from .marks import Piece
 from .segments import Unit
 
@@ -56,8 +57,8 @@ class English:
     def __init__(self) -> None:
         folder = files("misaki") / "data"
         # The second dictionary is larger and worse: abbreviations are not looked for in it.
-        self._first: dict[str, Entry] = json.loads((folder / "us_gold.json").read_text("utf-8"))
-        self._second: dict[str, Entry] = json.loads((folder / "us_silver.json").read_text("utf-8"))
+        self._first = Dictionary(_entries(json.loads((folder / "us_gold.json").read_text("utf-8"))))
+        self._second = Dictionary(_entries(json.loads((folder / "us_silver.json").read_text("utf-8"))))
 
     def read(self, text: str, *, normalise: bool) -> list[Unit]:
         """Divide English text into words with their sounds."""
@@ -106,7 +107,9 @@ class English:
         lower = _plain(word.lower())
         dictionaries = (self._first,) if word.isupper() else (self._first, self._second)
         forms = (word, lower, lower.capitalize())
-        return next((words[form] for words in dictionaries for form in forms if form in words), None)
+        found = (words.get(form) for words in dictionaries for form in forms)
+        entry = next((value for value in found if value is not None), None)
+        return json.loads(entry) if entry and entry[0] == "{" else entry
 
     def _guess(self, word: str) -> str:
         """A word that the dictionary does not have: its stem, its parts, its letters' names, its letters'
@@ -141,9 +144,15 @@ class English:
 
     def _letters(self, word: str) -> str:
         """Names of letters, the last one stressed: ABC → ˌAbˌisˈi."""
-        names = [str(self._first[letter]) for letter in _plain(word).upper() if letter.isalpha()]
+        names = [self._first.get(letter) or "" for letter in _plain(word).upper() if letter.isalpha()]
         weak = [name.replace("ˈ", "ˌ") for name in names[:-1]]
         return "".join(weak + names[-1:])
+
+
+def _entries(words: dict[str, Entry]) -> Iterator[tuple[str, str]]:
+    """Entries with several readings as JSON."""
+    for word, entry in words.items():
+        yield word, entry if isinstance(entry, str) else json.dumps(entry, ensure_ascii=False)
 
 
 STEMS = (

@@ -6,13 +6,13 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 from importlib.resources import files
 
 import jaconv
 import pyopenjtalk
 
 from . import ja_kana, ja_numbers, spaceless
+from .dictionary import Dictionary
 from .en import English
 from .segments import Unit
 from .spaceless import Part
@@ -40,6 +40,8 @@ class Japanese:
 
     def __init__(self, english: Callable[[], English]) -> None:
         self._english = english
+        names = (files("misaki") / "data" / "ja_words.txt").read_text("utf-8").split()
+        self._taught = Dictionary((name, "") for name in names)
 
     def read(self, text: str, *, normalise: bool) -> list[Unit]:
         """Divide Japanese text into words with their sounds."""
@@ -99,15 +101,11 @@ class Japanese:
         while start < len(words):
             for end in range(min(len(words), start + LONGEST_WORD), start, -1):
                 together = "".join(word.characters for word in words[start:end])
-                if end == start + 1 or together in self._list:
+                if end == start + 1 or together in self._taught:
                     found.append(Word(together, "".join(word.kana for word in words[start:end])))
                     start = end
                     break
         return found
-
-    @cached_property
-    def _list(self) -> frozenset[str]:
-        return frozenset((files("misaki") / "data" / "ja_words.txt").read_text("utf-8").split())
 
 
 def _kana(pron: str) -> str:

@@ -39,7 +39,7 @@ class Segment:
 
 
 def segments(units: Sequence[Unit], limit: int, cap: int) -> list[Segment]:
-    """Group units into segments of at most `limit` symbols; a single longer word stands alone, cut at `cap` symbols.
+    """Group units into segments of at most `limit` symbols; a single longer word stands alone, cut at `cap`.
 
     Cuts fall at the end of a sentence where one is within reach, else of a clause, else of a word; among
     equals the latest wins. Units that make no sound stay with their neighbours. Empty when nothing can be

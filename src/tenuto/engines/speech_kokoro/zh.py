@@ -7,10 +7,9 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterator
 
-import jieba
 from pypinyin import Style, lazy_pinyin
 
-from . import spaceless, zh_numbers, zh_pinyin
+from . import spaceless, zh_numbers, zh_pinyin, zh_words
 from .en import English
 from .segments import Unit
 from .spaceless import Part
@@ -25,10 +24,7 @@ class Chinese:
 
     def __init__(self, english: Callable[[], English]) -> None:
         self._english = english
-        self._words = jieba.Tokenizer()
-        # Jieba would keep its parsed dictionary in a file that anyone may write; it is parsed anew instead.
-        self._words.FREQ, self._words.total = self._words.gen_pfdict(self._words.get_dict_file())
-        self._words.initialized = True
+        self._words = zh_words.divider()
 
     def read(self, text: str, *, normalise: bool) -> list[Unit]:
         """Divide Chinese text into words with their sounds."""

@@ -169,7 +169,7 @@ def test_what_a_claim_tells_the_worker(world: World) -> None:
 
 
 def test_slots_are_added_and_taken_away(world: World) -> None:
-    """Free slots above the count go at once; a busy one keeps its job and goes when it is next looked at."""
+    """Free slots above the count go at once; a busy one keeps its job and takes no other one."""
     world.slots(3)
     caller = world.caller()
     for number in range(6):
@@ -182,6 +182,7 @@ def test_slots_are_added_and_taken_away(world: World) -> None:
     for claim in claims[1:]:
         assert claim is not None
         world.finish(claim.attempt_id)
+    assert world.claim() is None
     world.slots(1)
     assert [1] == [row["number"] for row in world.all("select number from slot order by number")]
     assert world.claim() is None

@@ -57,6 +57,7 @@ class World:
     database: Database
     now_ms: int = START_MS
     models: dict[str, Model] = field(default_factory=offered)
+    room: int = 1
     ids: Ids = field(init=False)
     _callers: int = 0
 
@@ -124,6 +125,7 @@ class World:
         )
 
     def slots(self, count: int, lane: str = LANE) -> None:
+        self.room = count
         self.write(lambda tx: lanes.set_slots(tx, lane, count))
 
     # --- jobs -----------------------------------------------------------------------------------
@@ -146,7 +148,13 @@ class World:
     def claim(self, worker_id: str = "worker_a", models: frozenset[str] = EVERY_MODEL) -> Claim | None:
         return self.write(
             lambda tx: lifecycle.claim(
-                tx, self.ids, worker_id=worker_id, lane=LANE, models=models, now_ms=self.now_ms
+                tx,
+                self.ids,
+                worker_id=worker_id,
+                lane=LANE,
+                slots=self.room,
+                models=models,
+                now_ms=self.now_ms,
             )
         )
 

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 
 from tenuto.config import Price, Settings
-from tenuto.engines.registry import EngineEntry, entries
+from tenuto.engines.registry import ENTRIES, EngineEntry, entries
+from tenuto.errors import SettingsInvalid
 
 MAX_START_FAILURES = 3
 """An engine that failed to start so often in a row is not offered by that worker any more."""
@@ -27,6 +28,7 @@ class Model:
 
 def models(settings: Settings) -> dict[str, Model]:
     """The enabled models by name, in the order in which they are listed."""
+    _refuse_unknown(settings)
     offered = {}
     for entry in entries(fake=settings.engines == "fake"):
         own = settings.models.get(entry.model)
@@ -43,3 +45,13 @@ def models(settings: Settings) -> dict[str, Model]:
             entry=entry,
         )
     return offered
+
+
+def _refuse_unknown(settings: Settings) -> None:
+    """A misspelt table would leave its model free of charge, in silence."""
+    known = [entry.model for entry in ENTRIES]
+    unknown = [name for name in settings.models if name not in known]
+    if unknown:
+        raise SettingsInvalid(
+            f"settings are wrong:\n  models: there is no {', '.join(unknown)}; there are {', '.join(known)}"
+        )

@@ -9,11 +9,12 @@ from tenuto.db.database import Row, Transaction
 # --- slots and claiming ---------------------------------------------------------------------------
 
 
-def free_slot(tx: Transaction, lane: str) -> int | None:
+def free_slot(tx: Transaction, lane: str, slots: int) -> int | None:
     row = tx.one(
-        """select number from slot where lane = :lane and job_id is null
+        """select number from slot where lane = :lane and job_id is null and number <= :slots
            order by number limit 1 for update skip locked""",
         lane=lane,
+        slots=slots,
     )
     return None if row is None else int(row["number"])
 

@@ -51,11 +51,18 @@ class RecordedResult:
 
 
 def claim(
-    tx: Transaction, ids: Ids, *, worker_id: str, lane: str, models: frozenset[str], now_ms: int
+    tx: Transaction,
+    ids: Ids,
+    *,
+    worker_id: str,
+    lane: str,
+    slots: int,
+    models: frozenset[str],
+    now_ms: int,
 ) -> Claim | None:
-    """Take a free slot of the lane and the oldest job of the account whose turn it is."""
+    """Take one of the lane's first `slots` slots and the oldest job of the account whose turn it is."""
     offered = "|" + "|".join(sorted(models)) + "|"
-    number = attempt_store.free_slot(tx, lane)
+    number = attempt_store.free_slot(tx, lane, slots)
     if number is None:
         return None
     account_id = _take_turn(tx, lane, offered, now_ms)

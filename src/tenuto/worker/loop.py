@@ -64,7 +64,13 @@ class Slot:
 
         def take(tx: Transaction) -> Claim | None:
             return lifecycle.claim(
-                tx, parts.ids, worker_id=parts.worker_id, lane=self._lane, models=models, now_ms=now_ms
+                tx,
+                parts.ids,
+                worker_id=parts.worker_id,
+                lane=self._lane,
+                slots=parts.settings.slots()[self._lane],
+                models=models,
+                now_ms=now_ms,
             )
 
         try:

@@ -124,8 +124,8 @@ def _loaded(running: Stage) -> list[Row]:
     ends = sorted(row["ended_at"] for row in running.query(_ENDS))
     took_s = [probe.start_s(ends) for probe in probes]
     how = (
-        f"fixed; {jobs_per_s:.0f} jobs/s accepted meanwhile, {SLOTS} slots busy with 0.3 s jobs; a job of "
-        f"the account whose turn it is, from the next slot's release after its 202; p50 {p50_ms(took_s):.1f} ms"
+        f"fixed; {jobs_per_s:.0f} jobs/s accepted meanwhile, {SLOTS} slots busy with 0.3 s jobs; jobs whose "
+        f"account's turn it is, from the next release of a slot after the 202; p50 {p50_ms(took_s):.1f} ms"
     )
     p99 = quantile(took_s, 0.99) * 1000
     what = f"{running.name}: 202 → running, {CLIENTS} clients submitting, p99 of {len(took_s)}"

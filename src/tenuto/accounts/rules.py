@@ -17,6 +17,7 @@ SECRET_CHARACTERS = 43
 CHECKSUM_CHARACTERS = 6
 MAX_NAME_CHARACTERS = 80
 
+_PAIRS = [first + second for first in BASE62 for second in BASE62]
 _KEY = re.compile(r"tn_[0-9A-Za-z]{49}\Z")
 
 
@@ -63,9 +64,6 @@ def check_name(name: str, what: str) -> None:
 
 
 def _checksum(secret: str) -> str:
-    number = zlib.crc32(secret.encode("ascii"))
-    digits = []
-    for _ in range(CHECKSUM_CHARACTERS):
-        number, digit = divmod(number, 62)
-        digits.append(BASE62[digit])
-    return "".join(reversed(digits))
+    """The CRC-32 in base 62, two digits at a time."""
+    high, low = divmod(zlib.crc32(secret.encode("ascii")), 62**2)
+    return _PAIRS[high // 62**2] + _PAIRS[high % 62**2] + _PAIRS[low]

@@ -1,15 +1,15 @@
 """The route table: the whole API on one screen."""
 
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 from urllib.parse import unquote
-
-from starlette.routing import Route, Router
 
 from tenuto.api import artifacts, health, jobs, models
 from tenuto.api.call import Endpoint, Handler
 from tenuto.api.errors import error_response
 from tenuto.api.service import Service
+from tenuto.errors import NotFound
 
 Asgi = Callable[[Any, Any, Any], Awaitable[None]]
 
@@ -26,25 +26,30 @@ ROUTES: Mapping[str, Mapping[str, Handler]] = {
 
 def make_app(service: Service) -> Asgi:
     """The ASGI application; an unknown path is answered like everything else, as JSON with a request id."""
-    router = Router(
-        [Route(path, Endpoint(service, handlers, path)) for path, handlers in ROUTES.items()],
-        redirect_slashes=False,
-    )
+    routes = [(_pattern(path), Endpoint(service, handlers, path)) for path, handlers in ROUTES.items()]
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "lifespan":
             await _lifespan(receive, send)
             return
-        scope["app"] = app
         if b"%2f" in scope["raw_path"].lower():
             scope["path"] = _path(scope["raw_path"])
-        try:
-            await router(scope, receive, send)
-        except Exception as error:
-            response = error_response(error, service.ids.new("req"))
-            await response(scope, receive, send)
+        path = scope["path"]
+        for pattern, endpoint in routes:
+            match = pattern.match(path)
+            if match is not None:
+                scope["path_params"] = match.groupdict()
+                await endpoint(scope, receive, send)
+                return
+        response = error_response(NotFound("There is nothing under this path."), service.ids.new("req"))
+        await response(scope, receive, send)
 
     return app
+
+
+def _pattern(path: str) -> re.Pattern[str]:
+    """`/v1/jobs/{job_id}` as a pattern of whole paths; a name stands for one part."""
+    return re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", path) + r"\Z")
 
 
 def _path(raw_path: bytes) -> str:

@@ -63,6 +63,8 @@ def test_english_words_depend_on_their_neighbours_and_abbreviations_are_spelled(
     ("written", "spoken"),
     [
         ("2026-03-05", "March fifth, twenty twenty six"),
+        ("On July 4, 1776", "On July fourth, seventeen seventy six"),
+        ("March 2020", "March twenty twenty"),
         ("13:30", "thirteen thirty"),
         ("9:05 am", "nine oh five A M"),
         ("$5.50", "five dollars and fifty cents"),

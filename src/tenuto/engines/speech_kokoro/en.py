@@ -224,10 +224,10 @@ def _piece(text: str, start: int, normalise: bool) -> Piece:
     if normalise and (found := ABBREVIATION.match(text, start)):
         said = ABBREVIATIONS.get(found[0]) or found[0].replace(".", "").upper()
         return Piece(found[0], words=tuple(said.split()))
-    if found := WORD.match(text, start):
-        return Piece(found[0], words=(found[0].replace("’", "'"),))
     if normalise and (found := en_numbers.PATTERN.match(text, start)):
         return Piece(found[0], words=tuple(WORD.findall(en_numbers.expanded(found))))
+    if found := WORD.match(text, start):
+        return Piece(found[0], words=(found[0].replace("’", "'"),))
     mark = MARK.match(text, start)
     assert mark is not None
     return _mark(mark[0])

@@ -40,6 +40,7 @@ PATTERN = re.compile(
     rf"""
     (?P<date>\b(?P<year>\d{{4}})-(?P<month>0?[1-9]|1[0-2])-(?P<day>0?[1-9]|[12]\d|3[01])\b)
   | (?P<slashed>\b(?P<month2>0?[1-9]|1[0-2])/(?P<day2>0?[1-9]|[12]\d|3[01])/(?P<year2>\d{{4}})\b)
+  | (?P<anniversary>\b(?P<named>{"|".join(MONTHS)})\s(?P<day3>[1-9]|[12]\d|3[01])(?!\w|[:%/-]|[.,]\d))
   | (?P<time>\b(?P<hour>[01]?\d|2[0-4]):(?P<minute>[0-5]\d)(?:\s?(?P<half>[apAP]\.?[mM]\b\.?))?)
   | (?P<money>(?P<coin>[$£€¥￥])\s?(?P<sum>{NUMBER})(?:\s(?P<scale>thousand|million|billion|trillion)\b)?)
   | (?P<ordinal>\b(?P<place>\d+)(?:st|nd|rd|th)\b)
@@ -168,6 +169,7 @@ def _plural(unit: str) -> str:
 SAID: dict[str, Callable[[re.Match[str]], str]] = {
     "date": _date,
     "slashed": _slashed,
+    "anniversary": lambda found: f"{found['named']} {ordinal(int(found['day3']))}",
     "time": _time,
     "money": _money,
     "ordinal": lambda found: ordinal(int(found["place"])),

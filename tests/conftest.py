@@ -107,8 +107,10 @@ def service(
     url = None
     if request.param == "postgresql":
         server: PostgresServer = request.getfixturevalue("postgres_server")
-        server.run("create database service")
-        url = server.url("service")
+        # pytest may end this fixture and make it again.
+        name = f"service_{next(_numbers)}"
+        server.run(f"create database {name}")
+        url = server.url(name)
     running = RunningService(
         tmp_path_factory.mktemp("service") / "data", url, variables={"TENUTO_REQUESTS_PER_SECOND": "0"}
     )

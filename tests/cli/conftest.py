@@ -67,8 +67,8 @@ def paid_service(
     url = None
     if request.param == "postgresql":
         server: PostgresServer = request.getfixturevalue("postgres_server")
-        server.run("create database paid")
-        url = server.url("paid")
+        server.run(f'create database "{folder.name}"')
+        url = server.url(folder.name)
     running = RunningService(folder / "data", url, variables={"TENUTO_CONFIG": str(folder / "tenuto.toml")})
     running.start()
     yield running

@@ -1,5 +1,6 @@
 """Ends and starts of the service's processes: who notices, how soon, and what happens to the work."""
 
+import collections
 import itertools
 import json
 import signal
@@ -196,19 +197,21 @@ def test_ten_thousand_queued_jobs_do_not_delay_a_start(make_service: MakeService
     checker.check_audit(running)
     order = checker.rows(
         database,
-        """select j.account_id, j.id from attempt t join job j on j.id = t.job_id
-           where t.number = 1 order by t.started_at, t.id limit :turns""",
+        """select j.account_id, j.id, t.number from attempt t join job j on j.id = t.job_id
+           order by t.started_at, t.id limit :turns""",
         turns=TURNS,
     )
     database.close()
 
     assert took_s <= READY_S
+    # A rescued job takes a turn of its account's, too, and stands before its younger jobs.
+    turns = collections.Counter(row["account_id"] for row in order)
     by_account: dict[str, list[str]] = {}
     for row in order:
-        by_account.setdefault(row["account_id"], []).append(row["id"])
-    counts = sorted(len(jobs) for jobs in by_account.values())
-    assert ACCOUNTS == len(counts)
-    assert counts[-1] - counts[0] <= 1
+        if row["number"] == 1:
+            by_account.setdefault(row["account_id"], []).append(row["id"])
+    assert ACCOUNTS == len(turns)
+    assert max(turns.values()) - min(turns.values()) <= 1
     assert [] == [jobs for jobs in by_account.values() if jobs != sorted(jobs)]
 
 

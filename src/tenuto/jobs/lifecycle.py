@@ -129,7 +129,9 @@ def pass_fence(tx: Transaction, ids: Ids, attempt_id: str, *, now_ms: int) -> bo
 def record_result(tx: Transaction, attempt_id: str, result: RecordedResult, *, now_ms: int) -> None:
     """The bytes are durable: from here on the attempt is finished by whoever finds it, never run again."""
     attempt = _fenced(tx, attempt_id, (RUNNING, RECOVERY_REQUIRED))
-    if attempt["state"] == "recorded" and attempt["blob_id"] == result.blob.blob_id:
+    if attempt["blob_id"] == result.blob.blob_id:
+        if attempt["state"] != "recorded":
+            raise Stale  # These bytes were recorded, and found unusable since.
         return  # Said again, because the answer to the first time was lost.
     artifacts.add_blob(tx, result.blob, now_ms=now_ms)
     recorded = attempt_store.record(

@@ -61,7 +61,9 @@ def test_an_operation_has_every_field_from_the_start(caller: Caller) -> None:
     assert {"held": "0.000000", "charged": "0.000000", "currency": "CNY"} == operation["billing"]
 
 
-@pytest.mark.parametrize("key", ["a", "~" * 255, "order 17 / line 3", "0d3f2b52-5b0e-4f5e-9a6c-7d6b1b8f3c11", "{}\"'\\%00"])
+@pytest.mark.parametrize(
+    "key", ["a", "~" * 255, "order 17 / line 3", "0d3f2b52-5b0e-4f5e-9a6c-7d6b1b8f3c11", "{}\"'\\%00"]
+)
 def test_any_printable_string_is_a_key(caller: Caller, key: str) -> None:
     """An idempotency key is any string of 1 to 255 printable ASCII characters, a UUID too (R10)."""
     assert 202 == caller.post_job(job(), key=key).status_code

@@ -21,7 +21,8 @@ from tenuto.accounts.rules import Caller
 from tenuto.db.database import Database
 from tenuto.errors import IdempotencyConflict, InsufficientBalance, OperatorError, Stale
 from tenuto.jobs import lifecycle, recover, waiting
-from tenuto.jobs.lifecycle import Claim, RecordedResult
+from tenuto.jobs.lifecycle import RecordedResult
+from tenuto.jobs.queue import Claim
 from tenuto.jobs.states import FINAL, TRANSITIONS
 
 SLOTS = 2

@@ -8,7 +8,7 @@ import pytest
 
 from jobs.world import EVERY_MODEL, LANE, METERED, SPEECH, World, at_once
 from tenuto.jobs import lanes
-from tenuto.jobs.lifecycle import Claim
+from tenuto.jobs.queue import Claim
 
 THREADS = 8
 

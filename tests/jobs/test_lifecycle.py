@@ -10,7 +10,7 @@ from tenuto.config import Price
 from tenuto.db.database import ConstraintFailed, Transaction
 from tenuto.errors import Stale
 from tenuto.jobs import lifecycle, states
-from tenuto.jobs.lifecycle import Claim
+from tenuto.jobs.queue import Claim
 
 CREDIT = 100 * PRICE_MICROS
 HELD = (CREDIT - PRICE_MICROS, PRICE_MICROS)

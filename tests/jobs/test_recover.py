@@ -5,7 +5,7 @@ import pytest
 from jobs.world import METERED, PRICE_MICROS, World
 from tenuto.errors import OperatorError, Stale
 from tenuto.jobs import lanes, lifecycle, recover
-from tenuto.jobs.lifecycle import Claim
+from tenuto.jobs.queue import Claim
 
 CREDIT = 100 * PRICE_MICROS
 

@@ -1,7 +1,7 @@
 """Turns under concurrency: workers that claim at the same moment serve different accounts."""
 
 from jobs.world import World, at_once
-from tenuto.jobs.lifecycle import Claim
+from tenuto.jobs.queue import Claim
 
 ACCOUNTS = 4
 ROUNDS = 5

@@ -22,8 +22,9 @@ from tenuto.config import Price
 from tenuto.db.database import Database, Transaction
 from tenuto.engines.registry import entries
 from tenuto.ids import Ids
-from tenuto.jobs import audit, lanes, lifecycle, read, submit, waiting
-from tenuto.jobs.lifecycle import Claim, RecordedResult
+from tenuto.jobs import audit, lanes, lifecycle, queue, read, submit, waiting
+from tenuto.jobs.lifecycle import RecordedResult
+from tenuto.jobs.queue import Claim
 from tenuto.jobs.read import Operation
 from tenuto.jobs.submit import Accepted, Request
 
@@ -147,7 +148,7 @@ class World:
 
     def claim(self, worker_id: str = "worker_a", models: frozenset[str] = EVERY_MODEL) -> Claim | None:
         return self.write(
-            lambda tx: lifecycle.claim(
+            lambda tx: queue.claim(
                 tx,
                 self.ids,
                 worker_id=worker_id,

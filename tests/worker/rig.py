@@ -12,7 +12,7 @@ from tenuto.blobs.directory import DirectoryBlobs
 from tenuto.config import Settings
 from tenuto.db.database import Database, Dialect, Listener, Transaction
 from tenuto.errors import Unavailable
-from tenuto.jobs.lifecycle import Claim
+from tenuto.jobs.queue import Claim
 from tenuto.worker import locks
 from tenuto.worker.engines import Engines
 from tenuto.worker.heartbeat import Heartbeat

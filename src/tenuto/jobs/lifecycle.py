@@ -1,4 +1,4 @@
-"""The transitions that workers cause: claim, fence, record, succeed, fail, cancel, release, rescue.
+"""The transitions that workers cause: fence, record, succeed, fail, cancel, release, rescue.
 
 One function each, on one transaction. The fence: the job must still name this attempt; when it does
 not, `Stale` is raised before anything is written, and whoever called stops.
@@ -19,26 +19,6 @@ from tenuto.ids import Ids
 from tenuto.jobs import attempt_store, states, store
 from tenuto.jobs.states import CANCELLED, FAILED, MAX_HOSTS_LOST, RECOVERY_REQUIRED, RUNNING
 
-ACCOUNTS_IN_LINE = 16
-"""So many accounts a claim looks at for one that no other worker serves at the same moment."""
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """What a worker needs to run one attempt of a job."""
-
-    job_id: str
-    attempt_id: str
-    number: int
-    account_id: str
-    kind: str
-    model: str
-    lane: str
-    parameters: dict[str, Any]
-    input_artifact_ids: list[str]
-    rerunnable: bool
-    deadline_at: int
-
 
 @dataclass(frozen=True, slots=True)
 class RecordedResult:
@@ -48,57 +28,6 @@ class RecordedResult:
     media_type: str
     metadata: dict[str, Any]
     duration_ms: int | None
-
-
-def claim(
-    tx: Transaction,
-    ids: Ids,
-    *,
-    worker_id: str,
-    lane: str,
-    slots: int,
-    models: frozenset[str],
-    now_ms: int,
-) -> Claim | None:
-    """Take one of the lane's first `slots` slots and the oldest job of the account whose turn it is."""
-    offered = "|" + "|".join(sorted(models)) + "|"
-    number = attempt_store.free_slot(tx, lane, slots)
-    if number is None:
-        return None
-    account_id = _take_turn(tx, lane, offered, now_ms)
-    if account_id is None:
-        return None
-    job = attempt_store.oldest_queued(tx, lane, account_id, offered, now_ms)
-    if job is None:
-        return None
-    attempt_id = ids.new("attempt")
-    started = attempt_store.start(tx, job["id"], attempt_id, now_ms)
-    if started is None:
-        return None
-    attempt_store.add_attempt(
-        tx,
-        attempt_id,
-        job_id=job["id"],
-        number=started["attempts"],
-        worker_id=worker_id,
-        now_ms=now_ms,
-    )
-    taken = attempt_store.take_slot(tx, lane, number, job["id"], attempt_id)
-    assert taken == 1, "the slot row was locked"
-    store.add_event(tx, job["id"], started["event_sequence"], "running", now_ms=now_ms, attempt_id=attempt_id)
-    return Claim(
-        job_id=job["id"],
-        attempt_id=attempt_id,
-        number=started["attempts"],
-        account_id=account_id,
-        kind=job["kind"],
-        model=job["model"],
-        lane=lane,
-        parameters=json.loads(job["parameters"]),
-        input_artifact_ids=json.loads(job["input_artifact_ids"]),
-        rerunnable=bool(job["rerunnable"]),
-        deadline_at=job["deadline_at"],
-    )
 
 
 def heartbeat(tx: Transaction, progress: dict[str, dict[str, Any] | None]) -> dict[str, bool | None]:
@@ -301,20 +230,6 @@ def result_unusable(tx: Transaction, attempt_id: str, *, message: str, now_ms: i
         attempt_store.end_attempt(tx, attempt_id, "unknown", now_ms=now_ms)
         return
     _require_recovery(tx, attempt, message=message, now_ms=now_ms)
-
-
-def _take_turn(tx: Transaction, lane: str, offered: str, now_ms: int) -> str | None:
-    """The account to serve: the first in line that no other worker serves at this moment, else the first."""
-    line = attempt_store.next_accounts(tx, lane, offered, now_ms, ACCOUNTS_IN_LINE)
-    for account in line:
-        if account["served"] is None:
-            attempt_store.add_turn(tx, lane, account["account_id"])
-        if attempt_store.serve_turn(tx, lane, account["account_id"], seen=account["served"] or 0):
-            return str(account["account_id"])
-    if not line:
-        return None
-    attempt_store.serve_turn_again(tx, lane, line[0]["account_id"])
-    return str(line[0]["account_id"])
 
 
 def _fenced(tx: Transaction, attempt_id: str, states: tuple[str, ...]) -> Row:

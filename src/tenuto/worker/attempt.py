@@ -22,7 +22,8 @@ from tenuto.hosts.host import (
     OutcomeUnknown,
 )
 from tenuto.jobs import lifecycle
-from tenuto.jobs.lifecycle import Claim, RecordedResult
+from tenuto.jobs.lifecycle import RecordedResult
+from tenuto.jobs.queue import Claim
 from tenuto.media.wav import WavInvalid, read_pcm16_wav
 from tenuto.worker.engines import Engines
 from tenuto.worker.heartbeat import Heartbeat, Watched

@@ -6,8 +6,8 @@ import structlog
 
 from tenuto.db.database import Transaction
 from tenuto.errors import Unavailable
-from tenuto.jobs import lanes, lifecycle
-from tenuto.jobs.lifecycle import Claim
+from tenuto.jobs import lanes, queue
+from tenuto.jobs.queue import Claim
 from tenuto.worker import attempt
 from tenuto.worker.engines import Engines
 from tenuto.worker.heartbeat import Heartbeat
@@ -63,7 +63,7 @@ class Slot:
             return lanes.has_work(tx, self._lane, now_ms=now_ms)
 
         def take(tx: Transaction) -> Claim | None:
-            return lifecycle.claim(
+            return queue.claim(
                 tx,
                 parts.ids,
                 worker_id=parts.worker_id,

@@ -34,6 +34,8 @@ class EngineEntry:
     weights: tuple[str, ...] = ()
     rerunnable: bool = True
     """False: every call is paid for, so a lost outcome is never run again by itself."""
+    concurrency: int = 1
+    """How many runs its host takes at once; a worker claims no more."""
     fake: bool = False
 
 
@@ -56,6 +58,7 @@ ENTRIES: tuple[EngineEntry, ...] = (
         languages=SPEECH_LANGUAGES,
         honoured=("text", "stream", "interval_silence"),
         licence="Apache-2.0",
+        concurrency=16,
         fake=True,
     ),
     EngineEntry(
@@ -67,6 +70,7 @@ ENTRIES: tuple[EngineEntry, ...] = (
         honoured=("text", "stream", "interval_silence"),
         licence="Apache-2.0",
         rerunnable=False,
+        concurrency=16,
         fake=True,
     ),
 )

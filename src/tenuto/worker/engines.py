@@ -50,13 +50,30 @@ class Engines:
             name: make_host(spec_of(parts.models[name], parts.settings)) for name in models
         }
         self._failures = dict.fromkeys(models, 0)
+        self._running = dict.fromkeys(models, 0)
+        self.claiming = threading.Lock()
+        """Held from `offered` to `begin`, so that two slots do not claim for one free place."""
 
     def offered(self) -> frozenset[str]:
-        """The models whose jobs this worker claims now."""
+        """The models whose jobs this worker claims now: their engines start, and have a place free."""
         with self._lock:
             return frozenset(
-                name for name, failures in self._failures.items() if failures < MAX_START_FAILURES
+                name
+                for name, failures in self._failures.items()
+                if failures < MAX_START_FAILURES and not self._is_full(name)
             )
+
+    def begin(self, model: str) -> None:
+        """An attempt of this model takes a place."""
+        with self._lock:
+            self._running[model] += 1
+
+    def end(self, model: str) -> bool:
+        """Its attempt has ended; true when nothing could be claimed for the model until now."""
+        with self._lock:
+            was_full = self._is_full(model)
+            self._running[model] -= 1
+        return was_full
 
     def broken(self) -> list[str]:
         """The models whose engines failed to start too often; upkeep tries them again now and then."""
@@ -85,6 +102,9 @@ class Engines:
         """End all hosts."""
         for host in self._hosts.values():
             host.close()
+
+    def _is_full(self, model: str) -> bool:
+        return self._running[model] >= self._parts.models[model].entry.concurrency
 
     def _note(self, model: str, reason: str | None) -> None:
         with self._lock:

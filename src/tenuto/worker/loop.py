@@ -47,11 +47,16 @@ class Slot:
         woken = True
         while not self._stopping.is_set():
             since = self._bell.rung
-            claim = self._claim(sure=woken)
+            with self._engines.claiming:
+                claim = self._claim(sure=woken)
+                if claim is not None:
+                    self._engines.begin(claim.model)
             if claim is None:
                 woken = self._bell.wait(since, POLL_S)
                 continue
             attempt.run(self._parts, self._engines, self._heartbeat, claim)
+            if self._engines.end(claim.model):
+                self._bell.ring()
             woken = True
 
     def _claim(self, *, sure: bool) -> Claim | None:

@@ -1,0 +1,74 @@
+"""A worker claims what its engines have places for, and no more; what the registry says of them is so."""
+
+import dataclasses
+import threading
+
+import pytest
+
+from jobs.world import SPEECH, World
+from tenuto.engines import fake, registry
+from tenuto.worker.engines import Engines
+from tenuto.worker.loop import Slot
+from worker.rig import Rig, eventually
+
+SLOTS = 3
+
+
+@pytest.mark.parametrize(
+    ("model", "engine"), [("fake/speech", fake.FakeSpeech), ("fake/metered-speech", fake.FakeMetered)]
+)
+def test_the_registry_says_how_many_runs_an_engine_takes(model: str, engine: type) -> None:
+    """The worker relies on it before the host is started."""
+    entries = {entry.model: entry for entry in registry.ENTRIES}
+
+    assert engine.concurrency == entries[model].concurrency  # type: ignore[attr-defined]
+
+
+def test_a_full_engine_is_offered_no_more(world: World, rig: Rig) -> None:
+    """Places are counted; the end of an attempt says whether others may have been waiting for it."""
+    engines = Engines(rig.parts, [SPEECH])
+    for _ in range(rig.parts.models[SPEECH].entry.concurrency):
+        assert frozenset({SPEECH}) == engines.offered()
+        engines.begin(SPEECH)
+
+    assert frozenset() == engines.offered()
+    assert engines.end(SPEECH)
+    assert frozenset({SPEECH}) == engines.offered()
+    assert not engines.end(SPEECH)
+
+
+def test_slots_without_a_place_leave_jobs_to_others(world: World, rig: Rig) -> None:
+    """Three slots and an engine with one place: one job runs at a time, the others stay queued."""
+    world.slots(SLOTS)
+    model = rig.parts.models[SPEECH]
+    one_place = dataclasses.replace(model, entry=dataclasses.replace(model.entry, concurrency=1))
+    settings = dataclasses.replace(rig.parts.settings, speech_slots=SLOTS)
+    parts = dataclasses.replace(rig.parts, models=rig.parts.models | {SPEECH: one_place}, settings=settings)
+    caller = world.caller()
+    for number in range(4):
+        world.submit(caller, f"key {number}", text="[fake:sleep=0.2] One at a time.")
+    engines = Engines(parts, [SPEECH])
+    slots = [Slot(parts, "speech", engines, rig.heartbeat, rig.bell) for _ in range(SLOTS)]
+    stop = threading.Event()
+    seen: list[int] = []
+
+    def watch() -> None:
+        while not stop.wait(0.01):
+            seen.append(len(world.all("select number from slot where job_id is not null")))
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        for slot in slots:
+            slot.start()
+        assert eventually(lambda: 4 == len(world.all("select id from job where state = 'succeeded'")), 20)
+    finally:
+        stop.set()
+        watcher.join()
+        for slot in slots:
+            slot.stop()
+        rig.bell.ring()
+        assert all(slot.join(5) for slot in slots)
+        engines.close()
+
+    assert 1 == max(seen)

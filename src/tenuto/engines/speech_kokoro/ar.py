@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from . import ar_numbers, ar_sounds, marks
@@ -73,21 +74,29 @@ class Arabic:
 
 
 def _phrase(vowelled: str) -> str:
-    return " ".join(ar_sounds.sounds(word) for word in vowelled.split())
+    """The symbols of vowelled words by themselves."""
+    return " ".join(ar_sounds.symbols(ar_sounds.sounds(word)) for word in vowelled.split())
 
 
-def _linked(pieces: Iterator[marks.Piece]) -> Iterator[marks.Piece]:
-    """Turn sounds into the model's symbols; an initial alif of the article is not said after a vowel."""
-    before = ""
+def _linked(pieces: Iterator[marks.Piece]) -> list[marks.Piece]:
+    """Turn sounds into the model's symbols.
+
+    After a vowel the alif of the article is not said, and a long vowel before it is short: fi lbayt.
+    """
+    found: list[marks.Piece] = []
+    last = -1
     for piece in pieces:
-        if not piece.sounds:
-            before = before if piece.text.isspace() else ""
-            yield piece
+        if piece.sounds and WORD.match(piece.text):
+            said = piece.sounds
+            linked = last >= 0 and found[last].sounds[-1] in "aiuɑː"
+            if linked and piece.text[0] in "اٱ":
+                said = re.sub("^ʔ[aiu]", "", said)
+                found[last] = replace(found[last], sounds=found[last].sounds.rstrip("ː"))
+            leans = ar_sounds.bare(piece.text) in ar_sounds.UNSTRESSED
+            found.append(replace(piece, sounds=ar_sounds.symbols(said, is_stressed=not leans)))
+            last = len(found) - 1
             continue
-        said = piece.sounds
-        if WORD.match(piece.text) and piece.text[0] in "اٱ" and re.search(r"[aiuɑ]ː?$", before):
-            said = re.sub(r"^ʔ[aiu]", "", said)
-        latin = LATIN.match(piece.text) is not None
-        symbols = said if latin else " ".join(map(ar_sounds.symbols, said.split()))
-        yield marks.Piece(piece.text, symbols)
-        before = said
+        found.append(piece)
+        if not piece.text.isspace():
+            last = -1
+    return found

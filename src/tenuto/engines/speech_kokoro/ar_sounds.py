@@ -25,7 +25,7 @@ SHADDA, SUKUN, SUPERSCRIPT_ALIF = "\u0651", "\u0652", "\u0670"
 VOWELS = {"\u064e": "a", "\u064f": "u", "\u0650": "i", "\u064b": "an", "\u064c": "un", "\u064d": "in"}
 FATHATAN = "\u064b"
 MARKS = frozenset(VOWELS) | {SHADDA, SUKUN, SUPERSCRIPT_ALIF}
-MODEL_SYMBOLS = {"ħ": "h", "ʕ": "ɑ", "S": "s", "D": "d", "T": "t", "Z": "ð"}
+MODEL_SYMBOLS = {"ħ": "h", "ʕ": "ɑ", "q": "k", "S": "s", "D": "d", "T": "t", "Z": "ð"}
 """What is written for the sounds that the model does not have."""
 
 # Words whose common spelling hides a long vowel.
@@ -39,15 +39,21 @@ IRREGULAR = {
 PLURAL = re.compile(f"(?<!\u064e)\u064f?و[{''.join(MARKS)}]*ا$")
 """The ending of verbs in the plural, which is ū whatever marks were put on it."""
 
+UNSTRESSED = frozenset({
+    "من", "في", "إلى", "على", "عن", "أن", "إن", "ما", "لا", "هل", "لم", "لن", "مع", "أو", "ثم", "قد", "كل",
+    "سوف", "عند", "حتى", "بين", "كي", "لو",
+})  # fmt: skip
+"""Little words that lean on the next one."""
+
 Letter = tuple[str, frozenset[str]]
 
 
 def sounds(word: str) -> str:
     """Symbols of a vowelled word, still with those of the emphatic sounds, without stress."""
-    bare = "".join(letter for letter in word if letter not in MARKS)
-    if bare in IRREGULAR:
-        return IRREGULAR[bare]
-    if len(bare) > 3:
+    plain = bare(word)
+    if plain in IRREGULAR:
+        return IRREGULAR[plain]
+    if len(plain) > 3:
         word = PLURAL.sub("\u064fوا", word)
     letters = _letters(word)
     parts: list[str] = []
@@ -55,6 +61,11 @@ def sounds(word: str) -> str:
     while index < len(letters):
         index += _letter(letters, index, parts)
     return "".join(parts)
+
+
+def bare(word: str) -> str:
+    """A word without its marks."""
+    return "".join(letter for letter in word if letter not in MARKS)
 
 
 def merged(written: str, restored: str) -> str:
@@ -66,9 +77,13 @@ def merged(written: str, restored: str) -> str:
     return "".join(b + "".join(sorted(own or found)) for (_, own), (b, found) in pairs)
 
 
-def symbols(said: str) -> str:
-    """Sounds of a word as symbols of the model's vocabulary, stressed."""
-    said = re.sub(r"^(ˈ?)ʔ", r"\1", _stressed(_backed(said)))
+def symbols(said: str, *, is_stressed: bool = True) -> str:
+    """Sounds of a word as symbols of the model's vocabulary."""
+    said = _backed(said)
+    said = re.sub(r"^(ˈ?)ʔ", r"\1", _stressed(said) if is_stressed else said)
+    # ʿayn before a vowel makes it a back one; as a vowel of its own it would be heard as a syllable more.
+    said = re.sub(r"(?<![aiuɑː])ʕ(ˈ?)a", r"\1ɑ", said)
+    said = re.sub(r"(?<![aiuɑː])ʕ(?=ˈ?[iu])", "", said)
     return "".join(MODEL_SYMBOLS.get(symbol, symbol) for symbol in said)
 
 

@@ -43,7 +43,7 @@ fix: $(TEST)  ## what ruff can mend by itself
 test: $(TEST) check  ## everything a change must pass; continuous integration runs this
 	@$(BIN)/tenuto models pull
 	@$(BIN)/tenuto models pull whisper-base
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -n 2
 
 bench: $(TEST)  ## benchmarks, beside their limits
 	@$(BIN)/python -m bench

@@ -98,7 +98,7 @@ class Rig:
     def upkeep(self, worker_id: str = "worker_us") -> Upkeep:
         """An upkeep of a worker of this machine; it is driven by `look`, not by its thread."""
         parts = replace(self.parts, worker_id=worker_id)
-        return Upkeep(parts, Engines(parts, []), self.heartbeat, self.bell)
+        return Upkeep(parts, Engines(parts, [], self.bell), self.heartbeat, self.bell)
 
     def lock(self, worker_id: str) -> LifeLock:
         return LifeLock(self.folder / "locks", f"{worker_id}.lock")

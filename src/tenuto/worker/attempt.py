@@ -31,6 +31,9 @@ from tenuto.worker.parts import Parts
 
 T = TypeVar("T")
 
+ClaimNext = Callable[[Transaction, int], Claim | None]
+"""Claims a slot's next job in a transaction; `Engines.claiming` is held meanwhile."""
+
 NOT_STARTED_PAUSE_MS = 2_000
 """A job whose engine did not start waits so long, so that the lane does not spin on it."""
 
@@ -49,26 +52,37 @@ class ResultInvalid(Exception):
     """The engine gave something that is not a result of this kind."""
 
 
-def run(parts: Parts, engines: Engines, heartbeat: Heartbeat, claim: Claim) -> None:
-    """Run one claimed attempt to its end. Never raises: whatever is left undone is rescued by upkeep."""
+def run(
+    parts: Parts, engines: Engines, heartbeat: Heartbeat, claim: Claim, claim_next: ClaimNext
+) -> Claim | None:
+    """Run one claimed attempt to its end. Never raises: whatever is left undone is rescued by upkeep.
+
+    Gives the slot's next attempt when there is one: it is claimed in the transaction in which this one
+    succeeds, which spares a commit, and the engine the wait for it.
+    """
     watched = heartbeat.watch(claim.attempt_id, cancellable=claim.rerunnable)
     log = _log.bind(job_id=claim.job_id, attempt_id=claim.attempt_id, model=claim.model)
     began = time.monotonic()
     try:
-        result = _make(parts, engines, claim, watched)
+        try:
+            result = _make(parts, engines, claim, watched)
+        finally:
+            engines.end(claim.model)
         if result is not None:
-            _settle(parts, claim, result)
+            following = _settle(parts, engines, claim, result, claim_next)
             log.info(
                 "job.succeeded",
                 duration_ms=result.duration_ms,
                 took_ms=round((time.monotonic() - began) * 1000),
             )
+            return following
     except Stale:
         log.warning("attempt.superseded")
     except Exception:
         log.exception("attempt.abandoned")
     finally:
         heartbeat.forget(claim.attempt_id)
+    return None
 
 
 def _make(parts: Parts, engines: Engines, claim: Claim, watched: Watched) -> HostResult | None:
@@ -123,29 +137,32 @@ def _checked(claim: Claim, result: HostResult) -> HostResult:
     raise ResultInvalid(f"nothing is known of results of the kind {claim.kind!r}")
 
 
-def _settle(parts: Parts, claim: Claim, result: HostResult) -> None:
+def _settle(
+    parts: Parts, engines: Engines, claim: Claim, result: HostResult, claim_next: ClaimNext
+) -> Claim | None:
     """Make the bytes durable, record them, succeed: in this order, each step repeatable."""
     blob_id = parts.ids.new("blob")
     record = _store(parts, claim, blob_id, result.content)
     if record is None:
-        return
+        return None
     recorded = RecordedResult(record, result.media_type, result.metadata, result.duration_ms)
 
     def record_it(tx: Transaction, now_ms: int) -> None:
         lifecycle.record_result(tx, claim.attempt_id, recorded, now_ms=now_ms)
 
-    def succeed(tx: Transaction, now_ms: int) -> None:
+    def succeed(tx: Transaction, now_ms: int) -> Claim | None:
+        if claim.rerunnable:
+            record_it(tx, now_ms)
         lifecycle.succeed(tx, parts.ids, claim.attempt_id, now_ms=now_ms)
+        return claim_next(tx, now_ms)
 
-    def both(tx: Transaction, now_ms: int) -> None:
-        record_it(tx, now_ms)
-        succeed(tx, now_ms)
-
-    if claim.rerunnable:
-        write(parts, both)
-    else:
+    if not claim.rerunnable:
         write(parts, record_it)
-        write(parts, succeed)
+    with engines.claiming:
+        following = write(parts, succeed)
+        if following is not None:
+            engines.begin(following.model)
+    return following
 
 
 def _store(parts: Parts, claim: Claim, blob_id: str, content: bytes) -> Any:

@@ -14,7 +14,7 @@ from tenuto.errors import Unavailable
 from tenuto.hosts.child import ChildHost
 from tenuto.hosts.host import EngineSpec, Host, HostNotReady
 from tenuto.weights.cache import is_verified, location
-from tenuto.worker.parts import Parts
+from tenuto.worker.parts import Bell, Parts
 
 MAX_THREADS = 2
 _log = structlog.get_logger("tenuto.worker")
@@ -42,9 +42,14 @@ class Engines:
     """Hosts by model. `make_host` is the seam where another kind of host goes in."""
 
     def __init__(
-        self, parts: Parts, models: list[str], make_host: Callable[[EngineSpec], Host] = ChildHost
+        self,
+        parts: Parts,
+        models: list[str],
+        bell: Bell,
+        make_host: Callable[[EngineSpec], Host] = ChildHost,
     ) -> None:
         self._parts = parts
+        self._bell = bell
         self._lock = threading.Lock()
         self._hosts: dict[str, Host] = {
             name: make_host(spec_of(parts.models[name], parts.settings)) for name in models
@@ -68,12 +73,13 @@ class Engines:
         with self._lock:
             self._running[model] += 1
 
-    def end(self, model: str) -> bool:
-        """Its attempt has ended; true when nothing could be claimed for the model until now."""
+    def end(self, model: str) -> None:
+        """The engine is done with it; who waited for a place is woken."""
         with self._lock:
             was_full = self._is_full(model)
             self._running[model] -= 1
-        return was_full
+        if was_full:
+            self._bell.ring()
 
     def broken(self) -> list[str]:
         """The models whose engines failed to start too often; upkeep tries them again now and then."""

@@ -45,43 +45,45 @@ class Slot:
 
     def _run(self) -> None:
         woken = True
-        while not self._stopping.is_set():
+        claim: Claim | None = None
+        while claim is not None or not self._stopping.is_set():
             since = self._bell.rung
-            with self._engines.claiming:
-                claim = self._claim(sure=woken)
-                if claim is not None:
-                    self._engines.begin(claim.model)
+            claim = claim or self._claim(sure=woken)
             if claim is None:
                 woken = self._bell.wait(since, POLL_S)
                 continue
-            attempt.run(self._parts, self._engines, self._heartbeat, claim)
-            if self._engines.end(claim.model):
-                self._bell.ring()
+            claim = attempt.run(self._parts, self._engines, self._heartbeat, claim, self._take)
             woken = True
 
     def _claim(self, *, sure: bool) -> Claim | None:
         """A claim, or None. Unless somebody rang, a look is taken before a transaction is opened."""
         parts, now_ms = self._parts, self._parts.clock()
-        models = self._engines.offered()
 
         def look(tx: Transaction) -> bool:
             return lanes.has_work(tx, self._lane, now_ms=now_ms)
 
-        def take(tx: Transaction) -> Claim | None:
-            return queue.claim(
-                tx,
-                parts.ids,
-                worker_id=parts.worker_id,
-                lane=self._lane,
-                slots=parts.settings.slots()[self._lane],
-                models=models,
-                now_ms=now_ms,
-            )
-
-        try:
-            if not models or not (sure or parts.database.read(look)):
+        with self._engines.claiming:
+            try:
+                if not self._engines.offered() or not (sure or parts.database.read(look)):
+                    return None
+                claim = parts.database.write(lambda tx: self._take(tx, now_ms))
+            except Unavailable:
+                _log.warning("claim.not_possible", lane=self._lane)
                 return None
-            return parts.database.write(take)
-        except Unavailable:
-            _log.warning("claim.not_possible", lane=self._lane)
+            if claim is not None:
+                self._engines.begin(claim.model)
+            return claim
+
+    def _take(self, tx: Transaction, now_ms: int) -> Claim | None:
+        models = self._engines.offered()
+        if self._stopping.is_set() or not models:
             return None
+        return queue.claim(
+            tx,
+            self._parts.ids,
+            worker_id=self._parts.worker_id,
+            lane=self._lane,
+            slots=self._parts.settings.slots()[self._lane],
+            models=models,
+            now_ms=now_ms,
+        )

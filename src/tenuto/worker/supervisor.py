@@ -32,7 +32,7 @@ class Worker:
         self._lock = LifeLock(parts.locks, f"{parts.worker_id}.lock")
         self._bell = Bell()
         self._stopping = threading.Event()
-        self._engines = Engines(parts, offered)
+        self._engines = Engines(parts, offered, self._bell)
         self._heartbeat = Heartbeat(parts)
         self._upkeep = Upkeep(parts, self._engines, self._heartbeat, self._bell)
         self._slots = [

@@ -171,7 +171,7 @@ def test_an_amount(tmp_path: Path, price: str, micros: int) -> None:
     """Exact to the micro."""
     file = write(tmp_path, f'[models."a/b"]\nprice = {price}\n')
 
-    assert micros == config.load({}, file=file).models["a/b"].price.price_micros
+    assert config.Price("job", micros, micros) == config.load({}, file=file).models["a/b"].price
 
 
 @pytest.mark.parametrize(

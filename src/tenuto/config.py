@@ -35,7 +35,8 @@ class ModelSettings:
     """The Python that runs the engine; None: the one that runs Tenuto."""
     warm: bool = False
     """Load the weights when the worker starts, not on the first job."""
-    price: Price = Price()
+    price: Price | None = None
+    """None: what the model's kind costs by contract."""
     threads: int = 0
     """Threads of the engine; 0: as many as the machine has cores, two at most."""
 
@@ -62,6 +63,8 @@ class Settings:
     """Per account and lane."""
     connections: int = 800
     speech_slots: int = 1
+    recognition_slots: int = 8
+    image_slots: int = 1
     drain_s: int = 20
     """How long SIGTERM waits for running jobs before they are given back."""
     heartbeat_s: float = 5.0
@@ -76,7 +79,11 @@ class Settings:
 
     def slots(self) -> dict[str, int]:
         """How many jobs of each lane run at once, over all machines."""
-        return {"speech": self.speech_slots}
+        return {
+            "speech": self.speech_slots,
+            "recognition": self.recognition_slots,
+            "image": self.image_slots,
+        }
 
 
 _RANGES: dict[str, tuple[float, float]] = {
@@ -86,6 +93,8 @@ _RANGES: dict[str, tuple[float, float]] = {
     "queued_jobs": (0, 10_000_000),
     "connections": (1, 100_000),
     "speech_slots": (1, 1000),
+    "recognition_slots": (1, 1000),
+    "image_slots": (1, 1000),
     "drain_s": (0, 3600),
     "heartbeat_s": (0.05, 60),
     "silence_s": (0.2, 3600),
@@ -131,7 +140,7 @@ def undump(text: str) -> Settings:
     """The settings that `dump` wrote."""
     values = json.loads(text)
     models = {
-        name: ModelSettings(**own | {"price": Price(**own["price"])})
+        name: ModelSettings(**own | {"price": own["price"] and Price(**own["price"])})
         for name, own in values.pop("models").items()
     }
     return Settings(**{name: _checked(name, value, []) for name, value in values.items()}, models=models)
@@ -239,7 +248,7 @@ def _model(where: str, table: dict[str, Any], faults: list[str]) -> ModelSetting
         enabled=table.get("enabled", True),
         interpreter=table.get("interpreter"),
         warm=table.get("warm", False),
-        price=Price(unit, price, hold),
+        price=Price(unit, price, hold) if table.keys() & {"unit", "price", "hold"} else None,
         threads=table.get("threads", 0),
     )
 

@@ -260,7 +260,8 @@ def _queue(database: Database, keys: list[str]) -> None:
         for key in keys:
             caller = accounts.authenticate(tx, key, now_ms=now_ms)
             request = submit.Request(caller, "first", body, body_sha256(value), value)
-            submit.accept(tx, ids, request, submit.parse(request, models), now_ms=now_ms)
+            parsed = submit.parse(request, models)
+            submit.accept(tx, ids, request, parsed, submit.bind(tx, caller, parsed), now_ms=now_ms)
         for statement in _LIKES:
             tx.run(statement, jobs=QUEUED // len(keys) - 1)
 

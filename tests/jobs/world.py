@@ -144,7 +144,12 @@ class World:
         if replay is not None:
             return replay
         parsed = submit.parse(request, self.models)
-        return self.write(lambda tx: submit.accept(tx, self.ids, request, parsed, now_ms=self.now_ms))
+
+        def accept(tx: Transaction) -> Accepted:
+            bound = submit.bind(tx, request.caller, parsed)
+            return submit.accept(tx, self.ids, request, parsed, bound, now_ms=self.now_ms)
+
+        return self.write(accept)
 
     def claim(self, worker_id: str = "worker_a", models: frozenset[str] = EVERY_MODEL) -> Claim | None:
         return self.write(

@@ -8,6 +8,7 @@ from tenuto import strict_json
 from tenuto.accounts.rules import Caller
 from tenuto.api.body import read_body
 from tenuto.api.call import Answer, Call
+from tenuto.api.service import Service
 from tenuto.db.database import Transaction
 from tenuto.errors import Fault, InvalidRequest, TenutoError, UnsupportedMediaType
 from tenuto.ids import is_id
@@ -106,12 +107,8 @@ async def _accept(call: Call, request: Request) -> tuple[Operation, bool]:
     service = call.service
     try:
         parsed = submit.parse(request, service.models)
-    except TenutoError:
-        # What was accepted once is answered again, also when it would not be accepted any more.
-        replay = await service.database.read_async(lambda tx: _replay(tx, request))
-        if replay is None:
-            raise
-        return replay
+    except TenutoError as error:
+        return await _refuse(service, request, error)
     account_id, lane = request.caller.account_id, parsed.model.lane
     max_queued = 0 if service.rooms.take(account_id, lane) else service.settings.queued_jobs
     now_ms = service.clock()
@@ -120,8 +117,9 @@ async def _accept(call: Call, request: Request) -> tuple[Operation, bool]:
         replay = _replay(tx, request)
         if replay is not None:
             return *replay, None
+        bound = submit.bind(tx, request.caller, parsed)
         left = submit.check_room(tx, request.caller, parsed.model, max_queued=max_queued, now_ms=now_ms)
-        accepted = submit.accept(tx, service.ids, request, parsed, now_ms=now_ms)
+        accepted = submit.accept(tx, service.ids, request, parsed, bound, now_ms=now_ms)
         operation = read.get(tx, account_id=account_id, job_id=accepted.job_id)
         return operation, accepted.replayed, left
 
@@ -129,6 +127,25 @@ async def _accept(call: Call, request: Request) -> tuple[Operation, bool]:
     if left is not None:
         service.rooms.counted(account_id, lane, left - 1)
     return operation, replayed
+
+
+async def _refuse(service: Service, request: Request, error: TenutoError) -> tuple[Operation, bool]:
+    """Raise the refusal, unless this was accepted before: that is answered again, also when it would not be
+    accepted any more.
+    """
+
+    def look(tx: Transaction) -> tuple[Operation, bool] | TenutoError:
+        replay = _replay(tx, request)
+        if replay is not None:
+            return replay
+        if isinstance(error, submit.Unfit):
+            return submit.with_unknown_references(tx, request.caller, error)
+        return error
+
+    answer = await service.database.read_async(look)
+    if isinstance(answer, TenutoError):
+        raise answer from error
+    return answer
 
 
 def _replay(tx: Transaction, request: Request) -> tuple[Operation, bool] | None:

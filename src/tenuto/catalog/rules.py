@@ -12,6 +12,14 @@ MAX_START_FAILURES = 3
 WORKER_AWAY_MS = 600_000
 """A worker unseen for longer offers nothing; shorter absences (a restart, a deploy) refuse no job."""
 
+PRICES = {
+    "speech": Price(),
+    "recognition": Price("audio_minute", price_micros=50_000, hold_micros=6_000_000),
+    "image": Price("job", price_micros=50_000, hold_micros=50_000),
+    "chat": Price(),
+}
+"""What a kind costs by contract, unless the operator says otherwise. 6 CNY pay 120 minutes, the longest."""
+
 
 @dataclass(frozen=True, slots=True)
 class Model:
@@ -34,11 +42,11 @@ def models(settings: Settings) -> dict[str, Model]:
         own = settings.models.get(entry.model)
         if own is not None and not own.enabled:
             continue
-        price = Price() if own is None else own.price
+        price = PRICES[entry.kind] if own is None or own.price is None else own.price
         offered[entry.model] = Model(
             name=entry.model,
             kind=entry.kind,
-            interface="jobs",
+            interface="chat" if entry.kind == "chat" else "jobs",
             lane=entry.kind,
             price=price,
             rerunnable=entry.rerunnable,

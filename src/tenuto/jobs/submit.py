@@ -4,7 +4,6 @@ Everything that can be decided without the lock is decided before it. HTTP is no
 """
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,11 +21,12 @@ from tenuto.errors import (
     RateLimited,
 )
 from tenuto.ids import Ids
-from tenuto.jobs import store
+from tenuto.jobs import binding, store
 from tenuto.jobs.states import DEADLINE_MS
 from tenuto.jobs.store import NewJob
-from tenuto.kinds import envelope, speech
+from tenuto.kinds import envelope
 from tenuto.kinds.envelope import Envelope
+from tenuto.kinds.every import CHECKS
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +42,12 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """A submission that is valid: which model, and the parameters that will be frozen."""
+    """A submission as far as it can be judged without the database."""
 
     envelope: Envelope
     model: Model
-    parameters: dict[str, Any]
+    parameters: Any
+    """In the struct of the model's kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +81,25 @@ def parse(request: Request, models: dict[str, Model]) -> Parsed:
         raise ModelNotAllowed
     if parsed is None:
         raise InvalidRequest(faults)
-    parameters, more = speech.check(parsed.parameters)
-    faults += [*more, *speech.check_no_inputs(parsed), *_voice_faults(parsed.parameters)]
-    if faults or parameters is None:
-        raise InvalidRequest(faults)
-    return Parsed(parsed, model, speech.resolved(parameters, None))
+    parameters, more = CHECKS[model.kind](parsed)
+    if faults or more:
+        raise Unfit(parsed, model, [*faults, *more])
+    return Parsed(parsed, model, parameters)
+
+
+class Unfit(InvalidRequest):
+    """The parameters are faulty; what they refer to may be as well, which only the database knows."""
+
+    def __init__(self, envelope: Envelope, model: Model, faults: list[Fault]) -> None:
+        super().__init__(faults)
+        self.envelope = envelope
+        self.model = model
+
+
+def with_unknown_references(tx: Transaction, caller: Caller, unfit: Unfit) -> InvalidRequest:
+    """The refusal of a faulty body with the faults of its references too, so that all are named at once."""
+    more = binding.reference_faults(tx, caller, unfit.model.kind, unfit.envelope)
+    return InvalidRequest([*unfit.faults, *more])
 
 
 def check_room(tx: Transaction, caller: Caller, model: Model, *, max_queued: int, now_ms: int) -> int | None:
@@ -108,7 +123,20 @@ def check_room(tx: Transaction, caller: Caller, model: Model, *, max_queued: int
     return left
 
 
-def accept(tx: Transaction, ids: Ids, request: Request, parsed: Parsed, *, now_ms: int) -> Accepted:
+def bind(tx: Transaction, caller: Caller, parsed: Parsed) -> dict[str, Any]:
+    """What the engine will get, frozen: every parameter with its value, and what it refers to.
+
+    Raises InvalidRequest for a reference to something that the caller has not (a voice, an input).
+    """
+    faults = binding.reference_faults(tx, caller, parsed.model.kind, parsed.envelope)
+    if faults:
+        raise InvalidRequest(faults)
+    return binding.BINDINGS[parsed.model.kind](tx, caller, parsed.envelope, parsed.parameters)
+
+
+def accept(
+    tx: Transaction, ids: Ids, request: Request, parsed: Parsed, bound: dict[str, Any], *, now_ms: int
+) -> Accepted:
     """One transaction: idempotency key → job → hold → event. A key that is bound by now is answered so."""
     model = parsed.model
     new = NewJob(
@@ -121,7 +149,7 @@ def accept(tx: Transaction, ids: Ids, request: Request, parsed: Parsed, *, now_m
         model=model.name,
         lane=model.lane,
         body=request.body,
-        parameters=_json(parsed.parameters),
+        parameters=_json(bound),
         metadata=_json(dict(parsed.envelope.metadata)),
         input_artifact_ids=_json(list(parsed.envelope.input_artifact_ids or ())),
         rerunnable=model.rerunnable,
@@ -146,19 +174,6 @@ def accept(tx: Transaction, ids: Ids, request: Request, parsed: Parsed, *, now_m
     )
     store.add_event(tx, new.job_id, 0, "queued", now_ms=now_ms)
     return Accepted(new.job_id, replayed=False)
-
-
-def _voice_faults(raw: Mapping[str, Any]) -> list[Fault]:
-    """No voice but the original one is there yet, and it has no id: every id is unknown."""
-    return [
-        Fault(
-            f"parameters.{name}",
-            "unknown_voice",
-            "there is no voice with this id; leave it out for the original voice",
-        )
-        for name in ("voice_id", "emotion_voice_id")
-        if isinstance(raw.get(name), str) and raw[name]
-    ]
 
 
 def _unknown_model(name: str) -> str:

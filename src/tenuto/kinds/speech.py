@@ -140,6 +140,12 @@ def check(parameters: Any) -> tuple[SpeechParameters | None, list[Fault]]:
     return SpeechParameters(**kept, explicit=frozenset(kept)), faults
 
 
+def check_job(envelope: Envelope) -> tuple[SpeechParameters | None, list[Fault]]:
+    """The parameters of a whole request, and all that is wrong with it beside its top level."""
+    parameters, faults = check(envelope.parameters)
+    return parameters, [*faults, *check_no_inputs(envelope)]
+
+
 def check_no_inputs(envelope: Envelope) -> list[Fault]:
     """A fault if the request carries input artifacts, even `[]`: the voice id binds all inputs (R98)."""
     if envelope.input_artifact_ids is None:

@@ -24,10 +24,11 @@ from tenuto.hosts.host import (
 from tenuto.jobs import lifecycle
 from tenuto.jobs.lifecycle import RecordedResult
 from tenuto.jobs.queue import Claim
-from tenuto.media.wav import WavInvalid, read_pcm16_wav
+from tenuto.worker.calls import EngineCalls, ResultInvalid
 from tenuto.worker.engines import Engines
 from tenuto.worker.heartbeat import Heartbeat, Watched
 from tenuto.worker.parts import Parts
+from tenuto.worker.runners import RUNNERS
 
 T = TypeVar("T")
 
@@ -46,10 +47,6 @@ FAILURE_CODES = frozenset({"engine_failed", "nothing_to_speak", "segment_limit",
 """Codes that an engine may give; any other is shown as engine_failed."""
 
 _log = structlog.get_logger("tenuto.worker")
-
-
-class ResultInvalid(Exception):
-    """The engine gave something that is not a result of this kind."""
 
 
 def run(
@@ -88,20 +85,10 @@ def run(
 def _make(parts: Parts, engines: Engines, claim: Claim, watched: Watched) -> HostResult | None:
     """The result, checked; None when the attempt has ended in another way."""
     try:
-        host = engines.ready(claim.model)
+        engines.ready(claim.model)
         if not claim.rerunnable and not _pass_fence(parts, claim):
             return None
-        result = host.run(
-            claim.parameters,
-            {},
-            on_segment=lambda content, metadata: None,
-            on_progress=watched.hear,
-            deadline_s=max(0.0, (claim.deadline_at - parts.clock()) / 1000),
-            cancelled=watched.stop,
-            grace_s=parts.settings.host_grace_s,
-            run_id=claim.attempt_id,
-        )
-        return _checked(claim, result)
+        return RUNNERS[claim.kind](EngineCalls(parts, engines, claim, watched))
     except HostNotReady as error:
         _release(parts, claim, f"the engine did not start: {error.message}", NOT_STARTED_PAUSE_MS)
     except Cancelled as error:
@@ -122,19 +109,6 @@ def _make(parts: Parts, engines: Engines, claim: Claim, watched: Watched) -> Hos
 def _pass_fence(parts: Parts, claim: Claim) -> bool:
     """Whether the metered call may be made; committed before it is."""
     return write(parts, lambda tx, now: lifecycle.pass_fence(tx, parts.ids, claim.attempt_id, now_ms=now))
-
-
-def _checked(claim: Claim, result: HostResult) -> HostResult:
-    """An engine's output is not trusted: types were checked by the host, here it is what it says it is."""
-    if claim.kind == "speech":
-        if result.media_type != "audio/wav":
-            raise ResultInvalid(f"the engine gave {result.media_type[:60]!r} instead of audio/wav")
-        try:
-            wav = read_pcm16_wav(result.content)
-        except WavInvalid as error:
-            raise ResultInvalid(f"the engine's WAV is not one: {error}") from error
-        return HostResult(result.media_type, result.content, result.metadata, wav.duration_ms)
-    raise ResultInvalid(f"nothing is known of results of the kind {claim.kind!r}")
 
 
 def _settle(

@@ -1,0 +1,56 @@
+"""Calls of engines on behalf of one attempt: its deadline, its cancellation, its heartbeat go with each.
+
+Knows hosts and the attempt, no kind of job: what is asked of an engine, and what its answer must be, is in
+the kinds' own files (`runners` lists them).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tenuto.hosts.host import HostResult
+from tenuto.jobs.queue import Claim
+from tenuto.worker.engines import Engines
+from tenuto.worker.heartbeat import Watched
+from tenuto.worker.parts import Parts
+
+OnSegment = Callable[[bytes, dict[str, Any]], None]
+
+
+class ResultInvalid(Exception):
+    """The engine gave something that is not a result of this kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineCalls:
+    """What a kind's runner has of its attempt."""
+
+    parts: Parts
+    engines: Engines
+    claim: Claim
+    watched: Watched
+
+    def run(
+        self,
+        parameters: dict[str, Any],
+        inputs: dict[str, bytes],
+        on_segment: OnSegment | None = None,
+        *,
+        model: str | None = None,
+    ) -> HostResult:
+        """One run of the job's model, or of another that takes part in it. Raises what `Host.run` raises."""
+        claim, watched = self.claim, self.watched
+        return self.engines.ready(model or claim.model).run(
+            parameters,
+            inputs,
+            on_segment=on_segment or _ignore,
+            on_progress=watched.hear,
+            deadline_s=max(0.0, (claim.deadline_at - self.parts.clock()) / 1000),
+            cancelled=watched.stop,
+            grace_s=self.parts.settings.host_grace_s,
+            run_id=claim.attempt_id,
+        )
+
+
+def _ignore(content: bytes, metadata: dict[str, Any]) -> None:
+    return None

@@ -37,6 +37,10 @@ class EngineEntry:
     concurrency: int = 1
     """How many runs its host takes at once; a worker claims no more."""
     fake: bool = False
+    role: str = ""
+    """Which transcript a recognition engine writes: segment_text or word_timestamps."""
+    composed_of: tuple[str, ...] = ()
+    """The models whose engines this one uses, in order; it then has no engine of its own."""
 
 
 ENTRIES: tuple[EngineEntry, ...] = (

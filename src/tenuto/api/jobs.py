@@ -14,7 +14,7 @@ from tenuto.errors import Fault, InvalidRequest, TenutoError, UnsupportedMediaTy
 from tenuto.ids import is_id
 from tenuto.jobs import read, submit, waiting
 from tenuto.jobs.read import Operation
-from tenuto.jobs.states import ALL
+from tenuto.jobs.states import ALL, FINAL
 from tenuto.jobs.submit import Request
 
 MAX_BODY_BYTES = 1024 * 1024
@@ -56,10 +56,21 @@ async def create(call: Call) -> Answer:
 async def show(call: Call) -> Answer:
     """GET /v1/jobs/{id}."""
 
-    def look(tx: Transaction, who: Caller) -> Operation:
-        return read.get(tx, account_id=who.account_id, job_id=call.path_id("job_id", "job"))
+    finals = call.service.finals
 
-    return _operation(await call.read(look))
+    def look(tx: Transaction, who: Caller) -> Operation | bytes:
+        job_id = call.path_id("job_id", "job")
+        kept = finals.get(who.account_id, job_id)
+        return kept or read.get(tx, account_id=who.account_id, job_id=job_id)
+
+    found = await call.read(look)
+    if isinstance(found, bytes):
+        return Answer(200, found)
+    answer = _operation(found)
+    if found.state in FINAL:
+        assert call.caller is not None, "whoever read it is known"
+        finals.keep(call.caller.account_id, found.id, answer.body)
+    return answer
 
 
 async def index(call: Call) -> Answer:

@@ -4,6 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from tenuto.api.body import HttpLimits
+from tenuto.api.finals import Finals
 from tenuto.api.metrics import Metrics
 from tenuto.api.rates import Rates
 from tenuto.api.rooms import Rooms
@@ -32,5 +33,6 @@ class Service:
     """Threads that read blobs."""
     needs_worker: bool
     """Whether ready means that a worker has registered too (`serve`), or only the database (`api`)."""
+    finals: Finals = field(default_factory=Finals)
     used_keys: dict[str, int] = field(default_factory=dict)
     """When keys were last used, until the next flush; lost with the process, which nobody minds."""

@@ -9,6 +9,7 @@ from tenuto import config
 from tenuto.cli import app as commands
 from tenuto.engines import speech_kokoro
 from tenuto.engines.registry import ENTRIES, KOKORO_HONOURED
+from tenuto.engines.speech_kokoro.styles import ORIGINAL_VOICES
 from tenuto.kinds.fields import Boolean, Choice, Integer, Number, Numbers, Rule, Text
 from tenuto.kinds.speech import FIELDS
 
@@ -124,8 +125,8 @@ def test_speech_documents_name_the_voices_of_all_languages() -> None:
     """One fixed voice for each language that the model speaks."""
     [kokoro] = [entry for entry in ENTRIES if entry.kind == "speech" and not entry.fake]
 
-    assert dict(speech_kokoro.ORIGINAL_VOICES) == {row[0]: row[2] for row in rows(SPEECH, "## Languages")}
-    assert set(kokoro.languages) == set(speech_kokoro.ORIGINAL_VOICES)
+    assert dict(ORIGINAL_VOICES) == {row[0]: row[2] for row in rows(SPEECH, "## Languages")}
+    assert set(kokoro.languages) == set(ORIGINAL_VOICES)
 
 
 def rows(document: str, heading: str) -> list[list[str]]:

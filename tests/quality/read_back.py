@@ -28,7 +28,8 @@ from typing import Any
 import numpy as np
 from faster_whisper import WhisperModel
 
-from tenuto.engines.speech_kokoro import ORIGINAL_VOICES, KokoroEngine
+from tenuto.engines.speech_kokoro import KokoroEngine
+from tenuto.engines.speech_kokoro.styles import ORIGINAL_VOICES
 from tenuto.weights.cache import default_cache
 
 from .sounding import error_rate, sounding

@@ -107,6 +107,19 @@ def test_streaming_changes_nothing_in_the_result_and_neither_does_a_second_run()
     assert first.content == second.content
 
 
+def test_a_named_voice_speaks_in_its_own_style() -> None:
+    """A built-in voice changes the sound; the original voice under its own name does not."""
+
+    def by(preset: str) -> bytes:
+        voice = {"voice_id": "v", "kind": "official", "profile": {"style": preset}, "profile_version": "1"}
+        return spoken("你好，世界。", voice=voice).content
+
+    original = spoken("你好，世界。", voice=None).content
+
+    assert original == by("zf_xiaoxiao")
+    assert original != by("zm_yunyang")
+
+
 def test_duration_factor_stretches_the_speech() -> None:
     """A larger factor is slower."""
     durations = [spoken("我们去公园。", duration_factor=factor).duration_ms or 0 for factor in (0.7, 1, 1.5)]

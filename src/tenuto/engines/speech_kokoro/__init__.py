@@ -16,15 +16,10 @@ from tenuto_host import EngineError, Result, Run
 from . import audio
 from .languages import Languages
 from .segments import Segment, Unit, segments
+from .styles import Style, Styles
 from .synthesis import Synthesis
 
 MODEL_ID = "hexgrad/Kokoro-82M"
-
-ORIGINAL_VOICES = MappingProxyType(
-    {"zh": "zf_xiaoxiao", "en": "af_heart", "ja": "jf_alpha", "es": "ef_dora", "ar": "em_alex"}
-)
-"""The style that speaks where the caller names no voice, for each language. Changing one changes what callers
-hear."""
 
 HONOURED = (
     "text",
@@ -77,9 +72,8 @@ class KokoroEngine:
         weights = {name: Path(path) for name, path in options["weights"].items()}
         threads = int(options.get("threads") or min(THREADS, os.cpu_count() or 1))
         self._revision = str(options.get("model_revision", ""))
-        self._synthesis = Synthesis(
-            weights["kokoro-v1.0-int8.onnx"], weights["kokoro-vocabulary"], weights["kokoro-voices"], threads
-        )
+        self._synthesis = Synthesis(weights["kokoro-v1.0-int8.onnx"], weights["kokoro-vocabulary"], threads)
+        self._styles = Styles(weights["kokoro-voices"])
         self._languages = Languages(weights["text2tashkeel"])
         self.info = {"model_id": MODEL_ID, "sample_rate": audio.SAMPLE_RATE, "threads": threads}
 
@@ -91,10 +85,11 @@ class KokoroEngine:
         pieces = segments(units, min(parameters["max_text_tokens_per_segment"], cap), cap)
         if not pieces:
             raise EngineError("nothing_to_speak", "The text has nothing that can be spoken.")
+        style = self._styles.style_of(parameters, run.inputs)
         spoken: list[bytes] = []
         for index, piece in enumerate(pieces):
             run.check_cancelled()
-            content = self._segment(piece, parameters, first=index == 0)
+            content = self._segment(piece, style, parameters, first=index == 0)
             spoken.append(content)
             if parameters["stream"]:
                 run.segment(audio.wav(content), {"duration_ms": audio.duration_ms(content)})
@@ -107,10 +102,9 @@ class KokoroEngine:
             Unit(unit.text, self._synthesis.known(unit.phonemes), unit.ending, unit.skipped) for unit in read
         ]
 
-    def _segment(self, piece: Segment, parameters: dict[str, Any], *, first: bool) -> bytes:
+    def _segment(self, piece: Segment, style: Style, parameters: dict[str, Any], *, first: bool) -> bytes:
         """The 16-bit samples of one segment, led by the pause that the caller chose."""
-        voice = ORIGINAL_VOICES[parameters["lang"]]
-        samples = self._synthesis.speak(piece.phonemes, voice, 1 / _slowness(parameters))
+        samples = self._synthesis.speak(piece.phonemes, style, 1 / _slowness(parameters))
         pause = b"" if first else audio.silence(parameters["interval_silence"])
         return pause + audio.pcm(audio.finished(samples))
 

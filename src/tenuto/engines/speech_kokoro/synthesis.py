@@ -12,16 +12,14 @@ import onnxruntime
 from tenuto_host import EngineError
 
 from .audio import Samples
-
-STYLE_SHAPE = (510, 1, 256)
-"""A style has one row for each number of symbols."""
+from .styles import Style
 
 
 class Synthesis:
     """A loaded model. `load` reads the weights; `speak` may be called as often as wished, one call at a
     time."""
 
-    def __init__(self, model: Path, vocabulary: Path, voices: Path, threads: int) -> None:
+    def __init__(self, model: Path, vocabulary: Path, threads: int) -> None:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
@@ -30,19 +28,17 @@ class Synthesis:
         # What a long segment took is given back after it, or the memory of all shapes would add up.
         self._run_options.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
         self._vocabulary: dict[str, int] = json.loads(vocabulary.read_text("utf-8"))["vocab"]
-        self._voices = voices
-        self._styles: dict[str, Samples] = {}
 
     def known(self, phonemes: str) -> str:
         """The symbols that the model has."""
         return "".join(symbol for symbol in phonemes if symbol in self._vocabulary)
 
-    def speak(self, phonemes: str, voice: str, speed: float) -> Samples:
+    def speak(self, phonemes: str, style: Style, speed: float) -> Samples:
         """Say known symbols (1 to 505 of them). `speed` 2 halves the durations."""
         tokens = [self._vocabulary[symbol] for symbol in phonemes]
         feed: dict[str, Any] = {
             "tokens": np.array([[0, *tokens, 0]], dtype=np.int64),
-            "style": self._style(voice)[len(tokens) - 1],
+            "style": style[len(tokens) - 1],
             "speed": np.array([speed], dtype=np.float32),
         }
         samples: Samples = self._session.run(None, feed, self._run_options)[0].reshape(-1)
@@ -51,9 +47,3 @@ class Synthesis:
                 "invalid_output", "The model returned samples that are not numbers.", transient=True
             )
         return samples
-
-    def _style(self, voice: str) -> Samples:
-        if voice not in self._styles:
-            style = np.fromfile(self._voices / f"{voice}.bin", dtype="<f4").reshape(STYLE_SHAPE)
-            self._styles[voice] = style.astype(np.float32)
-        return self._styles[voice]

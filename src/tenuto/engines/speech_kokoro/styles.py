@@ -23,8 +23,8 @@ TIMBRE, PROSODY = slice(0, 128), slice(128, 256)
 ORIGINAL_VOICES = MappingProxyType(
     {"zh": "zf_xiaoxiao", "en": "af_heart", "ja": "jf_alpha", "es": "ef_dora", "ar": "em_alex"}
 )
-"""The preset that speaks where the caller names no voice, for each language. Changing one changes what callers
-hear."""
+"""The preset that speaks where the caller names no voice, for each language. Changing one changes what
+callers hear."""
 
 
 class Styles:

@@ -161,8 +161,10 @@ def test_all_faults_are_named_at_once(world: World) -> None:
         "metadata": {"a": 1},
         "extra": True,
     }
-    with pytest.raises(InvalidRequest) as caught:
-        submit.parse(request_of(world.caller(), "key", body), world.models)
+    caller = world.caller()
+    with pytest.raises(submit.Unfit) as caught:
+        submit.parse(request_of(caller, "key", body), world.models)
+    refusal = world.read(lambda tx: submit.with_unknown_references(tx, caller, caught.value))
 
     assert {
         "parameters.text",
@@ -173,7 +175,7 @@ def test_all_faults_are_named_at_once(world: World) -> None:
         "input_artifact_ids",
         "metadata.a",
         "extra",
-    } == {fault.param for fault in caught.value.faults}
+    } == {fault.param for fault in refusal.faults}
 
 
 def test_model_then_entitlement_then_parameters(world: World) -> None:

@@ -75,7 +75,8 @@ class Database(Protocol):
     def read(self, operation: Callable[[Transaction], T]) -> T:
         """Runs a short reading operation, from any thread; raises Unavailable when the database is away.
 
-        SQLite shows it one snapshot; on PostgreSQL each statement sees what is committed when it starts.
+        Each statement sees what is committed when it starts, on both databases alike: what must be seen
+        together is read by one statement.
         """
         ...
 

@@ -23,7 +23,11 @@ from tenuto.errors import OperatorError, Unavailable
 
 T = TypeVar("T")
 
-CONNECTIONS = 8
+# Threads take the interpreter from each other: with four a poll costs two thirds of what it does with eight.
+CONNECTIONS = 4
+# So long a queue is not the moment's: long statements hold the others up, and more connections are opened.
+BACKLOG = 16
+MOST_CONNECTIONS = 12
 WAITING_LIMIT = 10_000
 # How often an operation is run again after a deadlock, a serialization failure or a lost connection.
 ATTEMPTS = 6
@@ -113,7 +117,9 @@ class PostgresDatabase:
             if self._waiting.qsize() >= WAITING_LIMIT:
                 raise Unavailable("Too many operations wait for the database; nothing was stored, try again.")
             self._waiting.put((pending, is_write))
-            if self._waiting.qsize() > self._idle and len(self._threads) < CONNECTIONS:
+            waiting = self._waiting.qsize()
+            most = CONNECTIONS if waiting < BACKLOG else MOST_CONNECTIONS
+            if waiting > self._idle and len(self._threads) < most:
                 thread = threading.Thread(target=self._work, name="postgres", daemon=True)
                 self._threads.append(thread)
                 thread.start()

@@ -167,15 +167,10 @@ class _Reader:
 
     def read(self, operation: Callable[[Transaction], T]) -> T:
         with self._lock:
-            connection = self._connection
-            if connection is None:
+            if self._connection is None:
                 raise Unavailable("The database is closed.")
             try:
-                connection.execute("begin")
-                try:
-                    return operation(self._transaction)
-                finally:
-                    connection.execute("rollback")
+                return operation(self._transaction)
             except sqlite3.Error as error:
                 raise explain(error) from error
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tenuto import config
-from tenuto.config import ModelSettings, Price, Settings
+from tenuto.config import ModelSettings, OwnPrice, Settings
 from tenuto.errors import SettingsInvalid
 
 
@@ -147,7 +147,7 @@ def test_three_heartbeats_fit_into_the_silence() -> None:
 
 
 def test_a_table_for_each_model(tmp_path: Path) -> None:
-    """Prices are texts in CNY; the hold is the price where none is named."""
+    """Prices are texts in CNY; what a table does not say is the kind's."""
     file = write(
         tmp_path,
         '[models."a/b"]\nenabled = false\nwarm = true\ninterpreter = "/usr/bin/python3"\nthreads = 4\n'
@@ -158,8 +158,8 @@ def test_a_table_for_each_model(tmp_path: Path) -> None:
 
     assert {
         "a/b": ModelSettings(enabled=False, interpreter="/usr/bin/python3", warm=True, threads=4),
-        "c/d": ModelSettings(price=Price("job", 50_000, 50_000)),
-        "e/f": ModelSettings(price=Price("audio_minute", 50_000, 6_000_000)),
+        "c/d": ModelSettings(price=OwnPrice(None, 50_000)),
+        "e/f": ModelSettings(price=OwnPrice("audio_minute", 50_000, 6_000_000)),
     } == models
 
 
@@ -171,7 +171,7 @@ def test_an_amount(tmp_path: Path, price: str, micros: int) -> None:
     """Exact to the micro."""
     file = write(tmp_path, f'[models."a/b"]\nprice = {price}\n')
 
-    assert config.Price("job", micros, micros) == config.load({}, file=file).models["a/b"].price
+    assert config.OwnPrice(None, micros) == config.load({}, file=file).models["a/b"].price
 
 
 @pytest.mark.parametrize(
@@ -197,7 +197,7 @@ def test_what_is_no_amount(tmp_path: Path, price: str) -> None:
                 ModelSettings,
                 enabled=st.booleans(),
                 interpreter=st.none() | st.just("/usr/bin/python3"),
-                price=st.builds(Price, st.sampled_from(["job", "audio_minute"]), st.integers(0, 2**50)),
+                price=st.builds(OwnPrice, st.sampled_from(["job", "audio_minute"]), st.integers(0, 2**50)),
                 threads=st.integers(0, 8),
             ),
             max_size=3,

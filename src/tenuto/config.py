@@ -27,6 +27,15 @@ class Price:
 
 
 @dataclass(frozen=True, slots=True)
+class OwnPrice:
+    """What an operator says of a model's price; None: as the model's kind has it."""
+
+    unit: str | None = None
+    price_micros: int | None = None
+    hold_micros: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ModelSettings:
     """What an operator may change of one model, in the file's table `[models."NAME"]`."""
 
@@ -35,7 +44,7 @@ class ModelSettings:
     """The Python that runs the engine; None: the one that runs Tenuto."""
     warm: bool = False
     """Load the weights when the worker starts, not on the first job."""
-    price: Price | None = None
+    price: OwnPrice | None = None
     """None: what the model's kind costs by contract."""
     threads: int = 0
     """Threads of the engine; 0: as many as the machine has cores, two at most."""
@@ -140,7 +149,7 @@ def undump(text: str) -> Settings:
     """The settings that `dump` wrote."""
     values = json.loads(text)
     models = {
-        name: ModelSettings(**own | {"price": own["price"] and Price(**own["price"])})
+        name: ModelSettings(**own | {"price": own["price"] and OwnPrice(**own["price"])})
         for name, own in values.pop("models").items()
     }
     return Settings(**{name: _checked(name, value, []) for name, value in values.items()}, models=models)
@@ -237,20 +246,24 @@ def _model(where: str, table: dict[str, Any], faults: list[str]) -> ModelSetting
     threads = table.get("threads", 0)
     if isinstance(threads, bool) or (isinstance(threads, int) and threads < 0):
         faults.append(f"{where}.threads: {threads!r} is not a number of threads; 0 means as many as fit")
-    unit = table.get("unit", "job")
-    if unit not in ("job", "audio_minute"):
-        faults.append(f"{where}.unit: {unit!r} is none of job, audio_minute")
-    price = _micros(f"{where}.price", table.get("price", "0"), faults)
-    hold = _micros(f"{where}.hold", table["hold"], faults) if "hold" in table else price
-    if unit == "job" and hold < price:
-        faults.append(f"{where}.hold: is below the price of a job, so that it could never be charged")
     return ModelSettings(
         enabled=table.get("enabled", True),
         interpreter=table.get("interpreter"),
         warm=table.get("warm", False),
-        price=Price(unit, price, hold) if table.keys() & {"unit", "price", "hold"} else None,
+        price=_own_price(where, table, faults) if table.keys() & {"unit", "price", "hold"} else None,
         threads=table.get("threads", 0),
     )
+
+
+def _own_price(where: str, table: dict[str, Any], faults: list[str]) -> OwnPrice:
+    unit = table.get("unit")
+    if unit not in (None, "job", "audio_minute"):
+        faults.append(f"{where}.unit: {unit!r} is none of job, audio_minute")
+    price = _micros(f"{where}.price", table["price"], faults) if "price" in table else None
+    hold = _micros(f"{where}.hold", table["hold"], faults) if "hold" in table else None
+    if unit != "audio_minute" and price is not None and hold is not None and hold < price:
+        faults.append(f"{where}.hold: is below the price of a job, so that it could never be charged")
+    return OwnPrice(unit, price, hold)
 
 
 def _micros(where: str, value: Any, faults: list[str]) -> int:

@@ -2,11 +2,17 @@
 
 from pathlib import Path
 
+import pytest
+
 from jobs.world import METERED, SPEECH, World
 from tenuto.catalog import operations as catalog
 from tenuto.catalog import rules
 from tenuto.catalog.rules import MAX_START_FAILURES, WORKER_AWAY_MS
-from tenuto.config import ModelSettings, Price, Settings
+from tenuto.config import ModelSettings, OwnPrice, Price, Settings
+from tenuto.engines.registry import engines_of
+from tenuto.errors import SettingsInvalid
+
+DUAL = "fake/dual-recognition"
 
 
 def test_a_model_is_callable_while_a_worker_offers_it(world: World) -> None:
@@ -73,7 +79,7 @@ def test_a_forgotten_worker_leaves_nothing(world: World) -> None:
 
 def test_models_as_the_operator_sets_them() -> None:
     """A disabled model is not there; a price is the operator's, else nothing; fakes stand by themselves."""
-    price = Price("job", 5, 7)
+    price = OwnPrice("job", 5, 7)
     settings = Settings(
         folder=Path("x"),
         engines="fake",
@@ -81,8 +87,9 @@ def test_models_as_the_operator_sets_them() -> None:
     )
     offered = rules.models(settings)
 
-    assert [SPEECH] == [*offered]
-    assert (price, True, "speech") == (
+    assert SPEECH in offered
+    assert METERED not in offered
+    assert (Price("job", 5, 7), True, "speech") == (
         offered[SPEECH].price,
         offered[SPEECH].rerunnable,
         offered[SPEECH].lane,
@@ -106,3 +113,40 @@ def fails(world: World, worker_id: str, failures: int) -> None:
     world.write(
         lambda tx: catalog.engine_not_started(tx, worker_id, SPEECH, failures=failures, reason="no weights")
     )
+
+
+@pytest.mark.parametrize(
+    ("own", "price"),
+    [
+        (None, Price("audio_minute", 50_000, 6_000_000)),
+        (OwnPrice(), Price("audio_minute", 50_000, 6_000_000)),
+        (OwnPrice(price_micros=100_000), Price("audio_minute", 100_000, 12_000_000)),
+        (OwnPrice(hold_micros=1), Price("audio_minute", 50_000, 1)),
+        (OwnPrice("job", 7), Price("job", 7, 7)),
+    ],
+)
+def test_a_price_keeps_what_its_kind_has(own: OwnPrice | None, price: Price) -> None:
+    """Recognition costs by the minute and holds 120 unless the operator says otherwise (R132, R133)."""
+    settings = Settings(folder=Path("x"), engines="fake", models={DUAL: ModelSettings(price=own)})
+
+    assert price == rules.models(settings)[DUAL].price
+
+
+def test_a_hold_below_the_price_of_a_job_is_refused() -> None:
+    """It could never be charged."""
+    settings = Settings(
+        folder=Path("x"), engines="fake", models={DUAL: ModelSettings(price=OwnPrice("job", 7, 6))}
+    )
+
+    with pytest.raises(SettingsInvalid, match="below the price"):
+        rules.models(settings)
+
+
+def test_a_composed_model_is_listed_beside_its_engines() -> None:
+    """The dual model has no engine of its own: it needs what both of its engines need (R136)."""
+    offered = rules.models(Settings(folder=Path("x"), engines="fake"))
+    parts = engines_of(offered[DUAL].entry)
+
+    assert ["segment_text", "word_timestamps"] == [part.role for part in parts]
+    assert all(part.model in offered for part in parts)
+    assert offered[DUAL].entry.engine == ""

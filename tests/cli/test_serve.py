@@ -60,7 +60,7 @@ def test_serve_says_where_it_is_and_the_first_time_how_to_begin(operator: Operat
 
     assert f"Tenuto answers at {url}, its data is in {operator.folder}" == said[0]
     assert "There is no account yet. In another terminal:" == said[1]
-    assert ["fake/speech", "fake/metered-speech"] == [model["id"] for model in models.json()["data"]]
+    assert all(model["id"].startswith("fake/") for model in models.json()["data"])
     assert (0, 1) == (code, len(later))
     assert again.stdout is not None
     assert "" == again.stdout.read()
@@ -96,7 +96,7 @@ def test_api_and_worker_run_a_job_together(
     with httpx2.Client(base_url=url, headers=head) as client:
         early = submit(client, "fake/speech")
         worker = start("worker", "--models", "fake/speech")
-        until(lambda: {"fake/speech": True, "fake/metered-speech": False} == callables(client))
+        until(lambda: ["fake/speech"] == [name for name, can in callables(client).items() if can])
         refused = submit(client, "fake/metered-speech")
         accepted = submit(client, "fake/speech")
         job_id = accepted.json()["id"]

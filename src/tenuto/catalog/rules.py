@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from tenuto.config import Price, Settings
+from tenuto.config import OwnPrice, Price, Settings
 from tenuto.engines.registry import ENTRIES, EngineEntry, entries
 from tenuto.errors import SettingsInvalid
 
@@ -19,6 +19,9 @@ PRICES = {
     "chat": Price(),
 }
 """What a kind costs by contract, unless the operator says otherwise. 6 CNY pay 120 minutes, the longest."""
+
+LONGEST_MINUTES = 120
+"""A price by the minute is held for so many, unless the operator says how much is held."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +45,7 @@ def models(settings: Settings) -> dict[str, Model]:
         own = settings.models.get(entry.model)
         if own is not None and not own.enabled:
             continue
-        price = PRICES[entry.kind] if own is None or own.price is None else own.price
+        price = _price(entry, own.price if own is not None else None)
         offered[entry.model] = Model(
             name=entry.model,
             kind=entry.kind,
@@ -53,6 +56,23 @@ def models(settings: Settings) -> dict[str, Model]:
             entry=entry,
         )
     return offered
+
+
+def _price(entry: EngineEntry, own: OwnPrice | None) -> Price:
+    """What the operator says of a price goes before what the kind costs; the rest is the kind's."""
+    usual = PRICES[entry.kind]
+    if own is None:
+        return usual
+    unit = own.unit or usual.unit
+    price = usual.price_micros if own.price_micros is None else own.price_micros
+    hold = own.hold_micros
+    if hold is None:
+        hold = price * (LONGEST_MINUTES if unit == "audio_minute" else 1)
+    if unit == "job" and hold < price:
+        raise SettingsInvalid(
+            f'settings are wrong:\n  models."{entry.model}".hold: is below the price of a job'
+        )
+    return Price(unit, price, hold)
 
 
 def _refuse_unknown(settings: Settings) -> None:

@@ -12,6 +12,7 @@ from tenuto import bootstrap
 from tenuto.catalog.rules import models
 from tenuto.cli.common import Place
 from tenuto.config import ModelSettings, Settings
+from tenuto.engines.registry import engines_of, weights_of
 from tenuto.errors import TenutoError
 from tenuto.weights.cache import is_verified
 
@@ -80,16 +81,23 @@ def _records(settings: Settings) -> Iterator[Line]:
 
 def _engines(settings: Settings) -> Iterator[Line]:
     for name, model in models(settings).items():
-        missing = [weight for weight in model.entry.weights if not is_verified(settings.cache, weight)]
+        missing = [weight for weight in weights_of(model.entry) if not is_verified(settings.cache, weight)]
         if missing:
             yield _bad(name, f"lacks {', '.join(missing)}", "tenuto models pull")
             continue
-        own = settings.models.get(name, ModelSettings())
-        interpreter = own.interpreter or sys.executable
-        if not _runs(interpreter):
-            yield _bad(name, f"{interpreter} does not run", f'correct [models."{name}"] interpreter')
-            continue
-        yield _good(name, "weights verified, interpreter runs")
+        broken = [
+            (entry.model, interpreter)
+            for entry in engines_of(model.entry)
+            if not _runs(interpreter := _interpreter(settings, entry.model))
+        ]
+        for engine, interpreter in broken:
+            yield _bad(name, f"{interpreter} does not run", f'correct [models."{engine}"] interpreter')
+        if not broken:
+            yield _good(name, "weights verified, interpreter runs")
+
+
+def _interpreter(settings: Settings, model: str) -> str:
+    return settings.models.get(model, ModelSettings()).interpreter or sys.executable
 
 
 def _runs(interpreter: str) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 from cyclopts import App
 
 from tenuto.cli.common import HERE, Place, say, table, tell
-from tenuto.engines.registry import ENTRIES
+from tenuto.engines.registry import ENTRIES, weights_of
 from tenuto.weights import cache as weights_cache
 from tenuto.weights.manifest import shipped
 
@@ -20,8 +20,9 @@ def list_models(*, place: Place = HERE) -> None:
     cache = place.settings().cache
     rows = []
     for entry in ENTRIES:
-        missing = [name for name in entry.weights if not weights_cache.is_verified(cache, name)]
-        state = "missing: tenuto models pull" if missing else "verified" if entry.weights else "none needed"
+        needed = weights_of(entry)
+        missing = [name for name in needed if not weights_cache.is_verified(cache, name)]
+        state = "missing: tenuto models pull" if missing else "verified" if needed else "none needed"
         rows.append((entry.model, entry.kind, entry.revision, entry.licence, state))
     table(("model", "kind", "revision", "licence", "weights"), rows)
 
@@ -64,7 +65,7 @@ def _weights(names: Iterable[str]) -> list[str]:
     chosen = list(names)
     if not chosen:
         return sorted({name for entry in ENTRIES for name in entry.weights})
-    by_model = {entry.model: entry.weights for entry in ENTRIES}
+    by_model = {entry.model: weights_of(entry) for entry in ENTRIES}
     wanted = [weight for name in chosen for weight in by_model.get(name, (name,))]
     shipped().weights_for(wanted)
     return wanted

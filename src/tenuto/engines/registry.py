@@ -17,6 +17,9 @@ KOKORO_HONOURED = (
     "text_normalization",
 )
 
+SEGMENT_TEXT = "segment_text"
+WORD_TIMESTAMPS = "word_timestamps"
+
 
 @dataclass(frozen=True, slots=True)
 class EngineEntry:
@@ -77,9 +80,55 @@ ENTRIES: tuple[EngineEntry, ...] = (
         concurrency=16,
         fake=True,
     ),
+    EngineEntry(
+        model="fake/segment-text",
+        kind="recognition",
+        engine="fake_recognition:FakeSegmentText",
+        revision="1",
+        languages=SPEECH_LANGUAGES,
+        honoured=("source_offset_seconds",),
+        licence="Apache-2.0",
+        fake=True,
+        role=SEGMENT_TEXT,
+    ),
+    EngineEntry(
+        model="fake/word-timestamps",
+        kind="recognition",
+        engine="fake_recognition:FakeWordTimestamps",
+        revision="1",
+        languages=SPEECH_LANGUAGES,
+        honoured=("language", "source_offset_seconds"),
+        licence="Apache-2.0",
+        fake=True,
+        role=WORD_TIMESTAMPS,
+    ),
+    EngineEntry(
+        model="fake/dual-recognition",
+        kind="recognition",
+        engine="",
+        revision="1",
+        languages=SPEECH_LANGUAGES,
+        honoured=("language", "source_offset_seconds"),
+        licence="Apache-2.0",
+        fake=True,
+        composed_of=("fake/segment-text", "fake/word-timestamps"),
+    ),
 )
 
 
 def entries(*, fake: bool) -> tuple[EngineEntry, ...]:
     """The real engines, or the fake ones; never both."""
     return tuple(entry for entry in ENTRIES if entry.fake == fake)
+
+
+def engines_of(entry: EngineEntry) -> tuple[EngineEntry, ...]:
+    """The entries whose engines a model uses: its own, or those that it is composed of."""
+    if not entry.composed_of:
+        return (entry,)
+    by_name = {other.model: other for other in ENTRIES}
+    return tuple(by_name[name] for name in entry.composed_of)
+
+
+def weights_of(entry: EngineEntry) -> tuple[str, ...]:
+    """All weights that a model needs, each once."""
+    return tuple(dict.fromkeys(name for part in engines_of(entry) for name in part.weights))

@@ -1,8 +1,12 @@
-"""The engine hosts of a worker: one process per model, started when it is first needed."""
+"""The engine hosts of a worker: one process per engine, started when it is first needed.
+
+A model that is composed of others has no host: it uses theirs, and they may be used by their own jobs, too.
+"""
 
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import structlog
@@ -10,36 +14,41 @@ import structlog
 from tenuto.catalog import operations as catalog
 from tenuto.catalog.rules import MAX_START_FAILURES, Model
 from tenuto.config import ModelSettings, Settings
+from tenuto.engines.registry import EngineEntry, engines_of, weights_of
 from tenuto.errors import Unavailable
 from tenuto.hosts.child import ChildHost
 from tenuto.hosts.host import EngineSpec, Host, HostNotReady
 from tenuto.weights.cache import is_verified, location
+from tenuto.worker.heartbeat import Watched
+from tenuto.worker.line import Line
 from tenuto.worker.parts import Bell, Parts
 
 MAX_THREADS = 2
+
+TAKING_TURNS = 8
+"""Recognition jobs of one model that a worker has under way: they use the engine in turn, part by part."""
+
 _log = structlog.get_logger("tenuto.worker")
 
 
 def missing_weights(model: Model, cache: Path) -> list[str]:
     """The weights that the model needs and that are not there, verified."""
-    return [name for name in model.entry.weights if not is_verified(cache, name)]
+    return [name for name in weights_of(model.entry) if not is_verified(cache, name)]
 
 
-def spec_of(model: Model, settings: Settings) -> EngineSpec:
-    """How the model's host is started."""
-    own = settings.models.get(model.name, ModelSettings())
+def spec_of(entry: EngineEntry, settings: Settings) -> EngineSpec:
+    """How an engine's host is started."""
+    own = settings.models.get(entry.model, ModelSettings())
     options = {
-        "weights": {name: str(location(settings.cache, name)) for name in model.entry.weights},
-        "model_revision": model.entry.revision,
+        "weights": {name: str(location(settings.cache, name)) for name in entry.weights},
+        "model_revision": entry.revision,
         "threads": own.threads or MAX_THREADS,
     }
-    return EngineSpec(
-        engine=model.entry.engine, interpreter=own.interpreter or sys.executable, options=options
-    )
+    return EngineSpec(engine=entry.engine, interpreter=own.interpreter or sys.executable, options=options)
 
 
 class Engines:
-    """Hosts by model. `make_host` is the seam where another kind of host goes in."""
+    """Hosts by engine. `make_host` is the seam where another kind of host goes in."""
 
     def __init__(
         self,
@@ -51,10 +60,16 @@ class Engines:
         self._parts = parts
         self._bell = bell
         self._lock = threading.Lock()
+        entries = {entry.model: entry for name in models for entry in engines_of(parts.models[name].entry)}
         self._hosts: dict[str, Host] = {
-            name: make_host(spec_of(parts.models[name], parts.settings)) for name in models
+            name: make_host(spec_of(entry, parts.settings)) for name, entry in entries.items()
         }
-        self._failures = dict.fromkeys(models, 0)
+        self._uses = {name: [name] for name in entries} | {
+            name: [entry.model for entry in engines_of(parts.models[name].entry)] for name in models
+        }
+        self._lines = {name: Line() for name in entries}
+        self._offers = frozenset(models)
+        self._failures = dict.fromkeys(self._uses, 0)
         self._running = dict.fromkeys(models, 0)
         self.claiming = threading.Lock()
         """Held from `offered` to `begin`, so that two slots do not claim for one free place."""
@@ -65,7 +80,7 @@ class Engines:
             return frozenset(
                 name
                 for name, failures in self._failures.items()
-                if failures < MAX_START_FAILURES and not self._is_full(name)
+                if name in self._offers and failures < MAX_START_FAILURES and not self._is_full(name)
             )
 
     def begin(self, model: str) -> None:
@@ -87,22 +102,33 @@ class Engines:
             return [name for name, failures in self._failures.items() if failures >= MAX_START_FAILURES]
 
     def ready(self, model: str) -> Host:
-        """The model's host, loaded. Raises HostNotReady, counted and told to the catalog."""
-        host = self._hosts[model]
-        if host.alive:
-            return host
+        """The model's host, loaded; of a composed model all are loaded and the first is given.
+
+        Raises HostNotReady, counted and told to the catalog.
+        """
+        hosts = [self._hosts[engine] for engine in self._uses[model]]
+        if all(host.alive for host in hosts):
+            return hosts[0]
         try:
-            host.load()
+            for engine, host in zip(self._uses[model], hosts, strict=True):
+                if not host.alive:
+                    host.load()
+                    _log.info("engine.loaded", model=engine, pid=host.pid)
         except HostNotReady as error:
             self._note(model, error.message)
             raise
         self._note(model, None)
-        _log.info("engine.loaded", model=model, pid=host.pid)
-        return host
+        return hosts[0]
 
     def host(self, model: str) -> Host:
         """The model's host as it is, for tests and for upkeep."""
-        return self._hosts[model]
+        return self._hosts[self._uses[model][0]]
+
+    @contextmanager
+    def turn(self, engine: str, watched: Watched) -> Iterator[None]:
+        """Wait until everybody who came earlier has used the engine; raises Cancelled when told to stop."""
+        with self._lines[engine].turn(watched.stop, watched.live):
+            yield
 
     def close(self) -> None:
         """End all hosts."""
@@ -110,7 +136,9 @@ class Engines:
             host.close()
 
     def _is_full(self, model: str) -> bool:
-        return self._running[model] >= self._parts.models[model].entry.concurrency
+        entry = self._parts.models[model].entry
+        places = TAKING_TURNS if entry.kind == "recognition" else entry.concurrency
+        return self._running[model] >= places
 
     def _note(self, model: str, reason: str | None) -> None:
         with self._lock:

@@ -41,7 +41,9 @@ def test_the_fields_of_an_operation(world: World) -> None:
         "metadata": {"a": "b"},
         "cancel_requested": False,
     } == plain(world.operation(caller.account_id, job_id))
-    assert body == world.read(lambda tx: read.request_body(tx, account_id=caller.account_id, job_id=job_id))
+    assert body == json.loads(
+        world.read(lambda tx: read.request_body(tx, account_id=caller.account_id, job_id=job_id))
+    )
 
 
 def test_an_operation_follows_its_job(world: World) -> None:
@@ -182,13 +184,13 @@ def test_events_tell_a_jobs_life(world: World) -> None:
     """In order, each with its attempt, without a gap."""
     claim = world.running()
     world.rescue(claim.attempt_id)
-    events = world.read(lambda tx: read.events(tx, claim.job_id))
+    events = world.read(lambda tx: read.events(tx, account_id=claim.account_id, job_id=claim.job_id))
 
     assert [
         (0, "queued", None),
         (1, "running", claim.attempt_id),
         (2, "worker_lost", claim.attempt_id),
-    ] == [(event["sequence"], event["type"], event["attempt_id"]) for event in events]
+    ] == [(event.sequence, event.type, event.attempt_id) for event in events]
 
 
 def plain(operation: Operation) -> dict[str, Any]:

@@ -38,7 +38,7 @@ EVERY_MODEL = frozenset({SPEECH, METERED})
 PRICE_MICROS = 50_000
 TABLES = (
     *("account", "api_key", "api_key_secret", "entry", "idempotency", "blob", "artifact", "job", "attempt"),
-    *("slot", "turn", "event", "worker", "worker_model"),
+    *("slot", "turn", "event", "worker", "worker_model", "segment"),
 )
 
 

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 from urllib.parse import unquote
 
-from tenuto.api import artifacts, health, jobs, models
+from tenuto.api import artifacts, health, jobs, models, segments
 from tenuto.api.call import Endpoint, Handler
 from tenuto.api.errors import error_response
 from tenuto.api.service import Service
@@ -17,6 +17,10 @@ ROUTES: Mapping[str, Mapping[str, Handler]] = {
     "/v1/jobs": {"POST": jobs.create, "GET": jobs.index},
     "/v1/jobs/{job_id}": {"GET": jobs.show},
     "/v1/jobs/{job_id}/cancel": {"POST": jobs.cancel},
+    "/v1/jobs/{job_id}/events": {"GET": jobs.events},
+    "/v1/jobs/{job_id}/request": {"GET": jobs.request},
+    "/v1/jobs/{job_id}/audio-segments": {"GET": segments.index},
+    "/v1/jobs/{job_id}/audio-segments/{segment_id}/content": {"GET": segments.content},
     "/v1/artifacts/{artifact_id}/content": {"GET": artifacts.content},
     "/v1/models": {"GET": models.index},
     "/livez": {"GET": health.live},

@@ -25,7 +25,11 @@ async def content(call: Call) -> Answer | None:
         artifact_id = call.path_id("artifact_id", "artifact")
         return artifacts.open_artifact(tx, account_id=who.account_id, artifact_id=artifact_id)
 
-    opened = await call.read(look)
+    return await send_content(call, await call.read(look))
+
+
+async def send_content(call: Call, opened: Opened) -> Answer | None:
+    """The bytes of an artifact, or of anything else that may be sent, as the request's headers want them."""
     size_bytes = opened.blob.size_bytes
     etag = f'"{opened.blob.sha256}"'.encode()
     headers: Headers = [

@@ -6,22 +6,27 @@ import msgspec
 
 from tenuto import strict_json
 from tenuto.accounts.rules import Caller
+from tenuto.api import query
 from tenuto.api.body import read_body
 from tenuto.api.call import Answer, Call
 from tenuto.api.service import Service
 from tenuto.db.database import Transaction
 from tenuto.errors import Fault, InvalidRequest, TenutoError, UnsupportedMediaType
-from tenuto.ids import is_id
 from tenuto.jobs import read, submit, waiting
 from tenuto.jobs.read import Operation
 from tenuto.jobs.states import ALL, FINAL
 from tenuto.jobs.submit import Request
 
 MAX_BODY_BYTES = 1024 * 1024
-MAX_LIMIT = 100
-DEFAULT_LIMIT = 20
 KINDS = ("speech", "recognition", "image")
 
+_LIST = {
+    "state": query.choice(*ALL),
+    "kind": query.choice(*KINDS),
+    "model": query.text("the full name of a model"),
+    "after": query.cursor("job"),
+    "limit": query.limit,
+}
 _IDEMPOTENCY_KEY = re.compile(rb"[\x20-\x7e]{1,255}\Z")
 _encode = msgspec.json.Encoder().encode
 
@@ -75,21 +80,40 @@ async def show(call: Call) -> Answer:
 
 async def index(call: Call) -> Answer:
     """GET /v1/jobs, newest first."""
-    query = call.query()
-    limit = _checked_query(query)
-    operations, cursor = await call.read(
-        lambda tx, who: read.list_jobs(
+
+    def look(tx: Transaction, who: Caller) -> tuple[list[Operation], str | None]:
+        asked = query.read_query(call, _LIST)
+        return read.list_jobs(
             tx,
             account_id=who.account_id,
-            state=query.get("state"),
-            kind=query.get("kind"),
-            model=query.get("model"),
-            after=query.get("after"),
-            limit=limit,
+            state=asked.get("state"),
+            kind=asked.get("kind"),
+            model=asked.get("model"),
+            after=asked.get("after"),
+            limit=query.limit_of(asked),
         )
-    )
+
+    operations, cursor = await call.read(look)
     page = {"object": "list", "data": operations}
     return Answer(200, _encode(page if cursor is None else page | {"next_cursor": cursor}))
+
+
+async def events(call: Call) -> Answer:
+    """GET /v1/jobs/{id}/events: the job's life, oldest first."""
+
+    def look(tx: Transaction, who: Caller) -> list[read.Event]:
+        return read.events(tx, account_id=who.account_id, job_id=call.path_id("job_id", "job"))
+
+    return Answer(200, _encode({"object": "list", "data": await call.read(look)}))
+
+
+async def request(call: Call) -> Answer:
+    """GET /v1/jobs/{id}/request: the accepted body, as it arrived."""
+
+    def look(tx: Transaction, who: Caller) -> str:
+        return read.request_body(tx, account_id=who.account_id, job_id=call.path_id("job_id", "job"))
+
+    return Answer(200, (await call.read(look)).encode())
 
 
 async def cancel(call: Call) -> Answer:
@@ -183,27 +207,3 @@ def _idempotency_key(call: Call) -> str:
         raise InvalidRequest([Fault("Idempotency-Key", "invalid_idempotency_key", message)])
     found: bytes = values[0]
     return found.decode("ascii")
-
-
-def _checked_query(query: dict[str, str]) -> int:
-    """All faults of the list's query at once; gives the limit."""
-    faults = []
-    known = ("state", "kind", "model", "after", "limit")
-    for name in query:
-        if name not in known:
-            faults.append(
-                Fault(name, "unknown_name", f"there is no such filter; there are {', '.join(known)}")
-            )
-    for name, choices in (("state", ALL), ("kind", KINDS)):
-        if name in query and query[name] not in choices:
-            faults.append(Fault(name, "not_allowed", f"must be one of {', '.join(choices)}"))
-    if "model" in query and (not query["model"] or "\0" in query["model"]):
-        faults.append(Fault("model", "not_allowed", "must be the full name of a model"))
-    if "after" in query and not is_id(query["after"], "job"):
-        faults.append(Fault("after", "not_allowed", "must be the next_cursor of the page before"))
-    text = query.get("limit", str(DEFAULT_LIMIT))
-    if not (text.isascii() and text.isdigit() and len(text) <= 3 and 1 <= int(text) <= MAX_LIMIT):
-        faults.append(Fault("limit", "out_of_range", f"must be an integer from 1 to {MAX_LIMIT}"))
-    if faults:
-        raise InvalidRequest(faults)
-    return int(text)

@@ -71,6 +71,11 @@ def unreferenced(tx: Transaction, created_before: int, limit: int) -> list[Row]:
            where b.condemned_at is null and b.created_at < :before
              and not exists (select 1 from artifact a where a.blob_id = b.id)
              and not exists (select 1 from attempt t where t.blob_id = b.id)
+             and not exists (select 1 from voice v where v.blob_id = b.id)
+             and not exists (select 1 from job_recording r join job j on j.id = r.job_id
+                             where r.blob_id = b.id
+                               and j.state not in ('succeeded', 'failed', 'cancelled'))
+             and not exists (select 1 from segment s where s.blob_id = b.id)
            order by b.id limit :limit for update of b skip locked""",
         before=created_before,
         limit=limit,
@@ -117,3 +122,29 @@ def recorded_blob(tx: Transaction, attempt_id: str) -> Row | None:
            where t.id = :id and b.condemned_at is null""",
         id=attempt_id,
     )
+
+
+def upload(tx: Transaction, key_id: str, idempotency_key: str) -> Row | None:
+    return tx.one(
+        """select request_sha256, record_id from upload_key
+           where key_id = :key_id and idempotency_key = :idempotency_key""",
+        key_id=key_id,
+        idempotency_key=idempotency_key,
+    )
+
+
+def bind_upload(
+    tx: Transaction, *, key_id: str, idempotency_key: str, request_sha256: str, record_id: str, now_ms: int
+) -> bool:
+    """False when the key is bound already."""
+    changed = tx.run(
+        """insert into upload_key (key_id, idempotency_key, request_sha256, record_id, created_at)
+           values (:key_id, :idempotency_key, :request_sha256, :record_id, :now)
+           on conflict (key_id, idempotency_key) do nothing""",
+        key_id=key_id,
+        idempotency_key=idempotency_key,
+        request_sha256=request_sha256,
+        record_id=record_id,
+        now=now_ms,
+    )
+    return changed == 1

@@ -9,6 +9,9 @@ Directives at the start of the text choose what goes wrong, one after the other;
     [fake:garbage] [fake:nan]            a result that is no WAV; metadata that is no JSON
     [fake:sleep=S] [fake:slow_segments=S]  wait before the first, before each segment; a cancel ends it
     [fake:memory=MB]                     hold so much memory while speaking
+    [fake:segments=N] [fake:segment_kib=K]  show N segments of K KiB of silence first, which no sound contains
+    [fake:bad_segment]                   show something that is no WAV
+    [fake:crash_late]                    crash after all segments, before the result
     [fake:unknown]                       FakeMetered alone: the call's outcome is not known
 """
 
@@ -32,10 +35,12 @@ from tenuto_host import EngineError, OutcomeUnknown, Result, Run
 RATE = 24_000
 CHARACTER_MS = 60
 SEGMENT_CHARACTERS = 20
+WAV_HEADER_BYTES = 44
 REVISION = "1"
 
 _DIRECTIVE = re.compile(r"\[fake:(\w+)(?:=([0-9.]+))?\]\s*")
 _FOREVER_S = 3600
+_LATE_S = 0.2
 _LOOK_S = 0.005
 
 
@@ -137,6 +142,7 @@ def _speak(run: Run, text: str, directives: dict[str, float], model_id: str) -> 
         raise EngineError("nothing_to_speak", "the text holds nothing to speak")
     frames = round(RATE * CHARACTER_MS / 1000 * float(run.parameters.get("duration_factor", 1)))
     silence = bytes(2 * (RATE * int(run.parameters.get("interval_silence", 200)) // 1000))
+    _show_more(run, directives)
     starts = range(0, len(text), SEGMENT_CHARACTERS)
     spoken = []
     for index, start in enumerate(starts):
@@ -146,6 +152,10 @@ def _speak(run: Run, text: str, directives: dict[str, float], model_id: str) -> 
         if run.parameters.get("stream"):
             run.segment(_wav(spoken[-1]), {"duration_ms": _duration_ms(spoken[-1])})
         run.progress("speaking", index + 1, len(starts), "segments")
+    if "crash_late" in directives:
+        # What was shown leaves the process first, as it does in a real crash a little later.
+        _sleep(run, _LATE_S)
+        ctypes.string_at(0)
     samples = b"".join(spoken)
     metadata = {**_label(model_id), "segments": len(spoken)}
     if "nan" in directives:
@@ -154,6 +164,16 @@ def _speak(run: Run, text: str, directives: dict[str, float], model_id: str) -> 
         metadata["held_bytes"] = len(held)
     content = b"no WAV at all" if "garbage" in directives else _wav(samples)
     return Result("audio/wav", content, metadata, _duration_ms(samples))
+
+
+def _show_more(run: Run, directives: dict[str, float]) -> None:
+    """Segments beyond what is spoken, to pass the limits of a preview."""
+    if "bad_segment" in directives:
+        run.segment(b"no WAV at all", {})
+    silence = _wav(bytes(max(0, (int(directives.get("segment_kib", 1)) << 10) - WAV_HEADER_BYTES)))
+    for _ in range(int(directives.get("segments", 0))):
+        run.check_cancelled()
+        run.segment(silence, {"duration_ms": _duration_ms(silence)})
 
 
 @lru_cache(maxsize=4096)

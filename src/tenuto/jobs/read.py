@@ -3,14 +3,11 @@
 Read only; knows neither HTTP nor the queue's rules. The structs here are the API's records.
 """
 
-import json
-from typing import Any
-
 import msgspec
 
 from tenuto.billing.rules import cny
 from tenuto.db.database import Row, Transaction
-from tenuto.errors import NotFound
+from tenuto.errors import Erased, NotFound
 from tenuto.jobs import read_store
 from tenuto.jobs.states import FAILED, FINAL, QUEUED, RECOVERY_REQUIRED, RUNNING
 
@@ -73,6 +70,17 @@ class Operation(msgspec.Struct, frozen=True):
         return self.state in FINAL or self.state == RECOVERY_REQUIRED
 
 
+class Event(msgspec.Struct, frozen=True):
+    """A line of a job's life: every transition, and every request to cancel, writes one."""
+
+    sequence: int
+    at: int
+    type: str
+    attempt_id: str | None
+    detail: str | None
+    object: str = "event"
+
+
 def get(tx: Transaction, *, account_id: str, job_id: str) -> Operation:
     """The operation. NotFound for foreign ids exactly as for missing ones."""
     row = read_store.job(tx, job_id, account_id)
@@ -112,9 +120,24 @@ def list_jobs(
     return operations, operations[-1].id if len(rows) > limit else None
 
 
-def events(tx: Transaction, job_id: str) -> list[dict[str, Any]]:
-    """The job's life, oldest first."""
-    return [{name: row[name] for name in row.keys()} for row in read_store.events(tx, job_id)]  # noqa: SIM118
+def events(tx: Transaction, *, account_id: str, job_id: str) -> list[Event]:
+    """The job's life, oldest first. NotFound for foreign ids exactly as for missing ones."""
+    if not read_store.is_of_account(tx, job_id, account_id):
+        raise NotFound
+    return [
+        Event(row["sequence"], row["at"] // 1000, row["type"], row["attempt_id"], row["detail"])
+        for row in read_store.events(tx, job_id)
+    ]
+
+
+def request_body(tx: Transaction, *, account_id: str, job_id: str) -> str:
+    """The accepted body, byte for byte as it arrived. Erased: its owner, or the retention, had it removed."""
+    row = read_store.body(tx, job_id, account_id)
+    if row is None:
+        raise NotFound
+    if row["erased_at"] is not None:
+        raise Erased
+    return str(row["body"])
 
 
 def _operation(row: Row, ahead: int | None) -> Operation:
@@ -169,11 +192,3 @@ def _seconds(at_ms: int | None) -> int | None:
 def _raw(text: str) -> msgspec.Raw:
     """JSON that stands in the row is passed on as it is."""
     return msgspec.Raw(text.encode())
-
-
-def request_body(tx: Transaction, *, account_id: str, job_id: str) -> Any:
-    """The accepted body, as it arrived."""
-    row = read_store.body(tx, job_id, account_id)
-    if row is None:
-        raise NotFound
-    return json.loads(row["body"])

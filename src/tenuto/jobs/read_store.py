@@ -56,6 +56,15 @@ def ahead(tx: Transaction, lane: str, job_id: str, limit: int) -> int:
     return int(row["ahead"])
 
 
+def is_of_account(tx: Transaction, job_id: str, account_id: str) -> bool:
+    row = tx.one(
+        "select 1 as one from job where id = :id and account_id = :account_id",
+        id=job_id,
+        account_id=account_id,
+    )
+    return row is not None
+
+
 def events(tx: Transaction, job_id: str) -> list[Row]:
     return tx.all(
         """select sequence, at, type, attempt_id, detail from event
@@ -66,7 +75,9 @@ def events(tx: Transaction, job_id: str) -> list[Row]:
 
 def body(tx: Transaction, job_id: str, account_id: str) -> Row | None:
     return tx.one(
-        "select body from job where id = :id and account_id = :account_id", id=job_id, account_id=account_id
+        "select body, erased_at from job where id = :id and account_id = :account_id",
+        id=job_id,
+        account_id=account_id,
     )
 
 

@@ -6,12 +6,12 @@ attempt is not ours any more (`Stale`) the attempt simply stops: somebody else h
 
 import time
 from collections.abc import Callable
-from typing import Any, TypeVar
 
 import structlog
 
+from tenuto.blobs.blob import BlobRecord
 from tenuto.db.database import Transaction
-from tenuto.errors import Stale, StorageFailed, Unavailable
+from tenuto.errors import Stale, StorageFailed
 from tenuto.hosts.host import (
     Cancelled,
     EngineFailed,
@@ -24,13 +24,13 @@ from tenuto.hosts.host import (
 from tenuto.jobs import lifecycle
 from tenuto.jobs.lifecycle import RecordedResult
 from tenuto.jobs.queue import Claim
+from tenuto.jobs.segments import SegmentLimit
 from tenuto.worker.calls import EngineCalls, ResultInvalid
+from tenuto.worker.durable import store, write
 from tenuto.worker.engines import Engines
 from tenuto.worker.heartbeat import Heartbeat, Watched
 from tenuto.worker.parts import Parts
 from tenuto.worker.runners import RUNNERS
-
-T = TypeVar("T")
 
 ClaimNext = Callable[[Transaction, int], Claim | None]
 """Claims a slot's next job in a transaction; `Engines.claiming` is held meanwhile."""
@@ -38,9 +38,6 @@ ClaimNext = Callable[[Transaction, int], Claim | None]
 NOT_STARTED_PAUSE_MS = 2_000
 """A job whose engine did not start waits so long, so that the lane does not spin on it."""
 
-STORE_TRIES = 5
-STORE_PAUSE_S = 0.5
-WRITE_PAUSE_S = 0.2
 MAX_MESSAGE_CHARACTERS = 500
 
 FAILURE_CODES = frozenset({"engine_failed", "nothing_to_speak", "segment_limit", "input_unreadable"})
@@ -103,6 +100,10 @@ def _make(parts: Parts, engines: Engines, claim: Claim, watched: Watched) -> Hos
         _try_again(parts, claim, "engine_crashed", error.message, error.evidence)
     except ResultInvalid as error:
         _fail(parts, claim, "engine_failed", str(error))
+    except SegmentLimit as error:
+        _fail(parts, claim, "segment_limit", f"the preview is larger than what is kept: {error}")
+    except StorageFailed as error:
+        _try_again(parts, claim, "storage_failed", error.message, None)
     return None
 
 
@@ -139,15 +140,11 @@ def _settle(
     return following
 
 
-def _store(parts: Parts, claim: Claim, blob_id: str, content: bytes) -> Any:
-    for attempt in range(STORE_TRIES):
-        try:
-            return parts.blobs.write(blob_id, content)
-        except StorageFailed as error:
-            _log.error("blob.not_stored", job_id=claim.job_id, attempt_id=claim.attempt_id, nth=attempt + 1)
-            message = error.message
-            time.sleep(STORE_PAUSE_S * (attempt + 1))
-    _try_again(parts, claim, "storage_failed", message, None)
+def _store(parts: Parts, claim: Claim, blob_id: str, content: bytes) -> BlobRecord | None:
+    try:
+        return store(parts, blob_id, content)
+    except StorageFailed as error:
+        _try_again(parts, claim, "storage_failed", error.message, None)
     return None
 
 
@@ -219,16 +216,3 @@ def _release(parts: Parts, claim: Claim, reason: str, pause_ms: int) -> None:
         ),
     )
     _log.info("attempt.released", job_id=claim.job_id, attempt_id=claim.attempt_id)
-
-
-def write(parts: Parts, transition: Callable[[Transaction, int], T]) -> T:
-    """One transition, as often as it takes while the database is away.
-
-    What stays unknown of a commit is found out by trying again: the fence answers Stale when it was made.
-    """
-    while True:
-        now_ms = parts.clock()
-        try:
-            return parts.database.write(lambda tx: transition(tx, now_ms))  # noqa: B023 (called at once)
-        except Unavailable:
-            time.sleep(WRITE_PAUSE_S)

@@ -15,6 +15,7 @@ from tenuto.worker.heartbeat import Watched
 from tenuto.worker.parts import Parts
 
 OnSegment = Callable[[bytes, dict[str, Any]], None]
+OnProgress = Callable[[dict[str, Any]], None]
 
 
 class ResultInvalid(Exception):
@@ -37,20 +38,23 @@ class EngineCalls:
         on_segment: OnSegment | None = None,
         *,
         model: str | None = None,
+        on_progress: OnProgress | None = None,
     ) -> HostResult:
         """One run of the job's model, or of another that takes part in it. Raises what `Host.run` raises."""
         claim, watched = self.claim, self.watched
+
+        def shown(content: bytes, metadata: dict[str, Any]) -> None:
+            watched.live()
+            if on_segment is not None:
+                on_segment(content, metadata)
+
         return self.engines.ready(model or claim.model).run(
             parameters,
             inputs,
-            on_segment=on_segment or _ignore,
-            on_progress=watched.hear,
+            on_segment=shown,
+            on_progress=on_progress or watched.hear,
             deadline_s=max(0.0, (claim.deadline_at - self.parts.clock()) / 1000),
             cancelled=watched.stop,
             grace_s=self.parts.settings.host_grace_s,
             run_id=claim.attempt_id,
         )
-
-
-def _ignore(content: bytes, metadata: dict[str, Any]) -> None:
-    return None

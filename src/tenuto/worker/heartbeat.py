@@ -43,6 +43,10 @@ class Watched:
     def hear(self, progress: dict[str, Any]) -> None:
         """The engine made progress."""
         self.progress = progress
+        self.live()
+
+    def live(self) -> None:
+        """The engine gave a sign of life, or the attempt waits for its turn: nothing hangs."""
         self.heard_at = time.monotonic()
 
 

@@ -2,12 +2,13 @@
 
 from tenuto.hosts.host import HostResult
 from tenuto.media.wav import WavInvalid, read_pcm16_wav
+from tenuto.worker import segments
 from tenuto.worker.calls import EngineCalls, ResultInvalid
 
 
 def run(calls: EngineCalls) -> HostResult:
     """The finished WAV, its duration measured on its samples. Raises ResultInvalid, and what hosts raise."""
-    result = calls.run(calls.claim.parameters, {})
+    result = segments.run(calls, calls.claim.parameters, {})
     if result.media_type != "audio/wav":
         raise ResultInvalid(f"the engine gave {result.media_type[:60]!r} instead of audio/wav")
     try:

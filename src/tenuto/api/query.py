@@ -1,0 +1,66 @@
+"""The query of a request: which names there may be, what they must look like, all faults at once.
+
+A rule takes a value and gives what is wrong with it: a fault's code and message, or None.
+"""
+
+from collections.abc import Callable, Mapping
+
+from tenuto.api.call import Call
+from tenuto.errors import Fault, InvalidRequest
+from tenuto.ids import is_id
+
+Rule = Callable[[str], tuple[str, str] | None]
+
+MAX_LIMIT = 100
+DEFAULT_LIMIT = 20
+
+
+def read_query(call: Call, rules: Mapping[str, Rule]) -> dict[str, str]:
+    """The values by name. Raises InvalidRequest; authenticate first."""
+    query = call.query()
+    faults = []
+    for name, value in query.items():
+        if name not in rules:
+            known = ", ".join(rules)
+            faults.append(Fault(name, "unknown_name", f"there is no such filter; there are {known}"))
+        elif (wrong := rules[name](value)) is not None:
+            faults.append(Fault(name, *wrong))
+    if faults:
+        raise InvalidRequest(faults)
+    return query
+
+
+def integer(low: int, high: int) -> Rule:
+    """A plain decimal integer within bounds."""
+
+    def rule(value: str) -> tuple[str, str] | None:
+        if value.isascii() and value.isdigit() and len(value) <= 9 and low <= int(value) <= high:
+            return None
+        return "out_of_range", f"must be an integer from {low} to {high}"
+
+    return rule
+
+
+def choice(*values: str) -> Rule:
+    """One of a few words."""
+    return lambda value: None if value in values else ("not_allowed", f"must be one of {', '.join(values)}")
+
+
+def cursor(kind: str) -> Rule:
+    """The `next_cursor` of a list of this kind of record."""
+    message = "must be the next_cursor of the page before"
+    return lambda value: None if is_id(value, kind) else ("not_allowed", message)
+
+
+def text(meaning: str) -> Rule:
+    """Any text that a database can hold."""
+    return lambda value: None if value and "\0" not in value else ("not_allowed", f"must be {meaning}")
+
+
+limit: Rule = integer(1, MAX_LIMIT)
+"""How many records a page holds."""
+
+
+def limit_of(query: Mapping[str, str]) -> int:
+    """The limit of a query that was read by the rule `limit`."""
+    return int(query.get("limit", DEFAULT_LIMIT))

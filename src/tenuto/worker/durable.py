@@ -1,0 +1,45 @@
+"""Writes that must not be lost: bytes and transitions, as often as it takes. Knows no kind of job."""
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+import structlog
+
+from tenuto.blobs.blob import BlobRecord
+from tenuto.db.database import Transaction
+from tenuto.errors import StorageFailed, Unavailable
+from tenuto.worker.parts import Parts
+
+T = TypeVar("T")
+
+STORE_TRIES = 5
+STORE_PAUSE_S = 0.5
+WRITE_PAUSE_S = 0.2
+
+_log = structlog.get_logger("tenuto.worker")
+
+
+def store(parts: Parts, blob_id: str, content: bytes) -> BlobRecord:
+    """Make bytes durable. Raises StorageFailed when that failed a few times, with pauses that grow."""
+    for nth in range(1, STORE_TRIES + 1):
+        try:
+            return parts.blobs.write(blob_id, content)
+        except StorageFailed as error:
+            _log.error("blob.not_stored", blob_id=blob_id, nth=nth)
+            failed = error
+            time.sleep(STORE_PAUSE_S * nth)
+    raise failed
+
+
+def write(parts: Parts, transition: Callable[[Transaction, int], T]) -> T:
+    """One transition, as often as it takes while the database is away.
+
+    What stays unknown of a commit is found out by trying again: the fence answers Stale when it was made.
+    """
+    while True:
+        now_ms = parts.clock()
+        try:
+            return parts.database.write(lambda tx: transition(tx, now_ms))  # noqa: B023 (called at once)
+        except Unavailable:
+            time.sleep(WRITE_PAUSE_S)

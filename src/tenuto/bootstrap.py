@@ -165,6 +165,12 @@ def _run_api(
             lock.sign(address)
         _announce(settings, database, address, say)
 
+    def on_stop() -> None:
+        # The worker hears of the end when we do: it claims nothing while our last requests are answered.
+        if child is not None:
+            child.ask_to_stop()
+        service.waits.stop()
+
     database = open_records(settings)
     service = build_service(settings, database, needs_worker=child is not None)
     stopping = threading.Event()
@@ -180,12 +186,7 @@ def _run_api(
         )
         flusher.start()
         _serve_metrics(settings, service)
-        # The worker hears of the end when we do: it claims nothing while our last requests are answered.
-        server.run(http, on_stop=child.ask_to_stop if child is not None else lambda: None)
-    except OSError as error:
-        raise OperatorError(
-            f"can't listen on {settings.host}:{settings.port}: {error.strerror}; choose another with --port"
-        ) from error
+        server.run(http, on_stop=on_stop)
     finally:
         stopping.set()
         service.readers.shutdown(wait=False)
@@ -199,6 +200,7 @@ def build_service(settings: Settings, database: Database, *, needs_worker: bool)
     from tenuto.api.rates import Rates
     from tenuto.api.rooms import Rooms
     from tenuto.api.service import Service
+    from tenuto.api.waits import Waits
 
     return Service(
         settings=settings,
@@ -209,6 +211,7 @@ def build_service(settings: Settings, database: Database, *, needs_worker: bool)
         clock=clock,
         rates=Rates(settings.requests_per_second),
         rooms=Rooms(),
+        waits=Waits(database),
         metrics=Metrics(),
         http=HttpLimits(connections=settings.connections),
         readers=ThreadPoolExecutor(BLOB_READERS, thread_name_prefix="blob-reader"),

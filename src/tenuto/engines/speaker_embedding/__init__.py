@@ -13,6 +13,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from .. import mel
+
 Floats = npt.NDArray[np.float32]
 
 SAMPLE_RATE = 16_000
@@ -50,7 +52,7 @@ class SpeakerEncoder:
         linear = np.frombuffer(content, "<f4", _HIDDEN * DIMENSIONS, _LINEAR_AT)
         self._linear = linear.reshape(DIMENSIONS, _HIDDEN).T.copy()
         self._bias = np.frombuffer(content, "<f4", DIMENSIONS, _LINEAR_BIAS_AT).copy()
-        self._bands = _mel_bands()
+        self._bands = mel.slaney(_BANDS, _WINDOW, SAMPLE_RATE).astype(np.float32)
 
     def embed(self, samples: Floats) -> Floats:
         """The embedding of a clip: mono, 16 kHz, -1..1. Of unit length; all zero where there is no sound."""
@@ -70,11 +72,11 @@ class SpeakerEncoder:
             encoded = self._encoded(np.stack(looks[start : start + _BATCH]))
             np.add.at(sums, owners[start : start + _BATCH], encoded)
         lengths = np.linalg.norm(sums, axis=1, keepdims=True)
-        found: Floats = np.divide(sums, lengths, out=np.zeros_like(sums), where=lengths > 0)
-        return found
+        embeddings: Floats = np.divide(sums, lengths, out=np.zeros_like(sums), where=lengths > 0)
+        return embeddings
 
     def _looks(self, clip: Floats) -> list[Floats]:
-        """Pieces of 1.6 s of the mel spectrogram, overlapping by half; a short clip is padded with silence."""
+        """Pieces of 1.6 s of the mel spectrogram, half overlapping; a short clip is padded with silence."""
         level = float(np.sqrt(np.mean(np.square(clip)))) if len(clip) else 0.0
         if not level:
             return []
@@ -147,19 +149,3 @@ def _lstm_layers(content: bytes) -> list[tuple[Floats, Floats, Floats]]:
     biases = np.frombuffer(content, "<f4", 2 * len(_LAYER_INPUTS) * gates, at)
     summed = biases.reshape(len(_LAYER_INPUTS), 2, gates).sum(axis=1)
     return [(matrices[2 * n], matrices[2 * n + 1], summed[n]) for n in range(len(_LAYER_INPUTS))]
-
-
-def _mel_bands() -> Floats:
-    """Triangles on Slaney's mel scale (linear to 1 kHz, then logarithmic), of equal area: [spectrum, bands]."""
-    step = np.log(6.4) / 27
-
-    def hertz(mel: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        return np.where(mel < 15, mel * 200 / 3, 1000 * np.exp(step * (mel - 15)))
-
-    top = 15 + np.log(SAMPLE_RATE / 2 / 1000) / step
-    edges = hertz(np.linspace(0, top, _BANDS + 2))
-    at = (np.arange(_WINDOW // 2 + 1) * SAMPLE_RATE / _WINDOW)[:, None]
-    rising = (at - edges[:-2]) / (edges[1:-1] - edges[:-2])
-    falling = (edges[2:] - at) / (edges[2:] - edges[1:-1])
-    area = 2 / (edges[2:] - edges[:-2])
-    return (np.maximum(0, np.minimum(rising, falling)) * area).astype(np.float32)

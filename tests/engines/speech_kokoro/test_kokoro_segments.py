@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from tenuto.engines.speech_kokoro.segments import Ending, Unit, is_voiced, segments
 
 CAP = 200
+FIRST = 60
 UNITS = st.lists(
     st.builds(
         Unit,
@@ -15,12 +16,21 @@ UNITS = st.lists(
     ),
     max_size=60,
 )
+WORDS = st.lists(
+    st.builds(
+        Unit,
+        text=st.just("a "),
+        phonemes=st.text("aɕ→", min_size=1, max_size=18).map(lambda word: f"{word} "),
+        ending=st.sampled_from(Ending),
+    ),
+    max_size=60,
+)
 
 
 @given(UNITS, st.integers(20, 200))
 def test_segments_hold_the_whole_text_in_order(units: list[Unit], limit: int) -> None:
     """The texts of all segments make up the text, unless nothing in it makes a sound."""
-    found = segments(units, limit, CAP)
+    found = segments(units, limit, CAP, FIRST)
 
     assert not found or "".join(unit.text for unit in units) == "".join(segment.text for segment in found)
 
@@ -29,7 +39,7 @@ def test_segments_hold_the_whole_text_in_order(units: list[Unit], limit: int) ->
 def test_no_segment_is_longer_than_the_limit_unless_it_is_one_word(units: list[Unit], limit: int) -> None:
     """A segment over the limit holds a single voiced unit, with the silent ones around it."""
     numbered = [Unit(f"{index};", unit.phonemes, unit.ending) for index, unit in enumerate(units)]
-    for segment in segments(numbered, limit, CAP):
+    for segment in segments(numbered, limit, CAP, FIRST):
         members = [units[int(index)] for index in segment.text.split(";")[:-1]]
 
         assert len(segment.phonemes) <= limit or 1 == sum(is_voiced(unit.phonemes) for unit in members)
@@ -47,7 +57,7 @@ def test_a_sentence_end_is_preferred_to_a_clause_and_a_clause_to_a_word() -> Non
     ]
 
     assert ["One. ", "two, three four, ", "five six"] == [
-        segment.text for segment in segments(units, 20, CAP)
+        segment.text for segment in segments(units, 20, CAP, FIRST)
     ]
 
 
@@ -55,13 +65,13 @@ def test_a_text_within_the_limit_is_one_segment() -> None:
     """Short sentences are spoken together, so that the voice does not start anew for each."""
     units = [Unit("Hi. ", "hI. ", Ending.SENTENCE), Unit("Ho.", "hO.", Ending.SENTENCE)]
 
-    assert ["hI. hO."] == [segment.phonemes for segment in segments(units, 20, CAP)]
+    assert ["hI. hO."] == [segment.phonemes for segment in segments(units, 20, CAP, FIRST)]
 
 
 def test_a_word_longer_than_the_limit_stands_alone_and_is_cut_at_the_cap() -> None:
     """Only a single word may exceed the caller's limit, and never what fits the memory."""
     units = [Unit("a ", "a "), Unit("x" * 300, "x" * 300), Unit(" b", " b")]
-    found = segments(units, 20, CAP)
+    found = segments(units, 20, CAP, FIRST)
 
     assert ["a", "x" * CAP, "x" * 100, "b"] == [segment.phonemes for segment in found]
     assert ["a ", "x" * 300, "", " b"] == [segment.text for segment in found]
@@ -69,4 +79,25 @@ def test_a_word_longer_than_the_limit_stands_alone_and_is_cut_at_the_cap() -> No
 
 def test_marks_alone_are_nothing_to_speak() -> None:
     """A text of punctuation has no segments."""
-    assert [] == segments([Unit("…", "…"), Unit("!", "! ")], 20, CAP)
+    assert [] == segments([Unit("…", "…"), Unit("!", "! ")], 20, CAP, FIRST)
+
+
+@given(WORDS, st.integers(20, 200), st.integers(20, 100))
+def test_a_text_of_several_segments_begins_with_a_short_one(
+    words: list[Unit], limit: int, first: int
+) -> None:
+    """What is heard first is made first; those after it at most double, up to the limit (R55)."""
+    found = [len(segment.phonemes) for segment in segments(words, limit, CAP, first)]
+    is_several = len(found) > 1
+
+    assert not is_several or found[0] <= min(first, limit)
+    assert all(
+        after <= min(limit, max(first, 2 * max(found[: index + 1]))) for index, after in enumerate(found[1:])
+    )
+
+
+def test_the_first_segment_ends_with_a_sentence_where_one_is_near() -> None:
+    """A long text is cut early at a sentence, then late."""
+    units = [Unit(f"{index}. ", "aaaaaaaaaaaaaaaa. ", Ending.SENTENCE) for index in range(12)]
+
+    assert [35, 53, 89, 35] == [len(segment.phonemes) for segment in segments(units, 110, CAP, 50)]

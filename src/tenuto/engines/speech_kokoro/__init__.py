@@ -13,7 +13,7 @@ from typing import Any
 
 from tenuto_host import EngineError, Result, Run
 
-from . import audio
+from . import audio, pace
 from .languages import Languages
 from .segments import Segment, Unit, segments
 from .styles import Style, Styles
@@ -55,6 +55,8 @@ LONGEST_CALL_S = 10.0
 """The most speech that one call of the model makes. Its memory grows by 22 MB for each second: so the process
 stays under 700 MB at every duration_factor. Slow speech is therefore cut into more segments than was
 allowed."""
+FIRST_CALL_S = 4.0
+"""The most speech that the first call makes where there are several: made and read in half that time."""
 SECONDS_PER_SYMBOL = MappingProxyType({"zh": 0.05, "en": 0.06, "ja": 0.07, "es": 0.06, "ar": 0.055})
 """How long a symbol of each language lasts at most, on average over a segment, before paces and factors."""
 SYMBOL_LIMIT = 505
@@ -81,8 +83,8 @@ class KokoroEngine:
         """Speak the text segment by segment; the result is their samples, one after the other."""
         parameters = run.parameters
         units = self._units(parameters)
-        cap = _cap(parameters)
-        pieces = segments(units, min(parameters["max_text_tokens_per_segment"], cap), cap)
+        cap, first = _symbols(LONGEST_CALL_S, parameters), _symbols(FIRST_CALL_S, parameters)
+        pieces = segments(units, min(parameters["max_text_tokens_per_segment"], cap), cap, first)
         if not pieces:
             raise EngineError("nothing_to_speak", "The text has nothing that can be spoken.")
         style = self._styles.style_of(parameters, run.inputs)
@@ -104,9 +106,17 @@ class KokoroEngine:
 
     def _segment(self, piece: Segment, style: Style, parameters: dict[str, Any], *, first: bool) -> bytes:
         """The 16-bit samples of one segment, led by the pause that the caller chose."""
-        samples = self._synthesis.speak(piece.phonemes, style, 1 / _slowness(parameters))
+        speed = self._speed(piece.phonemes, style, parameters)
+        samples = self._synthesis.speak(piece.phonemes, style, speed)
         pause = b"" if first else audio.silence(parameters["interval_silence"])
         return pause + audio.pcm(audio.finished(samples))
+
+    def _speed(self, phonemes: str, style: Style, parameters: dict[str, Any]) -> float:
+        """The speed to ask of the model, searched where the caller wishes another length than its own."""
+        speed, factor = 1 / PACES.get(parameters["lang"], 1.0), float(parameters["duration_factor"])
+        if factor == 1:
+            return speed
+        return pace.speed_of(self._synthesis.durations(phonemes, style), speed, factor)
 
     def _result(self, content: bytes, count: int, warnings: list[str]) -> Result:
         duration_ms = audio.duration_ms(content)
@@ -122,15 +132,11 @@ class KokoroEngine:
         return Result("audio/wav", audio.wav(content), metadata, duration_ms)
 
 
-def _slowness(parameters: dict[str, Any]) -> float:
-    """By how much durations are longer than the model's own."""
-    return float(parameters["duration_factor"]) * PACES.get(parameters["lang"], 1.0)
-
-
-def _cap(parameters: dict[str, Any]) -> int:
-    """The most symbols of one call."""
-    seconds = SECONDS_PER_SYMBOL[parameters["lang"]] * _slowness(parameters)
-    return min(SYMBOL_LIMIT, int(LONGEST_CALL_S / seconds))
+def _symbols(seconds: float, parameters: dict[str, Any]) -> int:
+    """How many symbols one call may have so that its speech is surely no longer than this."""
+    lang = parameters["lang"]
+    each_s = SECONDS_PER_SYMBOL[lang] * PACES.get(lang, 1.0) * float(parameters["duration_factor"])
+    return min(SYMBOL_LIMIT, int(seconds / each_s))
 
 
 def _warnings(units: Iterable[Unit]) -> list[str]:

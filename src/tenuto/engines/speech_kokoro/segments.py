@@ -9,6 +9,9 @@ from enum import IntEnum
 PUNCTUATION = frozenset(' ;:,.!?—…"()“”')
 """Symbols of the model's vocabulary that make no sound of their own."""
 
+GROWTH = 2
+"""How much longer than the one before a segment may be: it is made while that one is heard."""
+
 
 class Ending(IntEnum):
     """What ends after a unit. A segment is cut where most ends."""
@@ -38,21 +41,24 @@ class Segment:
     phonemes: str
 
 
-def segments(units: Sequence[Unit], limit: int, cap: int) -> list[Segment]:
+def segments(units: Sequence[Unit], limit: int, cap: int, first: int) -> list[Segment]:
     """Group units into segments of at most `limit` symbols; a single longer word stands alone, cut at `cap`.
 
     Cuts fall at the end of a sentence where one is within reach, else of a clause, else of a word; among
-    equals the latest wins. Units that make no sound stay with their neighbours. Empty when nothing can be
-    spoken.
+    equals the latest wins. A text of several segments begins with a short one of at most `first` symbols, to
+    be heard soon, and the next ones grow up to the limit. Units that make no sound stay with their
+    neighbours. Empty when nothing can be spoken.
     """
     spoken = _voiced(units)
     found: list[Segment] = []
     start = 0
+    within = limit if _reach(spoken, 0, limit) == len(spoken) else min(limit, first)
     while start < len(spoken):
-        reach = _reach(spoken, start, limit)
+        reach = _reach(spoken, start, within)
         end = reach if reach == len(spoken) else _cut(spoken, start, reach)
-        text = "".join(unit.text for unit in spoken[start:end])
-        found += _capped(Segment(text, joined(spoken[start:end])), cap)
+        piece = Segment("".join(unit.text for unit in spoken[start:end]), joined(spoken[start:end]))
+        found += _capped(piece, cap)
+        within = min(limit, max(within, GROWTH * len(piece.phonemes)))
         start = end
     return found
 

@@ -1,0 +1,66 @@
+"""Pitch, loudness and pace measured on samples whose answers are known."""
+
+import numpy as np
+import pytest
+
+from tenuto.engines.speech_kokoro.prosody import Numbers, measured
+
+RATE = 16_000
+
+
+def tone(pitch_hz: Numbers, level: Numbers | float = 0.3) -> Numbers:
+    """A voice-like sound of ten overtones that follows a pitch, given for each sample."""
+    phase = 2 * np.pi * np.cumsum(pitch_hz) / RATE
+    sound: Numbers = sum((np.sin(k * phase) / k for k in range(1, 11)), np.zeros_like(phase))
+    return level * sound / 2
+
+
+@pytest.mark.parametrize("pitch_hz", [75.0, 110.0, 220.0, 440.0])
+def test_a_steady_pitch_is_found_to_a_tenth_of_a_semitone(pitch_hz: float) -> None:
+    """From a low man's voice to a child's."""
+    found = measured(tone(np.full(RATE, pitch_hz)), RATE)
+
+    assert found is not None
+    assert abs(found.pitch - 12 * np.log2(pitch_hz / 100)) < 0.1
+    assert found.spread < 0.1
+
+
+def test_a_glide_has_the_spread_of_its_semitones() -> None:
+    """An octave upwards, even in semitones: a standard deviation of 12 / √12."""
+    found = measured(tone(100 * 2 ** np.linspace(0, 1, 2 * RATE)), RATE)
+
+    assert found is not None
+    assert abs(found.pitch - 6) < 0.2
+    assert abs(found.spread - 12 / np.sqrt(12)) < 0.2
+
+
+def test_half_the_amplitude_is_six_decibels_less() -> None:
+    """Loudness is relative to full scale, and changes nothing else."""
+    loud, soft = (measured(tone(np.full(RATE, 150.0), level), RATE) for level in (0.4, 0.2))
+
+    assert loud is not None
+    assert soft is not None
+    assert abs(loud.loudness - soft.loudness - 6.02) < 0.01
+    assert abs(loud.pitch - soft.pitch) < 0.01
+
+
+def test_syllables_are_counted_by_their_peaks() -> None:
+    """Eight swellings in two seconds are four a second; a pause between does not slow them."""
+    swelling = np.sin(np.pi * 4 * np.arange(2 * RATE) / RATE) ** 2 + 0.02
+    sound = tone(np.full(2 * RATE, 120.0), 0.4 * swelling)
+    found = measured(sound, RATE)
+    paused = measured(np.concatenate([sound[:RATE], np.zeros(RATE), sound[RATE:]]), RATE)
+
+    assert found is not None
+    assert paused is not None
+    assert abs(found.pace - 4) < 0.6
+    assert abs(paused.pace - found.pace) < 0.6
+
+
+@pytest.mark.parametrize("kind", ["nothing", "silence", "noise"])
+def test_what_has_no_voice_has_no_prosody(kind: str) -> None:
+    """Neither too little sound, nor silence, nor noise is measured."""
+    noise = 0.1 * np.random.default_rng(1).standard_normal(RATE)
+    samples = {"nothing": np.zeros(10), "silence": np.zeros(RATE), "noise": noise}[kind]
+
+    assert measured(samples, RATE) is None

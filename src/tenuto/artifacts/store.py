@@ -148,3 +148,34 @@ def bind_upload(
         now=now_ms,
     )
     return changed == 1
+
+
+def stored_bytes(tx: Transaction, account_id: str) -> int:
+    """What the account has uploaded and not erased."""
+    row = tx.one(
+        """select cast(coalesce(sum(size_bytes), 0) as bigint) as stored from artifact
+           where account_id = :account_id and job_id is null and erased_at is null""",
+        account_id=account_id,
+    )
+    assert row is not None
+    return int(row["stored"])
+
+
+def input_artifact(tx: Transaction, artifact_id: str, account_id: str) -> Row | None:
+    """An upload of this account; results are none."""
+    return tx.one(
+        """select id, media_type, size_bytes, sha256, metadata, blob_id, created_at, erased_at from artifact
+           where id = :id and account_id = :account_id and job_id is null""",
+        id=artifact_id,
+        account_id=account_id,
+    )
+
+
+def locked_input(tx: Transaction, artifact_id: str, account_id: str) -> Row | None:
+    """The same, locked against whoever erases it."""
+    return tx.one(
+        """select id, media_type, size_bytes, sha256, metadata, blob_id, created_at, erased_at from artifact
+           where id = :id and account_id = :account_id and job_id is null for update""",
+        id=artifact_id,
+        account_id=account_id,
+    )

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from tenuto import config
 from tenuto.accounts import operations as accounts
+from tenuto.blobs.blob import BlobStore
 from tenuto.blobs.directory import DirectoryBlobs
 from tenuto.catalog import rules as catalog
 from tenuto.config import Settings
@@ -89,6 +90,18 @@ def open_blobs(settings: Settings) -> DirectoryBlobs:
     return DirectoryBlobs(settings.folder / "blobs")
 
 
+def install_voices(database: Database, blobs: BlobStore) -> None:
+    """The voices that ship with the program: bytes first, then the rows. Done when they are all there."""
+    from tenuto.voices import builtin
+
+    voices = builtin.built_in_voices()
+    lacking = database.read(lambda tx: builtin.missing(tx, voices))
+    ids = Ids(clock)
+    recordings = {voice.voice_id: blobs.write(ids.new("blob"), voice.content()) for voice in lacking}
+    now_ms = clock()
+    database.write(lambda tx: builtin.install(tx, voices, recordings, now_ms=now_ms))
+
+
 def is_first_run(database: Database) -> bool:
     """Whether no account was made yet."""
     return not database.read(accounts.list_accounts)
@@ -127,7 +140,8 @@ def run_worker(settings: Settings, models: list[str] | None, *, parent: int | No
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
-    offered = catalog.models(settings)
+    # Chats are answered by the API's process; a worker has nothing to do with them.
+    offered = {name: model for name, model in catalog.models(settings).items() if model.interface == "jobs"}
     wanted = _wanted(models, offered)
     usable = [name for name in wanted if not missing_weights(offered[name], settings.cache)]
     for name in set(wanted) - set(usable):
@@ -173,6 +187,7 @@ def _run_api(
 
     database = open_records(settings)
     service = build_service(settings, database, needs_worker=child is not None)
+    install_voices(database, service.blobs)
     stopping = threading.Event()
     flusher = threading.Thread(target=_flush_key_use, args=(service, stopping), daemon=True)
     try:
@@ -190,30 +205,37 @@ def _run_api(
     finally:
         stopping.set()
         service.readers.shutdown(wait=False)
+        service.uploads.threads.shutdown(wait=False)
         database.close()
 
 
 def build_service(settings: Settings, database: Database, *, needs_worker: bool) -> "Service":
     """The parts of an API process."""
     from tenuto.api.body import HttpLimits
+    from tenuto.api.intake import Uploads
     from tenuto.api.metrics import Metrics
     from tenuto.api.rates import Rates
     from tenuto.api.rooms import Rooms
     from tenuto.api.service import Service
     from tenuto.api.waits import Waits
+    from tenuto.chat.chats import Chats, make_engines
+    from tenuto.chat.meter import Meter
 
+    ids, models = Ids(clock), catalog.models(settings)
     return Service(
         settings=settings,
         database=database,
         blobs=open_blobs(settings),
-        models=catalog.models(settings),
-        ids=Ids(clock),
+        models=models,
+        chats=Chats(make_engines(models, settings, os.environ), settings, Meter(database, ids, clock)),
+        ids=ids,
         clock=clock,
         rates=Rates(settings.requests_per_second),
         rooms=Rooms(),
         waits=Waits(database),
         metrics=Metrics(),
         http=HttpLimits(connections=settings.connections),
+        uploads=Uploads(settings.uploads),
         readers=ThreadPoolExecutor(BLOB_READERS, thread_name_prefix="blob-reader"),
         needs_worker=needs_worker,
     )

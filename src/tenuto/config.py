@@ -5,6 +5,7 @@ configuration itself.
 """
 
 import json
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -15,6 +16,8 @@ from tenuto.errors import SettingsInvalid
 
 MICROS_PER_CNY = 1_000_000
 PREFIX = "TENUTO_"
+UPSTREAM_CONNECTIONS = 64
+MAX_UPSTREAM_CONNECTIONS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,22 @@ class OwnPrice:
 
 
 @dataclass(frozen=True, slots=True)
+class UpstreamSettings:
+    """An OpenAI-compatible server behind a chat model. The key itself stands in no setting."""
+
+    url: str
+    """The server's base address, up to `/v1`."""
+    model: str | None = None
+    """The model's name there; None: its name here."""
+    key_variable: str | None = None
+    """The variable that holds the server's key, read at start."""
+    key_file: str | None = None
+    """The file that holds it instead."""
+    connections: int = UPSTREAM_CONNECTIONS
+    """Chats that are sent there at once; further ones wait."""
+
+
+@dataclass(frozen=True, slots=True)
 class ModelSettings:
     """What an operator may change of one model, in the file's table `[models."NAME"]`."""
 
@@ -48,6 +67,8 @@ class ModelSettings:
     """None: what the model's kind costs by contract."""
     threads: int = 0
     """Threads of the engine; 0: as many as the machine has cores, two at most."""
+    upstream: UpstreamSettings | None = None
+    """A chat model of another server's; the table's name is the name under which it is offered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +91,10 @@ class Settings:
     """Per key; the burst is twice as many."""
     queued_jobs: int = 20_000
     """Per account and lane."""
+    uploads: int = 8
+    """Under way at once, per account."""
+    stored_mib: int = 20 * 1024
+    """What an account may have stored by uploading inputs."""
     connections: int = 800
     speech_slots: int = 1
     recognition_slots: int = 8
@@ -83,6 +108,10 @@ class Settings:
     """Between asking an engine to stop and killing its process."""
     engine_silence_s: int = 300
     """An engine that says nothing for so long hangs: its process is killed, the job tried again."""
+    queued_chats: int = 16
+    """Chats that wait for one model; more are refused (429)."""
+    chat_timeout_s: int = 600
+    """A chat that is not answered by then is given up."""
     log_level: str = "info"
     models: Mapping[str, ModelSettings] = field(default_factory=dict)
 
@@ -100,6 +129,8 @@ _RANGES: dict[str, tuple[float, float]] = {
     "metrics_port": (0, 65535),
     "requests_per_second": (0, 1_000_000),
     "queued_jobs": (0, 10_000_000),
+    "uploads": (0, 10_000),
+    "stored_mib": (0, 1 << 40),
     "connections": (1, 100_000),
     "speech_slots": (1, 1000),
     "recognition_slots": (1, 1000),
@@ -109,12 +140,16 @@ _RANGES: dict[str, tuple[float, float]] = {
     "silence_s": (0.2, 3600),
     "host_grace_s": (0.1, 60),
     "engine_silence_s": (0, 86_400),
+    "queued_chats": (0, 100_000),
+    "chat_timeout_s": (1, 86_400),
 }
 _CHOICES = {"engines": ("real", "fake"), "log_level": ("debug", "info", "warning", "error")}
 _PATHS = ("folder", "cache")
 _FLOATS = ("heartbeat_s", "silence_s", "host_grace_s")
+_URL = re.compile(r"https?://[A-Za-z0-9.:\[\]_-]+(/[A-Za-z0-9./_~-]*)?\Z")
 _NAMED_ELSEWHERE = {"TENUTO_DATA": "folder", "TENUTO_CONFIG": "", "TENUTO_LOG": "log_level"}
-_MODEL_FIELDS = ("enabled", "interpreter", "warm", "unit", "price", "hold", "threads")
+_UPSTREAM_FIELDS = ("upstream", "upstream_model", "upstream_key_variable", "upstream_key_file", "connections")
+_MODEL_FIELDS = ("enabled", "interpreter", "warm", "unit", "price", "hold", "threads", *_UPSTREAM_FIELDS)
 
 
 def load(
@@ -149,7 +184,13 @@ def undump(text: str) -> Settings:
     """The settings that `dump` wrote."""
     values = json.loads(text)
     models = {
-        name: ModelSettings(**own | {"price": own["price"] and OwnPrice(**own["price"])})
+        name: ModelSettings(
+            **own
+            | {
+                "price": own["price"] and OwnPrice(**own["price"]),
+                "upstream": own["upstream"] and UpstreamSettings(**own["upstream"]),
+            }
+        )
         for name, own in values.pop("models").items()
     }
     return Settings(**{name: _checked(name, value, []) for name, value in values.items()}, models=models)
@@ -252,6 +293,34 @@ def _model(where: str, table: dict[str, Any], faults: list[str]) -> ModelSetting
         warm=table.get("warm", False),
         price=_own_price(where, table, faults) if table.keys() & {"unit", "price", "hold"} else None,
         threads=table.get("threads", 0),
+        upstream=_upstream(where, table, faults) if table.keys() & set(_UPSTREAM_FIELDS) else None,
+    )
+
+
+def _upstream(where: str, table: dict[str, Any], faults: list[str]) -> UpstreamSettings:
+    for key in _UPSTREAM_FIELDS[:-1]:
+        if key in table and (not isinstance(table[key], str) or not table[key]):
+            faults.append(f"{where}.{key}: {table[key]!r} is not a text")
+    url = table.get("upstream")
+    if not isinstance(url, str) or not _URL.match(url):
+        faults.append(
+            f"{where}.upstream: write an address such as https://host/v1, without a user or a query"
+        )
+    if "upstream_key_variable" in table and "upstream_key_file" in table:
+        faults.append(f"{where}.upstream_key_file: the key is read from a variable or a file, not both")
+    connections = table.get("connections", UPSTREAM_CONNECTIONS)
+    if type(connections) is not int or not 1 <= connections <= MAX_UPSTREAM_CONNECTIONS:
+        limit = MAX_UPSTREAM_CONNECTIONS
+        faults.append(f"{where}.connections: {connections!r} is not an integer from 1 to {limit}")
+    for key in ("interpreter", "threads", "warm", "unit", "price", "hold"):
+        if key in table:
+            faults.append(f"{where}.{key}: means nothing for a model of an upstream, whose chats are free")
+    return UpstreamSettings(
+        url=url if isinstance(url, str) else "",
+        model=table.get("upstream_model"),
+        key_variable=table.get("upstream_key_variable"),
+        key_file=table.get("upstream_key_file"),
+        connections=connections,
     )
 
 

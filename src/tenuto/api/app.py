@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 from urllib.parse import unquote
 
-from tenuto.api import artifacts, health, jobs, models, segments
+from tenuto.api import artifacts, chat, health, inputs, jobs, models, segments, voices
 from tenuto.api.call import Endpoint, Handler
 from tenuto.api.errors import error_response
 from tenuto.api.service import Service
@@ -22,7 +22,13 @@ ROUTES: Mapping[str, Mapping[str, Handler]] = {
     "/v1/jobs/{job_id}/audio-segments": {"GET": segments.index},
     "/v1/jobs/{job_id}/audio-segments/{segment_id}/content": {"GET": segments.content},
     "/v1/artifacts/{artifact_id}/content": {"GET": artifacts.content},
+    "/v1/voices": {"GET": voices.index, "POST": voices.create},
+    "/v1/voices/{voice_id}": {"GET": voices.show, "PATCH": voices.rename, "DELETE": voices.delete},
+    "/v1/voices/{voice_id}/content": {"GET": voices.content},
+    "/v1/voice-preference": {"GET": voices.preferences, "PUT": voices.prefer},
+    "/v1/input-artifacts": {"POST": inputs.create},
     "/v1/models": {"GET": models.index},
+    "/v1/chat/completions": {"POST": chat.create},
     "/livez": {"GET": health.live},
     "/readyz": {"GET": health.ready},
 }
@@ -34,7 +40,7 @@ def make_app(service: Service) -> Asgi:
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "lifespan":
-            await _lifespan(receive, send)
+            await _lifespan(service, receive, send)
             return
         if b"%2f" in scope["raw_path"].lower():
             scope["path"] = _path(scope["raw_path"])
@@ -61,9 +67,14 @@ def _path(raw_path: bytes) -> str:
     return "/".join(unquote(part).replace("/", "%2F") for part in raw_path.decode("ascii").split("/"))
 
 
-async def _lifespan(receive: Any, send: Any) -> None:
+async def _lifespan(service: Service, receive: Any, send: Any) -> None:
+    """What lives in the event loop starts before the first request and ends after the last one."""
     while True:
         message = await receive()
+        if message["type"] == "lifespan.startup":
+            service.chats.start()
+        else:
+            await service.chats.close()
         await send({"type": message["type"] + ".complete"})
         if message["type"] == "lifespan.shutdown":
             return

@@ -21,7 +21,12 @@ async def index(call: Call) -> Answer:
 
     def look(tx: Any, caller: Any) -> list[dict[str, Any]]:
         visible = [model for model in service.models.values() if caller.may_use(model.name)]
-        reasons = catalog.reasons(tx, [model.name for model in visible], now_ms=now_ms)
+        worked = [model.name for model in visible if model.interface == "jobs"]
+        reasons = catalog.reasons(tx, worked, now_ms=now_ms)
+        # Chats are answered by this process, so it knows by itself.
+        reasons |= {
+            model.name: service.chats.reason(model.name) for model in visible if model.interface == "chat"
+        }
         return [_shown(model, reasons[model.name]) for model in visible]
 
     shown = await call.read(look)

@@ -5,11 +5,14 @@ from dataclasses import dataclass, field
 
 from tenuto.api.body import HttpLimits
 from tenuto.api.finals import Finals
+from tenuto.api.intake import Uploads
 from tenuto.api.metrics import Metrics
 from tenuto.api.rates import Rates
 from tenuto.api.rooms import Rooms
+from tenuto.api.waits import Waits
 from tenuto.blobs.blob import BlobStore
 from tenuto.catalog.rules import Model
+from tenuto.chat.chats import Chats
 from tenuto.config import Settings
 from tenuto.db.database import Database
 from tenuto.ids import Clock, Ids
@@ -23,12 +26,15 @@ class Service:
     database: Database
     blobs: BlobStore
     models: dict[str, Model]
+    chats: Chats
     ids: Ids
     clock: Clock
     rates: Rates
     rooms: Rooms
+    waits: Waits
     metrics: Metrics
     http: HttpLimits
+    uploads: Uploads
     readers: ThreadPoolExecutor
     """Threads that read blobs."""
     needs_worker: bool

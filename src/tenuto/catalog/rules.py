@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from tenuto.config import OwnPrice, Price, Settings
-from tenuto.engines.registry import ENTRIES, EngineEntry, entries
+from tenuto.config import OwnPrice, Price, Settings, UpstreamSettings
+from tenuto.engines.registry import CHAT_HONOURED, ENTRIES, EngineEntry, entries
 from tenuto.errors import SettingsInvalid
 
 MAX_START_FAILURES = 3
@@ -35,6 +35,8 @@ class Model:
     price: Price
     rerunnable: bool
     entry: EngineEntry
+    upstream: UpstreamSettings | None = None
+    """Where a chat model's answers come from, when it is not an engine of ours."""
 
 
 def models(settings: Settings) -> dict[str, Model]:
@@ -55,6 +57,25 @@ def models(settings: Settings) -> dict[str, Model]:
             rerunnable=entry.rerunnable,
             entry=entry,
         )
+    return offered | _upstreams(settings)
+
+
+def _upstreams(settings: Settings) -> dict[str, Model]:
+    """Chat models of other servers, as the operator named them."""
+    offered = {}
+    for name, own in settings.models.items():
+        if own.upstream is None or not own.enabled:
+            continue
+        entry = EngineEntry(
+            model=name,
+            kind="chat",
+            engine="",
+            revision=own.upstream.model or name,
+            languages=(),
+            honoured=CHAT_HONOURED,
+            licence="",
+        )
+        offered[name] = Model(name, "chat", "chat", "chat", Price(), False, entry, own.upstream)
     return offered
 
 
@@ -63,6 +84,10 @@ def _price(entry: EngineEntry, own: OwnPrice | None) -> Price:
     usual = PRICES[entry.kind]
     if own is None:
         return usual
+    if entry.kind == "chat":
+        raise SettingsInvalid(
+            f'settings are wrong:\n  models."{entry.model}".price: chats are free of charge'
+        )
     unit = own.unit or usual.unit
     price = usual.price_micros if own.price_micros is None else own.price_micros
     hold = own.hold_micros
@@ -78,7 +103,12 @@ def _price(entry: EngineEntry, own: OwnPrice | None) -> Price:
 def _refuse_unknown(settings: Settings) -> None:
     """A misspelt table would leave its model free of charge, in silence."""
     known = [entry.model for entry in ENTRIES]
-    unknown = [name for name in settings.models if name not in known]
+    ours = [name for name in known if name in settings.models and settings.models[name].upstream]
+    if ours:
+        raise SettingsInvalid(
+            f"settings are wrong:\n  models: {', '.join(ours)} is Tenuto's own; name the upstream's otherwise"
+        )
+    unknown = [name for name, own in settings.models.items() if name not in known and not own.upstream]
     if unknown:
         raise SettingsInvalid(
             f"settings are wrong:\n  models: there is no {', '.join(unknown)}; there are {', '.join(known)}"

@@ -38,7 +38,7 @@ class _Ids:
         return tuple(read_items(Text(MAX_ID_CHARACTERS, "characters"), param, value, faults))
 
 
-class _Metadata:
+class Metadata:
     """The caller's own notes: a few pairs of strings, kept as they are."""
 
     def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
@@ -69,7 +69,7 @@ FIELDS: tuple[Field, ...] = (
     Field("model", Text(MAX_MODEL_CHARACTERS, "characters"), "The model's full public name.", required=True),
     Field("parameters", _Object(), "What the job is to do, as its kind defines it.", required=True),
     Field("input_artifact_ids", _Ids(), "Uploaded inputs of the job."),
-    Field("metadata", _Metadata(), "Pairs of strings of the caller's own, given back with the job."),
+    Field("metadata", Metadata(), "Pairs of strings of the caller's own, given back with the job."),
 )
 
 _BY_NAME = by_name(FIELDS)

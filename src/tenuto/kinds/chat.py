@@ -1,0 +1,277 @@
+"""Chat completions: the fields of a request, and the rules their values obey.
+
+What OpenAI's clients send is named here in full: honoured, accepted without effect, or refused by name. Which
+models there are, and how an answer comes about, is not known here.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from tenuto.errors import Fault
+from tenuto.kinds.envelope import MAX_MODEL_CHARACTERS, Metadata
+from tenuto.kinds.fields import (
+    Boolean,
+    Choice,
+    Field,
+    Integer,
+    Number,
+    Text,
+    by_name,
+    read_fields,
+    read_items,
+    shown,
+    too_long,
+    wrong_type,
+)
+
+ROLES = ("system", "user", "assistant")
+MAX_MESSAGES = 4096
+MAX_PARTS = 256
+MAX_TOKENS = 10_000_000
+MAX_STOPS = 4
+MAX_STOP_CHARACTERS = 256
+MAX_USER_CHARACTERS = 512
+
+
+class Message(msgspec.Struct, frozen=True):
+    """One message. `content` is a text, or the texts of its parts in order."""
+
+    role: str
+    content: str | tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """The content as one text; each part on a line of its own."""
+        return self.content if isinstance(self.content, str) else "\n".join(self.content)
+
+
+class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A sound request. None: the caller left it out, and the model's own default holds."""
+
+    model: str
+    messages: tuple[Message, ...]
+    temperature: float | None = None
+    top_p: float | None = None
+    max_tokens: int | None = None
+    max_completion_tokens: int | None = None
+    stop: tuple[str, ...] = ()
+    seed: int | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    stream: bool = False
+    include_usage: bool = False
+
+    @property
+    def limit(self) -> int | None:
+        """The most tokens that the answer may have, under whichever of its two names."""
+        return self.max_completion_tokens if self.max_tokens is None else self.max_tokens
+
+
+class _Message:
+    """One message: role and content, nothing else."""
+
+    def read(self, param: str, value: Any, faults: list[Fault]) -> Message | None:
+        if type(value) is not dict:
+            faults.append(wrong_type(param, value, "an object with role and content"))
+            return None
+        kept = read_fields(_MESSAGE, value, f"{param}.", faults)
+        return Message(kept["role"], kept["content"]) if len(kept) == len(_MESSAGE) else None
+
+
+class _Part:
+    """One part of a content: a text."""
+
+    def read(self, param: str, value: Any, faults: list[Fault]) -> str:
+        if type(value) is not dict:
+            faults.append(wrong_type(param, value, "an object with type and text"))
+            return ""
+        text: str = read_fields(_PART, value, f"{param}.", faults).get("text", "")
+        return text
+
+
+class _Messages:
+    """The conversation so far, oldest first."""
+
+    def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
+        if type(value) is not list:
+            faults.append(wrong_type(param, value, "an array of messages"))
+            return value
+        if not 1 <= len(value) <= MAX_MESSAGES:
+            message = f"has {len(value)} messages; from 1 to {MAX_MESSAGES} are allowed"
+            faults.append(Fault(param, "wrong_length", message))
+            return value
+        return tuple(read_items(_Message(), param, value, faults))
+
+
+class _Content:
+    """A text, empty ones too, or a list of text parts."""
+
+    def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
+        if type(value) is str:
+            return value
+        if type(value) is not list:
+            faults.append(wrong_type(param, value, "a string or an array of text parts"))
+            return value
+        if not 1 <= len(value) <= MAX_PARTS:
+            faults.append(
+                Fault(param, "wrong_length", f"has {len(value)} parts; from 1 to {MAX_PARTS} are allowed")
+            )
+            return value
+        return tuple(read_items(_Part(), param, value, faults))
+
+
+class _AnyText:
+    """A string, an empty one too."""
+
+    def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
+        if type(value) is not str:
+            faults.append(wrong_type(param, value, "a string"))
+        return value
+
+
+class _TokenLimit:
+    """A number of tokens. The contract says number, so a whole one is taken in either form (`30`, `30.0`)."""
+
+    def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
+        whole = int(value) if type(value) is float and value.is_integer() else value
+        return Integer(1, MAX_TOKENS, "tokens").read(param, whole, faults)
+
+
+class _Stop:
+    """One text that ends the answer, or up to four; the answer ends before it."""
+
+    def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
+        if type(value) is not str and type(value) is not list:
+            faults.append(wrong_type(param, value, "a string or an array of strings"))
+            return value
+        stops = [value] if type(value) is str else value
+        if not 1 <= len(stops) <= MAX_STOPS:
+            message = f"has {len(stops)} items; from 1 to {MAX_STOPS} are allowed"
+            faults.append(Fault(param, "wrong_length", message))
+            return value
+        rule = Text(MAX_STOP_CHARACTERS, "characters")
+        named = [param] if type(value) is str else [f"{param}[{index}]" for index in range(len(stops))]
+        return tuple(rule.read(name, stop, faults) for name, stop in zip(named, stops, strict=True))
+
+
+class _Only:
+    """A field of which one value is supported."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
+        if type(value) is not type(self.value) or value != self.value:
+            faults.append(
+                Fault(param, "not_allowed", f"is {shown(value)}; only {shown(self.value)} is supported")
+            )
+        return value
+
+
+class _Object:
+    """An object with fields of its own."""
+
+    def __init__(self, *fields: Field) -> None:
+        self.fields = by_name(fields)
+
+    def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
+        if type(value) is not dict:
+            faults.append(wrong_type(param, value, "an object"))
+            return value
+        return read_fields(self.fields, value, f"{param}.", faults)
+
+
+class _User:
+    """Whom the caller says this is for; accepted, used for nothing, empty too."""
+
+    def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
+        if type(value) is not str:
+            faults.append(wrong_type(param, value, "a string"))
+        else:
+            faults.extend(too_long(param, value, MAX_USER_CHARACTERS, "characters"))
+        return value
+
+
+class _Refused:
+    """A field of OpenAI's that would change the answer and is not supported, whatever its value."""
+
+    def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
+        faults.append(Fault(param, "not_allowed", "is not supported by this service; leave it out"))
+        return value
+
+
+FIELDS: tuple[Field, ...] = (
+    Field("model", Text(MAX_MODEL_CHARACTERS, "characters"), "The model's full public name.", required=True),
+    Field("messages", _Messages(), "The conversation, oldest first.", required=True),
+    Field("temperature", Number(0, 2), "Randomness; 0 always takes the likeliest token."),
+    Field("top_p", Number(0, 1), "Only the likeliest tokens that together have this probability."),
+    Field("max_tokens", _TokenLimit(), "The most tokens of the answer."),
+    Field("max_completion_tokens", _TokenLimit(), "The same under its newer name."),
+    Field("stop", _Stop(), "Texts before which the answer ends."),
+    Field("seed", Integer(-(2**63), 2**63 - 1), "Fixes the randomness."),
+    Field("presence_penalty", Number(-2, 2), "Above 0: less of what was said at all."),
+    Field("frequency_penalty", Number(-2, 2), "Above 0: less of what was said often."),
+    Field("stream", Boolean(), "Send the answer in pieces."),
+    Field(
+        "stream_options",
+        _Object(Field("include_usage", Boolean(), "A last piece with the usage.")),
+        "Only with `stream`.",
+    ),
+    Field("n", _Only(1), "One answer."),
+    Field("response_format", _Object(Field("type", _Only("text"), "Text.", required=True)), "Text."),
+    Field("user", _User(), "Accepted, without effect."),
+    Field("metadata", Metadata(), "Accepted, without effect."),
+    Field("store", _Only(False), "Nothing of a chat is kept."),
+)
+
+NOT_SUPPORTED = (
+    *(
+        "tools",
+        "tool_choice",
+        "parallel_tool_calls",
+        "functions",
+        "function_call",
+        "logprobs",
+        "top_logprobs",
+    ),
+    *("logit_bias", "modalities", "audio", "prediction", "reasoning_effort", "service_tier", "verbosity"),
+    *("web_search_options", "prompt_cache_key", "safety_identifier", "best_of", "echo"),
+)
+
+_BY_NAME: Mapping[str, Field] = by_name(FIELDS)
+_READ: Mapping[str, Field] = {
+    **by_name(Field(name, _Refused(), "Not supported.") for name in NOT_SUPPORTED),
+    **_BY_NAME,
+}
+_ROLE = Field("role", Choice(ROLES), "Who speaks.", required=True)
+_MESSAGE = by_name((_ROLE, Field("content", _Content(), "What is said.", required=True)))
+_PART = by_name(
+    (
+        Field("type", _Only("text"), "Text is the only type of part.", required=True),
+        Field("text", _AnyText(), "The text of the part.", required=True),
+    )
+)
+
+
+def check(body: Any) -> tuple[ChatRequest | None, list[Fault]]:
+    """The request, or None and all that is wrong with it."""
+    if type(body) is not dict:
+        return None, [wrong_type("body", body, "an object")]
+    faults: list[Fault] = []
+    kept = read_fields(_READ, body, "", faults)
+    if "max_tokens" in body and "max_completion_tokens" in body:
+        message = "excludes max_completion_tokens, its newer name; send one of the two"
+        faults.append(Fault("max_tokens", "conflict", message))
+    if "stream_options" in body and body.get("stream") is not True:
+        faults.append(
+            Fault(
+                "stream_options", "requires", "is used only with stream true; send that too or leave it out"
+            )
+        )
+    if faults:
+        return None, faults
+    options = kept.get("stream_options", {})
+    own = {name: value for name, value in kept.items() if name in ChatRequest.__struct_fields__}
+    return ChatRequest(**own, include_usage=options.get("include_usage", False)), faults

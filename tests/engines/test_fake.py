@@ -61,7 +61,7 @@ def test_speech_is_as_long_as_its_text_and_says_that_it_is_fake(speech: ChildHos
 
     assert ("audio/wav", 540) == (result.media_type, result.duration_ms)
     assert 540 * 24 * 2 == len(samples(result.content))
-    assert {"model_id": "fake/speech", "revision": "1", "fake": True, "segments": 1} == result.metadata
+    assert {"model_id": "fake/speech", "model_revision": "1", "fake": True, "segments": 1} == result.metadata
 
 
 def test_the_same_text_sounds_the_same_and_another_does_not(speech: ChildHost) -> None:

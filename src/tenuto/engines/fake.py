@@ -98,7 +98,7 @@ def read_directives(text: str) -> tuple[dict[str, float], str]:
 
 
 def _label(model_id: str) -> dict[str, Any]:
-    return {"model_id": model_id, "revision": REVISION, "fake": True}
+    return {"model_id": model_id, "model_revision": REVISION, "fake": True}
 
 
 def _note(journal: str, run_id: str) -> None:

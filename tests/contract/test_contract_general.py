@@ -1,0 +1,76 @@
+"""What the service is, and what it leaves to others."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from contract.callers import Caller, Operator, job
+from servers.service import RunningService
+
+ROOT = Path(__file__).parents[2]
+PROMISES = re.compile(
+    r"\bSLA\b|service[- ]level agreement|uptime guarantee|real-time (?:recognition|transcription)", re.I
+)
+OTHERS = re.compile(r"subtitle|\bocr\b|caption|editing[-_ ]plan|render", re.I)
+
+
+@pytest.fixture
+def fresh(database_url: str, tmp_path: Path) -> Iterator[RunningService]:
+    """A service that may be killed."""
+    running = RunningService(tmp_path / "data", database_url)
+    running.start()
+    yield running
+    running.stop()
+
+
+def test_nothing_but_recognition_results_is_offered() -> None:
+    """No path, parameter or field is about subtitles, editing plans, OCR or rendering (R5)."""
+    description = yaml.safe_load((ROOT / "openapi.yaml").read_text("utf-8"))
+    schemas = description["components"]["schemas"].values()
+    fields = [name for schema in schemas for name in schema.get("properties", {})]
+
+    assert [] == [name for name in [*description["paths"], *fields] if OTHERS.search(name)]
+
+
+def test_no_real_time_recognition_and_no_service_level_is_promised() -> None:
+    """Neither the API's description nor the README nor the guides promise one (R6)."""
+    rules = ("requirements.md", "contract.md")  # They say that none is promised.
+    guides = [file for file in sorted((ROOT / "docs").glob("*.md")) if file.name not in rules]
+    files = [ROOT / "openapi.yaml", ROOT / "README.md", *guides]
+    texts = {file.name: PROMISES.findall(file.read_text("utf-8")) for file in files}
+
+    assert {} == {name: found for name, found in texts.items() if found}
+
+
+def test_an_accepted_job_is_there_after_a_kill(fresh: RunningService) -> None:
+    """Killed right after the 202 and started again, the service runs the job to its end, once (R23)."""
+    key = fresh.make_key()
+    fresh.key = key
+    job_id = fresh.submit("[fake:sleep=0.5] Hold the note.")
+    fresh.kill()
+    fresh.start()
+    ended = fresh.wait(job_id)
+
+    assert "succeeded" == ended["state"]
+    with fresh.client() as client:
+        assert [job_id] == [one["id"] for one in client.get("/v1/jobs").json()["data"]]
+
+
+def test_a_result_names_what_made_it(caller: Caller) -> None:
+    """The artifact says which model at which revision made it, the same that the catalog lists (R218)."""
+    ended = caller.wait(caller.submit())
+    made = ended["artifacts"][0]["metadata"]
+    listed = next(model for model in caller.get("/v1/models").json()["data"] if model["id"] == ended["model"])
+
+    assert listed["engines"] == [{"model_id": made["model_id"], "model_revision": made["model_revision"]}]
+
+
+def test_text_alone_is_bound_to_no_voice_of_the_caller(caller: Caller, operator: Operator) -> None:
+    """Nothing that is saved or uploaded changes the voice of a text-only request (R106, R220)."""
+    answer = caller.post_job(job("Only text."))
+    frozen = operator.parameters(answer.json()["id"])
+
+    assert (None, None) == (frozen["voice_id"], frozen.get("voice"))

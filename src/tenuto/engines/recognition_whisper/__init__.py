@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 from tenuto_host import EngineError, Result, Run
 
+from ..sound_events import Events
 from ..speaker_embedding import SpeakerEncoder
-from .events import Events
 from .part import Part
 from .transcription import SAMPLE_RATE, Whisper
 

@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from tenuto_host import Run
 
+from ..sound_events import FRAMES_PER_SECOND, Events
 from ..speaker_embedding import DIMENSIONS, SpeakerEncoder
 from . import segments, speakers, timeline
-from .events import FRAMES_PER_SECOND, Events
 from .segments import Spoken
 from .timeline import Span, Window
 from .transcription import SAMPLE_RATE, Heard, Whisper, Word

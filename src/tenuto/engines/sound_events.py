@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from .. import mel
+from . import mel
 
 Floats = npt.NDArray[np.float32]
 

@@ -7,12 +7,18 @@ faulty otherwise. Nothing here checks the parameters themselves.
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import msgspec
+
 from tenuto.accounts.rules import Caller
+from tenuto.artifacts import inputs
 from tenuto.db.database import Transaction
-from tenuto.errors import Fault
-from tenuto.kinds import speech
+from tenuto.errors import Fault, InvalidRequest
+from tenuto.kinds import recognition, speech
 from tenuto.kinds.envelope import Envelope
+from tenuto.kinds.recognition import RecognitionParameters
 from tenuto.kinds.speech import SpeechParameters
+from tenuto.voices import operations as voices
+from tenuto.voices.operations import BoundVoice
 
 Binding = Callable[[Transaction, Caller, Envelope, Any], dict[str, Any]]
 
@@ -22,29 +28,103 @@ def reference_faults(tx: Transaction, caller: Caller, kind: str, envelope: Envel
     return _REFERENCES[kind](tx, caller, envelope)
 
 
+def recordings(bound: Mapping[str, Any]) -> list[str]:
+    """The blobs of the voices that a job was bound to, which it needs until it is final."""
+    voices_bound = [bound[name] for name in _BOUND_VOICES.values() if bound.get(name) is not None]
+    return sorted({voice["blob_id"] for voice in voices_bound})
+
+
 def _speech_references(tx: Transaction, caller: Caller, envelope: Envelope) -> list[Fault]:
-    """No voice but the original one is there yet, and it has no id: every id is unknown."""
-    return [
-        Fault(
-            f"parameters.{name}",
-            "unknown_voice",
-            "there is no voice with this id; leave it out for the original voice",
-        )
-        for name in ("voice_id", "emotion_voice_id")
-        if isinstance(envelope.parameters.get(name), str) and envelope.parameters[name]
-    ]
+    """Voices that there are not for this account; a request without any asks the database nothing."""
+    faults = []
+    for name in _BOUND_VOICES:
+        voice_id = envelope.parameters.get(name)
+        if isinstance(voice_id, str) and voice_id:
+            fault = voices.usability_fault(
+                tx,
+                account_id=caller.account_id,
+                voice_id=voice_id,
+                param=f"parameters.{name}",
+                speaks=name == "voice_id",
+            )
+            faults += [fault] if fault else []
+    return faults
 
 
 def _bind_speech(
     tx: Transaction, caller: Caller, envelope: Envelope, parameters: SpeechParameters
 ) -> dict[str, Any]:
-    return speech.resolved(parameters, None)
+    """The parameters with the defaults of the voice, and of each voice what the job keeps: null for none.
 
+    A saved preference is not looked at: it is the studio's.
+    """
+    found = {name: _bind_voice(tx, caller, name, parameters) for name in _BOUND_VOICES}
+    speaker = found["voice_id"]
+    resolved = speech.resolved(parameters, None if speaker is None else speaker.default_parameters)
+    for name, bound in found.items():
+        resolved[_BOUND_VOICES[name]] = None if bound is None else bound.frozen
+    return resolved
+
+
+def _bind_voice(
+    tx: Transaction, caller: Caller, name: str, parameters: SpeechParameters
+) -> BoundVoice | None:
+    voice_id = getattr(parameters, name)
+    if voice_id is None:
+        return None
+    bound = voices.bind(tx, account_id=caller.account_id, voice_id=voice_id)
+    if bound is None:
+        # It was deleted since `reference_faults` looked.
+        raise InvalidRequest([voices.unknown_voice(f"parameters.{name}")])
+    return bound
+
+
+_BOUND_VOICES: Mapping[str, str] = {"voice_id": "voice", "emotion_voice_id": "emotion_voice"}
+"""Parameters that name voices, and under which name the engine gets what is bound for each."""
+
+
+def _recognition_references(tx: Transaction, caller: Caller, envelope: Envelope) -> list[Fault]:
+    """The input, if just one is named, that is none of this account's; results are no inputs."""
+    ids = envelope.input_artifact_ids or ()
+    if len(ids) != 1 or inputs.is_usable(
+        tx, account_id=caller.account_id, artifact_id=ids[0], media_type=recognition.INPUT_MEDIA_TYPE
+    ):
+        return []
+    return [_UNKNOWN_INPUT]
+
+
+def _bind_recognition(
+    tx: Transaction, caller: Caller, envelope: Envelope, parameters: RecognitionParameters
+) -> dict[str, Any]:
+    """What has an effect; the caller's context and hotwords stay in the accepted body."""
+    assert envelope.input_artifact_ids is not None, "checked with the parameters"
+    bound = inputs.bind_input(
+        tx,
+        account_id=caller.account_id,
+        artifact_id=envelope.input_artifact_ids[0],
+        media_type=recognition.INPUT_MEDIA_TYPE,
+    )
+    if bound is None:
+        raise InvalidRequest([_UNKNOWN_INPUT])
+    return {
+        "language": parameters.language,
+        "source_offset_seconds": parameters.source_offset_seconds,
+        "input": msgspec.structs.asdict(bound),
+    }
+
+
+_UNKNOWN_INPUT = Fault(
+    "input_artifact_ids",
+    "unknown_input",
+    "names no FLAC that this account has uploaded with POST /v1/input-artifacts",
+)
 
 _REFERENCES: Mapping[str, Callable[[Transaction, Caller, Envelope], list[Fault]]] = {
     "speech": _speech_references,
+    "recognition": _recognition_references,
 }
 
 BINDINGS: Mapping[str, Binding] = {
     "speech": _bind_speech,
+    "recognition": _bind_recognition,
 }

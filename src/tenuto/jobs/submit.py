@@ -83,8 +83,14 @@ def parse(request: Request, models: dict[str, Model]) -> Parsed:
         raise InvalidRequest(faults)
     parameters, more = CHECKS[model.kind](parsed)
     if faults or more:
-        raise Unfit(parsed, model, [*faults, *more])
+        raise Unfit(parsed, model, _together(faults, more))
     return Parsed(parsed, model, parameters)
+
+
+def _together(faults: list[Fault], more: list[Fault]) -> list[Fault]:
+    """All faults; what a kind misses is not told of a field that could not be read."""
+    faulty = {fault.param.partition("[")[0] for fault in faults}
+    return [*faults, *(fault for fault in more if fault.param not in faulty)]
 
 
 class Unfit(InvalidRequest):
@@ -164,6 +170,8 @@ def accept(
         assert replay is not None, "a key that is bound stays bound"
         return replay
     store.insert_job(tx, new)
+    for blob_id in binding.recordings(bound):
+        store.add_recording(tx, new.job_id, blob_id)
     billing.hold(
         tx,
         ids,

@@ -1,4 +1,4 @@
-"""Writes that must not be lost: bytes and transitions, as often as it takes. Knows no kind of job."""
+"""Reads and writes that must not be lost, as often as it takes. Knows no kind of job."""
 
 import time
 from collections.abc import Callable
@@ -30,6 +30,15 @@ def store(parts: Parts, blob_id: str, content: bytes) -> BlobRecord:
             failed = error
             time.sleep(STORE_PAUSE_S * nth)
     raise failed
+
+
+def read(parts: Parts, operation: Callable[[Transaction], T]) -> T:
+    """One look, as often as it takes while the database is away."""
+    while True:
+        try:
+            return parts.database.read(operation)
+        except Unavailable:
+            time.sleep(WRITE_PAUSE_S)
 
 
 def write(parts: Parts, transition: Callable[[Transaction, int], T]) -> T:

@@ -19,6 +19,7 @@ from tenuto.db.database import Transaction
 from tenuto.errors import ArtifactUnavailable, CorruptBlob, Stale, StorageFailed, Unavailable
 from tenuto.hosts.host import HostNotReady
 from tenuto.jobs import audit, lanes, lifecycle, waiting
+from tenuto.jobs import parts as job_parts
 from tenuto.jobs.lanes import OpenAttempt
 from tenuto.worker import locks
 from tenuto.worker.engines import Engines
@@ -146,6 +147,7 @@ class Upkeep:
         _log.warning("attempt.rescued", job_id=attempt.job_id, attempt_id=attempt.attempt_id, outcome=done)
         self._bell.ring()
         parts.database.wake("jobs")
+        parts.database.wake("changes")
 
     def _finish(self, attempt: OpenAttempt) -> str:
         """A result was recorded before its worker died: verify the bytes and succeed with them."""
@@ -178,6 +180,7 @@ class Upkeep:
                 if expired:
                     _log.warning("jobs.expired", lane=lane, count=expired)
         self._forget_workers(now_ms)
+        parts.database.write(job_parts.forget_final)
         for model in self._engines.broken():
             self._try_engine(model)
 

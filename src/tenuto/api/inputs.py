@@ -18,10 +18,9 @@ from tenuto.artifacts.uploads import bind_upload, find_upload, request_sha256
 from tenuto.blobs.blob import BlobRecord
 from tenuto.db.database import Transaction
 from tenuto.errors import Fault, InvalidRequest, StorageFailed, TenutoError, Unavailable, UnsupportedMediaType
-from tenuto.kinds.recognition import INPUT_MEDIA_TYPE
+from tenuto.kinds.recognition import INPUT_MEDIA_TYPE, MAX_INPUT_BYTES
 from tenuto.media.decoding import Decoded, Decoding
 
-MAX_BYTES = 268_435_456
 _encode = msgspec.json.Encoder().encode
 
 
@@ -53,10 +52,10 @@ async def create(call: Call) -> Answer:
         raise UnsupportedMediaType("input must be audio/flac")
     upload = _head(call, caller)
     headers = call.scope["headers"]
-    refuse_declared_length(headers, MAX_BYTES)
+    refuse_declared_length(headers, MAX_INPUT_BYTES)
     with call.service.uploads.place(caller.account_id):
         first = await call.service.database.read_async(lambda tx: _look(tx, call, upload))
-        body = stream_body(call.receive, headers, limit_bytes=MAX_BYTES, limits=call.service.http)
+        body = stream_body(call.receive, headers, limit_bytes=MAX_INPUT_BYTES, limits=call.service.http)
         if first is not None:
             # The same bytes came before; they are read, so that the client can send them, and forgotten.
             async for _ in body:

@@ -8,10 +8,18 @@ from tenuto.api.call import Answer, Call
 from tenuto.billing.rules import cny
 from tenuto.catalog import operations as catalog
 from tenuto.catalog.rules import Model
+from tenuto.engines.registry import engines_of
+from tenuto.kinds.recognition import MAX_INPUT_BYTES, MAX_INPUT_SECONDS
 from tenuto.kinds.speech import MAX_TEXT_BYTES
 
 CREATED = 1_763_683_200
 """When the catalog began, in unix seconds: OpenAI's clients expect a moment."""
+
+LIMITS = {
+    "speech": {"text_bytes": MAX_TEXT_BYTES},
+    "recognition": {"input_bytes": MAX_INPUT_BYTES, "input_seconds": MAX_INPUT_SECONDS},
+}
+"""What a kind takes at most."""
 
 
 async def index(call: Call) -> Answer:
@@ -44,13 +52,16 @@ def _shown(model: Model, reason: str | None) -> dict[str, Any]:
         "callable": reason is None,
         "callable_reason": reason,
         "languages": list(model.entry.languages),
-        "limits": {"text_bytes": MAX_TEXT_BYTES},
+        "limits": LIMITS.get(model.kind, {}),
         "pricing": {
             "currency": "CNY",
             "unit": model.price.unit,
             "price": cny(model.price.price_micros),
             "hold": cny(model.price.hold_micros),
         },
-        "engines": [{"model_id": model.name, "model_revision": model.entry.revision}],
+        "engines": [
+            {"model_id": engine.model, "model_revision": engine.revision}
+            for engine in engines_of(model.entry)
+        ],
         "honoured_parameters": list(model.entry.honoured),
     }

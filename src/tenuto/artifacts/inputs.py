@@ -43,7 +43,8 @@ class Bound(msgspec.Struct, frozen=True):
 def check_room(tx: Transaction, account_id: str, *, size_bytes: int, limit_bytes: int) -> None:
     """RateLimited when the account would then store more than it may; a limit of 0 is none."""
     if limit_bytes and store.stored_bytes(tx, account_id) + size_bytes > limit_bytes:
-        message = f"this account stores as much as it may ({limit_bytes >> 20} MiB); erase inputs or delete voices"
+        limit = f"{limit_bytes >> 20} MiB"
+        message = f"this account stores as much as it may ({limit}); erase inputs or delete voices"
         raise RateLimited(message, retry_after_s=FULL_RETRY_S)
 
 

@@ -151,10 +151,14 @@ def bind_upload(
 
 
 def stored_bytes(tx: Transaction, account_id: str) -> int:
-    """What the account has uploaded and not erased."""
+    """What the account has uploaded and neither erased nor deleted: inputs and own voices."""
     row = tx.one(
-        """select cast(coalesce(sum(size_bytes), 0) as bigint) as stored from artifact
-           where account_id = :account_id and job_id is null and erased_at is null""",
+        """select cast(coalesce(sum(size_bytes), 0) as bigint) as stored from (
+               select size_bytes from artifact
+               where account_id = :account_id and job_id is null and erased_at is null
+               union all
+               select b.size_bytes from voice v join blob b on b.id = v.blob_id
+               where v.account_id = :account_id) as uploaded""",
         account_id=account_id,
     )
     assert row is not None

@@ -85,6 +85,14 @@ def insert_job(tx: Transaction, new: NewJob) -> None:
     )
 
 
+def add_recording(tx: Transaction, job_id: str, blob_id: str) -> None:
+    tx.do(
+        "insert into job_recording (job_id, blob_id) values (:job_id, :blob_id)",
+        job_id=job_id,
+        blob_id=blob_id,
+    )
+
+
 def add_event(
     tx: Transaction,
     job_id: str,

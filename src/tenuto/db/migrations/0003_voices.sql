@@ -19,7 +19,9 @@ create table voice (
     sample_rate integer not null,
     channels integer not null,
     created_at bigint not null,
-    -- Shipped with an earlier release and no longer listed; jobs may go on naming it.
+    -- 1: shipped with the program, installed at start.
+    built_in integer not null,
+    -- A built-in voice that this release has no more: not listed, but who knows its id may go on using it.
     retired_at bigint,
     check ((kind = 'own') = (account_id is not null))
 );
@@ -36,11 +38,11 @@ create table voice_preference (
 );
 create index voice_preference_of_voice on voice_preference (voice_id);
 
--- A recording that a job was bound to when it was accepted: it stays until the job is final, though its voice
--- be deleted.
+-- A recording that a job was bound to when it was accepted: it stays until the job is final, also when its voice
+-- is deleted. Without a foreign key, for the blob may go before the job's row does.
 create table job_recording (
     job_id text not null references job (id),
-    blob_id text not null references blob (id),
+    blob_id text not null,
     primary key (job_id, blob_id)
 );
 create index job_recording_of_blob on job_recording (blob_id);

@@ -1,0 +1,45 @@
+"""What uploads of all kinds say in their headers; faults of all headers are answered at once."""
+
+import re
+
+from tenuto.api.call import Call
+from tenuto.errors import Fault
+
+SHA256_HEADER = "X-Service-Content-SHA256"
+IDEMPOTENCY_HEADER = "Idempotency-Key"
+
+_SHA256 = re.compile(rb"[0-9A-Fa-f]{64}\Z")
+_IDEMPOTENCY_KEY = re.compile(rb"[\x20-\x7e]{1,255}\Z")
+
+
+def media_type(call: Call) -> bytes:
+    """The media type of the body, without parameters."""
+    return (call.header(b"content-type") or b"").partition(b";")[0].strip().lower()
+
+
+def values(call: Call, name: str) -> list[bytes]:
+    """All values of a header, as they were sent."""
+    wanted = name.lower().encode()
+    return [value for key, value in call.scope["headers"] if key == wanted]
+
+
+def content_sha256(call: Call, faults: list[Fault]) -> str:
+    """The SHA-256 that the body must have, in lower case."""
+    given = values(call, SHA256_HEADER)
+    if len(given) == 1 and _SHA256.match(given[0]):
+        return given[0].decode("ascii").lower()
+    message = "the header is required once: the SHA-256 of the body in 64 hex digits"
+    faults.append(Fault(SHA256_HEADER, "invalid_checksum" if given else "required", message))
+    return ""
+
+
+def idempotency_key(call: Call, faults: list[Fault]) -> str | None:
+    """The key that makes a repeated upload give the same record, where one is sent."""
+    given = values(call, IDEMPOTENCY_HEADER)
+    if not given:
+        return None
+    if len(given) == 1 and _IDEMPOTENCY_KEY.match(given[0]):
+        return given[0].decode("ascii")
+    message = "the header may be given once: 1 to 255 printable ASCII characters, new for each new upload"
+    faults.append(Fault(IDEMPOTENCY_HEADER, "invalid_idempotency_key", message))
+    return None

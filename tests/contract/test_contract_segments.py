@@ -44,7 +44,8 @@ def samples(wav: bytes) -> bytes:
     """The samples of a file that the standard library can decode by itself."""
     with wave.open(io.BytesIO(wav)) as file:
         assert (1, 2, 24_000) == (file.getnchannels(), file.getsampwidth(), file.getframerate())
-        return file.readframes(file.getnframes())
+        read: bytes = file.readframes(file.getnframes())
+        return read
 
 
 def until_listed(caller: Caller, job_id: str, count: int) -> list[dict[str, Any]]:

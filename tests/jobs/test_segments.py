@@ -1,5 +1,7 @@
 """Segments behind the fence of their attempt, and what an attempt may show at most."""
 
+from collections.abc import Callable
+
 import pytest
 
 from jobs.world import World
@@ -47,7 +49,7 @@ def test_an_attempt_that_does_not_run_saves_nothing(world: World, end: str) -> N
     """A late worker's segment is Stale, and changes no row (P9)."""
     claim = world.running()
     save(world, claim.attempt_id, 0)
-    ends = {
+    ends: dict[str, Callable[[str], object]] = {
         "rescued": world.rescue,
         "released": world.release,
         "failed": world.fail,

@@ -97,16 +97,21 @@ class Call:
         return await self.service.database.read_async(look)
 
     async def wait(self, event: asyncio.Event, seconds: float) -> None:
-        """Until the event is set or the time is over. Raises ClientGone as soon as the client has left."""
-        set_ = asyncio.ensure_future(event.wait())
+        """Until the event is set or the time is over. Raises ClientGone as soon as the client has left.
+
+        A client that has closed its half may have left altogether, which can't be told: it waits no longer.
+        """
+        closed: asyncio.Event | None = self.scope.get("half_closed")
+        events = [event] if closed is None else [event, closed]
+        ends = [asyncio.ensure_future(each.wait()) for each in events]
         gone = asyncio.ensure_future(self._gone())
         try:
-            await asyncio.wait((set_, gone), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-            if gone.done() and not set_.done():
+            await asyncio.wait([*ends, gone], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            if gone.done() and not event.is_set():
                 raise ClientGone
         finally:
-            set_.cancel()
-            gone.cancel()
+            for each in (*ends, gone):
+                each.cancel()
 
     async def _gone(self) -> None:
         while (await self.receive())["type"] != "http.disconnect":

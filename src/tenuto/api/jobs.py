@@ -18,8 +18,10 @@ from tenuto.jobs.states import ALL, FINAL
 from tenuto.jobs.submit import Request
 
 MAX_BODY_BYTES = 1024 * 1024
+MAX_WAIT_S = 30
 KINDS = ("speech", "recognition", "image")
 
+_SHOW = {"wait": query.integer(0, MAX_WAIT_S)}
 _LIST = {
     "state": query.choice(*ALL),
     "kind": query.choice(*KINDS),
@@ -59,22 +61,28 @@ async def create(call: Call) -> Answer:
 
 
 async def show(call: Call) -> Answer:
-    """GET /v1/jobs/{id}."""
-
+    """GET /v1/jobs/{id}; with `wait`, when its state changes or so many seconds are over."""
     finals = call.service.finals
+    wait_s = 0
 
-    def look(tx: Transaction, who: Caller) -> Operation | bytes:
+    def look(tx: Transaction, who: Caller) -> tuple[Operation, int] | bytes:
+        nonlocal wait_s
+        wait_s = int(query.read_some(call, _SHOW).get("wait", 0)) if call.scope["query_string"] else 0
         job_id = call.path_id("job_id", "job")
         kept = finals.get(who.account_id, job_id)
-        return kept or read.get(tx, account_id=who.account_id, job_id=job_id)
+        # The sequence first: what changes between the two reads is then seen as a change.
+        sequence = read.sequence(tx, job_id) if wait_s and kept is None else 0
+        return kept or (read.get(tx, account_id=who.account_id, job_id=job_id), sequence)
 
     found = await call.read(look)
     if isinstance(found, bytes):
         return Answer(200, found)
-    answer = _operation(found)
-    if found.state in FINAL:
-        assert call.caller is not None, "whoever read it is known"
-        finals.keep(call.caller.account_id, found.id, answer.body)
+    operation, sequence = found
+    if wait_s and not operation.is_final():
+        operation = await _changed(call, operation, sequence, wait_s)
+    answer = _operation(operation)
+    if operation.state in FINAL:
+        finals.keep(_caller(call).account_id, operation.id, answer.body)
     return answer
 
 
@@ -128,6 +136,7 @@ async def cancel(call: Call) -> Answer:
     )
     if tell:
         service.database.wake("cancel")
+    service.database.wake("changes")
     return _operation(
         await service.database.read_async(
             lambda tx: read.get(tx, account_id=caller.account_id, job_id=job_id)
@@ -188,6 +197,31 @@ def _replay(tx: Transaction, request: Request) -> tuple[Operation, bool] | None:
     if accepted is None:
         return None
     return read.get(tx, account_id=request.caller.account_id, job_id=accepted.job_id), True
+
+
+async def _changed(call: Call, operation: Operation, sequence: int, wait_s: int) -> Operation:
+    """The operation when it has changed, or when the time is over; at once when too many wait already.
+
+    Raises ClientGone. A waiting request costs neither a thread nor a connection to the database.
+    """
+    service, account_id = call.service, _caller(call).account_id
+    waiter = service.waits.enter(account_id, operation.id, sequence)
+    if waiter is None:
+        return operation
+    try:
+        # What changed before we were known to wait is told to nobody.
+        if await service.database.read_async(lambda tx: read.sequence(tx, operation.id)) == sequence:
+            await call.wait(waiter.changed, wait_s)
+    finally:
+        service.waits.leave(waiter)
+    return await service.database.read_async(
+        lambda tx: read.get(tx, account_id=account_id, job_id=operation.id)
+    )
+
+
+def _caller(call: Call) -> Caller:
+    assert call.caller is not None, "whoever read something is known"
+    return call.caller
 
 
 def _operation(operation: Operation, status: int = 200) -> Answer:

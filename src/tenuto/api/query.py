@@ -16,18 +16,13 @@ DEFAULT_LIMIT = 20
 
 
 def read_query(call: Call, rules: Mapping[str, Rule]) -> dict[str, str]:
-    """The values by name. Raises InvalidRequest; authenticate first."""
-    query = call.query()
-    faults = []
-    for name, value in query.items():
-        if name not in rules:
-            known = ", ".join(rules)
-            faults.append(Fault(name, "unknown_name", f"there is no such filter; there are {known}"))
-        elif (wrong := rules[name](value)) is not None:
-            faults.append(Fault(name, *wrong))
-    if faults:
-        raise InvalidRequest(faults)
-    return query
+    """The values by name; a name without a rule is a fault. Raises InvalidRequest; authenticate first."""
+    return _read(call, rules, tolerant=False)
+
+
+def read_some(call: Call, rules: Mapping[str, Rule]) -> dict[str, str]:
+    """The same where other names are passed over."""
+    return _read(call, rules, tolerant=True)
 
 
 def integer(low: int, high: int) -> Rule:
@@ -64,3 +59,18 @@ limit: Rule = integer(1, MAX_LIMIT)
 def limit_of(query: Mapping[str, str]) -> int:
     """The limit of a query that was read by the rule `limit`."""
     return int(query.get("limit", DEFAULT_LIMIT))
+
+
+def _read(call: Call, rules: Mapping[str, Rule], *, tolerant: bool) -> dict[str, str]:
+    query = call.query()
+    faults = []
+    for name, value in query.items():
+        if name not in rules:
+            if not tolerant:
+                known = ", ".join(rules)
+                faults.append(Fault(name, "unknown_name", f"there is no such filter; there are {known}"))
+        elif (wrong := rules[name](value)) is not None:
+            faults.append(Fault(name, *wrong))
+    if faults:
+        raise InvalidRequest(faults)
+    return query

@@ -52,12 +52,12 @@ class Connection(HttpToolsProtocol):
         self.unseen_bytes = 0  # read since the parser last told us anything: a name or value without end
         self.target_bytes = 0
         self.deaf = False  # what still arrives is thrown away
-        self.discarded_bytes = 0
-        self.lingering = False
+        self.discarded_bytes, self.lingering = 0, False
         self.idle_limit_s = limits.head_s  # longer after the first request
         self.waited_s = 0.0  # for the client, since the last step
         self.stalled_s = 0.0  # since `unsent_bytes` was noted
         self.unsent_bytes = -1
+        self.half_closed = asyncio.Event()  # the client sends no more; whether it still reads is not known
 
     # What the transport tells us.
 
@@ -94,6 +94,7 @@ class Connection(HttpToolsProtocol):
         if not answering or self.cycle.more_body or self.head_open:
             return False
         self.cycle.keep_alive = False
+        self.half_closed.set()
         return True
 
     def resume_writing(self) -> None:
@@ -229,6 +230,7 @@ class Connection(HttpToolsProtocol):
         self.scope["path"] = unquote(path) if "%" in path else path
         self.scope["raw_path"] = raw_path
         self.scope["query_string"] = url.query or b""
+        cast(Any, self.scope)["half_closed"] = self.half_closed
 
     def _stop_parsing(self, refusal: errors.Refusal) -> None:
         self.refusal = refusal

@@ -93,6 +93,12 @@ def get(tx: Transaction, *, account_id: str, job_id: str) -> Operation:
     return _operation(row, ahead)
 
 
+def sequence(tx: Transaction, job_id: str) -> int:
+    """The number of the job's newest event: it rises with every change of its state. -1: no such job."""
+    row = read_store.sequence(tx, job_id)
+    return -1 if row is None else int(row["event_sequence"])
+
+
 def retry_after_s(operation: Operation) -> int | None:
     """Seconds until a look is worth while: 1 when it runs or is among the next four, else up to 10."""
     if operation.is_final():

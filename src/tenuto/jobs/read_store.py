@@ -56,6 +56,10 @@ def ahead(tx: Transaction, lane: str, job_id: str, limit: int) -> int:
     return int(row["ahead"])
 
 
+def sequence(tx: Transaction, job_id: str) -> Row | None:
+    return tx.one("select event_sequence from job where id = :id", id=job_id)
+
+
 def is_of_account(tx: Transaction, job_id: str, account_id: str) -> bool:
     row = tx.one(
         "select 1 as one from job where id = :id and account_id = :account_id",

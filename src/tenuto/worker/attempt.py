@@ -76,6 +76,7 @@ def run(
         log.exception("attempt.abandoned")
     finally:
         heartbeat.forget(claim.attempt_id)
+        parts.database.wake("changes")
     return None
 
 

@@ -71,6 +71,7 @@ class Slot:
                 _log.warning("claim.not_possible", lane=self._lane)
                 return None
             if claim is not None:
+                parts.database.wake("changes")
                 self._engines.begin(claim.model)
             return claim
 

@@ -1,0 +1,237 @@
+"""What a job went through, what was asked for, and waiting for it to change."""
+
+import json
+import select
+import socket
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from contract.callers import METERED, Caller, Operator, error_code, faults, job
+from contract.test_contract_read import WRONG_IDS
+from servers.service import FINAL
+
+QUICK_S = 0.9
+"""An answer that somebody was woken for comes sooner than the look that is taken every second."""
+
+
+def events(caller: Caller, job_id: str) -> list[dict[str, Any]]:
+    answer = caller.get(f"/v1/jobs/{job_id}/events")
+    assert answer.status_code == 200, answer.text
+    found: list[dict[str, Any]] = answer.json()["data"]
+    return found
+
+
+def timed(caller: Caller, path: str) -> tuple[Any, float]:
+    """The operation, and how long its answer took."""
+    began = time.monotonic()
+    answer = caller.get(path)
+    assert answer.status_code == 200, answer.text
+    return answer.json(), time.monotonic() - began
+
+
+# --- events and the request -----------------------------------------------------------------------
+
+
+def test_events_tell_every_transition_in_order(caller: Caller) -> None:
+    """From queued to succeeded, numbered without gaps, each with its moment and attempt (R7, R30)."""
+    job_id = caller.submit()
+    operation = caller.wait(job_id)
+    told = events(caller, job_id)
+
+    assert ["queued", "running", "succeeded"] == [event["type"] for event in told]
+    assert [0, 1, 2] == [event["sequence"] for event in told]
+    assert {"object", "sequence", "at", "type", "attempt_id", "detail"} == set(told[0])
+    assert operation["created_at"] == told[0]["at"] <= told[1]["at"] <= told[2]["at"]
+    assert [None, 1] == [told[0]["attempt_id"], len({event["attempt_id"] for event in told[1:]})]
+
+
+@pytest.mark.parametrize(
+    ("text", "types"),
+    [
+        ("[fake:garbage] x", ["queued", "running", "failed"]),
+        ("[fake:exit] x", ["queued", *["running", "host_lost"] * 2, "running", "failed"]),
+    ],
+)
+def test_events_tell_what_went_wrong(caller: Caller, text: str, types: list[str]) -> None:
+    """Each attempt that was lost has its line; why the job failed stands in the last one (R34)."""
+    job_id = caller.submit(text)
+    operation = caller.wait(job_id)
+    told = events(caller, job_id)
+
+    assert types == [event["type"] for event in told]
+    assert operation["error"]["code"] == told[-1]["detail"]
+
+
+def test_the_request_is_given_back_as_it_was_sent(caller: Caller) -> None:
+    """Byte for byte, with its spaces and its order: text is stored verbatim (R101)."""
+    body = (
+        '{ "parameters": {"text" : "行<行|xing2>\\u4f60, 1.0", "top_p":0.80},"model":"fake/speech" }'.encode()
+    )
+    job_id = caller.post_job(body).json()["id"]
+    answer = caller.get(f"/v1/jobs/{job_id}/request")
+
+    assert (200, "application/json") == (answer.status_code, answer.headers["content-type"])
+    assert body == answer.content
+    caller.wait(job_id)
+
+
+@pytest.mark.parametrize("path", ["events", "request"])
+def test_other_accounts_see_neither(operator: Operator, caller: Caller, path: str) -> None:
+    """A foreign id is answered like one that does not exist (R29)."""
+    job_id = caller.submit()
+    stranger = operator.caller()
+    paths = [f"/v1/jobs/{wrong}/{path}" for wrong in (job_id, *WRONG_IDS)]
+
+    assert {(404, "not_found")} == {error_code(stranger.get(each)) for each in paths}
+    caller.wait(job_id)
+
+
+# --- waiting --------------------------------------------------------------------------------------
+
+
+def test_waiting_answers_at_the_first_change(caller: Caller) -> None:
+    """A request with `wait` is answered when its job ends, far before the time is over (R7)."""
+    job_id = caller.submit("[fake:sleep=1.2] x")
+    caller.wait(job_id, ("running", *FINAL))
+    operation, took_s = timed(caller, f"/v1/jobs/{job_id}?wait=20")
+
+    assert "succeeded" == operation["state"]
+    assert took_s < 1.2 + QUICK_S
+
+
+def test_waiting_hears_of_the_start_too(caller: Caller) -> None:
+    """queued → running is a change; so is the cancel of the job in front (R7)."""
+    blocking = caller.block_lane()
+    waiting = caller.submit("[fake:sleep=5] x")
+    threading.Timer(0.3, caller.cancel, [blocking]).start()
+    operation, took_s = timed(caller, f"/v1/jobs/{waiting}?wait=20")
+    caller.cancel(waiting)
+
+    assert "running" == operation["state"]
+    assert took_s < 0.3 + 2 * QUICK_S
+
+
+def test_waiting_ends_with_its_time(caller: Caller) -> None:
+    """Nothing changes: the operation as it is, after as many seconds, with Retry-After (R28)."""
+    job_id = caller.block_lane()
+    began = time.monotonic()
+    answer = caller.get(f"/v1/jobs/{job_id}?wait=1")
+    took_s = time.monotonic() - began
+    caller.cancel(job_id)
+
+    assert ("running", "1") == (answer.json()["state"], answer.headers["retry-after"])
+    assert 1 <= took_s < 1 + QUICK_S
+
+
+def test_what_is_over_is_not_waited_for(caller: Caller, paid: Operator) -> None:
+    """Final jobs, and those that wait for an operator, are answered at once (R38)."""
+    done = caller.submit()
+    caller.wait(done)
+    payer = paid.caller(credit="1")
+    recovering = payer.submit("[fake:unknown] x", model=METERED)
+    payer.wait(recovering)
+
+    for who, job_id in ((caller, done), (caller, done), (payer, recovering)):
+        operation, took_s = timed(who, f"/v1/jobs/{job_id}?wait=30")
+        assert (True, operation["state"]) == (took_s < QUICK_S, who.read(job_id)["state"])
+    paid.service.command("recover", "void", recovering)
+
+
+def test_many_wait_behind_one_change(caller: Caller) -> None:
+    """Fifty requests for one job are all answered by its end; other requests are not held up (R7)."""
+    job_id = caller.submit("[fake:sleep=1.5] x")
+    caller.wait(job_id, ("running", *FINAL))
+    states: list[str] = []
+
+    def wait() -> None:
+        states.append(caller.get(f"/v1/jobs/{job_id}?wait=25").json()["state"])
+
+    threads = [threading.Thread(target=wait) for _ in range(50)]
+    for thread in threads:
+        thread.start()
+    _, meanwhile_s = timed(caller, "/v1/jobs?limit=1")
+    for thread in threads:
+        thread.join(30)
+
+    assert ["succeeded"] * 50 == states
+    assert meanwhile_s < QUICK_S
+
+
+def test_who_goes_away_frees_the_place(operator: Operator, caller: Caller) -> None:
+    """More clients than may wait come and hang up: places are free again, and the service answers (R7)."""
+    job_id = caller.block_lane()
+    for _ in range(3):
+        gone = [_ask(operator, caller, f"/v1/jobs/{job_id}?wait=30") for _ in range(60)]
+        time.sleep(0.1)
+        for connection in gone:
+            connection.close()
+    until = time.monotonic() + 10
+    took_s = 0.0
+    while took_s < 1:
+        _, took_s = timed(caller, f"/v1/jobs/{job_id}?wait=1")
+        assert time.monotonic() < until
+    caller.cancel(job_id)
+
+
+def test_no_more_wait_than_may(operator: Operator, caller: Caller) -> None:
+    """From the hundred and first on an account's requests are answered at once; others' are not (R7)."""
+    job_id = caller.block_lane()
+    waiting = [_ask(operator, caller, f"/v1/jobs/{job_id}?wait=30") for _ in range(110)]
+    until = time.monotonic() + 10
+    while len(answered := select.select(waiting, [], [], 0.1)[0]) < 10:
+        assert time.monotonic() < until, len(answered)
+    _, own_s = timed(caller, f"/v1/jobs/{job_id}?wait=2")
+    stranger = operator.caller()
+    other = stranger.submit("x")
+    _, others_s = timed(stranger, f"/v1/jobs/{other}?wait=1")
+    for connection in waiting:
+        connection.close()
+    caller.cancel(job_id)
+    stranger.wait(other)
+
+    assert 10 == len(answered)
+    assert own_s < QUICK_S < others_s
+
+
+@pytest.mark.parametrize("value", ["31", "-1", "1.5", "x", "", "1e1", "%00", "٣"])
+def test_a_time_that_is_none_is_refused(caller: Caller, value: str) -> None:
+    """`wait` is a whole number of seconds from 0 to 30 (R207)."""
+    job_id = caller.submit()
+    answer = caller.get(f"/v1/jobs/{job_id}?wait={value}")
+
+    assert [("wait", "out_of_range")] == faults(answer)
+    assert caller.wait(job_id) == caller.get(f"/v1/jobs/{job_id}?wait=0").json()
+
+
+def test_waiting_is_for_the_owner(operator: Operator, caller: Caller) -> None:
+    """A stranger is refused at once, and nothing is told by the time it takes (R29)."""
+    job_id = caller.submit()
+    stranger = operator.caller()
+    began = time.monotonic()
+    answers = [stranger.get(f"/v1/jobs/{each}?wait=30") for each in (job_id, *WRONG_IDS)]
+
+    assert {(404, "not_found")} == {error_code(answer) for answer in answers}
+    assert time.monotonic() - began < 5
+    caller.wait(job_id)
+
+
+def _ask(operator: Operator, caller: Caller, path: str) -> socket.socket:
+    """A connection on which a request was sent; whoever has it may read or hang up."""
+    connection = socket.create_connection(("127.0.0.1", operator.service.port), timeout=40)
+    head = f"GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {caller.key}\r\n\r\n"
+    connection.sendall(head.encode())
+    return connection
+
+
+def test_a_replay_shows_the_request_of_the_first(caller: Caller) -> None:
+    """The body that was accepted first stays the job's, however often its key is sent again (R19)."""
+    first = json.dumps(job("once")).encode()
+    again = json.dumps(job("once"), indent=1).encode()
+    job_id = caller.post_job(first, key="request-1").json()["id"]
+
+    assert job_id == caller.post_job(again, key="request-1").json()["id"]
+    assert first == caller.get(f"/v1/jobs/{job_id}/request").content
+    caller.wait(job_id)

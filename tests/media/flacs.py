@@ -1,15 +1,19 @@
-"""FLAC files made bit by bit, so that they can lie: heads, frames and their checksums, and what is wrong.
+"""FLAC files made bit by bit, so that they can lie: heads, frames and their checksums; and a corpus of liars.
 
 Written from RFC 9639, not with the code under test: verbatim and constant subframes alone.
 """
 
 import hashlib
+import random
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 Channels = list[list[int]]
 """Samples of each channel."""
 
 BLOCK = 4096
+MAX_BLOCK = 65_535
+NO_MD5 = bytes(16)
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,26 @@ def made(recipe: Recipe) -> bytes:
 def of(*samples: int, **more: object) -> Recipe:
     """A recipe of one channel."""
     return replace(Recipe([list(samples)]), **more)  # type: ignore[arg-type]
+
+
+def noise(count: int, seed: int = 1, bits: int = 16) -> list[int]:
+    """Samples that are never all the same."""
+    low, high = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
+    numbers = random.Random(seed)
+    return [numbers.randint(low, high) for _ in range(count)]
+
+
+def silence(
+    seconds: float, *, rate: int, channels: int = 1, bits: int = 16, total: int | None = None
+) -> bytes:
+    """A long file of few bytes: nothing but constant frames, and no MD5."""
+    count = round(seconds * rate)
+    sizes = [MAX_BLOCK] * (count // MAX_BLOCK) + ([count % MAX_BLOCK] if count % MAX_BLOCK else [])
+    recipe = Recipe(
+        [[0]] * channels, rate, bits, total=count if total is None else total, md5=NO_MD5, block=MAX_BLOCK
+    )
+    coded = (constant_frame(number, size, channels, bits) for number, size in enumerate(sizes))
+    return head(recipe) + b"".join(coded)
 
 
 def head(recipe: Recipe) -> bytes:
@@ -76,7 +100,8 @@ def constant_frame(number: int, length: int, channels: int, bits: int) -> bytes:
 
 def frame_head(number: int, length: int, channels: int) -> bytes:
     """Sizes do not vary; rate and bits are those of the file's head; the length stands in 16 bits."""
-    content = b"\xff\xf8" + bytes([0x70, (channels - 1) << 4]) + _coded(number) + (length - 1).to_bytes(2, "big")
+    fixed = b"\xff\xf8" + bytes([0x70, (channels - 1) << 4])
+    content = fixed + _coded(number) + (length - 1).to_bytes(2, "big")
     return content + bytes([crc(content, 8, 0x07)])
 
 
@@ -121,6 +146,108 @@ def _coded(number: int) -> bytes:
 def _md5(recipe: Recipe) -> bytes:
     width = -(-recipe.bits // 8)
     interleaved = b"".join(
-        sample.to_bytes(width, "little", signed=True) for moment in zip(*recipe.samples, strict=True) for sample in moment
+        sample.to_bytes(width, "little", signed=True)
+        for moment in zip(*recipe.samples, strict=True)
+        for sample in moment
     )
     return hashlib.md5(interleaved).digest()
+
+
+def _changed(content: bytes, at: int, value: int) -> bytes:
+    return content[:at] + bytes([value]) + content[at + 1 :]
+
+
+_SOUND = Recipe([noise(10_000)])
+_UNSAID = replace(_SOUND, total=0, md5=NO_MD5)
+
+REFUSED: dict[str, tuple[Callable[[], bytes], str]] = {
+    "an empty file": (lambda: b"", "begin"),
+    "a WAV under another name": (lambda: b"RIFF\x24\0\0\0WAVEfmt " + bytes(40), "begin"),
+    "an MP3's tag before the marker": (lambda: b"ID3\4" + bytes(6) + made(_SOUND), "begin"),
+    "FLAC inside Ogg": (lambda: b"OggS" + made(_SOUND), "begin"),
+    "the marker alone": (lambda: b"fLaC", "metadata"),
+    "cut off in its metadata": (lambda: made(_SOUND)[:30], "metadata"),
+    "metadata without STREAMINFO": (lambda: b"fLaC\x81\0\0\0" + frames(_SOUND)[0], "STREAMINFO"),
+    "two STREAMINFO blocks": (lambda: made(replace(_SOUND, metadata=((0, bytes(34)),))), "STREAMINFO"),
+    "a STREAMINFO of a wrong size": (lambda: b"fLaC\x80\0\0\x21" + bytes(33), "STREAMINFO"),
+    "a metadata block of the forbidden type": (
+        lambda: made(replace(_SOUND, metadata=((127, b"x"),))),
+        "forbidden",
+    ),
+    "a metadata block longer than the file": (
+        lambda: made(_SOUND)[:4] + b"\x04\xff\xff\xff" + b"x",
+        "STREAMINFO",
+    ),
+    "a head and no frame": (lambda: head(_SOUND), "no audio"),
+    "a head that promises no frames, and has none": (lambda: head(_UNSAID), "no audio"),
+    "a sample rate of 0": (lambda: made(replace(_SOUND, head_rate=0)), "0 Hz"),
+    "samples of 20 bits": (lambda: made(Recipe([noise(5000, bits=20)], bits=20)), "20 bits"),
+    "two channels promised, one there": (lambda: made(replace(_SOUND, head_channels=2)), "channels"),
+    "one channel promised, two there": (
+        lambda: made(replace(_SOUND, samples=[noise(5000), noise(5000, 2)], head_channels=1)),
+        "channels",
+    ),
+    "a frame fewer than promised": (lambda: head(_SOUND) + b"".join(frames(_SOUND)[:-1]), "promises 10000"),
+    "a sample fewer promised than there are": (lambda: made(replace(_SOUND, total=9_999)), "promises 9999"),
+    "a sample more promised than there are": (lambda: made(replace(_SOUND, total=10_001)), "promises 10001"),
+    "a MD5 of other samples": (lambda: made(replace(_SOUND, md5=b"x" * 16)), "MD5"),
+    "cut off by one byte": (lambda: made(_SOUND)[:-1], "promises"),
+    "cut off by one byte, no length promised": (lambda: made(_UNSAID)[:-1], "cut off"),
+    "cut off in its first frame": (lambda: made(_UNSAID)[:500], "cut off"),
+    "a text behind its last frame": (lambda: made(_SOUND) + b"TAG", "damaged"),
+    "a byte behind its last frame that could begin one": (lambda: made(_SOUND) + b"\xff", "follows"),
+    "two files, one behind the other": (lambda: made(_SOUND) * 2, "damaged"),
+    "a bit turned in a frame": (lambda: _changed(made(_SOUND), 9000, made(_SOUND)[9000] ^ 1), "damaged"),
+    "zeros for a frame's head": (lambda: head(_SOUND) + bytes(8) + b"".join(frames(_SOUND)), "no frame"),
+    "garbage between two frames": (
+        lambda: head(_SOUND) + frames(_SOUND)[0] + b"garbage" + b"".join(frames(_SOUND)[1:]),
+        "damaged",
+    ),
+    "a frame twice, a length and MD5 unsaid": (
+        lambda: head(_UNSAID) + frames(_UNSAID)[0] * 2,
+        "cut off",
+    ),
+    "120 minutes and one sample": (lambda: silence(7200 + 1 / 8000, rate=8000), "120 minutes"),
+    "120 minutes and one sample, no length promised": (
+        lambda: silence(7200 + 1 / 8000, rate=8000, total=0),
+        "120 minutes",
+    ),
+    "120 minutes and one sample, one minute promised": (
+        lambda: silence(7200 + 1 / 8000, rate=8000, total=480_000),
+        "120 minutes",
+    ),
+    "two hours of 192 kHz in eight channels": (
+        lambda: silence(7200, rate=192_000, channels=8, bits=24),
+        "more than",
+    ),
+}
+"""What is wrong with each, how it is made, and a word of the reason that is given."""
+
+ADMITTED: dict[str, tuple[Callable[[], bytes], tuple[int, int, int]]] = {
+    "16 kHz, mono, 16 bit": (lambda: made(_SOUND), (10_000, 16_000, 1)),
+    "no length and no MD5 promised": (lambda: made(_UNSAID), (10_000, 16_000, 1)),
+    "one sample": (lambda: made(of(1)), (1, 16_000, 1)),
+    "stereo of 24 bits": (
+        lambda: made(Recipe([noise(9000, 1, 24), noise(9000, 2, 24)], 96_000, 24)),
+        (9000, 96_000, 2),
+    ),
+    "eight channels of 8 bits": (
+        lambda: made(Recipe([noise(5000, seed, 8) for seed in range(8)], 44_100, 8)),
+        (5000, 44_100, 8),
+    ),
+    "a rate that nobody uses": (lambda: made(Recipe([noise(5000)], 123_457)), (5000, 123_457, 1)),
+    "frames numbered with two bytes": (
+        lambda: made(replace(_SOUND, block=16, samples=[noise(4000)])),
+        (4000, 16_000, 1),
+    ),
+    "pictures and padding in its metadata": (
+        lambda: made(replace(_SOUND, metadata=((6, bytes(1 << 20)), (1, bytes(8192))))),
+        (10_000, 16_000, 1),
+    ),
+    "silence that looks like the beginning of a frame": (
+        lambda: made(of(*[-8] * 3000, *noise(1000), *[-8] * 96)),
+        (4096, 16_000, 1),
+    ),
+    "120 minutes to the sample": (lambda: silence(7200, rate=8000), (57_600_000, 8_000, 1)),
+}
+"""What is right with each, how it is made, and its frames, rate and channels."""

@@ -81,6 +81,10 @@ class Decoding:
         finally:
             os.close(theirs)
 
+    @property
+    def pid(self) -> int:
+        return self._child.pid
+
     def feed(self, block: bytes) -> None:
         """Hand on the next bytes. A child that has ended takes none: `finish` says why."""
         left = memoryview(block)

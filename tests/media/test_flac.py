@@ -1,0 +1,167 @@
+"""FLAC admission: what lies, is cut off or explodes is refused with a reason, all else is counted."""
+
+import io
+import os
+import resource
+import tempfile
+import time
+from contextlib import closing
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+
+from media.flacs import ADMITTED, NO_MD5, REFUSED, Recipe, made, noise, silence
+from tenuto.media import cuts
+from tenuto.media.decoding import Decoded, DecoderFailed, Decoding
+from tenuto.media.flac import FlacInvalid
+
+RATE = 16_000
+
+
+def decode(content: bytes, output: int | None = None) -> Decoded:
+    """What the child finds."""
+    with closing(Decoding(output)) as decoding:
+        decoding.feed_all(content[at : at + (1 << 20)] for at in range(0, len(content), 1 << 20))
+        return decoding.finish()
+
+
+def as_pcm(content: bytes) -> tuple[Decoded, "np.ndarray[tuple[int], np.dtype[np.int16]]"]:
+    """What the child finds, and the samples that it writes."""
+    with tempfile.TemporaryFile() as file:
+        decoded = decode(content, file.fileno())
+        file.seek(0)
+        return decoded, np.frombuffer(file.read(), "<i2")
+
+
+def encoded(samples: "np.ndarray[tuple[int, ...], np.dtype[np.int16]]", rate: int) -> bytes:
+    """A FLAC as an encoder makes it."""
+    file = io.BytesIO()
+    soundfile.write(file, samples, rate, format="FLAC")
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_a_flac_that_is_not_what_it_says_is_refused(what: str) -> None:
+    """The header is held against the samples, nothing may be missing or too much (R155, R156, P22)."""
+    make, reason = REFUSED[what]
+
+    with pytest.raises(FlacInvalid, match=reason):
+        decode(make())
+
+
+@pytest.mark.parametrize("what", ADMITTED)
+def test_a_sound_flac_is_counted_to_the_sample(what: str) -> None:
+    """Any rate and up to eight channels; 7,200.000 seconds pass (R155, R156)."""
+    make, (frames, rate, channels) = ADMITTED[what]
+
+    assert Decoded(rate, channels, frames) == decode(make())
+
+
+def test_a_duration_is_rounded_up_to_the_millisecond() -> None:
+    """What is charged for is never less than what was decoded (R134)."""
+    assert [1, 1, 2] == [Decoded(RATE, 1, frames).duration_ms for frames in (1, 16, 17)]
+    assert 7_200_000 == Decoded(44_100, 2, 44_100 * 7200).duration_ms
+
+
+def test_a_bomb_ends_within_its_limits() -> None:
+    """Half an hour of eight channels at 192 kHz in a few bytes takes no more memory than a second of it."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    content = silence(60, rate=192_000, channels=8, bits=24)
+    began = time.monotonic()
+
+    assert 60_000 == decode(content).duration_ms
+    assert len(content) < 10_000
+    assert time.monotonic() - began < 60
+    assert max(before, 200 << 10) >= resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+
+
+def test_a_child_that_dies_is_a_refusal() -> None:
+    """Whatever kills it, its limits or a fault of the library: the file is not admitted."""
+    with closing(Decoding()) as decoding:
+        decoding.feed(made(Recipe([noise(5000)])))
+        decoding.abandon()
+        decoding.feed(bytes(4 << 20))
+
+        with pytest.raises(FlacInvalid, match="too much time or memory"):
+            decoding.finish()
+
+
+def test_no_room_for_the_samples_is_not_the_files_fault() -> None:
+    """A full disk is told apart from a file that can't be decoded."""
+    with Path("/dev/full").open("wb", buffering=0) as full, pytest.raises(DecoderFailed):
+        decode(made(Recipe([noise(5000)])), full.fileno())
+
+
+def test_sixteen_kilohertz_mono_passes_as_it_is() -> None:
+    """The engines get the very samples that were uploaded."""
+    samples = np.array(noise(50_000), np.int16)
+    decoded, pcm = as_pcm(encoded(samples, RATE))
+
+    assert (50_000, ((0, 50_000),)) == (decoded.pcm_frames, decoded.parts)
+    assert samples.tolist() == pcm.tolist()
+
+
+@pytest.mark.parametrize(("rate", "channels"), [(8_000, 1), (44_100, 2), (48_000, 6), (96_000, 1)])
+def test_other_rates_and_channels_become_sixteen_kilohertz_mono(rate: int, channels: int) -> None:
+    """A tone keeps its pitch, its strength and its place."""
+    seconds = np.arange(rate * 3) / rate
+    tone = np.where((seconds > 1) & (seconds < 2), np.sin(seconds * 2 * np.pi * 440), 0)
+    stereo = np.repeat((tone * 10_000).astype(np.int16)[:, None], channels, axis=1)
+    decoded, pcm = as_pcm(encoded(stereo, rate))
+    spectrum = np.abs(np.fft.rfft(pcm[RATE : 2 * RATE].astype(float)))
+
+    assert (rate * 3, channels, 3000) == (decoded.frames, decoded.channels, decoded.duration_ms)
+    assert abs(decoded.pcm_frames - 3 * RATE) <= 1
+    assert 440 == int(spectrum.argmax())
+    assert 9_900 < float(np.abs(pcm[RATE + 800 : 2 * RATE - 800]).max()) < 10_100
+    assert 50 > float(np.abs(pcm[: RATE - 800]).max())
+
+
+def test_a_long_recording_is_cut_at_quiet_places() -> None:
+    """Parts are about ten minutes, overlap by 5–10 s, hold everything, and are the same every time (R129)."""
+    loud = np.array(noise(RATE), np.int16)
+    samples = np.tile(loud, 1500)
+    for second in range(0, 1500, 3):
+        samples[second * RATE : second * RATE + RATE // 2] = 0
+    content = encoded(samples, RATE)
+    decoded, pcm = as_pcm(content)
+    parts = decoded.parts
+
+    assert decoded.parts == as_pcm(content)[0].parts
+    assert (3, 0, len(samples)) == (len(parts), parts[0][0], parts[-1][1])
+    assert all(5 * RATE <= end - start <= 10 * RATE for (_, end), (start, _) in pairwise(parts))
+    assert all(400 * RATE < end - start <= 650 * RATE for start, end in parts)
+    assert not any(
+        np.abs(pcm[cut - 800 : cut + 800]).max() for part in parts for cut in part if 0 < cut < len(pcm)
+    )
+
+
+@pytest.mark.parametrize(
+    ("seconds", "parts"), [(0.01, 1), (600, 1), (600.02, 2), (1200, 2), (1201, 3), (7200, 12)]
+)
+def test_how_many_parts(seconds: float, parts: int) -> None:
+    """Audio over ten minutes is processed in parts; also where nothing is quiet (R129)."""
+    planned = cuts.plan([1.0] * round(seconds / cuts.FRAME_S), seconds)
+
+    assert parts == len(planned)
+    assert (0.0, seconds) == (planned[0][0], planned[-1][1])
+    assert all(5 <= before[1] - after[0] <= 10 for before, after in pairwise(planned))
+    assert all(end - start <= 650 for start, end in planned)
+
+
+def test_a_promised_md5_of_nothing_is_none() -> None:
+    """Sixteen zeros say that there is none."""
+    assert 5000 == decode(made(Recipe([noise(5000)], md5=NO_MD5))).frames
+
+
+def test_nothing_of_the_services_secrets_reaches_the_child(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It reads a caller's bytes, so it is given no variable that it does not need."""
+    monkeypatch.setenv("TENUTO_DATABASE", "postgresql://user:secret@host/db")
+    with closing(Decoding()) as decoding:
+        environment = Path(f"/proc/{decoding.pid}/environ").read_bytes()
+
+    assert b"PATH=" in environment or os.environ.get("PATH") is None
+    assert b"secret" not in environment

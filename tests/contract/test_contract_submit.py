@@ -27,6 +27,9 @@ DEFAULTS = {
     "top_k": 30,
     "temperature": 0.8,
     "repetition_penalty": 10,
+    # What was bound for the two ids.
+    "voice": None,
+    "emotion_voice": None,
 }
 
 

@@ -33,7 +33,6 @@ from tenuto.voices import operations as voices
 from tenuto.voices import rules
 from tenuto.voices.operations import UploadKey, Voice
 
-MAX_RECORDING_BYTES = 12 * 1024 * 1024
 MAX_JSON_BYTES = 64 * 1024
 DEFAULT_LIMIT = "100"
 """So that one page holds all voices of most accounts."""
@@ -73,8 +72,8 @@ async def create(call: Call) -> Answer:
     if uploads.media_type(call) != b"audio/wav":
         raise UnsupportedMediaType("voice must be audio/wav")
     said = _read_headers(call, caller)
-    with _naming(MAX_RECORDING_BYTES):
-        refuse_declared_length(call.scope["headers"], MAX_RECORDING_BYTES)
+    with _naming(rules.MAX_RECORDING_BYTES):
+        refuse_declared_length(call.scope["headers"], rules.MAX_RECORDING_BYTES)
     with call.service.uploads.place(caller.account_id):
         return await _admit(call, caller, said)
 
@@ -215,7 +214,7 @@ async def _beside(call: Call, work: Any) -> Any:
 
 
 async def _admit(call: Call, caller: Caller, said: _Said) -> Answer:
-    content = await _read(call, MAX_RECORDING_BYTES)
+    content = await _read(call, rules.MAX_RECORDING_BYTES)
     if await _beside(call, lambda: hashlib.sha256(content).hexdigest()) != said.sha256:
         raise ChecksumMismatch
     key = said.key

@@ -16,6 +16,9 @@ app = App(
 app.command("tenuto.cli.accounts:accounts", name="accounts", help="Who calls and who pays.")
 app.command("tenuto.cli.accounts:keys", name="keys", help="API keys: shown once, stored as hashes.")
 app.command("tenuto.cli.weights:app", name="models", help="Models and their weights.")
+app.command(
+    "tenuto.cli.voices:app", name="voices", help="Voices that everybody may use, and those of accounts."
+)
 app.command("tenuto.cli.recover:app", name="recover", help="Jobs that wait for an operator.")
 
 

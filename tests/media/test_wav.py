@@ -1,50 +1,16 @@
 """PCM16 WAV: what is written is read back, and what lies is refused."""
 
 import io
-import struct
 import wave
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from media.wavs import DATA, PCM_SUBFORMAT, SOUND, chunk, extensible, fmt, riff
 from tenuto.media.wav import MAX_CHUNKS, WavInvalid, pcm16_wav, read_pcm16_wav
 
 RATES = st.sampled_from([8_000, 11_025, 16_000, 22_050, 24_000, 44_100, 48_000, 96_000, 192_000])
-SOUND = struct.pack("<8h", 0, 1, -1, 32_767, -32_768, 100, -100, 7)
-PCM_SUBFORMAT = bytes.fromhex("0100000000001000800000aa00389b71")
-
-
-def chunk(name: bytes, content: bytes, size: int | None = None) -> bytes:
-    declared = len(content) if size is None else size
-    return name + struct.pack("<I", declared) + content + b"\0" * (len(content) % 2)
-
-
-def riff(*chunks: bytes, size: int | None = None) -> bytes:
-    body = b"WAVE" + b"".join(chunks)
-    return b"RIFF" + struct.pack("<I", len(body) if size is None else size) + body
-
-
-def fmt(
-    *,
-    tag: int = 1,
-    channels: int = 1,
-    rate: int = 16_000,
-    byte_rate: int | None = None,
-    align: int | None = None,
-    bits: int = 16,
-    extension: bytes = b"",
-) -> bytes:
-    align = channels * 2 if align is None else align
-    byte_rate = min(rate * channels * 2, 2**32 - 1) if byte_rate is None else byte_rate
-    return chunk(b"fmt ", struct.pack("<HHIIHH", tag, channels, rate, byte_rate, align, bits) + extension)
-
-
-def extensible(valid_bits: int = 16, subformat: bytes = PCM_SUBFORMAT, size: int = 22) -> bytes:
-    return fmt(tag=0xFFFE, extension=struct.pack("<HHI", size, valid_bits, 4) + subformat)
-
-
-DATA = chunk(b"data", SOUND)
 
 
 @given(st.binary(max_size=200), RATES, st.integers(1, 2))

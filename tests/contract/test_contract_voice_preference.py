@@ -1,0 +1,130 @@
+"""PUT and GET /v1/voice-preference: one voice per content account, for the studio alone."""
+
+import json
+from typing import Any
+
+import httpx2
+import pytest
+
+from contract.callers import Caller, Operator, error_code, faults
+from contract.voices import JSON, own_voice, voice_of_kind
+
+UNKNOWN = "voice_01jd4k0a3v6c8e9g2h5m7n0p1q"
+
+
+def save(caller: Caller, body: Any, headers: dict[str, str] = JSON) -> httpx2.Response:
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return caller.request("PUT", "/v1/voice-preference", headers=headers, content=content)
+
+
+def saved(caller: Caller) -> Any:
+    return caller.get("/v1/voice-preference").json()
+
+
+def test_a_choice_is_saved_for_each_content_account(caller: Caller) -> None:
+    """The answer is the saved choice; a later one takes its place; the list has all (R180, R182, R183)."""
+    own, official = own_voice(caller), voice_of_kind(caller, "official")["voice_id"]
+    first = save(caller, {"content_account": "频道", "voice_id": own})
+
+    assert (200, "频道", own) == (
+        first.status_code,
+        first.json()["content_account"],
+        first.json()["voice_id"],
+    )
+    assert isinstance(first.json()["updated_at"], int)
+    save(caller, {"content_account": "second", "voice_id": own})
+    last = save(caller, {"content_account": "频道", "voice_id": official}).json()
+    assert [("second", own), ("频道", official)] == [
+        (choice["content_account"], choice["voice_id"]) for choice in saved(caller)["data"]
+    ]
+    assert last in saved(caller)["data"]
+    assert saved(caller)["default"] is None
+
+
+def test_without_a_content_account_it_is_the_default(caller: Caller) -> None:
+    """Left out or empty: the general default, apart from the list (R181, R182)."""
+    own, shared = own_voice(caller), voice_of_kind(caller, "shared")["voice_id"]
+    assert {"object": "list", "data": [], "default": None} == saved(caller)
+    save(caller, {"voice_id": own})
+
+    assert own == saved(caller)["default"]["voice_id"]
+    answer = save(caller, {"content_account": "", "voice_id": shared})
+    assert ("", shared) == (answer.json()["content_account"], answer.json()["voice_id"])
+    assert ([], answer.json()) == (saved(caller)["data"], saved(caller)["default"])
+
+
+def test_choices_are_an_accounts_own(caller: Caller, operator: Operator) -> None:
+    """Other accounts do not see them, other keys of the account do (R183, R204)."""
+    save(caller, {"voice_id": own_voice(caller)})
+
+    assert saved(caller) == saved(operator.key(caller.account_id))
+    assert {"object": "list", "data": [], "default": None} == saved(operator.caller())
+
+
+@pytest.mark.parametrize("voice_id", [UNKNOWN, "x", "voice_"])
+def test_only_a_voice_can_be_chosen(caller: Caller, voice_id: str) -> None:
+    """An id that names nothing, or could be none, is a fault of the field (R180)."""
+    assert [("voice_id", "unknown_voice")] == faults(save(caller, {"voice_id": voice_id}))
+
+
+def test_a_foreign_voice_and_an_emotion_cannot_be_chosen(caller: Caller, operator: Operator) -> None:
+    """A foreign voice does not exist; an emotion reference is no speaker (R173, R180)."""
+    foreign, emotion = own_voice(operator.caller()), voice_of_kind(caller, "emotion")["voice_id"]
+
+    assert [("voice_id", "unknown_voice")] == faults(save(caller, {"voice_id": foreign}))
+    assert [("voice_id", "not_allowed")] == faults(save(caller, {"voice_id": emotion}))
+    assert {"object": "list", "data": [], "default": None} == saved(caller)
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ({}, [("voice_id", "required")]),
+        (b"[]", [("body", "wrong_type")]),
+        ({"voice_id": None}, [("voice_id", "wrong_type")]),
+        (
+            {"voice_id": 1, "content_account": 2},
+            [("content_account", "wrong_type"), ("voice_id", "wrong_type")],
+        ),
+        ({"voice_id": "x", "extra": 1}, [("extra", "unknown_name")]),
+        ({"voice_id": "x", "content_account": "x" * 201}, [("content_account", "too_long")]),
+    ],
+)
+def test_wrong_bodies_are_refused(caller: Caller, body: Any, expected: Any) -> None:
+    """All faults at once, in strict JSON (R180)."""
+    assert expected == faults(save(caller, body))
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b'{"voice_id": "x", "voice_id": "y"}', b'{"voice_id": NaN}'])
+def test_only_strict_json_is_read(caller: Caller, body: bytes) -> None:
+    """What two readers could take differently is refused; so is another media type (R180)."""
+    assert (400, "invalid_request") == error_code(save(caller, body))
+    assert (415, "unsupported_media_type") == error_code(save(caller, body, {"Content-Type": "text/plain"}))
+
+
+def test_a_body_has_a_limit(caller: Caller) -> None:
+    """64 KiB are more than any choice needs (R180)."""
+    body = json.dumps({"voice_id": "x", "content_account": "x" * 65_536}).encode()
+
+    assert (413, "payload_too_large") == error_code(save(caller, body))
+
+
+def test_jobs_never_look_at_it(caller: Caller, operator: Operator) -> None:
+    """A text alone is spoken by the server's own voice, whatever was preferred (R106, R184)."""
+    before = operator.parameters(caller.submit("Hold."))
+    shared = voice_of_kind(caller, "shared")["voice_id"]
+    save(caller, {"voice_id": shared})
+    operation = caller.wait(caller.submit("Hold."))
+
+    assert before == operator.parameters(operation["id"])
+    assert before["voice"] is None
+    assert "voice_profile_version" not in operation["result"]
+
+
+def test_a_deleted_voice_is_chosen_no_more(caller: Caller) -> None:
+    """The choice goes with the voice (R182)."""
+    voice_id = own_voice(caller)
+    save(caller, {"voice_id": voice_id})
+    caller.request("DELETE", f"/v1/voices/{voice_id}")
+
+    assert saved(caller)["default"] is None

@@ -1,0 +1,17 @@
+"""The world of jobs, for tests beside them; its audit must be clean when a test is over."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from jobs.world import World
+from tenuto.db.database import Database
+
+
+@pytest.fixture
+def world(database: Database) -> Iterator[World]:
+    """A world with one slot in the lane; after the test records and money agree."""
+    made = World(database)
+    made.slots(1)
+    yield made
+    assert [] == made.findings()

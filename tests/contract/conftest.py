@@ -9,6 +9,7 @@ import pytest
 from contract.callers import Caller, Operator
 from servers.postgres import PostgresServer
 from servers.service import RunningService
+from servers.upstream import UpstreamServer
 
 PRICES = """
 [models."fake/speech"]
@@ -16,6 +17,18 @@ price = "0.05"
 [models."fake/metered-speech"]
 price = "0.08"
 hold = "0.10"
+"""
+UPSTREAM_KEY = "secret-of-the-upstream"
+UPSTREAMS = """
+[models."there/chat"]
+upstream = "{url}"
+upstream_model = "their-name"
+upstream_key_variable = "UPSTREAM_KEY"
+[models."there/narrow"]
+upstream = "{url}/"
+connections = 1
+[models."there/closed"]
+upstream = "http://127.0.0.1:{closed}/v1"
 """
 BROKEN = """
 [models."fake/speech"]
@@ -59,7 +72,35 @@ def poor(
     """The operator of a service with small limits, whose engine of fake/speech can't be started."""
     folder = tmp_path_factory.mktemp("poor")
     variables = {"TENUTO_REQUESTS_PER_SECOND": "5", "TENUTO_QUEUED_JOBS": "1", "TENUTO_DRAIN_S": "4"}
+    variables["TENUTO_STORED_MIB"] = "1"
     yield from _running(service, request, folder, BROKEN, variables)
+
+
+@pytest.fixture(scope="session")
+def upstream() -> Iterator[UpstreamServer]:
+    """A chat server of somebody else's."""
+    server = UpstreamServer()
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="session")
+def chatting(
+    service: RunningService,
+    request: pytest.FixtureRequest,
+    upstream: UpstreamServer,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Operator]:
+    """The operator of a service with chat models of that server, one of which takes one chat at a time."""
+    folder = tmp_path_factory.mktemp("chatting")
+    configuration = UPSTREAMS.format(url=upstream.url, closed=_free_port())
+    variables = {
+        "TENUTO_REQUESTS_PER_SECOND": "0",
+        "TENUTO_QUEUED_CHATS": "2",
+        "TENUTO_LOG": "debug",
+        "UPSTREAM_KEY": UPSTREAM_KEY,
+    }
+    yield from _running(service, request, folder, configuration, variables)
 
 
 def _free_port() -> int:

@@ -131,7 +131,25 @@ async def _next(pieces: AsyncIterator[Piece]) -> Piece | None:
 
 
 async def _gone(call: Call) -> None:
-    """Return when the client goes away. What it sends beyond its body is not ours."""
+    """Return when the client goes away. What it sends beyond its body is not ours.
+
+    One that closed its half may have left altogether, which can't be told before writing to it: a generation
+    costs too much to go on for nobody.
+    """
+    closed: asyncio.Event | None = call.scope.get("half_closed")
+    closing = None if closed is None else asyncio.ensure_future(closed.wait())
+    told = asyncio.ensure_future(_disconnected(call))
+    try:
+        await asyncio.wait(
+            [told] if closing is None else [told, closing], return_when=asyncio.FIRST_COMPLETED
+        )
+    finally:
+        told.cancel()
+        if closing is not None:
+            closing.cancel()
+
+
+async def _disconnected(call: Call) -> None:
     while (await call.receive())["type"] != "http.disconnect":
         pass
 
@@ -141,6 +159,12 @@ async def _unless_gone(call: Call, work: Coroutine[Any, Any, T]) -> T:
     gone = asyncio.ensure_future(_gone(call))
     try:
         return await _or_gone(gone, work)
+    except ClientGone:
+        closed = call.scope.get("half_closed")
+        if closed is None or not closed.is_set():
+            raise
+        message = "the client closed its side of the connection before the answer; keep it open until then"
+        raise InvalidRequest(message=message) from None
     finally:
         gone.cancel()
 

@@ -90,7 +90,7 @@ class EmbeddedChat:
             if not run.done():
                 # Nobody reads on: the engine is told, and its place is free when it has stopped.
                 cancelled.set()
-                await asyncio.wait([run])
+                await asyncio.gather(run, return_exceptions=True)
 
     async def close(self) -> None:
         await asyncio.to_thread(self._host.close)

@@ -59,8 +59,7 @@ class UpstreamChat:
 
     async def complete(self, request: ChatRequest) -> Completion:
         async with self._answer(request) as response:
-            body = await _whole(response)
-        return wire.completion(body)
+            return wire.completion(await _whole(response))
 
     async def stream(self, request: ChatRequest) -> AsyncGenerator[Piece, None]:
         async with self._answer(request) as response:

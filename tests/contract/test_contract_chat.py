@@ -1,0 +1,441 @@
+"""POST /v1/chat/completions: requests, answers, streams, refusals, what is recorded (R191–R199)."""
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import httpx2
+import openai
+import pytest
+
+from contract.callers import SPEECH, Caller, Operator, error_code, faults, job
+from servers.upstream import PRIVATE, UpstreamServer
+from tenuto.billing import usage as billing
+
+CHAT = "fake/chat"
+THERE = "there/chat"
+NARROW = "there/narrow"
+
+
+def body(text: str = "Hold the note.", *, model: str = CHAT, **fields: Any) -> dict[str, Any]:
+    return {"model": model, "messages": [{"role": "user", "content": text}]} | fields
+
+
+def post(caller: Caller, value: Any) -> httpx2.Response:
+    content = value if isinstance(value, bytes) else json.dumps(value).encode()
+    headers = {"Content-Type": "application/json"}
+    return caller.request("POST", "/v1/chat/completions", headers=headers, content=content)
+
+
+def said(caller: Caller, value: Any) -> Any:
+    """The answer to a request that succeeds."""
+    answer = post(caller, value)
+    assert (200, "application/json") == (answer.status_code, answer.headers["content-type"]), answer.text
+    return answer.json()
+
+
+def events(caller: Caller, value: Any) -> list[Any]:
+    """The events of a stream; the last may be `[DONE]`."""
+    answer = post(caller, value)
+    assert "text/event-stream; charset=utf-8" == answer.headers["content-type"], answer.text
+    parts = answer.text.split("\n\n")
+    assert "" == parts.pop()
+    assert all(part.startswith("data: ") for part in parts)
+    return [part[6:] if part == "data: [DONE]" else json.loads(part[6:]) for part in parts]
+
+
+def used(operator: Operator, caller: Caller, calls: int) -> dict[str, billing.Used]:
+    """What is recorded of the caller by model, once so many calls are: it is written after the answers."""
+    until = time.monotonic() + 10
+    while True:
+        rows = operator.database.read(lambda tx: billing.chat_usage(tx, caller.account_id))
+        if sum(row.used.calls for row in rows) >= calls:
+            assert {caller.key_id} == {row.key_id for row in rows}
+            return {row.model: row.used for row in rows}
+        assert time.monotonic() < until, rows
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def visitor(chatting: Operator) -> Caller:
+    """A new account with a key, on the service with upstreams."""
+    return chatting.caller()
+
+
+@pytest.fixture
+def client(caller: Caller) -> Iterator[openai.OpenAI]:
+    """OpenAI's own package, on our base address (R197)."""
+    url = str(caller.http.base_url).rstrip("/") + "/v1"
+    with openai.OpenAI(base_url=url, api_key=caller.key, max_retries=0) as client:
+        yield client
+
+
+def test_an_answer_has_a_choice_and_its_usage(caller: Caller) -> None:
+    """Model and messages give `choices[0].message.content` and `usage` (R191, R195, R196)."""
+    answer = said(caller, body("one two three"))
+
+    assert answer["id"].startswith("chatcmpl_")
+    assert ("chat.completion", CHAT) == (answer["object"], answer["model"])
+    message = {"role": "assistant", "content": "one two three"}
+    assert [
+        {"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"},
+    ] == answer["choices"]
+    assert {"prompt_tokens": 3, "completion_tokens": 3, "total_tokens": 6} == answer["usage"]
+
+
+def test_messages_arrive_in_order(visitor: Caller, upstream: UpstreamServer) -> None:
+    """Messages of all roles reach the model in order, texts and parts as they were sent (R192)."""
+    messages = [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
+        {"role": "assistant", "content": ""},
+        {"role": "user", "content": "順番どおり"},
+    ]
+    said(visitor, {"model": THERE, "messages": messages})
+
+    assert messages == upstream.seen.bodies[-1]["messages"]
+
+
+def test_the_limit_of_tokens_caps_the_answer(caller: Caller) -> None:
+    """`max_tokens` ends the answer, and `finish_reason` says so; a stop text ends it before itself (R194)."""
+    limited = said(caller, body("one two three", max_tokens=2.0))
+    stopped = said(caller, body("one two three", stop="two"))
+
+    assert ("one two", "length") == (
+        limited["choices"][0]["message"]["content"],
+        limited["choices"][0]["finish_reason"],
+    )
+    assert 2 == limited["usage"]["completion_tokens"]
+    assert "one" == stopped["choices"][0]["message"]["content"]
+
+
+def test_temperature_and_seed_act(caller: Caller) -> None:
+    """At temperature 0 and for one seed the answer is the same again, else it differs (R193)."""
+
+    def answer(**fields: Any) -> str:
+        text: str = said(caller, body("x", **fields))["choices"][0]["message"]["content"]
+        return text
+
+    assert "x" == answer(temperature=0)
+    assert answer(temperature=1, seed=7) == answer(temperature=1, seed=7) != answer(temperature=1, seed=8)
+
+
+def test_only_known_fields_go_to_an_upstream(visitor: Caller, upstream: UpstreamServer) -> None:
+    """What is honoured goes there as it was sent, under the upstream's own name of the model (R199)."""
+    fields = {
+        "temperature": 0.5,
+        "top_p": 0.9,
+        "max_completion_tokens": 9,
+        "seed": 2**62 + 1,
+        "presence_penalty": 1.5,
+        "frequency_penalty": -1.0,
+    }
+    taken = {"user": "ann", "metadata": {"a": "b"}, "store": False, "n": 1}
+    said(visitor, body("Hello.", model=THERE, stop="x", **fields, **taken))
+
+    messages = [{"role": "user", "content": "Hello."}]
+    sent = {"model": "their-name", "messages": messages, "stop": ["x"], **fields}
+    assert sent == upstream.seen.bodies[-1]
+    assert "/v1/chat/completions" == upstream.seen.paths[-1]
+    assert "Bearer secret-of-the-upstream" == upstream.seen.authorizations[-1]
+
+
+def test_nothing_private_of_an_upstream_comes_back(visitor: Caller) -> None:
+    """Answers are rebuilt from known fields, whole and streamed; its own reasons become `stop` (R199)."""
+    whole = said(visitor, body("Hello.", model=THERE))
+    streamed = events(visitor, body("Hello.", model=THERE, stream=True))
+
+    assert THERE == whole["model"]
+    assert ("Hello.", "stop") == (
+        whole["choices"][0]["message"]["content"],
+        whole["choices"][0]["finish_reason"],
+    )
+    assert {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7} == whole["usage"]
+    assert PRIVATE not in json.dumps([whole, streamed])
+
+
+def test_private_fields_are_refused(visitor: Caller, upstream: UpstreamServer) -> None:
+    """Fields outside the contract are refused by name, all at once, and nothing is sent anywhere (R199)."""
+    before = len(upstream.seen.bodies)
+    wrong = body("x", model=THERE, top_k=4, tools=[], n=2, temperature=9)
+
+    assert [
+        ("n", "not_allowed"),
+        ("temperature", "out_of_range"),
+        ("tools", "not_allowed"),
+        ("top_k", "unknown_name"),
+    ] == faults(post(visitor, wrong))
+    assert before == len(upstream.seen.bodies)
+
+
+def test_a_call_without_stream_never_streams(
+    caller: Caller, visitor: Caller, upstream: UpstreamServer
+) -> None:
+    """The contract's own call is answered whole, and asked of an upstream whole (R198)."""
+    for value in (body(), body(stream=False)):
+        answer = post(caller, value)
+
+        assert "application/json" == answer.headers["content-type"]
+        assert len(answer.content) == int(answer.headers["content-length"])
+    said(visitor, body(model=THERE))
+    assert "stream" not in upstream.seen.bodies[-1]
+
+
+def test_a_stream_is_chunks_of_one_answer(caller: Caller) -> None:
+    """`stream: true` gives OpenAI's chunks and `[DONE]`; the usage comes only where it is asked for."""
+    sent = events(caller, body("one two", stream=True, stream_options={"include_usage": True}))
+    plain = events(caller, body("one two", stream=True))
+
+    assert "[DONE]" == sent.pop() == plain.pop()
+    assert 1 == len({(chunk["id"], chunk["object"], chunk["created"], chunk["model"]) for chunk in sent})
+    assert "chat.completion.chunk" == sent[0]["object"]
+    assert [
+        ({"role": "assistant", "content": ""}, None),
+        ({"content": "one"}, None),
+        ({"content": " two"}, None),
+        ({}, "stop"),
+    ] == [(chunk["choices"][0]["delta"], chunk["choices"][0]["finish_reason"]) for chunk in sent[:-1]]
+    assert [] == sent[-1]["choices"]
+    assert {"prompt_tokens": 2, "completion_tokens": 2, "total_tokens": 4} == sent[-1]["usage"]
+    assert not [chunk for chunk in plain if "usage" in chunk]
+
+
+def test_pieces_are_sent_as_they_come(visitor: Caller) -> None:
+    """The first piece arrives while the model still speaks."""
+    value = body("[up:slow=0.3]", model=THERE, stream=True)
+    headers = {"Authorization": f"Bearer {visitor.key}"}
+    began = time.monotonic()
+    with visitor.http.stream("POST", "/v1/chat/completions", headers=headers, json=value) as answer:
+        arrived = [time.monotonic() - began for line in answer.iter_lines() if '"content":"' in line]
+
+    # The role, "one" after 0.3 s, " two" after 0.6 s.
+    assert arrived[1] < 0.55 < arrived[2]
+
+
+def test_openais_own_package_works(client: openai.OpenAI) -> None:
+    """The `openai` package lists models, chats, streams and reads refusals, on our base address (R197)."""
+    listed = {model.id for model in client.models.list()}
+    answer = client.chat.completions.create(
+        model=CHAT,
+        messages=[{"role": "system", "content": "Be brief."}, {"role": "user", "content": "one two"}],
+        temperature=0,
+        max_tokens=100,
+    )
+    pieces = list(
+        client.chat.completions.create(
+            model=CHAT,
+            messages=[{"role": "user", "content": "one two"}],
+            stream=True,
+            stream_options={"include_usage": True},
+        )
+    )
+
+    assert CHAT in listed
+    assert "one two" == answer.choices[0].message.content
+    assert answer.usage is not None
+    assert (4, 2) == (answer.usage.prompt_tokens, answer.usage.completion_tokens)
+    assert "one two" == "".join(piece.choices[0].delta.content or "" for piece in pieces if piece.choices)
+    assert pieces[-1].usage is not None
+    with pytest.raises(openai.BadRequestError, match="temperature"):
+        client.chat.completions.create(model=CHAT, messages=[], temperature=3)
+    with pytest.raises(openai.AuthenticationError):
+        client.with_options(api_key="wrong").models.list()
+
+
+def test_the_model_must_be_a_chat_model_in_sight(operator: Operator, caller: Caller) -> None:
+    """Unknown, or made for jobs: 400; outside the key's restriction: 403; a chat model makes no job."""
+    narrow = operator.key(caller.account_id, models=[SPEECH])
+
+    assert [("model", "unknown_model")] == faults(post(caller, body(model="none/such")))
+    assert [("model", "unknown_model")] == faults(post(caller, body(model=SPEECH)))
+    assert [("model", "required")] == faults(post(caller, {"messages": body()["messages"]}))
+    assert (403, "model_not_allowed") == error_code(post(narrow, body(temperature=9)))
+    assert [("model", "unknown_model")] == faults(caller.post_job(job(model=CHAT)))
+
+
+def test_the_catalog_lists_chat_models(chatting: Operator) -> None:
+    """A chat model's entry says its interface, and that it is free."""
+    listed = {entry["id"]: entry for entry in chatting.caller().get("/v1/models").json()["data"]}
+
+    for name in (CHAT, THERE):
+        entry = listed[name]
+        assert ("chat", "chat", True, None) == tuple(
+            entry[key] for key in ("interface", "kind", "callable", "callable_reason")
+        )
+        assert "0.000000" == entry["pricing"]["price"] == entry["pricing"]["hold"]
+        assert {"temperature", "max_tokens", "stream"} <= set(entry["honoured_parameters"])
+
+
+def test_bodies_are_read_strictly(caller: Caller) -> None:
+    """Duplicate names, NaN and other media are refused; over 4 MiB is 413, just below is read."""
+    twice = b'{"model": "fake/chat", "model": "fake/chat", "messages": []}'
+    long = "x" * (4 * 1024 * 1024 - 100)
+    headers = {"Content-Type": "text/plain"}
+
+    assert [("model", "duplicate_name")] == faults(post(caller, twice))
+    assert [("temperature", "not_a_number")] == faults(post(caller, b'{"temperature": NaN}'))
+    assert (413, "payload_too_large") == error_code(post(caller, body(long + "x" * 200)))
+    assert long == said(caller, body(long))["choices"][0]["message"]["content"]
+    assert 415 == caller.request("POST", "/v1/chat/completions", headers=headers, content=b"{}").status_code
+    assert 405 == caller.get("/v1/chat/completions").status_code
+
+
+def test_a_prompt_over_the_context_is_refused_with_both_numbers(caller: Caller, visitor: Caller) -> None:
+    """Never cut: 400 with the prompt's tokens and the context's, of our engine and of an upstream."""
+    for value in (body("x " * 600), body("x " * 600, stream=True)):
+        answer = post(caller, value)
+
+        assert [("messages", "too_long")] == faults(answer)
+        assert "600" in answer.text
+        assert "512" in answer.text
+    answer = post(visitor, body("[up:context]", model=THERE))
+    assert [("messages", "too_long")] == faults(answer)
+    assert "99" in answer.text
+    assert "64" in answer.text
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize(
+    ("fault", "expected"),
+    [
+        ("status=429", (429, "rate_limited", "7")),
+        ("status=503", (503, "model_unavailable", "7")),
+        ("status=500", (503, "model_unavailable", "7")),
+        ("status=401", (503, "model_unavailable", "7")),
+        ("status=422", (400, "invalid_request", None)),
+        ("redirect", (503, "model_unavailable", "10")),
+        ("garbage", (503, "model_unavailable", "10")),
+        ("cut", (503, "model_unavailable", "10")),
+    ],
+)
+def test_an_upstreams_faults_are_ours_to_tell(
+    visitor: Caller,
+    upstream: UpstreamServer,
+    fault: str,
+    expected: tuple[int, str, str | None],
+    streamed: bool,
+) -> None:
+    """Each fault has a status of the contract, never 500; nothing is sent twice or told in private (R199)."""
+    before = len(upstream.seen.bodies)
+    answer = post(visitor, body(f"[up:{fault}]", model=THERE, stream=streamed))
+
+    assert expected == (*error_code(answer), answer.headers.get("retry-after"))
+    assert PRIVATE not in answer.text
+    assert before + 1 == len(upstream.seen.bodies)
+    assert "/v1/elsewhere" not in upstream.seen.paths
+
+
+def test_an_answer_without_usage_is_none(visitor: Caller) -> None:
+    """Usage is never made up: an upstream that does not count gives no answer (R196)."""
+    assert (503, "model_unavailable") == error_code(post(visitor, body("[up:unmetered]", model=THERE)))
+
+
+def test_a_stream_that_breaks_says_so(visitor: Caller) -> None:
+    """What came stays; the last event is an error in the contract's shape, and there is no `[DONE]`."""
+    sent = events(visitor, body("[up:broken]", model=THERE, stream=True))
+
+    assert ["one", " two"] == [chunk["choices"][0]["delta"]["content"] for chunk in sent[1:-1]]
+    assert "model_unavailable" == sent[-1]["error"]["code"]
+
+
+def test_an_upstream_that_is_away_is_not_callable(visitor: Caller) -> None:
+    """503 with Retry-After; after three connections that could not be made the catalog says so."""
+    for _ in range(3):
+        answer = post(visitor, body(model="there/closed"))
+        assert (503, "model_unavailable") == error_code(answer)
+        assert "retry-after" in answer.headers
+    listed = {entry["id"]: entry for entry in visitor.get("/v1/models").json()["data"]}
+
+    assert (False, "its upstream does not answer") == (
+        listed["there/closed"]["callable"],
+        listed["there/closed"]["callable_reason"],
+    )
+
+
+def test_an_engine_that_fails_is_a_503(caller: Caller) -> None:
+    """An exception or a crash in our own engine is told as 503; the next chat is answered."""
+    for fault in ("raise", "crash"):
+        answer = post(caller, body(f"[fake:{fault}] x"))
+
+        assert (503, "model_unavailable") == error_code(answer)
+        assert "x" == said(caller, body("x"))["choices"][0]["message"]["content"]
+
+
+def test_chats_wait_in_a_bounded_queue(visitor: Caller, chatting: Operator) -> None:
+    """One runs, two wait, the fourth is told to come later: 429 with Retry-After (R212)."""
+    statuses: list[int] = []
+
+    def chat() -> None:
+        with httpx2.Client(base_url=chatting.service.url, timeout=30) as http:
+            headers = {"Authorization": f"Bearer {visitor.key}"}
+            value = body("[up:sleep=1] x", model=NARROW)
+            answer = http.post("/v1/chat/completions", headers=headers, json=value)
+        statuses.append(answer.status_code)
+        if answer.status_code == 429:
+            assert "5" == answer.headers["retry-after"]
+
+    threads = [threading.Thread(target=chat) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert [200, 200, 200, 429] == sorted(statuses)
+    assert 429 == statuses[0]
+
+
+def test_who_goes_away_stops_the_generation(
+    caller: Caller, visitor: Caller, upstream: UpstreamServer
+) -> None:
+    """A client that leaves frees its place and closes the upstream's stream, which is still recorded."""
+    headers = {"Authorization": f"Bearer {visitor.key}"}
+    value = body("[up:endless]", model=NARROW, stream=True)
+    upstream.seen.gone.clear()
+    with visitor.http.stream("POST", "/v1/chat/completions", headers=headers, json=value) as answer:
+        next(answer.iter_lines())
+
+    assert upstream.seen.gone.wait(10)
+    said(visitor, body("x", model=NARROW))
+    # Four places: without them the fifth chat would wait for a minute.
+    headers = {"Authorization": f"Bearer {caller.key}"}
+    for _ in range(4):
+        with pytest.raises(httpx2.TimeoutException):
+            caller.http.post(
+                "/v1/chat/completions", headers=headers, json=body("[fake:sleep=60] x"), timeout=0.1
+            )
+    assert "x" == said(caller, body("x"))["choices"][0]["message"]["content"]
+
+
+def test_usage_is_recorded_and_nothing_is_charged(operator: Operator) -> None:
+    """Calls and tokens of each account, key and model; balance and ledger stay as they were (R216)."""
+    caller = operator.caller(credit="1")
+    before = operator.money(caller)
+    for value in (body("one two"), body("one two three", stream=True), body("x", n=2)):
+        post(caller, value)
+    recorded = used(operator, caller, 2)
+    entries = operator.row("select count(*) as n from entry where account_id = :id", id=caller.account_id)
+
+    assert {CHAT: billing.Used(calls=2, prompt_tokens=5, completion_tokens=5)} == recorded
+    assert (before, 1) == (operator.money(caller), entries["n"])
+
+
+def test_usage_of_an_upstream_is_what_it_says(chatting: Operator, visitor: Caller) -> None:
+    """Whole and streamed answers count alike, whether or not the caller asks to see the usage."""
+    said(visitor, body(model=THERE))
+    events(visitor, body(model=THERE, stream=True))
+
+    expected = billing.Used(calls=2, prompt_tokens=10, completion_tokens=4)
+    assert {THERE: expected} == used(chatting, visitor, 2)
+
+
+def test_the_key_of_an_upstream_is_never_shown(chatting: Operator, visitor: Caller) -> None:
+    """Neither answers nor logs hold it, nor what was said (P16)."""
+    said(visitor, body("unmistakable words", model=THERE))
+    post(visitor, body("[up:status=401]", model=THERE))
+    listed = visitor.get("/v1/models").text
+    log = chatting.service.log_path.read_text()
+
+    for secret in ("secret-of-the-upstream", "unmistakable words", PRIVATE):
+        assert secret not in listed + log

@@ -1,0 +1,158 @@
+"""The fields of a chat completion: what is taken, what is refused, and that all faults are named at once."""
+
+from typing import Any
+
+import pytest
+
+from tenuto.kinds import chat
+from tenuto.kinds.chat import ChatRequest, Message
+
+MESSAGES = [{"role": "user", "content": "Hello."}]
+
+
+def body(**fields: Any) -> dict[str, Any]:
+    return {"model": "a/b", "messages": MESSAGES} | fields
+
+
+def faults(value: Any) -> list[tuple[str, str]]:
+    """What is wrong with a body: field and code, sorted."""
+    request, found = chat.check(value)
+    assert request is None
+    assert all(fault.message for fault in found)
+    return sorted((fault.param, fault.code) for fault in found)
+
+
+def read(value: Any) -> ChatRequest:
+    request, found = chat.check(value)
+    assert request is not None, found
+    return request
+
+
+def test_model_and_messages_are_enough() -> None:
+    """What the caller leaves out stays unset, so that the model's own defaults hold (R191, R192)."""
+    assert ChatRequest(model="a/b", messages=(Message("user", "Hello."),)) == read(body())
+
+
+def test_every_honoured_field_is_kept() -> None:
+    """Each field of OpenAI's that changes an answer comes through as it was sent (R193, R194)."""
+    sent = {
+        "temperature": 0,
+        "top_p": 0.5,
+        "max_tokens": 7,
+        "stop": ["a", "b"],
+        "seed": -(2**63),
+        "presence_penalty": -2,
+        "frequency_penalty": 2.0,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "n": 1,
+        "response_format": {"type": "text"},
+    }
+
+    expected = ChatRequest(
+        model="a/b",
+        messages=(Message("user", "Hello."),),
+        temperature=0.0,
+        top_p=0.5,
+        max_tokens=7,
+        stop=("a", "b"),
+        seed=-(2**63),
+        presence_penalty=-2.0,
+        frequency_penalty=2.0,
+        stream=True,
+        include_usage=True,
+    )
+    assert expected == read(body(**sent))
+
+
+def test_fields_without_effect_are_taken() -> None:
+    """`user`, `metadata` and `store: false` change nothing."""
+    assert read(body()) == read(body(user="", metadata={"a": "b"}, store=False))
+
+
+def test_a_content_is_a_text_or_text_parts() -> None:
+    """Parts stay apart as they were sent; as one text each stands on a line of its own."""
+    parts = [{"type": "text", "text": "one"}, {"type": "text", "text": ""}]
+    message = read(body(messages=[{"role": "user", "content": parts}])).messages[0]
+
+    assert (("one", ""), "one\n") == (message.content, message.text)
+
+
+@pytest.mark.parametrize("name", ["max_tokens", "max_completion_tokens"])
+def test_a_limit_of_tokens_is_a_whole_number(name: str) -> None:
+    """`30` and `30.0` are one limit; parts of a token, 0 and `true` are none (R194)."""
+    assert 30 == read(body(**{name: 30})).limit == read(body(**{name: 30.0})).limit
+    for wrong, code in ((0, "out_of_range"), (1.5, "wrong_type"), (True, "wrong_type"), ("9", "wrong_type")):
+        assert [(name, code)] == faults(body(**{name: wrong}))
+
+
+@pytest.mark.parametrize(
+    ("sent", "expected"),
+    [
+        ({"temperature": 2.1}, [("temperature", "out_of_range")]),
+        ({"temperature": None}, [("temperature", "wrong_type")]),
+        ({"top_p": -0.1}, [("top_p", "out_of_range")]),
+        ({"seed": 1.0}, [("seed", "wrong_type")]),
+        ({"seed": 2**63}, [("seed", "out_of_range")]),
+        ({"presence_penalty": 3}, [("presence_penalty", "out_of_range")]),
+        ({"frequency_penalty": "1"}, [("frequency_penalty", "wrong_type")]),
+        ({"stop": []}, [("stop", "wrong_length")]),
+        ({"stop": ["a", ""]}, [("stop[1]", "empty")]),
+        ({"stop": ["a"] * 5}, [("stop", "wrong_length")]),
+        ({"stop": 7}, [("stop", "wrong_type")]),
+        ({"n": 2}, [("n", "not_allowed")]),
+        ({"n": True}, [("n", "not_allowed")]),
+        ({"response_format": {"type": "json_object"}}, [("response_format.type", "not_allowed")]),
+        ({"response_format": {}}, [("response_format.type", "required")]),
+        ({"stream": "true"}, [("stream", "wrong_type")]),
+        ({"stream_options": {}}, [("stream_options", "requires")]),
+        (
+            {"stream": True, "stream_options": {"include_obfuscation": True}},
+            [("stream_options.include_obfuscation", "unknown_name")],
+        ),
+        ({"store": True}, [("store", "not_allowed")]),
+        ({"user": 7}, [("user", "wrong_type")]),
+        ({"max_tokens": 1, "max_completion_tokens": 1}, [("max_tokens", "conflict")]),
+        ({"tools": []}, [("tools", "not_allowed")]),
+        ({"logprobs": False}, [("logprobs", "not_allowed")]),
+        ({"top_k": 40}, [("top_k", "unknown_name")]),
+        ({"messages": []}, [("messages", "wrong_length")]),
+        ({"messages": "Hello."}, [("messages", "wrong_type")]),
+        ({"messages": ["Hello."]}, [("messages[0]", "wrong_type")]),
+        ({"messages": [{"role": "tool", "content": "x"}]}, [("messages[0].role", "not_allowed")]),
+        ({"messages": [{"role": "user"}]}, [("messages[0].content", "required")]),
+        ({"messages": [{"role": "user", "content": None}]}, [("messages[0].content", "wrong_type")]),
+        ({"messages": [{"role": "user", "content": []}]}, [("messages[0].content", "wrong_length")]),
+        (
+            {"messages": [{"role": "user", "content": "x", "name": "Ann"}]},
+            [("messages[0].name", "unknown_name")],
+        ),
+        (
+            {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}]},
+            [
+                ("messages[0].content[0].image_url", "unknown_name"),
+                ("messages[0].content[0].text", "required"),
+                ("messages[0].content[0].type", "not_allowed"),
+            ],
+        ),
+    ],
+)
+def test_what_is_wrong_is_named(sent: dict[str, Any], expected: list[tuple[str, str]]) -> None:
+    """Ranges, types, unsupported and private fields: each is refused by name (R192–R194, R199)."""
+    assert expected == faults(body(**sent))
+
+
+def test_all_faults_are_named_at_once() -> None:
+    """One answer tells everything; a body that is no object is a fault itself."""
+    assert [
+        ("messages", "required"),
+        ("model", "required"),
+        ("n", "not_allowed"),
+        ("temperature", "wrong_type"),
+    ] == faults({"n": 2, "temperature": "hot"})
+    assert [("body", "wrong_type")] == faults([])
+
+
+def test_a_hostile_body_makes_no_long_answer() -> None:
+    """After many faults of one sort the rest is not looked at (P14)."""
+    assert len(faults(body(messages=[{}] * 4096))) < 64

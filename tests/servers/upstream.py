@@ -1,0 +1,133 @@
+"""A chat server as upstreams are: OpenAI's format over real HTTP, with fields of its own, and faults.
+
+The last message's text chooses what it does, `[up:NAME]` or `[up:NAME=SECONDS]`; else it says the text back.
+"""
+
+import json
+import re
+import threading
+import time
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+PRIVATE = "private-to-the-upstream"
+_CHOICE = re.compile(r"\[up:(\w+)(?:=([0-9.]+))?\]")
+
+
+@dataclass
+class Seen:
+    """What the server was asked, and whether whoever asked went away before the end."""
+
+    bodies: list[dict[str, Any]] = field(default_factory=list)
+    authorizations: list[str | None] = field(default_factory=list)
+    paths: list[str] = field(default_factory=list)
+    gone: threading.Event = field(default_factory=threading.Event)
+
+
+class UpstreamServer:
+    """A listening server and what it has seen."""
+
+    def __init__(self) -> None:
+        self.seen = Seen()
+        seen = self.seen
+
+        class Handler(_Handler):
+            records = seen
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}/v1"
+        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    records: Seen
+
+    def log_message(self, *_: object) -> None:
+        """Nothing is printed."""
+
+    def do_GET(self) -> None:
+        self.records.paths.append(self.path)
+        self._answer(200, {})
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.records.paths.append(self.path)
+        self.records.bodies.append(body)
+        self.records.authorizations.append(self.headers["Authorization"])
+        content = body["messages"][-1]["content"]
+        text = content if isinstance(content, str) else "".join(part["text"] for part in content)
+        found = _CHOICE.match(text)
+        name, number = (found[1], float(found[2] or 0)) if found else ("", 0.0)
+        try:
+            if not self._misbehave(name, number):
+                self._say(text, name, number, streamed=body.get("stream") is True)
+        except (BrokenPipeError, ConnectionResetError):
+            self.records.gone.set()
+
+    def _misbehave(self, name: str, number: float) -> bool:
+        if name == "status":
+            self._answer(int(number), {"error": {"message": PRIVATE}}, {"Retry-After": "7"})
+        elif name == "context":
+            text = "This model's maximum context length is 64 tokens. However, you requested 99 tokens."
+            self._answer(400, {"error": {"message": text, "code": "context_length_exceeded"}})
+        elif name == "redirect":
+            self._answer(307, {}, {"Location": "/v1/elsewhere"})
+        elif name == "garbage":
+            self._answer(200, b"<html>" + PRIVATE.encode())
+        elif name == "unmetered":
+            self._answer(200, {"choices": [{"message": {"content": "x"}, "finish_reason": "stop"}]})
+        elif name == "cut":
+            self.close_connection = True
+        elif name == "sleep":
+            time.sleep(number)
+            return False
+        else:
+            return False
+        return True
+
+    def _say(self, text: str, name: str, number: float, *, streamed: bool) -> None:
+        usage = {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7, PRIVATE: 1}
+        about = {"id": PRIVATE, "system_fingerprint": PRIVATE, "created": 1, "model": PRIVATE, PRIVATE: True}
+        if not streamed:
+            message = {"role": "assistant", "content": text, "reasoning_content": PRIVATE}
+            choice = {"index": 0, "message": message, "finish_reason": "eos", "logprobs": PRIVATE}
+            self._answer(200, about | {"choices": [choice], "usage": usage})
+            return
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Connection", "close")
+        self.end_headers()
+        self.close_connection = True
+        self._event(about | {"choices": [{"index": 0, "delta": {"role": "assistant", PRIVATE: 1}}]})
+        for word in ("one", " two"):
+            time.sleep(number if name == "slow" else 0)
+            self._event(about | {"choices": [{"index": 0, "delta": {"content": word}}]})
+        if name == "broken":
+            return
+        while name == "endless":
+            time.sleep(0.02)
+            self._event(about | {"choices": [{"index": 0, "delta": {"content": "more "}}]})
+        self._event(about | {"choices": [{"index": 0, "delta": {}, "finish_reason": "length"}]})
+        self._event(about | {"choices": [], "usage": usage})
+        self.wfile.write(b"data: [DONE]\n\n")
+
+    def _event(self, value: Any) -> None:
+        # A comment before each event, as some servers send them to keep a connection open.
+        self.wfile.write(b": still here\r\n\r\ndata: " + json.dumps(value).encode() + b"\r\n\r\n")
+        self.wfile.flush()
+
+    def _answer(self, status: int, value: Any, headers: dict[str, str] | None = None) -> None:
+        body = value if isinstance(value, bytes) else json.dumps(value).encode()
+        self.send_response(status)
+        for name, text in {"Content-Type": "application/json", **(headers or {})}.items():
+            self.send_header(name, text)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)

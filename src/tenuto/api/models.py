@@ -9,6 +9,7 @@ from tenuto.billing.rules import cny
 from tenuto.catalog import operations as catalog
 from tenuto.catalog.rules import Model
 from tenuto.engines.registry import engines_of
+from tenuto.kinds.image import MAX_PROMPT_BYTES, MAX_SIDE, MAX_STEPS
 from tenuto.kinds.recognition import MAX_INPUT_BYTES, MAX_INPUT_SECONDS
 from tenuto.kinds.speech import MAX_TEXT_BYTES
 
@@ -18,6 +19,7 @@ CREATED = 1_763_683_200
 LIMITS = {
     "speech": {"text_bytes": MAX_TEXT_BYTES},
     "recognition": {"input_bytes": MAX_INPUT_BYTES, "input_seconds": MAX_INPUT_SECONDS},
+    "image": {"prompt_bytes": MAX_PROMPT_BYTES, "side_pixels": MAX_SIDE, "steps": MAX_STEPS},
 }
 """What a kind takes at most."""
 

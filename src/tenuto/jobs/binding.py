@@ -4,6 +4,7 @@ One function a kind in `BINDINGS`; `reference_faults` names what the caller has 
 faulty otherwise. Nothing here checks the parameters themselves.
 """
 
+import secrets
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -12,9 +13,11 @@ import msgspec
 from tenuto.accounts.rules import Caller
 from tenuto.artifacts import inputs
 from tenuto.db.database import Transaction
+from tenuto.engines.registry import entry_of
 from tenuto.errors import Fault, InvalidRequest
-from tenuto.kinds import recognition, speech
+from tenuto.kinds import image, recognition, speech
 from tenuto.kinds.envelope import Envelope
+from tenuto.kinds.image import ImageParameters
 from tenuto.kinds.recognition import RecognitionParameters
 from tenuto.kinds.speech import SpeechParameters
 from tenuto.voices import operations as voices
@@ -119,12 +122,27 @@ _UNKNOWN_INPUT = Fault(
     "names no FLAC that this account has uploaded with POST /v1/input-artifacts",
 )
 
+
+def _no_references(tx: Transaction, caller: Caller, envelope: Envelope) -> list[Fault]:
+    """An image refers to nothing."""
+    return []
+
+
+def _bind_image(
+    tx: Transaction, caller: Caller, envelope: Envelope, parameters: ImageParameters
+) -> dict[str, Any]:
+    """The caller's choices, the model's for the rest, and a seed that every attempt will use."""
+    return image.resolved(parameters, entry_of(envelope.model).defaults, secrets.randbelow)
+
+
 _REFERENCES: Mapping[str, Callable[[Transaction, Caller, Envelope], list[Fault]]] = {
     "speech": _speech_references,
     "recognition": _recognition_references,
+    "image": _no_references,
 }
 
 BINDINGS: Mapping[str, Binding] = {
     "speech": _bind_speech,
     "recognition": _bind_recognition,
+    "image": _bind_image,
 }

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tenuto.errors import Fault
-from tenuto.kinds import recognition, speech
+from tenuto.kinds import image, recognition, speech
 from tenuto.kinds.envelope import Envelope
 
 Check = Callable[[Envelope], tuple[Any, list[Fault]]]
@@ -14,4 +14,5 @@ wrong with them or with what stands beside them."""
 CHECKS: Mapping[str, Check] = {
     "speech": speech.check_job,
     "recognition": recognition.check_job,
+    "image": image.check_job,
 }

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from tenuto.hosts.host import HostResult
-from tenuto.worker import recognition, speech
+from tenuto.worker import image, recognition, speech
 from tenuto.worker.calls import EngineCalls
 
 Runner = Callable[[EngineCalls], HostResult]
@@ -12,4 +12,5 @@ Runner = Callable[[EngineCalls], HostResult]
 RUNNERS: Mapping[str, Runner] = {
     "speech": speech.run,
     "recognition": recognition.run,
+    "image": image.run,
 }

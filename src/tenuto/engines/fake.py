@@ -10,6 +10,7 @@ Directives at the start of the text choose what goes wrong, one after the other;
     [fake:sleep=S] [fake:slow_segments=S]  wait before the first, before each segment; a cancel ends it
     [fake:memory=MB]                     hold so much memory while speaking
     [fake:segments=N] [fake:segment_kib=K]  show N segments of K KiB of silence first, which no sound contains
+    [fake:edges=S]                       S seconds of silence before and after what is spoken
     [fake:bad_segment]                   show something that is no WAV
     [fake:crash_late]                    crash after all segments, before the result
     [fake:unknown]                       FakeMetered alone: the call's outcome is not known
@@ -158,7 +159,8 @@ def _speak(run: Run, text: str, directives: dict[str, float], model_id: str) -> 
         # What was shown leaves the process first, as it does in a real crash a little later.
         _sleep(run, _LATE_S)
         ctypes.string_at(0)
-    samples = b"".join(spoken)
+    edge = bytes(2 * round(RATE * directives.get("edges", 0)))
+    samples = b"".join([edge, *spoken, edge])
     metadata = {**label(model_id), "segments": len(spoken)}
     if run.inputs:
         metadata["inputs"] = {

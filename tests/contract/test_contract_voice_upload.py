@@ -1,0 +1,284 @@
+"""POST /v1/voices: what a recording may be, what is said of it, and that nothing is kept of a refused one."""
+
+import hashlib
+import json
+import struct
+import uuid
+from urllib.parse import quote
+
+import httpx2
+import pytest
+
+from contract.callers import Caller, Faults, Operator, error_code, faults
+from contract.voices import chunks, headers_of, listed, recording, upload
+from media.wavs import PCM_SUBFORMAT, chunk, extensible, fmt, riff
+
+SECOND = bytes(2 * 16_000)
+DATA = chunk(b"data", SECOND)
+LIMIT = 12 * 1024 * 1024
+FLAC = b"fLaC" + bytes(40_000)
+LONGEST = 15 * 192_000 * 2 * 2
+"""The samples of the longest recording that a rule lets through: 11.5 MB."""
+
+
+def stored(operator: Operator, caller: Caller) -> int:
+    """How many voices the account has."""
+    row = operator.row("select count(*) as n from voice where account_id = :id", id=caller.account_id)
+    return int(row["n"])
+
+
+def test_an_upload_makes_a_voice(caller: Caller) -> None:
+    """201 with the record, its place, its id; the recording as it came (R163, R165, R172)."""
+    content = recording(seconds=1.5)
+    answer = upload(caller, content, "Clara")
+    voice = answer.json()
+
+    assert (201, f"/v1/voices/{voice['voice_id']}") == (answer.status_code, answer.headers["location"])
+    assert ("voice", "own", "Clara", [], {}, None, None) == tuple(
+        voice[name]
+        for name in (
+            *("object", "kind", "name", "languages", "default_parameters", "profile_version", "provenance"),
+        )
+    )
+    assert {
+        "media_type": "audio/wav",
+        "size_bytes": len(content),
+        "sha256": hashlib.sha256(content).hexdigest(),
+        "duration_ms": 1500,
+        "sample_rate": 8000,
+        "channels": 1,
+    } == voice["audio"]
+    assert voice == caller.get(f"/v1/voices/{voice['voice_id']}").json()
+
+
+@pytest.mark.parametrize(
+    ("header", "name"),
+    [
+        ("Clara", "Clara"),
+        (quote("声音 ♪"), "声音 ♪"),
+        ("UTF-8''" + quote("صوت"), "صوت"),
+        ("100%", "100%"),
+        (quote("声" * 80), "声" * 80),
+    ],
+)
+def test_names_of_all_scripts_come_through(caller: Caller, header: str, name: str) -> None:
+    """Percent-encoded, as RFC 8187 writes it, or plain (R163)."""
+    assert name == upload(caller, recording(), header).json()["name"]
+
+
+def test_a_name_may_be_raw_utf8(caller: Caller) -> None:
+    """Some clients put the bytes into the header as they are (R163)."""
+    content = recording()
+    sent = {key.encode(): value.encode() for key, value in headers_of(content, "声音").items()}
+    sent[b"Authorization"] = f"Bearer {caller.key}".encode()
+    answer = caller.http.post("/v1/voices", headers=list(sent.items()), content=content)
+
+    assert (201, "声音") == (answer.status_code, answer.json()["name"])
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"X-Service-Voice-Name": None}, [("X-Service-Voice-Name", "required")]),
+        ({"X-Service-Voice-Name": ""}, [("X-Service-Voice-Name", "empty")]),
+        ({"X-Service-Voice-Name": "x" * 81}, [("X-Service-Voice-Name", "too_long")]),
+        ({"X-Service-Voice-Name": "a%0Ab"}, [("X-Service-Voice-Name", "not_allowed")]),
+        ({"X-Service-Voice-Name": "%20a"}, [("X-Service-Voice-Name", "white_space")]),
+        ({"X-Service-Content-SHA256": None}, [("X-Service-Content-SHA256", "required")]),
+        ({"X-Service-Content-SHA256": "0" * 63}, [("X-Service-Content-SHA256", "invalid_checksum")]),
+        ({"X-Service-Content-SHA256": "g" * 64}, [("X-Service-Content-SHA256", "invalid_checksum")]),
+        ({"Idempotency-Key": "x" * 256}, [("Idempotency-Key", "invalid_idempotency_key")]),
+        (
+            {"X-Service-Voice-Name": None, "X-Service-Content-SHA256": "", "Idempotency-Key": "x" * 256},
+            [
+                ("Idempotency-Key", "invalid_idempotency_key"),
+                ("X-Service-Content-SHA256", "invalid_checksum"),
+                ("X-Service-Voice-Name", "required"),
+            ],
+        ),
+    ],
+)
+def test_wrong_headers_are_named_at_once(
+    caller: Caller, operator: Operator, changes: dict[str, str | None], expected: Faults
+) -> None:
+    """A name of 1 to 80 characters and a checksum are required, an idempotency key is not (R163, R164)."""
+    content = recording()
+    sent = {name: value for name, value in (headers_of(content) | changes).items() if value is not None}
+
+    assert expected == faults(caller.request("POST", "/v1/voices", headers=sent, content=content))
+    assert 0 == stored(operator, caller)
+
+
+def test_the_checksum_is_verified(caller: Caller, operator: Operator) -> None:
+    """Other bytes are refused before they are looked at; hex of either case is right (R164)."""
+    content = recording()
+    wrong = hashlib.sha256(content + b"x").hexdigest()
+    right = hashlib.sha256(content).hexdigest().upper()
+
+    assert (400, "checksum_mismatch") == error_code(upload(caller, content, X_Service_Content_SHA256=wrong))
+    assert (400, "checksum_mismatch") == error_code(upload(caller, b"", X_Service_Content_SHA256=wrong))
+    assert 0 == stored(operator, caller)
+    assert 201 == upload(caller, content, X_Service_Content_SHA256=right).status_code
+
+
+@pytest.mark.parametrize(
+    "media_type", ["audio/flac", "audio/x-wav", "audio/wave", "application/octet-stream", "wav", ""]
+)
+def test_only_wav_is_taken(caller: Caller, operator: Operator, media_type: str) -> None:
+    """Another media type is refused in these words, a parameter of the right one is not (R163, R167)."""
+    answer = upload(caller, recording(), Content_Type=media_type)
+
+    assert (415, "unsupported_media_type") == error_code(answer)
+    assert "voice must be audio/wav" == answer.json()["error"]["message"]
+    assert 0 == stored(operator, caller)
+
+
+GOOD = {
+    "8 kHz, 1 s": recording(),
+    "15 s": recording(seconds=15),
+    "192 kHz, stereo": recording(rate=192_000, channels=2),
+    "EXTENSIBLE of PCM": riff(extensible(), DATA),
+    "other chunks": riff(chunk(b"LIST", b"odd"), fmt(), chunk(b"fact", b"1234"), DATA, chunk(b"id3 ", b"x")),
+    "an empty extension": riff(fmt(extension=b"\0\0"), DATA),
+}
+BAD = {
+    "nothing at all": b"",
+    "a text": b"no WAV at all",
+    "a FLAC": FLAC,
+    "an MP3": b"ID3\4" + bytes(40_000),
+    "an AIFF": b"FORM" + riff(fmt(), DATA)[4:],
+    "a RIFX": b"RIFX" + riff(fmt(), DATA)[4:],
+    "an RF64": b"RF64" + riff(fmt(), DATA)[4:],
+    "no fmt": riff(DATA),
+    "no data": riff(fmt()),
+    "fmt after data": riff(DATA, fmt()),
+    "two fmt": riff(fmt(), fmt(), DATA),
+    "two data": riff(fmt(), DATA, DATA),
+    "cut off": riff(fmt(), DATA)[:-1000],
+    "bytes behind the end": riff(fmt(), DATA) + b"x",
+    "a size of a stream": riff(fmt(), DATA, size=0xFFFFFFFF),
+    "a size of nothing": riff(fmt(), DATA, size=0),
+    "data longer than the body": riff(fmt(), chunk(b"data", SECOND, 2 * len(SECOND))),
+    "data of a stream": riff(fmt(), chunk(b"data", SECOND, 0xFFFFFFFF)),
+    "half a frame": riff(fmt(), chunk(b"data", SECOND[:-1])),
+    "half a stereo frame": riff(fmt(channels=2), chunk(b"data", SECOND * 2 + b"\0\0")),
+    "a flood of chunks": riff(fmt(), chunk(b"junk", b"") * 100_000, DATA),
+    "floating point": riff(fmt(tag=3, bits=32, align=4, byte_rate=64_000), DATA),
+    "A-law": riff(fmt(tag=6, bits=8, align=1, byte_rate=16_000), DATA),
+    "8 bits": riff(fmt(bits=8, align=1, byte_rate=16_000), DATA),
+    "24 bits": riff(fmt(bits=24, align=3, byte_rate=48_000), chunk(b"data", bytes(3 * 16_000))),
+    "32 bits": riff(fmt(bits=32, align=4, byte_rate=64_000), DATA),
+    "EXTENSIBLE of floats": riff(extensible(subformat=b"\3" + PCM_SUBFORMAT[1:]), DATA),
+    "EXTENSIBLE of 12 bits": riff(extensible(valid_bits=12), DATA),
+    "EXTENSIBLE cut off": riff(fmt(tag=0xFFFE), DATA),
+    "no channel": riff(fmt(channels=0), DATA),
+    "three channels": riff(fmt(channels=3), chunk(b"data", bytes(6 * 16_000))),
+    "7,999 Hz": riff(fmt(rate=7_999), DATA),
+    "192,001 Hz": riff(fmt(rate=192_001), chunk(b"data", bytes(2 * 192_001))),
+    "0 Hz": riff(fmt(rate=0), DATA),
+    "a wrong byte rate": riff(fmt(byte_rate=16_000), DATA),
+    "a wrong block align": riff(fmt(align=4), DATA),
+    "no frame": recording(seconds=0),
+    "a frame too short": riff(fmt(), chunk(b"data", SECOND[2:])),
+    "a frame too long": recording(seconds=15 + 1 / 8_000),
+    "a rate that makes it long enough": riff(fmt(rate=48_000), DATA),
+    "a fmt of 2 bytes": riff(chunk(b"fmt ", b"\1\0"), DATA),
+    "a fmt that claims 4 GB": riff(b"fmt " + struct.pack("<I", 0xFFFFFFF0)),
+}
+
+
+@pytest.mark.parametrize("what", GOOD)
+def test_good_recordings(caller: Caller, what: str) -> None:
+    """PCM16, 1 to 15 seconds, 8 to 192 kHz, one or two channels, whatever else stands around (R167–R170)."""
+    assert 201 == upload(caller, GOOD[what]).status_code
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_bad_recordings(caller: Caller, operator: Operator, what: str) -> None:
+    """Anything else is refused with a reason, and nothing of it is kept (R167–R170)."""
+    answer = upload(caller, BAD[what])
+
+    assert [("body", answer.json()["error"]["details"][0]["code"])] == faults(answer)
+    assert answer.json()["error"]["details"][0]["code"] in ("invalid_recording", "out_of_range")
+    assert 0 == stored(operator, caller)
+
+
+def test_a_flac_is_called_one(caller: Caller) -> None:
+    """The reason says what came, so that the caller finds the slip (R167)."""
+    assert "not RIFF WAVE but FLAC" in upload(caller, FLAC).json()["error"]["message"]
+
+
+def test_a_recording_has_at_most_12_mib(caller: Caller, operator: Operator) -> None:
+    """One byte more is too large, declared or not, before all else of the body (R171)."""
+    padding = LIMIT - LONGEST - len(riff(fmt(), chunk(b"data", b""), chunk(b"junk", b"")))
+    samples = chunk(b"data", bytes(LONGEST))
+    whole = riff(fmt(rate=192_000, channels=2), samples, chunk(b"junk", bytes(padding)))
+    larger = whole + b"\0"
+    assert LIMIT == len(whole)
+    sent = {**headers_of(larger), "Authorization": f"Bearer {caller.key}"}
+    unknown_length = caller.http.post("/v1/voices", headers=sent, content=chunks(larger))
+
+    assert (413, "payload_too_large") == error_code(upload(caller, larger)) == error_code(unknown_length)
+    assert 0 == stored(operator, caller)
+    assert 201 == upload(caller, whole).status_code
+    assert (
+        201
+        == caller.http.post(
+            "/v1/voices", headers={**sent, **headers_of(whole)}, content=chunks(whole)
+        ).status_code
+    )
+
+
+def test_no_text_goes_with_a_recording(caller: Caller) -> None:
+    """There is no field for what is said in it, neither here nor in the record (R166)."""
+    voice = upload(caller, recording(), X_Service_Voice_Text="what is said").json()
+
+    assert not [name for name in voice if "text" in name]
+    assert "what is said" not in json.dumps(voice)
+
+
+def test_the_order_of_the_checks(caller: Caller, operator: Operator) -> None:
+    """401, 403, 415, headers, declared length, checksum, recording (R163, R164, R171)."""
+    blind = operator.key(caller.account_id, models=[])
+    large = bytes(LIMIT + 1)
+    steps: list[httpx2.Response] = [
+        caller.http.post("/v1/voices", content=large),
+        blind.request("POST", "/v1/voices", headers={"Content-Type": "text/plain"}, content=large),
+        caller.request("POST", "/v1/voices", headers={"Content-Type": "text/plain"}, content=large),
+        caller.request("POST", "/v1/voices", headers={"Content-Type": "audio/wav"}, content=large),
+        upload(caller, large, X_Service_Content_SHA256="0" * 64),
+        upload(caller, b"no WAV", X_Service_Content_SHA256="0" * 64),
+        upload(caller, b"no WAV"),
+    ]
+
+    assert [401, 403, 415, 400, 413, 400, 400] == [answer.status_code for answer in steps]
+    assert "checksum_mismatch" == steps[5].json()["error"]["code"]
+
+
+def test_an_upload_may_be_sent_again(caller: Caller, operator: Operator) -> None:
+    """The same key with the same recording and name gives the same voice, with another a conflict (R175)."""
+    key, content = str(uuid.uuid4()), recording(1)
+    first = upload(caller, content, Idempotency_Key=key)
+    again = upload(caller, content, Idempotency_Key=key)
+
+    assert (201, first.json()) == (again.status_code, again.json())
+    assert (None, "true") == tuple(x.headers.get("idempotent-replayed") for x in (first, again))
+    assert first.headers["location"] == again.headers["location"]
+    assert 1 == stored(operator, caller)
+    for other in (
+        upload(caller, recording(2), Idempotency_Key=key),
+        upload(caller, content, "another name", Idempotency_Key=key),
+    ):
+        assert (409, "idempotency_conflict") == error_code(other)
+    assert 201 == upload(operator.key(caller.account_id), recording(2), Idempotency_Key=key).status_code
+
+
+def test_a_refused_upload_leaves_its_key_free(caller: Caller) -> None:
+    """Only a voice binds a key; one that was deleted is not made again under it (R175)."""
+    key = str(uuid.uuid4())
+    assert 400 == upload(caller, b"no WAV", Idempotency_Key=key).status_code
+    voice_id = upload(caller, recording(), Idempotency_Key=key).json()["voice_id"]
+    caller.request("DELETE", f"/v1/voices/{voice_id}")
+
+    assert (410, "erased") == error_code(upload(caller, recording(), Idempotency_Key=key))
+    assert voice_id not in [voice["voice_id"] for voice in listed(caller)]

@@ -1,6 +1,7 @@
 """Fixtures for all tests: fresh databases of both kinds, and the PostgreSQL server that the second needs."""
 
 import itertools
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,9 @@ from servers.postgres import PostgresServer, start_postgres
 from servers.service import RunningService
 from tenuto.db.database import Database, open_database
 from tenuto.db.migrations import migrate
+
+# As in a host: numpy's own threads only get in the way. It reads this when a test first imports it.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 _DATABASES = ("sqlite", "postgresql")
 _numbers = itertools.count(1)

@@ -4,7 +4,8 @@ text and no types of sound.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,13 +17,17 @@ Floats = npt.NDArray[np.float32]
 
 GROUP_S = 3.0
 """The longest group: somebody else may go on without a pause."""
-GROUP_PAUSE_S = 0.35
+PAUSE_S = 0.2
+"""A pause after which somebody else may speak."""
 LOOK_S = 1.6
-"""The shortest sound that an embedding is made of; a shorter group takes it from around itself."""
+"""The shortest sound that an embedding is made of; a shorter group takes more from around itself."""
 APART = 0.30
 """Voices whose mean cosine distance is greater are two persons'."""
 SHORT_S = 1.2
 """A person heard for less in a row, between two stretches of others, is a mistake."""
+RARE_S, LIKE = 2.5, 0.5
+"""Somebody heard for less in all is somebody else, if one sounds at all like it: so little tells few voices
+apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,30 +38,50 @@ class Group:
     last: int
     start: float
     end: float
+    breath: tuple[float, float]
+    """The words around it that no pause parts from it: from when to when."""
 
 
 def groups(words: Sequence[Word]) -> list[Group]:
-    """Words in groups of at most 3 s, parted at pauses."""
+    """Words in groups of at most 3 s: what is said in one breath is divided evenly."""
     found: list[Group] = []
-    for number, word in enumerate(words):
-        last = found[-1] if found else None
-        if last and word.start - last.end < GROUP_PAUSE_S and word.end - last.start <= GROUP_S:
-            found[-1] = Group(last.first, number + 1, last.start, max(last.end, word.end))
-        else:
-            found.append(Group(number, number + 1, word.start, word.end))
+    for first, last in _breaths(words):
+        start, end = words[first].start, max(word.end for word in words[first:last])
+        count = math.ceil((end - start) / GROUP_S) or 1
+        # A word belongs where its middle is.
+        places = [
+            min(count - 1, int(((word.start + word.end) / 2 - start) / max(end - start, 1e-3) * count))
+            for word in words[first:last]
+        ]
+        for place in range(count):
+            own = [first + at for at, one in enumerate(places) if one == place]
+            if own:
+                finish = max(words[at].end for at in own)
+                found.append(Group(own[0], own[-1] + 1, words[own[0]].start, finish, (start, end)))
     return found
 
 
 def clip(samples: Floats, group: Group) -> Floats:
-    """The sound that a group's embedding is made of."""
+    """The sound that a group's embedding is made of: of one breath, for behind it another may speak."""
     middle = (group.start + group.end) / 2
     half = max(LOOK_S, group.end - group.start) / 2
-    return samples[max(0, int((middle - half) * SAMPLE_RATE)) : int((middle + half) * SAMPLE_RATE)]
+    start = max(group.breath[0], min(middle - half, group.breath[1] - 2 * half))
+    end = min(group.breath[1], max(middle + half, group.breath[0] + 2 * half))
+    return samples[round(start * SAMPLE_RATE) : round(end * SAMPLE_RATE)]
+
+
+def _breaths(words: Sequence[Word]) -> Iterator[tuple[int, int]]:
+    first = 0
+    for at in range(1, len(words) + 1):
+        if at == len(words) or words[at].start - words[at - 1].end >= PAUSE_S:
+            yield first, at
+            first = at
 
 
 def assign(found: Sequence[Group], embeddings: Floats) -> list[int]:
     """The speaker of each group, as a number."""
     labels = cluster(embeddings, APART)
+    _absorb(found, labels, embeddings)
     for number in range(len(found)):
         _settle(found, labels, number)
     return labels
@@ -94,6 +119,20 @@ def cluster(embeddings: Floats, apart: float) -> list[int]:
         sizes[one] += sizes[other]
         labels = [int(one) if label == other else label for label in labels]
     return labels
+
+
+def _absorb(found: Sequence[Group], labels: list[int], embeddings: Floats) -> None:
+    """Who was heard too little to be told apart is the one among the others that he sounds most like."""
+    spoken_s: dict[int, float] = {}
+    for group, label in zip(found, labels, strict=True):
+        spoken_s[label] = spoken_s.get(label, 0.0) + group.end - group.start
+    often = [label for label, seconds in spoken_s.items() if seconds >= RARE_S]
+    known = centres(found, labels, embeddings)
+    for number, label in enumerate(labels):
+        if label not in often and often:
+            nearest = max(often, key=lambda other: float(known[other] @ embeddings[number]))
+            if known[nearest] @ embeddings[number] >= LIKE:
+                labels[number] = nearest
 
 
 def _settle(found: Sequence[Group], labels: list[int], number: int) -> None:

@@ -82,9 +82,10 @@ def unheard(window: Window, words: Sequence[Span], least_s: float) -> list[Span]
     for start, end in window.speech:
         at = start
         for begin, finish in sorted(words):
-            if begin - at >= least_s and begin <= end:
-                missing.append((at, begin))
-            at = max(at, finish)
+            if finish > start and begin < end:
+                if begin - at >= least_s:
+                    missing.append((at, begin))
+                at = max(at, finish)
         if end - at >= least_s:
             missing.append((at, end))
     return missing

@@ -1,0 +1,175 @@
+"""The first recognition engine with its real weights, on short recordings that the service speaks itself."""
+
+import json
+from functools import cache
+from typing import Any
+
+import pytest
+
+from quality.recordings import (
+    VOICES,
+    QuietRun,
+    Recording,
+    music,
+    noise,
+    pcm,
+    recognised,
+    recogniser,
+    silence,
+    speech,
+)
+from quality.sounding import error_rate, sounding
+from tenuto_host import Cancelled, EngineError
+
+pytestmark = pytest.mark.real_engine
+
+WELCOME = "Good morning, and welcome to the meeting about the new library."
+PLANS = "I have brought the plans for the second floor."
+GARDEN = "The building will have a large garden behind it."
+
+
+@cache
+def meeting() -> tuple[Recording, dict[str, Any]]:
+    """Two speakers, a pause, music, noise, and what the engine makes of it."""
+    made = Recording().add("silence", silence(2)).say(WELCOME, VOICES[0])
+    made.add("pause", silence(0.5)).say(PLANS, VOICES[1]).add("music", music(6))
+    made.say(GARDEN, VOICES[0]).add("noise", noise(3))
+    return made, recognised(made.samples)
+
+
+def said(value: dict[str, Any]) -> str:
+    return " ".join(one["text"] for one in value["segments"] if one["text"])
+
+
+def spans(value: dict[str, Any], kind: str) -> list[tuple[float, float]]:
+    return [(one["start"], one["end"]) for one in value["segments"] if one["type"] == kind]
+
+
+def test_every_word_is_written_in_segments_with_times() -> None:
+    """Sorted, inside the audio, with a type and a speaker (R124)."""
+    made, value = meeting()
+    segments = value["segments"]
+    spoken = sounding("en", " ".join(made.texts))
+
+    assert error_rate(spoken, sounding("en", said(value))) <= 0.05
+    assert segments == sorted(segments, key=lambda one: (one["start"], one["end"]))
+    assert all(0 <= one["start"] <= one["end"] <= made.length / 16_000 for one in segments)
+    assert all({"start", "end", "text", "speaker", "type"} == set(one) for one in segments)
+    assert "en" == value["language"]
+    assert [] == value["warnings"]
+
+
+def test_words_stand_where_they_are_spoken() -> None:
+    """A sentence begins and ends within half a second of where its sound does."""
+    made, value = meeting()
+    found = spans(value, "speech")
+
+    for start, end, what in made.turns:
+        if what in VOICES:
+            assert min(abs(begin - start) for begin, _ in found) < 0.5
+            assert min(abs(finish - end) for _, finish in found) < 0.5
+
+
+def test_speakers_are_told_apart_and_known_again() -> None:
+    """Who speaks first is S01, also when he speaks again; each has an embedding (R124)."""
+    _, value = meeting()
+    who = [one["speaker"] for one in value["segments"] if one["type"] == "speech"]
+
+    assert ["S01", "S02", "S01"] == [one for at, one in enumerate(who) if at == 0 or who[at - 1] != one]
+    assert {"S01", "S02"} == set(value["speakers"])
+    assert all(256 == len(embedding) for embedding in value["speakers"].values())
+
+
+def test_music_noise_and_silence_are_told_and_have_no_words() -> None:
+    """Each within a second of where it is, without text or speaker (R124)."""
+    made, value = meeting()
+
+    for start, end, what in made.turns:
+        if what in ("music", "noise", "silence"):
+            (found,) = spans(value, what)
+            assert abs(found[0] - start) <= 1
+            assert abs(found[1] - end) <= 1
+    assert all(
+        not one["text"] and one["speaker"] is None for one in value["segments"] if one["type"] != "speech"
+    )
+
+
+@pytest.mark.parametrize(
+    ("lang", "text", "limit"),
+    [
+        ("zh", "今天天气很好，我们一起去公园散步，然后回家吃饭。", 0.1),
+        ("ja", "今日はとても天気がいいので、公園まで歩きました。", 0.15),
+        ("es", "Mañana por la mañana vamos a visitar el museo de la ciudad.", 0.1),
+        ("ar", "ذهب الولد إلى المدرسة في الصباح.", 0.35),
+    ],
+)
+def test_the_language_is_found_by_the_engine_itself(lang: str, text: str, limit: float) -> None:
+    """Whatever the caller says of it: `language` is the second engine's (R114). Chinese comes simplified."""
+    value = recognised(speech(text, lang), QuietRun({"language": "en"}))
+
+    assert lang == value["language"]
+    assert error_rate(sounding(lang, text), sounding(lang, said(value))) <= limit
+    assert not set("氣們") & set(said(value))
+
+
+@pytest.mark.parametrize("sound", [silence(5), music(8, seed=3), noise(5)], ids=["silence", "music", "noise"])
+def test_no_words_are_made_up_where_nobody_speaks(sound: Any) -> None:
+    """Whisper by itself writes thanks for watching there."""
+    value = recognised(sound)
+
+    assert "" == said(value)
+    assert {} == value["speakers"]
+    assert 1 == len({one["type"] for one in value["segments"]})
+
+
+@pytest.mark.parametrize("count", [0, 1, 399, 8000])
+def test_a_part_shorter_than_a_word_is_recognised_as_nothing(count: int) -> None:
+    """No sound, one sample, less than a frame, half a second."""
+    value = recognised(silence(count / 16_000)[:count])
+
+    assert "" == said(value)
+    assert [] == value["warnings"]
+
+
+def test_the_same_sound_gives_the_same_answer() -> None:
+    """A part that is run again after a crash is merged with those before as if it had run once."""
+    made, value = meeting()
+
+    assert value == recognised(made.samples)
+
+
+def test_a_run_says_how_far_it_is_and_can_be_cancelled_between_windows() -> None:
+    """Progress in seconds of the audio; a cancel is noticed."""
+    made, _ = meeting()
+    told = QuietRun({"language": None})
+    recognised(made.samples, told)
+
+    assert {"events", "recognition", "speakers"} == {stage for stage, *_ in told.steps}
+    assert all(0 <= completed <= total and unit == "seconds" for _, completed, total, unit in told.steps)
+    first = next(step for step in told.steps if step[0] == "recognition")
+
+    class Impatient(QuietRun):
+        def check_cancelled(self) -> None:
+            if first in self.steps:
+                raise Cancelled
+
+    with pytest.raises(Cancelled):
+        recognised(made.samples, Impatient({"language": None}))
+
+
+def test_the_result_is_json_that_names_the_model() -> None:
+    """Media type, metadata and duration."""
+    run = QuietRun({"language": None}, pcm(silence(1.5)))
+    result = recogniser().run(run)
+
+    assert "application/json" == result.media_type
+    assert {"model_id": "Systran/faster-whisper-base", "model_revision": "r1"} == result.metadata
+    assert 1500 == result.duration_ms
+    assert {"language", "segments", "speakers", "warnings"} == set(json.loads(result.content))
+
+
+@pytest.mark.parametrize("content", [b"\0", bytes(2 * 16_000 * 901)], ids=["half a sample", "too long"])
+def test_what_is_no_part_is_refused(content: bytes) -> None:
+    """A worker's mistake ends the run, not the host."""
+    with pytest.raises(EngineError):
+        recogniser().run(QuietRun({"language": None}, content))

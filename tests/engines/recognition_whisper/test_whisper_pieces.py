@@ -1,0 +1,123 @@
+"""The pieces of the first recognition engine that need no weights: windows, segments, clusters, loops."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tenuto.engines.recognition_whisper import segments, speakers, timeline
+from tenuto.engines.recognition_whisper.segments import Spoken
+from tenuto.engines.recognition_whisper.timeline import Window
+from tenuto.engines.recognition_whisper.transcription import Word, without_loops
+
+LENGTH_S = 600.0
+
+
+@st.composite
+def speech(draw: st.DrawFn) -> list[tuple[float, float]]:
+    """Stretches of speech with pauses between, in order."""
+    spans, at = [], 0.0
+    for _ in range(draw(st.integers(0, 12))):
+        at += draw(st.floats(0.3, 20))
+        end = at + draw(st.floats(0.2, 70))
+        spans.append((at, end))
+        at = end
+    return [span for span in spans if span[1] <= LENGTH_S]
+
+
+def said(text: str, pauses: dict[int, float] | None = None, speaker: str = "S01") -> list[Spoken]:
+    """Words of 0.4 s, with a pause before some."""
+    found, at = [], 0.0
+    for number, word in enumerate(text.split()):
+        at += (pauses or {}).get(number, 0.0)
+        found.append(Spoken(Word(f" {word}", at, at + 0.4), speaker))
+        at += 0.4
+    return found
+
+
+def texts(words: list[Spoken]) -> list[str]:
+    return [segments.text(piece) for piece in segments.split(words)]
+
+
+@given(speech())
+def test_windows_hold_all_speech_once_and_are_short_enough(spans: list[tuple[float, float]]) -> None:
+    """What is packed into windows is what was spoken; no window is longer than the model hears."""
+    found = timeline.windows(spans, LENGTH_S)
+    packed = [span for window in found for span in window.speech]
+    joined: list[tuple[float, float]] = []
+    for start, end in packed:
+        if joined and joined[-1][1] == start:
+            joined[-1] = (joined[-1][0], end)
+        else:
+            joined.append((start, end))
+
+    assert spans == joined
+    assert all(window.end - window.start <= timeline.WINDOW_S + 1e-6 for window in found)
+    assert all(0 <= window.start < window.end <= LENGTH_S for window in found)
+
+
+def test_speech_without_words_is_found() -> None:
+    """At the head, in the middle and at the end of a stretch; short ones do not count."""
+    window = Window(0, 20, ((0, 10), (12, 20)))
+
+    assert [(0, 3), (5, 10)] == timeline.unheard(window, [(3, 5), (12, 19)], 2.5)
+    assert [(0, 10), (12, 20)] == timeline.unheard(window, [], 2.5)
+    assert [] == timeline.unheard(window, [(1, 9), (13, 18)], 2.5)
+
+
+def test_a_segment_is_a_sentence_or_a_breath_of_one_person() -> None:
+    """Ended by a full stop, a pause or another speaker, not by the stop of an abbreviation."""
+    other = [Spoken(Word(" Yes.", 100, 100.4), "S02"), Spoken(Word(" Who?", 100.5, 100.9), "S01")]
+
+    assert ["He met Mr. Brown today.", "It was late."] == texts(said("He met Mr. Brown today. It was late."))
+    assert ["one two three", "four five"] == texts(said("one two three four five", {3: 1.0}))
+    assert ["Yes.", "Who?"] == texts(other)
+    assert [] == texts([])
+
+
+def test_a_long_segment_is_cut_at_a_clause() -> None:
+    """No segment is longer than fifteen seconds, and no word is lost."""
+    long = "and so it went on, day after day, " * 9
+    found = texts(said(long))
+
+    assert " ".join(long.split()) == " ".join(found)
+    assert all(0.4 * len(text.split()) <= segments.LONGEST_S for text in found)
+    assert all(text.endswith(",") for text in found)
+
+
+def test_words_are_grouped_evenly_within_a_breath() -> None:
+    """Groups of at most about three seconds; none reaches over a pause, and none is a mere rest."""
+    words = [one.word for one in said("w " * 8 + "v " * 3, {8: 0.5})]
+    found = speakers.groups(words)
+
+    assert [(0, 4), (4, 8), (8, 11)] == [(group.first, group.last) for group in found]
+    assert len(speakers.clip(np.zeros(160_000, np.float32), found[2])) <= 1.3 * 16_000
+
+
+@pytest.mark.parametrize("persons", [1, 2, 5])
+def test_voices_are_clustered(persons: int) -> None:
+    """As many as there are, whatever the order."""
+    random = np.random.default_rng(persons)
+    truth = random.integers(0, persons, 60)
+    truth[:persons] = np.arange(persons)
+    points = np.eye(256, dtype=np.float32)[truth] + random.normal(0, 0.015, (60, 256)).astype(np.float32)
+    points /= np.linalg.norm(points, axis=1, keepdims=True)
+    found = speakers.cluster(points, speakers.APART)
+
+    assert persons == len(set(found))
+    assert persons == len(set(zip(found, truth.tolist(), strict=True)))
+
+
+def test_nothing_is_clustered_to_nothing() -> None:
+    """A part without speech has no speakers."""
+    assert [] == speakers.assign([], np.zeros((0, 256), np.float32))
+
+
+@given(st.lists(st.integers(0, 5), max_size=12), st.lists(st.integers(6, 9), min_size=1, max_size=4))
+def test_a_loop_is_left_once(before: list[int], loop: list[int]) -> None:
+    """What comes four times or more in a row comes once; a text without loops is untouched."""
+    found = without_loops([*range(20, 20 + len(before)), *(loop * 7)])
+
+    assert list(range(20, 20 + len(before))) == found[: len(before)]
+    assert len(found) <= len(before) + len(loop)
+    assert [1, 2, 1, 2, 1, 2, 3] == without_loops([1, 2, 1, 2, 1, 2, 3])

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[1]
 RUNNING = (ROOT / "docs" / "operations" / "running.md").read_text("utf-8")
 SPEECH = (ROOT / "docs" / "speech.md").read_text("utf-8")
 SOURCES = {path: path.read_text("utf-8") for path in (ROOT / "src" / "tenuto").rglob("*.py")}
-REFUSED = ("voice_id", "emotion_voice_id")
+REFUSED = ("voice_id",)
 
 
 def test_every_setting_is_documented_with_its_variable_default_and_range() -> None:

@@ -11,8 +11,15 @@ SPEECH_LANGUAGES = ("zh", "en", "ja", "es", "ar")
 KOKORO_HONOURED = (
     "text",
     "stream",
+    "voice_id",
     "lang",
     "duration_factor",
+    "emotion_voice_id",
+    "emo_alpha",
+    "emo_vector",
+    "use_emo_text",
+    "emo_text",
+    "use_random",
     "interval_silence",
     "max_text_tokens_per_segment",
     "text_normalization",
@@ -64,7 +71,10 @@ ENTRIES: tuple[EngineEntry, ...] = (
         languages=SPEECH_LANGUAGES,
         honoured=KOKORO_HONOURED,
         licence="Apache-2.0",
-        weights=("kokoro-v1.0-int8.onnx", "kokoro-voices", "kokoro-vocabulary", "text2tashkeel"),
+        weights=(
+            *("kokoro-v1.0-int8.onnx", "kokoro-voices", "kokoro-vocabulary", "text2tashkeel"),
+            "resemblyzer.pt",
+        ),
     ),
     EngineEntry(
         model="Qwen/Qwen2.5-Coder-0.5B-Instruct",

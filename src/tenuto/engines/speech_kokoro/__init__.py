@@ -13,11 +13,12 @@ from typing import Any
 
 from tenuto_host import EngineError, Result, Run
 
-from . import audio, pace
+from . import audio, emotion, pace
 from .languages import Languages
 from .segments import Segment, Unit, segments
-from .styles import Style, Styles
+from .styles import Style
 from .synthesis import Synthesis
+from .voices import Voices
 
 MODEL_ID = "hexgrad/Kokoro-82M"
 
@@ -25,7 +26,14 @@ HONOURED = (
     "text",
     "lang",
     "stream",
+    "voice_id",
     "duration_factor",
+    "emotion_voice_id",
+    "emo_alpha",
+    "emo_vector",
+    "use_emo_text",
+    "emo_text",
+    "use_random",
     "interval_silence",
     "max_text_tokens_per_segment",
     "text_normalization",
@@ -38,12 +46,6 @@ NOT_HONOURED: Mapping[str, str] = MappingProxyType(
         "top_k": "The model draws nothing.",
         "temperature": "The model draws nothing.",
         "repetition_penalty": "The model writes all sounds at once, so nothing can repeat.",
-        "emotion_voice_id": "The model has no control of emotion.",
-        "emo_alpha": "The model has no control of emotion.",
-        "emo_vector": "The model has no control of emotion.",
-        "use_emo_text": "The model has no control of emotion.",
-        "emo_text": "The model has no control of emotion.",
-        "use_random": "The model has no control of emotion.",
     }
 )
 """Parameters that are accepted and change nothing, and why."""
@@ -75,28 +77,36 @@ class KokoroEngine:
         threads = int(options.get("threads") or min(THREADS, os.cpu_count() or 1))
         self._revision = str(options.get("model_revision", ""))
         self._synthesis = Synthesis(weights["kokoro-v1.0-int8.onnx"], weights["kokoro-vocabulary"], threads)
-        self._styles = Styles(weights["kokoro-voices"])
+        self._voices = Voices(weights["kokoro-voices"], weights["resemblyzer.pt"])
         self._languages = Languages(weights["text2tashkeel"])
         self.info = {"model_id": MODEL_ID, "sample_rate": audio.SAMPLE_RATE, "threads": threads}
 
     def run(self, run: Run) -> Result:
         """Speak the text segment by segment; the result is their samples, one after the other."""
         parameters = run.parameters
+        feeling = emotion.wished(parameters, run.inputs, run.run_id)
+        factor = float(parameters["duration_factor"]) * (feeling.factor if feeling else 1)
         units = self._units(parameters)
-        cap, first = _symbols(LONGEST_CALL_S, parameters), _symbols(FIRST_CALL_S, parameters)
+        cap, first = (
+            _symbols(seconds, parameters["lang"], factor) for seconds in (LONGEST_CALL_S, FIRST_CALL_S)
+        )
         pieces = segments(units, min(parameters["max_text_tokens_per_segment"], cap), cap, first)
         if not pieces:
             raise EngineError("nothing_to_speak", "The text has nothing that can be spoken.")
-        style = self._styles.style_of(parameters, run.inputs)
+        style, warnings = self._voices.style_of(parameters, run.inputs)
+        if feeling:
+            style = emotion.moved(style, feeling)
         spoken: list[bytes] = []
         for index, piece in enumerate(pieces):
             run.check_cancelled()
-            content = self._segment(piece, style, parameters, first=index == 0)
+            pause = audio.silence(parameters["interval_silence"]) if index else b""
+            content = pause + self._segment(piece, style, parameters["lang"], factor)
             spoken.append(content)
             if parameters["stream"]:
                 run.segment(audio.wav(content), {"duration_ms": audio.duration_ms(content)})
             run.progress("synthesis", index + 1, len(pieces), "segments")
-        return self._result(b"".join(spoken), len(pieces), _warnings(units))
+        more = {"emotion": feeling and feeling.described(), "warnings": _warnings(units) + warnings}
+        return self._result(b"".join(spoken), len(pieces), more)
 
     def _units(self, parameters: dict[str, Any]) -> list[Unit]:
         read = self._languages.read(parameters["text"], parameters["lang"], parameters["text_normalization"])
@@ -104,21 +114,14 @@ class KokoroEngine:
             Unit(unit.text, self._synthesis.known(unit.phonemes), unit.ending, unit.skipped) for unit in read
         ]
 
-    def _segment(self, piece: Segment, style: Style, parameters: dict[str, Any], *, first: bool) -> bytes:
-        """The 16-bit samples of one segment, led by the pause that the caller chose."""
-        speed = self._speed(piece.phonemes, style, parameters)
-        samples = self._synthesis.speak(piece.phonemes, style, speed)
-        pause = b"" if first else audio.silence(parameters["interval_silence"])
-        return pause + audio.pcm(audio.finished(samples))
+    def _segment(self, piece: Segment, style: Style, lang: str, factor: float) -> bytes:
+        """The 16-bit samples of one segment, `factor` times as long as the model's own."""
+        speed = 1 / PACES.get(lang, 1.0)
+        if factor != 1:
+            speed = pace.speed_of(self._synthesis.durations(piece.phonemes, style), speed, factor)
+        return audio.pcm(audio.finished(self._synthesis.speak(piece.phonemes, style, speed)))
 
-    def _speed(self, phonemes: str, style: Style, parameters: dict[str, Any]) -> float:
-        """The speed to ask of the model, searched where the caller wishes another length than its own."""
-        speed, factor = 1 / PACES.get(parameters["lang"], 1.0), float(parameters["duration_factor"])
-        if factor == 1:
-            return speed
-        return pace.speed_of(self._synthesis.durations(phonemes, style), speed, factor)
-
-    def _result(self, content: bytes, count: int, warnings: list[str]) -> Result:
+    def _result(self, content: bytes, count: int, more: dict[str, Any]) -> Result:
         duration_ms = audio.duration_ms(content)
         metadata = {
             "sample_rate": audio.SAMPLE_RATE,
@@ -127,16 +130,14 @@ class KokoroEngine:
             "segments": count,
             "model_id": MODEL_ID,
             "model_revision": self._revision,
-            "warnings": warnings,
+            **more,
         }
         return Result("audio/wav", audio.wav(content), metadata, duration_ms)
 
 
-def _symbols(seconds: float, parameters: dict[str, Any]) -> int:
+def _symbols(seconds: float, lang: str, factor: float) -> int:
     """How many symbols one call may have so that its speech is surely no longer than this."""
-    lang = parameters["lang"]
-    each_s = SECONDS_PER_SYMBOL[lang] * PACES.get(lang, 1.0) * float(parameters["duration_factor"])
-    return min(SYMBOL_LIMIT, int(seconds / each_s))
+    return min(SYMBOL_LIMIT, int(seconds / (SECONDS_PER_SYMBOL[lang] * PACES.get(lang, 1.0) * factor)))
 
 
 def _warnings(units: Iterable[Unit]) -> list[str]:

@@ -22,7 +22,9 @@ OCTAVE_COST = 0.02
 """What an octave lower loses against a period that is as like: the shortest one is the pitch."""
 QUIET_DB = 35.0
 """Frames so far under the loudest are no speech."""
-OUTLIER_SEMITONES = 14.0
+OUTLIER_SEMITONES = 10.0
+MIDDLE_DEVIATIONS = 2.563
+"""So many standard deviations lie between the tenth and the ninetieth percentile of normal numbers."""
 DIP_DB = 2.0
 """Two peaks of loudness are two syllables where it falls so far between them."""
 FEWEST_FRAMES = 20
@@ -34,9 +36,9 @@ class Prosody:
     """How speech goes, over a whole recording."""
 
     pitch: float
-    """Mean over the voiced frames, in semitones above 100 Hz."""
+    """Median over the voiced frames, in semitones above 100 Hz."""
     spread: float
-    """Standard deviation of the pitch, in semitones."""
+    """Standard deviation of the pitch in semitones, judged by its middle 80 %: creaks do not count."""
     loudness: float
     """Mean over the voiced frames, in dB below full scale."""
     pace: float
@@ -56,8 +58,8 @@ def measured(samples: Numbers, rate: int) -> Prosody | None:
     semitones = 12 * np.log2(pitch[voiced] / REFERENCE_HZ)
     spoken_s = HOP_S * float((loudness > loudness.max() - QUIET_DB).sum())
     return Prosody(
-        pitch=float(semitones.mean()),
-        spread=float(semitones.std()),
+        pitch=float(np.median(semitones)),
+        spread=float(np.diff(np.percentile(semitones, (10, 90)))[0] / MIDDLE_DEVIATIONS),
         loudness=float(loudness[voiced].mean()),
         pace=_syllables(loudness, voiced) / spoken_s,
     )

@@ -1,15 +1,13 @@
-"""Styles: how the model is to sound, chosen by the voice that a run asks for.
+"""Styles: how the model is to sound, and the built-in ones in their files.
 
 A style is an array [510, 1, 256]: a row for each number of symbols, the first 128 numbers of a row for the
-timbre, the last 128 for rhythm and melody. Knows no text, and nothing of who may use which voice.
+timbre, the last 128 for rhythm and melody. Knows no text and no recording.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,23 +25,8 @@ ORIGINAL_VOICES = MappingProxyType(
 callers hear."""
 
 
-class Styles:
-    """The model's own voices, read from a folder of `NAME.bin` when they are first used."""
-
-    def __init__(self, voices: Path) -> None:
-        self._voices = voices
-        self._presets: dict[str, Style] = {}
-
-    def style_of(self, parameters: Mapping[str, Any], inputs: Mapping[str, bytes]) -> Style:
-        """The style of a run: the original voice of its language, or the voice that it names."""
-        voice = parameters.get("voice")
-        if voice is None:
-            return self.preset(ORIGINAL_VOICES[parameters["lang"]])
-        return self.preset(voice["profile"]["style"])
-
-    def preset(self, name: str) -> Style:
-        """The style of a built-in voice; the caller must not write to it."""
-        if name not in self._presets:
-            style = np.fromfile(self._voices / f"{name}.bin", dtype="<f4").reshape(STYLE_SHAPE)
-            self._presets[name] = style.astype(np.float32)
-        return self._presets[name]
+def read_style(voices: Path, name: str) -> Style:
+    """A built-in voice, from a folder of `NAME.bin`."""
+    return (
+        np.fromfile(voices / f"{name}.bin", dtype="<f4").reshape(STYLE_SHAPE).astype(np.float32, copy=False)
+    )

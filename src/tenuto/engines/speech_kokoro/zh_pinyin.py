@@ -43,7 +43,7 @@ SYLLABLES = frozenset({
 """Pinyin without tones, ü written v."""
 
 ANNOTATION = re.compile(
-    r"<(?P<character>[\u3400-\u9fff\U00020000-\U0003ffff])\|(?P<syllable>[A-Za-z]+)(?P<tone>[1-5])>"
+    r"<(?P<character>[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff〇])\|(?P<syllable>[A-Za-zÜü]+)(?P<tone>[1-5])>"
 )
 """A character whose reading the caller chose: <行|XING2>."""
 
@@ -54,7 +54,7 @@ APICAL = (("ɻ̩", "ɨ"), ("ɹ̩", "ɨ"))
 def chosen(found: re.Match[str]) -> str | None:
     """The reading that an annotation asks for, as pinyin with a tone digit; None when there is no such
     syllable."""
-    syllable = found["syllable"].lower()
+    syllable = found["syllable"].lower().replace("ü", "v")
     if re.fullmatch("[jqxy]v(e|n|an)?", syllable):
         syllable = syllable.replace("v", "u")
     return syllable.replace("v", "ü") + found["tone"] if syllable in SYLLABLES else None

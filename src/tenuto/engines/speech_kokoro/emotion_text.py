@@ -1,7 +1,8 @@
 """The emotions that a text shows, by the words in it. Knows no model and no language but these five.
 
-A list of words for each language and emotion, no more: what is said between the lines is not heard. All lists
-are asked whatever the language of the speech, for `emo_text` may be in another one.
+A list of words for each language and emotion, no more: what is said between the lines is not heard. The
+lists are asked whatever the language of the speech, for `emo_text` may be in another one; kana tell Japanese
+from Chinese.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ WORD, STRESSED = 1.3, 1.8
 """What a word counts by itself, and with a word before it or a mark in the text that stresses it."""
 
 SPACELESS = ("zh", "ja")
+KANA = re.compile("[ぁ-ヿ]")
 STRESSING = {
     "zh": "非常|太|真|好|极|特别|十分|超级|很",
     "ja": "とても|すごく|本当に|めちゃ|超|非常に|実に",
@@ -47,7 +49,10 @@ def strengths(text: str, emotions: Sequence[str]) -> list[float]:
 
 
 def _counts(text: str, emotion: str, *, is_loud: bool) -> Iterator[float]:
+    other = "zh" if KANA.search(text) else "ja"
     for lang, words in _patterns(emotion).items():
+        if lang == other:
+            continue
         stressing, denying = (re.compile(_word(lang, table[lang])) for table in (STRESSING, DENYING))
         for found in words.finditer(text):
             before = text[max(0, found.start() - NEAR[lang]) : found.start()]

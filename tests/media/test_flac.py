@@ -161,7 +161,9 @@ def test_nothing_of_the_services_secrets_reaches_the_child(monkeypatch: pytest.M
     """It reads a caller's bytes, so it is given no variable that it does not need."""
     monkeypatch.setenv("TENUTO_DATABASE", "postgresql://user:secret@host/db")
     with closing(Decoding()) as decoding:
-        environment = Path(f"/proc/{decoding.pid}/environ").read_bytes()
+        # The kernel shows it a moment after the new program has begun.
+        while not (environment := Path(f"/proc/{decoding.pid}/environ").read_bytes()):
+            time.sleep(0.001)
 
     assert b"PATH=" in environment or os.environ.get("PATH") is None
     assert b"secret" not in environment

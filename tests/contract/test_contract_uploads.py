@@ -1,0 +1,344 @@
+"""POST /v1/input-artifacts: what is admitted, what is refused in which order, and that nothing else stays."""
+
+import hashlib
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from typing import TypeVar
+
+import httpx2
+import pytest
+
+from contract.callers import Caller, Operator, error_code, faults
+from contract.recordings import RATE, body, post, recording, upload
+from media.flacs import ADMITTED, REFUSED, silence
+
+T = TypeVar("T")
+
+LIMIT_BYTES = 268_435_456
+WRONG = "0" * 64
+
+
+def stored(operator: Operator, caller: Caller) -> tuple[int, int]:
+    """How many artifacts the account has, and how many blobs without a row lie in the folder."""
+    count = operator.row(
+        "select count(*) as rows from artifact where account_id = :id", id=caller.account_id
+    )["rows"]
+    blobs = {path.name for path in (operator.service.folder / "blobs").rglob("blob_*")}
+    known = operator.database.read(lambda tx: {row["id"] for row in tx.all("select id from blob")})
+    return count, len(blobs - known)
+
+
+def test_an_upload_gives_its_record(operator: Operator, caller: Caller) -> None:
+    """201 with id, size and checksum of what was sent; free of charge (R43, R149, R151, R152, R157, R216)."""
+    content = recording(seconds=2.5)
+    answer = post(caller, content)
+    artifact = answer.json()["artifact"]
+
+    assert 201 == answer.status_code
+    assert (len(content), hashlib.sha256(content).hexdigest()) == (artifact["size_bytes"], artifact["sha256"])
+    assert ("audio/flac", "artifact") == (artifact["media_type"], artifact["object"])
+    assert {"duration_ms": 2500, "sample_rate": RATE, "channels": 1} == artifact["metadata"]
+    assert artifact["id"].startswith("artifact_")
+    assert (0, 0) == operator.money(caller)
+
+
+def test_an_input_is_read_by_its_account_alone(operator: Operator, caller: Caller) -> None:
+    """Every key of the account downloads the very bytes, no other account does (R50)."""
+    content = recording()
+    path = f"/v1/artifacts/{upload(caller, content)}/content"
+    own = operator.key(caller.account_id).get(path)
+
+    assert (200, content, "audio/flac") == (own.status_code, own.content, own.headers["content-type"])
+    assert (404, "not_found") == error_code(operator.caller().get(path))
+
+
+@pytest.mark.parametrize(
+    "media_type", ["audio/wav", "audio/x-flac", "application/octet-stream", "audio/flac2", ""]
+)
+def test_another_media_type_is_refused(operator: Operator, caller: Caller, media_type: str) -> None:
+    """415 with just these words, before anything of the body is read (R119, R153)."""
+    answer = post(caller, recording(), Content_Type=media_type)
+
+    assert (415, "unsupported_media_type") == error_code(answer)
+    assert "input must be audio/flac" == answer.json()["error"]["message"]
+    assert 0 == stored(operator, caller)[0]
+
+
+@pytest.mark.parametrize("media_type", ["AUDIO/FLAC", "audio/flac; rate=16000"])
+def test_a_media_type_is_read_as_http_has_it(caller: Caller, media_type: str) -> None:
+    """Case and parameters do not matter (R149)."""
+    assert 201 == post(caller, recording(), Content_Type=media_type).status_code
+
+
+@pytest.mark.parametrize(
+    "checksum", ["", "0", WRONG[:-1], WRONG + "0", "g" * 64, f"{WRONG[2:]}0x", f"{WRONG},{WRONG}"]
+)
+def test_a_checksum_that_is_none_is_refused(operator: Operator, caller: Caller, checksum: str) -> None:
+    """The header is required, as 64 hex digits; nothing is stored (R150)."""
+    answer = post(caller, recording(), X_Service_Content_SHA256=checksum)
+
+    assert ["X-Service-Content-SHA256"] == [param for param, _ in faults(answer)]
+    assert 0 == stored(operator, caller)[0]
+
+
+def test_a_checksum_of_other_bytes_is_refused(operator: Operator, caller: Caller) -> None:
+    """400 checksum_mismatch, and neither a row nor bytes stay (R150)."""
+    before = stored(operator, caller)
+    answer = post(caller, recording(), X_Service_Content_SHA256=WRONG)
+
+    assert (400, "checksum_mismatch") == error_code(answer)
+    assert before == stored(operator, caller)
+
+
+def test_a_checksum_in_capitals_is_right(caller: Caller) -> None:
+    """Hex of either case; what is shown is lower case (R150)."""
+    content = recording()
+    sha256 = hashlib.sha256(content).hexdigest()
+    answer = post(caller, content, X_Service_Content_SHA256=sha256.upper())
+
+    assert (201, sha256) == (answer.status_code, answer.json()["artifact"]["sha256"])
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        "an empty file",
+        "a WAV under another name",
+        "cut off by one byte",
+        "a sample fewer promised than there are",
+        "a MD5 of other samples",
+        "a text behind its last frame",
+        "a head and no frame",
+        "120 minutes and one sample, one minute promised",
+        "two hours of 192 kHz in eight channels",
+    ],
+)
+def test_what_is_no_sound_flac_is_refused(operator: Operator, caller: Caller, what: str) -> None:
+    """400 with the reason; neither a row nor bytes stay; tests/media has the whole corpus (R155, R156)."""
+    make, reason = REFUSED[what]
+    before = stored(operator, caller)
+    answer = post(caller, make())
+
+    assert (400, "invalid_request") == error_code(answer)
+    assert reason in answer.json()["error"]["message"]
+    assert before == stored(operator, caller)
+
+
+@pytest.mark.parametrize(
+    "what", ["stereo of 24 bits", "eight channels of 8 bits", "120 minutes to the sample"]
+)
+def test_any_rate_and_number_of_channels_is_admitted(caller: Caller, what: str) -> None:
+    """7,200.000 seconds are not too long (R155, R156)."""
+    make, (frames, rate, channels) = ADMITTED[what]
+    answer = post(caller, make())
+
+    assert 201 == answer.status_code, answer.text
+    assert {
+        "duration_ms": -(-frames * 1000 // rate),
+        "sample_rate": rate,
+        "channels": channels,
+    } == answer.json()["artifact"]["metadata"]
+
+
+def test_a_length_over_the_limit_is_refused_unread(caller: Caller) -> None:
+    """413 as soon as the head says 256 MiB and a byte; nothing of the body is awaited (R154, R211)."""
+    with _raw(caller, f"Content-Length: {LIMIT_BYTES + 1}") as line:
+        assert b"HTTP/1.1 413" in line.recv(4096)
+
+
+def test_chunks_over_the_limit_are_refused(operator: Operator, caller: Caller) -> None:
+    """413 at the first byte too many where no length was told; neither a row nor bytes stay (R154, R211)."""
+    before = stored(operator, caller)
+
+    def chunks() -> Iterator[bytes]:
+        block = bytes(1 << 20)
+        for _ in range(LIMIT_BYTES >> 20):
+            yield block
+        yield b"x"
+
+    headers = {"Content-Type": "audio/flac", "X-Service-Content-SHA256": WRONG}
+    answer = httpx2.post(
+        f"{operator.service.url}/v1/input-artifacts",
+        headers=headers | {"Authorization": f"Bearer {caller.key}"},
+        content=chunks(),
+        timeout=120,
+    )
+
+    assert (413, "payload_too_large") == error_code(answer)
+    assert before == stored(operator, caller)
+
+
+def test_an_upload_that_breaks_off_leaves_nothing(operator: Operator, caller: Caller) -> None:
+    """A client that goes away before the last byte has uploaded nothing."""
+    before = stored(operator, caller)
+    with _raw(caller, "Content-Length: 1000000") as line:
+        line.sendall(recording())
+    again = post(caller, recording())
+
+    assert 201 == again.status_code
+    assert (before[0] + 1, before[1]) == _eventually(
+        lambda: stored(operator, caller), (before[0] + 1, before[1])
+    )
+
+
+def test_the_checks_come_in_their_order(operator: Operator, caller: Caller) -> None:
+    """401 → 415 → headers 400 → declared length 413 → checksum 400 → admission 400, each before the next."""
+    too_long = f"Content-Length: {LIMIT_BYTES + 1}"
+    cases = [
+        (("Bearer x", "audio/wav", "", too_long), 401),
+        ((f"Bearer {caller.key}", "audio/wav", "", too_long), 415),
+        ((f"Bearer {caller.key}", "audio/flac", "", too_long), 400),
+        ((f"Bearer {caller.key}", "audio/flac", WRONG, too_long), 413),
+    ]
+    for (authorization, media_type, checksum, length), status in cases:
+        with _raw(caller, length, authorization, media_type, checksum) as line:
+            assert f"HTTP/1.1 {status}".encode() in line.recv(4096)
+    no_flac = post(caller, b"no FLAC", X_Service_Content_SHA256=WRONG)
+
+    assert (400, "checksum_mismatch") == error_code(no_flac)
+
+
+def test_faults_of_headers_are_told_together(caller: Caller) -> None:
+    """All that is wrong with the head is named at once."""
+    answer = post(caller, recording(), X_Service_Content_SHA256="x", Idempotency_Key="x" * 256)
+
+    assert ["Idempotency-Key", "X-Service-Content-SHA256"] == [param for param, _ in faults(answer)]
+
+
+def test_a_key_gives_the_same_record_again(operator: Operator, caller: Caller) -> None:
+    """The same bytes under the same key are one input; other bytes are a conflict; no key, no replay."""
+    content = recording()
+    answers = [post(caller, content, Idempotency_Key="upload-1") for _ in range(2)]
+    other = post(caller, recording(), Idempotency_Key="upload-1")
+    without = post(caller, content)
+
+    assert [201, 201] == [answer.status_code for answer in answers]
+    assert [None, "true"] == [answer.headers.get("idempotent-replayed") for answer in answers]
+    assert answers[0].json() == answers[1].json()
+    assert (409, "idempotency_conflict") == error_code(other)
+    assert answers[0].json()["artifact"]["id"] != without.json()["artifact"]["id"]
+    assert 2 == stored(operator, caller)[0]
+
+
+def test_uploads_with_one_key_at_once_are_one(operator: Operator, caller: Caller) -> None:
+    """Whoever commits first has made the record; of the others no bytes stay."""
+    content = recording()
+    before = stored(operator, caller)
+    with ThreadPoolExecutor(4) as threads:
+        answers = list(threads.map(lambda _: post(caller, content, Idempotency_Key="upload-2"), range(4)))
+
+    assert [201] * 4 == [answer.status_code for answer in answers]
+    assert 1 == len({answer.json()["artifact"]["id"] for answer in answers})
+    assert (before[0] + 1, before[1]) == stored(operator, caller)
+
+
+def test_an_account_has_eight_uploads_under_way(operator: Operator, caller: Caller) -> None:
+    """The ninth is told to wait, another account's goes; when one ends there is room again (R212)."""
+    with ExitStack() as stack:
+        for _ in range(8):
+            expecting = "Content-Length: 1000000\r\nExpect: 100-continue"
+            line = stack.enter_context(_raw(caller, expecting))
+            # It is told to go on when its body is wanted: then it has its place.
+            assert b"HTTP/1.1 100" in line.recv(4096)
+        waiting = post(caller, recording())
+        other = post(operator.caller(), recording())
+
+    assert (429, "rate_limited") == error_code(waiting)
+    assert 1 <= int(waiting.headers["retry-after"]) <= 120
+    assert 201 == other.status_code
+    assert 201 == _eventually(lambda: post(caller, recording()).status_code, 201)
+
+
+def test_an_account_stores_so_much(poor: Operator) -> None:
+    """What would not fit any more is refused with 429, by its length or by its bytes; nothing of it stays."""
+    caller = poor.caller()
+    assert 201 == post(caller, recording(words=10)).status_code
+    _calm()
+    large = recording(words=150)
+    before = stored(poor, caller)
+    declared = post(caller, large)
+    headers = {"Content-Type": "audio/flac", "X-Service-Content-SHA256": hashlib.sha256(large).hexdigest()}
+    chunked = httpx2.post(
+        f"{poor.service.url}/v1/input-artifacts",
+        headers=headers | {"Authorization": f"Bearer {caller.key}"},
+        content=iter([large]),
+    )
+
+    assert len(large) > 1 << 20
+    assert [(429, "rate_limited")] * 2 == [error_code(declared), error_code(chunked)]
+    assert before == stored(poor, caller)
+
+
+def test_a_bomb_does_not_hold_up_others(operator: Operator, caller: Caller) -> None:
+    """While a file of a few bytes is decoded for long, other requests are answered as ever."""
+    bomb = silence(300, rate=192_000, channels=8, bits=24)
+    answers: list[int] = []
+    thread = threading.Thread(target=lambda: answers.append(post(operator.caller(), bomb).status_code))
+    thread.start()
+    reads = 0
+    while thread.is_alive():
+        assert 200 == caller.get("/v1/models").status_code
+        reads += 1
+    thread.join()
+
+    assert [201] == answers
+    assert reads > 20
+
+
+def test_an_erased_or_foreign_key_is_not_asked_for_its_body(operator: Operator) -> None:
+    """Without a valid key nothing is read: the answer comes before the body."""
+    with _raw(operator.caller(), "Content-Length: 1000", "Bearer nobody") as line:
+        assert b"HTTP/1.1 401" in line.recv(4096)
+
+
+def test_an_input_is_no_result(operator: Operator) -> None:
+    """Inputs are named by the job that uses them and are never among its artifacts (R51)."""
+    caller = operator.caller(credit="6")
+    artifact_id = upload(caller)
+    job_id = caller.post_job(body(artifact_id, language="en")).json()["id"]
+    operation = caller.wait(job_id)
+
+    assert [artifact_id] == operation["input_artifact_ids"]
+    assert artifact_id not in [artifact["id"] for artifact in operation["artifacts"]]
+
+
+@contextmanager
+def _raw(
+    caller: Caller,
+    length: str,
+    authorization: str | None = None,
+    media_type: str = "audio/flac",
+    checksum: str = WRONG,
+) -> Iterator[socket.socket]:
+    """A connection on which the head of an upload was sent, and nothing of its body."""
+    url = caller.http.base_url
+    lines = [
+        "POST /v1/input-artifacts HTTP/1.1",
+        f"Host: {url.host}",
+        f"Authorization: {authorization or f'Bearer {caller.key}'}",
+        f"Content-Type: {media_type}",
+        *([f"X-Service-Content-SHA256: {checksum}"] if checksum else []),
+        length,
+    ]
+    with socket.create_connection((url.host, url.port), timeout=20) as line:
+        line.sendall("\r\n".join([*lines, "", ""]).encode())
+        yield line
+
+
+def _eventually(look: Callable[[], T], expected: T, timeout_s: float = 20.0) -> T:
+    """What is seen once it is as expected, or at the end of the time."""
+    end = threading.Event()
+    timer = threading.Timer(timeout_s, end.set)
+    timer.start()
+    while (seen := look()) != expected and not end.is_set():
+        end.wait(0.05)
+    timer.cancel()
+    return seen
+
+
+def _calm() -> None:
+    """The poor service lets five requests a second through."""
+    threading.Event().wait(1.0)

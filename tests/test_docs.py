@@ -57,7 +57,7 @@ def test_the_documented_file_of_settings_is_sound(tmp_path: Path) -> None:
     (tmp_path / "tenuto.toml").write_text(example)
     loaded = config.load({}, file=tmp_path / "tenuto.toml")
 
-    assert {"hexgrad/Kokoro-82M"} == set(loaded.models)
+    assert {"hexgrad/Kokoro-82M", "example/large-chat", "example/small-chat"} == set(loaded.models)
     assert set(config._MODEL_FIELDS) == set(
         re.findall(r"^(\w+) =", example.partition("[models")[2], re.MULTILINE)
     )

@@ -1,5 +1,7 @@
 """The fields of a chat completion: what is taken, what is refused, and that all faults are named at once."""
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -156,3 +158,12 @@ def test_all_faults_are_named_at_once() -> None:
 def test_a_hostile_body_makes_no_long_answer() -> None:
     """After many faults of one sort the rest is not looked at (P14)."""
     assert len(faults(body(messages=[{}] * 4096))) < 64
+
+
+def test_the_fields_are_documented() -> None:
+    """docs/chat.md has a row for each field that is taken."""
+    page = (Path(__file__).parents[2] / "docs" / "chat.md").read_text("utf-8")
+    cells = re.findall(r"^\| (`.*?) \|", page.partition("## Fields")[2].partition("\n## ")[0], re.MULTILINE)
+    named = {name for cell in cells for name in re.findall(r"`(\w+)", cell)}
+
+    assert {field.name for field in chat.FIELDS} == named

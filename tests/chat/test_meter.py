@@ -1,0 +1,78 @@
+"""Counting what chats used: once each, also while the database is away."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from tenuto.accounts import operations as accounts
+from tenuto.billing import usage as billing
+from tenuto.chat.answers import Usage
+from tenuto.chat.meter import Meter
+from tenuto.db.database import Database, Transaction
+from tenuto.errors import Unavailable
+from tenuto.ids import Ids
+
+NOW_MS = 1_795_219_199_999
+
+
+class Interrupted:
+    """A database whose first write is stored but its answer lost: the connection broke in the commit."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self.writes = 0
+
+    async def write_async(self, operation: Callable[[Transaction], Any]) -> Any:
+        self.writes += 1
+        done = await self._database.write_async(operation)
+        if self.writes == 1:
+            raise Unavailable
+        return done
+
+
+def account(database: Database) -> str:
+    ids = Ids(lambda: NOW_MS)
+    return database.write(lambda tx: accounts.create_account(tx, ids, name="ann", now_ms=NOW_MS))
+
+
+def recorded(database: Database, account_id: str) -> list[billing.UsageRow]:
+    return database.read(lambda tx: billing.chat_usage(tx, account_id))
+
+
+def test_calls_of_a_key_are_summed_by_model_and_day(database: Database) -> None:
+    """Each account, key, model and day has its sums; days are in UTC, the newest first."""
+    account_id = account(database)
+    moments = [NOW_MS, NOW_MS, NOW_MS + 1, NOW_MS]
+
+    async def scenario() -> None:
+        meter = Meter(database, Ids(lambda: NOW_MS), lambda: moments.pop(0))
+        meter.note(account_id, "key_1", "a/b", Usage(3, 4))
+        meter.note(account_id, "key_1", "a/b", Usage(1, 1))
+        meter.note(account_id, "key_1", "a/b", Usage(5, 0))
+        meter.note(account_id, "key_2", "a/b", None)
+        await meter.close()
+
+    asyncio.run(scenario())
+
+    assert [
+        billing.UsageRow("a/b", "key_1", "2026-11-21", billing.Used(1, 5, 0)),
+        billing.UsageRow("a/b", "key_1", "2026-11-20", billing.Used(2, 4, 5)),
+        billing.UsageRow("a/b", "key_2", "2026-11-20", billing.Used(1, 0, 0)),
+    ] == recorded(database, account_id)
+
+
+def test_a_write_of_unknown_outcome_counts_once(database: Database) -> None:
+    """The row has its id before it is written, so writing it again changes nothing."""
+    account_id = account(database)
+    interrupted = Interrupted(database)
+
+    async def scenario() -> None:
+        meter = Meter(interrupted, Ids(lambda: NOW_MS), lambda: NOW_MS)  # type: ignore[arg-type]
+        meter.note(account_id, "key_1", "a/b", Usage(3, 4))
+        while interrupted.writes < 2:
+            await asyncio.sleep(0.01)
+        await meter.close()
+
+    asyncio.run(scenario())
+
+    assert [billing.Used(1, 3, 4)] == [row.used for row in recorded(database, account_id)]

@@ -1,0 +1,74 @@
+"""Places at a chat model: the order of waiting, the bound, and leaving at every moment."""
+
+import asyncio
+from contextlib import suppress
+
+import pytest
+
+from tenuto.chat.places import Places
+from tenuto.errors import RateLimited
+
+
+async def settle() -> None:
+    """Let every task run until it waits."""
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+def test_who_waited_longest_is_next_and_no_place_is_lost() -> None:
+    """One place, three that want it: in order; a fourth is refused while two wait (P14, R212)."""
+
+    async def scenario() -> list[str]:
+        places, order = Places(1, 2), list[str]()
+        go_on = asyncio.Event()
+
+        async def chat(name: str) -> None:
+            async with places.taken():
+                order.append(name)
+                await go_on.wait()
+
+        tasks = [asyncio.create_task(chat(name)) for name in ("first", "second", "third")]
+        await settle()
+        with pytest.raises(RateLimited):
+            await chat("fourth")
+        go_on.set()
+        await asyncio.gather(*tasks)
+        await chat("fifth")
+        return order
+
+    assert ["first", "second", "third", "fifth"] == asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("is_given", [False, True])
+def test_leaving_while_waiting_leaves_no_gap(is_given: bool) -> None:
+    """Who leaves the queue, also in the moment in which the place comes, takes no place along."""
+
+    async def scenario() -> bool:
+        places = Places(1, 0)
+
+        async def chat(ready: asyncio.Event) -> None:
+            async with places.taken():
+                await ready.wait()
+
+        holding, never = asyncio.Event(), asyncio.Event()
+        holder = asyncio.create_task(chat(holding))
+        await settle()
+        leaver = asyncio.create_task(chat(never))
+        await settle()
+        if is_given:
+            holding.set()
+            # The holder's end gives the place to the leaver, who has not run again by then.
+            await holder
+        leaver.cancel()
+        with suppress(asyncio.CancelledError):
+            await leaver
+        holding.set()
+        await holder
+        holding.clear()
+        later = asyncio.create_task(chat(holding))
+        await settle()
+        holding.set()
+        await asyncio.wait_for(later, 1)
+        return True
+
+    assert asyncio.run(scenario())

@@ -3,6 +3,7 @@
 A rule takes a value and gives what is wrong with it: a fault's code and message, or None.
 """
 
+import datetime
 from collections.abc import Callable, Mapping
 
 from tenuto.api.call import Call
@@ -13,6 +14,7 @@ Rule = Callable[[str], tuple[str, str] | None]
 
 MAX_LIMIT = 100
 DEFAULT_LIMIT = 20
+FIRST_YEAR = 1970
 
 
 def read_query(call: Call, rules: Mapping[str, Rule]) -> dict[str, str]:
@@ -45,6 +47,15 @@ def cursor(kind: str) -> Rule:
     """The `next_cursor` of a list of this kind of record."""
     message = "must be the next_cursor of the page before"
     return lambda value: None if is_id(value, kind) else ("not_allowed", message)
+
+
+def day(value: str) -> tuple[str, str] | None:
+    """A day such as 2026-11-21."""
+    try:
+        sound = len(value) == len("2026-11-21") and datetime.date.fromisoformat(value).year >= FIRST_YEAR
+    except ValueError:
+        sound = False
+    return None if sound else ("not_allowed", "must be a day such as 2026-11-21")
 
 
 def text(meaning: str) -> Rule:

@@ -58,3 +58,14 @@ def hold_of_job(tx: Transaction, job_id: str) -> Row | None:
 
 def balance(tx: Transaction, account_id: str) -> Row | None:
     return tx.one("select available_micros, held_micros from account where id = :id", id=account_id)
+
+
+def entries(tx: Transaction, account_id: str, *, after: str | None, limit: int) -> list[Row]:
+    return tx.all(
+        """select id, type, job_id, available_micros, held_micros, revenue_micros, created_at from entry
+           where account_id = :account_id and (cast(:after as text) is null or id < :after)
+           order by id desc limit :limit""",
+        account_id=account_id,
+        after=after,
+        limit=limit,
+    )

@@ -92,3 +92,32 @@ def attempts(tx: Transaction, job_id: str) -> list[Row]:
            from attempt where job_id = :id order by number limit 10000""",
         id=job_id,
     )
+
+
+def usage(
+    tx: Transaction,
+    account_id: str,
+    *,
+    low: str,
+    high: str,
+    since_ms: int,
+    until_ms: int,
+    limit: int,
+) -> list[Row]:
+    """Succeeded jobs by day (since 1970), model and key; found by their ids, which tell the time."""
+    return tx.all(
+        """select j.created_at / 86400000 as day, j.model, j.kind, j.key_id, count(*) as jobs,
+                  cast(sum(j.characters) as bigint) as characters,
+                  cast(sum(coalesce(t.duration_ms, 0)) as bigint) as audio_ms,
+                  cast(sum(coalesce(j.charged_micros, 0)) as bigint) as charged_micros
+           from job j join attempt t on t.id = j.attempt_id
+           where j.account_id = :account_id and j.id >= :low and j.id < :high
+             and j.created_at >= :since and j.created_at < :until and j.state = 'succeeded'
+           group by 1, 2, 3, 4 order by 1 desc, 2, 4 limit :limit""",
+        account_id=account_id,
+        low=low,
+        high=high,
+        since=since_ms,
+        until=until_ms,
+        limit=limit,
+    )

@@ -25,6 +25,7 @@ class NewJob:
     parameters: str
     metadata: str
     input_artifact_ids: str
+    characters: int
     rerunnable: bool
     hold_micros: int
     price_micros: int
@@ -62,10 +63,10 @@ def bound(tx: Transaction, key_id: str, idempotency_key: str) -> Row | None:
 def insert_job(tx: Transaction, new: NewJob) -> None:
     tx.do(
         """insert into job (id, account_id, key_id, kind, model, lane, state, body, parameters, metadata,
-                            input_artifact_ids, rerunnable, hold_micros, price_micros, price_unit,
-                            created_at, deadline_at, event_sequence)
+                            input_artifact_ids, characters, rerunnable, hold_micros, price_micros,
+                            price_unit, created_at, deadline_at, event_sequence)
            values (:id, :account_id, :key_id, :kind, :model, :lane, 'queued', :body, :parameters, :metadata,
-                   :inputs, :rerunnable, :hold, :price, :unit, :created_at, :deadline_at, 0)""",
+                   :inputs, :characters, :rerunnable, :hold, :price, :unit, :created_at, :deadline_at, 0)""",
         id=new.job_id,
         account_id=new.account_id,
         key_id=new.key_id,
@@ -76,6 +77,7 @@ def insert_job(tx: Transaction, new: NewJob) -> None:
         parameters=new.parameters,
         metadata=new.metadata,
         inputs=new.input_artifact_ids,
+        characters=new.characters,
         rerunnable=int(new.rerunnable),
         hold=new.hold_micros,
         price=new.price_micros,

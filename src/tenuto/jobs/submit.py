@@ -158,6 +158,7 @@ def accept(
         parameters=_json(bound),
         metadata=_json(dict(parsed.envelope.metadata)),
         input_artifact_ids=_json(list(parsed.envelope.input_artifact_ids or ())),
+        characters=len(bound.get("text", "")),
         rerunnable=model.rerunnable,
         hold_micros=model.price.hold_micros,
         price_micros=model.price.price_micros,

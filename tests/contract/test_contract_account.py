@@ -1,0 +1,240 @@
+"""What an account sees of its money and of what it used."""
+
+import datetime
+import time
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from contract.callers import METERED, Caller, Operator, error_code, faults, job
+
+IMAGE = "fake/image"
+SMALL = {"prompt": "x", "width": 256, "height": 256}
+
+
+def balance(caller: Caller) -> tuple[str, str, str]:
+    answer = caller.get("/v1/account/balance")
+    assert answer.status_code == 200, answer.text
+    found = answer.json()
+    assert ("balance", "CNY") == (found["object"], found["currency"])
+    return found["available"], found["held"], found["total"]
+
+
+def ledger(caller: Caller, query: str = "") -> list[dict[str, Any]]:
+    answer = caller.get(f"/v1/account/ledger{query}")
+    assert answer.status_code == 200, answer.text
+    entries: list[dict[str, Any]] = answer.json()["data"]
+    return entries
+
+
+def usage(caller: Caller, query: str = "") -> list[dict[str, Any]]:
+    answer = caller.get(f"/v1/usage{query}")
+    assert answer.status_code == 200, answer.text
+    lines: list[dict[str, Any]] = answer.json()["data"]
+    return lines
+
+
+def today() -> str:
+    return datetime.datetime.now(datetime.UTC).date().isoformat()
+
+
+# --- balance and ledger ---------------------------------------------------------------------------
+
+
+def test_the_balance_follows_hold_and_settlement(paid: Operator) -> None:
+    """Credit, what an open job holds, what is left when it has succeeded (R133, R134, R146)."""
+    caller = paid.caller(credit="1.5")
+    before = balance(caller)
+    job_id = caller.submit("[fake:sleep=0.4] x", model=METERED)
+    meanwhile = balance(caller)
+    caller.wait(job_id)
+
+    assert ("1.500000", "0.000000", "1.500000") == before
+    assert ("1.400000", "0.100000", "1.500000") == meanwhile
+    assert ("1.420000", "0.000000", "1.420000") == balance(caller)
+
+
+def test_the_ledger_tells_every_movement(paid: Operator) -> None:
+    """Credit, hold, settlement and release, newest first, each with its job; together they are the balance
+    (R134, R217)."""
+    caller = paid.caller(credit="1")
+    done = caller.submit("x", model=METERED)
+    caller.wait(done)
+    failed = caller.submit("[fake:raise] x")
+    caller.wait(failed)
+    paid.service.command("accounts", "credit", caller.account_id, "-0.2")
+    told = ledger(caller)
+
+    assert [
+        ("adjust", "-0.200000", None),
+        ("void", "0.050000", failed),
+        ("hold", "0.050000", failed),
+        ("settle", "0.080000", done),
+        ("hold", "0.100000", done),
+        ("credit", "1.000000", None),
+    ] == [(entry["type"], entry["amount"], entry["job_id"]) for entry in told]
+    sums = [sum(Decimal(entry[name]) for entry in told) for name in ("available_change", "held_change")]
+    assert balance(caller)[:2] == tuple(f"{amount:.6f}" for amount in sums)
+    assert all(abs(entry["created_at"] - time.time()) < 60 for entry in told)
+
+
+def test_synthesis_is_in_the_ledger_at_nothing(caller: Caller) -> None:
+    """The trial plan's 0 is recorded, and nothing else that was done is (R157, R215, R216)."""
+    job_id = caller.submit()
+    caller.wait(job_id)
+    for path in ("/v1/models", "/v1/voices", "/v1/jobs", f"/v1/jobs/{job_id}/events"):
+        caller.get(path)
+
+    assert [("settle", "0.000000"), ("hold", "0.000000")] == [
+        (entry["type"], entry["amount"]) for entry in ledger(caller)
+    ]
+
+
+def test_the_ledger_has_pages(caller: Caller) -> None:
+    """`next_cursor` leads through all lines, once each; the last page has none."""
+    for number in range(4):
+        caller.wait(caller.submit(f"Number {number}."))
+    whole = ledger(caller)
+    pages, query = [], "?limit=3"
+    while True:
+        page = caller.get(f"/v1/account/ledger{query}").json()
+        pages.append(page["data"])
+        if "next_cursor" not in page:
+            break
+        query = f"?limit=3&after={page['next_cursor']}"
+
+    assert [3, 3, 2] == [len(page) for page in pages]
+    assert whole == [entry for page in pages for entry in page]
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("?limit=0", [("limit", "out_of_range")]),
+        ("?limit=101&after=x", [("after", "not_allowed"), ("limit", "out_of_range")]),
+        ("?after=job_00000000000000000000000000", [("after", "not_allowed")]),
+        ("?type=hold", [("type", "unknown_name")]),
+    ],
+)
+def test_faulty_queries_of_the_ledger_are_refused(
+    caller: Caller, query: str, expected: list[tuple[str, str]]
+) -> None:
+    """All faults at once (R207)."""
+    assert expected == faults(caller.get(f"/v1/account/ledger{query}"))
+
+
+def test_every_key_sees_its_account_and_no_other(operator: Operator) -> None:
+    """A second key sees the same money; another account's lines never appear (R204)."""
+    rich, other = operator.caller(credit="3"), operator.caller()
+    sibling = operator.key(rich.account_id, models=[])
+
+    assert balance(rich) == balance(sibling) == ("3.000000", "0.000000", "3.000000")
+    assert (("0.000000", "0.000000", "0.000000"), []) == (balance(other), ledger(other))
+    assert 1 == len(ledger(sibling))
+
+
+@pytest.mark.parametrize("path", ["/v1/account/balance", "/v1/account/ledger", "/v1/usage"])
+def test_a_key_is_needed(caller: Caller, path: str) -> None:
+    """Without a valid key nothing is told (R8, R200)."""
+    answer = caller.get(path, {"Authorization": "Bearer tn_wrong"})
+
+    assert (401, "invalid_api_key") == error_code(answer)
+
+
+# --- usage ----------------------------------------------------------------------------------------
+
+
+def test_usage_counts_what_was_made(operator: Operator) -> None:
+    """By day, model and key: jobs, characters, seconds of sound, images, what was charged (R146, R215)."""
+    caller = operator.caller(credit="1")
+    sibling = operator.key(caller.account_id)
+    for who, text in ((caller, "x" * 10), (caller, "字" * 5), (sibling, "y")):
+        who.wait(who.submit(text))
+    caller.wait(caller.submit("[fake:raise] not counted"))
+    caller.wait(caller.post_job({"model": IMAGE, "parameters": SMALL}).json()["id"])
+    lines = {(line["model"], line["key_id"]): line for line in usage(caller)}
+
+    assert {("fake/speech", caller.key_id), ("fake/speech", sibling.key_id), (IMAGE, caller.key_id)} == set(
+        lines
+    )
+    speech, image = lines["fake/speech", caller.key_id], lines[IMAGE, caller.key_id]
+    assert (2, 15, 0.9, 0, "0.000000") == tuple(
+        speech[name] for name in ("jobs", "characters", "audio_seconds", "images", "charged")
+    )
+    assert (1, 0, 0, 1, "0.050000") == tuple(
+        image[name] for name in ("jobs", "characters", "audio_seconds", "images", "charged")
+    )
+    assert 1 == lines["fake/speech", sibling.key_id]["characters"]
+    assert {("usage", "CNY", today())} == {
+        (line["object"], line["currency"], line["day"]) for line in lines.values()
+    }
+    assert [] == usage(operator.caller())
+
+
+def test_usage_counts_chats(caller: Caller) -> None:
+    """Chats stand beside jobs, with their tokens (R196, R215)."""
+    body = b'{"model": "fake/chat", "messages": [{"role": "user", "content": "Hold the note."}]}'
+    answer = caller.request(
+        "POST", "/v1/chat/completions", headers={"Content-Type": "application/json"}, content=body
+    )
+    assert answer.status_code == 200, answer.text
+    told = answer.json()["usage"]
+    until = time.monotonic() + 10
+    while not (lines := usage(caller)):
+        # A chat's usage is written after its answer.
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    (line,) = lines
+
+    assert ("chat", 1, 0) == (line["kind"], line["chats"], line["jobs"])
+    assert (told["prompt_tokens"], told["completion_tokens"]) == (
+        line["prompt_tokens"],
+        line["completion_tokens"],
+    )
+
+
+def test_usage_is_asked_for_by_days(operator: Operator) -> None:
+    """Both days are included; the newest comes first; a day without jobs has no line."""
+    caller = operator.caller()
+    ids = [caller.submit("x") for _ in range(2)]
+    for job_id in ids:
+        caller.wait(job_id)
+    day_ms = 24 * 3600 * 1000
+    # Moved back in time, as the records of a service that has run for long are.
+    older = operator.row("select created_at from job where id = :id", id=ids[0])["created_at"] - 2 * day_ms
+    operator.database.write(
+        lambda tx: tx.run("update job set created_at = :older where id = :id", older=older, id=ids[0])
+    )
+    day = datetime.date.fromisoformat(today())
+    before = (day - datetime.timedelta(days=2)).isoformat()
+    yesterday = (day - datetime.timedelta(days=1)).isoformat()
+
+    assert [day.isoformat()] == [line["day"] for line in usage(caller, f"?since={yesterday}")]
+    assert [before] == [line["day"] for line in usage(caller, f"?since={before}&until={yesterday}")]
+    assert [day.isoformat(), before] == [line["day"] for line in usage(caller)]
+    assert [day.isoformat()] == [line["day"] for line in usage(caller, f"?since={day}&until={day}")]
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["?since=2026-13-01", "?since=20261101", "?since=x", "?since=", "?since=1969-12-31", "?since=2026-11-1"],
+)
+def test_days_that_are_none_are_refused(caller: Caller, query: str) -> None:
+    """A day is written 2026-11-21 (R207)."""
+    assert [("since", "not_allowed")] == faults(caller.get(f"/v1/usage{query}"))
+
+
+@pytest.mark.parametrize(
+    "query", ["?since=2026-01-01&until=2026-06-01", "?since=2026-02-02&until=2026-02-01"]
+)
+def test_spans_out_of_bounds_are_refused(caller: Caller, query: str) -> None:
+    """At most 92 days, and not backwards (R207)."""
+    assert [("since", "out_of_range")] == faults(caller.get(f"/v1/usage{query}"))
+
+
+def test_an_old_span_is_empty(caller: Caller) -> None:
+    """Before there was anything there is nothing."""
+    caller.wait(caller.post_job(job()).json()["id"])
+
+    assert [] == usage(caller, "?since=1970-01-01&until=1970-03-01")

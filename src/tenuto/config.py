@@ -95,6 +95,8 @@ class Settings:
     """Under way at once, per account."""
     stored_mib: int = 20 * 1024
     """What an account may have stored by uploading inputs."""
+    retention_days: int = 0
+    """Requests, results and inputs older than this are erased; 0: none. Records and segments stay."""
     connections: int = 800
     speech_slots: int = 1
     recognition_slots: int = 8
@@ -131,6 +133,7 @@ _RANGES: dict[str, tuple[float, float]] = {
     "queued_jobs": (0, 10_000_000),
     "uploads": (0, 10_000),
     "stored_mib": (0, 1 << 40),
+    "retention_days": (0, 36_500),
     "connections": (1, 100_000),
     "speech_slots": (1, 1000),
     "recognition_slots": (1, 1000),

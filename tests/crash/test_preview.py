@@ -69,4 +69,5 @@ def _content(http: httpx2.Client, job_id: str, segment: dict[str, Any]) -> bytes
 
 def _samples(content: bytes) -> bytes:
     with wave.open(io.BytesIO(content)) as file:
-        return file.readframes(file.getnframes())
+        read: bytes = file.readframes(file.getnframes())
+        return read

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 from urllib.parse import unquote
 
-from tenuto.api import artifacts, chat, health, inputs, jobs, models, segments, voices
+from tenuto.api import account, artifacts, chat, erasure, health, inputs, jobs, models, segments, voices
 from tenuto.api.call import Endpoint, Handler
 from tenuto.api.errors import error_response
 from tenuto.api.service import Service
@@ -21,6 +21,8 @@ ROUTES: Mapping[str, Mapping[str, Handler]] = {
     "/v1/jobs/{job_id}/request": {"GET": jobs.request},
     "/v1/jobs/{job_id}/audio-segments": {"GET": segments.index},
     "/v1/jobs/{job_id}/audio-segments/{segment_id}/content": {"GET": segments.content},
+    "/v1/jobs/{job_id}/content": {"DELETE": erasure.job_content},
+    "/v1/artifacts/{artifact_id}": {"DELETE": erasure.artifact},
     "/v1/artifacts/{artifact_id}/content": {"GET": artifacts.content},
     "/v1/voices": {"GET": voices.index, "POST": voices.create},
     "/v1/voices/{voice_id}": {"GET": voices.show, "PATCH": voices.rename, "DELETE": voices.delete},
@@ -28,6 +30,9 @@ ROUTES: Mapping[str, Mapping[str, Handler]] = {
     "/v1/voice-preference": {"GET": voices.preferences, "PUT": voices.prefer},
     "/v1/input-artifacts": {"POST": inputs.create},
     "/v1/models": {"GET": models.index},
+    "/v1/account/balance": {"GET": account.balance},
+    "/v1/account/ledger": {"GET": account.ledger},
+    "/v1/usage": {"GET": account.show_usage},
     "/v1/chat/completions": {"POST": chat.create},
     "/livez": {"GET": health.live},
     "/readyz": {"GET": health.ready},

@@ -183,3 +183,40 @@ def locked_input(tx: Transaction, artifact_id: str, account_id: str) -> Row | No
         id=artifact_id,
         account_id=account_id,
     )
+
+
+def locked_artifact(tx: Transaction, artifact_id: str, account_id: str) -> Row | None:
+    return tx.one(
+        """select id, job_id, blob_id, erased_at from artifact
+           where id = :id and account_id = :account_id for update""",
+        id=artifact_id,
+        account_id=account_id,
+    )
+
+
+def erase(tx: Transaction, artifact_id: str, now_ms: int) -> int:
+    """0 when it was erased before."""
+    return tx.run(
+        "update artifact set blob_id = null, erased_at = :now where id = :id and erased_at is null",
+        id=artifact_id,
+        now=now_ms,
+    )
+
+
+def results(tx: Transaction, job_id: str) -> list[Row]:
+    """The artifacts of a job whose bytes are there; a job has one result."""
+    return tx.all(
+        "select id, blob_id from artifact where job_id = :job_id and erased_at is null limit 100",
+        job_id=job_id,
+    )
+
+
+def old_inputs(tx: Transaction, created_before: int, after: str, limit: int) -> list[Row]:
+    return tx.all(
+        """select id, account_id from artifact
+           where job_id is null and erased_at is null and created_at < :before and id > :after
+           order by id limit :limit""",
+        before=created_before,
+        after=after,
+        limit=limit,
+    )

@@ -11,17 +11,18 @@ from dataclasses import dataclass
 
 import structlog
 
+from tenuto.artifacts import erasure
 from tenuto.artifacts import operations as artifacts
 from tenuto.artifacts.operations import ORPHAN_AGE_MS
 from tenuto.catalog import operations as catalog
 from tenuto.catalog.rules import WORKER_AWAY_MS
 from tenuto.db.database import Transaction
-from tenuto.errors import ArtifactUnavailable, CorruptBlob, Stale, StorageFailed, Unavailable
+from tenuto.errors import ArtifactUnavailable, CorruptBlob, Stale, Unavailable
 from tenuto.hosts.host import HostNotReady
 from tenuto.jobs import audit, lanes, lifecycle, waiting
 from tenuto.jobs import parts as job_parts
 from tenuto.jobs.lanes import OpenAttempt
-from tenuto.worker import locks
+from tenuto.worker import locks, retention
 from tenuto.worker.engines import Engines
 from tenuto.worker.heartbeat import Heartbeat
 from tenuto.worker.parts import Bell, Parts
@@ -179,6 +180,8 @@ class Upkeep:
                 )
                 if expired:
                     _log.warning("jobs.expired", lane=lane, count=expired)
+            retention.keep_to(parts, now_ms=now_ms)
+        self._remove_condemned()
         self._forget_workers(now_ms)
         parts.database.write(job_parts.forget_final)
         for model in self._engines.broken():
@@ -222,17 +225,16 @@ class Upkeep:
                 break
         parts.database.write(lambda tx: artifacts.condemn_rowless(tx, old, now_ms=now_ms))
         parts.database.write(lambda tx: artifacts.condemn_orphans(tx, now_ms=now_ms))
-        removed = []
-        for blob_id in parts.database.read(artifacts.condemned):
-            try:
-                parts.blobs.delete(blob_id)
-            except StorageFailed:
-                _log.error("blob.not_removed", blob_id=blob_id)
-            else:
-                removed.append(blob_id)
-        if removed:
-            parts.database.write(lambda tx: artifacts.forget_condemned(tx, removed))
-            _log.info("blobs.swept", count=len(removed))
+        self._remove_condemned()
+
+    def _remove_condemned(self) -> None:
+        """What the sweep condemned, and what was erased and could not be removed at once."""
+        condemned = self._parts.database.read(artifacts.condemned)
+        stuck = erasure.remove(self._parts.database, self._parts.blobs, condemned)
+        for blob_id in stuck:
+            _log.error("blob.not_removed", blob_id=blob_id)
+        if len(condemned) > len(stuck):
+            _log.info("blobs.swept", count=len(condemned) - len(stuck))
 
 
 class ClockAgreement:

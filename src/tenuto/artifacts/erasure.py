@@ -1,0 +1,52 @@
+"""Erasing artifacts: the row stays and says so, the bytes are condemned. Who may ask is not known here."""
+
+from tenuto.artifacts import store
+from tenuto.artifacts.operations import forget_condemned
+from tenuto.blobs.blob import BlobStore
+from tenuto.db.database import Database, Row, Transaction
+from tenuto.errors import StorageFailed
+
+
+def find(tx: Transaction, *, account_id: str, artifact_id: str) -> Row | None:
+    """An artifact of this account (`job_id`, `blob_id`, `erased_at`), locked until the transaction ends."""
+    return store.locked_artifact(tx, artifact_id, account_id)
+
+
+def erase(tx: Transaction, artifact_id: str, *, now_ms: int) -> None:
+    """From now on its content is gone; what it referred to is condemned by `condemn`."""
+    store.erase(tx, artifact_id, now_ms)
+
+
+def erase_results(tx: Transaction, job_id: str, *, now_ms: int) -> list[str]:
+    """Erase all that a job made; gives the blobs that were referred to."""
+    rows = store.results(tx, job_id)
+    for row in rows:
+        store.erase(tx, row["id"], now_ms)
+    return [row["blob_id"] for row in rows]
+
+
+def condemn(tx: Transaction, blob_ids: list[str], *, now_ms: int) -> list[str]:
+    """Blobs that nothing refers to any more, without regard to their age; the sweep removes what stays.
+
+    Gives those whose bytes may be removed once this is committed.
+    """
+    return [blob_id for blob_id in dict.fromkeys(blob_ids) if store.condemn(tx, blob_id, now_ms)]
+
+
+def old_inputs(tx: Transaction, *, created_before: int, after: str, limit: int) -> list[tuple[str, str]]:
+    """Inputs with their accounts, oldest first, from an id on."""
+    return [(row["id"], row["account_id"]) for row in store.old_inputs(tx, created_before, after, limit)]
+
+
+def remove(database: Database, blobs: BlobStore, blob_ids: list[str]) -> list[str]:
+    """Remove the bytes of condemned blobs, then their rows; gives what could not be removed."""
+    stuck = []
+    for blob_id in blob_ids:
+        try:
+            blobs.delete(blob_id)
+        except StorageFailed:
+            stuck.append(blob_id)
+    removed = [blob_id for blob_id in blob_ids if blob_id not in stuck]
+    if removed:
+        database.write(lambda tx: forget_condemned(tx, removed))
+    return stuck

@@ -1,0 +1,52 @@
+"""The operator's retention: what is older than so many days is erased, where it was switched on.
+
+Requests and results of jobs that have ended, and inputs that no open job needs; never segments or voices.
+"""
+
+import structlog
+
+from tenuto.artifacts.erasure import remove
+from tenuto.db.database import Transaction
+from tenuto.jobs import erasure
+from tenuto.worker.parts import Parts
+
+DAY_MS = 24 * 3600 * 1000
+MAX_BATCHES = 50
+"""So many transactions one round makes at most; the next round goes on."""
+
+_log = structlog.get_logger("tenuto.worker")
+
+
+def keep_to(parts: Parts, *, now_ms: int) -> None:
+    """One round. Call it only while the wall clock can be trusted: nothing brings back what it erases."""
+    if parts.settings.retention_days == 0:
+        return
+    before = now_ms - parts.settings.retention_days * DAY_MS
+    for _ in range(MAX_BATCHES):
+        count, blobs = parts.database.write(
+            lambda tx: erasure.retain_jobs(tx, ended_before=before, now_ms=now_ms)
+        )
+        _remove(parts, blobs, jobs=count)
+        if count < erasure.RETENTION_BATCH:
+            break
+    _inputs(parts, before, now_ms)
+
+
+def _inputs(parts: Parts, before: int, now_ms: int) -> None:
+    after: str | None = ""
+    for _ in range(MAX_BATCHES):
+        if after is None:
+            return
+
+        def retain(tx: Transaction, start: str = after) -> tuple[str | None, list[str]]:
+            return erasure.retain_inputs(tx, created_before=before, after=start, now_ms=now_ms)
+
+        after, blobs = parts.database.write(retain)
+        _remove(parts, blobs, jobs=0)
+
+
+def _remove(parts: Parts, blobs: list[str], *, jobs: int) -> None:
+    if blobs or jobs:
+        for blob_id in remove(parts.database, parts.blobs, blobs):
+            _log.error("blob.not_removed", blob_id=blob_id)
+        _log.info("retention.erased", jobs=jobs, blobs=len(blobs))

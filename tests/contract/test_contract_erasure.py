@@ -1,0 +1,182 @@
+"""Erasing content: bytes and text go, from the disk too; records, keys and money stay."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from contract.callers import METERED, Caller, Operator, error_code, job
+from contract.test_contract_read import WRONG_IDS
+from contract.test_contract_segments import content, listed
+
+SECRET = "The quick brown secret"
+
+
+def erase(caller: Caller, job_id: str) -> Any:
+    answer = caller.request("DELETE", f"/v1/jobs/{job_id}/content")
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def files(operator: Operator) -> set[str]:
+    """All that lies in the folder of blobs."""
+    folder = operator.service.folder / "blobs"
+    return {path.name for path in folder.rglob("blob_*")}
+
+
+def blobs_of(operator: Operator, job_id: str) -> set[str]:
+    rows = operator.database.read(
+        lambda tx: tx.all(
+            """select blob_id from artifact where job_id = :id union
+               select blob_id from segment where job_id = :id union
+               select blob_id from attempt where job_id = :id""",
+            id=job_id,
+        )
+    )
+    return {row["blob_id"] for row in rows if row["blob_id"] is not None}
+
+
+def test_erased_content_is_gone_and_says_so(operator: Operator, caller: Caller) -> None:
+    """Result, request and segments answer 410; their bytes have left the disk, the text the database (R46,
+    R64)."""
+    job_id = caller.submit(SECRET, stream=True)
+    before = caller.wait(job_id)
+    artifact = before["artifacts"][0]
+    segments = listed(caller, job_id)
+    blobs = blobs_of(operator, job_id)
+    assert len(blobs) == 1 + len(segments)
+    assert blobs <= files(operator)
+    after = erase(caller, job_id)
+    reads = [
+        caller.get(f"/v1/artifacts/{artifact['id']}/content"),
+        caller.get(f"/v1/artifacts/{artifact['id']}/content", {"Range": "bytes=0-9"}),
+        caller.get(f"/v1/artifacts/{artifact['id']}/content", {"If-None-Match": f'"{artifact["sha256"]}"'}),
+        caller.get(f"/v1/jobs/{job_id}/request"),
+        *(content(caller, job_id, segment) for segment in segments),
+    ]
+
+    assert {(410, "erased")} == {error_code(answer) for answer in reads}
+    assert set() == blobs & files(operator)
+    assert set() == blobs_of(operator, job_id)
+    row = operator.row("select * from job where id = :id", id=job_id)
+    assert SECRET not in json.dumps([str(row[name]) for name in row.keys()])  # noqa: SIM118
+    assert before == after == caller.read(job_id)
+    assert segments == listed(caller, job_id)
+
+
+def test_the_record_the_key_and_the_money_stay(paid: Operator) -> None:
+    """The job is shown and listed as before, its replay is answered, its ledger kept (R19, R20)."""
+    caller = paid.caller(credit="1")
+    job_id = caller.post_job(job(SECRET), key="erase-1").json()["id"]
+    before = caller.wait(job_id)
+    ledger = caller.get("/v1/account/ledger").json()
+    usage = caller.get("/v1/usage").json()
+    events = caller.get(f"/v1/jobs/{job_id}/events").json()
+    erase(caller, job_id)
+    again = caller.post_job(job(SECRET), key="erase-1")
+
+    assert (202, "true", before) == (again.status_code, again.headers["idempotent-replayed"], again.json())
+    assert (409, "idempotency_conflict") == error_code(caller.post_job(job("other"), key="erase-1"))
+    assert [before] == caller.get("/v1/jobs").json()["data"]
+    assert ledger == caller.get("/v1/account/ledger").json()
+    assert usage == caller.get("/v1/usage").json()
+    assert events == caller.get(f"/v1/jobs/{job_id}/events").json()
+    assert (950_000, 0) == paid.money(caller)
+
+
+def test_erasing_twice_changes_nothing(operator: Operator, caller: Caller) -> None:
+    """The second time is answered like the first, for the job and for its artifact."""
+    job_id = caller.submit(SECRET)
+    artifact = caller.wait(job_id)["artifacts"][0]
+    first, second = erase(caller, job_id), erase(caller, job_id)
+    answer = caller.request("DELETE", f"/v1/artifacts/{artifact['id']}")
+
+    assert first == second
+    assert (200, {"id": artifact["id"], "object": "artifact", "erased": True}) == (
+        answer.status_code,
+        answer.json(),
+    )
+
+
+def test_a_result_alone_can_be_erased(operator: Operator, caller: Caller) -> None:
+    """The file goes, the request and the segments stay readable; its bytes leave the disk (R46)."""
+    job_id = caller.submit(SECRET, stream=True)
+    artifact = caller.wait(job_id)["artifacts"][0]
+    file = operator.blob_file(artifact["id"])
+    assert file.exists()
+    answer = caller.request("DELETE", f"/v1/artifacts/{artifact['id']}")
+
+    assert 200 == answer.status_code
+    assert not file.exists()
+    assert (410, "erased") == error_code(caller.get(f"/v1/artifacts/{artifact['id']}/content"))
+    assert 200 == caller.get(f"/v1/jobs/{job_id}/request").status_code
+    assert 200 == content(caller, job_id, listed(caller, job_id)[0]).status_code
+    assert artifact == caller.read(job_id)["artifacts"][0]
+
+
+@pytest.mark.parametrize("text", ["[fake:raise] x", "[fake:exit] x"])
+def test_the_text_of_a_failed_job_can_be_erased(operator: Operator, caller: Caller, text: str) -> None:
+    """Its request answers 410; what its engine printed, which may quote the text, is gone too (R34)."""
+    job_id = caller.submit(text)
+    before = caller.wait(job_id)
+
+    assert before == erase(caller, job_id)
+    assert (410, "erased") == error_code(caller.get(f"/v1/jobs/{job_id}/request"))
+    count = operator.row(
+        "select count(*) as kept from attempt where job_id = :id and evidence is not null", id=job_id
+    )
+    assert 0 == count["kept"]
+
+
+def test_open_jobs_are_not_erased(paid: Operator) -> None:
+    """Queued, running and waiting for an operator: 400 with the state; nothing changes (R23, R37)."""
+    caller = paid.caller(credit="1")
+    running = caller.block_lane()
+    queued = caller.submit(SECRET)
+    refusals = [caller.request("DELETE", f"/v1/jobs/{job_id}/content") for job_id in (running, queued)]
+    caller.cancel(queued)
+    caller.cancel(running)
+    recovering = caller.submit("[fake:unknown] x", model=METERED)
+    caller.wait(recovering)
+    refusals.append(caller.request("DELETE", f"/v1/jobs/{recovering}/content"))
+
+    assert {(400, "invalid_request")} == {error_code(answer) for answer in refusals}
+    for answer, state in zip(refusals, ("running", "queued", "recovery_required"), strict=True):
+        assert state in answer.json()["error"]["message"]
+    assert 200 == caller.get(f"/v1/jobs/{recovering}/request").status_code
+    paid.service.command("recover", "void", recovering)
+    assert "failed" == erase(caller, recovering)["state"]
+
+
+@pytest.mark.parametrize("path", ["/v1/jobs/{}/content", "/v1/artifacts/{}"])
+def test_only_the_owner_erases(operator: Operator, caller: Caller, path: str) -> None:
+    """Foreign, malformed and missing ids are 404, and nothing is erased (R29, R50)."""
+    job_id = caller.submit(SECRET)
+    artifact = caller.wait(job_id)["artifacts"][0]
+    stranger = operator.caller()
+    own = artifact["id"] if "artifacts" in path else job_id
+    answers = [stranger.request("DELETE", path.format(wrong)) for wrong in (own, *WRONG_IDS)]
+
+    assert {(404, "not_found")} == {error_code(answer) for answer in answers}
+    sound = caller.get(f"/v1/artifacts/{artifact['id']}/content")
+    assert artifact["sha256"] == hashlib.sha256(sound.content).hexdigest()
+
+
+def test_the_books_balance_after_all_that(paid: Operator) -> None:
+    """`tenuto audit` finds nothing to complain of in erased records (P3)."""
+    done = paid.service.command("audit", check=False)
+
+    assert 0 == done.returncode, done.stdout
+
+
+def test_no_file_of_an_erased_job_is_left(operator: Operator, caller: Caller) -> None:
+    """Not under another name either: nothing in the folder has the bytes any more (R46)."""
+    job_id = caller.submit(SECRET + " that is unlike any other", stream=True)
+    artifact = caller.wait(job_id)["artifacts"][0]
+    sound = caller.get(f"/v1/artifacts/{artifact['id']}/content").content
+    erase(caller, job_id)
+    folder: Path = operator.service.folder / "blobs"
+
+    assert sound not in [path.read_bytes() for path in folder.rglob("*") if path.is_file()]

@@ -1,0 +1,178 @@
+"""The operator's retention: what it erases, what it never touches, and when it does nothing at all."""
+
+import json
+import time
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from jobs.world import World
+from tenuto.artifacts import inputs
+from tenuto.db.database import Transaction
+from tenuto.errors import Erased
+from tenuto.jobs import read, segments
+from tenuto.jobs.erasure import RETENTION_BATCH
+from tenuto.jobs.queue import Claim
+from tenuto.jobs.segments import NewSegment
+from tenuto.media.decoding import Decoded
+from tenuto.worker import retention
+from worker.rig import Rig
+
+DAY_MS = 24 * 3600 * 1000
+KEPT_DAYS = 30
+
+
+@pytest.fixture
+def keeping(rig: Rig) -> Rig:
+    """A worker whose operator keeps content for thirty days."""
+    rig.parts = replace(rig.parts, settings=replace(rig.parts.settings, retention_days=KEPT_DAYS))
+    return rig
+
+
+def finished(rig: Rig) -> tuple[Claim, str]:
+    """A job that has succeeded, with one segment; gives its claim and the blob of its result."""
+    claim = rig.running("worker_us")
+    blob = rig.parts.blobs.write(rig.world.ids.new("blob"), b"a segment")
+    new = NewSegment(rig.world.ids.new("segment"), 0, blob, 10)
+    rig.world.write(lambda tx: segments.save(tx, claim.attempt_id, new, now_ms=rig.world.now_ms))
+    blob_id = rig.record(claim)
+    rig.world.succeed(claim.attempt_id)
+    return claim, blob_id
+
+
+def uploaded(rig: Rig, account_id: str) -> str:
+    blob = rig.parts.blobs.write(rig.world.ids.new("blob"), b"an upload")
+
+    def add(tx: Transaction) -> str:
+        return inputs.add_input(
+            tx,
+            rig.world.ids,
+            account_id=account_id,
+            media_type="audio/flac",
+            blob=blob,
+            decoded=Decoded(16_000, 1, 16_000),
+            now_ms=rig.world.now_ms,
+        )
+
+    return rig.world.write(add)
+
+
+def keep(rig: Rig) -> None:
+    retention.keep_to(rig.parts, now_ms=rig.world.now_ms)
+
+
+def request(world: World, claim: Claim) -> str:
+    return world.read(lambda tx: read.request_body(tx, account_id=claim.account_id, job_id=claim.job_id))
+
+
+def files(rig: Rig) -> set[str]:
+    return {path.name for path in (rig.folder / "blobs").glob("*/blob_*")}
+
+
+def test_what_is_older_is_erased_and_its_bytes_are_gone(world: World, keeping: Rig) -> None:
+    """Request and result of a job that ended more than thirty days ago; the record and its money stay."""
+    claim, blob_id = finished(keeping)
+    world.now_ms += KEPT_DAYS * DAY_MS + 1
+    newer, newer_blob = finished(keeping)
+    before = world.operation(claim.account_id, claim.job_id)
+    keep(keeping)
+
+    assert {newer_blob} == {blob_id, newer_blob} & files(keeping)
+    with pytest.raises(Erased):
+        request(world, claim)
+    assert "text" in json.loads(request(world, newer))["parameters"]
+    assert before == world.operation(claim.account_id, claim.job_id)
+    assert ["hold", "settle"] == world.entries(claim.job_id)
+
+
+def test_segments_are_never_touched(world: World, keeping: Rig) -> None:
+    """They stay readable for ever, also when the job's content is gone (R64)."""
+    claim, _ = finished(keeping)
+    world.now_ms += 10 * KEPT_DAYS * DAY_MS
+    keep(keeping)
+    (kept,) = world.read(
+        lambda tx: segments.list_segments(
+            tx, account_id=claim.account_id, job_id=claim.job_id, attempt_id=None
+        )
+    )
+    opened = world.read(
+        lambda tx: segments.open_segment(
+            tx, account_id=claim.account_id, job_id=claim.job_id, segment_id=kept.segment_id
+        )
+    )
+
+    assert b"a segment" == keeping.parts.blobs.read_all(opened.blob)
+
+
+def test_open_jobs_are_kept_however_old(world: World, keeping: Rig) -> None:
+    """Queued, running and waiting for an operator: nothing of them goes (P1)."""
+    running = keeping.running("worker_us")
+    queued = world.submit(world.caller(), "key").job_id
+    world.now_ms += 10 * KEPT_DAYS * DAY_MS
+    before = world.everything()
+    keep(keeping)
+
+    assert before == world.everything()
+    assert ["running", "queued"] == [world.state(running.job_id), world.state(queued)]
+
+
+def test_inputs_go_unless_an_open_job_needs_them(world: World, keeping: Rig) -> None:
+    """An old upload is erased; one that a queued job names stays until that has ended."""
+    caller = world.caller()
+    unused, used = uploaded(keeping, caller.account_id), uploaded(keeping, caller.account_id)
+    job_id = world.submit(caller, "key").job_id
+    world.run(
+        "update job set input_artifact_ids = :ids, lane = 'recognition' where id = :id",
+        ids=json.dumps([used]),
+        id=job_id,
+    )
+    world.now_ms += KEPT_DAYS * DAY_MS + 1
+    keep(keeping)
+    erased = [world.row("select erased_at from artifact where id = :id", id=one) for one in (unused, used)]
+    world.cancel(caller.account_id, job_id)
+    keep(keeping)
+
+    assert [True, False] == [row["erased_at"] is not None for row in erased]
+    assert world.row("select erased_at from artifact where id = :id", id=used)["erased_at"] is not None
+    assert set() == files(keeping)
+
+
+def test_more_than_a_batch_is_erased_in_one_round(world: World, keeping: Rig) -> None:
+    """Many old uploads go at once, and the round ends."""
+    caller = world.caller()
+    for _ in range(RETENTION_BATCH + 5):
+        uploaded(keeping, caller.account_id)
+    world.now_ms += KEPT_DAYS * DAY_MS + 1
+    keep(keeping)
+
+    assert set() == files(keeping)
+    assert 0 == world.row("select count(*) as kept from artifact where erased_at is null")["kept"]
+
+
+def test_by_default_nothing_is_ever_erased(world: World, rig: Rig) -> None:
+    """0 days is no retention (R176)."""
+    claim, _ = finished(rig)
+    uploaded(rig, claim.account_id)
+    world.now_ms += 1000 * KEPT_DAYS * DAY_MS
+    before: Any = world.everything()
+    keep(rig)
+
+    assert before == world.everything()
+
+
+def test_a_clock_that_jumps_erases_nothing(world: World, keeping: Rig) -> None:
+    """Upkeep erases only when wall and monotonic time have agreed for ten minutes (P20)."""
+    claim, blob_id = finished(keeping)
+    upkeep = keeping.upkeep()
+    now = time.monotonic()
+    upkeep.look(now)
+    world.now_ms += 2 * KEPT_DAYS * DAY_MS
+    upkeep.look(now + 61)
+
+    assert blob_id in files(keeping)
+    assert request(world, claim)
+    for minute in range(2, 14):
+        world.now_ms += 61_000
+        upkeep.look(now + 61 * minute)
+    assert blob_id not in files(keeping)

@@ -1,5 +1,6 @@
 """The Chinese front end: words, readings that the caller chose, numbers, and Latin words in between."""
 
+import json
 from functools import cache
 
 import pytest
@@ -8,8 +9,9 @@ from hypothesis import strategies as st
 
 from tenuto.engines.speech_kokoro import zh_numbers, zh_pinyin
 from tenuto.engines.speech_kokoro.en import English
-from tenuto.engines.speech_kokoro.segments import Ending, Unit
+from tenuto.engines.speech_kokoro.segments import Ending, Unit, segments
 from tenuto.engines.speech_kokoro.zh import Chinese
+from tenuto.weights.cache import default_cache
 
 
 @cache
@@ -49,7 +51,45 @@ def test_an_annotation_overrides_the_reading_of_its_character() -> None:
     assert said("<居|JV1>") == zh_pinyin.sounds("ju1")
 
 
-@pytest.mark.parametrize("text", ["<行|ABC2>", "<行|XING6>", "<行|XING>", "<ab|XING2>", "<行XING2>"])
+@pytest.mark.parametrize("written", ["<绿|LV4>", "<绿|lv4>", "<绿|Lü4>", "<绿|LÜ4>"])
+def test_an_annotation_has_either_case_and_either_way_to_write_the_umlaut(written: str) -> None:
+    """XING2 is xing2, and ü is V (R97)."""
+    assert said(written) == zh_pinyin.sounds("lü4")
+
+
+def test_every_syllable_of_the_table_can_be_asked_for() -> None:
+    """Each syllable in each tone has sounds of its own, all of them symbols of the model (R97)."""
+    vocabulary = json.loads((default_cache() / "kokoro-vocabulary").read_text("utf-8"))["vocab"]
+    asked = [f"<字|{syllable}{tone}>" for syllable in zh_pinyin.SYLLABLES - {"ê"} for tone in range(1, 6)]
+    sounds = {text: said(text) for text in asked}
+
+    assert not [text for text, sound in sounds.items() if not sound or not set(sound) <= set(vocabulary)]
+    assert ["<字|zi4>"] == [text for text in asked if sounds[text] == said("字")]
+
+
+def test_an_annotated_character_is_never_divided_from_its_annotation_by_a_segment() -> None:
+    """However short the segments, each holds whole annotations (R97)."""
+    units = read("<行|XING2><长|ZHANG3>，" * 30)
+    found = segments(units, 20, 200, 20)
+
+    assert 60 == sum(piece.text.count("|") for piece in found)
+    assert all(piece.text.count("<") == piece.text.count(">") for piece in found)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<行|ABC2>",
+        "<行|XING6>",
+        "<行|XING>",
+        "<ab|XING2>",
+        "<行XING2>",
+        "<银行|XING2>",
+        "<行|XING2",
+        "<行|XING0>",
+        "<行| XING2>",
+    ],
+)
 def test_what_is_no_annotation_is_plain_text(text: str) -> None:
     """An unknown syllable, a missing tone or another shape leaves the character its own reading."""
     assert zh_pinyin.sounds("xing2") not in said(text.replace("行", "银"))

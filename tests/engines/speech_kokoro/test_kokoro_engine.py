@@ -12,7 +12,7 @@ from tenuto.weights.cache import default_cache
 from tenuto_host import Cancelled, EngineError, Result
 
 CACHE = default_cache()
-WEIGHTS = ("kokoro-v1.0-int8.onnx", "kokoro-voices", "kokoro-vocabulary", "text2tashkeel")
+WEIGHTS = ("kokoro-v1.0-int8.onnx", "kokoro-voices", "kokoro-vocabulary", "text2tashkeel", "resemblyzer.pt")
 PARAMETERS: dict[str, Any] = {
     "lang": "zh",
     "stream": False,

@@ -1,4 +1,4 @@
-"""The style of a run, chosen by the voice that it asks for. Knows no text, and nothing of who may use which voice."""
+"""The style of a run, chosen by the voice it asks for. Knows no text, and not who may use which voice."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from bench import ROOT, accept, footprint, poll, report, slots, start
+from bench import ROOT, accept, chat, footprint, poll, report, slots, start
 from bench.report import Row
 from servers.postgres import PostgresServer, start_postgres
 
@@ -18,6 +18,7 @@ PARTS: dict[str, Measure] = {
     "poll": poll.measure,
     "start": start.measure,
     "slots": slots.measure,
+    "chat": chat.measure,
 }
 
 

@@ -132,7 +132,7 @@ def start_afresh() -> None:
 def pull_weights() -> None:
     """`tenuto models pull` shows its own progress, and takes no time when all is there."""
     console.print("Weights (130 MB the first time)")
-    pull = [TENUTO, "models", "pull"]
+    pull = [TENUTO, "models", "pull", MODEL]
     done = subprocess.run(pull, env=environment(), stdout=subprocess.DEVNULL, check=False)
     if done.returncode:
         raise Failed("the weights could not be had; what was tried is told above")

@@ -7,6 +7,7 @@ from typing import Any
 from cyclopts import App
 
 from tenuto.cli.common import HERE, Place, say, table, tell
+from tenuto.config import ModelSettings, Settings
 from tenuto.engines.registry import ENTRIES, weights_of
 from tenuto.weights import cache as weights_cache
 from tenuto.weights.manifest import shipped
@@ -33,12 +34,12 @@ def pull_weights(*names: str, place: Place = HERE) -> None:
 
     Parameters
     ----------
-    names: Weights or models by name; leave out for everything that the real engines need.
+    names: Weights or models by name; leave out for everything that the enabled models need.
     """
     from tenuto.weights.pull import pull
 
     settings = place.settings()
-    wanted = _weights(names)
+    wanted = _weights(names, settings)
     with _Progress() as progress:
         places = pull(wanted, settings.cache, progress.on_progress)
     for where in places:
@@ -51,7 +52,7 @@ def verify_weights(*names: str, place: Place = HERE) -> None:
     from tenuto.weights.verify import verify
 
     settings = place.settings()
-    problems = verify(settings.cache, _weights(names))
+    problems = verify(settings.cache, _weights(names, settings))
     for problem in problems:
         say(f"{problem.path}: {problem.message}")
     if problems:
@@ -60,11 +61,12 @@ def verify_weights(*names: str, place: Place = HERE) -> None:
     say("all weights are what the manifest says")
 
 
-def _weights(names: Iterable[str]) -> list[str]:
+def _weights(names: Iterable[str], settings: Settings) -> list[str]:
     """The weights behind names of models or weights."""
     chosen = list(names)
     if not chosen:
-        return sorted({name for entry in ENTRIES for name in entry.weights})
+        enabled = [entry for entry in ENTRIES if settings.models.get(entry.model, ModelSettings()).enabled]
+        return sorted({name for entry in enabled for name in entry.weights})
     by_model = {entry.model: weights_of(entry) for entry in ENTRIES}
     wanted = [weight for name in chosen for weight in by_model.get(name, (name,))]
     shipped().weights_for(wanted)

@@ -109,6 +109,16 @@ ENTRIES: tuple[EngineEntry, ...] = (
         role=WORD_TIMESTAMPS,
     ),
     EngineEntry(
+        model="tenuto/dual-recognition",
+        kind="recognition",
+        engine="",
+        revision="1",
+        languages=SPEECH_LANGUAGES,
+        honoured=("language", "source_offset_seconds"),
+        licence="MIT",
+        composed_of=("Systran/faster-whisper-base", "openai/whisper-base"),
+    ),
+    EngineEntry(
         model="fake/speech",
         kind="speech",
         engine="fake:FakeSpeech",

@@ -10,6 +10,7 @@ from tenuto.cli import app as commands
 from tenuto.engines import speech_kokoro
 from tenuto.engines.registry import ENTRIES, KOKORO_HONOURED
 from tenuto.engines.speech_kokoro.styles import ORIGINAL_VOICES
+from tenuto.kinds import image
 from tenuto.kinds.fields import Boolean, Choice, Integer, Number, Numbers, Rule, Text
 from tenuto.kinds.speech import FIELDS
 
@@ -124,6 +125,20 @@ def test_speech_documents_name_the_voices_of_all_languages() -> None:
 
     assert dict(ORIGINAL_VOICES) == {row[0]: row[2] for row in rows(SPEECH, "## Languages")}
     assert set(kokoro.languages) == set(ORIGINAL_VOICES)
+
+
+def test_every_image_parameter_is_documented_with_its_bounds() -> None:
+    """docs/images.md against the table of kinds/image.py, in its order."""
+    document = (ROOT / "docs" / "images.md").read_text("utf-8")
+    table = {name: values for name, values, _ in rows(document, "## Parameters")}
+    side = f"{image.MIN_SIDE} to {image.MAX_SIDE}, a multiple of {image.SIDE_STEP}"
+    expected = {
+        field.name: side if field.name in ("width", "height") else bounds(field.rule)
+        for field in image.FIELDS
+    }
+
+    assert list(expected) == list(table)
+    assert not [(name, table[name]) for name, said in expected.items() if said not in table[name]]
 
 
 def rows(document: str, heading: str) -> list[list[str]]:

@@ -94,7 +94,7 @@ def test_the_same_request_gives_the_same_answer(model: Model) -> None:
     """At temperature 0 and for one seed, from memory or anew, whatever was asked in between (R193)."""
     long = "Here is a list: " + ", ".join(f"item {number}" for number in range(36)) + ". Name the first item."
     greedy = [model.say(long, max_tokens=6).text, model.say(long, max_tokens=6).text]
-    free = {"temperature": 1.8, "top_p": 1, "max_tokens": 8}
+    free: dict[str, Any] = {"temperature": 1.8, "top_p": 1, "max_tokens": 8}
     drawn = [model.say("Name a fruit.", seed=seed, **free).text for seed in (7, 7, 8, 9)]
     greedy.append(model.say(long, max_tokens=6).text)
 

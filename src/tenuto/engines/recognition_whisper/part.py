@@ -112,7 +112,8 @@ class Part:
         words = [_fitted(word, window) for word in self._whisper.words(heard, language, draft)]
         missing = timeline.unheard(window, [(word.start, word.end) for word in words], UNHEARD_S)
         for span in missing:
-            if again and span != (window.start, window.end):
+            # By itself, the same sound once more would give the same answer.
+            if again and window.speech != (span,):
                 alone = timeline.windows([span], self._length_s)[0]
                 words += [
                     word

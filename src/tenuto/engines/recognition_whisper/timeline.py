@@ -138,9 +138,7 @@ def levels(samples: Floats, count: int) -> Floats:
 
 def _silence_below(levels_db: Floats) -> float:
     floor = float(np.percentile(levels_db, 10)) if len(levels_db) else QUIET_DB
-    return (
-        max(QUIET_DB, min(floor, LOUDEST_FLOOR_DB) + ABOVE_FLOOR_DB) if floor < LOUDEST_FLOOR_DB else QUIET_DB
-    )
+    return max(QUIET_DB, floor + ABOVE_FLOOR_DB) if floor < LOUDEST_FLOOR_DB else QUIET_DB
 
 
 def _no_longer_than(spans: Sequence[Span], most_s: float) -> Iterable[Span]:

@@ -28,16 +28,17 @@ class Seen:
 class UpstreamServer:
     """A listening server and what it has seen."""
 
-    def __init__(self) -> None:
+    def __init__(self, port: int = 0) -> None:
         self.seen = Seen()
         seen = self.seen
 
         class Handler(_Handler):
             records = seen
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
         self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}/v1"
+        self.port: int = self._server.server_address[1]
+        self.url = f"http://127.0.0.1:{self.port}/v1"
         threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
 
     def close(self) -> None:

@@ -1,0 +1,115 @@
+"""An upstream's settings and key, and the one case in which a request is sent again."""
+
+import asyncio
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from servers.upstream import UpstreamServer
+from tenuto import config
+from tenuto.catalog.rules import models
+from tenuto.chat.upstream import UpstreamChat, read_key
+from tenuto.config import UpstreamSettings
+from tenuto.errors import ModelUnavailable, OperatorError, SettingsInvalid
+from tenuto.kinds.chat import ChatRequest, Message
+
+REQUEST = ChatRequest(model="a/b", messages=(Message("user", "Hello."),))
+
+
+def load(folder: Path, text: str) -> config.Settings:
+    file = folder / "tenuto.toml"
+    file.write_text(text)
+    return config.load({}, file=file)
+
+
+def test_settings_name_a_model_of_another_server(tmp_path: Path) -> None:
+    """The table's name is the model's name here; a child process gets the same settings."""
+    settings = load(
+        tmp_path,
+        '[models."a/b"]\nupstream = "https://host/v1"\nupstream_model = "c"\nupstream_key_file = "/k"\n',
+    )
+    model = models(settings)["a/b"]
+
+    expected = UpstreamSettings("https://host/v1", model="c", key_file="/k")
+    assert ("chat", "chat", expected) == (model.kind, model.interface, model.upstream)
+    assert settings == config.undump(config.dump(settings))
+
+
+def test_wrong_settings_are_named_all_at_once(tmp_path: Path) -> None:
+    """Addresses with a user or a query, two keys, no connection, a price, what only an engine has."""
+    with pytest.raises(SettingsInvalid) as caught:
+        load(
+            tmp_path,
+            '[models."a/b"]\nupstream = "https://me:secret@host/v1"\nupstream_key_variable = "K"\n'
+            'upstream_key_file = "/k"\nconnections = 0\nprice = "1"\nwarm = true\n'
+            '[models."c/d"]\nupstream_model = "x"\n',
+        )
+
+    names = ("upstream", "upstream_key_file", "connections", "price", "warm")
+    assert all(f'models."a/b".{name}: ' in caught.value.message for name in names)
+    assert 'models."c/d".upstream: ' in caught.value.message
+    assert "secret" not in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        ('[models."hexgrad/Kokoro-82M"]\nupstream = "http://host/v1"\n', "is Tenuto's own"),
+        ('[models."Qwen/Qwen2.5-Coder-0.5B-Instruct"]\nprice = "1"\n', "free of charge"),
+    ],
+)
+def test_our_own_models_stay_what_they_are(tmp_path: Path, table: str, said: str) -> None:
+    """None of ours is answered by somebody else, and no chat costs money."""
+    with pytest.raises(SettingsInvalid, match=said):
+        models(load(tmp_path, table))
+
+
+def test_the_key_comes_from_a_variable_or_a_file(tmp_path: Path) -> None:
+    """Neither named: none is sent; missing, empty or not one line: said before anything starts (P16)."""
+    file = tmp_path / "key"
+    file.write_text("from-a-file\n")
+    wrong = tmp_path / "wrong"
+    wrong.write_text("two\nlines")
+    in_variable = UpstreamSettings("http://host", key_variable="K")
+
+    assert None is read_key(UpstreamSettings("http://host"), {}, "a/b")
+    assert "from-a-variable" == read_key(in_variable, {"K": "from-a-variable"}, "a/b")
+    assert "from-a-file" == read_key(UpstreamSettings("http://host", key_file=str(file)), {}, "a/b")
+    for missing in (in_variable, UpstreamSettings("http://host", key_file=str(wrong))):
+        with pytest.raises(OperatorError, match="there is no key") as caught:
+            read_key(missing, {}, "a/b")
+        assert "two" not in caught.value.message
+
+
+def test_a_request_is_sent_again_only_when_no_connection_was_made() -> None:
+    """A server that comes up a moment later is reached; a call that was cut off is not made again (P10)."""
+    server = UpstreamServer()
+    url, port = server.url, server.port
+    server.close()
+    back: list[UpstreamServer] = []
+
+    def come_back() -> None:
+        time.sleep(0.05)
+        back.append(UpstreamServer(port))
+
+    async def scenario() -> str:
+        chat = UpstreamChat("a/b", UpstreamSettings(url), None, timeout_s=10)
+        try:
+            coming = threading.Thread(target=come_back)
+            coming.start()
+            answer = await chat.complete(REQUEST)
+            coming.join()
+            cut = ChatRequest(model="a/b", messages=(Message("user", "[up:cut]"),))
+            with pytest.raises(ModelUnavailable):
+                await chat.complete(cut)
+            return answer.text
+        finally:
+            await chat.close()
+
+    try:
+        assert "Hello." == asyncio.run(scenario())
+        assert [None, None] == back[0].seen.authorizations
+    finally:
+        back[0].close()

@@ -1,0 +1,179 @@
+"""Voices from recordings: the speech follows the recording, whatever is in it."""
+
+import io
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import soundfile
+import soxr
+
+from tenuto.engines.speaker_embedding import SAMPLE_RATE, SpeakerEncoder
+from tenuto.engines.speech_kokoro import KokoroEngine, likeness, recording
+from tenuto.engines.speech_kokoro.likeness import Likeness
+from tenuto.engines.speech_kokoro.styles import STYLE_SHAPE
+from tenuto.engines.speech_kokoro.voices import SILENT_WARNING
+from tenuto.weights.cache import default_cache
+from tenuto_host import Result
+
+CACHE = default_cache()
+WEIGHTS = ("kokoro-v1.0-int8.onnx", "kokoro-voices", "kokoro-vocabulary", "text2tashkeel", "resemblyzer.pt")
+RECORDINGS = Path(likeness.__file__).parents[2] / "voices" / "recordings"
+"""The built-in voices' own: speech of different people, as far as the encoder can tell."""
+TEXT = "The library closes at eight o'clock, so we should hurry."
+
+pytestmark = pytest.mark.real_engine
+
+Floats = npt.NDArray[np.float32]
+
+
+class VoicedRun:
+    """A run in a recorded voice, or in the original one; it keeps its segments."""
+
+    run_id = "run"
+
+    def __init__(self, content: bytes | None, text: str = TEXT, *, stream: bool = False) -> None:
+        voice: dict[str, Any] = {"voice_id": "v", "kind": "own", "profile": {}, "profile_version": None}
+        self.parameters: dict[str, Any] = {
+            "lang": "en",
+            "text": text,
+            "stream": stream,
+            "voice": None if content is None else voice,
+            "emotion_voice": None,
+            "duration_factor": 1,
+            "interval_silence": 200,
+            "max_text_tokens_per_segment": 120,
+            "text_normalization": True,
+        }
+        self.inputs = {} if content is None else {"voice": content}
+        self.segments: list[bytes] = []
+
+    def segment(self, content: bytes, metadata: dict[str, Any]) -> None:
+        self.segments.append(content)
+
+    def progress(self, stage: str, completed: int, total: int, unit: str) -> None:
+        pass
+
+    def check_cancelled(self) -> None:
+        pass
+
+
+@cache
+def engine() -> KokoroEngine:
+    return KokoroEngine({"weights": {name: str(CACHE / name) for name in WEIGHTS}})
+
+
+@cache
+def encoder() -> SpeakerEncoder:
+    return SpeakerEncoder(CACHE / "resemblyzer.pt")
+
+
+@cache
+def recorded(name: str) -> bytes:
+    return (RECORDINGS / f"{name}.wav").read_bytes()
+
+
+@cache
+def spoken(name: str | None) -> Result:
+    return engine().run(VoicedRun(recorded(name) if name else None))
+
+
+def embedding(content: bytes) -> Floats:
+    return encoder().embed(recording.resampled(content, SAMPLE_RATE))
+
+
+def wav(samples: npt.NDArray[Any], rate: int) -> bytes:
+    output = io.BytesIO()
+    soundfile.write(output, samples, rate, subtype="PCM_16", format="WAV")
+    return output.getvalue()
+
+
+def likeness_of() -> Likeness:
+    return Likeness(CACHE / "resemblyzer.pt", CACHE / "kokoro-voices")
+
+
+def test_a_recording_changes_the_speech_and_the_same_recording_gives_the_same() -> None:
+    """An own voice is no decoration: the samples differ from the original voice's, run after run alike."""
+    run = VoicedRun(recorded("arthur"), stream=True)
+
+    assert spoken("arthur").content == engine().run(run).content
+    assert spoken("arthur").content[44:] == b"".join(segment[44:] for segment in run.segments)
+    assert spoken("arthur").content != spoken(None).content
+
+
+def test_speech_is_more_like_its_own_recording_than_like_another() -> None:
+    """A man's and a woman's recording give two voices, each nearer to its own."""
+    names = ("arthur", "clara")
+    known = np.array([embedding(recorded(name)) for name in names])
+    made = np.array([embedding(spoken(name).content) for name in names])
+
+    assert [0, 1] == list((made @ known.T).argmax(axis=1))
+
+
+@pytest.mark.parametrize(
+    ("rate", "channels", "share"), [(8_000, 1, 1.0), (44_100, 2, 0.3), (192_000, 1, 0.3)]
+)
+def test_the_form_of_the_file_is_no_part_of_the_voice(rate: int, channels: int, share: float) -> None:
+    """Another sample rate, or two channels, give nearly the same style; without its upper half a voice is
+    another, but still nearer to its own than a stranger's is."""
+    samples, own_rate = recording.samples_of(recorded("edith"))
+    other = np.asarray(soxr.resample(samples, own_rate, rate))
+    content = wav(np.stack([other] * channels, axis=1), rate)
+    likened = likeness_of()
+    first, second = likened.style_of(recorded("edith")), likened.style_of(content)
+    stranger = likened.style_of(recorded("ken"))
+
+    assert first is not None
+    assert second is not None
+    assert stranger is not None
+    assert STYLE_SHAPE == second.shape
+    assert np.abs(first - second).mean() < share * np.abs(first - stranger).mean()
+
+
+def test_silence_is_nobodys_voice() -> None:
+    """The original voice speaks, and the result says why."""
+    result = engine().run(VoicedRun(wav(np.zeros(24_000), 24_000)))
+
+    assert spoken(None).content == result.content
+    assert [SILENT_WARNING] == result.metadata["warnings"]
+
+
+def test_noise_is_a_voice_within_bounds() -> None:
+    """What is no speech asks for no style that nobody has: a second or more is spoken."""
+    noise = np.random.default_rng(1).uniform(-0.9, 0.9, 48_000)
+    result = engine().run(VoicedRun(wav(noise, 48_000)))
+    samples = np.frombuffer(result.content[44:], "<i2").astype(int)
+
+    assert 1000 < (result.duration_ms or 0) < 9000
+    assert 1000 < np.abs(samples).max() < 32_767
+
+
+def test_weights_of_voices_stay_near_the_voices() -> None:
+    """However far an embedding is from all that were fitted, a mixture's weights sum to 1 and are bounded."""
+    with np.load(likeness.FITTED) as fitted:
+        halves = likeness.weights_of(np.full(256, 9, np.float32), fitted)
+        count = len(fitted["names"])
+
+    assert 54 == count
+    for weights in halves:
+        assert abs(float(weights.sum()) - 1) < 0.01
+        assert float(np.linalg.norm(weights - 1 / count)) < likeness.FURTHEST + 0.01
+
+
+def test_a_recordings_style_is_kept_and_the_oldest_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second run with a recording does not encode it again; not more than so many are kept."""
+    monkeypatch.setattr(likeness, "KEPT", 1)
+    likened = likeness_of()
+    first = likened.style_of(recorded("ken"))
+    kept = likened.style_of(recorded("ken"))
+    likened.style_of(recorded("clara"))
+    made_anew = likened.style_of(recorded("ken"))
+
+    assert first is not None
+    assert first is kept
+    assert first is not made_anew
+    assert made_anew is not None
+    assert np.array_equal(first, made_anew)

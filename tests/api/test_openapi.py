@@ -134,6 +134,52 @@ def test_a_recording_is_uploaded_as_the_document_describes(
     assert status == send(case, service).status_code
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("/v1/jobs/{operation_id}/events", "/v1/jobs/{operation_id}/request"),
+        *("/v1/jobs/{operation_id}/audio-segments", "/v1/account/balance", "/v1/account/ledger", "/v1/usage"),
+    ],
+)
+def test_what_there_is_to_read_is_as_the_document_describes(service: Service, path: str) -> None:
+    """Events, request, segments, money and usage of a job that has succeeded (R7, R52, R53)."""
+    operation = finished_job(service)
+    case = schema[path]["GET"].Case(
+        path_parameters={"operation_id": operation["id"]} if "operation_id" in path else {}
+    )
+
+    assert 200 == send(case, service).status_code
+
+
+@pytest.mark.parametrize(("headers", "status"), [({}, 200), ({"Range": "bytes=0-9"}, 206)])
+def test_a_segment_is_heard_as_the_document_describes(
+    service: Service, headers: dict[str, str], status: int
+) -> None:
+    """Whole and in part, with its documented headers (R54)."""
+    job_id = finished_job(service)["id"]
+    with client(service) as http:
+        segment = http.get(f"/v1/jobs/{job_id}/audio-segments").json()["data"][0]
+    case = schema["/v1/jobs/{operation_id}/audio-segments/{segment_id}/content"]["GET"].Case(
+        path_parameters={"operation_id": job_id, "segment_id": segment["segment_id"]}, headers=headers
+    )
+
+    assert status == send(case, service).status_code
+
+
+@pytest.mark.parametrize("path", ["/v1/jobs/{operation_id}/content", "/v1/artifacts/{artifact_id}"])
+def test_content_is_erased_as_the_document_describes(service: Service, path: str) -> None:
+    """The answer, and what reading answers from then on."""
+    operation = finished_job(service, key=f"tests/api/test_openapi.py {path}")
+    ids = {"operation_id": operation["id"], "artifact_id": operation["artifacts"][0]["id"]}
+    named = {name: value for name, value in ids.items() if name in path}
+    reading = schema["/v1/artifacts/{artifact_id}/content"]["GET"].Case(
+        path_parameters={"artifact_id": ids["artifact_id"]}
+    )
+
+    assert 200 == send(schema[path]["DELETE"].Case(path_parameters=named), service).status_code
+    assert 410 == send(reading, service).status_code
+
+
 def test_the_document_is_valid() -> None:
     """The document itself is valid OpenAPI 3.1."""
     schema.validate()
@@ -160,11 +206,11 @@ def speech_model(service: Service) -> str:
     return _speech_models[service.url]
 
 
-def finished_job(service: Service) -> Any:
-    """The operation of a job that has succeeded; the same one on every call."""
-    key = {"Idempotency-Key": "tests/api/test_openapi.py"}
-    body = {"model": speech_model(service), "parameters": {"text": "Hold the note.", "lang": "en"}}
-    operation = client(service).post("/v1/jobs", headers=key, json=body).json()
+def finished_job(service: Service, key: str = "tests/api/test_openapi.py") -> Any:
+    """The operation of a job that has succeeded, with a preview; the same one on every call with a key."""
+    parameters = {"text": "Hold the note.", "lang": "en", "stream": True}
+    body = {"model": speech_model(service), "parameters": parameters}
+    operation = client(service).post("/v1/jobs", headers={"Idempotency-Key": key}, json=body).json()
     until = time.monotonic() + PATIENCE_S
     while operation["state"] in ("submitting", "queued", "running") and time.monotonic() < until:
         time.sleep(0.05)  # The contract knows no signal but polling.

@@ -52,6 +52,8 @@ quality: $(TEST)  ## the long measurements, into docs/quality.md
 	@$(BIN)/tenuto models pull
 	@$(BIN)/tenuto models pull whisper-base
 	@$(BIN)/python -m tests.quality.read_back --write
+	@$(BIN)/python -m tests.quality.emotions --write
+	@$(BIN)/python -m tests.quality.recognition --write
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Tenuto needs Python 3.11 or newer; say make PYTHON=python3.11")'

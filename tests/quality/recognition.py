@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import os
 import resource
 import sys
 import time
@@ -197,6 +198,8 @@ def main() -> int:
     parser.add_argument("--only", default="human,speech,meeting", help="parted by commas")
     arguments = parser.parse_args()
     kinds = {"human": human, "speech": spoken, "meeting": long_meeting}
+    # As in a host; the process of the pool reads it as it starts.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     lines, all_good = [provenance(), "", HEAD], True
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         for name in arguments.only.split(","):

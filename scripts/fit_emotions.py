@@ -1,6 +1,6 @@
 """Fits how a style moves the melody and the loudness of speech; run it as a module.
 
-    python -m scripts.voice_mixtures FOLDER
+    python -m scripts.voice_mixtures FOLDER --count 160
     python -m scripts.fit_emotions FOLDER            writes the engine's emotion_directions.json
     python -m scripts.fit_emotions FOLDER --check    fits again and says whether the numbers are the same
 
@@ -8,9 +8,9 @@ Pitch and its spread: the first part of the model tells the melody and the durat
 in a thirtieth of the time. Around eight presets each of the 30 directions in which the prosody halves of the
 54 presets differ most is tried both ways; the mean of the changes is the slope. Loudness: the model hears
 nothing of it in the prosody half, so the slope is a ridge regression of the loudness of mixtures of the
-presets on their timbre halves. The direction for one measure is the smallest change (in standard deviations
-of the presets, so it stays where voices are) that moves this measure alone. Nothing is drawn. Needs the
-weights (`tenuto models pull`).
+presets on their timbre halves, tried on four presets afterwards. The direction for one measure is the
+smallest change (in standard deviations of the presets, so it stays where voices are) that moves this measure
+alone. Nothing is drawn. Needs the weights (`tenuto models pull`).
 """
 
 import json
@@ -26,6 +26,7 @@ from tenuto.engines.speech_kokoro.audio import SAMPLE_RATE
 from tenuto.engines.speech_kokoro.languages import Languages
 from tenuto.engines.speech_kokoro.segments import PUNCTUATION
 from tenuto.engines.speech_kokoro.styles import PROSODY, STYLE_SHAPE, TIMBRE
+from tenuto.engines.speech_kokoro.synthesis import Synthesis
 from tenuto.weights import default_cache, location
 
 Numbers = npt.NDArray[np.float64]
@@ -44,7 +45,9 @@ TRIED = (2.0, 0.4)
 SCALES = (1.0, 0.2, 0.05)
 """Changes of pitch, spread and durations (log2) that weigh alike."""
 RIDGE = 0.05
-TEXTS = 8
+MIXTURES, TEXTS = 160, 8
+LOUDER_DB, HEARD_VOICES = 3.0, (0, 1, 3, 6)
+"""How far the loudness is moved to hear what its direction does, and in which of VOICES."""
 MIXTURE_DIRECTIONS, MIXTURE_RIDGE = 20, 10.0
 
 VOICES = (
@@ -98,25 +101,26 @@ class Trials:
         self.presets = np.stack([_preset(path) for path in sorted(folder.glob("*.bin"))])
         self._predictor = Predictor()
         languages = Languages(location(cache, "text2tashkeel"))
-        self._trials = [
+        self.trials = [
             (_phonemes(languages, text, lang), _preset(folder / f"{voice}.bin"))
             for voice, lang in VOICES
             for text in SENTENCES[lang]
         ]
-        self._neutral = [self._predictor.measured(*trial) for trial in self._trials]
+        self._neutral = [self._predictor.measured(*trial) for trial in self.trials]
 
     def changes(self, step: Numbers) -> Numbers:
         """The mean change of the three measures under a step [128] of the prosody half."""
         whole = np.zeros(STYLE_SHAPE[2])
         whole[PROSODY] = step
-        found = [self._predictor.measured(phonemes, style + whole) for phonemes, style in self._trials]
+        found = [self._predictor.measured(phonemes, style + whole) for phonemes, style in self.trials]
         return np.mean(np.array(found) - np.array(self._neutral), axis=0)
 
 
 def main() -> int:
     """Fit, then write or compare."""
     trials = Trials()
-    rows = [*melody(trials), loudness(trials.presets, Path(sys.argv[1]))]
+    louder = _heard(trials, loudness(trials.presets, Path(sys.argv[1])))
+    rows = [*melody(trials), louder]
     lines = [f'"{name}": {[round(float(x), 5) for x in row]}' for name, row in zip(NAMES, rows, strict=True)]
     text = "{\n" + ",\n".join(lines) + "\n}\n"
     if sys.argv[2:] == ["--check"]:
@@ -149,10 +153,10 @@ def loudness(presets: Numbers, folder: Path) -> Numbers:
     timbre, prosody_ = (presets[:, ROWS, half].mean(axis=1) for half in (TIMBRE, PROSODY))
     steps = _steps(timbre, MIXTURE_DIRECTIONS), _steps(prosody_, MIXTURE_DIRECTIONS)
     rows, heard = [], []
-    for path in sorted(folder.glob("*.npz")):
-        mixture = np.load(path)
+    for number in range(MIXTURES):
+        mixture = np.load(folder / f"{number:04}.npz")
         found = prosody.measured(mixture["audio"].astype(np.float64), SAMPLE_RATE)
-        assert found is not None, path
+        assert found is not None, number
         inner = mixture["weights_timbre"] @ timbre, mixture["weights_prosody"] @ prosody_
         parts = [
             np.linalg.lstsq(step.T, half, rcond=None)[0] for step, half in zip(steps, inner, strict=True)
@@ -166,6 +170,32 @@ def loudness(presets: Numbers, folder: Path) -> Numbers:
     print(f"loudness: {1 - left[:, 0].var() / outputs[:, 0].var():.2f} of the variance explained")
     solved = np.linalg.pinv(slopes[:MIXTURE_DIRECTIONS].T)[:, 0]
     return np.asarray(solved @ steps[0])
+
+
+def _heard(trials: Trials, direction: Numbers) -> Numbers:
+    """The direction, longer or shorter, so that speech gets as much louder as is asked."""
+    cache = default_cache()
+    model, vocabulary = location(cache, "kokoro-v1.0-int8.onnx"), location(cache, "kokoro-vocabulary")
+    synthesis = Synthesis(model, vocabulary, threads=1)
+    step = np.zeros(STYLE_SHAPE[2])
+    step[TIMBRE] = LOUDER_DB * direction
+    done = []
+    for phonemes, style in (trials.trials[2 * voice] for voice in HEARD_VOICES):
+        known = synthesis.known(phonemes)
+        found = [
+            prosody.measured(
+                synthesis.speak(known, (style + way * step)[:, None].astype(np.float32), 1.0).astype(
+                    np.float64
+                ),
+                SAMPLE_RATE,
+            )
+            for way in (-1, 1)
+        ]
+        assert found[0] is not None
+        assert found[1] is not None
+        done.append((found[1].loudness - found[0].loudness) / 2)
+    print(f"loudness: asked {LOUDER_DB}, done {np.mean(done):.2f}, corrected")
+    return direction * LOUDER_DB / np.mean(done)
 
 
 def _steps(halves: Numbers, count: int) -> Numbers:

@@ -160,10 +160,9 @@ def told_apart(plain: list[Spoken], moved: list[Spoken]) -> float:
     a sentence that is judged is not looked at.
     """
     order = {spoken.sentence: index for index, spoken in enumerate(plain)}
+    fitted = [spoken for spoken in plain if not order[spoken.sentence] % 2]
     usual = {
-        lang: np.mean(
-            [at.measures() for at in plain if at.sentence.lang == lang and not order[at.sentence] % 2], 0
-        )
+        lang: np.mean([at.measures() for at in fitted if at.sentence.lang == lang], axis=0)
         for lang in {at.sentence.lang for at in plain}
     }
     found = [(at, at.measures() - usual[at.sentence.lang]) for at in moved]
@@ -180,7 +179,7 @@ def told_apart(plain: list[Spoken], moved: list[Spoken]) -> float:
 
 
 def grown(studio: Studio, sentences: list[Sentence], plain: dict[Sentence, Spoken]) -> tuple[list[str], bool]:
-    """How far the speech moves towards its emotion as emo_alpha grows, on the first sentence of a language."""
+    """How far speech moves towards its emotion as emo_alpha grows, on the first sentence of a language."""
     firsts = list({at.lang: at for at in reversed(sentences)}.values())
     reached = []
     for alpha in ALPHAS:
@@ -286,7 +285,7 @@ def measured(arguments: argparse.Namespace) -> Iterator[bool]:
         lines, is_good = SECTIONS[title](studio, sentences)
         print(f"## {title}\n", *lines, "", sep="\n")
         if arguments.write:
-            document.write_section(title, lines)
+            document.write_section(title, [document.provenance(), "", *lines])
         yield is_good
 
 

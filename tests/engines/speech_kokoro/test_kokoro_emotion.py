@@ -68,7 +68,7 @@ def test_the_text_speaks_for_itself_unless_another_is_given() -> None:
     assert own is not None
     assert other is not None
     assert only("happy") == [round(strength) for strength in own.strengths or ()]
-    assert "angry" == EMOTIONS[int(np.argmax(other.strengths))]
+    assert "angry" == EMOTIONS[int(np.argmax(other.strengths or ()))]
 
 
 @pytest.mark.parametrize("line", TEXTS.read_text("utf-8").splitlines())

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from engines.speech_kokoro.test_kokoro_engine import engine, spoken
 from tenuto.engines.speech_kokoro import prosody
 from tenuto.engines.speech_kokoro.pace import FASTEST, speed_of
+from tenuto.engines.speech_kokoro.styles import read_style
+from tenuto.weights.cache import default_cache
 from tenuto_host import Result
 
 SENTENCES = {
@@ -78,7 +80,7 @@ def median_pitch(result: Result) -> float:
 def test_the_model_part_gives_the_durations_of_the_whole_model() -> None:
     """The part that is cut out of the file computes what the whole model speaks."""
     synthesis = engine()._synthesis
-    style = engine()._styles.preset("af_heart")
+    style = read_style(default_cache() / "kokoro-voices", "af_heart")
     phonemes = "hˈɛlO, hˌW ɑɹ ju?"
     durations = synthesis.durations(phonemes, style)
     spoken_frames = len(synthesis.speak(phonemes, style, 1.0)) / 600

@@ -257,8 +257,10 @@ def test_the_model_must_be_a_chat_model_in_sight(operator: Operator, caller: Cal
 
 def test_the_catalog_lists_chat_models(chatting: Operator) -> None:
     """A chat model's entry says its interface, and that it is free."""
-    listed = {entry["id"]: entry for entry in chatting.caller().get("/v1/models").json()["data"]}
+    answer = chatting.caller().get("/v1/models")
+    listed = {entry["id"]: entry for entry in answer.json()["data"]}
 
+    assert "their-name" not in answer.text
     for name in (CHAT, THERE):
         entry = listed[name]
         assert ("chat", "chat", True, None) == tuple(

@@ -70,7 +70,8 @@ def _upstreams(settings: Settings) -> dict[str, Model]:
             model=name,
             kind="chat",
             engine="",
-            revision=own.upstream.model or name,
+            # What it is there is the operator's own matter.
+            revision="upstream",
             languages=(),
             honoured=CHAT_HONOURED,
             licence="",

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from contract.callers import METERED, Caller, Operator, error_code, job
+from contract.recordings import body, recording, upload
 from contract.test_contract_read import WRONG_IDS
 from contract.test_contract_segments import content, listed
 
@@ -180,3 +181,38 @@ def test_no_file_of_an_erased_job_is_left(operator: Operator, caller: Caller) ->
     folder: Path = operator.service.folder / "blobs"
 
     assert sound not in [path.read_bytes() for path in folder.rglob("*") if path.is_file()]
+
+
+def test_an_unused_input_can_be_erased(operator: Operator) -> None:
+    """Its bytes leave the disk, reading it is 410, and no job can name it any more (R46, R112)."""
+    caller = operator.caller(credit="10")
+    artifact_id = upload(caller)
+    file = operator.blob_file(artifact_id)
+    before = caller.get(f"/v1/artifacts/{artifact_id}/content").status_code
+    answer = caller.request("DELETE", f"/v1/artifacts/{artifact_id}")
+
+    assert (200, 200, False) == (before, answer.status_code, file.exists())
+    assert (410, "erased") == error_code(caller.get(f"/v1/artifacts/{artifact_id}/content"))
+    assert [("input_artifact_ids", "unknown_input")] == caller.refused(body(artifact_id))
+
+
+def test_an_input_that_an_open_job_needs_is_not_erased(operator: Operator) -> None:
+    """While its job runs it is refused; afterwards input, transcript and parts all go, the charge stays
+    (R134)."""
+    caller = operator.caller(credit="10")
+    artifact_id = upload(caller, recording(seconds=3, directive=1108))
+    job_id = caller.post_job(body(artifact_id)).json()["id"]
+    refused = caller.request("DELETE", f"/v1/artifacts/{artifact_id}")
+    operation = caller.wait(job_id)
+    money = operator.money(caller)
+    transcript = caller.get(f"/v1/artifacts/{operation['artifacts'][0]['id']}/content")
+    erase(caller, job_id)
+    erased = caller.request("DELETE", f"/v1/artifacts/{artifact_id}")
+    rows = operator.row("select count(*) as kept from part where job_id = :id", id=job_id)
+
+    assert (400, "invalid_request") == error_code(refused)
+    assert ("succeeded", 200, 200) == (operation["state"], transcript.status_code, erased.status_code)
+    for each in (artifact_id, operation["artifacts"][0]["id"]):
+        assert (410, "erased") == error_code(caller.get(f"/v1/artifacts/{each}/content"))
+    assert 0 == rows["kept"]
+    assert money == operator.money(caller)

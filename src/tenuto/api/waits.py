@@ -7,11 +7,12 @@ well, and tells the event loop; it knows neither what an operation looks like no
 import asyncio
 import threading
 from collections import Counter
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 
 import structlog
 
-from tenuto.db.database import Database, Transaction
+from tenuto.db.database import Database, Listener, Transaction
 from tenuto.errors import Unavailable
 from tenuto.jobs import read
 
@@ -39,7 +40,8 @@ class Waiter:
 
     def tell(self) -> None:
         """The job has changed, or there is no more time to wait; from any thread."""
-        self.loop.call_soon_threadsafe(self.changed.set)
+        with suppress(RuntimeError):  # The loop has ended, and its requests with it.
+            self.loop.call_soon_threadsafe(self.changed.set)
 
 
 class Waits:
@@ -85,20 +87,21 @@ class Waits:
             waiter.tell()
 
     def _run(self) -> None:
-        listener = self._database.listen(TOPIC)
-        try:
-            while self._is_wanted.wait() and not self._stopping.is_set():
-                try:
-                    listener.wait(POLL_S)
-                    self._look(list(self._waiters.values()))
-                except Unavailable:
-                    self._stopping.wait(POLL_S)
-                except Exception:
-                    _log.exception("waits.failed")
-                    self._stopping.wait(POLL_S)
-                self._stopping.wait(PAUSE_S)
-        finally:
-            listener.close()
+        while not self._stopping.is_set():
+            try:
+                with closing(self._database.listen(TOPIC)) as listener:
+                    self._serve(listener)
+            except Unavailable:
+                self._stopping.wait(POLL_S)
+            except Exception:
+                _log.exception("waits.failed")
+                self._stopping.wait(POLL_S)
+
+    def _serve(self, listener: Listener) -> None:
+        while self._is_wanted.wait() and not self._stopping.is_set():
+            listener.wait(POLL_S)
+            self._look(list(self._waiters.values()))
+            self._stopping.wait(PAUSE_S)
 
     def _look(self, waiters: list[Waiter]) -> None:
         def sequences(tx: Transaction) -> dict[str, int]:

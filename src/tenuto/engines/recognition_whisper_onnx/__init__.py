@@ -51,7 +51,7 @@ class WhisperOnnxEngine:
         """`inputs["audio"]`: 16 kHz, mono, 16 bits; `parameters["language"]`: what the caller calls it."""
         samples = _samples(run.inputs["audio"])
         total_s = len(samples) / RATE
-        spans = windows(self._voices(run, samples), samples, RATE)
+        spans = self._voices(run, samples)
         language, warnings = self._language(run.parameters.get("language"), samples, spans)
 
         def look(share: float) -> None:
@@ -86,7 +86,7 @@ class WhisperOnnxEngine:
         named = f"The language {said!r} is not known" if said else "No language was given"
         if not spans:
             return None, [f"{named}, and nobody speaks."]
-        longest = sorted(spans, key=lambda span: -span.length)[:_DETECTED_BY]
+        longest = sorted(windows(spans, samples, RATE), key=lambda span: -span.length)[:_DETECTED_BY]
         found = self._transcriber.language(samples, longest)
         return found, [f"{named}; {found} was heard."]
 

@@ -15,15 +15,22 @@ from .search import Found, Search
 from .spectra import RATE, Spectra
 from .vocabulary import BEFORE, FIRST_LANGUAGE, FIRST_SPECIAL, LAST_LANGUAGE, START, TRANSCRIBE, Vocabulary
 from .windows import Span, halves, left_over
+from .windows import windows as packed
 
-TOGETHER = 4
-"""Windows that are searched at once: the decoder's weights are then read once for all of them."""
+TOGETHER = 3
+"""Windows that are searched at once: the decoder's weights are then read once for them. Each takes 70 MB."""
 TRIES = 3
 """How often a stretch is heard at most: as it is, then what was wrong or left over of it."""
 _SHORTEST_HALVED_S = 4.0
 """A window so short is not cut in two when it goes wrong."""
-_PROMPTS = MappingProxyType({"zh": (3588, 4438, 1541, 29993, 19550, 21596, 1546, 34592, 7626, 1543)})
-"""以下是普通话的句子。 Behind this the model writes simplified characters and punctuation."""
+_PROMPTS = MappingProxyType(
+    {
+        "zh": (3588, 4438, 1541, 29993, 19550, 21596, 1546, 34592, 7626, 1543),
+        "ja": (25212, 27311, 31348, 2972, 17174, 11957, 254, 4767, 1543),
+    }
+)
+"""What is taken to be said before: 以下是普通话的句子。 makes the model write simplified characters,
+これは日本語の文章です。 makes it write punctuation."""
 _LANGUAGES = slice(FIRST_LANGUAGE - FIRST_SPECIAL, LAST_LANGUAGE + 1 - FIRST_SPECIAL)
 
 
@@ -66,10 +73,10 @@ class Transcriber:
         return self._vocabulary.languages[int(scores.argmax())]
 
     def tell(
-        self, samples: Floats, windows: Sequence[Span], language: str, look: Callable[[float], None]
+        self, samples: Floats, voices: Sequence[Span], language: str, look: Callable[[float], None]
     ) -> Told:
-        """What is said in the windows. `look` is called at every step with the share of them that is done; it
-        may raise."""
+        """What the voices say. `look` is called at every step with the share that is done, and may raise."""
+        windows = packed(voices, samples, RATE)
         waiting = deque(_Task(window) for window in windows)
         total = max(1.0, sum(window.length for window in windows))
         pieces: list[Piece] = []
@@ -85,7 +92,7 @@ class Transcriber:
                 told = self._pieces(task.window, found)
                 repetitions += guards.collapsed(self._text(found))
                 pieces += told
-                rest = left_over(task.window, told[-1].end if told else task.window.end)
+                rest = left_over(task.window, told[-1].end if told else task.window.end, voices)
                 if rest and task.tries < TRIES:
                     waiting.append(_Task(rest, task.tries + 1))
         return Told(sorted(pieces, key=lambda piece: piece.start), repetitions)

@@ -28,8 +28,8 @@ _PAUSE_S = 4.0
 """After a longer pause a new window begins: in long silence the model makes up words."""
 _CUT_FROM_S = 18.0
 """A voice without a pause is cut no earlier than here."""
-_LEFT_S = 1.5
-"""What is left over of a window is heard again from this length on. A window ends where voices end."""
+_LEFT_S = 0.5
+"""Voices of so much after the last words of a window are heard once more by themselves."""
 _QUIET_S = 0.2
 """How long the quietest place of a voice is."""
 
@@ -81,9 +81,10 @@ def halves(span: Span, samples: Floats, rate: int) -> list[Span]:
     return [Span(span.start, at), Span(at, span.end)]
 
 
-def left_over(window: Span, told_until: float) -> Span | None:
-    """What of a window comes after its last words: the model sometimes stops before the speakers do."""
-    if window.end - told_until < _LEFT_S:
+def left_over(window: Span, told_until: float, found: Iterable[Span]) -> Span | None:
+    """What comes after the last words of a window, if voices do: the model sometimes stops early."""
+    voiced = (min(span.end, window.end) - max(span.start, told_until) for span in found)
+    if sum(length for length in voiced if length > 0) < _LEFT_S:
         return None
     return Span(told_until, window.end)
 

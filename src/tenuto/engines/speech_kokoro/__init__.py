@@ -50,7 +50,7 @@ NOT_HONOURED: Mapping[str, str] = MappingProxyType(
 )
 """Parameters that are accepted and change nothing, and why."""
 
-PACES = MappingProxyType({"ar": 1.3})
+PACES = MappingProxyType({"ar": 1.1})
 """How much slower than the model by itself a language is spoken: what it never heard is then clearer."""
 
 LONGEST_CALL_S = 10.0

@@ -1,7 +1,7 @@
 """A vowelled Arabic word as sounds, in pausal form: final short vowels are not said. Knows no text around the
 word.
 
-Kokoro never heard Arabic, so each sound is given by the nearest that it knows: ḥ as [h], ʿayn as a back [ɑ],
+Kokoro never heard Arabic, so each sound is given by the nearest that it knows: ḥ as a long [h], ʿayn as a back [ɑ],
 the emphatic consonants as plain ones beside a back vowel. The choices were made by how Whisper writes the
 speech down.
 """
@@ -25,7 +25,7 @@ SHADDA, SUKUN, SUPERSCRIPT_ALIF = "\u0651", "\u0652", "\u0670"
 VOWELS = {"\u064e": "a", "\u064f": "u", "\u0650": "i", "\u064b": "an", "\u064c": "un", "\u064d": "in"}
 FATHATAN = "\u064b"
 MARKS = frozenset(VOWELS) | {SHADDA, SUKUN, SUPERSCRIPT_ALIF}
-MODEL_SYMBOLS = {"ħ": "h", "ʕ": "ɑ", "q": "k", "S": "s", "D": "d", "T": "t", "Z": "ð"}
+MODEL_SYMBOLS = {"ħ": "hh", "ʕ": "ɑ", "q": "k", "S": "s", "D": "d", "T": "t", "Z": "ð"}
 """What is written for the sounds that the model does not have."""
 
 # Words whose common spelling hides a long vowel.

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jobs.world import World
+from jobs.world import METERED, World
 from tenuto.artifacts import inputs
 from tenuto.db.database import Transaction
 from tenuto.errors import Erased
@@ -136,6 +136,23 @@ def test_inputs_go_unless_an_open_job_needs_them(world: World, keeping: Rig) -> 
     assert [True, False] == [row["erased_at"] is not None for row in erased]
     assert world.row("select erased_at from artifact where id = :id", id=used)["erased_at"] is not None
     assert set() == files(keeping)
+
+
+@pytest.mark.parametrize("state", ["running", "recovery_required"])
+def test_inputs_of_jobs_at_work_stay(world: World, keeping: Rig, state: str) -> None:
+    """Running, or waiting for an operator: whoever goes on with the job finds its input."""
+    claim = keeping.running("worker_us", METERED)
+    used = uploaded(keeping, claim.account_id)
+    ids = json.dumps([used])
+    world.run("update job set input_artifact_ids = :ids where id = :id", ids=ids, id=claim.job_id)
+    if state == "recovery_required":
+        world.fence(claim.attempt_id)
+        world.unknown(claim.attempt_id)
+    world.now_ms += KEPT_DAYS * DAY_MS + 1
+    keep(keeping)
+
+    assert state == world.state(claim.job_id)
+    assert world.row("select erased_at from artifact where id = :id", id=used)["erased_at"] is None
 
 
 def test_more_than_a_batch_is_erased_in_one_round(world: World, keeping: Rig) -> None:

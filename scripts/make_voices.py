@@ -79,8 +79,9 @@ def load() -> KokoroEngine:
 
 
 def speak(engine: KokoroEngine, voice: dict[str, Any]) -> bytes:
-    """The WAV of a voice's text in its style."""
-    asked = speech.parse({"text": voice["text"], "lang": voice["language"]})
+    """The WAV of a voice's text in its style, with the emotion that it is a reference for."""
+    emotion = {"emo_vector": voice["emotion"]} if "emotion" in voice else {}
+    asked = speech.parse({"text": voice["text"], "lang": voice["language"], **emotion})
     spoken = {"voice": {"profile": {"style": voice["style"]}}, "emotion_voice": None}
     return engine.run(OneRun({**speech.resolved(asked, None), **spoken})).content
 

@@ -108,20 +108,19 @@ def _add(tx: Transaction, voice: BuiltIn, blob: BlobRecord, now_ms: int) -> None
 
 
 def _voice(line: Mapping[str, Any], provenance: Mapping[str, Any], recordings: Traversable) -> BuiltIn:
-    profile = {"style": line["style"]}
-    if "emotion" in line:
-        profile["emotion"] = line["emotion"]
+    emotion = {"emotion": line["emotion"]} if "emotion" in line else {}
     return BuiltIn(
         voice_id=voice_id(line["number"], line["sha256"]),
         kind=line["kind"],
         name=line["name"],
         languages=tuple(line["languages"]),
         default_parameters=line.get("default_parameters", {}),
-        profile=profile,
+        profile={"style": line["style"], **emotion},
         profile_version=line.get("profile_version"),
         provenance={
             **provenance,
             "preset": line["style"],
+            **emotion,
             "language": line["language"],
             "text": line["text"],
         },

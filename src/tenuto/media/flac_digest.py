@@ -25,9 +25,11 @@ class Digest:
         if self.dtype == "int16":
             self._md5.update(samples)
             return
-        narrow = bytearray(len(samples) // _WIDE_BYTES * self._sample_bytes)
+        # Slices of bytes are copied an order of magnitude faster than those of a memoryview.
+        wide = bytes(samples)
+        narrow = bytearray(len(wide) // _WIDE_BYTES * self._sample_bytes)
         for index in range(self._sample_bytes):
-            narrow[index :: self._sample_bytes] = samples[
+            narrow[index :: self._sample_bytes] = wide[
                 _WIDE_BYTES - self._sample_bytes + index :: _WIDE_BYTES
             ]
         self._md5.update(narrow)

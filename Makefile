@@ -53,6 +53,8 @@ quality: $(TEST)  ## the long measurements, into docs/quality.md
 	@$(BIN)/tenuto models pull whisper-base
 	@$(BIN)/python -m tests.quality.read_back --write
 	@$(BIN)/python -m tests.quality.emotions --write
+	@$(BIN)/tenuto models pull reference-voices
+	@$(BIN)/python -m tests.quality.likeness --write
 	@$(BIN)/python -m tests.quality.recognition --write
 
 $(BIN)/python:

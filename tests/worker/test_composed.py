@@ -1,0 +1,57 @@
+"""Models composed of others: one host of each engine, however many models and jobs use it."""
+
+import dataclasses
+
+from jobs.world import World
+from tenuto.engines.registry import engines_of
+from tenuto.worker.engines import TAKING_TURNS, Engines, missing_weights
+from worker.rig import Rig
+
+DUAL, FIRST, SECOND = "fake/dual-recognition", "fake/segment-text", "fake/word-timestamps"
+
+
+def test_a_composed_model_uses_the_hosts_of_its_engines(world: World, rig: Rig) -> None:
+    """Three models, two processes; loading the dual model loads both (R136)."""
+    engines = Engines(rig.parts, [DUAL, FIRST, SECOND], rig.bell)
+    try:
+        engines.ready(DUAL)
+        pids = [engines.host(name).pid for name in (FIRST, SECOND)]
+
+        assert engines.host(DUAL) is engines.host(FIRST)
+        assert None not in pids
+        assert pids == [engines.ready(name).pid for name in (FIRST, SECOND)]
+        assert len({*pids}) == len(pids)
+    finally:
+        engines.close()
+
+
+def test_a_composed_model_alone_brings_its_engines(world: World, rig: Rig) -> None:
+    """A worker that is told to run the dual model alone offers no other."""
+    engines = Engines(rig.parts, [DUAL], rig.bell)
+    try:
+        assert frozenset({DUAL}) == engines.offered()
+        assert engines.ready(SECOND).pid is not None
+    finally:
+        engines.close()
+
+
+def test_eight_recognition_jobs_have_a_place(world: World, rig: Rig) -> None:
+    """More than the engine's one run at a time: they take turns, part by part (R130)."""
+    engines = Engines(rig.parts, [DUAL], rig.bell)
+    for _ in range(TAKING_TURNS):
+        assert frozenset({DUAL}) == engines.offered()
+        engines.begin(DUAL)
+
+    assert (8, frozenset()) == (TAKING_TURNS, engines.offered())
+
+
+def test_a_composed_model_lacks_what_its_engines_lack(rig: Rig) -> None:
+    """Without the weights of one of its engines it is not offered."""
+    model = rig.parts.models[DUAL]
+    real = dataclasses.replace(
+        model.entry, composed_of=("Systran/faster-whisper-base", "openai/whisper-base")
+    )
+    needed = {name for entry in engines_of(real) for name in entry.weights}
+
+    assert needed
+    assert sorted(needed) == sorted(missing_weights(dataclasses.replace(model, entry=real), rig.folder))

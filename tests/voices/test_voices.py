@@ -8,10 +8,11 @@ import pytest
 from jobs.world import SPEECH, World, request_of
 from tenuto.accounts.rules import Caller
 from tenuto.artifacts import operations as artifacts
+from tenuto.artifacts.inputs import check_room
 from tenuto.artifacts.operations import ORPHAN_AGE_MS
 from tenuto.blobs.blob import BlobRecord
 from tenuto.db.database import Transaction
-from tenuto.errors import Erased, IdempotencyConflict, InvalidRequest, NotFound
+from tenuto.errors import Erased, IdempotencyConflict, InvalidRequest, NotFound, RateLimited
 from tenuto.jobs import submit
 from tenuto.media.wav import pcm16_wav, read_pcm16_wav
 from tenuto.voices import builtin
@@ -292,6 +293,29 @@ def test_content_accounts_have_a_limit(world: World) -> None:
     prefer(world, account_id, "7", voice_id)
     saved, default = world.read(lambda tx: voices.preferences(tx, account_id=account_id))
     assert (1000, None) == (len(saved), default)
+
+
+def test_own_voices_count_in_what_an_account_stores(world: World) -> None:
+    """Beside its inputs, until they are deleted; everybody's voices are nobody's burden."""
+    caller = world.caller()
+    install(world)
+    voice_id = upload(world, caller.account_id)
+
+    def has_room() -> bool:
+        size_bytes = world.blob().size_bytes
+        try:
+            world.read(
+                lambda tx: check_room(
+                    tx, caller.account_id, size_bytes=size_bytes, limit_bytes=2 * size_bytes - 1
+                )
+            )
+        except RateLimited:
+            return False
+        return True
+
+    assert not has_room()
+    delete(world, caller.account_id, voice_id)
+    assert has_room()
 
 
 def test_own_voices_do_not_expire(world: World) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +26,9 @@ from tenuto.errors import (
     InvalidRequest,
     ModelNotAllowed,
     PayloadTooLarge,
+    StorageFailed,
+    TenutoError,
+    Unavailable,
     UnsupportedMediaType,
 )
 from tenuto.media.wav import Wav
@@ -253,8 +256,22 @@ async def _store(call: Call, caller: Caller, said: _Said, content: bytes) -> Ans
         )
         return voices.uploaded(tx, account_id=caller.account_id, voice_id=made)
 
-    voice = await service.database.write_async(add)
+    try:
+        voice = await service.database.write_async(add)
+    except Unavailable:
+        raise  # Whether it was stored is not known: the sweep finds bytes that have no row.
+    except TenutoError:
+        await _forget(call, blob_id)
+        raise
+    if voice.voice_id != voice_id:
+        await _forget(call, blob_id)
     return _created(voice, replayed=voice.voice_id != voice_id)
+
+
+async def _forget(call: Call, blob_id: str) -> None:
+    """Bytes that became no voice go at once; those that can't be removed now are swept."""
+    with suppress(StorageFailed):
+        await _beside(call, lambda: call.service.blobs.delete(blob_id))
 
 
 def _created(voice: Voice, *, replayed: bool) -> Answer:

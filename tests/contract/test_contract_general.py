@@ -74,3 +74,10 @@ def test_text_alone_is_bound_to_no_voice_of_the_caller(caller: Caller, operator:
     frozen = operator.parameters(answer.json()["id"])
 
     assert (None, None) == (frozen["voice_id"], frozen.get("voice"))
+
+
+def test_identical_speech_is_not_promised_where_it_could_be_expected() -> None:
+    """Whoever reads about voices learns that an id fixes a recording and not the bytes of a run (R110)."""
+    guide = " ".join((ROOT / "docs" / "voices.md").read_text("utf-8").split())
+
+    assert "that two runs give byte-identical speech is not promised" in guide

@@ -84,9 +84,12 @@ def _recognise(
     # The first engine detects the language by itself; neither gets the caller's context or hotwords.
     language = calls.claim.parameters["language"] if engine.role == WORD_TIMESTAMPS else None
     with calls.engines.turn(engine.model, calls.watched):
-        audio = recording.samples(place.start_frame, place.end_frame)
+        # The samples have no name here, so that they are gone when the next job has its turn.
         result = calls.run(
-            {"language": language}, {"audio": audio}, model=engine.model, on_progress=on_progress
+            {"language": language},
+            {"audio": recording.samples(place.start_frame, place.end_frame)},
+            model=engine.model,
+            on_progress=on_progress,
         )
     transcript = checked(result, place.role, (place.end_frame - place.start_frame) / RATE)
     attempt_id = calls.claim.attempt_id

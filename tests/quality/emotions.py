@@ -139,7 +139,7 @@ def emotion_section(studio: Studio, sentences: list[Sentence]) -> tuple[list[str
             f"| {min(alike):.2f} | {error:.3f} |"
         )
     accuracy = told_apart(list(plain.values()), moved)
-    growth, is_growing = grown(studio, sentences, plain)
+    growth, is_growing = grown(studio, list(plain.values()), moved)
     lines += [
         "",
         f"In brackets: what is asked for. Without emotion the error is {mean(errors.values()):.3f}.",
@@ -178,32 +178,35 @@ def told_apart(plain: list[Spoken], moved: list[Spoken]) -> float:
     return mean(float(named(value) == emotion) for emotion, value in rest)
 
 
-def grown(studio: Studio, sentences: list[Sentence], plain: dict[Sentence, Spoken]) -> tuple[list[str], bool]:
+def grown(studio: Studio, plain: list[Spoken], moved: list[Spoken]) -> tuple[list[str], bool]:
     """How far speech moves towards its emotion as emo_alpha grows, on the first sentence of a language."""
-    firsts = list({at.lang: at for at in reversed(sentences)}.values())
+    firsts = {at.sentence.lang: at for at in reversed(plain)}
     reached = []
     for alpha in ALPHAS:
-        moves = [
-            (studio.speak(at, k, emo_alpha=alpha).measures() - plain[at].measures()) / NOISE @ _unit(k)
-            for at in firsts
-            for k in range(len(EMOTIONS))
-        ]
-        reached.append(np.reshape(moves, (len(firsts), -1)).mean(axis=0))
-    means = [float(row.mean()) for row in reached]
-    silent = studio.speak(firsts[0], 0, emo_alpha=0.0).content == plain[firsts[0]].content
-    every = all(bool((after > before).all()) for before, after in pairwise(reached))
-    shown = ", ".join(f"{value:.2f} at {alpha}" for alpha, value in zip(ALPHAS, means, strict=True))
+        ways = [[_way(at, spoken) for spoken in _at(studio, at, alpha, moved)] for at in firsts.values()]
+        reached.append(np.mean(ways, axis=0))
+    neutral = next(iter(firsts.values()))
+    silent = studio.speak(neutral.sentence, 0, emo_alpha=0.0).content == neutral.content
+    is_growing = all(bool((after > before).all()) for before, after in pairwise(reached))
+    shown = ", ".join(f"{row.mean():.2f} at {alpha}" for alpha, row in zip(ALPHAS, reached, strict=True))
     return [
         f"The way towards the emotion, in differences between sentences: {shown}; "
-        f"{'growing' if every else 'not growing'} for each of the eight. "
+        f"{'growing' if is_growing else 'not growing'} for each of the eight. "
         f"At emo_alpha 0 the file is {'the same to the byte' if silent else 'another'}."
-    ], every and silent
+    ], is_growing and silent
 
 
-def _unit(emotion: int) -> Numbers:
-    wished = SHIFTS[emotion] / NOISE
-    unit: Numbers = wished / np.linalg.norm(wished)
-    return unit
+def _at(studio: Studio, neutral: Spoken, alpha: float, moved: list[Spoken]) -> list[Spoken]:
+    """A sentence in every emotion at some strength; at full strength it was spoken before."""
+    own = [at for at in moved if at.sentence == neutral.sentence]
+    return own if alpha == 1 else [studio.speak(at.sentence, at.emotion, emo_alpha=alpha) for at in own]
+
+
+def _way(neutral: Spoken, spoken: Spoken) -> float:
+    """How far a sentence went in the direction of its emotion."""
+    wished = SHIFTS[spoken.emotion] / NOISE
+    done = (spoken.measures() - neutral.measures()) / NOISE
+    return float(done @ wished / np.linalg.norm(wished))
 
 
 def pace_section(studio: Studio, sentences: list[Sentence]) -> tuple[list[str], bool]:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenuto.engines.recognition_whisper import segments, speakers, timeline
+from tenuto.engines.recognition_whisper import placing, segments, speakers, timeline
 from tenuto.engines.recognition_whisper.segments import Spoken
 from tenuto.engines.recognition_whisper.timeline import Window
 from tenuto.engines.recognition_whisper.transcription import Word, without_loops
@@ -65,6 +65,21 @@ def test_speech_without_words_is_found() -> None:
     assert [] == timeline.unheard(window, [(1, 9), (13, 18)], 2.5)
 
 
+def test_a_word_stretched_over_a_sentence_that_was_left_out_stays_with_its_own() -> None:
+    """Its sentence keeps its order; the speech without words shows, at either end of the sentence."""
+    late = [Word(" The", 1, 4), Word(" old", 4.7, 7.9), Word(" man", 7.9, 8.2), Word(" sat.", 8.2, 8.6)]
+    early = [Word(" He", 0, 0.3), Word(" saw", 0.3, 0.6), Word(" it.", 0.6, 4.5)]
+    window = Window(0, 9, ((0.0, 0.9), (1.0, 8.6)))
+    drawn = placing.placed(late, window)
+
+    assert [" The", " old", " man", " sat."] == [word.text for word in drawn]
+    assert abs(drawn[0].start - 6.7) < 1e-6
+    assert [(1.0, drawn[0].start)] == timeline.unheard(
+        Window(1, 9, ((1.0, 8.6),)), [(word.start, word.end) for word in drawn], 2.0
+    )
+    assert max(word.end for word in placing.placed(early, window)) <= 1.2 + 1e-6
+
+
 def test_a_segment_is_a_sentence_or_a_breath_of_one_person() -> None:
     """Ended by a full stop, a pause or another speaker, not by the stop of an abbreviation."""
     other = [Spoken(Word(" Yes.", 100, 100.4), "S02"), Spoken(Word(" Who?", 100.5, 100.9), "S01")]
@@ -72,6 +87,9 @@ def test_a_segment_is_a_sentence_or_a_breath_of_one_person() -> None:
     assert ["He met Mr. Brown today.", "It was late."] == texts(said("He met Mr. Brown today. It was late."))
     assert ["one two three", "four five"] == texts(said("one two three four five", {3: 1.0}))
     assert ["Yes.", "Who?"] == texts(other)
+    assert ["增长了12.5%。"] == texts(
+        [Spoken(Word(text, at, at + 0.9), "S01") for at, text in enumerate(("增长了", "12.", "5%。"))]
+    )
     assert [] == texts([])
 
 

@@ -13,8 +13,9 @@ from tenuto_host import Run
 from ..sound_events import FRAMES_PER_SECOND, Events
 from ..speaker_embedding import DIMENSIONS, SpeakerEncoder
 from . import segments, speakers, timeline
+from .placing import placed
 from .segments import Spoken
-from .timeline import Span, Window
+from .timeline import Window
 from .transcription import SAMPLE_RATE, Heard, Whisper, Word
 
 Floats = npt.NDArray[np.float32]
@@ -24,7 +25,7 @@ SURE, SURE_AFTER_S = 0.8, 4.0
 else the languages of the part so far have a say."""
 RARE = 0.05
 """What a language counts for that nothing before was in."""
-UNHEARD_S = 2.5
+UNHEARD_S = 2.0
 """Speech without a word that is so long is heard once more, by itself."""
 CLIPS = 32
 """Embeddings made between two looks whether the run was cancelled."""
@@ -109,7 +110,7 @@ class Part:
         draft = self._whisper.write(heard, language)
         if draft.looping:
             self._repeated_s += window.speech_s
-        words = [_fitted(word, window) for word in self._whisper.words(heard, language, draft)]
+        words = placed(self._whisper.words(heard, language, draft), window)
         missing = timeline.unheard(window, [(word.start, word.end) for word in words], UNHEARD_S)
         for span in missing:
             # By itself, the same sound once more would give the same answer.
@@ -186,22 +187,6 @@ class Part:
         if self._unwritten_s:
             found.append(f"In {self._unwritten_s:.0f} s of what sounds like speech no words were understood.")
         return found
-
-
-def _fitted(word: Word, window: Window) -> Word:
-    """A word in the time of the part. It does not last over a pause: it is where most of it has sound."""
-    start, end = window.start + word.start, window.start + word.end
-    # What is said is heard a little before and after the detector is sure of it.
-    heard = [(begin - 0.1, finish + 0.1) for begin, finish in window.speech]
-
-    def common(span: Span) -> float:
-        return min(end, span[1]) - max(start, span[0])
-
-    best = max(heard, key=common)
-    if common(best) > 0:
-        start, end = max(start, best[0]), min(end, best[1])
-    start = min(max(start, window.start), window.end)
-    return Word(word.text, start, min(max(start, end), window.end))
 
 
 def _segment(piece: Sequence[Spoken]) -> dict[str, Any]:

@@ -42,7 +42,10 @@ def text(segment: Sequence[Spoken]) -> str:
 def _begins(segment: list[Spoken], spoken: Spoken) -> bool:
     last = segment[-1].word
     pause = spoken.word.start - last.end
-    ended = last.text.strip()[-1] in SENTENCE_ENDS and last.text.strip().lower() not in ABBREVIATIONS
+    written = last.text.strip()
+    # A point in a number is no full stop: "12." and "5" are two words where there are no spaces.
+    number = written[-1] == "." and spoken.word.text[0].isdigit()
+    ended = written[-1] in SENTENCE_ENDS and written.lower() not in ABBREVIATIONS and not number
     long_enough = last.end - segment[0].word.start >= SENTENCE_S or pause >= 0.3
     return spoken.speaker != segment[-1].speaker or pause >= PAUSE_S or (ended and long_enough)
 

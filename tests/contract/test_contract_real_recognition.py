@@ -1,0 +1,58 @@
+"""The round trip through the public API alone, with real engines: what is spoken is recognised by both."""
+
+import io
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import soundfile
+
+from contract.callers import Caller, Operator
+from contract.recordings import encoded, recognise, result, texts
+from servers.service import RunningService
+
+DUAL = "tenuto/dual-recognition"
+SAID = "Hold the note for its full value. The quick brown fox jumps over the lazy dog."
+
+pytestmark = pytest.mark.real_engine
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Caller]:
+    """A caller of a service with the real engines."""
+    folder: Path = tmp_path_factory.mktemp("real")
+    running = RunningService(folder / "data", engines="real")
+    running.start()
+    operator = Operator(running)
+    yield operator.caller(credit="20")
+    operator.close()
+    running.stop()
+
+
+def test_what_is_spoken_is_recognised_by_both_engines(real: Caller) -> None:
+    """Speech made here comes back as text from both engines, each with its revision (R123–R128, R218)."""
+    spoken = real.wait(real.submit(SAID, model="hexgrad/Kokoro-82M", lang="en"), timeout_s=120)
+    wav = real.get(f"/v1/artifacts/{spoken['artifacts'][0]['id']}/content").content
+    samples, rate = soundfile.read(io.BytesIO(wav), dtype="int16")
+    job_id = recognise(real, encoded(samples, rate), model=DUAL, language="en")
+    operation = real.wait(job_id, timeout_s=240)
+    shown = result(real, operation)
+    listed = {entry["id"]: entry["engines"] for entry in real.get("/v1/models").json()["data"]}
+    engines = [
+        {name: engine[name] for name in ("model_id", "model_revision")}
+        for engine in shown["engines"].values()
+    ]
+
+    assert ["segment_text", "word_timestamps"] == [*shown["engines"]]
+    assert listed[DUAL] == engines
+    for role in shown["engines"]:
+        assert words(SAID) == words(" ".join(texts(shown, role)))
+    assert {"S01"} == {
+        s["speaker"] for s in shown["engines"]["segment_text"]["segments"] if s["type"] == "speech"
+    }
+
+
+def words(text: str) -> list[str]:
+    """The words without marks and capitals."""
+    return re.findall(r"[a-z]+", text.lower())

@@ -13,7 +13,7 @@ SENTENCES_A_VOICE = 36
 LENGTH_S = 25 * 60
 MUSIC_EVERY_S, MUSIC_S = 240, 12
 SUBJECTS = (
-    *("The old captain", "My younger sister", "A careful doctor", "The new teacher", "Our neighbour"),
+    *("The old captain", "My younger sister", "A careful doctor", "The new teacher", "Our cousin"),
     *("The tall engineer", "A friendly farmer", "The mayor", "Her grandfather", "The night nurse"),
 )
 VERBS = ("bought", "painted", "forgot", "repaired", "described", "carried", "discovered", "promised", "sold")

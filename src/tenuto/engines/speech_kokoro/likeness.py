@@ -24,7 +24,7 @@ FURTHEST = 1.0
 """How far the weights may be from equal ones: a voice of the model's own is so far. What is no human voice
 would otherwise ask for a style that nobody has."""
 KEPT = 32
-"""Styles of recordings that are kept, half a megabyte each: an encoding takes some tenths of a second."""
+"""Styles of recordings that are kept, half a megabyte each: to encode ten seconds takes one."""
 
 Weights = npt.NDArray[np.float64]
 

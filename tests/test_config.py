@@ -36,7 +36,7 @@ def test_everything_has_a_default() -> None:
         settings.host,
         settings.port,
     )
-    assert {"speech": 1} == settings.slots()
+    assert {"speech": 1, "recognition": 8, "image": 1} == settings.slots()
 
 
 def test_options_win_over_variables_and_variables_over_the_file(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ import pytest
 from tenuto.api.body import ClientGone, HttpLimits, framing_fault, read_body
 from tenuto.api.errors import error_response
 from tenuto.api.server import Server, make_server
-from tenuto.errors import InvalidApiKey, TenutoError
+from tenuto.errors import InvalidApiKey, OperatorError, TenutoError
 from tenuto.ids import Ids
 
 GET = b"GET /echo HTTP/1.1\r\nHost: tenuto\r\n\r\n"
@@ -871,8 +871,8 @@ def test_sigterm_ends_a_process_that_serves_in_order() -> None:
 
 
 def test_an_address_in_use_is_an_error_of_the_caller(service: Service) -> None:
-    """OSError, and no exit from inside."""
+    """Told with what would help, and no exit from inside."""
     port = service.server.addresses[0][1]
 
-    with pytest.raises(OSError, match="in use"):
+    with pytest.raises(OperatorError, match=r"in use.*choose another"):
         make_server(service.app, request_id=lambda: "req_1", port=port)

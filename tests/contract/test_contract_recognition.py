@@ -163,6 +163,13 @@ def test_context_and_hotwords_reach_no_engine(operator: Operator, payer: Caller)
     assert artifact_id == frozen["input"]["artifact_id"]
 
 
+def test_the_language_is_told_to_the_second_engine_alone(payer: Caller) -> None:
+    """Who is told one that it does not know says so; the first engine is told none (R114)."""
+    shown = result(payer, payer.wait(recognise(payer, language="Klingon")))
+
+    assert ["word_timestamps: the language 'Klingon' is not known"] == shown["warnings"]
+
+
 def test_the_result_is_as_the_contract_has_it(payer: Caller) -> None:
     """Schema, source, timeline, both engines with pinned revisions (R43, R51, R120–R128, R218)."""
     content = recording(words=4, seconds=4.0)

@@ -227,7 +227,18 @@ def test_a_refused_body_leaves_its_key_free(caller: Caller) -> None:
 
 
 def test_every_name_of_the_catalog_is_a_model(caller: Caller) -> None:
-    """Every name of the catalog, slashes and all, is taken as `model` (R3, R4)."""
-    names = [entry["id"] for entry in caller.get("/v1/models").json()["data"]]
+    """Every name of the catalog's speech models, slashes and all, is taken as `model`; the name decides what
+    kind of job it is (R3, R4).
+    """
+    listed = caller.get("/v1/models").json()["data"]
+    kinds = {entry["id"]: entry["kind"] for entry in listed if entry["interface"] == "jobs"}
+    spoken = [name for name, kind in kinds.items() if kind == "speech"]
+    others = {
+        name: caller.post_job({"model": name, "parameters": {}}).json()["error"]["details"][0]["param"]
+        for name, kind in kinds.items()
+        if kind != "speech"
+    }
+    needs = {"recognition": "input_artifact_ids", "image": "parameters.prompt"}
 
-    assert ["succeeded"] * len(names) == [caller.wait(caller.submit(model=name))["state"] for name in names]
+    assert ["succeeded"] * len(spoken) == [caller.wait(caller.submit(model=name))["state"] for name in spoken]
+    assert {name: needs[kind] for name, kind in kinds.items() if kind != "speech"} == others

@@ -1,8 +1,8 @@
 """Fake recognition engines, for tests and trials: no model, and words that mean nothing (`"fake": true`).
 
 A word is a stretch of sound between silences (20 ms of zeros), and is named by a hash of its samples:
-wherever a sound stands, whichever part it is in, it is the same word. A stretch whose samples all have one value is a
-directive: what goes wrong is chosen by the sound itself, since a recording has no parameters.
+wherever a sound stands, whichever part it is in, it is the same word. A stretch whose samples all have one
+value is a directive: what goes wrong is chosen by the sound itself, since a recording has no parameters.
 
     1001, 1002   an exception; an EngineError that may pass
     1003, 1004   the end of the process with exit code 3; deaf to a cancel
@@ -24,6 +24,7 @@ from typing import Any
 
 from tenuto_host import EngineError, Result, Run
 
+LANGUAGES = ("zh", "en", "ja", "es", "ar")
 RATE = 16_000
 FRAME_BYTES = 640
 REVISION = "1"
@@ -54,11 +55,11 @@ class FakeSegmentText:
             segments.append(_segment(start, end, _word(samples), speaker=speaker, type="speech"))
             before = end
         embeddings = {name: [float(who == index) for index in range(SPEAKERS)] for who, name in names.items()}
-        return _result(run, self.model_id, segments, "en", speakers=embeddings)
+        return _result(run, self.model_id, segments, speakers=embeddings)
 
 
 class FakeWordTimestamps:
-    """The second transcript: each word by itself; the language it was told stands in front of the first."""
+    """The second transcript: each word by itself."""
 
     model_id = "fake/word-timestamps"
 
@@ -71,8 +72,7 @@ class FakeWordTimestamps:
             if _directive(samples) == 1009:
                 raise ValueError("the fake engine was told to raise")
             segments.append(_segment(start, end, _word(samples)))
-        language = run.parameters.get("language")
-        return _result(run, self.model_id, segments, str(language or "en"))
+        return _result(run, self.model_id, segments)
 
 
 def _sounds(audio: bytes) -> Iterator[tuple[float, float, bytes]]:
@@ -137,10 +137,14 @@ def _segment(start: float, end: float, text: str, **more: Any) -> dict[str, Any]
     return {"start": start, "end": end, "text": text, **more}
 
 
-def _result(run: Run, model_id: str, segments: list[dict[str, Any]], language: str, **more: Any) -> Result:
+def _result(run: Run, model_id: str, segments: list[dict[str, Any]], **more: Any) -> Result:
+    """The transcript, in the language that was told if it is one of LANGUAGES, else with a warning."""
+    told = run.parameters.get("language")
+    warnings = [] if told is None or told in LANGUAGES else [f"the language {told!r} is not known"]
     seconds = len(run.inputs["audio"]) // (2 * RATE)
     run.progress("recognising", seconds, seconds, "seconds")
-    found = {"language": language, "segments": segments, "warnings": [], **more}
+    language = told if told in LANGUAGES else "en"
+    found = {"language": language, "segments": segments, "warnings": warnings, **more}
     content = json.dumps(found, ensure_ascii=False).encode()
     if any("garbage" in segment for segment in segments):
         content = b"no JSON at all"

@@ -1,9 +1,9 @@
 """A vowelled Arabic word as sounds, in pausal form: final short vowels are not said. Knows no text around the
 word.
 
-Kokoro never heard Arabic, so each sound is given by the nearest that it knows: ḥ as a long [h], ʿayn as a back [ɑ],
-the emphatic consonants as plain ones beside a back vowel. The choices were made by how Whisper writes the
-speech down.
+Kokoro never heard Arabic, so each sound is given by the nearest that it knows: ḥ as a long [h], ʿayn as a
+back [ɑ], the emphatic consonants as plain ones beside a back vowel. The choices were made by how Whisper
+writes the speech down.
 """
 
 from __future__ import annotations

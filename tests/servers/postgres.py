@@ -23,6 +23,8 @@ START_TIMEOUT_S = 60.0
 # `nobody` on every Linux; any number without rights would do.
 UNPRIVILEGED = 65534
 CONNECTIONS = 200
+THROUGH = "postgresql://postgres@127.0.0.1:{port}/{name}?sslmode=disable&gssencmode=disable"
+"""The URL of a database behind a proxy."""
 _MEMORY = Path("/dev/shm")
 
 
@@ -41,6 +43,11 @@ class PostgresServer:
 
     def url(self, database: str = "postgres") -> str:
         return _url(self.folder, database)
+
+    @property
+    def address(self) -> Path:
+        """Its socket, for a proxy before it; `THROUGH` is how one connects to that."""
+        return self.folder / ".s.PGSQL.5432"
 
     def run(self, sql: str, database: str = "postgres") -> None:
         """Runs one statement outside of a transaction."""

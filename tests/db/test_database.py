@@ -202,6 +202,31 @@ def test_a_cancelled_caller_harms_nobody(notes: Database) -> None:
     assert "stays" in ids(notes)
 
 
+def test_a_snapshot_sees_one_moment(notes: Database) -> None:
+    """Every statement sees what was committed when it began, while others go on writing."""
+    notes.write(lambda tx: add(tx, "before"))
+
+    def look(tx: Transaction) -> list[list[str]]:
+        first = [row["id"] for row in tx.all("select id from note")]
+        notes.write(lambda other: add(other, f"beside {notes.dialect}"))
+        return [first, [row["id"] for row in tx.all("select id from note")]]
+
+    seen = notes.snapshot(look)
+
+    assert [["before"], ["before"]] == seen
+    assert 2 == len(ids(notes))
+
+
+def test_a_snapshot_changes_nothing(notes: Database) -> None:
+    """A statement that writes is refused; an exception of the operation comes through."""
+    with pytest.raises(Unavailable):
+        notes.snapshot(lambda tx: tx.run("insert into note (id) values ('a')"))
+    with pytest.raises(ZeroDivisionError):
+        notes.snapshot(lambda tx: 1 // 0)
+
+    assert [] == ids(notes)
+
+
 def test_a_closed_database_is_unavailable(notes: Database) -> None:
     """After `close`, which may be called twice, reads and writes raise Unavailable at once."""
     notes.close()
@@ -211,6 +236,8 @@ def test_a_closed_database_is_unavailable(notes: Database) -> None:
         notes.write(lambda tx: add(tx, "a"))
     with pytest.raises(Unavailable):
         ids(notes)
+    with pytest.raises(Unavailable):
+        notes.snapshot(lambda tx: tx.all("select id from note"))
 
 
 def test_close_finishes_what_runs(notes: Database, empty_database_url: str) -> None:

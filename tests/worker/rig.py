@@ -39,6 +39,10 @@ class Interrupted:
         self._check()
         return self.real.read(operation)
 
+    def snapshot(self, operation: Callable[[Transaction], T]) -> T:
+        self._check()
+        return self.real.snapshot(operation)
+
     def write(self, operation: Callable[[Transaction], T]) -> T:
         self._check()
         return self.real.write(operation)

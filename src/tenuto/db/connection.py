@@ -16,6 +16,7 @@ from psycopg import pq
 from psycopg.adapt import Transformer
 from psycopg.types.numeric import NumericBinaryLoader
 
+from tenuto import failpoints
 from tenuto.db.database import ConstraintFailed, Row, Transaction, Value
 from tenuto.db.sql import for_postgres
 from tenuto.errors import OperatorError, Unavailable
@@ -30,6 +31,8 @@ LOCK_TIMEOUT_MS = 5_000
 IDLE_IN_TRANSACTION_TIMEOUT_MS = 10_000
 # Longer than any statement may take: beyond it the network is gone.
 ANSWER_TIMEOUT_MS = 30_000
+# A snapshot's statements may take long, and so may who looks at one answer before asking for the next.
+SNAPSHOT_ANSWER_TIMEOUT_MS = 600_000
 PREPARED_LIMIT = 2_000
 
 _TEXT, _INTEGER, _BYTES, _UNKNOWN = 25, 20, 17, 0
@@ -46,6 +49,12 @@ _SETTINGS = f"""
     set default_transaction_isolation = 'read committed';
     select set_config('synchronous_commit', 'on', false) where current_setting('synchronous_commit') = 'off';
 """
+
+_SNAPSHOT = (
+    "begin isolation level repeatable read, read only",
+    f"set local statement_timeout = {SNAPSHOT_ANSWER_TIMEOUT_MS}",
+    f"set local idle_in_transaction_session_timeout = {SNAPSHOT_ANSWER_TIMEOUT_MS}",
+)
 
 
 class ConnectionLost(Exception):
@@ -71,8 +80,14 @@ class WholeNumber(NumericBinaryLoader):
 class Connection:
     """Reads and writes, one at a time."""
 
-    def __init__(self, url: str, lock_timeout_ms: int = LOCK_TIMEOUT_MS) -> None:
+    def __init__(
+        self,
+        url: str,
+        lock_timeout_ms: int = LOCK_TIMEOUT_MS,
+        answer_timeout_ms: int = ANSWER_TIMEOUT_MS,
+    ) -> None:
         """Raises psycopg.OperationalError when the server is away, OperatorError when it is too old."""
+        self._answer_timeout_ms = answer_timeout_ms
         self._session = psycopg.Connection.connect(
             url,
             autocommit=True,
@@ -128,19 +143,27 @@ class Connection:
         with self.transaction() as tx:
             return operation(tx)
 
+    def snapshot(self, operation: Callable[[Transaction], T]) -> T:
+        """All statements of one operation on what is committed now."""
+        with self.transaction(_SNAPSHOT) as tx:
+            return operation(tx)
+
     @contextmanager
-    def transaction(self) -> Iterator[Transaction]:
+    def transaction(self, begin: tuple[str, ...] = ("begin",)) -> Iterator[Transaction]:
         """Committed at the end, undone by an exception."""
         self._look()
         self.has_failed = False
         try:
-            self.send("begin", {})
+            for statement in begin:
+                self.send(statement, {})
             yield self.operations
+            failpoints.hit("db.before_commit")
             self.send("commit", {})
             self._is_committing = True
             answer = self.fetch()
             # A transaction that has failed answers "ROLLBACK" to a commit.
             assert answer.command_status == b"COMMIT", "an operation caught a database error"
+            failpoints.hit("db.after_commit")
         except BaseException:
             self._undo()
             raise
@@ -243,7 +266,7 @@ class Connection:
         libpq = self._libpq
         while True:
             while libpq.is_busy():
-                if not self._readable.poll(ANSWER_TIMEOUT_MS):
+                if not self._readable.poll(self._answer_timeout_ms):
                     raise psycopg.OperationalError("the server does not answer")
                 libpq.consume_input()
             # libpq puts an empty answer between those of two statements.

@@ -80,6 +80,13 @@ class Database(Protocol):
         """
         ...
 
+    def snapshot(self, operation: Callable[[Transaction], T]) -> T:
+        """Runs a long reading operation that sees what was committed when it began, and nothing later.
+
+        It has a connection of its own and no limit of time, it holds nobody up, and it can change nothing.
+        """
+        ...
+
     def write(self, operation: Callable[[Transaction], T]) -> T:
         """Runs an operation as one transaction, from any thread; it is durable when this returns.
 

@@ -14,7 +14,14 @@ from typing import Final, TypeVar
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
-from tenuto.db.connection import LOCK_TIMEOUT_MS, Collision, Connection, ConnectionLost
+from tenuto.db.connection import (
+    ANSWER_TIMEOUT_MS,
+    LOCK_TIMEOUT_MS,
+    SNAPSHOT_ANSWER_TIMEOUT_MS,
+    Collision,
+    Connection,
+    ConnectionLost,
+)
 from tenuto.db.database import Transaction
 from tenuto.db.grouping import UNKNOWN, Groups
 from tenuto.db.notices import Notices, PostgresListener
@@ -70,6 +77,17 @@ class PostgresDatabase:
         self._submit(pending, is_write=False)
         result: T = pending.wait()
         return result
+
+    def snapshot(self, operation: Callable[[Transaction], T]) -> T:
+        if self._closed:
+            raise Unavailable("The database is closed.")
+        connection = self._connect(answer_timeout_ms=SNAPSHOT_ANSWER_TIMEOUT_MS)
+        try:
+            return connection.snapshot(operation)
+        except (Collision, ConnectionLost) as error:
+            raise _unavailable(AWAY, error) from error
+        finally:
+            connection.close()
 
     def write(self, operation: Callable[[Transaction], T]) -> T:
         pending = Pending(operation)
@@ -165,14 +183,16 @@ class PostgresDatabase:
                 break
         return connection if connection is not None and connection.is_open else None
 
-    def _connect(self, lock_timeout_ms: int = LOCK_TIMEOUT_MS) -> Connection:
+    def _connect(
+        self, lock_timeout_ms: int = LOCK_TIMEOUT_MS, answer_timeout_ms: int = ANSWER_TIMEOUT_MS
+    ) -> Connection:
         """A new connection; after a failure everybody is refused at once until the backoff has passed."""
         with self._changing:
             is_away = time.monotonic() < self._away_until
         if is_away:
             raise Unavailable(AWAY)
         try:
-            connection = Connection(self._url, lock_timeout_ms)
+            connection = Connection(self._url, lock_timeout_ms, answer_timeout_ms)
         except psycopg.Error as error:
             with self._changing:
                 self._away_until = time.monotonic() + self._backoff_s

@@ -10,6 +10,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -95,6 +96,19 @@ class SqliteDatabase:
         except AttributeError:
             reader = self._open_reader()
         return reader.read(operation)
+
+    def snapshot(self, operation: Callable[[Transaction], T]) -> T:
+        if self._closed:
+            raise Unavailable("The database is closed.")
+        try:
+            with closing(_connect(self._path)) as connection:
+                connection.execute("pragma query_only = on")
+                connection.execute("begin")
+                # The snapshot is taken by the first read, not by `begin`.
+                connection.execute("select count(*) from sqlite_master").fetchone()
+                return operation(SqliteTransaction(connection))
+        except sqlite3.Error as error:
+            raise explain(error) from error
 
     def write(self, operation: Callable[[Transaction], T]) -> T:
         pending = Pending(operation)

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from tenuto import failpoints
 from tenuto.errors import SettingsInvalid
 
 MICROS_PER_CNY = 1_000_000
@@ -220,7 +221,7 @@ def _from_environment(environment: Mapping[str, str], faults: list[str]) -> dict
         if not variable.startswith(PREFIX):
             continue
         name = _NAMED_ELSEWHERE.get(variable, variable.removeprefix(PREFIX).lower())
-        if name == "" or variable.startswith("TENUTO_FAILPOINT"):
+        if name == "" or variable == failpoints.VARIABLE:
             continue
         if name == "models" or name not in Settings.__dataclass_fields__:
             faults.append(f"{variable}: there is no such setting")

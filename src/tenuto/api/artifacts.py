@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import structlog
 
+from tenuto import failpoints
 from tenuto.accounts.rules import Caller
 from tenuto.api.call import Answer, Call, Headers
 from tenuto.api.errors import error_response
@@ -77,6 +78,7 @@ async def _send(call: Call, opened: Opened, span: tuple[int, int], *, status: in
         await call.send({"type": "http.response.body", "body": block, "more_body": start < end})
         if start >= end:
             return
+        failpoints.hit("download.after_head")
         try:
             block = await loop.run_in_executor(readers, _next, blocks)
         except (CorruptBlob, ArtifactUnavailable):

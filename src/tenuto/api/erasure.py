@@ -6,6 +6,7 @@ from collections.abc import Callable
 import msgspec
 import structlog
 
+from tenuto import failpoints
 from tenuto.accounts.rules import Caller
 from tenuto.api.body import read_body
 from tenuto.api.call import Answer, Call
@@ -58,7 +59,14 @@ async def _caller(call: Call) -> Caller:
 async def _erase(call: Call, operation: Callable[[Transaction], list[str]]) -> None:
     """Commit the erasure, then remove the bytes; what can't be removed now is upkeep's."""
     service = call.service
-    blobs = await service.database.write_async(operation)
+
+    def erase(tx: Transaction) -> list[str]:
+        blobs = operation(tx)
+        failpoints.hit("erase.before_commit")
+        return blobs
+
+    blobs = await service.database.write_async(erase)
+    failpoints.hit("erase.after_commit")
     if not blobs:
         return
     loop = asyncio.get_running_loop()

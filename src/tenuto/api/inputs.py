@@ -8,6 +8,7 @@ from functools import partial
 
 import msgspec
 
+from tenuto import failpoints
 from tenuto.accounts.rules import Caller
 from tenuto.api import uploads
 from tenuto.api.body import refuse_declared_length, stream_body
@@ -62,6 +63,7 @@ async def create(call: Call) -> Answer:
                 continue
             return _answer(first, replayed=True)
         blob, decoded = await _admit(call, upload, body)
+        failpoints.hit("upload.after_bytes")
         return await _record(call, upload, blob, decoded)
 
 
@@ -138,10 +140,13 @@ async def _record(call: Call, upload: _Upload, blob: BlobRecord, decoded: Decode
             )
             if first != artifact_id:
                 raise _First(first)
+        failpoints.hit("upload.before_commit")
         return inputs.get_input(tx, account_id=account_id, artifact_id=artifact_id)
 
     try:
-        return _answer(await service.database.write_async(record))
+        shown = await service.database.write_async(record)
+        failpoints.hit("upload.after_commit")
+        return _answer(shown)
     except Unavailable:
         # Whether it was recorded is not known: the sweep finds bytes that were not.
         raise

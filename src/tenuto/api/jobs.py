@@ -4,7 +4,7 @@ import re
 
 import msgspec
 
-from tenuto import strict_json
+from tenuto import failpoints, strict_json
 from tenuto.accounts.rules import Caller
 from tenuto.api import query
 from tenuto.api.body import read_body
@@ -131,9 +131,14 @@ async def cancel(call: Call) -> Answer:
     await read_body(call.receive, call.scope["headers"], limit_bytes=64 * 1024, limits=service.http)
     job_id = call.path_id("job_id", "job")
     now_ms = service.clock()
-    tell = await service.database.write_async(
-        lambda tx: waiting.cancel(tx, service.ids, account_id=caller.account_id, job_id=job_id, now_ms=now_ms)
-    )
+
+    def note(tx: Transaction) -> bool:
+        tell = waiting.cancel(tx, service.ids, account_id=caller.account_id, job_id=job_id, now_ms=now_ms)
+        failpoints.hit("cancel.before_commit")
+        return tell
+
+    tell = await service.database.write_async(note)
+    failpoints.hit("cancel.after_commit")
     if tell:
         service.database.wake("cancel")
     service.database.wake("changes")
@@ -165,9 +170,11 @@ async def _accept(call: Call, request: Request) -> tuple[Operation, bool]:
         left = submit.check_room(tx, request.caller, parsed.model, max_queued=max_queued, now_ms=now_ms)
         accepted = submit.accept(tx, service.ids, request, parsed, bound, now_ms=now_ms)
         operation = read.get(tx, account_id=account_id, job_id=accepted.job_id)
+        failpoints.hit("accept.before_commit")
         return operation, accepted.replayed, left
 
     operation, replayed, left = await service.database.write_async(accept)
+    failpoints.hit("accept.after_commit")
     if left is not None:
         service.rooms.counted(account_id, lane, left - 1)
     return operation, replayed

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from tenuto import strict_json
+from tenuto import failpoints, strict_json
 from tenuto.accounts.rules import Caller
 from tenuto.api import query, uploads
 from tenuto.api.artifacts import send_content
@@ -238,6 +238,7 @@ async def _store(call: Call, caller: Caller, said: _Said, content: bytes) -> Ans
         return rules.check_recording(content), service.blobs.write(blob_id, content)
 
     wav, blob = await _beside(call, admit)
+    failpoints.hit("voice.after_bytes")
 
     def add(tx: Transaction) -> Voice:
         limit_bytes = service.settings.stored_mib << 20
@@ -254,10 +255,12 @@ async def _store(call: Call, caller: Caller, said: _Said, content: bytes) -> Ans
             key=said.key,
             now_ms=now_ms,
         )
+        failpoints.hit("voice.before_commit")
         return voices.uploaded(tx, account_id=caller.account_id, voice_id=made)
 
     try:
         voice = await service.database.write_async(add)
+        failpoints.hit("voice.after_commit")
     except Unavailable:
         raise  # Whether it was stored is not known: the sweep finds bytes that have no row.
     except TenutoError:

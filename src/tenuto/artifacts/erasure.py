@@ -1,5 +1,6 @@
 """Erasing artifacts: the row stays and says so, the bytes are condemned. Who may ask is not known here."""
 
+from tenuto import failpoints
 from tenuto.artifacts import store
 from tenuto.artifacts.operations import forget_condemned
 from tenuto.blobs.blob import BlobStore
@@ -48,5 +49,6 @@ def remove(database: Database, blobs: BlobStore, blob_ids: list[str]) -> list[st
             stuck.append(blob_id)
     removed = [blob_id for blob_id in blob_ids if blob_id not in stuck]
     if removed:
+        failpoints.hit("removal.after_bytes")
         database.write(lambda tx: forget_condemned(tx, removed))
     return stuck

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from tenuto import failpoints
 from tenuto.blobs.blob import BLOCK_BYTES, BlobRecord, Checksums, check_block, pieces
 from tenuto.errors import ArtifactUnavailable, CorruptBlob, StorageFailed
 from tenuto.ids import is_id
@@ -39,8 +40,10 @@ class DirectoryBlobs:
                 for chunk in pieces(content):
                     checksums.add(chunk)
                     with _storage("The bytes could not be written."):
+                        failpoints.hit("blob.before_write")
                         _write_all(descriptor, chunk)
                 with _storage("The bytes could not be made durable."):
+                    failpoints.hit("blob.before_fsync")
                     os.fsync(descriptor)
             finally:
                 os.close(descriptor)
@@ -81,6 +84,7 @@ class DirectoryBlobs:
     def delete(self, blob_id: str) -> None:
         place = self._place(blob_id)
         with _storage("The bytes could not be removed."):
+            failpoints.hit("blob.before_delete")
             for path in (_unfinished(place), place):
                 path.unlink(missing_ok=True)
             if place.parent.is_dir():
@@ -112,8 +116,10 @@ class DirectoryBlobs:
         # Nobody else can come between the two lines: to write this id one must hold its unfinished file.
         if place.exists():
             raise StorageFailed(f"{place.name} was written before; an id is for one write.")
+        failpoints.hit("blob.before_rename")
         unfinished.rename(place)
         try:
+            failpoints.hit("blob.before_folder_fsync")
             _sync(place.parent)
         except OSError:
             # Whether the name survives a power cut is not known, so the write has failed.
@@ -149,6 +155,7 @@ def _write_all(descriptor: int, chunk: bytes | memoryview) -> None:
 
 def _read_block(descriptor: int, index: int, record: BlobRecord) -> bytes:
     try:
+        failpoints.hit("blob.before_read")
         return os.pread(descriptor, BLOCK_BYTES, index * BLOCK_BYTES)
     except OSError as error:
         raise ArtifactUnavailable(f"{record.blob_id} cannot be read.") from error

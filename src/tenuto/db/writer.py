@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
+from tenuto import failpoints
 from tenuto.db.database import Transaction
 from tenuto.db.pending import Pending, answer, refuse
 from tenuto.db.turn import Turn
@@ -100,7 +101,9 @@ class Writer:
                 break
             pending = following
             group.append(pending)
+        failpoints.hit("db.before_commit")
         self._connection.execute("commit")
+        failpoints.hit("db.after_commit")
 
     def _run(self, pending: Pending, is_clean: bool) -> bool:
         """Runs one operation; true when the transaction holds no change afterwards.

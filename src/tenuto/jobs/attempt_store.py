@@ -76,8 +76,10 @@ def add_attempt(
     tx: Transaction, attempt_id: str, *, job_id: str, number: int, worker_id: str, now_ms: int
 ) -> None:
     tx.run(
-        """insert into attempt (id, job_id, number, worker_id, state, started_at)
-           values (:id, :job_id, :number, :worker_id, 'running', :now)""",
+        """insert into attempt (id, job_id, number, worker_id, state, started_at, heard_at, machine, pid)
+           values (:id, :job_id, :number, :worker_id, 'running', :now, :now,
+                   (select w.machine from worker w where w.id = :worker_id),
+                   (select w.pid from worker w where w.id = :worker_id))""",
         id=attempt_id,
         job_id=job_id,
         number=number,
@@ -174,7 +176,8 @@ def locked_attempt(tx: Transaction, attempt_id: str) -> Row | None:
 def raise_beat(tx: Transaction, attempt_id: str, progress: str | None) -> Row | None:
     """One beat; None when the attempt is over. Gives `cancel_requested_at` of its job."""
     return tx.one(
-        """update attempt set beat = beat + 1, progress = coalesce(:progress, progress)
+        """update attempt set beat = beat + 1, progress = coalesce(:progress, progress),
+                  heard_at = coalesce((select w.seen_at from worker w where w.id = attempt.worker_id), heard_at)
            where id = :id and state <> 'ended'
            returning (select j.cancel_requested_at from job j where j.id = attempt.job_id) as cancelled_at""",
         id=attempt_id,

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import structlog
 
+from tenuto import failpoints
 from tenuto.blobs.blob import BlobRecord
 from tenuto.db.database import Transaction
 from tenuto.errors import Stale, StorageFailed
@@ -110,7 +111,15 @@ def _make(parts: Parts, engines: Engines, claim: Claim, watched: Watched) -> Hos
 
 def _pass_fence(parts: Parts, claim: Claim) -> bool:
     """Whether the metered call may be made; committed before it is."""
-    return write(parts, lambda tx, now: lifecycle.pass_fence(tx, parts.ids, claim.attempt_id, now_ms=now))
+
+    def pass_fence(tx: Transaction, now_ms: int) -> bool:
+        passed = lifecycle.pass_fence(tx, parts.ids, claim.attempt_id, now_ms=now_ms)
+        failpoints.hit("fence.before_commit")
+        return passed
+
+    passed = write(parts, pass_fence)
+    failpoints.hit("fence.after_commit")
+    return passed
 
 
 def _settle(
@@ -121,21 +130,26 @@ def _settle(
     record = _store(parts, claim, blob_id, result.content)
     if record is None:
         return None
+    failpoints.hit("result.after_bytes")
     recorded = RecordedResult(record, result.media_type, result.metadata, result.duration_ms)
 
     def record_it(tx: Transaction, now_ms: int) -> None:
         lifecycle.record_result(tx, claim.attempt_id, recorded, now_ms=now_ms)
+        failpoints.hit("record.before_commit")
 
     def succeed(tx: Transaction, now_ms: int) -> Claim | None:
         if claim.rerunnable:
             record_it(tx, now_ms)
         lifecycle.succeed(tx, parts.ids, claim.attempt_id, now_ms=now_ms)
+        failpoints.hit("succeed.before_commit")
         return claim_next(tx, now_ms)
 
     if not claim.rerunnable:
         write(parts, record_it)
+        failpoints.hit("record.after_commit")
     with engines.claiming:
         following = write(parts, succeed)
+        failpoints.hit("succeed.after_commit")
         if following is not None:
             engines.begin(following.model)
     return following
@@ -156,7 +170,7 @@ def _stopped(parts: Parts, claim: Claim, watched: Watched, error: Cancelled) -> 
         seconds = parts.settings.engine_silence_s
         _try_again(parts, claim, "engine_crashed", f"the engine said nothing for {seconds} s", error.evidence)
     elif watched.cancelled:
-        write(parts, lambda tx, now: lifecycle.cancelled(tx, parts.ids, claim.attempt_id, now_ms=now))
+        _end(parts, lambda tx, now: lifecycle.cancelled(tx, parts.ids, claim.attempt_id, now_ms=now))
         _log.info("job.cancelled", job_id=claim.job_id, attempt_id=claim.attempt_id)
     else:
         _release(parts, claim, "the worker is stopping", 0)
@@ -179,7 +193,7 @@ def _overdue(parts: Parts, claim: Claim, error: HostDeadline) -> None:
 
 def _fail(parts: Parts, claim: Claim, code: str, message: str) -> None:
     shown = message[:MAX_MESSAGE_CHARACTERS]
-    write(
+    _end(
         parts,
         lambda tx, now: lifecycle.fail(tx, parts.ids, claim.attempt_id, code=code, message=shown, now_ms=now),
     )
@@ -188,7 +202,7 @@ def _fail(parts: Parts, claim: Claim, code: str, message: str) -> None:
 
 def _try_again(parts: Parts, claim: Claim, code: str, message: str, evidence: str | None) -> None:
     shown = message[:MAX_MESSAGE_CHARACTERS]
-    write(
+    _end(
         parts,
         lambda tx, now: lifecycle.try_again(
             tx, parts.ids, claim.attempt_id, code=code, message=shown, now_ms=now, evidence=evidence
@@ -199,7 +213,7 @@ def _try_again(parts: Parts, claim: Claim, code: str, message: str, evidence: st
 
 def _unknown(parts: Parts, claim: Claim, message: str, evidence: str | None) -> None:
     shown = message[:MAX_MESSAGE_CHARACTERS]
-    write(
+    _end(
         parts,
         lambda tx, now: lifecycle.outcome_unknown(
             tx, claim.attempt_id, message=shown, now_ms=now, evidence=evidence
@@ -210,10 +224,21 @@ def _unknown(parts: Parts, claim: Claim, message: str, evidence: str | None) -> 
 
 def _release(parts: Parts, claim: Claim, reason: str, pause_ms: int) -> None:
     shown = reason[:MAX_MESSAGE_CHARACTERS]
-    write(
+    _end(
         parts,
         lambda tx, now: lifecycle.release(
             tx, parts.ids, claim.attempt_id, now_ms=now, reason=shown, pause_ms=pause_ms
         ),
     )
     _log.info("attempt.released", job_id=claim.job_id, attempt_id=claim.attempt_id)
+
+
+def _end(parts: Parts, transition: Callable[[Transaction, int], None]) -> None:
+    """One of the transitions above, each of which ends the attempt."""
+
+    def end(tx: Transaction, now_ms: int) -> None:
+        transition(tx, now_ms)
+        failpoints.hit("ending.before_commit")
+
+    write(parts, end)
+    failpoints.hit("ending.after_commit")

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from tenuto import failpoints
 from tenuto.hosts.host import HostResult
 from tenuto.jobs.queue import Claim
 from tenuto.worker.engines import Engines
@@ -45,10 +46,13 @@ class EngineCalls:
 
         def shown(content: bytes, metadata: dict[str, Any]) -> None:
             watched.live()
+            failpoints.hit("engine.mid_run")
             if on_segment is not None:
                 on_segment(content, metadata)
 
-        return self.engines.ready(model or claim.model).run(
+        host = self.engines.ready(model or claim.model)
+        failpoints.hit("engine.before_call")
+        result = host.run(
             parameters,
             inputs,
             on_segment=shown,
@@ -58,3 +62,5 @@ class EngineCalls:
             grace_s=self.parts.settings.host_grace_s,
             run_id=claim.attempt_id,
         )
+        failpoints.hit("engine.after_call")
+        return result

@@ -11,6 +11,7 @@ from typing import Any
 
 import structlog
 
+from tenuto import failpoints
 from tenuto.catalog import operations as catalog
 from tenuto.errors import Unavailable
 from tenuto.hosts.host import Cancellation
@@ -129,6 +130,7 @@ class Heartbeat:
 
         try:
             answer = self._parts.database.write(beat)
+            failpoints.hit("beat.after_commit")
         except Unavailable:
             _log.warning("heartbeat.not_written")
             return

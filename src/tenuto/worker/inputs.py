@@ -1,5 +1,6 @@
 """What an attempt reads before its engine runs: stored bytes, checked as they are read."""
 
+from tenuto import failpoints
 from tenuto.artifacts import operations as artifacts
 from tenuto.blobs.blob import BlobRecord
 from tenuto.errors import ArtifactUnavailable, CorruptBlob
@@ -16,7 +17,9 @@ def read_input(parts: Parts, blob_id: str, what: str) -> bytes:
     """
     record = input_record(parts, blob_id, what)
     try:
-        return parts.blobs.read_all(record)
+        content = parts.blobs.read_all(record)
+        failpoints.hit("input.after_read")
+        return content
     except CorruptBlob as error:
         raise EngineFailed("input_unreadable", f"{what} is damaged", transient=False) from error
     except ArtifactUnavailable as error:

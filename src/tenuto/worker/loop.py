@@ -4,6 +4,7 @@ import threading
 
 import structlog
 
+from tenuto import failpoints
 from tenuto.db.database import Transaction
 from tenuto.errors import Unavailable
 from tenuto.jobs import lanes, queue
@@ -71,6 +72,7 @@ class Slot:
                 _log.warning("claim.not_possible", lane=self._lane)
                 return None
             if claim is not None:
+                failpoints.hit("claim.after_commit")
                 parts.database.wake("changes")
                 self._engines.begin(claim.model)
             return claim
@@ -79,7 +81,7 @@ class Slot:
         models = self._engines.offered()
         if self._stopping.is_set() or not models:
             return None
-        return queue.claim(
+        claim = queue.claim(
             tx,
             self._parts.ids,
             worker_id=self._parts.worker_id,
@@ -88,3 +90,6 @@ class Slot:
             models=models,
             now_ms=now_ms,
         )
+        if claim is not None:
+            failpoints.hit("claim.before_commit")
+        return claim

@@ -10,7 +10,9 @@ from typing import Any
 
 import structlog
 
+from tenuto import failpoints
 from tenuto.artifacts.inputs import Bound
+from tenuto.db.database import Transaction
 from tenuto.engines.registry import SEGMENT_TEXT, WORD_TIMESTAMPS, EngineEntry, engines_of
 from tenuto.hosts.host import HostResult
 from tenuto.jobs import parts as job_parts
@@ -93,7 +95,13 @@ def _recognise(
         )
     transcript = checked(result, place.role, (place.end_frame - place.start_frame) / RATE)
     attempt_id = calls.claim.attempt_id
-    write(calls.parts, lambda tx, now: job_parts.add(tx, attempt_id, place, transcript, now_ms=now))
+
+    def add(tx: Transaction, now_ms: int) -> None:
+        job_parts.add(tx, attempt_id, place, transcript, now_ms=now_ms)
+        failpoints.hit("part.before_commit")
+
+    write(calls.parts, add)
+    failpoints.hit("part.after_commit")
     _log.info(
         "part.recognised",
         job_id=calls.claim.job_id,

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 
+from tenuto import failpoints
 from tenuto.artifacts.inputs import Bound
 from tenuto.errors import ArtifactUnavailable, CorruptBlob, StorageFailed
 from tenuto.hosts.host import Cancelled, EngineFailed
@@ -62,12 +63,14 @@ def recorded(calls: EngineCalls, bound: Bound) -> Iterator[Recording]:
             decoded = _decode(calls, bound, file)
         if (decoded.duration_ms, decoded.channels) != (bound.duration_ms, bound.channels):
             raise EngineFailed("input_unreadable", "the recording is not what was uploaded", transient=False)
+        failpoints.hit("input.after_read")
         yield Recording(decoded, file)
 
 
 @contextmanager
 def _room(calls: EngineCalls) -> Iterator[int]:
     try:
+        failpoints.hit("recording.before_room")
         file = tempfile.TemporaryFile(dir=calls.parts.settings.folder)  # noqa: SIM115 (closed below)
     except OSError as error:
         raise StorageFailed("There is no room for the decoded recording.") from error

@@ -12,6 +12,8 @@ from typing import Any
 
 import structlog
 
+from tenuto import failpoints
+from tenuto.db.database import Transaction
 from tenuto.errors import StorageFailed
 from tenuto.hosts.host import HostResult
 from tenuto.jobs import segments
@@ -103,7 +105,14 @@ class Preview:
         ids, attempt_id = self._parts.ids, self._claim.attempt_id
         blob = store(self._parts, ids.new("blob"), waiting.content)
         new = NewSegment(ids.new("segment"), waiting.sequence, blob, waiting.duration_ms)
-        write(self._parts, lambda tx, now: segments.save(tx, attempt_id, new, now_ms=now))
+        failpoints.hit("segment.after_bytes")
+
+        def save(tx: Transaction, now_ms: int) -> None:
+            segments.save(tx, attempt_id, new, now_ms=now_ms)
+            failpoints.hit("segment.before_commit")
+
+        write(self._parts, save)
+        failpoints.hit("segment.after_commit")
 
     def _give_up(self, error: StorageFailed) -> None:
         """A call that is paid for goes on without its preview; any other is tried again as a whole."""

@@ -6,6 +6,7 @@ import time
 
 import structlog
 
+from tenuto import failpoints
 from tenuto.catalog import operations as catalog
 from tenuto.db.database import Transaction
 from tenuto.errors import Unavailable
@@ -63,6 +64,7 @@ class Worker:
                 lanes.set_slots(tx, lane, count)
 
         parts.database.write(register)
+        failpoints.hit("register.after_commit")
         self._heartbeat.start()
         self._ear.start()
         for slot in self._slots:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import structlog
 
+from tenuto import failpoints
 from tenuto.artifacts import erasure
 from tenuto.artifacts import operations as artifacts
 from tenuto.artifacts.operations import ORPHAN_AGE_MS
@@ -135,12 +136,15 @@ class Upkeep:
 
     def _rescue_one(self, attempt: OpenAttempt) -> None:
         parts, now_ms = self._parts, self._parts.clock()
+
+        def rescue(tx: Transaction) -> str:
+            done = lifecycle.rescue(tx, parts.ids, attempt.attempt_id, beat=attempt.beat, now_ms=now_ms)
+            failpoints.hit("rescue.before_commit")
+            return done
+
         try:
-            done = parts.database.write(
-                lambda tx: lifecycle.rescue(
-                    tx, parts.ids, attempt.attempt_id, beat=attempt.beat, now_ms=now_ms
-                )
-            )
+            done = parts.database.write(rescue)
+            failpoints.hit("rescue.after_commit")
             if done == "recorded":
                 done = self._finish(attempt)
         except Stale:
@@ -168,6 +172,7 @@ class Upkeep:
                 )
             )
             return "recovery_required"
+        failpoints.hit("rescue.verified")
         parts.database.write(lambda tx: lifecycle.succeed(tx, parts.ids, attempt.attempt_id, now_ms=now_ms))
         return "succeeded"
 
@@ -225,6 +230,7 @@ class Upkeep:
                 break
         parts.database.write(lambda tx: artifacts.condemn_rowless(tx, old, now_ms=now_ms))
         parts.database.write(lambda tx: artifacts.condemn_orphans(tx, now_ms=now_ms))
+        failpoints.hit("sweep.after_condemn")
         self._remove_condemned()
 
     def _remove_condemned(self) -> None:

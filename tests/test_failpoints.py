@@ -1,0 +1,125 @@
+"""Failpoints: what arms them, how often they act, and that the table names those of the code."""
+
+import ast
+import errno
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tenuto import failpoints
+from tenuto.errors import SettingsInvalid
+
+SRC = Path(failpoints.__file__).parent
+PLACE, OTHER = "blob.before_fsync", "blob.before_rename"
+
+
+@pytest.fixture(autouse=True)
+def disarmed() -> Iterator[None]:
+    """What a test arms ends with it."""
+    yield
+    failpoints.arm("")
+
+
+def outcome(place: str) -> str | None:
+    """What a visit brings: the name of the error that was raised, or nothing."""
+    try:
+        failpoints.hit(place)
+    except OSError as error:
+        return errno.errorcode[error.errno or 0]
+    return None
+
+
+def put(folder: Path, place: str, shot: str) -> None:
+    """Arm a place of a folder in one step."""
+    (folder / "new").write_text(shot)
+    (folder / "new").rename(folder / place)
+
+
+def test_nothing_happens_unless_armed() -> None:
+    """Every place is passed."""
+    assert {None} == {outcome(place) for place in failpoints.PLACES}
+
+
+def test_a_listed_shot_acts_once_at_its_visit() -> None:
+    """`name:nth:action`: the nth visit alone, at that place alone."""
+    failpoints.arm(f"{PLACE}:2:raise=ENOSPC,{PLACE}:4:raise=EIO")
+    visits = [outcome(place) for place in (PLACE, OTHER, PLACE, PLACE, PLACE, PLACE)]
+
+    assert [None, None, "ENOSPC", None, "EIO", None] == visits
+
+
+def test_a_shot_of_a_folder_acts_once_and_tells_who_it_was(tmp_path: Path) -> None:
+    """It may be laid while the process runs; who acts has moved it away; laid anew, it counts anew."""
+    failpoints.arm(str(tmp_path))
+    before = outcome(PLACE)
+    put(tmp_path, PLACE, "2:raise=EIO")
+    visits = [outcome(PLACE) for _ in range(3)]
+    left = [path.name.rpartition(".")[0] for path in (tmp_path / failpoints.FIRED).iterdir()]
+    put(tmp_path, PLACE, "1:raise=ENOSPC")
+
+    assert [None, None, "EIO", None, "ENOSPC"] == [before, *visits, outcome(PLACE)]
+    assert [PLACE] == left
+
+
+@pytest.mark.parametrize(("action", "end"), [("kill", (-signal.SIGKILL, "")), ("stop", (0, "went on\n"))])
+def test_a_process_kills_or_stops_itself(action: str, end: tuple[int, str]) -> None:
+    """SIGKILL ends it at the place; SIGSTOP freezes it there until SIGCONT."""
+    code = "from tenuto import failpoints; import sys; failpoints.arm(sys.argv[1]); "
+    code += "failpoints.hit('db.after_commit'); print('went on')"
+    child = subprocess.Popen(
+        [sys.executable, "-c", code, f"db.after_commit:1:{action}"], stdout=subprocess.PIPE, text=True
+    )
+    if action == "stop":
+        stat = Path(f"/proc/{child.pid}/stat")
+        until = time.monotonic() + 20
+        while stat.read_text().rpartition(")")[2].split()[0] != "T":
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        child.send_signal(signal.SIGCONT)
+    said, _ = child.communicate(timeout=20)
+
+    assert end == (child.returncode, said)
+
+
+def test_a_delay_holds_the_visitor_up() -> None:
+    """As long as it says."""
+    failpoints.arm(f"{PLACE}:1:delay=0.05")
+    began = time.monotonic()
+    failpoints.hit(PLACE)
+
+    assert time.monotonic() - began >= 0.05
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("nowhere:1:kill", f"{PLACE}:0:kill", f"{PLACE}:x:kill", f"{PLACE}:1", f"{PLACE}:1:explode"),
+        *(f"{PLACE}:1:raise", f"{PLACE}:1:raise=ENONSENSE", f"{PLACE}:1:delay=soon", f"{PLACE}:1:raise=EXIT"),
+    ],
+)
+def test_what_cannot_be_armed_is_refused(text: str) -> None:
+    """At the start, with the variable's name and what would be right: a typing error tests nothing."""
+    with pytest.raises(SettingsInvalid) as caught:
+        failpoints.arm(text)
+
+    assert "TENUTO_FAILPOINT" in caught.value.message
+
+
+def test_the_table_names_the_failpoints_of_the_code() -> None:
+    """Each is visited somewhere, by its full name, and none is visited that the table does not know."""
+    visited = {
+        node.args[0].value
+        for path in SRC.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Call)
+        and ast.unparse(node.func) == "failpoints.hit"
+        and isinstance(node.args[0], ast.Constant)
+    }
+
+    assert set(failpoints.PLACES) == visited
+    assert set(failpoints.PLACES) > failpoints.HINDERED

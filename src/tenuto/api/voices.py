@@ -106,8 +106,9 @@ async def rename(call: Call) -> Answer:
     """PATCH /v1/voices/{id}, `{"name": …}`: an own voice under another name."""
     caller = await call.authenticate()
     _require_synthesis(call, caller)
-    voice_id = call.path_id("voice_id", "voice")
+    # The body first: an id that could be none is answered like one that is not there, in this too.
     name = rules.parse_renaming(await _read_json(call))
+    voice_id = call.path_id("voice_id", "voice")
     voice = await call.service.database.write_async(
         lambda tx: voices.rename(tx, account_id=caller.account_id, voice_id=voice_id, name=name)
     )

@@ -5,7 +5,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from bench import ROOT, accept, chat, footprint, poll, report, slots, start
+from bench import ROOT, accept, chat, footprint, overhead, poll, report, slots, start, transfer
 from bench.report import Row
 from servers.postgres import PostgresServer, start_postgres
 
@@ -19,6 +19,8 @@ PARTS: dict[str, Measure] = {
     "start": start.measure,
     "slots": slots.measure,
     "chat": chat.measure,
+    "transfer": transfer.measure,
+    "overhead": overhead.measure,
 }
 
 

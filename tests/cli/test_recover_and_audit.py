@@ -1,6 +1,5 @@
 """`tenuto recover` and `tenuto audit`, beside a service that runs: unknown outcomes, and money."""
 
-import json
 import wave
 from collections.abc import Callable
 from pathlib import Path
@@ -30,12 +29,20 @@ def stuck(paid_service: RunningService) -> Callable[[str], str]:
 def test_jobs_that_wait_are_listed_and_shown_with_their_evidence(
     paid_service: RunningService, stuck: Callable[[str], str]
 ) -> None:
-    """The list says which and why; `show` has the job, its attempts and events, as JSON."""
+    """The list says which and why; `show` has the evidence, for people and as JSON (P10)."""
     job_id = stuck("shown")
     listed = {line["job"]: line for line in rows(paid_service.command("recover", "list"))}
-    evidence = json.loads(paid_service.command("recover", "show", job_id).stdout)
+    evidence = paid_service.command_json("recover", "show", job_id)
+    text = paid_service.command("recover", "show", job_id).stdout
+    [in_json] = [each for each in paid_service.command_json("recover", "list") if each["job"] == job_id]
 
-    assert (METERED, "1") == (listed[job_id]["model"], listed[job_id]["attempts"])
+    assert (METERED, "1", "0.050000") == tuple(listed[job_id][name] for name in ("model", "attempts", "held"))
+    assert (job_id, METERED) == (in_json["job"], in_json["model"])
+    assert (
+        f"  tenuto recover complete {job_id} --file FILE\n    0.050000 are charged, 0.000000 released" in text
+    )
+    assert f"  tenuto recover void {job_id}\n    nothing is charged, 0.050000 released" in text
+    assert f"body_sha256          {evidence['job']['body_sha256']}\n" in text
     assert "recovery_required" == evidence["job"]["state"]
     assert 1 == len(evidence["attempts"])
     assert ["queued", "recovery_required"] == [evidence["events"][i]["type"] for i in (0, -1)]
@@ -58,7 +65,7 @@ def test_completing_with_a_file_charges_and_delivers_it(
         content = client.get(f"/v1/artifacts/{operation['artifacts'][0]['id']}/content").content
 
     assert f"bring one: tenuto recover complete {job_id} --file FILE" in told(without)
-    assert "is not a result that can be used" in told(wrong)
+    assert "the file is no result of a speech job, which is a WAV: " in told(wrong)
     assert done.stdout.startswith(f"{job_id} succeeded")
     assert ("succeeded", 100) == (operation["state"], operation["result"]["duration_ms"])
     assert file.read_bytes() == content
@@ -68,10 +75,14 @@ def test_completing_with_a_file_charges_and_delivers_it(
 def test_requeueing_runs_it_again(paid_service: RunningService, stuck: Callable[[str], str]) -> None:
     """By the operator's word alone; this engine's outcome is unknown the second time, too."""
     job_id = stuck("requeued")
-    done = paid_service.command("recover", "requeue", job_id)
+    done = paid_service.command("recover", "requeue", job_id, "--operator", "alice", "--note", "ticket 7")
     operation = paid_service.wait(job_id)
+    shown = paid_service.command_json("recover", "show", job_id)
+    [requeued] = [event for event in shown["events"] if event["type"] == "requeued"]
 
     assert f"{job_id} is queued again\n" == done.stdout
+    assert ("alice", "ticket 7") == (requeued["operator"], requeued["note"])
+    assert "requeued by alice: ticket 7" in [entry["note"] for entry in shown["money"]["entries"]]
     assert ("recovery_required", 2) == (operation["state"], operation["attempt"])
     assert ("0.950000", "0.050000") == balance(paid_service, "requeued")
 
@@ -88,7 +99,7 @@ def test_voiding_releases_the_hold(
     assert f"{job_id} is {state}, its hold released\n" == done.stdout
     assert state == paid_service.wait(job_id)["state"]
     assert ("1.000000", "0.000000") == balance(paid_service, f"voided {state}")
-    assert "does not wait for recovery; `tenuto recover list` shows" in told(again)
+    assert f"is {state} and does not wait for recovery; `tenuto recover list` shows" in told(again)
     assert 1 == again.returncode
 
 

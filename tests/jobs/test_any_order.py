@@ -26,6 +26,7 @@ from tenuto.jobs.queue import Claim
 from tenuto.jobs.states import FINAL, TRANSITIONS
 
 SLOTS = 2
+BY = recover.Decision("an operator")
 ENDINGS = ("succeed", "fail", "cancelled", "release", "try_again", "unknown")
 
 
@@ -135,16 +136,18 @@ class Machine(RuleBasedStateMachine):
         result = world.result() if how == "bring" else None
         try:
             if how == "requeue":
-                world.write(lambda tx: recover.requeue(tx, job_id, now_ms=world.now_ms))
+                world.write(lambda tx: recover.requeue(tx, world.ids, job_id, by=BY, now_ms=world.now_ms))
                 self.allowed.add(job_id)
             elif how in ("void", "cancel"):
                 world.write(
                     lambda tx: recover.void(
-                        tx, world.ids, job_id, cancel=how == "cancel", now_ms=world.now_ms
+                        tx, world.ids, job_id, cancel=how == "cancel", by=BY, now_ms=world.now_ms
                     )
                 )
             else:
-                world.write(lambda tx: recover.complete(tx, world.ids, job_id, result, now_ms=world.now_ms))
+                world.write(
+                    lambda tx: recover.complete(tx, world.ids, job_id, result, by=BY, now_ms=world.now_ms)
+                )
         except OperatorError:
             assert how == "complete"
 

@@ -1,31 +1,166 @@
 """What an operator does by name with a job whose paid call has an unknown outcome."""
 
+import json
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from jobs.world import METERED, PRICE_MICROS, World
+from tenuto.blobs.directory import DirectoryBlobs
+from tenuto.catalog import operations as catalog
 from tenuto.errors import OperatorError, Stale
-from tenuto.jobs import lanes, lifecycle, recover
+from tenuto.jobs import lanes, lifecycle, read, recover
+from tenuto.jobs.lifecycle import RecordedResult
 from tenuto.jobs.queue import Claim
 
 CREDIT = 100 * PRICE_MICROS
+NOW = "2027-01-15T08:00:00.000+00:00"
+BY = recover.Decision("alice", "asked the upstream: ticket 7")
 
 
 def test_the_operator_sees_all_the_evidence(world: World) -> None:
-    """The job, its attempts with their fences, its events; jobs that wait are listed (P10)."""
+    """The job with its body's digest, its attempts with host and times, its events, its money (P10)."""
+    world.register("worker_a", machine="host a")
     claim = waiting(world)
-    shown = world.write(lambda tx: recover.show(tx, claim.job_id))
+    shown = evidence(world, claim.job_id)
+    [attempt] = shown["attempts"]
+    job = world.row("select * from idempotency where job_id = :id", id=claim.job_id)
 
     assert [claim.job_id] == [row["id"] for row in world.read(recover.waiting)]
-    assert ("recovery_required", "outcome_unknown") == (shown["job"]["state"], shown["job"]["error_code"])
-    assert [world.now_ms] == [attempt["fenced_at"] for attempt in shown["attempts"]]
+    assert ("recovery_required", "no answer") == (shown["job"]["state"], shown["job"]["reason"])
+    assert (job["body_sha256"], job["idempotency_key"]) == (
+        shown["job"]["body_sha256"],
+        shown["job"]["idempotency_key"],
+    )
+    assert {"id": "worker_a", "machine": "host a", "pid": 1} == attempt["worker"]
+    assert {NOW} == {attempt[name] for name in ("started_at", "called_at", "heard_at", "ended_at")}
+    assert ("ended", "unknown", None) == (attempt["state"], attempt["outcome"], attempt["result"])
     assert ["queued", "running", "recovery_required"] == [event["type"] for event in shown["events"]]
+    assert ["hold"] == [entry["type"] for entry in shown["money"]["entries"]]
+    assert ("0.050000", "0.050000", "job") == tuple(
+        shown["money"][name] for name in ("price", "hold", "unit")
+    )
+    json.dumps(shown)
+
+
+def test_what_is_known_of_a_worker_outlives_its_row(world: World) -> None:
+    """A worker that has gone is forgotten; where the call was made from, and until when, is not (P10)."""
+    world.register("worker_a", machine="host a")
+    claim = world.running(METERED)
+    world.fence(claim.attempt_id)
+    world.now_ms += 5_000
+    world.write(lambda tx: catalog.see_worker(tx, "worker_a", now_ms=world.now_ms))
+    world.beat(claim.attempt_id)
+    world.now_ms += 600_000
+    world.rescue(claim.attempt_id)
+    world.write(lambda tx: catalog.forget_worker(tx, "worker_a"))
+    [attempt] = evidence(world, claim.job_id)["attempts"]
+
+    assert ("host a", None) == (attempt["worker"]["machine"], attempt["worker_seen_at"])
+    assert "2027-01-15T08:00:05.000+00:00" == attempt["heard_at"]
+
+
+def test_the_evidence_says_what_each_exit_would_do_to_the_money(world: World) -> None:
+    """Complete charges, requeue keeps the hold and may be paid for twice, void releases (P3, P10)."""
+    claim = waiting(world)
+    exits = evidence(world, claim.job_id)["exits"]
+
+    assert {
+        "complete": {"refused": None, "needs_file": True, "charges": "0.050000", "releases": "0.000000"},
+        "requeue": {"refused": None, "keeps_held": "0.050000", "may_be_paid_twice": True},
+        "void": {"refused": None, "charges": "0.000000", "releases": "0.050000"},
+    } == exits
+    world.write(
+        lambda tx: recover.void(tx, world.ids, claim.job_id, cancel=False, by=BY, now_ms=world.now_ms)
+    )
+
+    assert {"the job is failed"} == {
+        each["refused"] for each in evidence(world, claim.job_id)["exits"].values()
+    }
+
+
+@pytest.mark.parametrize("state", ["intact", "damaged", "missing"])
+def test_a_recorded_result_is_read_again(world: World, tmp_path: Path, state: str) -> None:
+    """The evidence says whether its bytes are what was recorded; a damaged one is not completed with (P6)."""
+    blobs = DirectoryBlobs(tmp_path / "blobs")
+    claim = waiting(world)
+    record = blobs.write(world.ids.new("blob"), b"sound")
+    world.record(claim.attempt_id, RecordedResult(record, "audio/wav", {}, 1000))
+    path = tmp_path / "blobs" / record.blob_id[-2:] / record.blob_id
+    if state == "damaged":
+        path.write_bytes(b"sound"[::-1])
+    elif state == "missing":
+        path.unlink()
+    shown = recover.examine(world.database, blobs, claim.job_id, now_ms=world.now_ms)
+    result = shown["attempts"][0]["result"]
+
+    assert (state, record.sha256) == (result["bytes"], result["sha256"])
+    assert not shown["exits"]["complete"]["needs_file"]
+    if state == "intact":
+        recover.check_recorded(world.database, blobs, claim.job_id)
+        return
+    with pytest.raises(OperatorError, match=f"{state}.*--file"):
+        recover.check_recorded(world.database, blobs, claim.job_id)
+
+
+@pytest.mark.parametrize(
+    ("how", "entry", "event", "detail"),
+    [
+        ("complete", "settle", "succeeded", "completed by the operator"),
+        ("requeue", "adjust", "requeued", "requeued by the operator"),
+        ("void", "void", "failed", "voided by the operator"),
+    ],
+)
+def test_a_decision_stands_in_the_ledger_and_in_the_events(
+    world: World, how: str, entry: str, event: str, detail: str
+) -> None:
+    """Each exit is written with who decided and why; the caller sees no name (P8, P10)."""
+    claim = waiting(world)
+    decide(world, how, claim.job_id)
+    shown = evidence(world, claim.job_id)
+    last = shown["events"][-1]
+    seen = world.read(lambda tx: read.events(tx, account_id=claim.account_id, job_id=claim.job_id))
+
+    assert (event, "alice", "asked the upstream: ticket 7", detail) == (
+        last["type"],
+        last["operator"],
+        last["note"],
+        last["detail"],
+    )
+    line = detail.replace("the operator", "alice: asked the upstream: ticket 7")
+    assert (entry, line) == (
+        shown["money"]["entries"][-1]["type"],
+        shown["money"]["entries"][-1]["note"],
+    )
+    assert "alice" not in repr(seen)
+    assert [] == world.findings()
+
+
+def test_a_job_past_its_deadline_is_not_requeued(world: World) -> None:
+    """It would fail at once; the refusal says what there is instead, and nothing changes."""
+    claim = waiting(world)
+    world.now_ms += 15 * 24 * 3600 * 1000
+    before = world.everything()
+
+    assert "its deadline has passed" == evidence(world, claim.job_id)["exits"]["requeue"]["refused"]
+    with pytest.raises(OperatorError, match=r"deadline.*complete it, or void it"):
+        decide(world, "requeue", claim.job_id)
+    assert before == world.everything()
+
+
+@pytest.mark.parametrize("operator", ["", "  ", "a\0b", "x" * 1001])
+def test_a_decision_has_a_name(operator: str) -> None:
+    """Nobody decides without one."""
+    with pytest.raises(OperatorError):
+        recover.Decision(operator)
 
 
 def test_completing_with_a_file(world: World) -> None:
     """The call had succeeded: the bytes that the operator brings are the result, and are charged."""
     claim = waiting(world)
     result = world.result()
-    world.write(lambda tx: recover.complete(tx, world.ids, claim.job_id, result, now_ms=world.now_ms))
+    world.write(lambda tx: recover.complete(tx, world.ids, claim.job_id, result, by=BY, now_ms=world.now_ms))
 
     assert "succeeded" == world.state(claim.job_id)
     assert (CREDIT - PRICE_MICROS, 0) == world.balance(claim.account_id)
@@ -39,7 +174,7 @@ def test_completing_with_the_recorded_result(world: World) -> None:
     world.write(
         lambda tx: lifecycle.result_unusable(tx, claim.attempt_id, message="no disk", now_ms=world.now_ms)
     )
-    world.write(lambda tx: recover.complete(tx, world.ids, claim.job_id, None, now_ms=world.now_ms))
+    world.write(lambda tx: recover.complete(tx, world.ids, claim.job_id, None, by=BY, now_ms=world.now_ms))
 
     assert "succeeded" == world.state(claim.job_id)
 
@@ -50,14 +185,16 @@ def test_completing_without_a_result_is_refused(world: World) -> None:
     before = world.everything()
 
     with pytest.raises(OperatorError, match="--file"):
-        world.write(lambda tx: recover.complete(tx, world.ids, claim.job_id, None, now_ms=world.now_ms))
+        world.write(
+            lambda tx: recover.complete(tx, world.ids, claim.job_id, None, by=BY, now_ms=world.now_ms)
+        )
     assert before == world.everything()
 
 
 def test_requeueing(world: World) -> None:
     """It runs again under its old hold, as a new attempt; the old one's result comes too late."""
     claim = waiting(world)
-    world.write(lambda tx: recover.requeue(tx, claim.job_id, now_ms=world.now_ms))
+    world.write(lambda tx: recover.requeue(tx, world.ids, claim.job_id, by=BY, now_ms=world.now_ms))
 
     assert "queued" == world.state(claim.job_id)
     with pytest.raises(Stale):
@@ -68,14 +205,16 @@ def test_requeueing(world: World) -> None:
     with pytest.raises(Stale):
         world.record(claim.attempt_id)
     world.finish(again.attempt_id)
-    assert ["hold", "settle"] == world.entries(claim.job_id)
+    assert ["hold", "adjust", "settle"] == world.entries(claim.job_id)
 
 
 @pytest.mark.parametrize(("cancel", "state"), [(False, "failed"), (True, "cancelled")])
 def test_voiding(world: World, cancel: bool, state: str) -> None:
     """Given up: the hold is released, nothing is charged, and a late result changes nothing."""
     claim = waiting(world)
-    world.write(lambda tx: recover.void(tx, world.ids, claim.job_id, cancel=cancel, now_ms=world.now_ms))
+    world.write(
+        lambda tx: recover.void(tx, world.ids, claim.job_id, cancel=cancel, by=BY, now_ms=world.now_ms)
+    )
     before = world.everything()
 
     assert state == world.state(claim.job_id)
@@ -107,7 +246,7 @@ def test_completing_after_a_late_result(world: World, brought: bool) -> None:
     world.record(claim.attempt_id)
     result = world.result() if brought else None
     late = world.attempt(claim.attempt_id)["blob_id"]
-    world.write(lambda tx: recover.complete(tx, world.ids, claim.job_id, result, now_ms=world.now_ms))
+    world.write(lambda tx: recover.complete(tx, world.ids, claim.job_id, result, by=BY, now_ms=world.now_ms))
 
     used = world.row("select blob_id from artifact")["blob_id"]
     assert "succeeded" == world.state(claim.job_id)
@@ -156,8 +295,12 @@ def waiting(world: World) -> Claim:
 def decide(world: World, how: str, job_id: str) -> None:
     result = world.result()
     if how == "complete":
-        world.write(lambda tx: recover.complete(tx, world.ids, job_id, result, now_ms=world.now_ms))
+        world.write(lambda tx: recover.complete(tx, world.ids, job_id, result, by=BY, now_ms=world.now_ms))
     elif how == "requeue":
-        world.write(lambda tx: recover.requeue(tx, job_id, now_ms=world.now_ms))
+        world.write(lambda tx: recover.requeue(tx, world.ids, job_id, by=BY, now_ms=world.now_ms))
     else:
-        world.write(lambda tx: recover.void(tx, world.ids, job_id, cancel=False, now_ms=world.now_ms))
+        world.write(lambda tx: recover.void(tx, world.ids, job_id, cancel=False, by=BY, now_ms=world.now_ms))
+
+
+def evidence(world: World, job_id: str) -> dict[str, Any]:
+    return world.read(lambda tx: recover.evidence(tx, job_id, now_ms=world.now_ms))

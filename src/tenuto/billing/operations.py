@@ -51,8 +51,10 @@ def hold(tx: Transaction, ids: Ids, *, account_id: str, job_id: str, amount_micr
     store.append(tx, entry, now_ms)
 
 
-def settle(tx: Transaction, ids: Ids, *, job_id: str, charge_micros: int, now_ms: int) -> None:
-    """Charge a succeeded job and give the rest of its hold back."""
+def settle(
+    tx: Transaction, ids: Ids, *, job_id: str, charge_micros: int, now_ms: int, note: str | None = None
+) -> None:
+    """Charge a succeeded job and give the rest of its hold back; a note says who decided it, if somebody."""
     account_id, held_micros = _hold_of(tx, job_id)
     assert 0 <= charge_micros <= held_micros, "a charge never exceeds its hold"
     rest_micros = held_micros - charge_micros
@@ -67,20 +69,32 @@ def settle(tx: Transaction, ids: Ids, *, job_id: str, charge_micros: int, now_ms
         available_micros=rest_micros,
         held_micros=-held_micros,
         revenue_micros=charge_micros,
+        note=note,
     )
     store.append(tx, entry, now_ms)
 
 
-def void(tx: Transaction, ids: Ids, *, job_id: str, now_ms: int) -> None:
+def void(tx: Transaction, ids: Ids, *, job_id: str, now_ms: int, note: str | None = None) -> None:
     """Release the whole hold of a job that failed or was cancelled."""
     account_id, held_micros = _hold_of(tx, job_id)
     if held_micros:
         moved = store.move(tx, account_id, available_micros=held_micros, held_micros=-held_micros)
         assert moved == 1, "the account holds what its open jobs hold"
     entry = Entry(
-        ids.new("entry"), "void", account_id, job_id, available_micros=held_micros, held_micros=-held_micros
+        ids.new("entry"),
+        "void",
+        account_id,
+        job_id,
+        available_micros=held_micros,
+        held_micros=-held_micros,
+        note=note,
     )
     store.append(tx, entry, now_ms)
+
+
+def remark(tx: Transaction, ids: Ids, *, account_id: str, job_id: str, note: str, now_ms: int) -> None:
+    """A line that moves nothing: an operator decided something about the job's money that leaves it held."""
+    store.append(tx, Entry(ids.new("entry"), "adjust", account_id, job_id, note=note), now_ms)
 
 
 def _hold_of(tx: Transaction, job_id: str) -> tuple[str, int]:

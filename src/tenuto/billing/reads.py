@@ -20,7 +20,8 @@ class Balance(msgspec.Struct, frozen=True):
 class LedgerEntry(msgspec.Struct, frozen=True):
     """A line of the ledger.
 
-    `amount` is what its type names: credited, adjusted (negative), held, charged (settle) or released (void).
+    `amount` is what its type names: credited, adjusted (negative, or 0 where an operator had a job run
+    again), held, charged (settle) or released (void).
     The two changes say what it did to the balance; over all lines they add up to it.
     """
 

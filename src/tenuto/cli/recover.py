@@ -1,39 +1,66 @@
 """`tenuto recover`: jobs whose paid call has an unknown outcome, and the three ways out."""
 
-import json
+import getpass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
 from tenuto import bootstrap
-from tenuto.cli.common import HERE, Place, change, moment, new_ids, records, say, table
+from tenuto.cli.common import HERE, AsJson, Place, moment, new_ids, records, say, table
 from tenuto.errors import OperatorError
+
+if TYPE_CHECKING:
+    from tenuto.db.database import Database
+    from tenuto.jobs.lifecycle import RecordedResult
+    from tenuto.jobs.recover import Decision
 
 app = App(name="recover", help="Jobs that wait for an operator.")
 
+Who = Annotated[str | None, Parameter(name="--operator", help="Who decides; else the user of this shell.")]
+Note = Annotated[str | None, Parameter(help="Why; kept with the decision, shown to operators alone.")]
+
 
 @app.command(name="list")
-def list_jobs(*, place: Place = HERE) -> None:
+def list_jobs(*, place: Place = HERE, as_json: AsJson = False) -> None:
     """List the jobs that wait, oldest first."""
+    from tenuto.billing.rules import cny
     from tenuto.jobs import recover
 
     with records(place) as database:
         rows = database.read(recover.waiting)
-    table(
-        ("job", "model", "created", "attempts", "reason"),
-        ((r["id"], r["model"], moment(r["created_at"]), r["attempts"], r["error_message"]) for r in rows),
-    )
+    headings = ("job", "model", "created", "attempts", "held", "reason")
+    lines = [
+        (
+            r["id"],
+            r["model"],
+            moment(r["created_at"]),
+            r["attempts"],
+            cny(r["hold_micros"]),
+            r["error_message"],
+        )
+        for r in rows
+    ]
+    if as_json:
+        say(bootstrap.as_json([dict(zip(headings, line, strict=True)) for line in lines]))
+    else:
+        table(headings, lines)
 
 
 @app.command
-def show(job_id: str, *, place: Place = HERE) -> None:
-    """Show all the evidence of a job, as JSON."""
+def show(job_id: str, *, place: Place = HERE, as_json: AsJson = False) -> None:
+    """Show all the evidence of a job, its recorded bytes read again, and what each exit would do."""
+    from tenuto.cli.evidence import lines
     from tenuto.jobs import recover
 
+    blobs, now_ms = bootstrap.open_blobs(place.settings()), bootstrap.clock()
     with records(place) as database:
-        evidence = database.read(lambda tx: recover.show(tx, job_id))
-    say(json.dumps(evidence, ensure_ascii=False, indent=2))
+        found = recover.examine(database, blobs, job_id, now_ms=now_ms)
+    if as_json:
+        say(bootstrap.as_json(found))
+        return
+    for line in lines(found):
+        say(line)
 
 
 @app.command
@@ -41,24 +68,35 @@ def complete(
     job_id: str,
     *,
     file: Annotated[Path | None, Parameter(help="The result, when none was recorded.")] = None,
+    operator: Who = None,
+    note: Note = None,
     place: Place = HERE,
 ) -> None:
     """The call did succeed: finish the job with its recorded result, or with a file; it is charged."""
     from tenuto.jobs import recover
 
-    settings, ids, now_ms = place.settings(), new_ids(), bootstrap.clock()
-    result = None if file is None else _read_result(file, place, ids.new("blob"))
-    change(place, lambda tx: recover.complete(tx, ids, job_id, result, now_ms=now_ms))
-    say(f"{job_id} succeeded, in {settings.folder}")
+    by, ids, now_ms = _decision(operator, note), new_ids(), bootstrap.clock()
+    with records(place) as database:
+        result = None
+        if file is None:
+            recover.check_recorded(database, bootstrap.open_blobs(place.settings()), job_id)
+        else:
+            result = _brought(database, job_id, file, place)
+        database.write(lambda tx: recover.complete(tx, ids, job_id, result, by=by, now_ms=now_ms))
+        database.wake("changes")
+    say(f"{job_id} succeeded; `tenuto recover show {job_id}` shows what was charged")
 
 
 @app.command
-def requeue(job_id: str, *, place: Place = HERE) -> None:
+def requeue(job_id: str, *, operator: Who = None, note: Note = None, place: Place = HERE) -> None:
     """Run the job again, although its first call may have been paid for."""
     from tenuto.jobs import recover
 
-    now_ms = bootstrap.clock()
-    change(place, lambda tx: recover.requeue(tx, job_id, now_ms=now_ms))
+    by, ids, now_ms = _decision(operator, note), new_ids(), bootstrap.clock()
+    with records(place) as database:
+        database.write(lambda tx: recover.requeue(tx, ids, job_id, by=by, now_ms=now_ms))
+        database.wake("jobs")
+        database.wake("changes")
     say(f"{job_id} is queued again")
 
 
@@ -67,25 +105,38 @@ def void(
     job_id: str,
     *,
     cancelled: Annotated[bool, Parameter(negative="", help="End it as cancelled, not failed.")] = False,
+    operator: Who = None,
+    note: Note = None,
     place: Place = HERE,
 ) -> None:
     """Give the job up: its hold is released, nothing is charged."""
     from tenuto.jobs import recover
 
-    ids, now_ms = new_ids(), bootstrap.clock()
-    change(place, lambda tx: recover.void(tx, ids, job_id, cancel=cancelled, now_ms=now_ms))
+    by, ids, now_ms = _decision(operator, note), new_ids(), bootstrap.clock()
+    with records(place) as database:
+        database.write(lambda tx: recover.void(tx, ids, job_id, cancel=cancelled, by=by, now_ms=now_ms))
+        database.wake("changes")
     say(f"{job_id} is {'cancelled' if cancelled else 'failed'}, its hold released")
 
 
-def _read_result(file: Path, place: Place, blob_id: str):  # type: ignore[no-untyped-def]
+def _decision(operator: str | None, note: str | None) -> "Decision":
+    from tenuto.jobs.recover import Decision
+
+    try:
+        return Decision(operator or getpass.getuser(), note)
+    except (KeyError, OSError) as error:
+        raise OperatorError("this shell's user has no name; say who decides: --operator NAME") from error
+
+
+def _brought(database: "Database", job_id: str, file: Path, place: Place) -> "RecordedResult":
+    """The file as a durable result, after it was found to be one of the job's kind, and the job to wait."""
+    from tenuto.jobs import recover
     from tenuto.jobs.lifecycle import RecordedResult
-    from tenuto.media.wav import WavInvalid, read_pcm16_wav
 
     try:
         content = file.read_bytes()
-        wav = read_pcm16_wav(content)
-    except (OSError, WavInvalid) as error:
-        raise OperatorError(f"{file} is not a result that can be used: {error}") from error
-    blob = bootstrap.open_blobs(place.settings()).write(blob_id, content)
-    metadata = {"duration_ms": wav.duration_ms, "brought_by": "operator"}
-    return RecordedResult(blob, "audio/wav", metadata, wav.duration_ms)
+    except OSError as error:
+        raise OperatorError(f"{file} can't be read: {error.strerror}") from error
+    brought = database.read(lambda tx: recover.fit(tx, job_id, content))
+    blob = bootstrap.open_blobs(place.settings()).write(new_ids().new("blob"), content)
+    return RecordedResult(blob, brought.media_type, brought.metadata, brought.duration_ms)

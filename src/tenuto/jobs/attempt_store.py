@@ -177,7 +177,8 @@ def raise_beat(tx: Transaction, attempt_id: str, progress: str | None) -> Row | 
     """One beat; None when the attempt is over. Gives `cancel_requested_at` of its job."""
     return tx.one(
         """update attempt set beat = beat + 1, progress = coalesce(:progress, progress),
-                  heard_at = coalesce((select w.seen_at from worker w where w.id = attempt.worker_id), heard_at)
+                  heard_at = coalesce((select w.seen_at from worker w where w.id = attempt.worker_id),
+                                      heard_at)
            where id = :id and state <> 'ended'
            returning (select j.cancel_requested_at from job j where j.id = attempt.job_id) as cancelled_at""",
         id=attempt_id,

@@ -17,6 +17,7 @@ from tenuto.db.database import Row, Transaction
 from tenuto.errors import Stale
 from tenuto.ids import Ids
 from tenuto.jobs import attempt_store, states, store
+from tenuto.jobs.decision import Decision
 from tenuto.jobs.states import CANCELLED, FAILED, MAX_HOSTS_LOST, RECOVERY_REQUIRED, RUNNING
 
 
@@ -75,8 +76,8 @@ def record_result(tx: Transaction, attempt_id: str, result: RecordedResult, *, n
         raise Stale
 
 
-def succeed(tx: Transaction, ids: Ids, attempt_id: str, *, now_ms: int) -> None:
-    """Artifact, settlement, slot and state of a recorded attempt, together."""
+def succeed(tx: Transaction, ids: Ids, attempt_id: str, *, now_ms: int, by: Decision | None = None) -> None:
+    """Artifact, settlement, slot and state of a recorded attempt, together; `by`: who decided it."""
     attempt = _fenced(tx, attempt_id, (RUNNING, RECOVERY_REQUIRED))
     if attempt["state"] != "recorded":
         raise Stale
@@ -95,8 +96,9 @@ def succeed(tx: Transaction, ids: Ids, attempt_id: str, *, now_ms: int) -> None:
     changed = attempt_store.succeed(
         tx, attempt["job_id"], attempt_id, artifact_id=artifact_id, charged_micros=charged, now_ms=now_ms
     )
-    billing.settle(tx, ids, job_id=attempt["job_id"], charge_micros=charged, now_ms=now_ms)
-    _close(tx, attempt, changed, "succeeded", now_ms=now_ms)
+    note, detail = (None, None) if by is None else (by.line("completed"), "completed by the operator")
+    billing.settle(tx, ids, job_id=attempt["job_id"], charge_micros=charged, note=note, now_ms=now_ms)
+    _close(tx, attempt, changed, "succeeded", now_ms=now_ms, detail=detail, by=by)
 
 
 def fail(
@@ -298,6 +300,7 @@ def _close(
     detail: str | None = None,
     evidence: str | None = None,
     outcome: str | None = None,
+    by: Decision | None = None,
 ) -> None:
     """End the attempt, free its slot and write the event of a transition that has just been made."""
     if changed is None:
@@ -312,4 +315,5 @@ def _close(
         now_ms=now_ms,
         attempt_id=attempt["id"],
         detail=detail,
+        by=by,
     )

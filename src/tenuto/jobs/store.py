@@ -7,6 +7,7 @@ or 0 rows means that another was first, and nothing else may then be written.
 from dataclasses import dataclass
 
 from tenuto.db.database import Row, Transaction
+from tenuto.jobs.decision import Decision
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,15 +105,19 @@ def add_event(
     now_ms: int,
     attempt_id: str | None = None,
     detail: str | None = None,
+    by: Decision | None = None,
 ) -> None:
+    """One line of the job's life; `by`: the operator who decided, whom callers are not shown."""
     tx.do(
-        """insert into event (job_id, sequence, type, attempt_id, detail, at)
-           values (:job_id, :sequence, :type, :attempt_id, :detail, :now)""",
+        """insert into event (job_id, sequence, type, attempt_id, detail, operator, note, at)
+           values (:job_id, :sequence, :type, :attempt_id, :detail, :operator, :note, :now)""",
         job_id=job_id,
         sequence=sequence,
         type=type_,
         attempt_id=attempt_id,
         detail=detail,
+        operator=None if by is None else by.operator,
+        note=None if by is None else by.note,
         now=now_ms,
     )
 

@@ -75,3 +75,24 @@ def test_slots_without_a_place_leave_jobs_to_others(world: World, rig: Rig) -> N
         engines.close()
 
     assert max(seen) < SLOTS
+
+
+def test_a_claim_that_fails_is_tried_again(world: World, rig: Rig) -> None:
+    """A fault that nobody has foreseen, here a table that is away for a while, ends no slot's thread."""
+    engines = Engines(rig.parts, [SPEECH], rig.bell)
+    slot = Slot(rig.parts, "speech", engines, rig.heartbeat, rig.bell)
+    world.database.write(lambda tx: tx.run("alter table turn rename to hidden"))
+    world.submit(world.caller(), "key")
+    slot.start()
+    try:
+        assert eventually(lambda: slot.faults > 0)
+        world.database.write(lambda tx: tx.run("alter table hidden rename to turn"))
+        rig.bell.ring()
+        has_run = eventually(lambda: 1 == len(world.all("select id from job where state = 'succeeded'")), 20)
+    finally:
+        slot.stop()
+        rig.bell.ring()
+        assert slot.join(5)
+        engines.close()
+
+    assert has_run

@@ -30,6 +30,7 @@ class Slot:
         self._heartbeat = heartbeat
         self._bell = bell
         self._stopping = threading.Event()
+        self.faults = 0  # claims that failed in a way that nobody has foreseen
         self._thread = threading.Thread(target=self._run, name=f"slot-{lane}", daemon=True)
 
     def start(self) -> None:
@@ -70,6 +71,11 @@ class Slot:
                 claim = parts.database.write(lambda tx: self._take(tx, now_ms))
             except Unavailable:
                 _log.warning("claim.not_possible", lane=self._lane)
+                return None
+            except Exception:
+                # A fault of ours; a slot whose thread has ended would leave its lane standing still.
+                _log.exception("claim.failed", lane=self._lane)
+                self.faults += 1
                 return None
             if claim is not None:
                 failpoints.hit("claim.after_commit")

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tenuto import failpoints
+from tenuto.addresses import are_networks, is_origin
 from tenuto.errors import SettingsInvalid
 
 MICROS_PER_CNY = 1_000_000
@@ -115,8 +116,24 @@ class Settings:
     """Chats that wait for one model; more are refused (429)."""
     chat_timeout_s: int = 600
     """A chat that is not answered by then is given up."""
+    registration: Literal["open", "invite", "closed"] = "invite"
+    """Who may make an account in the studio: everybody, whoever has a link, nobody."""
+    initial_credit: str = "0"
+    """CNY that an account made in the studio or by an invitation begins with, as text."""
+    session_idle_hours: int = 168
+    """A session of the studio that is not used for so long has ended."""
+    session_days: int = 30
+    """A session ends then, however much it is used."""
+    public_url: str = "none"
+    """Where people reach the studio, for the links that are printed; none: where we listen."""
+    trusted_proxies: str = "none"
+    """Addresses whose X-Forwarded-For and X-Forwarded-Proto are believed, comma-separated."""
     log_level: str = "info"
     models: Mapping[str, ModelSettings] = field(default_factory=dict)
+
+    def initial_credit_micros(self) -> int:
+        """What an account made in the studio begins with."""
+        return _micros("initial_credit", self.initial_credit, [])
 
     def slots(self) -> dict[str, int]:
         """How many jobs of each lane run at once, over all machines."""
@@ -146,12 +163,27 @@ _RANGES: dict[str, tuple[float, float]] = {
     "engine_silence_s": (0, 86_400),
     "queued_chats": (0, 100_000),
     "chat_timeout_s": (1, 86_400),
+    "session_idle_hours": (1, 8760),
+    "session_days": (1, 365),
 }
-_CHOICES = {"engines": ("real", "fake"), "log_level": ("debug", "info", "warning", "error")}
+_CHOICES = {
+    "engines": ("real", "fake"),
+    "registration": ("open", "invite", "closed"),
+    "log_level": ("debug", "info", "warning", "error"),
+}
+_TEXTS = {
+    "public_url": (is_origin, "an address such as https://tenuto.example.com"),
+    "trusted_proxies": (are_networks, "a list of addresses such as 127.0.0.1, 10.0.0.0/8"),
+}
 _PATHS = ("folder", "cache")
 _FLOATS = ("heartbeat_s", "silence_s", "host_grace_s")
 _URL = re.compile(r"https?://[A-Za-z0-9.:\[\]_-]+(/[A-Za-z0-9./_~-]*)?\Z")
-_NAMED_ELSEWHERE = {"TENUTO_DATA": "folder", "TENUTO_CONFIG": "", "TENUTO_LOG": "log_level"}
+_OF_THE_CLIENT = ("TENUTO_API_KEY", "TENUTO_BASE_URL", "TENUTO_JOURNAL")
+_NAMED_ELSEWHERE = {
+    **{"TENUTO_DATA": "folder", "TENUTO_CONFIG": "", "TENUTO_LOG": "log_level"},
+    # Who calls the service from here may also run it from here.
+    **dict.fromkeys(_OF_THE_CLIENT, ""),
+}
 _UPSTREAM_FIELDS = ("upstream", "upstream_model", "upstream_key_variable", "upstream_key_file", "connections")
 _MODEL_FIELDS = ("enabled", "interpreter", "warm", "unit", "price", "hold", "threads", *_UPSTREAM_FIELDS)
 
@@ -246,6 +278,10 @@ def _checked(name: str, value: Any, faults: list[str]) -> Any:
         return _number(name, value, faults)
     if not isinstance(value, str) or not value:
         faults.append(f"{name}: {value!r} is not a text")
+    elif name in _TEXTS and not _TEXTS[name][0](value):
+        faults.append(f"{name}: {value!r} is not {_TEXTS[name][1]}")
+    elif name == "initial_credit":
+        _micros(name, value, faults)
     return value
 
 

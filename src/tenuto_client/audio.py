@@ -1,0 +1,217 @@
+"""Recordings as the service likes them: 16 kHz mono FLAC; and long ones cut into parts, for who wants parts.
+
+What soundfile reads (WAV, FLAC, MP3, OGG, AIFF) is converted block by block, with soxr; all else by ffmpeg,
+where it is there. Both libraries are loaded when they are needed: `pip install tenuto-client[audio]`.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tenuto_client.errors import AudioError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+RATE = 16_000
+MAX_SECONDS = 7200.0
+"""What the service takes at most."""
+PART_S = 600.0
+OVERLAP_S = 8.0
+"""Between 5 and 10 seconds, so that a sentence at a cut is whole in one of two parts."""
+SEARCH_S = 20.0
+"""How far before the end of a part the quietest place is looked for."""
+
+_BLOCK_FRAMES = 1 << 16
+_STEP_S = 0.1
+_MIN_OVERLAP_S, _MAX_OVERLAP_S = 5.0, 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A piece of a longer recording; `start_s` is what `source_offset_seconds` wants."""
+
+    path: Path
+    start_s: float
+    end_s: float
+
+
+@contextmanager
+def as_flac(source: Path | bytes) -> Iterator[Path | bytes]:
+    """The recording as 16 kHz mono FLAC, for as long as the block lasts; itself, when it is that already.
+
+    Raises AudioError when it cannot be read, or lasts longer than the service takes.
+    """
+    head = source[:42] if isinstance(source, bytes) else _head(source)
+    if _is_ready(head):
+        yield source
+        return
+    with tempfile.TemporaryDirectory(prefix="tenuto-") as folder:
+        if isinstance(source, bytes):
+            given = Path(folder, "recording")
+            given.write_bytes(source)
+            source = given
+        target = Path(folder, "recording.flac")
+        convert(source, target)
+        yield target
+
+
+def convert(source: Path, target: Path) -> float:
+    """Write the recording as 16 kHz mono FLAC; gives its seconds. Raises AudioError."""
+    try:
+        seconds = _convert_with_soundfile(source, target)
+    except _Unreadable as error:
+        if shutil.which("ffmpeg") is None:
+            raise AudioError(
+                f"{source} cannot be read as audio ({error}); with ffmpeg on the PATH more formats can be"
+            ) from error
+        seconds = _convert_with_ffmpeg(source, target)
+    if seconds > MAX_SECONDS:
+        raise AudioError(
+            f"{source} lasts {seconds / 60:.0f} minutes; the service takes 120. Cut it into parts with "
+            "tenuto_client.audio.split"
+        )
+    return seconds
+
+
+def split(
+    source: Path | str, folder: Path | str, *, part_s: float = PART_S, overlap_s: float = OVERLAP_S
+) -> list[Part]:
+    """Cut a recording into FLACs of about `part_s` seconds that overlap by `overlap_s` (5 to 10).
+
+    Each ends at the quietest tenth of a second of its last 20 seconds. Recognise them one by one, each with
+    `source_offset_seconds=part.start_s`. Raises AudioError.
+    """
+    if not _MIN_OVERLAP_S <= overlap_s <= _MAX_OVERLAP_S or part_s < 2 * SEARCH_S:
+        raise AudioError("parts overlap by 5 to 10 seconds and last 40 seconds or longer")
+    soundfile = _soundfile()
+    into = Path(folder)
+    into.mkdir(parents=True, exist_ok=True)
+    parts: list[Part] = []
+    with tempfile.TemporaryDirectory(prefix="tenuto-", dir=into) as temporary:
+        whole = Path(temporary, "whole.flac")
+        try:
+            seconds = _convert_with_soundfile(Path(source), whole)
+        except _Unreadable:
+            seconds = _convert_with_ffmpeg(Path(source), whole)
+        with soundfile.SoundFile(whole) as file:
+            for index, (start_s, end_s) in enumerate(_cuts(file, seconds, part_s, overlap_s)):
+                path = into / f"{Path(source).stem}-{index:03}.flac"
+                file.seek(round(start_s * RATE))
+                _copy(soundfile, file, path, round(end_s * RATE) - round(start_s * RATE))
+                parts.append(Part(path, round(start_s, 3), round(end_s, 3)))
+    return parts
+
+
+class _Unreadable(Exception):
+    """soundfile does not know the format."""
+
+
+def _convert_with_soundfile(source: Path, target: Path) -> float:
+    soundfile = _soundfile()
+    import soxr
+
+    frames = 0
+    try:
+        with soundfile.SoundFile(source) as given:
+            stream = soxr.ResampleStream(given.samplerate, RATE, 1, dtype="float32")
+            with soundfile.SoundFile(target, "w", RATE, 1, "PCM_16", format="FLAC") as written:
+                for block in given.blocks(_BLOCK_FRAMES, dtype="float32", always_2d=True):
+                    samples = stream.resample_chunk(block.mean(axis=1))
+                    frames += len(samples)
+                    written.write(samples)
+                rest = stream.resample_chunk(_silence(), last=True)
+                frames += len(rest)
+                written.write(rest)
+    except soundfile.LibsndfileError as error:
+        if not source.is_file():
+            raise AudioError(f"{source}: there is no such file") from error
+        raise _Unreadable(str(error.error_string).rstrip(".")) from error
+    if not frames:
+        raise AudioError(f"{source} holds no sound")
+    return frames / RATE
+
+
+def _convert_with_ffmpeg(source: Path, target: Path) -> float:
+    command = ["ffmpeg", "-nostdin", "-v", "error", "-y", "-i", str(source.absolute())]
+    done = subprocess.run(
+        [*command, "-vn", "-ac", "1", "-ar", str(RATE), "-sample_fmt", "s16", "-c:a", "flac", str(target)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        lines = done.stderr.strip().splitlines() or ["it does not say why"]
+        raise AudioError(f"{source} cannot be read, by ffmpeg neither: {lines[-1]}")
+    with _soundfile().SoundFile(target) as file:
+        return len(file) / RATE
+
+
+def _cuts(file: Any, seconds: float, part_s: float, overlap_s: float) -> Iterator[tuple[float, float]]:
+    """Where parts begin and end, in seconds."""
+    start_s = 0.0
+    while seconds - start_s > part_s + overlap_s:
+        end_s = _quietest(file, start_s + part_s - SEARCH_S, start_s + part_s)
+        yield start_s, end_s
+        start_s = end_s - overlap_s
+    yield start_s, seconds
+
+
+def _quietest(file: Any, from_s: float, to_s: float) -> float:
+    """The middle of the tenth of a second with the least power."""
+    file.seek(round(from_s * RATE))
+    samples = file.read(round((to_s - from_s) * RATE), dtype="float32")
+    step = round(_STEP_S * RATE)
+    power = [float((samples[at : at + step] ** 2).sum()) for at in range(0, len(samples) - step + 1, step)]
+    return from_s + (min(range(len(power)), key=power.__getitem__) + 0.5) * _STEP_S
+
+
+def _copy(soundfile: Any, file: Any, path: Path, frames: int) -> None:
+    with soundfile.SoundFile(path, "w", RATE, 1, "PCM_16", format="FLAC") as written:
+        while frames > 0:
+            block = file.read(min(frames, _BLOCK_FRAMES), dtype="int16")
+            if not len(block):
+                return
+            written.write(block)
+            frames -= len(block)
+
+
+def _is_ready(head: bytes) -> bool:
+    """Whether the STREAMINFO at the head of a file says FLAC, 16 kHz, one channel, 16 bits."""
+    if head[:4] != b"fLaC" or len(head) < 42:
+        return False
+    fields = int.from_bytes(head[18:26], "big")
+    return (fields >> 44, (fields >> 41) & 7, (fields >> 36) & 31) == (RATE, 0, 15)
+
+
+def _head(source: Path) -> bytes:
+    try:
+        with source.open("rb") as file:
+            return file.read(42)
+    except OSError as error:
+        raise AudioError(f"{source} cannot be read: {error.strerror}") from error
+
+
+def _silence() -> np.ndarray[Any, Any]:
+    import numpy
+
+    return numpy.zeros(0, dtype="float32")
+
+
+def _soundfile() -> Any:
+    try:
+        import soundfile
+        import soxr  # noqa: F401
+    except ImportError as error:
+        raise AudioError(
+            "converting recordings needs soundfile and soxr; or give a FLAC of 16 kHz, mono, 16 bits",
+            remedy="pip install soundfile soxr",
+        ) from error
+    return soundfile

@@ -1,0 +1,195 @@
+"""Downloads that end with the promised bytes or with none: size, SHA-256 and media type are checked.
+
+A download that breaks off goes on where it stopped, one that differs begins anew; nothing is ever made again.
+"""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO, Protocol
+
+from tenuto_client import pacing
+from tenuto_client.errors import ContentMismatch, ServiceUnreachable
+from tenuto_client.exchange import Link, call
+from tenuto_client.records import Artifact
+from tenuto_client.steps import Do, Flow, OnBytes, Pause, Request, path_of
+
+PARTIAL = ".part"
+
+
+class Target(Protocol):
+    """Where a download goes. It is also a `Sink`."""
+
+    size_bytes: int
+    """How many bytes were promised."""
+    received: int
+    """How many have arrived."""
+
+    def begin(self, status: int, headers: Mapping[str, str]) -> None: ...
+
+    def write(self, block: bytes) -> None: ...
+
+    def fault(self) -> str | None:
+        """What differs from the promise, once all has arrived; None when nothing does."""
+        ...
+
+    def start_over(self) -> None:
+        """Drop what was kept."""
+        ...
+
+
+class Memory:
+    """A download into memory."""
+
+    def __init__(
+        self, size_bytes: int, sha256: str, media_type: str, on_bytes: OnBytes | None = None
+    ) -> None:
+        self.size_bytes = size_bytes
+        self.sha256 = sha256
+        self.media_type = media_type
+        self.content = b""
+        self._blocks: list[bytes] = []
+        self._hash = hashlib.sha256()
+        self._on_bytes = on_bytes
+        self._told_type = ""
+        self.received = 0
+
+    def begin(self, status: int, headers: Mapping[str, str]) -> None:
+        self._told_type = headers.get("content-type", "").partition(";")[0].strip().lower()
+        if status != 206 and self.received:
+            self.start_over()
+
+    def write(self, block: bytes) -> None:
+        self.received += len(block)
+        if self.received > self.size_bytes:
+            # More than was promised is wrong already; it need not fill the disk.
+            return
+        self._hash.update(block)
+        self._keep(block)
+        if self._on_bytes is not None:
+            self._on_bytes(self.received, self.size_bytes)
+
+    def fault(self) -> str | None:
+        if self._told_type != self.media_type:
+            return f"it is {self._told_type or 'of no media type'}, not {self.media_type}"
+        if self.received != self.size_bytes:
+            return f"it has {self.received} bytes, not {self.size_bytes}"
+        if self._hash.hexdigest() != self.sha256:
+            return "its SHA-256 is another one"
+        self._settle()
+        return None
+
+    def start_over(self) -> None:
+        self.received = 0
+        self._hash = hashlib.sha256()
+        self._blocks.clear()
+
+    def _keep(self, block: bytes) -> None:
+        self._blocks.append(block)
+
+    def _settle(self) -> None:
+        self.content = b"".join(self._blocks)
+        self._blocks.clear()
+
+
+class File(Memory):
+    """A download into a file beside its place, which it takes only once it is whole."""
+
+    def __init__(self, artifact: Artifact, path: Path, job_id: str, on_bytes: OnBytes | None = None) -> None:
+        super().__init__(artifact.size_bytes, artifact.sha256, artifact.media_type, on_bytes)
+        self._path = path
+        self._partial = path.with_name(f".{path.name}.{job_id}.{os.getpid()}{PARTIAL}")
+        self._file: BinaryIO | None = self._partial.open("wb")
+
+    def start_over(self) -> None:
+        super().start_over()
+        assert self._file is not None
+        self._file.seek(0)
+        self._file.truncate()
+
+    def close(self) -> None:
+        """Remove what is not whole; nothing is left to do after the file took its place."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+            with suppress(OSError):
+                self._partial.unlink()
+
+    def _keep(self, block: bytes) -> None:
+        assert self._file is not None
+        self._file.write(block)
+
+    def _settle(self) -> None:
+        """Durable, then in place: whoever finds the name finds the whole file."""
+        assert self._file is not None
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._file.close()
+        self._file = None
+        self._partial.replace(self._path)
+
+
+def remove_partials(path: Path, job_id: str) -> None:
+    """Remove what a download of this job to this place left when it was killed."""
+    for left in path.parent.glob(f".{glob.escape(path.name)}.{job_id}.*{PARTIAL}"):
+        with suppress(OSError):
+            left.unlink()
+
+
+def save(
+    link: Link,
+    artifact: Artifact,
+    path: Path,
+    *,
+    job_id: str = "",
+    source: str | None = None,
+    on_bytes: OnBytes | None = None,
+) -> Flow[Path]:
+    """Download an artifact to a path; the file there is replaced at once or not at all.
+
+    `source` is where its bytes are, when that is not the artifact's own address.
+    """
+    file: File = yield Do(lambda: File(artifact, path, job_id or artifact.id, on_bytes))
+    try:
+        where = source or path_of("artifacts", artifact.id, "content")
+        yield from fetch(link, where, file, name=artifact.id)
+    finally:
+        file.close()
+    return path
+
+
+def load(link: Link, artifact: Artifact) -> Flow[bytes]:
+    """Download an artifact into memory."""
+    memory = Memory(artifact.size_bytes, artifact.sha256, artifact.media_type)
+    yield from fetch(link, path_of("artifacts", artifact.id, "content"), memory, name=artifact.id)
+    return memory.content
+
+
+def fetch(link: Link, path: str, target: Target, *, name: str) -> Flow[None]:
+    """Download until it is right, at most `max_retries` times again.
+
+    Raises ContentMismatch and what `call` does.
+    """
+    fault = ""
+    for tried in range(link.max_retries + 1):
+        if tried:
+            yield Pause(pacing.backoff_s(tried))
+        headers = {"Range": f"bytes={target.received}-"} if target.received else {}
+        try:
+            yield from call(link, Request("GET", path, headers), sink=target)
+        except ServiceUnreachable:
+            if target.received < target.size_bytes:
+                if tried == link.max_retries:
+                    raise
+                continue
+        found: str | None = yield Do(target.fault)
+        if found is None:
+            return
+        fault = found
+        yield Do(target.start_over)
+    raise ContentMismatch(f"{name} was not what was promised, {link.max_retries + 1} times: {fault}")

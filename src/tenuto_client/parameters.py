@@ -1,0 +1,89 @@
+"""The parameters of each kind of work, as the contract has them; what is left out is the service's choice.
+
+`Unpack` makes them keyword arguments of `create`, with their types, for editors and type checkers alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, TypedDict
+
+Language = Literal["zh", "en", "ja", "es", "ar"]
+
+
+class SpeechParameters(TypedDict, total=False):
+    """Text to speech. At most one of `emotion_voice_id`, `emo_vector` and `use_emo_text`."""
+
+    voice_id: str
+    """A shared, official or own voice; left out, the service's original one."""
+    lang: Language
+    """The language of the text; `zh` when left out."""
+    stream: bool
+    """Keep every segment for a preview while the job runs: `job.segments()`."""
+    duration_factor: float
+    """0.5 to 2; larger is slower."""
+    emotion_voice_id: str
+    """A voice whose emotion, not identity, is followed."""
+    emo_alpha: float
+    """0 to 1: how strongly."""
+    emo_vector: Sequence[float]
+    """Eight of 0 to 1: happy, angry, sad, fear, disgust, low, surprise, calm."""
+    use_emo_text: bool
+    emo_text: str
+    """At most 2,048 bytes of UTF-8; needs `use_emo_text`."""
+    use_random: bool
+    interval_silence: int
+    """0 to 2000 milliseconds between segments."""
+    max_text_tokens_per_segment: int
+    """20 to 200."""
+    text_normalization: bool
+    do_sample: bool
+    top_p: float
+    top_k: int
+    temperature: float
+    repetition_penalty: float
+
+
+class RecognitionParameters(TypedDict, total=False):
+    """Speech to text."""
+
+    language: str
+    """1 to 16 characters, for the second engine; `zh` when left out."""
+    context: str
+    hotwords: Sequence[str]
+    source_offset_seconds: float
+    """0 to 7200; told again in the result, and shifts no time."""
+
+
+class ImageParameters(TypedDict, total=False):
+    """Text to image."""
+
+    width: int
+    """256 to 2048 pixels, a multiple of 8."""
+    height: int
+    num_inference_steps: int
+    """1 to 100."""
+    guidance_scale: float
+    """0 to 20."""
+    seed: int
+    """0 to 9223372036854775807: the same seed and parameters make the same image."""
+
+
+class ChatParameters(TypedDict, total=False):
+    """How a chat model answers."""
+
+    temperature: float
+    top_p: float
+    max_tokens: int
+    max_completion_tokens: int
+    stop: str | Sequence[str]
+    seed: int
+    presence_penalty: float
+    frequency_penalty: float
+
+
+class ChatMessage(TypedDict):
+    """One message of a conversation."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str

@@ -1,0 +1,146 @@
+"""Where the service is and with which key: what is given, then variables, then what `tenuto login` saved.
+
+A saved key is sent to the address that it was saved for and to no other.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from tenuto_client.errors import InvalidSetting, NotConfigured
+
+DEFAULT_URL = "http://127.0.0.1:8080"
+API_KEY = "TENUTO_API_KEY"
+BASE_URL = "TENUTO_BASE_URL"
+JOURNAL = "TENUTO_JOURNAL"
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """A base address and the key for it."""
+
+    base_url: str
+    api_key: str = field(repr=False)
+    source: str = ""
+    """Where the key comes from, for people."""
+
+
+def credentials(
+    api_key: str | None = None,
+    base_url: str | None = None,
+    environment: Mapping[str, str] = os.environ,
+) -> Credentials:
+    """The address and the key to use. Raises NotConfigured, InvalidSetting."""
+    saved = _read(environment)
+    url = checked_url(base_url or environment.get(BASE_URL) or saved.get("current") or DEFAULT_URL)
+    if api_key is not None:
+        return Credentials(url, _checked_key(api_key), "given")
+    if environment.get(API_KEY):
+        return Credentials(url, _checked_key(environment[API_KEY]), API_KEY)
+    key = saved.get("keys", {}).get(url)
+    if not key:
+        raise NotConfigured(f"there is no API key for {url}: say `tenuto login`, or set {API_KEY}")
+    return Credentials(url, _checked_key(str(key)), str(credentials_file(environment)))
+
+
+def save(found: Credentials, environment: Mapping[str, str] = os.environ) -> Path:
+    """Keep a key for its address, readable by this user alone, and make that address the default."""
+    saved = _read(environment)
+    saved["current"] = found.base_url
+    saved.setdefault("keys", {})[found.base_url] = found.api_key
+    return _write(saved, environment)
+
+
+def forget(base_url: str, environment: Mapping[str, str] = os.environ) -> bool:
+    """Remove the key of an address; False when there was none."""
+    saved = _read(environment)
+    if saved.get("keys", {}).pop(base_url, None) is None:
+        return False
+    if saved.get("current") == base_url:
+        del saved["current"]
+    _write(saved, environment)
+    return True
+
+
+def current_url(base_url: str | None, environment: Mapping[str, str] = os.environ) -> str:
+    """The address that is used when none is given."""
+    return checked_url(
+        base_url or environment.get(BASE_URL) or _read(environment).get("current") or DEFAULT_URL
+    )
+
+
+def checked_url(text: str) -> str:
+    """The address without a slash, or `/v1`, at its end. Raises InvalidSetting."""
+    url = text.strip().rstrip("/").removesuffix("/v1")
+    try:
+        parts = urlsplit(url)
+        sound = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        sound = False
+    if not sound or parts.query or parts.fragment or parts.username:
+        raise InvalidSetting(f"{text!r} is no base address; one looks like {DEFAULT_URL}")
+    return url
+
+
+def credentials_file(environment: Mapping[str, str] = os.environ) -> Path:
+    """Where `tenuto login` keeps keys."""
+    return _home(environment, "XDG_CONFIG_HOME", ".config") / "tenuto" / "credentials.json"
+
+
+def journal_folder(environment: Mapping[str, str] = os.environ) -> Path:
+    """Where the journal is, unless another place is given."""
+    named = environment.get(JOURNAL)
+    if named:
+        return Path(named).expanduser()
+    return _home(environment, "XDG_STATE_HOME", ".local/state") / "tenuto" / "journal"
+
+
+def _home(environment: Mapping[str, str], variable: str, inside: str) -> Path:
+    named = environment.get(variable)
+    return Path(named) if named else Path(environment.get("HOME") or Path.home()) / inside
+
+
+def _checked_key(key: str) -> str:
+    key = key.strip()
+    if not key or not key.isascii() or not key.isprintable() or " " in key:
+        raise InvalidSetting("this is no API key: one is a word of ASCII characters that begins with tn_")
+    return key
+
+
+def _read(environment: Mapping[str, str]) -> dict[str, Any]:
+    file = credentials_file(environment)
+    try:
+        found = json.loads(file.read_text("utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise InvalidSetting(f"{file} cannot be read: {error}; remove it and say `tenuto login`") from error
+    if not isinstance(found, dict):
+        raise InvalidSetting(f"{file} is not what `tenuto login` writes; remove it and say that again")
+    return found
+
+
+def _write(saved: dict[str, Any], environment: Mapping[str, str]) -> Path:
+    file = credentials_file(environment)
+    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    # mkstemp makes it readable by this user alone from the first moment.
+    descriptor, name = tempfile.mkstemp(dir=file.parent, prefix=".credentials-")
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as temporary:
+            json.dump(saved, temporary, indent=2)
+            temporary.flush()
+            os.fsync(temporary.fileno())
+        Path(name).replace(file)
+    except OSError:
+        with suppress(OSError):
+            Path(name).unlink()
+        raise
+    return file

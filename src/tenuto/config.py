@@ -178,12 +178,8 @@ _TEXTS = {
 _PATHS = ("folder", "cache")
 _FLOATS = ("heartbeat_s", "silence_s", "host_grace_s")
 _URL = re.compile(r"https?://[A-Za-z0-9.:\[\]_-]+(/[A-Za-z0-9./_~-]*)?\Z")
-_OF_THE_CLIENT = ("TENUTO_API_KEY", "TENUTO_BASE_URL", "TENUTO_JOURNAL")
-_NAMED_ELSEWHERE = {
-    **{"TENUTO_DATA": "folder", "TENUTO_CONFIG": "", "TENUTO_LOG": "log_level"},
-    # Who calls the service from here may also run it from here.
-    **dict.fromkeys(_OF_THE_CLIENT, ""),
-}
+_NAMED_ELSEWHERE = {"TENUTO_DATA": "folder", "TENUTO_CONFIG": "", "TENUTO_LOG": "log_level"}
+_NAMED_ELSEWHERE |= dict.fromkeys(("TENUTO_API_KEY", "TENUTO_BASE_URL", "TENUTO_JOURNAL"), "")  # the client's
 _UPSTREAM_FIELDS = ("upstream", "upstream_model", "upstream_key_variable", "upstream_key_file", "connections")
 _MODEL_FIELDS = ("enabled", "interpreter", "warm", "unit", "price", "hold", "threads", *_UPSTREAM_FIELDS)
 

@@ -178,8 +178,8 @@ _TEXTS = {
 _PATHS = ("folder", "cache")
 _FLOATS = ("heartbeat_s", "silence_s", "host_grace_s")
 _URL = re.compile(r"https?://[A-Za-z0-9.:\[\]_-]+(/[A-Za-z0-9./_~-]*)?\Z")
-_NAMED_ELSEWHERE = {"TENUTO_DATA": "folder", "TENUTO_CONFIG": "", "TENUTO_LOG": "log_level"}
-_NAMED_ELSEWHERE |= dict.fromkeys(("TENUTO_API_KEY", "TENUTO_BASE_URL", "TENUTO_JOURNAL"), "")  # the client's
+_NAMED_ELSEWHERE = {"TENUTO_DATA": "folder", "TENUTO_LOG": "log_level"}
+_NO_SETTINGS = (failpoints.VARIABLE, "TENUTO_CONFIG", "TENUTO_API_KEY", "TENUTO_BASE_URL", "TENUTO_JOURNAL")
 _UPSTREAM_FIELDS = ("upstream", "upstream_model", "upstream_key_variable", "upstream_key_file", "connections")
 _MODEL_FIELDS = ("enabled", "interpreter", "warm", "unit", "price", "hold", "threads", *_UPSTREAM_FIELDS)
 
@@ -246,11 +246,9 @@ def _from_file(file: Path, faults: list[str]) -> dict[str, Any]:
 def _from_environment(environment: Mapping[str, str], faults: list[str]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for variable, text in environment.items():
-        if not variable.startswith(PREFIX):
+        if not variable.startswith(PREFIX) or variable in _NO_SETTINGS:
             continue
         name = _NAMED_ELSEWHERE.get(variable, variable.removeprefix(PREFIX).lower())
-        if name == "" or variable == failpoints.VARIABLE:
-            continue
         if name == "models" or name not in Settings.__dataclass_fields__:
             faults.append(f"{variable}: there is no such setting")
         else:

@@ -73,8 +73,9 @@ class Slot:
                 _log.warning("claim.not_possible", lane=self._lane)
                 return None
             except Exception:
-                # A slot outlives what nobody foresaw: its thread's end would leave a lane idle and silent.
+                # A fault of ours; a slot whose thread has ended would leave its lane standing still.
                 _log.exception("claim.failed", lane=self._lane)
+                self.faults += 1
                 return None
             if claim is not None:
                 failpoints.hit("claim.after_commit")

@@ -50,6 +50,24 @@ class InvalidApiKey(TenutoError):
     code = "invalid_api_key"
 
 
+class NotSignedIn(TenutoError):
+    """Nobody is signed in here, or the session has ended; sign in."""
+
+    code = "not_signed_in"
+
+
+class InvalidLogin(TenutoError):
+    """The name or the password is wrong."""
+
+    code = "invalid_login"
+
+
+class Forbidden(TenutoError):
+    """This account may not do that."""
+
+    code = "forbidden"
+
+
 class ModelNotAllowed(TenutoError):
     """This API key may not use the model; GET /v1/models lists the models that it may use."""
 
@@ -137,6 +155,10 @@ class Unavailable(TenutoError):
 
     code = "unavailable"
     retry_after_s = 2
+
+
+class CommitUnknown(Unavailable):
+    """The database was lost while it stored this; whether it did is unknown; send the same again."""
 
 
 class ModelUnavailable(Unavailable):

@@ -11,7 +11,14 @@ from tenuto.api.body import read_body
 from tenuto.api.call import Answer, Call
 from tenuto.api.service import Service
 from tenuto.db.database import Transaction
-from tenuto.errors import Fault, InvalidRequest, TenutoError, UnsupportedMediaType
+from tenuto.errors import (
+    CommitUnknown,
+    Fault,
+    InvalidRequest,
+    TenutoError,
+    Unavailable,
+    UnsupportedMediaType,
+)
 from tenuto.jobs import read, submit, waiting
 from tenuto.jobs.read import Operation
 from tenuto.jobs.states import ALL, FINAL
@@ -173,7 +180,15 @@ async def _accept(call: Call, request: Request) -> tuple[Operation, bool]:
         failpoints.hit("accept.before_commit")
         return operation, accepted.replayed, left
 
-    operation, replayed, left = await service.database.write_async(accept)
+    try:
+        operation, replayed, left = await service.database.write_async(accept)
+    except CommitUnknown as unknown:
+        # Looked up before it is answered: the key is found, or the job is made now. Only one can be.
+        try:
+            operation, replayed, left = await service.database.write_async(accept)
+        except Unavailable:
+            raise unknown from None
+        service.database.wake("jobs")
     failpoints.hit("accept.after_commit")
     if left is not None:
         service.rooms.counted(account_id, lane, left - 1)

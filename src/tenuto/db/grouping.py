@@ -14,7 +14,7 @@ from contextlib import suppress
 
 from tenuto.db.connection import Connection, ConnectionLost
 from tenuto.db.pending import Pending, answer, refuse
-from tenuto.errors import Unavailable
+from tenuto.errors import CommitUnknown, Unavailable
 
 GROUP_OPERATIONS = 64
 GROUP_S = 0.005
@@ -25,8 +25,6 @@ ELSEWHERE_S = 1.0
 CLOSE_S = 15.0
 # Any number that nobody else uses.
 _ADVISORY_LOCK = 7_364_680_118
-
-UNKNOWN = "The database was lost while it stored this; whether it did is unknown; send the same again."
 
 
 class Groups:
@@ -94,7 +92,7 @@ class Groups:
 
     def _finish(self, group: list[Pending], *, is_unknown: bool) -> None:
         if is_unknown:
-            refuse(group, lambda: Unavailable(UNKNOWN))
+            refuse(group, CommitUnknown)
             return
         for pending in group:
             pending.error = None

@@ -23,10 +23,10 @@ from tenuto.db.connection import (
     ConnectionLost,
 )
 from tenuto.db.database import Transaction
-from tenuto.db.grouping import UNKNOWN, Groups
+from tenuto.db.grouping import Groups
 from tenuto.db.notices import Notices, PostgresListener
 from tenuto.db.pending import Pending, answer, refuse
-from tenuto.errors import OperatorError, Unavailable
+from tenuto.errors import CommitUnknown, OperatorError, Unavailable
 
 T = TypeVar("T")
 
@@ -174,7 +174,8 @@ class PostgresDatabase:
             except ConnectionLost as error:
                 connection = None
                 if error.is_unknown:
-                    pending.error = _unavailable(UNKNOWN, error)
+                    pending.error = CommitUnknown()
+                    pending.error.__cause__ = error
                     return None
                 if attempt == ATTEMPTS:
                     pending.error = _unavailable(AWAY, error)

@@ -3,6 +3,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+QUALITY := read_back emotions likeness recognition recognition_second
 SERVE := $(VENV)/.serve-is-installed
 TEST := $(VENV)/.test-is-installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
@@ -51,11 +52,9 @@ bench: $(TEST)  ## benchmarks, beside their limits
 quality: $(TEST)  ## the long measurements, into docs/quality.md
 	@$(BIN)/tenuto models pull
 	@$(BIN)/tenuto models pull whisper-base
-	@$(BIN)/python -m tests.quality.read_back --write
-	@$(BIN)/python -m tests.quality.emotions --write
 	@$(BIN)/tenuto models pull reference-voices
-	@$(BIN)/python -m tests.quality.likeness --write
-	@$(BIN)/python -m tests.quality.recognition --write
+	@missed=; for part in $(QUALITY); do $(BIN)/python -m tests.quality.$$part --write || missed="$$missed $$part"; done; \
+	  test -z "$$missed" || { echo "these miss a target:$$missed"; exit 1; }
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Tenuto needs Python 3.11 or newer; say make PYTHON=python3.11")'

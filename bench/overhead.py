@@ -20,7 +20,7 @@ from tenuto.engines.registry import ENTRIES
 from tenuto.engines.speech_kokoro import KokoroEngine
 from tenuto.worker.engines import spec_of
 
-PAIRS = 5
+PAIRS = 4
 ADDED_PERCENT = 3.0
 MODEL = "hexgrad/Kokoro-82M"
 TEXT = (
@@ -52,20 +52,20 @@ class DirectRun:
 
 
 def measure(postgres: PostgresServer | None) -> list[Row]:
-    """Jobs and direct calls in turns."""
+    """Jobs and direct calls in turns; on SQLite alone, for what is measured is the engine's way."""
+    if postgres is not None:
+        return []
     direct_s, job_s = [], []
     with (
         stage(postgres, TENUTO_ENGINES="real", TENUTO_CONFIG="") as running,
         ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool,
     ):
-        connection = Connection(running.port)
         for number in range(1 + PAIRS):
-            took_s, parameters = _job(running, connection, number)
+            took_s, parameters = _job(running, number)
             alone_s, seconds = pool.submit(_direct, parameters).result()
             if number:  # the first pair loads the model on both sides
                 job_s.append(took_s)
                 direct_s.append(alone_s)
-        connection.close()
     ratios = [job / direct for job, direct in zip(job_s, direct_s, strict=True)]
     return [
         below(
@@ -81,7 +81,7 @@ def measure(postgres: PostgresServer | None) -> list[Row]:
     ]
 
 
-def _job(running: Stage, connection: Connection, number: int) -> tuple[float, dict[str, Any]]:
+def _job(running: Stage, number: int) -> tuple[float, dict[str, Any]]:
     """Seconds from the submission to the final state, and what the engine was given."""
     body = json.dumps({"model": MODEL, "parameters": {"text": TEXT, "lang": "en"}})
     request = (
@@ -89,6 +89,7 @@ def _job(running: Stage, connection: Connection, number: int) -> tuple[float, di
         f"Authorization: Bearer {running.keys[0]}\r\nIdempotency-Key: overhead-{number}\r\n"
         f"Content-Length: {len(body)}\r\n\r\n{body}"
     )
+    connection = Connection(running.port)
     began = time.perf_counter()
     answer = connection.ask(request.encode())
     assert answer.status == 202, answer
@@ -97,6 +98,7 @@ def _job(running: Stage, connection: Connection, number: int) -> tuple[float, di
     while state in ("queued", "running"):
         state = json.loads(connection.ask(get(f"/v1/jobs/{job_id}?wait=20", running.keys[0])).body)["state"]
     took_s = time.perf_counter() - began
+    connection.close()
     assert state == "succeeded", state
     parameters = running.query("select parameters from job where id = :id", id=job_id)[0]["parameters"]
     given: dict[str, Any] = json.loads(parameters)

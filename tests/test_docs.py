@@ -42,7 +42,9 @@ def test_every_documented_variable_is_read(tmp_path: Path) -> None:
     given = {variable: "7" if name in config._RANGES else "" for name, variable in table}
     given |= {"TENUTO_DATA": "here", "TENUTO_CACHE": "there", "TENUTO_ENGINES": "fake", "TENUTO_LOG": "error"}
     given |= {"TENUTO_DATABASE": "sqlite:///other.db", "TENUTO_BLOBS": "directory", "TENUTO_SILENCE_S": "30"}
-    given |= {"TENUTO_HOST": "::1", "TENUTO_METRICS_HOST": "::1"}
+    given |= {"TENUTO_HOST": "::1", "TENUTO_METRICS_HOST": "::1", "TENUTO_REGISTRATION": "closed"}
+    given |= {"TENUTO_PUBLIC_URL": "https://[::1]:8443", "TENUTO_TRUSTED_PROXIES": "::1, 10.0.0.0/8"}
+    given |= {"TENUTO_INITIAL_CREDIT": "0.5"}
     loaded = config.load(given)
     kept = {variable: getattr(loaded, name) for name, variable in table}
 
@@ -73,6 +75,7 @@ def test_every_event_of_the_log_and_every_metric_is_documented() -> None:
     metrics = SOURCES[ROOT / "src" / "tenuto" / "api" / "metrics.py"]
     counters = {f"{name}_total" for name in re.findall(r'Counter\(\s*"(\w+)"', metrics)}
     gauges = {f"tenuto_jobs_{name}" for name in re.findall(r'\("([a-z_]+)", "[A-Z]', metrics)}
+    gauges |= set(re.findall(r'GaugeMetricFamily\(\s*"(\w+)"', metrics))
     histograms = set(re.findall(r'Histogram\(\s*"(\w+)"', metrics))
 
     assert logged == {name for row in rows(RUNNING, "## Logs") for name in row[0].replace("`", "").split()}

@@ -86,9 +86,10 @@ def test_every_error_says_what_it_means_and_is_documented() -> None:
     ours = [e for e in vars(errors).values() if isinstance(e, type) and issubclass(e, errors.TenutoError)]
     schemas = yaml.safe_load(read("openapi.yaml"))["components"]["schemas"]
     http, inside = codes_under("Over HTTP"), codes_under("At the command line and inside")
+    studio = codes_under("In the studio")
 
     assert not [error.__name__ for error in ours if not error.__dict__.get("__doc__")]
-    assert {*http, *inside} == {error.code for error in ours}
+    assert {*http, *studio, *inside} == {error.code for error in ours}
     assert set(http) == set(schemas["ErrorCode"]["enum"])
     assert codes_under("Why a job failed") == schemas["Failure"]["properties"]["code"]["enum"]
 

@@ -19,17 +19,19 @@ from typing import TYPE_CHECKING, Any
 
 from tenuto import config, failpoints
 from tenuto.accounts import operations as accounts
+from tenuto.backup.restore import refuse_unfinished
 from tenuto.blobs.blob import BlobStore
 from tenuto.blobs.directory import DirectoryBlobs
 from tenuto.catalog import rules as catalog
 from tenuto.config import Settings
 from tenuto.db.database import Database, open_database
-from tenuto.db.migrations import migrate
+from tenuto.db.migrations import migrate, pending
 from tenuto.errors import OperatorError, Unavailable
 from tenuto.ids import Ids
 
 if TYPE_CHECKING:
     from tenuto.api.service import Service
+    from tenuto.web.room import Room
     from tenuto.worker.child import ChildWorker
     from tenuto.worker.locks import FolderLock
 
@@ -71,6 +73,7 @@ def set_up_logs(level: str) -> None:
 def open_records(settings: Settings) -> Database:
     """The database, migrated."""
     _make_folder(settings.folder)
+    refuse_unfinished(settings.folder)
     database = open_database(settings.database, folder=settings.folder)
     try:
         migrate(database)
@@ -82,6 +85,32 @@ def open_records(settings: Settings) -> Database:
     except BaseException:
         database.close()
         raise
+    return database
+
+
+def open_as_it_is(settings: Settings) -> Database:
+    """The database of a service that was here before: nothing is made, no migration is applied."""
+    place = settings.database.removeprefix("sqlite:///")
+    if place != settings.database and not (settings.folder / place).exists():
+        raise OperatorError(
+            f"there is no database {settings.folder / place}; name the data folder with --data"
+        )
+    database = open_database(settings.database, folder=settings.folder)
+    try:
+        waiting = pending(database)
+    except Unavailable as error:
+        database.close()
+        raise OperatorError(
+            "the database does not answer; start it, or correct the setting database"
+        ) from error
+    except BaseException:
+        database.close()
+        raise
+    if waiting:
+        database.close()
+        raise OperatorError(
+            "the database is an older version's; `tenuto serve` or `tenuto doctor` brings it up to date"
+        )
     return database
 
 
@@ -110,7 +139,7 @@ def is_first_run(database: Database) -> bool:
 
 def run_api(settings: Settings, say: Say) -> None:
     """Serve the API until SIGTERM or SIGINT."""
-    _arm_failpoints()
+    arm_failpoints()
     _run_api(settings, say)
 
 
@@ -119,7 +148,7 @@ def run_serve(settings: Settings, say: Say) -> None:
     from tenuto.worker.child import ChildWorker
     from tenuto.worker.locks import FolderLock
 
-    _arm_failpoints()
+    arm_failpoints()
     _make_folder(settings.folder)
     lock = FolderLock(settings.folder)
     child = ChildWorker(settings, [sys.executable, "-m", "tenuto.bootstrap"])
@@ -138,7 +167,7 @@ def run_worker(settings: Settings, models: list[str] | None, *, parent: int | No
     from tenuto.worker.parts import Parts
     from tenuto.worker.supervisor import Worker
 
-    _arm_failpoints()
+    arm_failpoints()
     if parent is not None:
         threading.Thread(target=follow_parent, args=(parent,), name="parent", daemon=True).start()
     stopping = threading.Event()
@@ -175,7 +204,8 @@ def _run_api(
     settings: Settings, say: Say, *, child: "ChildWorker | None" = None, lock: "FolderLock | None" = None
 ) -> None:
     from tenuto.api import server
-    from tenuto.api.app import make_app
+    from tenuto.web.app import make_app
+    from tenuto.web.room import make_room
 
     def on_ready(addresses: list[Any]) -> None:
         address = _address(addresses)
@@ -192,11 +222,12 @@ def _run_api(
     database = open_records(settings)
     service = build_service(settings, database, needs_worker=child is not None)
     install_voices(database, service.blobs)
+    room = make_room(settings)
     stopping = threading.Event()
-    flusher = threading.Thread(target=_flush_key_use, args=(service, stopping), daemon=True)
+    flusher = threading.Thread(target=_flush_use, args=(service, room, stopping), daemon=True)
     try:
         http = server.make_server(
-            make_app(service),
+            make_app(service, room),
             request_id=lambda: service.ids.new("req"),
             host=settings.host,
             port=settings.port,
@@ -208,6 +239,7 @@ def _run_api(
         server.run(http, on_stop=on_stop)
     finally:
         stopping.set()
+        room.hashing.close()
         service.readers.shutdown(wait=False)
         service.uploads.threads.shutdown(wait=False)
         database.close()
@@ -250,11 +282,17 @@ def _serve_metrics(settings: Settings, service: "Service") -> None:
         return
     from tenuto.api import metrics
     from tenuto.jobs import lanes
+    from tenuto.jobs.audit import runs
 
     def depths() -> dict[str, dict[str, int]]:
         return service.database.read(lambda tx: lanes.depths(tx, list(settings.slots())))
 
+    def audited() -> tuple[int, dict[str, int]] | None:
+        last = service.database.read(runs.last)
+        return None if last is None else (last.ended_at, last.findings)
+
     service.metrics.registry.register(metrics.QueueCollector(depths))
+    service.metrics.registry.register(metrics.AuditCollector(audited))
     try:
         metrics.serve(service.metrics, settings.metrics_host, settings.metrics_port)
     except OSError as error:
@@ -270,10 +308,15 @@ def _address(addresses: list[Any]) -> str:
 
 
 def _announce(settings: Settings, database: Database, address: str, say: Say) -> None:
+    from tenuto.web.links import set_up_link
+
     say(f"Tenuto answers at http://{address}, its data is in {settings.folder.resolve()}")
+    if (link := set_up_link(settings, database, address, now_ms=clock())) is not None:
+        say("To set up the studio, open this link; it makes the operator, works once, and for a day:")
+        say(f"  {link}")
     if is_first_run(database):
         command, data = _command(), shlex.quote(str(settings.folder.resolve()))
-        say("There is no account yet. In another terminal:")
+        say("There is no account yet. For the API alone, in another terminal:")
         say(f"  {command} accounts create me --data {data}")
         say(f"  {command} keys create --account me --data {data}")
 
@@ -284,13 +327,10 @@ def _command() -> str:
     return "tenuto" if shutil.which("tenuto") == str(installed) else shlex.quote(str(installed))
 
 
-def _flush_key_use(service: "Service", stopping: threading.Event) -> None:
+def _flush_use(service: "Service", room: "Room", stopping: threading.Event) -> None:
     while not stopping.wait(FLUSH_S):
-        used, service.used_keys = service.used_keys, {}
-        if not used:
-            continue
         try:
-            service.database.write(lambda tx, used=used: accounts.note_use(tx, used))  # type: ignore[misc]
+            room.note_use(service)
         except Unavailable:
             _log().warning("key_use.not_written")
 
@@ -304,7 +344,7 @@ def _make_folder(folder: Path) -> None:
         ) from error
 
 
-def _arm_failpoints() -> None:
+def arm_failpoints() -> None:
     """For tests alone; whoever finds the variable set by mistake finds this line in the log."""
     text = os.environ.get(failpoints.VARIABLE, "")
     failpoints.arm(text)

@@ -45,23 +45,30 @@ def start(operator: Operator) -> Iterator[Start]:
 
 
 def test_serve_says_where_it_is_and_the_first_time_how_to_begin(operator: Operator, start: Start) -> None:
-    """Address, data folder, and lines that work as they stand; with an account there is no hint any more."""
+    """Address, data folder, the link that sets the studio up, and lines that work as they stand.
+
+    With an account there is no hint any more; the link, a new one, is there until somebody has used one.
+    """
     first = start("serve", "--port", "0", "--engines", "fake", "--host", "127.0.0.1")
-    said = [lines(first, 1)[0], *lines(first, 3)]
+    said = lines(first, 6)
     made = [
-        subprocess.run(shlex.split(line), capture_output=True, text=True, check=True) for line in said[2:]
+        subprocess.run(shlex.split(line), capture_output=True, text=True, check=True) for line in said[4:]
     ]
     url = address(said[0])
     models = httpx2.get(f"{url}/v1/models", headers={"Authorization": f"Bearer {made[1].stdout.strip()}"})
     code = stop(first)
     again = start("serve", "--port", "0", "--engines", "fake")
-    later = lines(again, 1)
+    later = lines(again, 3)
     stop(again)
 
     assert f"Tenuto answers at {url}, its data is in {operator.folder}" == said[0]
-    assert "There is no account yet. In another terminal:" == said[1]
+    assert said[1].startswith("To set up the studio, open this link; ")
+    assert re.fullmatch(rf"  {url}/setup#[\w-]{{43}}", said[2])
+    assert "There is no account yet. For the API alone, in another terminal:" == said[3]
+    assert said[1] == later[1]
+    assert said[2].partition("#")[2] != later[2].partition("#")[2]
     assert all(model["id"].startswith("fake/") for model in models.json()["data"])
-    assert (0, 1) == (code, len(later))
+    assert 0 == code
     assert again.stdout is not None
     assert "" == again.stdout.read()
 

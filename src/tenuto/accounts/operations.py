@@ -91,8 +91,17 @@ def rotate_key(
 
 def revoke_key(tx: Transaction, key_id: str, *, now_ms: int) -> None:
     """From the next request on the key is refused."""
-    if store.revoke(tx, key_id, now_ms) == 0 and store.key(tx, key_id) is None:
+    if store.key(tx, key_id) is None:
         raise NotFound(f"there is no key {key_id!r}; `tenuto keys list` shows those there are")
+    store.revoke(tx, key_id, now_ms)
+
+
+def revoke_own_key(tx: Transaction, key_id: str, *, account_id: str, now_ms: int) -> None:
+    """The same for a key of this account; any other is not found."""
+    row = store.key(tx, key_id)
+    if row is None or row["account_id"] != account_id:
+        raise NotFound
+    store.revoke(tx, key_id, now_ms)
 
 
 def list_keys(tx: Transaction, account_id: str | None = None) -> list[Row]:
@@ -108,7 +117,7 @@ def authenticate(tx: Transaction, key: str, *, now_ms: int) -> Caller:
     if row is None:
         raise InvalidApiKey
     return Caller(
-        row["key_id"], row["account_id"], _models_set(row["account_models"]), _models_set(row["key_models"])
+        row["key_id"], row["account_id"], models_set(row["account_models"]), models_set(row["key_models"])
     )
 
 
@@ -116,6 +125,12 @@ def note_use(tx: Transaction, used: dict[str, int]) -> None:
     """When keys were last used, for people to see."""
     for key_id, at_ms in used.items():
         store.set_last_used(tx, key_id, at_ms)
+
+
+@lru_cache(maxsize=1024)
+def models_set(models: str | None) -> frozenset[str] | None:
+    """A restriction as it is stored; None: there is none."""
+    return None if models is None else frozenset(json.loads(models))
 
 
 def _add_secret(tx: Transaction, key_id: str, now_ms: int, random_below: Callable[[int], int]) -> str:
@@ -126,8 +141,3 @@ def _add_secret(tx: Transaction, key_id: str, now_ms: int, random_below: Callabl
 
 def _models_json(models: list[str] | None) -> str | None:
     return None if models is None else json.dumps(sorted(set(models)), ensure_ascii=False)
-
-
-@lru_cache(maxsize=1024)
-def _models_set(models: str | None) -> frozenset[str] | None:
-    return None if models is None else frozenset(json.loads(models))

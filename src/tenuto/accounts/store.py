@@ -74,8 +74,18 @@ def end_secrets(tx: Transaction, key_id: str, ends_at: int) -> int:
     )
 
 
+def set_suspended(tx: Transaction, account_id: str, at_ms: int | None) -> int:
+    return tx.run("update account set suspended_at = :at where id = :id", id=account_id, at=at_ms)
+
+
 def key(tx: Transaction, key_id: str) -> Row | None:
-    return tx.one("select * from api_key where id = :id for update", id=key_id)
+    """A key that somebody can send: the studio's own have no secret, and are not to be given one."""
+    return tx.one(
+        """select * from api_key
+           where id = :id and exists (select 1 from api_key_secret s where s.key_id = api_key.id)
+           for update""",
+        id=key_id,
+    )
 
 
 def revoke(tx: Transaction, key_id: str, now_ms: int) -> int:

@@ -39,9 +39,13 @@ ROUTES: Mapping[str, Mapping[str, Handler]] = {
 }
 
 
-def make_app(service: Service) -> Asgi:
-    """The ASGI application; an unknown path is answered like everything else, as JSON with a request id."""
-    routes = [(_pattern(path), Endpoint(service, handlers, path)) for path, handlers in ROUTES.items()]
+def make_app(service: Service, beyond: Asgi | None = None) -> Asgi:
+    """The ASGI application; `beyond` answers what the table does not have.
+
+    Without it an unknown path is answered like everything else, as JSON with a request id.
+    """
+    routes = [(pattern(path), Endpoint(service, handlers, path)) for path, handlers in ROUTES.items()]
+    beyond = beyond or nothing_under(service)
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "lifespan":
@@ -50,19 +54,28 @@ def make_app(service: Service) -> Asgi:
         if b"%2f" in scope["raw_path"].lower():
             scope["path"] = _path(scope["raw_path"])
         path = scope["path"]
-        for pattern, endpoint in routes:
-            match = pattern.match(path)
+        for shape, endpoint in routes:
+            match = shape.match(path)
             if match is not None:
                 scope["path_params"] = match.groupdict()
                 await endpoint(scope, receive, send)
                 return
-        response = error_response(NotFound("There is nothing under this path."), service.ids.new("req"))
-        await response(scope, receive, send)
+        await beyond(scope, receive, send)
 
     return app
 
 
-def _pattern(path: str) -> re.Pattern[str]:
+def nothing_under(service: Service) -> Asgi:
+    """Answers that there is nothing under a path."""
+
+    async def nothing(scope: Any, receive: Any, send: Any) -> None:
+        response = error_response(NotFound("There is nothing under this path."), service.ids.new("req"))
+        await response(scope, receive, send)
+
+    return nothing
+
+
+def pattern(path: str) -> re.Pattern[str]:
     """`/v1/jobs/{job_id}` as a pattern of whole paths; a name stands for one part."""
     return re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", path) + r"\Z")
 

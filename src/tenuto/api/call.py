@@ -24,6 +24,7 @@ from tenuto.ids import is_id
 
 T = TypeVar("T")
 Headers = list[tuple[bytes, bytes]]
+_BODILESS = (204, 304)
 _JSON = (b"content-type", b"application/json")
 _log = structlog.get_logger("tenuto.api")
 
@@ -41,10 +42,11 @@ class Answer:
 class Call:
     """A request and the service it is for."""
 
-    __slots__ = ("caller", "receive", "request_id", "scope", "send", "service")
+    __slots__ = ("caller", "identify", "receive", "request_id", "scope", "send", "service")
 
-    def __init__(self, service: Service, scope: Any, receive: Any, send: Any) -> None:
+    def __init__(self, service: Service, scope: Any, receive: Any, send: Any, identify: "Identify") -> None:
         self.service = service
+        self.identify = identify
         self.scope = scope
         self.receive = receive
         self.send = send
@@ -79,20 +81,14 @@ class Call:
 
     async def authenticate(self) -> Caller:
         """The caller. InvalidApiKey or RateLimited before anything else is looked at."""
-        key = self._key()
-        now_ms = self.service.clock()
-        caller = await self.service.database.read_async(
-            lambda tx: accounts.authenticate(tx, key, now_ms=now_ms)
-        )
-        return self._admit(caller)
+        return self._admit(await self.service.database.read_async(self.identify(self)))
 
     async def read(self, operation: Callable[[Transaction, Caller], T]) -> T:
         """Authenticate and read in one look at the database, for a request without a body."""
-        key = self._key()
-        now_ms = self.service.clock()
+        find = self.identify(self)
 
         def look(tx: Transaction) -> T:
-            return operation(tx, self._admit(accounts.authenticate(tx, key, now_ms=now_ms)))
+            return operation(tx, self._admit(find(tx)))
 
         return await self.service.database.read_async(look)
 
@@ -124,13 +120,21 @@ class Call:
         self.service.used_keys[caller.key_id] = self.service.clock()
         return caller
 
-    def _key(self) -> str:
-        # A proxy may have read another one than we would: two are none.
-        values = [value for name, value in self.scope["headers"] if name == b"authorization"]
-        if len(values) != 1 or values[0][:7].lower() != b"bearer " or not values[0].isascii():
-            raise InvalidApiKey
-        value: bytes = values[0]
-        return value[7:].strip().decode("ascii")
+
+Identify = Callable[[Call], Callable[[Transaction], Caller]]
+"""Reads who calls from the head of a request, and gives the look at the database that finds them. Both may
+refuse. The studio has another way than the API's."""
+
+
+def by_key(call: Call) -> Callable[[Transaction], Caller]:
+    """The API's way: the one bearer key. InvalidApiKey."""
+    # A proxy may have read another one than we would: two are none.
+    values = [value for name, value in call.scope["headers"] if name == b"authorization"]
+    if len(values) != 1 or values[0][:7].lower() != b"bearer " or not values[0].isascii():
+        raise InvalidApiKey
+    key = values[0][7:].strip().decode("ascii")
+    now_ms = call.service.clock()
+    return lambda tx: accounts.authenticate(tx, key, now_ms=now_ms)
 
 
 Handler = Callable[[Call], Awaitable[Answer | None]]
@@ -140,8 +144,11 @@ Handler = Callable[[Call], Awaitable[Answer | None]]
 class Endpoint:
     """A path's handlers by method, as an ASGI application."""
 
-    def __init__(self, service: Service, handlers: Mapping[str, Handler], route: str) -> None:
+    def __init__(
+        self, service: Service, handlers: Mapping[str, Handler], route: str, identify: Identify = by_key
+    ) -> None:
         self.service = service
+        self.identify = identify
         self.handlers = dict(handlers)
         self.route = route
         if "GET" in self.handlers:
@@ -150,7 +157,7 @@ class Endpoint:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         began = time.perf_counter()
-        call = Call(self.service, scope, receive, send)
+        call = Call(self.service, scope, receive, send, self.identify)
         try:
             handler = self.handlers.get(scope["method"])
             if handler is None:
@@ -177,11 +184,8 @@ class Endpoint:
 
 
 async def _send(call: Call, answer: Answer) -> None:
-    headers = [
-        answer.media_type,
-        (b"content-length", b"%d" % len(answer.body)),
-        (b"x-request-id", call.request_id.encode()),
-        *answer.headers,
-    ]
+    headers = [(b"x-request-id", call.request_id.encode()), *answer.headers]
+    if answer.status not in _BODILESS:
+        headers += [answer.media_type, (b"content-length", b"%d" % len(answer.body))]
     await call.send({"type": "http.response.start", "status": answer.status, "headers": headers})
     await call.send({"type": "http.response.body", "body": answer.body})

@@ -15,6 +15,9 @@ STATUS: Mapping[str, int] = {
     "invalid_request": 400,
     "checksum_mismatch": 400,
     "invalid_api_key": 401,
+    "not_signed_in": 401,
+    "invalid_login": 401,
+    "forbidden": 403,
     "model_not_allowed": 403,
     "insufficient_balance": 403,
     "not_found": 404,
@@ -77,7 +80,7 @@ def error_response(error: Exception, request_id: str, status: int | None = None)
     headers = {"x-request-id": request_id}
     if isinstance(error, HTTPException) and error.headers:
         headers |= error.headers
-    if status == 401:
+    if stated.code == "invalid_api_key":
         headers["www-authenticate"] = "Bearer"
     elif status == 409:
         headers["x-should-retry"] = "false"

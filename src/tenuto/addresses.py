@@ -1,0 +1,28 @@
+"""Addresses as people write them in settings: an origin such as https://tenuto.example.com, and networks."""
+
+import ipaddress
+import re
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+NONE = "none"
+_ORIGIN = re.compile(r"https?://([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(:\d{1,5})?\Z")
+
+
+def is_origin(text: str) -> bool:
+    """Whether it is scheme, host and perhaps port, without a path; or the word none."""
+    return text == NONE or _ORIGIN.match(text) is not None
+
+
+def networks(text: str) -> list[Network]:
+    """Addresses and networks, comma-separated; none gives an empty list. ValueError."""
+    return [ipaddress.ip_network(part.strip()) for part in text.split(",")] if text != NONE else []
+
+
+def are_networks(text: str) -> bool:
+    """Whether `networks` can read it."""
+    try:
+        networks(text)
+    except ValueError:
+        return False
+    return True

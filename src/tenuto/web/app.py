@@ -1,0 +1,155 @@
+"""The studio's route table, and the headers that all its answers have.
+
+`/web/v1/…` is the API once more, by the same handlers; only who calls is found in another way.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import Any
+
+from tenuto.api import app as api
+from tenuto.api.app import Asgi, nothing_under, pattern
+from tenuto.api.call import Answer, Call, Endpoint, Handler
+from tenuto.api.service import Service
+from tenuto.web import keys, people
+from tenuto.web.origin import SAFE, refuse_other_sites
+from tenuto.web.pages import Pages
+from tenuto.web.room import Room, by_session, is_https
+
+RoomHandler = Callable[[Room, Call], Awaitable[Answer | None]]
+
+ROUTES: Mapping[str, Mapping[str, RoomHandler]] = {
+    "/web/session": {"GET": people.show},
+    "/web/setup": {"POST": people.set_up},
+    "/web/register": {"POST": people.register},
+    "/web/invitations/accept": {"POST": people.accept},
+    "/web/login": {"POST": people.log_in},
+    "/web/logout": {"POST": people.log_out},
+    "/web/password": {"POST": people.change_password},
+    "/web/keys": {"GET": keys.index, "POST": keys.create},
+    "/web/keys/{key_id}": {"DELETE": keys.revoke},
+}
+PAGES = (
+    "/",
+    "/login",
+    "/register",
+    "/setup",
+    "/invite",
+    "/speech",
+    "/voices",
+    "/recognition",
+    "/images",
+    "/chat",
+    "/jobs",
+    "/jobs/{job_id}",
+    "/keys",
+    "/usage",
+    "/settings",
+    "/operator",
+    "/operator/{page}",
+    "/operator/{page}/{id}",
+)
+"""Paths that the pages themselves tell apart."""
+
+_EVERYWHERE = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"x-frame-options", b"DENY"),
+]
+# With `no-referrer` browsers would send `Origin: null` with forms: that could be another site's.
+PAGE_HEADERS = [
+    *_EVERYWHERE,
+    (
+        b"content-security-policy",
+        b"default-src 'self'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; "
+        b"media-src 'self' blob:; connect-src 'self'; worker-src 'self' blob:; frame-ancestors 'none'; "
+        b"base-uri 'none'; form-action 'self'; object-src 'none'",
+    ),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"permissions-policy", b"microphone=(self), camera=(), geolocation=(), payment=(), usb=()"),
+]
+ANSWER_HEADERS = [
+    *_EVERYWHERE,
+    # Opened by itself, a file that somebody uploaded runs nothing and loads nothing.
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'; sandbox"),
+]
+
+
+def make_app(service: Service, room: Room, pages: Pages | None = None) -> Asgi:
+    """The whole service: the API, the studio's side of it, and the pages."""
+    pages = pages or Pages()
+    identify = by_session(room)
+    tables: dict[str, dict[str, Handler]] = {
+        "/web" + path: dict(handlers) for path, handlers in api.ROUTES.items() if path.startswith("/v1/")
+    }
+    for path, handlers in ROUTES.items():
+        tables[path] = {method: partial(handler, room) for method, handler in handlers.items()}
+    answers = [
+        (pattern(path), Endpoint(service, _guarded(room, handlers), path, identify))
+        for path, handlers in tables.items()
+    ]
+    page = Endpoint(service, {"GET": pages.page}, "(page)")
+    missing = Endpoint(service, {"GET": pages.missing}, "(page)")
+    file = Endpoint(service, {"GET": pages.file}, "(file)")
+    shapes = [pattern(path) for path in PAGES]
+    nothing = nothing_under(service)
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        path = scope["path"]
+        if path.startswith("/web/"):
+            send = _with_headers(send, ANSWER_HEADERS, private=True)
+            for shape, endpoint in answers:
+                match = shape.match(path)
+                if match is not None:
+                    scope["path_params"] = match.groupdict()
+                    await endpoint(scope, receive, send)
+                    return
+        elif any(shape.match(path) for shape in shapes):
+            await page(scope, receive, _with_headers(send, PAGE_HEADERS))
+            return
+        elif pages.has(path):
+            await file(scope, receive, _with_headers(send, PAGE_HEADERS))
+            return
+        elif not path.startswith("/v1/") and _is_navigation(scope):
+            await missing(scope, receive, _with_headers(send, PAGE_HEADERS))
+            return
+        await nothing(scope, receive, send)
+
+    return api.make_app(service, beyond=app)
+
+
+def _guarded(room: Room, handlers: Mapping[str, Handler]) -> dict[str, Handler]:
+    """The handlers behind the one door: nothing is read of a request that another site's page makes."""
+
+    def guard(handler: Handler) -> Handler:
+        async def guarded(call: Call) -> Answer | None:
+            refuse_other_sites(call, https=is_https(room, call))
+            return await handler(call)
+
+        return guarded
+
+    return {method: guard(handler) for method, handler in handlers.items()}
+
+
+def _is_navigation(scope: Any) -> bool:
+    """Whether somebody typed this path or followed a link: they get a page that says what is wrong."""
+    if scope["method"] not in SAFE:
+        return False
+    return any(name == b"accept" and b"text/html" in value for name, value in scope["headers"])
+
+
+def _with_headers(send: Any, headers: list[tuple[bytes, bytes]], *, private: bool = False) -> Any:
+    """Answers get these headers too. What is private is kept by no cache but, with an ETag, the browser's."""
+
+    async def sent(message: Any) -> None:
+        if message["type"] == "http.response.start":
+            there = list(message["headers"])
+            names = {name for name, _ in there}
+            if private and b"cache-control" not in names:
+                kept = b"private, no-cache" if b"etag" in names else b"no-store"
+                there.append((b"cache-control", kept))
+            message["headers"] = [*there, *[each for each in headers if each[0] not in names]]
+        await send(message)
+
+    return sent

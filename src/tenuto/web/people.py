@@ -1,0 +1,232 @@
+"""Signing in and out over HTTP: set-up, registration, invitations, passwords, and who is signed in."""
+
+from collections.abc import Callable
+from importlib.metadata import version
+from typing import Any
+
+from tenuto.accounts import passwords, people, sessions
+from tenuto.accounts.sessions import Person
+from tenuto.api.call import Answer, Call
+from tenuto.billing import operations as billing
+from tenuto.db.database import ConstraintFailed, Transaction
+from tenuto.errors import Forbidden, InvalidLogin, InvalidRequest
+from tenuto.kinds.fields import Field, Text, by_name
+from tenuto.web import cookies, origin
+from tenuto.web.room import Room, answer, is_https, person_of, read_object, read_raw, session_sha256
+
+MAX_TOKEN_CHARACTERS = 100
+MAX_TYPED_CHARACTERS = 1000
+
+_NAME = Field("name", Text(MAX_TYPED_CHARACTERS, "characters"), "who signs in", required=True)
+_PASSWORD = Field("password", Text(MAX_TYPED_CHARACTERS, "characters"), "the password", required=True)
+_TOKEN = Field(
+    "token", Text(MAX_TOKEN_CHARACTERS, "characters"), "what stands behind # in the link", required=True
+)
+_LOGIN = by_name([_NAME, _PASSWORD])
+_SET_UP = by_name([_TOKEN, _NAME, _PASSWORD])
+_ACCEPT = by_name([_TOKEN, _PASSWORD])
+_CHANGE = by_name([
+    Field("old", Text(MAX_TYPED_CHARACTERS, "characters"), "the password as it was", required=True),
+    Field("new", Text(MAX_TYPED_CHARACTERS, "characters"), "the password from now on", required=True),
+])  # fmt: skip
+VERSION = version("tenuto")
+
+
+async def show(room: Room, call: Call) -> Answer:
+    """GET /web/session: who is signed in, and how others may."""
+    sha256 = session_sha256(room, call)
+    now_ms = call.service.clock()
+
+    def look(tx: Transaction) -> tuple[Person | None, bool]:
+        found = None if sha256 is None else sessions.find(tx, sha256, times=room.times, now_ms=now_ms)
+        return found, people.needs_set_up(tx)
+
+    person, needs_set_up = await call.service.database.read_async(look)
+    shown = answer(200, _session(call, person, needs_set_up=needs_set_up))
+    if person is not None and sha256 is not None:
+        room.seen[sha256] = now_ms
+    elif sha256 is not None:
+        shown.headers.append(cookies.forgotten(https=is_https(room, call)))
+    return shown
+
+
+async def set_up(room: Room, call: Call) -> Answer:
+    """POST /web/setup: the link that `serve` printed makes the operator."""
+    asked = await read_object(call, _SET_UP)
+    _refuse_password("password", asked["password"], name=asked["name"])
+    ids, now_ms, sha256 = call.service.ids, call.service.clock(), sessions.token_sha256(asked["token"])
+    await _check_link(room, call, sha256, is_for=lambda account_id: account_id is None)
+    hashed = await room.hashing.hash(asked["password"])
+
+    def make(tx: Transaction) -> str:
+        account_id, is_new = people.set_up(
+            tx, ids, token_sha256=sha256, name=asked["name"], password_hash=hashed, now_ms=now_ms
+        )
+        if is_new:
+            give_opening(call, tx, account_id)
+        return account_id
+
+    return await _enter(room, call, make)
+
+
+async def register(room: Room, call: Call) -> Answer:
+    """POST /web/register: an account for whoever wants one, where the operator has opened that."""
+    if call.service.settings.registration != "open":
+        raise Forbidden("this service does not let people register; ask whoever runs it for an invitation")
+    asked = await read_object(call, _LOGIN)
+    _refuse_password("password", asked["password"], name=asked["name"])
+    room.guesses.take_account(origin.client_address(call, room.proxies))
+    ids, now_ms = call.service.ids, call.service.clock()
+    hashed = await room.hashing.hash(asked["password"])
+
+    def make(tx: Transaction) -> str:
+        account_id = people.register(tx, ids, name=asked["name"], password_hash=hashed, now_ms=now_ms)
+        give_opening(call, tx, account_id)
+        return account_id
+
+    return await _enter(room, call, make)
+
+
+async def accept(room: Room, call: Call) -> Answer:
+    """POST /web/invitations/accept: the password that the link is for."""
+    asked = await read_object(call, _ACCEPT)
+    ids, now_ms, sha256 = call.service.ids, call.service.clock(), sessions.token_sha256(asked["token"])
+    name = await _check_link(room, call, sha256, is_for=lambda account_id: account_id is not None)
+    _refuse_password("password", asked["password"], name=name)
+    hashed = await room.hashing.hash(asked["password"])
+
+    def make(tx: Transaction) -> str:
+        return people.accept(tx, ids, token_sha256=sha256, password_hash=hashed, now_ms=now_ms)
+
+    return await _enter(room, call, make)
+
+
+async def log_in(room: Room, call: Call) -> Answer:
+    """POST /web/login. A name that does not exist takes as long as a wrong password, and gets its answer."""
+    asked = await read_object(call, _LOGIN)
+    name, password = asked["name"], asked["password"]
+    address = origin.client_address(call, room.proxies)
+    room.guesses.take(address, name)
+    login = await call.service.database.read_async(lambda tx: people.find_login(tx, name))
+    known = None if login is None else login.password_hash
+    if not await room.hashing.is_right(known, password) or login is None:
+        raise InvalidLogin
+    room.guesses.give_back(address, name)
+    renewed = await room.hashing.hash(password) if passwords.is_outdated(login.password_hash) else None
+
+    def enter(tx: Transaction) -> str:
+        people.refuse_suspended(tx, login.account_id)
+        # Whoever changed the password since has ended every session, this one too.
+        if people.find_login(tx, name) != login:
+            raise InvalidLogin
+        if renewed is not None:
+            people.renew_hash(tx, account_id=login.account_id, old_hash=login.password_hash, new_hash=renewed)
+        return login.account_id
+
+    return await _enter(room, call, enter, status=200)
+
+
+async def log_out(room: Room, call: Call) -> Answer:
+    """POST /web/logout: also without a session, so that signing out never fails."""
+    await read_raw(call)
+    sha256 = session_sha256(room, call)
+    if sha256 is not None:
+        room.seen.pop(sha256, None)
+        await call.service.database.write_async(lambda tx: sessions.end(tx, sha256))
+    return Answer(204, b"", [cookies.forgotten(https=is_https(room, call))])
+
+
+async def change_password(room: Room, call: Call) -> Answer:
+    """POST /web/password: every other session ends, and this one goes on under a new id."""
+    await call.authenticate()
+    person = await call.service.database.read_async(person_of(room, call))
+    asked = await read_object(call, _CHANGE)
+    _refuse_password("new", asked["new"], name=person.name)
+    address = origin.client_address(call, room.proxies)
+    room.guesses.take(address, person.name)
+    if not await room.hashing.is_right(person.password_hash, asked["old"]):
+        raise InvalidLogin("the old password is wrong")
+    room.guesses.give_back(address, person.name)
+    hashed, now_ms = await room.hashing.hash(asked["new"]), call.service.clock()
+
+    def change(tx: Transaction) -> str:
+        account_id = person.caller.account_id
+        if not people.change_password(
+            tx, account_id=account_id, old_hash=person.password_hash, new_hash=hashed, now_ms=now_ms
+        ):
+            raise InvalidLogin("the old password is wrong")
+        return account_id
+
+    entered = await _enter(room, call, change)
+    return Answer(204, b"", entered.headers)
+
+
+def give_opening(call: Call, tx: Transaction, account_id: str) -> None:
+    """What a new account begins with."""
+    amount_micros = call.service.settings.initial_credit_micros()
+    if amount_micros:
+        billing.credit(
+            tx,
+            call.service.ids,
+            account_id=account_id,
+            amount_micros=amount_micros,
+            note="opening",
+            now_ms=call.service.clock(),
+        )
+
+
+async def _check_link(room: Room, call: Call, sha256: str, *, is_for: Callable[[str | None], bool]) -> str:
+    """The name of whom a link is for, before its password costs a hash. Guesses of links are limited, too."""
+    now_ms, address = call.service.clock(), origin.client_address(call, room.proxies)
+    room.guesses.take(address)
+    found = await call.service.database.read_async(
+        lambda tx: people.find_invitation(tx, sha256, now_ms=now_ms)
+    )
+    if not is_for(found.account_id):
+        raise people.used_link()
+    room.guesses.give_back(address)
+    return found.name or ""
+
+
+async def _enter(room: Room, call: Call, make: Callable[[Transaction], str], *, status: int = 201) -> Answer:
+    """Do what makes or finds the account, and begin a session for it, in one transaction."""
+    token = sessions.new_token()
+    sha256, ended, now_ms = sessions.token_sha256(token), session_sha256(room, call), call.service.clock()
+
+    def enter(tx: Transaction) -> tuple[Person, bool]:
+        account_id = make(tx)
+        sessions.begin(tx, sha256, account_id=account_id, times=room.times, now_ms=now_ms, ends=ended)
+        return sessions.person(tx, sha256, times=room.times, now_ms=now_ms), people.needs_set_up(tx)
+
+    try:
+        person, needs_set_up = await call.service.database.write_async(enter)
+    except ConstraintFailed:
+        # Two made an account of one name at the same moment.
+        raise people.taken_name() from None
+    entered = answer(status, _session(call, person, needs_set_up=needs_set_up))
+    seconds = room.times.longest_ms // 1000
+    entered.headers.append(cookies.written(token, https=is_https(room, call), seconds=seconds))
+    return entered
+
+
+def _refuse_password(param: str, password: str, *, name: str) -> None:
+    fault = passwords.password_fault(param, password, name=name)
+    if fault is not None:
+        raise InvalidRequest([fault])
+
+
+def _session(call: Call, person: Person | None, *, needs_set_up: bool) -> dict[str, Any]:
+    settings = call.service.settings
+    account = person and {
+        "id": person.caller.account_id,
+        "name": person.name,
+        "operator": person.is_operator,
+    }
+    return {
+        "signed_in": person is not None,
+        "account": account,
+        "registration": settings.registration,
+        "setup_needed": needs_set_up,
+        "initial_credit_micros": settings.initial_credit_micros(),
+        "version": VERSION,
+    }

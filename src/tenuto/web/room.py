@@ -1,0 +1,135 @@
+"""What every handler of the studio needs beyond the service: who is signed in, what was asked, the limits."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from tenuto import strict_json
+from tenuto.accounts import operations as accounts
+from tenuto.accounts import sessions
+from tenuto.accounts.rules import Caller
+from tenuto.accounts.sessions import Person, Times
+from tenuto.addresses import Network, networks
+from tenuto.api.body import read_body
+from tenuto.api.call import Answer, Call
+from tenuto.api.service import Service
+from tenuto.api.uploads import media_type
+from tenuto.config import Settings
+from tenuto.db.database import Transaction
+from tenuto.errors import Fault, Forbidden, InvalidRequest, NotSignedIn, UnsupportedMediaType
+from tenuto.kinds.fields import Field, read_fields, wrong_type
+from tenuto.web import cookies, origin
+from tenuto.web.guesses import Guesses
+from tenuto.web.hashing import Hashing
+
+MAX_BODY_BYTES = 64 * 1024
+HOUR_MS = 3_600_000
+_encode = msgspec.json.Encoder().encode
+
+
+@dataclass(slots=True)
+class Room:
+    """The parts of the studio's edge in one process. Made at start, the same until it ends."""
+
+    proxies: list[Network]
+    times: Times
+    guesses: Guesses = field(default_factory=Guesses)
+    hashing: Hashing = field(default_factory=Hashing)
+    seen: dict[str, int] = field(default_factory=dict)
+    """When sessions were last used, until the next flush; lost with the process, which ends them early."""
+
+    def note_use(self, service: Service) -> None:
+        """Write down when keys and sessions were last used. Unavailable, and that much is forgotten."""
+        used, service.used_keys = service.used_keys, {}
+        seen, self.seen = self.seen, {}
+
+        def note(tx: Transaction) -> None:
+            accounts.note_use(tx, used)
+            sessions.note_seen(tx, seen)
+
+        if used or seen:
+            service.database.write(note)
+
+
+def make_room(settings: Settings) -> Room:
+    """The room that the settings ask for."""
+    times = Times(settings.session_idle_hours * HOUR_MS, settings.session_days * 24 * HOUR_MS)
+    return Room(proxies=networks(settings.trusted_proxies), times=times)
+
+
+def is_https(room: Room, call: Call) -> bool:
+    """Whether the browser speaks HTTPS."""
+    return origin.is_https(call, room.proxies)
+
+
+def session_sha256(room: Room, call: Call) -> str | None:
+    """What is stored of the session that the cookie names; it may have ended."""
+    token = cookies.read(call, https=is_https(room, call))
+    return None if token is None else sessions.token_sha256(token)
+
+
+def by_session(room: Room) -> Callable[[Call], Callable[[Transaction], Caller]]:
+    """The studio's way to say who calls: the session in the cookie. Keys are not looked at."""
+
+    def identify(call: Call) -> Callable[[Transaction], Caller]:
+        find = person_of(room, call)
+        return lambda tx: find(tx).caller
+
+    return identify
+
+
+def person_of(room: Room, call: Call) -> Callable[[Transaction], Person]:
+    """The look at the database that finds who is signed in. NotSignedIn."""
+    sha256 = session_sha256(room, call)
+    if sha256 is None:
+        raise NotSignedIn
+    now_ms = call.service.clock()
+
+    def find(tx: Transaction) -> Person:
+        person = sessions.person(tx, sha256, times=room.times, now_ms=now_ms)
+        room.seen[sha256] = now_ms
+        return person
+
+    return find
+
+
+async def operator_of(room: Room, call: Call) -> Person:
+    """The operator who calls. Forbidden to everybody else, whatever the path names."""
+    await call.authenticate()
+    person = await call.service.database.read_async(person_of(room, call))
+    if not person.is_operator:
+        raise Forbidden("only the operator's account may see and do this")
+    return person
+
+
+async def read_object(call: Call, fields: Mapping[str, Field]) -> dict[str, Any]:
+    """The JSON object of the body, by the rules of its fields; InvalidRequest names all faults at once."""
+    if media_type(call) != b"application/json":
+        raise UnsupportedMediaType("the body must be application/json")
+    value = strict_json.parse(await read_raw(call))
+    if type(value) is not dict:
+        raise InvalidRequest([wrong_type("body", value, "an object")])
+    faults: list[Fault] = []
+    kept = read_fields(fields, value, "", faults)
+    if faults:
+        raise InvalidRequest(faults)
+    return {name: rule.default for name, rule in fields.items()} | kept
+
+
+async def read_raw(call: Call) -> bytes:
+    """The body, which is small."""
+    return await read_body(
+        call.receive, call.scope["headers"], limit_bytes=MAX_BODY_BYTES, limits=call.service.http
+    )
+
+
+def answer(status: int, value: Any) -> Answer:
+    """JSON."""
+    return Answer(status, _encode(value))
+
+
+def listed(items: list[Any], **more: Any) -> Answer:
+    """A list in the API's shape."""
+    return answer(200, {"object": "list", "data": items, **more})

@@ -74,6 +74,16 @@ PLACES: Mapping[str, str] = {
     "blob.before_read": "a block is to be read",
     "blob.before_delete": "bytes are to be removed",
     "recording.before_room": "a decoded recording wants a file",
+    "backup.before_rows": "a backup has begun, nothing is copied",
+    "backup.after_rows": "a backup has the rows of one moment, and no bytes of its own",
+    "backup.mid_blobs": "a backup has a blob more, and not yet all",
+    "backup.before_name": "a backup is whole and does not have its name",
+    "restore.before_blobs": "a restore has its folder, nothing is written",
+    "restore.mid_blobs": "a restore has brought a blob more, and not yet all",
+    "restore.before_rows": "a restore has all bytes and no row",
+    "restore.after_rows": "a restore has all rows, its mark is still there",
+    "migration.statement": "a statement of a migration is written, not durable",
+    "migration.after_commit": "a migration is durable, the next one is not begun",
     "db.before_commit": "a transaction's statements are done, its COMMIT is not sent",
     "db.after_commit": "a transaction is durable, whoever waits for it is not told",
 }
@@ -86,6 +96,9 @@ HINDERED = frozenset(
     }
 )
 """Where the system itself may raise an OSError, so that `raise` is what could happen."""
+
+OF_COMMANDS = frozenset(place for place in PLACES if place.startswith(("backup.", "restore.", "migration.")))
+"""Reached by an operator's command or by the first start on a database, never by a service that runs."""
 
 
 def _off(place: str) -> None:

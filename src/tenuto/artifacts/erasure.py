@@ -1,7 +1,7 @@
 """Erasing artifacts: the row stays and says so, the bytes are condemned. Who may ask is not known here."""
 
 from tenuto import failpoints
-from tenuto.artifacts import store
+from tenuto.artifacts import backups, store
 from tenuto.artifacts.operations import forget_condemned
 from tenuto.blobs.blob import BlobStore
 from tenuto.db.database import Database, Row, Transaction
@@ -40,7 +40,12 @@ def old_inputs(tx: Transaction, *, created_before: int, after: str, limit: int) 
 
 
 def remove(database: Database, blobs: BlobStore, blob_ids: list[str]) -> list[str]:
-    """Remove the bytes of condemned blobs, then their rows; gives what could not be removed."""
+    """Remove the bytes of condemned blobs, then their rows; gives what could not be removed.
+
+    While a backup is under way nothing is removed, and nothing is stuck: upkeep does it afterwards.
+    """
+    if not blob_ids or database.read(backups.is_under_way):
+        return []
     stuck = []
     for blob_id in blob_ids:
         try:

@@ -5,7 +5,7 @@ The bytes themselves are the business of `blobs`; a row here says that they are 
 
 from dataclasses import dataclass
 
-from tenuto.artifacts import store
+from tenuto.artifacts import backups, store
 from tenuto.blobs.blob import BlobRecord
 from tenuto.db.database import Transaction
 from tenuto.errors import Erased, NotFound, Stale
@@ -91,8 +91,10 @@ def condemn_rowless(tx: Transaction, blob_ids: list[str], *, now_ms: int) -> int
 
 
 def condemned(tx: Transaction) -> list[str]:
-    """Blobs whose bytes may now be removed."""
-    return [row["id"] for row in store.condemned(tx, SWEEP_BATCH)]
+    """Blobs whose bytes may now be removed: none while a backup is under way."""
+    rows = store.condemned(tx, SWEEP_BATCH)
+    # Asked afterwards: a backup that begins later has seen them condemned.
+    return [] if backups.is_under_way(tx) else [row["id"] for row in rows]
 
 
 def forget_condemned(tx: Transaction, blob_ids: list[str]) -> None:

@@ -89,6 +89,15 @@ def check_block(record: BlobRecord, index: int, block: bytes) -> None:
         raise CorruptBlob(f"Block {index} of {record.blob_id} does not match its checksum.")
 
 
+def check_whole(store: BlobStore, record: BlobRecord) -> None:
+    """Reads all of a blob. Raises ArtifactUnavailable, and CorruptBlob if it is not what was recorded."""
+    digest = hashlib.sha256()
+    for block in store.read(record):
+        digest.update(block)
+    if digest.hexdigest() != record.sha256:
+        raise CorruptBlob(f"{record.blob_id} does not have the SHA-256 that was recorded.")
+
+
 def pieces(content: bytes | Iterable[bytes]) -> Iterator[bytes | memoryview]:
     """Content of either form as chunks, none of them copied; those of whole bytes have at most 1 MiB."""
     if isinstance(content, bytes):

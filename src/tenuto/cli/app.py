@@ -1,8 +1,9 @@
 """The commands that run the service or look it over; those with verbs of their own stand in files beside."""
 
-from typing import Literal
+from pathlib import Path
+from typing import Annotated, Literal
 
-from cyclopts import App
+from cyclopts import App, Parameter
 
 from tenuto import bootstrap
 from tenuto.cli.common import HERE, Names, Place, model_names, records, say
@@ -76,6 +77,44 @@ def audit(*, place: Place = HERE) -> None:
     if findings:
         raise SystemExit(1)
     say("every balance, hold, charge and slot agrees with the ledger")
+
+
+@app.command
+def backup(
+    folder: Path,
+    *,
+    leave_out_damaged: Annotated[
+        bool, Parameter(negative="", help="Do without blobs that are missing or damaged already.")
+    ] = False,
+    place: Place = HERE,
+) -> None:
+    """Take a backup of records and bytes, while the service runs.
+
+    Parameters
+    ----------
+    folder: A folder that is not there yet; it appears when the backup is whole.
+    """
+    from tenuto.cli.backup import take
+
+    take(place, folder, leave_out_damaged=leave_out_damaged)
+
+
+@app.command
+def restore(
+    folder: Path,
+    *,
+    check: Annotated[bool, Parameter(negative="", help="Verify the backup and write nothing.")] = False,
+    place: Place = HERE,
+) -> None:
+    """Verify a backup and restore it into an empty data folder and an empty database.
+
+    Parameters
+    ----------
+    folder: The backup.
+    """
+    from tenuto.cli.backup import put_back
+
+    put_back(place, folder, check=check)
 
 
 @app.command

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
+from tenuto import failpoints
 from tenuto.db.database import Database, Dialect, Transaction
 from tenuto.db.sql import statements
 from tenuto.errors import OperatorError
@@ -39,29 +40,44 @@ class Migration:
     script: str
 
 
-def migrate(database: Database, *, folder: Traversable | None = None) -> list[str]:
-    """Applies what is missing and returns its names, in order.
+def migrate(
+    database: Database, *, folder: Traversable | None = None, only: frozenset[str] | None = None
+) -> list[str]:
+    """Applies what is missing (of `only`, if given) and returns its names, in order.
 
     Raises OperatorError when the database has a migration that this program does not, or a file has changed
     since it was applied. Two processes may call it at once: one waits for the other.
     """
     known = load(folder or files("tenuto.db") / "migrations")
     database.write(lambda tx: _prepare(tx, database.dialect))
-    check(known, database.read(_applied))
-    return [
-        migration.name
-        for migration in known
-        if database.write(lambda tx, chosen=migration: _apply(tx, database.dialect, chosen))  # type: ignore[misc]
-    ]
+    check(known, database.read(applied))
+    names = []
+    for migration in known:
+        if only is not None and migration.name not in only:
+            continue
+        if database.write(lambda tx, chosen=migration: _apply(tx, database.dialect, chosen)):  # type: ignore[misc]
+            names.append(migration.name)
+            failpoints.hit("migration.after_commit")
+    return names
 
 
 def pending(database: Database, *, folder: Traversable | None = None) -> list[str]:
     """The names that `migrate` would apply, without applying them; the same errors."""
     known = load(folder or files("tenuto.db") / "migrations")
     look = _HAS_TABLE[database.dialect]
-    applied = database.read(lambda tx: _applied(tx) if tx.one(look) else {})
-    check(known, applied)
-    return [migration.name for migration in known if migration.name not in applied]
+    done = database.read(lambda tx: applied(tx) if tx.one(look) else {})
+    check(known, done)
+    return [migration.name for migration in known if migration.name not in done]
+
+
+def check_known(names: dict[str, str]) -> None:
+    """Raises OperatorError unless this program has all of these migrations, unchanged."""
+    check(load(files("tenuto.db") / "migrations"), names)
+
+
+def applied(tx: Transaction) -> dict[str, str]:
+    """The migrations of a database with the SHA-256 of each, in order."""
+    return {row["name"]: row["sha256"] for row in tx.all("select name, sha256 from migration order by name")}
 
 
 def load(folder: Traversable) -> list[Migration]:
@@ -105,12 +121,9 @@ def _apply(tx: Transaction, dialect: Dialect, migration: Migration) -> bool:
         return False
     for statement in statements(migration.script):
         tx.run(statement)
+        failpoints.hit("migration.statement")
     tx.run(_RECORD[dialect], name=migration.name, sha256=migration.sha256)
     return True
-
-
-def _applied(tx: Transaction) -> dict[str, str]:
-    return {row["name"]: row["sha256"] for row in tx.all("select name, sha256 from migration order by name")}
 
 
 def _lock(tx: Transaction, dialect: Dialect) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import structlog
 
 from tenuto import failpoints
-from tenuto.artifacts import erasure
+from tenuto.artifacts import backups, erasure
 from tenuto.artifacts import operations as artifacts
 from tenuto.artifacts.operations import ORPHAN_AGE_MS
 from tenuto.catalog import operations as catalog
@@ -186,6 +186,8 @@ class Upkeep:
                 if expired:
                     _log.warning("jobs.expired", lane=lane, count=expired)
             retention.keep_to(parts, now_ms=now_ms)
+        if parts.database.write(lambda tx: backups.forget_dead(tx, now_ms=now_ms)):
+            _log.warning("backup.forgotten")
         self._remove_condemned()
         self._forget_workers(now_ms)
         parts.database.write(job_parts.forget_final)

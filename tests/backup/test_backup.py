@@ -1,0 +1,339 @@
+"""`tenuto backup` and `tenuto restore`: under load, killed, damaged, and from one database to the other."""
+
+import json
+import os
+import shutil
+import signal
+import stat
+import subprocess
+import threading
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from backup.conftest import MakeService, Origin
+from cli.conftest import told
+from crash import checker
+from crash.processes import is_stopped, until
+from servers.service import TENUTO, RunningService
+from tenuto import failpoints
+from tenuto.artifacts import backups
+from tenuto.backup import restore
+from tenuto.backup.manifest import read_manifest
+from tenuto.backup.rows import LEFT_OUT
+from tenuto.db import schema
+from tenuto.db.database import Database
+from tenuto.errors import OperatorError
+
+Operation = dict[str, Any]
+
+OTHER = {"sqlite": "postgresql", "postgresql": "sqlite"}
+
+
+def test_a_backup_under_load_is_restored_elsewhere(
+    make_place: MakeService, dialect: str, tmp_path: Path
+) -> None:
+    """Taken while jobs are submitted and run, restored on the other database and another port: every
+    succeeded job has its bytes, what waited goes on, keys still answer, the deep audit is clean (P21).
+    """
+    place = started(make_place(dialect, TENUTO_SPEECH_SLOTS="2"))
+    finished = [place.wait(place.submit(f"Sentence {number}.", stream=True)) for number in range(3)]
+    accepted, stopping = [], threading.Event()
+
+    def load() -> None:
+        while not stopping.is_set():
+            accepted.append(place.submit(f"[fake:sleep=0.02] Under load, number {len(accepted)}."))
+
+    thread = threading.Thread(target=load)
+    thread.start()
+    try:
+        done = place.command("backup", str(tmp_path / "kept"))
+    finally:
+        stopping.set()
+        thread.join()
+    other = restored(make_place, OTHER[dialect], tmp_path / "kept", place)
+    audit = other.command("audit", "--deep")
+    other.start()
+    database = checker.open_records(other)
+    known = {row["id"] for row in checker.rows(database, "select id from job")}
+    database.close()
+    for job_id in known:
+        assert "succeeded" == other.wait(job_id)["state"]
+
+    assert "agrees" in audit.stdout
+    assert done.stdout.startswith(f"{tmp_path / 'kept'} holds all of ")
+    assert {operation["id"] for operation in finished} <= known <= {*accepted, *(o["id"] for o in finished)}
+    assert [bytes_of(place, operation) for operation in finished] == [
+        bytes_of(other, operation) for operation in finished
+    ]
+    assert [segments_of(place, operation) for operation in finished] == [
+        segments_of(other, operation) for operation in finished
+    ]
+    assert other.command("audit", "--deep").returncode == 0
+
+
+def test_only_its_owner_may_read_a_backup(origin: Origin, tmp_path: Path) -> None:
+    """Folders are 0700 and files 0600, whatever the umask: there are hashes of keys and texts in it."""
+    before = os.umask(0)
+    try:
+        origin.place.command("backup", str(tmp_path / "kept"))
+    finally:
+        os.umask(before)
+    modes = {
+        (path.is_dir(), stat.S_IMODE(path.stat().st_mode))
+        for path in (tmp_path / "kept", *(tmp_path / "kept").rglob("*"))
+    }
+
+    assert {(True, 0o700), (False, 0o600)} == modes
+
+
+@pytest.mark.parametrize("where", [place for place in failpoints.PLACES if place.startswith("backup.")])
+def test_a_killed_backup_is_none_and_is_taken_again(origin: Origin, tmp_path: Path, where: str) -> None:
+    """SIGKILL anywhere: no folder of that name; the next one uses what was copied and is whole (P21)."""
+    kept, half = tmp_path / "kept", tmp_path / "kept.unfinished"
+    killed = with_failpoint(origin.place, f"{where}:1:kill", "backup", str(kept))
+    was_there, copied = kept.exists(), {path.name: path.stat().st_ino for path in half.rglob("blob_*")}
+    if where != "backup.before_name":
+        with pytest.raises(OperatorError, match="is no whole backup"):
+            restore.verify(half)
+    origin.place.command("backup", str(kept))
+
+    assert -signal.SIGKILL == killed.returncode
+    assert not was_there
+    assert not half.exists()
+    assert copied.items() <= {path.name: path.stat().st_ino for path in kept.rglob("blob_*")}.items()
+    assert bool(copied) == (where in ("backup.mid_blobs", "backup.before_name"))
+    assert read_manifest(origin.kept).tables == restore.verify(kept).tables
+    forget_backups(origin.place)
+
+
+@pytest.mark.parametrize("where", [place for place in failpoints.PLACES if place.startswith("restore.")])
+def test_a_killed_restore_is_gone_on_with(make_place: MakeService, origin: Origin, where: str) -> None:
+    """SIGKILL anywhere: nothing starts on the half; the same restore said again ends it (P21)."""
+    other = make_place("sqlite" if origin.place.database_url else "postgresql")
+    killed = with_failpoint(other, f"{where}:1:kill", "restore", str(origin.kept))
+    half = other.command("accounts", "list", check=False)
+    done = other.command("restore", str(origin.kept))
+
+    assert -signal.SIGKILL == killed.returncode
+    assert "holds an unfinished restore; say `tenuto restore` with the same backup again" in told(half)
+    assert "is restored to" in done.stdout
+    assert everything(origin.place) == everything(other)
+
+
+@pytest.mark.parametrize(
+    "damage", ["blob", "no blob", "row", "short rows", "no table", "manifest", "no manifest"]
+)
+def test_a_damaged_backup_is_refused(origin: Origin, tmp_path: Path, damage: str) -> None:
+    """A flipped bit or a missing file anywhere is found before anything is written (P6, P21)."""
+    kept = shutil.copytree(origin.kept, tmp_path / "kept")
+    damage_it(kept, damage)
+
+    with pytest.raises(OperatorError, match=r"damaged|is no whole backup"):
+        restore.verify(kept)
+
+
+def test_nothing_is_written_from_a_damaged_backup(
+    make_place: MakeService, origin: Origin, tmp_path: Path
+) -> None:
+    """One line says what is damaged; the place is as it was: not there."""
+    kept = shutil.copytree(origin.kept, tmp_path / "kept")
+    damage_it(kept, "blob")
+    other = make_place("sqlite")
+    refused = other.command("restore", str(kept), check=False)
+
+    assert (1, "") == (refused.returncode, refused.stdout)
+    assert "tenuto: the backup is damaged: Block 0 of blob_" in told_last(refused)
+    assert not other.folder.exists()
+
+
+def test_a_backup_is_checked_without_a_place(origin: Origin) -> None:
+    """`--check` verifies all of it and writes nothing."""
+    checked = origin.place.command("restore", str(origin.kept), "--check")
+
+    assert checked.stdout.startswith(f"{origin.kept} is whole: the records of ")
+
+
+def test_a_restore_needs_an_empty_place(make_place: MakeService, origin: Origin) -> None:
+    """Neither a folder nor a database that holds anything is written to; the refusal names which."""
+    before = everything(origin.place)
+    again = origin.place.command("restore", str(origin.kept), check=False)
+    elsewhere = make_place("sqlite")
+    elsewhere.database_url = origin.place.database_url or f"sqlite:///{origin.place.folder}/tenuto.db"
+    database = elsewhere.command("restore", str(origin.kept), check=False)
+
+    assert f"{origin.place.folder} is not empty" in told_last(again)
+    assert "the database is not empty" in told_last(database)
+    assert before == everything(origin.place)
+
+
+def test_damaged_bytes_are_named_or_left_out(make_place: MakeService, origin: Origin, tmp_path: Path) -> None:
+    """A backup is refused with the blob's name; with the option it is taken without, and says so."""
+    place = make_place("sqlite")
+    place.command("restore", str(origin.kept))
+    database = checker.open_records(place)
+    blob_id = checker.rows(database, "select blob_id from artifact order by id limit 1")[0]["blob_id"]
+    database.close()
+    (place.folder / "blobs" / blob_id[-2:] / blob_id).write_bytes(b"rotten")
+    refused = place.command("backup", str(tmp_path / "kept"), check=False)
+    taken = place.command("backup", str(tmp_path / "kept"), "--leave-out-damaged")
+
+    assert f"1 blobs are missing or damaged: {blob_id}; `tenuto audit --deep`" in told_last(refused)
+    assert taken.stdout.endswith("; 1 damaged blobs are left out\n")
+    assert [blob_id] == restore.verify(tmp_path / "kept").left_out
+
+
+def test_what_is_erased_during_a_backup_is_removed_after_it(
+    make_place: MakeService, dialect: str, tmp_path: Path
+) -> None:
+    """The owner erases while the rows are copied and the bytes are not: the backup has them and is whole,
+    and they are gone from the disk soon after it.
+    """
+    place = started(make_place(dialect))
+    operation = place.wait(place.submit("To be erased."))
+    waiting = start_with_failpoint(place, "backup.after_rows:1:stop", "backup", str(tmp_path / "kept"))
+    until(lambda: is_stopped(waiting.pid), 20, "it stands still")
+    with place.client() as http:
+        erased = http.delete(f"/v1/jobs/{operation['id']}/content")
+    database = checker.open_records(place)
+    [left] = checker.rows(database, "select id from blob where condemned_at is not null")
+    file = place.folder / "blobs" / left["id"][-2:] / left["id"]
+    was_kept = file.exists()
+    os.kill(waiting.pid, signal.SIGCONT)
+    code = waiting.wait(60)
+    other = restored(make_place, dialect, tmp_path / "kept", place)
+
+    assert (200, True, 0) == (erased.status_code, was_kept, code)
+    assert 0 == other.command("audit", "--deep").returncode
+    other.start()
+    assert 200 == status_of(other, operation)
+    place.stop()
+    place.start()
+    until(lambda: not file.exists(), 20, "the bytes are removed", look_s=0.1)
+    database.close()
+
+
+def test_a_dead_backup_does_not_hold_back_removals_for_ever(database: Database) -> None:
+    """After ten minutes of silence upkeep forgets it; one that speaks stays, and is told when it was late."""
+    write = database.write
+    for backup_id, now_ms in (("backup_dead", 0), ("backup_alive", backups.DEAD_AFTER_MS)):
+        write(lambda tx, b=backup_id, now=now_ms: backups.begin(tx, b, now_ms=now))
+    forgotten = write(lambda tx: backups.forget_dead(tx, now_ms=backups.DEAD_AFTER_MS + 1))
+    late, alive = (
+        write(lambda tx, b=b: backups.see(tx, b, now_ms=0)) for b in ("backup_dead", "backup_alive")
+    )
+    during = database.read(backups.is_under_way)
+    write(lambda tx: backups.end(tx, "backup_alive"))
+
+    assert (1, False, True) == (forgotten, late, alive)
+    assert (True, False) == (during, database.read(backups.is_under_way))
+
+
+def test_a_backup_of_a_newer_program_is_refused(origin: Origin, tmp_path: Path) -> None:
+    """One line says that a newer version is needed."""
+    kept = shutil.copytree(origin.kept, tmp_path / "kept")
+    manifest = read_manifest(kept)
+    (kept / "manifest.json").unlink()
+    replace(manifest, migrations=manifest.migrations | {"9999_later": "0" * 64}).write(kept)
+
+    with pytest.raises(OperatorError, match="newer"):
+        restore.verify(kept)
+
+
+def damage_it(kept: Path, damage: str) -> None:
+    """Take a file away, or flip a bit in its middle, or cut the last row."""
+    files = {"blob": max(kept.rglob("blob_*"), key=lambda path: path.stat().st_size)}
+    files |= {"table": kept / "rows" / "entry.jsonl", "manifest": kept / "manifest.json"}
+    target = files.get(damage.removeprefix("no "), kept / "rows" / "job.jsonl")
+    content = target.read_bytes()
+    middle = len(content) // 2
+    if damage.startswith("no "):
+        target.unlink()
+    elif damage == "short rows":
+        target.write_bytes(content[: content.rindex(b"\n", 0, -1) + 1])
+    else:
+        target.write_bytes(content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :])
+
+
+def forget_backups(place: RunningService) -> None:
+    database = checker.open_records(place)
+    database.write(lambda tx: tx.run("delete from backup"))
+    database.close()
+
+
+def started(place: RunningService) -> RunningService:
+    place.start()
+    place.key = place.make_key(credit="100")
+    return place
+
+
+def restored(make_place: MakeService, dialect: str, folder: Path, origin: RunningService) -> RunningService:
+    """A place of its own, whose upkeep takes what ran in the other one over after a second."""
+    other = make_place(dialect, TENUTO_SILENCE_S="1", TENUTO_HEARTBEAT_S="0.2")
+    other.key = origin.key
+    other.command("restore", str(folder))
+    return other
+
+
+def with_failpoint(place: RunningService, armed: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [TENUTO, *arguments],
+        env=place.environment | {"TENUTO_FAILPOINT": armed},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def start_with_failpoint(place: RunningService, armed: str, *arguments: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [TENUTO, *arguments],
+        env=place.environment | {"TENUTO_FAILPOINT": armed},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+
+
+def told_last(done: subprocess.CompletedProcess[str]) -> str:
+    """The last line on stderr, which says why; progress stands before it."""
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("tenuto: "), done.stderr
+    return last
+
+
+def everything(place: RunningService) -> dict[str, list[str]]:
+    """Every row of every table that is backed up."""
+    database = checker.open_records(place)
+    try:
+        return database.snapshot(
+            lambda tx: {
+                table.name: [json.dumps(row) for row in schema.rows(tx, table)]
+                for table in schema.tables(tx, database.dialect)
+                if table.name not in LEFT_OUT
+            }
+        )
+    finally:
+        database.close()
+
+
+def bytes_of(place: RunningService, operation: Operation) -> bytes:
+    [artifact] = operation["artifacts"]
+    with place.client() as http:
+        answer = http.get(f"/v1/artifacts/{artifact['id']}/content")
+    assert answer.status_code == 200
+    content: bytes = answer.content
+    return content
+
+
+def segments_of(place: RunningService, operation: Operation) -> object:
+    with place.client() as http:
+        return http.get(f"/v1/jobs/{operation['id']}/audio-segments").json()
+
+
+def status_of(place: RunningService, operation: Operation) -> int:
+    [artifact] = operation["artifacts"]
+    with place.client() as http:
+        status: int = http.get(f"/v1/artifacts/{artifact['id']}/content").status_code
+    return status

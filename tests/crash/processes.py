@@ -37,14 +37,20 @@ def family(service: RunningService) -> Family:
 
 def child(parent: int, word: str) -> int | None:
     """The living child of a process that has this word in its command line."""
+    return next(iter(children(parent, word)), None)
+
+
+def children(parent: int, word: str) -> list[int]:
+    """All of them."""
+    found = []
     for folder in Path("/proc").iterdir():
         if not folder.name.isdigit():
             continue
         with suppress(OSError):
             state, ppid = _status(folder)
             if ppid == parent and state != "Z" and word in (folder / "cmdline").read_text(errors="replace"):
-                return int(folder.name)
-    return None
+                found.append(int(folder.name))
+    return found
 
 
 def is_alive(pid: int) -> bool:
@@ -86,32 +92,43 @@ class Supervisor:
         self.starts = 0
         self._service = service
         self._stopping = threading.Event()
+        # Held for a start, so that nothing is started once somebody stops us.
+        self._starting = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="supervisor", daemon=True)
         self._thread.start()
 
     def stop(self) -> int:
         """SIGTERM; the exit code."""
-        self._stopping.set()
+        with self._starting:
+            self._stopping.set()
         code = self._service.stop()
         self._thread.join(10)
         return code
+
+    def give_up(self) -> None:
+        """SIGKILL, and no start after it."""
+        with self._starting:
+            self._stopping.set()
+        self._service.kill()
+        self._thread.join(10)
 
     def _run(self) -> None:
         service = self._service
         while True:
             assert service.process is not None
             service.process.wait()
-            if self._stopping.is_set():
-                return
-            time.sleep(RESTART_PAUSE_S)
-            with service.log_path.open("a") as log:
-                service.process = subprocess.Popen(
-                    [TENUTO, "serve", "--port", str(service.port)],
-                    env=service.environment,
-                    stdout=log,
-                    stderr=log,
-                    text=True,
-                )
+            self._stopping.wait(RESTART_PAUSE_S)
+            with self._starting:
+                if self._stopping.is_set():
+                    return
+                with service.log_path.open("a") as log:
+                    service.process = subprocess.Popen(
+                        [TENUTO, "serve", "--port", str(service.port)],
+                        env=service.environment,
+                        stdout=log,
+                        stderr=log,
+                        text=True,
+                    )
             self.starts += 1
 
 

@@ -10,6 +10,7 @@ import struct
 import threading
 import time
 from collections.abc import Coroutine
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -48,7 +49,8 @@ class _Link:
             if writer is None:
                 continue
             if is_reset and (opened := writer.get_extra_info("socket")).family != socket.AF_UNIX:
-                opened.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+                with suppress(OSError):  # It is closed already.
+                    opened.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
             # An abort forgets what is not sent yet; the polite end comes after it.
             (writer.transport.abort if is_reset else writer.close)()
 

@@ -116,6 +116,7 @@ def test_the_recorded_bytes_of_an_attempt(world: World) -> None:
     assert result.blob == world.read(lambda tx: artifacts.recorded_blob(tx, claim.attempt_id))
     world.run("update blob set condemned_at = 1")
     assert world.read(lambda tx: artifacts.recorded_blob(tx, claim.attempt_id)) is None
+    world.run("update blob set condemned_at = null")
 
 
 def test_a_sweep_has_a_bound(world: World) -> None:

@@ -1,4 +1,4 @@
-"""`tenuto recover` and `tenuto audit`, beside a service that runs: unknown outcomes, and money."""
+"""`tenuto recover`, beside a service that runs: unknown outcomes, and money."""
 
 import wave
 from collections.abc import Callable
@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from cli.conftest import Operator, rows, told
+from cli.conftest import rows, told
 from servers.service import RunningService
-from tenuto.db.database import Database, open_database
 
 METERED = "fake/metered-speech"
 
@@ -101,36 +100,6 @@ def test_voiding_releases_the_hold(
     assert ("1.000000", "0.000000") == balance(paid_service, f"voided {state}")
     assert f"is {state} and does not wait for recovery; `tenuto recover list` shows" in told(again)
     assert 1 == again.returncode
-
-
-def test_the_audit_of_a_sound_service_finds_nothing(paid_service: RunningService) -> None:
-    """Also while jobs run: exit code 0."""
-    paid_service.key = paid_service.make_key("audited", credit="1")
-    job_ids = [paid_service.submit("Word.") for _ in range(5)]
-    during = paid_service.command("audit")
-    for job_id in job_ids:
-        paid_service.wait(job_id)
-    after = paid_service.command("audit")
-
-    assert during.stdout == after.stdout == "every balance, hold, charge and slot agrees with the ledger\n"
-
-
-def test_the_audit_names_what_disagrees_and_fails(
-    operator: Operator, dialect: str, database_url: str
-) -> None:
-    """A balance that no entry explains: the account is named, the exit code is 1; doctor points here."""
-    operator.settings.update(database=database_url, engines="fake")
-    account = operator.json("accounts", "create", "me", "--credit", "1")
-    database: Database = open_database(database_url)
-    database.write(lambda tx: tx.run("update account set available_micros = available_micros + 1"))
-    database.close()
-    done = operator("audit")
-    looked = operator("doctor")
-
-    assert 1 == done.returncode
-    assert f"{account['id']}: an account's balances are not the sums of its entries\n" == done.stdout
-    assert "FAIL  ledger: 1 discrepancies → tenuto audit" in looked.stdout.splitlines()
-    assert 1 == looked.returncode
 
 
 def balance(service: RunningService, account: str) -> tuple[str, str]:

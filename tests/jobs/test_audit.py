@@ -1,88 +1,66 @@
-"""The audit finds each corruption that it knows, and nothing in a healthy database."""
+"""The audit finds each corruption that it knows, by its name, and nothing in a healthy database."""
 
 import sqlite3
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any
 
 import psycopg
 import pytest
 
-from jobs.world import METERED, World
-from tenuto.jobs import audit
+from jobs.corruptions import CORRUPTIONS
+from jobs.world import METERED, PRICE_MICROS, SPEECH, World, request_of
+from tenuto.accounts.rules import Caller
+from tenuto.artifacts import inputs, uploads
+from tenuto.config import Price
+from tenuto.db.database import Transaction
+from tenuto.jobs import audit, parts, segments, states
+from tenuto.jobs.audit import runs
+from tenuto.jobs.parts import Place
+from tenuto.jobs.queue import Claim
+from tenuto.jobs.segments import NewSegment
+from tenuto.media.decoding import Decoded
+from tenuto.media.wav import pcm16_wav, read_pcm16_wav
+from tenuto.voices import operations as voices
 
-CORRUPTIONS: dict[str, list[str]] = {
-    "an account's balances are not the sums of its entries": [
-        "update account set available_micros = available_micros + 1 where id = '{account}'",
-        "update account set held_micros = held_micros - 1 where id = '{account}'",
-        "delete from entry where type = 'credit' and account_id = '{account}'",
-    ],
-    "an entry does not sum to zero": ["update entry set revenue_micros = 1 where job_id = '{running}'"],
-    "a job has no hold, or another than it froze": [
-        "delete from entry where job_id = '{running}'",
-        "update job set hold_micros = hold_micros + 1 where id = '{running}'",
-    ],
-    "a final job has no resolution, or an open one has one": [
-        "delete from entry where job_id = '{succeeded}' and type = 'settle'",
-        "delete from entry where job_id = '{failed}' and type = 'void'",
-        "update job set state = 'queued' where id = '{failed}'",
-    ],
-    "a succeeded job is not settled at what it was charged, or another one is settled": [
-        "update job set charged_micros = charged_micros - 1 where id = '{succeeded}'",
-        "update entry set type = 'void' where job_id = '{succeeded}' and type = 'settle'",
-        "update entry set type = 'settle' where job_id = '{failed}' and type = 'void'",
-    ],
-    "an account holds something else than its open jobs do": [
-        "update job set hold_micros = 0 where id = '{running}'",
-        "update job set state = 'failed' where id = '{running}'",
-    ],
-    "a succeeded job has no artifact, or another one has one": [
-        "update job set artifact_id = null where id = '{succeeded}'",
-        "update job set artifact_id = '{artifact}' where id = '{failed}'",
-    ],
-    "an artifact has no bytes, or they are condemned": [
-        "delete from blob where id = '{blob}'",
-        "update blob set condemned_at = 1 where id = '{blob}'",
-        "update blob set size_bytes = 1 where id = '{blob}'",
-        "update blob set sha256 = 'x' where id = '{blob}'",
-    ],
-    "a running job has no open attempt of its own": [
-        "update attempt set state = 'ended' where job_id = '{running}'",
-        "update job set attempt_id = null where id = '{running}'",
-        "update job set state = 'running' where id = '{recovering}'",
-    ],
-    "a slot is busy with an attempt that is over, or a running attempt has no slot": [
-        "update slot set job_id = null, attempt_id = null",
-        "update slot set attempt_id = (select attempt_id from job where id = '{failed}')",
-        "update attempt set state = 'ended' where job_id = '{running}'",
-    ],
-    "an idempotency key names a job that does not exist": [
-        "update idempotency set job_id = 'job_0' where job_id = '{running}'"
-    ],
-    "a job's events have a gap": [
-        "delete from event where job_id = '{succeeded}' and sequence = 1",
-        "delete from event where job_id = '{running}'",
-        "update job set event_sequence = event_sequence + 1 where id = '{failed}'",
-    ],
-}
+WAV = read_pcm16_wav(pcm16_wav(bytes(200), 8_000, 1))
+HEARING = "fake/segment-text"
+PLACE = Place("segment_text", 0, 0, 160_000, "fake/segment-text", "1")
 
 
-@pytest.mark.parametrize("what", CORRUPTIONS)
-def test_a_corruption_is_found(broken_world: World, database_url: str, what: str) -> None:
-    """Each check by itself, in each way that its rows can disagree; repaired, nothing is found."""
+@pytest.mark.parametrize("name", CORRUPTIONS)
+def test_a_corruption_is_found_by_its_name(broken_world: World, database_url: str, name: str) -> None:
+    """Each way in which the rows of a check can disagree gives just its finding; repaired, there is none."""
     world = broken_world
     names = a_bit_of_everything(world)
-    assert [] == world.findings()
+    kept = save(world)
+    assert [] == found(world)
 
-    for corruption in CORRUPTIONS[what]:
-        kept = save(world)
-        force(database_url, [corruption.format_map(names)])
-        found = {finding.what for finding in world.read(audit.audit)}
-        assert what in found, corruption
+    for corruption in CORRUPTIONS[name]:
+        force(database_url, corruption.sql.format_map(names).split(";"))
+        assert {name, *corruption.also} == set(found(world)), corruption.sql
         force(database_url, restore(kept))
-        assert [] == world.findings(), corruption
+        assert [] == found(world), corruption.sql
 
 
 def test_every_check_has_its_corruption() -> None:
     """A check that no test has seen finding anything proves nothing."""
-    assert {what for what, _ in audit._CHECKS} == {*CORRUPTIONS}
+    assert {check.name for check in audit.CHECKS} == {*CORRUPTIONS}
+    assert len(audit.CHECKS) == len(CORRUPTIONS)
+
+
+def test_a_finding_is_a_line_to_act_on(broken_world: World, database_url: str) -> None:
+    """It says who, what, what was seen, and what to do next; and the same for scripts."""
+    world = broken_world
+    claim = world.running()
+    force(database_url, [f"update job set hold_micros = 60000 where id = '{claim.job_id}'"])
+    [finding] = [one for one in world.read(audit.audit) if one.check == "job_hold"]
+
+    assert finding.line.startswith(
+        f"{claim.job_id}: the job has no hold, or another than it froze"
+        " (hold_micros=60000 entry_held=50000) → `tenuto recover show"
+    )
+    assert {"hold_micros": 60_000, "entry_held": 50_000} == finding.plain["seen"]
 
 
 def test_findings_are_bounded(broken_world: World, database_url: str) -> None:
@@ -93,32 +71,213 @@ def test_findings_are_bounded(broken_world: World, database_url: str) -> None:
         world.submit(caller, f"key {number}")
     force(database_url, ["delete from event"])
 
-    assert audit.MAX_FINDINGS == len(world.findings())
+    assert ["job_events"] * audit.MAX_FINDINGS == found(world)
 
 
-def a_bit_of_everything(world: World) -> dict[str, str]:
-    """A job in each state, and their ids by name."""
+def test_pages_cover_every_row(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However small the pages are, each row is looked at once, and what is broken in any page is found."""
+    caller = world.caller(1_000_000)
+    made = [world.submit(caller, f"key {number}").job_id for number in range(7)]
+    monkeypatch.setattr(audit, "PAGE_ROWS", 3)
+    healthy = world.read(audit.report)
+    world.run("update job set event_sequence = 1 where id > :id", id=made[3])
+    broken = world.read(audit.audit)
+    world.run("update job set event_sequence = 0")
+
+    assert ([], 7) == (healthy.findings, healthy.rows["job"])
+    assert made[4:] == [finding.subject for finding in broken if finding.check == "job_events"]
+
+
+def test_what_is_old_is_judged_by_a_clock_that_is_trusted(world: World) -> None:
+    """Without a moment nothing is called too old; with one, a day and the time that a sweep takes pass."""
+    blob = world.blob()
+    world.run(
+        "insert into blob (id, size_bytes, sha256, block_crcs, created_at) values (:id, 5, 'x', 'x', :now)",
+        id=blob.blob_id,
+        now=world.now_ms,
+    )
+    age_ms = 26 * 3600 * 1000
+
+    assert [] == world.read(audit.audit)
+    assert [] == world.read(lambda tx: audit.audit(tx, now_ms=world.now_ms + age_ms))
+    late = world.read(lambda tx: audit.audit(tx, now_ms=world.now_ms + age_ms + 1))
+    assert [("blob_orphan", blob.blob_id)] == [(finding.check, finding.subject) for finding in late]
+
+
+def test_an_audit_that_is_stopped_looks_no_further(world: World) -> None:
+    """A worker that ends does not wait for it."""
+    world.running()
+    report = world.read(lambda tx: audit.report(tx, stopping=lambda: True))
+
+    assert 0 == report.rows.get("job", 0)
+
+
+def test_one_worker_audits_in_an_hour(world: World) -> None:
+    """The first that asks does it; when it dies meanwhile, the next hour's worker does it all (P3)."""
+
+    def begin(worker_id: str) -> bool:
+        return world.write(lambda tx: runs.begin(tx, worker_id, now_ms=world.now_ms))
+
+    assert [True, False] == [begin("worker_a"), begin("worker_b")]
+    assert world.read(runs.last) is None
+    world.now_ms += runs.EVERY_MS
+    assert [True, False] == [begin("worker_b"), begin("worker_a")]
+
+    report = world.read(audit.report)
+    world.write(lambda tx: runs.end(tx, "worker_a", report, now_ms=world.now_ms))
+    assert world.read(runs.last) is None
+    world.write(lambda tx: runs.end(tx, "worker_b", report, now_ms=world.now_ms))
+    last = world.read(runs.last)
+    assert last is not None
+    assert (world.now_ms, {check.name: 0 for check in audit.CHECKS}) == (last.ended_at, last.findings)
+
+
+def test_a_beginning_in_the_future_does_not_count(world: World) -> None:
+    """The clock was wrong, or is: no audit waits for years (P20)."""
+    world.write(lambda tx: runs.begin(tx, "worker_a", now_ms=world.now_ms + 10**12))
+
+    assert world.read(lambda tx: runs.is_due(tx, now_ms=world.now_ms))
+    assert world.write(lambda tx: runs.begin(tx, "worker_b", now_ms=world.now_ms))
+
+
+@pytest.mark.parametrize("before", [None, *states.EVENTS])
+def test_the_order_of_events_is_that_of_the_states(before: str | None) -> None:
+    """What may follow an event leads along a transition of the state it left, or stays where it is (P8)."""
+    left = states.SUBMITTING if before is None else states.EVENTS[before]
+    follow = {states.EVENTS[event] for event in states.EVENTS if states.may_follow(before, event)}
+    stays = {states.RUNNING} if before == "running" else set()
+
+    assert states.TRANSITIONS[left] | stays == follow
+
+
+def a_bit_of_everything(world: World) -> dict[str, Any]:
+    """A job in each state with all that jobs have, voices, uploads; the ids of their rows by name."""
+    world.slots(2)
+    other = world.caller()
     succeeded = world.running()
+    segment_blob = show(world, succeeded)
     world.finish(succeeded.attempt_id)
     failed = world.running()
     world.fail(failed.attempt_id)
     recovering = world.running(METERED)
     world.fence(recovering.attempt_id)
     world.unknown(recovering.attempt_id)
+    caller = world.caller()
+    world.submit(caller, "late", model=METERED)
+    late = claimed(world)
+    world.fence(late.attempt_id)
+    world.unknown(late.attempt_id)
+    recorded = world.result()
+    world.record(late.attempt_id, recorded)
+    heard, _ = hear(world, caller)
+    open_job, input_id = hear(world, caller, finish=False)
+    world.release(open_job.attempt_id)
     running = world.running()
-    artifact = world.row("select id, blob_id from artifact")
+    voice_blob = own_voice(world, caller)
+    artifact = world.row("select id, blob_id from artifact where job_id = :id", id=succeeded.job_id)
     return {
         "account": running.account_id,
+        "other_account": other.account_id,
+        "other_key": other.key_id,
         "succeeded": succeeded.job_id,
         "failed": failed.job_id,
         "recovering": recovering.job_id,
+        "recorded_blob": recorded.blob.blob_id,
+        "heard": heard.job_id,
+        "open": open_job.job_id,
         "running": running.job_id,
         "artifact": artifact["id"],
         "blob": artifact["blob_id"],
+        "segment_blob": segment_blob,
+        "input": input_id,
+        "voice_blob": voice_blob,
+        "now": world.now_ms,
     }
 
 
-def force(url: str, statements: list[str]) -> None:
+def claimed(world: World) -> Claim:
+    """The one job that waits."""
+    claim = world.claim(models=frozenset({SPEECH, METERED, HEARING}))
+    assert claim is not None
+    return claim
+
+
+def show(world: World, claim: Claim) -> str:
+    """Two segments; gives the blob of the first."""
+    blobs = [world.blob(), world.blob()]
+    for sequence, blob in enumerate(blobs):
+        new = NewSegment(world.ids.new("segment"), sequence, blob, 100)
+        world.write(lambda tx, new=new: segments.save(tx, claim.attempt_id, new, now_ms=world.now_ms))  # type: ignore[misc]
+    return blobs[0].blob_id
+
+
+def hear(world: World, caller: Caller, *, finish: bool = True) -> tuple[Claim, str]:
+    """A recognition job at 0.05 CNY a minute with an upload of its own and a part, and its upload."""
+    blob = world.blob()
+
+    def upload(tx: Transaction) -> str:
+        made = inputs.add_input(
+            tx,
+            world.ids,
+            account_id=caller.account_id,
+            media_type="audio/flac",
+            blob=blob,
+            decoded=Decoded(16_000, 1, 160_000),
+            now_ms=world.now_ms,
+        )
+        return uploads.bind_upload(
+            tx,
+            key_id=caller.key_id,
+            idempotency_key=made,
+            request_sha256="x",
+            record_id=made,
+            now_ms=world.now_ms,
+        )
+
+    input_id = world.write(upload)
+    price = Price("audio_minute", PRICE_MICROS, 600_000)
+    world.models[HEARING] = replace(world.models[HEARING], price=price)
+    body = {"model": HEARING, "parameters": {}, "input_artifact_ids": [input_id]}
+    world.send(request_of(caller, input_id, body))
+    claim = claimed(world)
+    world.write(lambda tx: parts.add(tx, claim.attempt_id, PLACE, {}, now_ms=world.now_ms))
+    if finish:
+        world.finish(claim.attempt_id)
+    return claim, input_id
+
+
+def own_voice(world: World, caller: Caller) -> str:
+    """An own voice that is its account's preference; gives its blob."""
+    blob, voice_id = world.blob(), world.ids.new("voice")
+
+    def make(tx: Transaction) -> None:
+        voices.create(
+            tx,
+            voice_id=voice_id,
+            account_id=caller.account_id,
+            kind="own",
+            name="mine",
+            languages=[],
+            wav=WAV,
+            blob=blob,
+            key=None,
+            now_ms=world.now_ms,
+        )
+        voices.save_preference(
+            tx, account_id=caller.account_id, content_account="", voice_id=voice_id, now_ms=world.now_ms
+        )
+
+    world.write(make)
+    return blob.blob_id
+
+
+def found(world: World) -> list[str]:
+    """The names of what the audit finds, as upkeep makes it with a clock that it trusts."""
+    findings = world.database.snapshot(lambda tx: audit.audit(tx, now_ms=world.now_ms))
+    return [finding.check for finding in findings]
+
+
+def force(url: str, statements: Iterable[str]) -> None:
     """Run statements that the database's own constraints would refuse."""
     if url.startswith("sqlite"):
         connection = sqlite3.connect(url.removeprefix("sqlite:///"))
@@ -130,7 +289,7 @@ def force(url: str, statements: list[str]) -> None:
         return
     with psycopg.connect(url, autocommit=True) as session:
         session.execute("set session_replication_role = replica")
-        for name in ("entry", "job"):
+        for name in ("entry", "job", "voice", "account"):
             checks = session.execute(
                 "select conname from pg_constraint where conrelid = %s::regclass and contype = 'c'", [name]
             ).fetchall()
@@ -140,7 +299,10 @@ def force(url: str, statements: list[str]) -> None:
             session.execute(statement.encode())
 
 
-REPAIRED = ("account", "entry", "idempotency", "blob", "artifact", "job", "attempt", "slot", "event")
+REPAIRED = (
+    *("account", "entry", "idempotency", "blob", "artifact", "job", "attempt", "slot", "event", "segment"),
+    *("part", "voice", "voice_preference", "job_recording", "upload_key"),
+)
 
 
 def save(world: World) -> dict[str, list[dict[str, object]]]:
@@ -148,15 +310,12 @@ def save(world: World) -> dict[str, list[dict[str, object]]]:
     return {table: world.all(f"select * from {table}") for table in REPAIRED}
 
 
-def restore(kept: dict[str, list[dict[str, object]]]) -> list[str]:
+def restore(kept: dict[str, list[dict[str, object]]]) -> Iterator[str]:
     """The statements that put saved rows back."""
-    statements = [f"delete from {table}" for table in REPAIRED]
+    yield from (f"delete from {table}" for table in REPAIRED)
     for table, rows in kept.items():
-        statements += [
-            f"insert into {table} ({', '.join(row)}) values ({', '.join(map(written, row.values()))})"
-            for row in rows
-        ]
-    return statements
+        for row in rows:
+            yield f"insert into {table} ({', '.join(row)}) values ({', '.join(map(written, row.values()))})"
 
 
 def written(value: object) -> str:

@@ -249,6 +249,7 @@ def test_a_recorded_blob_that_is_condemned_makes_no_artifact(world: World) -> No
         world.succeed(claim.attempt_id)
     assert "running" == world.state(claim.job_id)
     assert HELD == world.balance(claim.account_id)
+    world.run("update blob set condemned_at = null")
 
 
 # --- cancelling -----------------------------------------------------------------------------------

@@ -295,7 +295,7 @@ class World:
 
     def findings(self) -> list[str]:
         """What the audit finds."""
-        return [f"{finding.what}: {finding.subject}" for finding in self.read(audit.audit)]
+        return [finding.line for finding in self.read(audit.audit)]
 
 
 def request_of(caller: Caller, key: str, body: Any) -> Request:

@@ -74,6 +74,28 @@ class QueueCollector(Collector):
             yield gauge
 
 
+class AuditCollector(Collector):
+    """What the service's newest audit of its own records found, read from the database at each scrape."""
+
+    def __init__(self, read: Callable[[], tuple[int, dict[str, int]] | None]) -> None:
+        self._read = read
+
+    def collect(self) -> Iterable[Metric]:
+        found = GaugeMetricFamily(
+            "tenuto_audit_findings", "What the newest audit found; 0 is right.", labels=["check"]
+        )
+        ended = GaugeMetricFamily(
+            "tenuto_audit_finished_timestamp_seconds", "When the newest audit came to its end."
+        )
+        last = self._read()
+        if last is not None:
+            ended.add_metric([], last[0] / 1000)
+            for check, count in last[1].items():
+                found.add_metric([check], count)
+        yield found
+        yield ended
+
+
 def serve(metrics: Metrics, host: str, port: int) -> tuple[WSGIServer, threading.Thread]:
     """Answer /metrics there until the process ends."""
     return start_http_server(port, host, registry=metrics.registry)

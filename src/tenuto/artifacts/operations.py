@@ -108,6 +108,17 @@ def is_known(tx: Transaction, blob_id: str) -> bool:
     return store.known(tx, blob_id)
 
 
+def blob_records(tx: Transaction, after: str, limit: int) -> list[BlobRecord]:
+    """The blobs that are not condemned, by id, from an id on."""
+    rows = store.blobs_after(tx, after, limit)
+    return [BlobRecord(row["id"], row["size_bytes"], row["sha256"], row["block_crcs"]) for row in rows]
+
+
+def users(tx: Transaction, blob_id: str) -> list[str]:
+    """The artifacts, attempts, segments, voices and jobs that refer to a blob."""
+    return [row["id"] for row in store.users(tx, blob_id) if row["id"] is not None]
+
+
 def recorded_blob(tx: Transaction, attempt_id: str) -> BlobRecord | None:
     """The bytes that an attempt has recorded."""
     row = store.recorded_blob(tx, attempt_id)

@@ -124,6 +124,28 @@ def recorded_blob(tx: Transaction, attempt_id: str) -> Row | None:
     )
 
 
+def blobs_after(tx: Transaction, after: str, limit: int) -> list[Row]:
+    return tx.all(
+        """select id, size_bytes, sha256, block_crcs from blob
+           where id > :after and condemned_at is null order by id limit :limit""",
+        after=after,
+        limit=limit,
+    )
+
+
+def users(tx: Transaction, blob_id: str) -> list[Row]:
+    """The ids of what refers to a blob."""
+    return tx.all(
+        """select id from artifact where blob_id = :id union select job_id from artifact where blob_id = :id
+           union select id from attempt where blob_id = :id union select id from voice where blob_id = :id
+           union select id from segment where blob_id = :id
+           union select job_id from segment where blob_id = :id
+           union select job_id from job_recording where blob_id = :id
+           order by 1 limit 20""",
+        id=blob_id,
+    )
+
+
 def upload(tx: Transaction, key_id: str, idempotency_key: str) -> Row | None:
     return tx.one(
         """select request_sha256, record_id from upload_key
@@ -204,9 +226,10 @@ def erase(tx: Transaction, artifact_id: str, now_ms: int) -> int:
 
 
 def results(tx: Transaction, job_id: str) -> list[Row]:
-    """The artifacts of a job whose bytes are there; a job has one result."""
+    """The artifact of a job, if its bytes are there; found from the job, for no index leads to it."""
     return tx.all(
-        "select id, blob_id from artifact where job_id = :job_id and erased_at is null limit 100",
+        """select a.id, a.blob_id from job j join artifact a on a.id = j.artifact_id
+           where j.id = :job_id and a.erased_at is null""",
         job_id=job_id,
     )
 

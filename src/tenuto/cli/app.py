@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from cyclopts import App, Parameter
 
 from tenuto import bootstrap
-from tenuto.cli.common import HERE, Names, Place, model_names, records, say
+from tenuto.cli.common import HERE, AsJson, Names, Place, model_names, say
 
 app = App(
     name="tenuto",
@@ -66,17 +66,20 @@ def worker(*, place: Place = HERE, models: Names = None) -> None:
 
 
 @app.command
-def audit(*, place: Place = HERE) -> None:
-    """Derive every balance and every job's money again from the ledger; fail on any discrepancy."""
-    from tenuto.jobs.audit import audit as find
+def audit(
+    *,
+    deep: Annotated[bool, Parameter(negative="", help="Hash every blob again, too.")] = False,
+    json: AsJson = False,
+    place: Place = HERE,
+) -> None:
+    """Derive all money again from the ledger and all lives from events; fail on any discrepancy.
 
-    with records(place) as database:
-        findings = database.read(find)
-    for finding in findings:
-        say(f"{finding.subject}: {finding.what}")
-    if findings:
+    It changes nothing, and may be run beside a service that works.
+    """
+    from tenuto.cli.audit import look
+
+    if not look(place, deep=deep, as_json=json):
         raise SystemExit(1)
-    say("every balance, hold, charge and slot agrees with the ledger")
 
 
 @app.command

@@ -66,7 +66,7 @@ def _records(settings: Settings) -> Iterator[Line]:
         yield _bad("database", error.message, "correct the setting database, or start it")
         return
     try:
-        findings = database.read(audit)
+        findings = database.snapshot(audit)
         first = bootstrap.is_first_run(database)
     finally:
         database.close()

@@ -52,3 +52,30 @@ def pause_ms(workers_lost: int) -> int:
     """How long a job waits after losing its nth worker: none at first, then doubling up to 10 minutes."""
     over = workers_lost - WORKERS_LOST_WITHOUT_PAUSE
     return 0 if over <= 0 else min(MAX_PAUSE_MS, FIRST_PAUSE_MS << min(over - 1, 20))
+
+
+EVENTS: dict[str, str] = {
+    "queued": QUEUED,
+    "running": RUNNING,
+    "cancel_requested": RUNNING,
+    "released": QUEUED,
+    "host_lost": QUEUED,
+    "worker_lost": QUEUED,
+    "succeeded": SUCCEEDED,
+    "failed": FAILED,
+    "cancelled": CANCELLED,
+    "recovery_required": RECOVERY_REQUIRED,
+    "requeued": QUEUED,
+}
+"""Every type of event, and the state that a job is in after it."""
+
+
+def may_follow(before: str | None, event: str) -> bool:
+    """Whether an event may come next after another; `before` is None for a job's first."""
+    if before is None or event == "queued":
+        return before is None and event == "queued"
+    if event in ("cancel_requested", "released", "host_lost", "worker_lost"):
+        return EVENTS[before] == RUNNING and (event, before) != ("cancel_requested", "cancel_requested")
+    if event == "requeued":
+        return before == RECOVERY_REQUIRED
+    return EVENTS[event] in TRANSITIONS[EVENTS[before]]

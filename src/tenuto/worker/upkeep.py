@@ -20,10 +20,11 @@ from tenuto.catalog.rules import WORKER_AWAY_MS
 from tenuto.db.database import Transaction
 from tenuto.errors import ArtifactUnavailable, CorruptBlob, Stale, Unavailable
 from tenuto.hosts.host import HostNotReady
-from tenuto.jobs import audit, lanes, lifecycle, waiting
+from tenuto.jobs import lanes, lifecycle, waiting
 from tenuto.jobs import parts as job_parts
 from tenuto.jobs.lanes import OpenAttempt
 from tenuto.worker import locks, retention
+from tenuto.worker.auditing import Auditor
 from tenuto.worker.engines import Engines
 from tenuto.worker.heartbeat import Heartbeat
 from tenuto.worker.parts import Bell, Parts
@@ -31,7 +32,6 @@ from tenuto.worker.parts import Bell, Parts
 LOOK_S = 0.5
 HOUSEKEEPING_S = 60.0
 SWEEP_S = 600.0
-AUDIT_S = 3600.0
 CLOCKS_AGREE_MS = 60_000
 CLOCKS_AGREE_FOR_S = 600.0
 ROWLESS_BATCH = 200
@@ -59,7 +59,8 @@ class Upkeep:
         self._seen: dict[str, _Seen] = {}
         self._looked_at = float("-inf")
         self._agreement = ClockAgreement(parts.clock(), time.monotonic())
-        self._due = dict.fromkeys(("house", "sweep", "audit"), 0.0)
+        self._auditor = Auditor(parts)
+        self._due = dict.fromkeys(("house", "sweep"), 0.0)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="upkeep", daemon=True)
 
@@ -69,6 +70,7 @@ class Upkeep:
     def stop(self) -> None:
         self._stopping.set()
         self._thread.join(timeout=10)
+        self._auditor.stop()
 
     def _run(self) -> None:
         while not self._stopping.is_set():
@@ -103,10 +105,6 @@ class Upkeep:
         if now >= self._due["sweep"]:
             self._due["sweep"] = now + SWEEP_S
             self._sweep()
-        if now >= self._due["audit"]:
-            self._due["audit"] = now + AUDIT_S
-            for finding in self._parts.database.read(audit.audit):
-                _log.error("audit.finding", what=finding.what, subject=finding.subject)
 
     def _rescue(self, now: float) -> None:
         ours = {watched.attempt_id for watched in self._heartbeat.active()}
@@ -178,7 +176,8 @@ class Upkeep:
 
     def _keep_house(self, now: float) -> None:
         parts, now_ms = self._parts, self._parts.clock()
-        if self._agreement.holds(now_ms, now):
+        clocks_agree = self._agreement.holds(now_ms, now)
+        if clocks_agree:
             for lane in parts.settings.slots():
                 expired = parts.database.write(
                     lambda tx, lane=lane: waiting.expire(tx, parts.ids, lane=lane, now_ms=now_ms)  # type: ignore[misc]
@@ -193,6 +192,7 @@ class Upkeep:
         parts.database.write(job_parts.forget_final)
         for model in self._engines.broken():
             self._try_engine(model)
+        self._auditor.look(trusts_the_clock=clocks_agree)
 
     def _forget_workers(self, now_ms: int) -> None:
         parts = self._parts

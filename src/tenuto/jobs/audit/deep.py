@@ -1,0 +1,85 @@
+"""The deep audit: every blob read again and held against its row, and files that no row names (P5, P6).
+
+Bytes stream through in blocks, rows come in pages, so it takes as much memory for a terabyte as for a song.
+It looks at one blob at a time beside a service that runs: what goes while it is looked at is no finding.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tenuto.artifacts import operations as artifacts
+from tenuto.artifacts.operations import ORPHAN_AGE_MS
+from tenuto.blobs.blob import BLOCK_BYTES, BlobRecord, BlobStore
+from tenuto.db.database import Database
+from tenuto.errors import ArtifactUnavailable, CorruptBlob
+from tenuto.jobs.audit import SWEPT_WITHIN_MS
+from tenuto.jobs.audit.check import Finding
+
+PAGE_BLOBS = 500
+_RESTORE = "restore its bytes from a backup: the file SUBJECT of the folder of blobs"
+
+CHECKS = ("blob_missing", "blob_damaged", "blob_digest", "file_unknown")
+
+
+@dataclass
+class Rehashed:
+    """How much was looked at so far; set while `rehash` goes on."""
+
+    blobs: int = 0
+    size_bytes: int = 0
+
+
+def rehash(database: Database, blobs: BlobStore, looked: Rehashed, *, now_ms: int) -> Iterator[Finding]:
+    """Every finding, as soon as it is made."""
+    after = ""
+    while True:
+        page = database.read(lambda tx, after=after: artifacts.blob_records(tx, after, PAGE_BLOBS))  # type: ignore[misc]
+        for record in page:
+            found = _look(blobs, record)
+            looked.blobs += 1
+            looked.size_bytes += record.size_bytes
+            if found is not None and _is_wanted(database, record.blob_id):
+                yield _finding(database, record.blob_id, *found)
+        if len(page) < PAGE_BLOBS:
+            break
+        after = page[-1].blob_id
+    for blob_id in blobs.ids(older_than_ms=now_ms - ORPHAN_AGE_MS - SWEPT_WITHIN_MS):
+        if not database.read(lambda tx, blob_id=blob_id: artifacts.is_known(tx, blob_id)):  # type: ignore[misc]
+            yield Finding(
+                "file_unknown",
+                blob_id,
+                "no row names this file, and it is older than a day",
+                "`tenuto serve` removes it; if it stays, look for `blob.not_removed` in the log",
+                {},
+            )
+
+
+def _look(blobs: BlobStore, record: BlobRecord) -> tuple[str, str, str] | None:
+    """The check that a blob fails, what that means, and what was seen; None for a sound one."""
+    digest = hashlib.sha256()
+    try:
+        for block in blobs.read(record):
+            digest.update(block)
+    except ArtifactUnavailable as error:
+        return "blob_missing", "the bytes are not there, or cannot be read", error.message
+    except CorruptBlob as error:
+        return "blob_damaged", "the bytes are not those that were written", error.message
+    if digest.hexdigest() != record.sha256:
+        return "blob_digest", "the bytes have another SHA-256 than their row", digest.hexdigest()
+    blocks = -(-record.size_bytes // BLOCK_BYTES)
+    if len(record.block_crcs) != 8 * blocks:
+        return "blob_digest", "the row has checksums for another number of blocks", f"{blocks} blocks"
+    return None
+
+
+def _is_wanted(database: Database, blob_id: str) -> bool:
+    """Whether the blob is still there to be read: the sweep or an erasure may have taken it meanwhile."""
+    return database.read(lambda tx: artifacts.blob_record(tx, blob_id)) is not None
+
+
+def _finding(database: Database, blob_id: str, check: str, what: str, fault: str) -> Finding:
+    """Says whose bytes they are, too."""
+    users = database.read(lambda tx: artifacts.users(tx, blob_id))
+    seen = {"fault": fault, "used_by": ",".join(users) or None}
+    return Finding(check, blob_id, what, _RESTORE.replace("SUBJECT", blob_id), seen)

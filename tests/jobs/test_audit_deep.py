@@ -1,0 +1,155 @@
+"""The deep audit reads every byte again: each damage to a real file is found, and nothing else is."""
+
+import os
+import tracemalloc
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from jobs.world import World
+from tenuto.artifacts import operations as artifacts
+from tenuto.artifacts.operations import ORPHAN_AGE_MS
+from tenuto.blobs.blob import BLOCK_BYTES, BlobRecord
+from tenuto.blobs.directory import DirectoryBlobs
+from tenuto.jobs.audit import SWEPT_WITHIN_MS
+from tenuto.jobs.audit.check import Finding
+from tenuto.jobs.audit.deep import Rehashed, rehash
+
+CONTENT = b"s" * (2 * BLOCK_BYTES) + b"end"
+
+
+@dataclass
+class Stored:
+    """A world whose one job has a result of three blocks in a folder."""
+
+    world: World
+    blobs: DirectoryBlobs
+    folder: Path
+    record: BlobRecord
+    job_id: str
+
+    @property
+    def file(self) -> Path:
+        return self.folder / self.record.blob_id[-2:] / self.record.blob_id
+
+    def found(self) -> list[Finding]:
+        return list(rehash(self.world.database, self.blobs, Rehashed(), now_ms=self.world.now_ms))
+
+
+@pytest.fixture
+def stored(broken_world: World, tmp_path: Path) -> Iterator[Stored]:
+    world, folder = broken_world, tmp_path / "blobs"
+    blobs = DirectoryBlobs(folder)
+    claim = world.running()
+    record = blobs.write(world.ids.new("blob"), CONTENT)
+    world.record(claim.attempt_id, world.result(blob=record))
+    world.succeed(claim.attempt_id)
+    os.utime(folder / record.blob_id[-2:] / record.blob_id, (0, 0))
+    yield Stored(world, blobs, folder, record, claim.job_id)
+
+
+def test_sound_bytes_give_no_finding(stored: Stored) -> None:
+    """Every blob was read, and counted."""
+    looked = Rehashed()
+
+    assert [] == list(rehash(stored.world.database, stored.blobs, looked, now_ms=stored.world.now_ms))
+    assert (1, len(CONTENT)) == (looked.blobs, looked.size_bytes)
+
+
+@pytest.mark.parametrize(
+    ("content", "check", "fault"),
+    [
+        (b"S" + CONTENT[1:], "blob_damaged", "Block 0 of {blob} does not match its checksum."),
+        (CONTENT[:-1] + b"D", "blob_damaged", "Block 2 of {blob} does not match its checksum."),
+        (CONTENT[:-1], "blob_damaged", "{blob} has 2097154 bytes instead of 2097155."),
+        (CONTENT + b"!", "blob_damaged", "{blob} has 2097156 bytes instead of 2097155."),
+        (b"", "blob_damaged", "{blob} has 0 bytes instead of 2097155."),
+        (None, "blob_missing", "{blob} cannot be opened."),
+    ],
+)
+def test_a_damaged_file_is_found(stored: Stored, content: bytes | None, check: str, fault: str) -> None:
+    """A flipped bit, a shorter, longer, empty or missing file: with the block, and who needs it (P5, P6)."""
+    if content is None:
+        stored.file.unlink()
+    else:
+        stored.file.chmod(0o600)
+        stored.file.write_bytes(content)
+    [finding] = stored.found()
+    artifact = stored.world.row("select id from artifact")["id"]
+
+    assert (check, stored.record.blob_id) == (finding.check, finding.subject)
+    assert fault.format(blob=stored.record.blob_id) == finding.seen["fault"]
+    assert {artifact, stored.job_id} < set(finding.seen["used_by"].split(","))
+    assert f"{stored.record.blob_id}: the bytes" in finding.line
+
+
+@pytest.mark.parametrize("change", ["sha256 = 'x'", "block_crcs = block_crcs || '00000000'"])
+def test_a_row_that_its_bytes_do_not_match_is_found(stored: Stored, change: str) -> None:
+    """Size and blocks may agree where the digest of the whole does not."""
+    stored.world.run(f"update blob set {change}")
+
+    assert ["blob_digest"] == [finding.check for finding in stored.found()]
+
+
+def test_a_file_without_a_row_is_found_when_it_is_old(stored: Stored) -> None:
+    """A write that goes on has no row yet; what is older than a day and a sweep was left behind (P14)."""
+    world = stored.world
+    extra = stored.blobs.write(world.ids.new("blob"), b"extra").blob_id
+    unfinished = stored.folder / "zz" / f"{world.ids.new('blob')[:-2]}zz.tmp"
+    unfinished.parent.mkdir(exist_ok=True)
+    unfinished.write_bytes(b"half")
+    (stored.folder / "zz" / "notes.txt").write_bytes(b"not ours")
+    edge_s = (world.now_ms - ORPHAN_AGE_MS - SWEPT_WITHIN_MS) / 1000
+    for file in (stored.folder / extra[-2:] / extra, unfinished):
+        os.utime(file, (edge_s, edge_s))
+    assert [] == stored.found()
+    world.now_ms += 1000
+
+    assert {("file_unknown", extra), ("file_unknown", unfinished.name.removesuffix(".tmp"))} == {
+        (finding.check, finding.subject) for finding in stored.found()
+    }
+
+
+def test_what_goes_while_it_is_looked_at_is_no_finding(stored: Stored) -> None:
+    """The sweep and erasures go on beside it: bytes that nobody wants any more are not missed."""
+    orphan = stored.blobs.write(stored.world.ids.new("blob"), b"orphan")
+    stored.world.write(lambda tx: artifacts.add_blob(tx, orphan, now_ms=0))
+
+    @dataclass
+    class SweptMeanwhile:
+        """The real store, beside which the sweep takes the orphan as soon as it is asked for it."""
+
+        real: DirectoryBlobs
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(self.real, name)
+
+        def read(self, record: BlobRecord, start: int = 0, end: int | None = None) -> Iterator[bytes]:
+            if record == orphan:
+                stored.world.write(lambda tx: artifacts.condemn_orphans(tx, now_ms=stored.world.now_ms))
+                self.real.delete(orphan.blob_id)
+            return self.real.read(record, start, end)
+
+    swept = SweptMeanwhile(stored.blobs)
+    findings = rehash(stored.world.database, swept, Rehashed(), now_ms=stored.world.now_ms)  # type: ignore[arg-type]
+
+    assert [] == list(findings)
+
+
+def test_memory_does_not_grow_with_the_bytes(stored: Stored) -> None:
+    """A blob of 64 MiB is hashed block by block (P14)."""
+
+    def content() -> Iterable[bytes]:
+        return (bytes(BLOCK_BYTES) for _ in range(64))
+
+    large = stored.blobs.write(stored.world.ids.new("blob"), content())
+    stored.world.write(lambda tx: artifacts.add_blob(tx, large, now_ms=stored.world.now_ms))
+    tracemalloc.start()
+    findings = stored.found()
+    _, peak_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert [] == findings
+    assert peak_bytes < 8 * BLOCK_BYTES

@@ -1,0 +1,114 @@
+"""The service's audit of its own records: made by one worker, told by log and metric, in nobody's way."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+
+from prometheus_client import CollectorRegistry, generate_latest
+from structlog.testing import capture_logs
+
+from jobs.world import World
+from tenuto.api.metrics import AuditCollector
+from tenuto.db.database import Transaction
+from tenuto.jobs.audit import CHECKS, runs
+from tenuto.jobs.audit.runs import LastAudit
+from tenuto.worker.auditing import Auditor
+from worker.rig import Interrupted, Rig, T, eventually
+
+
+def audited(world: World, auditor: Auditor) -> LastAudit | None:
+    """What the newest audit found, when this one has looked and ended."""
+    auditor.look(trusts_the_clock=True)
+    auditor.join(20)
+    return world.read(runs.last)
+
+
+def metrics(world: World) -> dict[str, float]:
+    """The samples of a scrape by name and label."""
+
+    def read() -> tuple[int, dict[str, int]] | None:
+        last = world.read(runs.last)
+        return None if last is None else (last.ended_at, last.findings)
+
+    registry = CollectorRegistry()
+    registry.register(AuditCollector(read))
+    lines = generate_latest(registry).decode().splitlines()
+    return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines if line[0] != "#")}
+
+
+def test_a_sound_service_says_when_it_looked_last(world: World, rig: Rig) -> None:
+    """Before the first audit nothing is claimed; after it every check stands at 0."""
+    before = metrics(world)
+    audited(world, Auditor(rig.parts))
+    after = metrics(world)
+
+    assert {} == before
+    assert world.now_ms / 1000 == after.pop("tenuto_audit_finished_timestamp_seconds")
+    assert {f'tenuto_audit_findings{{check="{check.name}"}}': 0.0 for check in CHECKS} == after
+
+
+def test_what_the_running_audit_finds_is_told(world: World, rig: Rig) -> None:
+    """An error in the log names the check and the row, the metric counts: it can raise an alert (P3)."""
+    claim = world.running()
+    world.run("update job set event_sequence = event_sequence + 1 where id = :id", id=claim.job_id)
+    with capture_logs() as logs:
+        last = audited(world, Auditor(rig.parts))
+    counted = metrics(world)['tenuto_audit_findings{check="job_events"}']
+    world.run("update job set event_sequence = event_sequence - 1 where id = :id", id=claim.job_id)
+
+    assert last is not None
+    assert (1, 1.0) == (last.findings["job_events"], counted)
+    assert [("job_events", claim.job_id, "error")] == [
+        (line["check"], line["subject"], line["log_level"])
+        for line in logs
+        if line["event"] == "audit.finding"
+    ]
+
+
+def test_of_all_workers_one_audits_in_an_hour(world: World, rig: Rig) -> None:
+    """Fifty workers make one audit, and the next an hour later."""
+    ended = []
+    for number in range(3):
+        auditor = Auditor(replace(rig.parts, worker_id=f"worker_{number}"))
+        last = audited(world, auditor)
+        assert last is not None
+        ended.append(last.ended_at)
+        world.now_ms += 1000
+    world.now_ms += runs.EVERY_MS
+    later = audited(world, Auditor(rig.parts))
+
+    assert 1 == len(set(ended))
+    assert later is not None
+    assert world.now_ms == later.ended_at
+
+
+def test_rescues_go_on_while_it_looks(world: World, rig: Rig) -> None:
+    """An audit of millions of rows takes minutes; a dead worker's job does not wait for it (P8)."""
+    may_end = threading.Event()
+
+    class Slow(Interrupted):
+        """The real database, whose snapshots take as long as the test wants."""
+
+        def snapshot(self, operation: Callable[[Transaction], T]) -> T:
+            assert may_end.wait(20)
+            return super().snapshot(operation)
+
+    rig.parts = replace(rig.parts, database=Slow(world.database))
+    rig.neighbour()
+    upkeep = rig.upkeep()
+    upkeep.look(0.0)
+    claim = rig.running("worker_b")
+    upkeep.look(0.5)
+    state, unfinished = world.state(claim.job_id), world.read(runs.last)
+    may_end.set()
+
+    assert ("queued", None) == (state, unfinished)
+    assert eventually(lambda: world.read(runs.last))
+
+
+def test_an_audit_that_is_stopped_says_nothing(world: World, rig: Rig) -> None:
+    """What was looked at in part is no audit."""
+    auditor = Auditor(rig.parts)
+    auditor.stop()
+
+    assert audited(world, auditor) is None

@@ -49,10 +49,10 @@ def test_a_link_that_breaks_under_load_loses_nothing(running: RunningService, li
         link.cut,
         link.stall,
         lambda: link.stall(Towards.CLIENT),
-        lambda: (link.refuse(), link.cut()),
+        lambda: [step() for step in (link.refuse, link.cut)],
         lambda: link.delay(0.03),
         *([lambda: link.cut_at(COMMITTED, Towards.CLIENT, nth=3)] * 5),
-        *([lambda: (link.cut_at(COMMITTING, Towards.SERVER), link.cut())] * 2),
+        *([lambda: _lose_commit(link)] * 2),
     ]
     draw.shuffle(faults)
     for fault in faults:
@@ -132,6 +132,11 @@ def test_without_its_database_the_service_says_so_at_once(running: RunningServic
     assert [] == [seconds for seconds in took_s if seconds > QUICK_S]
     assert (200, "succeeded", 202) == (alive.status_code, again["state"], later.status_code)
     assert "idempotent-replayed" not in later.headers
+
+
+def _lose_commit(link: Proxy) -> None:
+    link.cut()
+    link.cut_at(COMMITTING, Towards.SERVER)
 
 
 def _submit(http: httpx2.Client, key: str) -> tuple[int, str]:

@@ -232,6 +232,7 @@ def _run_api(
             host=settings.host,
             port=settings.port,
             limits=service.http,
+            on_refusal=service.metrics.refused,
             on_ready=on_ready,
         )
         flusher.start()
@@ -270,7 +271,12 @@ def build_service(settings: Settings, database: Database, *, needs_worker: bool)
         rooms=Rooms(),
         waits=Waits(database),
         metrics=Metrics(),
-        http=HttpLimits(connections=settings.connections),
+        http=HttpLimits(
+            connections=settings.connections,
+            head_s=settings.slow_head_s,
+            body_s=settings.slow_body_s,
+            write_stall_s=settings.slow_reader_s,
+        ),
         uploads=Uploads(settings.uploads),
         readers=ThreadPoolExecutor(BLOB_READERS, thread_name_prefix="blob-reader"),
         needs_worker=needs_worker,
@@ -308,7 +314,7 @@ def _address(addresses: list[Any]) -> str:
 
 
 def _announce(settings: Settings, database: Database, address: str, say: Say) -> None:
-    from tenuto.web.links import set_up_link
+    from tenuto.web.invitations import set_up_link
 
     say(f"Tenuto answers at http://{address}, its data is in {settings.folder.resolve()}")
     if (link := set_up_link(settings, database, address, now_ms=clock())) is not None:

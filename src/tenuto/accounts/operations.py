@@ -25,6 +25,11 @@ def create_account(tx: Transaction, ids: Ids, *, name: str, now_ms: int) -> str:
     return account_id
 
 
+def by_name(tx: Transaction, name: str) -> Row | None:
+    """The account of this name, if there is one."""
+    return store.account_by_name(tx, name)
+
+
 def find_account(tx: Transaction, name_or_id: str) -> Row:
     """The account of this name or id."""
     row = store.account_by_name(tx, name_or_id) or store.account(tx, name_or_id)

@@ -64,7 +64,7 @@ def set_up(
         raise used_link()
     people_store.remove_invitations(tx, None)
     row = store.account_by_name(tx, name)
-    account_id = _new_account(tx, ids, name, now_ms) if row is None else str(row["id"])
+    account_id = new_account(tx, ids, name=name, now_ms=now_ms) if row is None else str(row["id"])
     if people_store.login(tx, account_id) is not None:
         raise taken_name()
     _add_login(tx, ids, account_id, password_hash, operator=True, now_ms=now_ms)
@@ -73,9 +73,17 @@ def set_up(
 
 def register(tx: Transaction, ids: Ids, *, name: str, password_hash: str, now_ms: int) -> str:
     """A new account with a password; gives its id."""
-    account_id = _new_account(tx, ids, name, now_ms)
+    account_id = new_account(tx, ids, name=name, now_ms=now_ms)
     _add_login(tx, ids, account_id, password_hash, operator=False, now_ms=now_ms)
     return account_id
+
+
+def new_account(tx: Transaction, ids: Ids, *, name: str, now_ms: int) -> str:
+    """An account without a password; gives its id. InvalidRequest when its name is taken, or is none."""
+    check_name(name, "an account")
+    if store.account_by_name(tx, name) is not None:
+        raise taken_name()
+    return operations.create_account(tx, ids, name=name, now_ms=now_ms)
 
 
 def invite(tx: Transaction, *, account_id: str, token_sha256: str, now_ms: int) -> None:
@@ -149,6 +157,14 @@ def resume(tx: Transaction, account_id: str) -> None:
         raise NotFound
 
 
+def find_person(tx: Transaction, account_id: str) -> Row:
+    """One account as `list_people` has it. NotFound."""
+    row = people_store.person(tx, account_id)
+    if row is None:
+        raise NotFound
+    return row
+
+
 def list_people(tx: Transaction, *, after: str | None, limit: int) -> list[Row]:
     """Accounts, oldest first, and whether they sign in, are invited, are an operator."""
     return people_store.people(tx, after, limit)
@@ -170,13 +186,6 @@ def used_link() -> InvalidRequest:
     """A token that sets no password: wrong, used, or too old; which one is not told."""
     message = "this link is not valid any more, or never was; ask for another one"
     return InvalidRequest([Fault("token", "not_valid", message)])
-
-
-def _new_account(tx: Transaction, ids: Ids, name: str, now_ms: int) -> str:
-    check_name(name, "an account")
-    if store.account_by_name(tx, name) is not None:
-        raise taken_name()
-    return operations.create_account(tx, ids, name=name, now_ms=now_ms)
 
 
 def _add_login(

@@ -2,6 +2,14 @@
 
 from tenuto.db.database import Row, Transaction
 
+_SHOWN = """
+    select a.*, coalesce(l.operator, 0) as operator, l.account_id is not null as signs_in,
+           exists (select 1 from invitation i where i.account_id = a.id) as invited
+    from account a left join login l on l.account_id = a.id
+"""
+_PERSON = _SHOWN + "where a.id = :id"
+_PEOPLE = _SHOWN + "where cast(:after as text) is null or a.id > :after order by a.id limit :limit"
+
 
 def add_login(
     tx: Transaction, account_id: str, *, password_hash: str, operator: bool, key_id: str, now_ms: int
@@ -53,15 +61,11 @@ def replace_hash(tx: Transaction, account_id: str, old: str, new: str) -> int:
 
 def people(tx: Transaction, after: str | None, limit: int) -> list[Row]:
     """Accounts, oldest first, with what is known of their logins."""
-    return tx.all(
-        """select a.*, coalesce(l.operator, 0) as operator, l.account_id is not null as signs_in,
-                  exists (select 1 from invitation i where i.account_id = a.id) as invited
-           from account a left join login l on l.account_id = a.id
-           where cast(:after as text) is null or a.id > :after
-           order by a.id limit :limit""",
-        after=after,
-        limit=limit,
-    )
+    return tx.all(_PEOPLE, after=after, limit=limit)
+
+
+def person(tx: Transaction, account_id: str) -> Row | None:
+    return tx.one(_PERSON, id=account_id)
 
 
 def add_session(tx: Transaction, sha256: str, *, account_id: str, now_ms: int, ends_at: int) -> None:

@@ -5,9 +5,11 @@ from typing import Any
 import msgspec
 
 from tenuto.api.call import Answer, Call
+from tenuto.api.service import Service
 from tenuto.billing.rules import cny
 from tenuto.catalog import operations as catalog
 from tenuto.catalog.rules import Model
+from tenuto.db.database import Transaction
 from tenuto.engines.registry import engines_of
 from tenuto.kinds.image import MAX_PROMPT_BYTES, MAX_SIDE, MAX_STEPS
 from tenuto.kinds.recognition import MAX_INPUT_BYTES, MAX_INPUT_SECONDS
@@ -31,19 +33,24 @@ async def index(call: Call) -> Answer:
 
     def look(tx: Any, caller: Any) -> list[dict[str, Any]]:
         visible = [model for model in service.models.values() if caller.may_use(model.name)]
-        worked = [model.name for model in visible if model.interface == "jobs"]
-        reasons = catalog.reasons(tx, worked, now_ms=now_ms)
-        # Chats are answered by this process, so it knows by itself.
-        reasons |= {
-            model.name: service.chats.reason(model.name) for model in visible if model.interface == "chat"
-        }
-        return [_shown(model, reasons[model.name]) for model in visible]
+        why_not = reasons(service, tx, visible, now_ms=now_ms)
+        return [shown(model, why_not[model.name]) for model in visible]
 
-    shown = await call.read(look)
-    return Answer(200, msgspec.json.encode({"object": "list", "data": shown}))
+    return Answer(200, msgspec.json.encode({"object": "list", "data": await call.read(look)}))
 
 
-def _shown(model: Model, reason: str | None) -> dict[str, Any]:
+def reasons(service: Service, tx: Transaction, models: list[Model], *, now_ms: int) -> dict[str, str | None]:
+    """For each model None when it is callable, else why it is not."""
+    worked = [model.name for model in models if model.interface == "jobs"]
+    found = catalog.reasons(tx, worked, now_ms=now_ms)
+    # Chats are answered by this process, so it knows by itself.
+    return found | {
+        model.name: service.chats.reason(model.name) for model in models if model.interface == "chat"
+    }
+
+
+def shown(model: Model, reason: str | None) -> dict[str, Any]:
+    """An entry of the catalog."""
     return {
         "id": model.name,
         "object": "model",

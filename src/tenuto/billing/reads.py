@@ -5,6 +5,7 @@ import msgspec
 from tenuto.billing import store
 from tenuto.billing.rules import cny
 from tenuto.db.database import Row, Transaction
+from tenuto.errors import NotFound
 
 
 class Balance(msgspec.Struct, frozen=True):
@@ -51,6 +52,14 @@ def ledger(
     rows = store.entries(tx, account_id, after=after, limit=limit + 1)
     entries = [_entry(row) for row in rows[:limit]]
     return entries, entries[-1].id if len(rows) > limit else None
+
+
+def ledger_of_job(tx: Transaction, account_id: str, job_id: str) -> list[LedgerEntry]:
+    """The lines of one of the account's jobs, oldest first; NotFound, for every job has its hold."""
+    entries = [_entry(row) for row in store.entries_of_job(tx, account_id, job_id)]
+    if not entries:
+        raise NotFound
+    return entries
 
 
 def _entry(row: Row) -> LedgerEntry:

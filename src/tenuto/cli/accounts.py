@@ -77,6 +77,7 @@ def list_accounts(*, place: Place = HERE, as_json: AsJson = False) -> None:
             "name": row["name"],
             "available": cny(row["available_micros"]),
             "held": cny(row["held_micros"]),
+            "state": "active" if row["suspended_at"] is None else "suspended",
             "created": moment(row["created_at"]),
         }
         for row in rows
@@ -84,7 +85,7 @@ def list_accounts(*, place: Place = HERE, as_json: AsJson = False) -> None:
     if as_json:
         say(bootstrap.as_json(listed))
         return
-    table(("id", "name", "available", "held", "created"), (line.values() for line in listed))
+    table(("id", "name", "available", "held", "state", "created"), (line.values() for line in listed))
 
 
 @accounts.command(name="credit")
@@ -111,6 +112,72 @@ def credit_account(name: str, amount: str, *, place: Place = HERE) -> None:
         return available
 
     say(f"{name}: {cny(change(place, add))} CNY available")
+
+
+@accounts.command(name="invite")
+def invite_account(name: str, *, place: Place = HERE, as_json: AsJson = False) -> None:
+    """Print a link that sets a password in the studio, once, within a week; an earlier link ends.
+
+    Parameters
+    ----------
+    name: The account's name or id; an account that is not there is made.
+    """
+    from tenuto.accounts import operations, people, sessions
+    from tenuto.db.database import Transaction
+    from tenuto.ids import is_id
+    from tenuto.web import invitations
+    from tenuto.worker.locks import serving_at
+
+    settings, ids, now_ms = place.settings(), new_ids(), bootstrap.clock()
+    token = sessions.new_token()
+
+    def invite(tx: Transaction) -> tuple[str, str]:
+        found = None if is_id(name, "account") else operations.by_name(tx, name)
+        if found is None and not is_id(name, "account"):
+            account_id = invitations.open_account(tx, ids, settings, name=name, now_ms=now_ms)
+        else:
+            account_id = operations.find_account(tx, name)["id"]
+        person = people.find_person(tx, account_id)
+        return account_id, invitations.invite(tx, settings, person, token, now_ms=now_ms)
+
+    account_id, path = change(place, invite)
+    link = invitations.studio_url(settings, serving_at(settings.folder)) + path
+    if as_json:
+        say(bootstrap.as_json({"id": account_id, "link": link}))
+    else:
+        say(link)
+        tell(
+            f"It sets the password of {account_id}, once, within 7 days. Send it where others can't read it."
+        )
+
+
+@accounts.command(name="suspend")
+def suspend_account(name: str, *, place: Place = HERE) -> None:
+    """End the account's sessions and refuse its keys, at once; jobs that it submitted go on.
+
+    Parameters
+    ----------
+    name: The account's name or id.
+    """
+    from tenuto.accounts import operations, people
+
+    now_ms = bootstrap.clock()
+    change(place, lambda tx: people.suspend(tx, operations.find_account(tx, name)["id"], now_ms=now_ms))
+    say(f"{name} is suspended")
+
+
+@accounts.command(name="resume")
+def resume_account(name: str, *, place: Place = HERE) -> None:
+    """Let a suspended account in again; its keys work as before.
+
+    Parameters
+    ----------
+    name: The account's name or id.
+    """
+    from tenuto.accounts import operations, people
+
+    change(place, lambda tx: people.resume(tx, operations.find_account(tx, name)["id"]))
+    say(f"{name} is not suspended")
 
 
 @keys.command(name="create")

@@ -34,6 +34,16 @@ def busy(tx: Transaction, lane: str) -> int:
     return sum(row["job_id"] is not None for row in attempt_store.slots(tx, lane))
 
 
+def slots(tx: Transaction, lane: str) -> int:
+    """How many jobs of the lane may run at once."""
+    return len(attempt_store.slots(tx, lane))
+
+
+def oldest_queued_at(tx: Transaction, lanes: list[str]) -> int | None:
+    """When the job that has waited longest was accepted; None when none waits."""
+    return min(filter(None, [store.oldest_queued_at(tx, lane) for lane in lanes]), default=None)
+
+
 def open_attempts(tx: Transaction) -> list[OpenAttempt]:
     """Every attempt that is not over."""
     return [

@@ -196,6 +196,13 @@ def queued(tx: Transaction, lane: str) -> int:
     return int(row["queued"])
 
 
+def oldest_queued_at(tx: Transaction, lane: str) -> int | None:
+    row = tx.one(
+        "select created_at from job where state = 'queued' and lane = :lane order by id limit 1", lane=lane
+    )
+    return None if row is None else int(row["created_at"])
+
+
 def recovering(tx: Transaction, lane: str) -> int:
     row = tx.one(
         "select count(*) as waiting from job where state = 'recovery_required' and lane = :lane", lane=lane
@@ -244,7 +251,10 @@ def attempts_of_worker(tx: Transaction, worker_id: str) -> int:
 
 
 def in_recovery(tx: Transaction) -> list[Row]:
-    return tx.all("select * from job where state = 'recovery_required' order by id limit 10000")
+    return tx.all(
+        """select j.*, a.name as account_name from job j join account a on a.id = j.account_id
+           where j.state = 'recovery_required' order by j.id limit 10000"""
+    )
 
 
 def end_recovery(

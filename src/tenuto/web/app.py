@@ -11,7 +11,7 @@ from tenuto.api import app as api
 from tenuto.api.app import Asgi, nothing_under, pattern
 from tenuto.api.call import Answer, Call, Endpoint, Handler
 from tenuto.api.service import Service
-from tenuto.web import keys, people
+from tenuto.web import accounts, keys, money, overview, people, recovery
 from tenuto.web.origin import SAFE, refuse_other_sites
 from tenuto.web.pages import Pages
 from tenuto.web.room import Room, by_session, is_https
@@ -28,6 +28,20 @@ ROUTES: Mapping[str, Mapping[str, RoomHandler]] = {
     "/web/password": {"POST": people.change_password},
     "/web/keys": {"GET": keys.index, "POST": keys.create},
     "/web/keys/{key_id}": {"DELETE": keys.revoke},
+    "/web/usage": {"GET": money.usage},
+    "/web/ledger.csv": {"GET": money.ledger_csv},
+    "/web/jobs/{job_id}/ledger": {"GET": money.job_ledger},
+    "/web/operator/accounts": {"GET": accounts.index, "POST": accounts.create},
+    "/web/operator/accounts/{account_id}/invitation": {"POST": accounts.invite},
+    "/web/operator/accounts/{account_id}/credit": {"POST": accounts.credit},
+    "/web/operator/accounts/{account_id}/models": {"POST": accounts.restrict},
+    "/web/operator/accounts/{account_id}/suspend": {"POST": accounts.suspend},
+    "/web/operator/accounts/{account_id}/resume": {"POST": accounts.resume},
+    "/web/operator/models": {"GET": overview.list_models},
+    "/web/operator/queue": {"GET": overview.queue},
+    "/web/operator/workers": {"GET": overview.workers},
+    "/web/operator/recovery": {"GET": recovery.index},
+    "/web/operator/recovery/{job_id}": {"GET": recovery.show, "POST": recovery.decide},
 }
 PAGES = (
     "/",

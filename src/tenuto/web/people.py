@@ -7,11 +7,10 @@ from typing import Any
 from tenuto.accounts import passwords, people, sessions
 from tenuto.accounts.sessions import Person
 from tenuto.api.call import Answer, Call
-from tenuto.billing import operations as billing
 from tenuto.db.database import ConstraintFailed, Transaction
 from tenuto.errors import Forbidden, InvalidLogin, InvalidRequest
 from tenuto.kinds.fields import Field, Text, by_name
-from tenuto.web import cookies, origin
+from tenuto.web import cookies, invitations, origin
 from tenuto.web.room import Room, answer, is_https, person_of, read_object, read_raw, session_sha256
 
 MAX_TOKEN_CHARACTERS = 100
@@ -63,7 +62,7 @@ async def set_up(room: Room, call: Call) -> Answer:
             tx, ids, token_sha256=sha256, name=asked["name"], password_hash=hashed, now_ms=now_ms
         )
         if is_new:
-            give_opening(call, tx, account_id)
+            invitations.give_opening(tx, ids, call.service.settings, account_id, now_ms=now_ms)
         return account_id
 
     return await _enter(room, call, make)
@@ -81,7 +80,7 @@ async def register(room: Room, call: Call) -> Answer:
 
     def make(tx: Transaction) -> str:
         account_id = people.register(tx, ids, name=asked["name"], password_hash=hashed, now_ms=now_ms)
-        give_opening(call, tx, account_id)
+        invitations.give_opening(tx, ids, call.service.settings, account_id, now_ms=now_ms)
         return account_id
 
     return await _enter(room, call, make)
@@ -96,6 +95,9 @@ async def accept(room: Room, call: Call) -> Answer:
     hashed = await room.hashing.hash(asked["password"])
 
     def make(tx: Transaction) -> str:
+        invited = people.find_invitation(tx, sha256, now_ms=now_ms).account_id
+        if invited is not None and not people.has_password(tx, invited):
+            invitations.refuse_closed(call.service.settings)
         return people.accept(tx, ids, token_sha256=sha256, password_hash=hashed, now_ms=now_ms)
 
     return await _enter(room, call, make)
@@ -159,20 +161,6 @@ async def change_password(room: Room, call: Call) -> Answer:
 
     entered = await _enter(room, call, change)
     return Answer(204, b"", entered.headers)
-
-
-def give_opening(call: Call, tx: Transaction, account_id: str) -> None:
-    """What a new account begins with."""
-    amount_micros = call.service.settings.initial_credit_micros()
-    if amount_micros:
-        billing.credit(
-            tx,
-            call.service.ids,
-            account_id=account_id,
-            amount_micros=amount_micros,
-            note="opening",
-            now_ms=call.service.clock(),
-        )
 
 
 async def _check_link(room: Room, call: Call, sha256: str, *, is_for: Callable[[str | None], bool]) -> str:

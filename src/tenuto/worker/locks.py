@@ -35,6 +35,14 @@ class FolderLock:
         os.close(self._descriptor)
 
 
+def serving_at(folder: Path) -> str | None:
+    """Where the `serve` on this folder listens; None when none does."""
+    if not is_held(folder, SERVE_LOCK):
+        return None
+    signed = (folder / SERVE_LOCK).read_text("utf-8", "replace").strip()
+    return signed.partition(", ")[2] if ":" in signed else None
+
+
 class LifeLock:
     """A file whose lock is held as long as this process lives; the kernel frees it at any death."""
 

@@ -1,0 +1,99 @@
+"""What jobs cost an account, summed from the ledger, and the ledger's lines with their jobs. Read only."""
+
+import datetime
+from dataclasses import dataclass
+
+from tenuto.db.database import Row, Transaction
+from tenuto.ids import encode
+from tenuto.jobs import charge_store as store
+from tenuto.jobs.charge_store import Grouping
+
+DAY_MS = 24 * 3600 * 1000
+_EPOCH = datetime.date(1970, 1, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """What the jobs of one model, key or day were charged."""
+
+    group: str
+    """The model's name, the key's id, or the day (UTC, `2026-11-21`) on which they were charged."""
+    label: str
+    jobs: int
+    charged_micros: int
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of the ledger, and the job and key behind it where there is one."""
+
+    id: str
+    created_at: int
+    type: str
+    amount_micros: int
+    """What its type names, as `billing.reads` has it."""
+    available_micros: int
+    held_micros: int
+    job_id: str | None
+    model: str | None
+    key_name: str | None
+    note: str | None
+    """What the operator said of a credit; what was said of a job is for operators alone."""
+
+
+def of_account(
+    tx: Transaction, account_id: str, grouping: Grouping, *, since: datetime.date, until: datetime.date
+) -> list[Charge]:
+    """From one day to another, both included: days in their order, models and keys dearest first."""
+    since_ms, until_ms = _start_ms(since), _start_ms(until) + DAY_MS
+    rows = store.charges(
+        tx,
+        grouping,
+        account_id,
+        # Ids tell the time and never go back, so that of a clock set back they run ahead.
+        low=_first_id(since_ms),
+        high=_first_id(until_ms + DAY_MS),
+        since_ms=since_ms,
+        until_ms=until_ms,
+    )
+    charges = [_charge(row, grouping) for row in rows]
+    if grouping == "day":
+        return sorted(charges, key=lambda charge: charge.group)
+    return sorted(charges, key=lambda charge: (-charge.charged_micros, charge.group))
+
+
+def ledger_lines(tx: Transaction, account_id: str, *, after: str, limit: int) -> list[Line]:
+    """Lines behind this id (empty: from the first), oldest first."""
+    return [_line(row) for row in store.lines(tx, account_id, after=after, limit=limit)]
+
+
+def _charge(row: Row, grouping: Grouping) -> Charge:
+    if grouping == "day":
+        day = (_EPOCH + datetime.timedelta(days=row["grouping"])).isoformat()
+        return Charge(day, day, row["jobs"], row["charged_micros"])
+    return Charge(row["grouping"], row["label"] or row["grouping"], row["jobs"], row["charged_micros"])
+
+
+def _line(row: Row) -> Line:
+    amounts = {"hold": row["held_micros"], "settle": row["revenue_micros"]}
+    return Line(
+        id=row["id"],
+        created_at=row["created_at"],
+        type=row["type"],
+        amount_micros=amounts.get(row["type"], row["available_micros"]),
+        available_micros=row["available_micros"],
+        held_micros=row["held_micros"],
+        job_id=row["job_id"],
+        model=row["model"],
+        key_name=row["key_name"],
+        note=row["note"] if row["job_id"] is None else None,
+    )
+
+
+def _start_ms(day: datetime.date) -> int:
+    return (day - _EPOCH).days * DAY_MS
+
+
+def _first_id(at_ms: int) -> str:
+    """Below every id that was made from this moment on."""
+    return "entry_" + encode(at_ms << 80)

@@ -1,0 +1,178 @@
+"""The operator's accounts over HTTP: list, invite, credit, restrict, suspend, resume."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from tenuto.accounts import operations as accounts
+from tenuto.accounts import people, sessions
+from tenuto.accounts.rules import MAX_NAME_CHARACTERS
+from tenuto.accounts.sessions import Person
+from tenuto.api import query, uploads
+from tenuto.api.call import Answer, Call
+from tenuto.artifacts.uploads import bind_upload, request_sha256
+from tenuto.billing import operations as billing
+from tenuto.billing.rules import MAX_CNY, MICROS_PER_CNY
+from tenuto.db.database import ConstraintFailed, Row, Transaction
+from tenuto.errors import Fault, InvalidRequest, OperatorError
+from tenuto.kinds.fields import Field, Integer, Text, by_name
+from tenuto.web import invitations
+from tenuto.web.fields import OrNull, Strings
+from tenuto.web.keys import MAX_MODELS, seconds, unknown_models
+from tenuto.web.room import Room, answer, listed, operator_of, read_object, read_raw
+
+DEFAULT_LIMIT = "100"
+MAX_LIMIT = 500
+MAX_MICROS = MAX_CNY * MICROS_PER_CNY
+MAX_NOTE_CHARACTERS = 1000
+
+_LIST = {"after": query.cursor("account"), "limit": query.integer(1, MAX_LIMIT)}
+_NEW = by_name([Field("name", Text(MAX_NAME_CHARACTERS, "characters"), "what it is called", required=True)])
+_CREDIT = by_name([
+    Field("amount_micros", Integer(-MAX_MICROS, MAX_MICROS), "what is added or taken", required=True),
+    Field("note", OrNull(Text(MAX_NOTE_CHARACTERS, "characters")), "why; the account sees it"),
+])  # fmt: skip
+_MODELS = by_name([
+    Field("models", OrNull(Strings(MAX_MODELS)), "the only models that it may use; null: all", required=True),
+])  # fmt: skip
+
+
+async def index(room: Room, call: Call) -> Answer:
+    """GET /web/operator/accounts, oldest first."""
+    await operator_of(room, call)
+    asked = query.read_query(call, _LIST)
+    limit = int(asked.get("limit", DEFAULT_LIMIT))
+    rows = await call.service.database.read_async(
+        lambda tx: people.list_people(tx, after=asked.get("after"), limit=limit + 1)
+    )
+    more = {"next_cursor": rows[limit - 1]["id"]} if len(rows) > limit else {}
+    return listed([_shown(row) for row in rows[:limit]], **more)
+
+
+async def create(room: Room, call: Call) -> Answer:
+    """POST /web/operator/accounts: an account, and the link by which somebody sets its password."""
+    await operator_of(room, call)
+    asked = await read_object(call, _NEW)
+    service, token, now_ms = call.service, sessions.new_token(), call.service.clock()
+
+    def make(tx: Transaction) -> dict[str, Any]:
+        account_id = invitations.open_account(
+            tx, service.ids, service.settings, name=asked["name"], now_ms=now_ms
+        )
+        person = people.find_person(tx, account_id)
+        path = invitations.invite(tx, service.settings, person, token, now_ms=now_ms)
+        return {**_shown(people.find_person(tx, account_id)), "invitation_path": path}
+
+    try:
+        return answer(201, await call.service.database.write_async(make))
+    except ConstraintFailed:
+        raise people.taken_name() from None
+
+
+async def invite(room: Room, call: Call) -> Answer:
+    """POST /web/operator/accounts/{id}/invitation: another link, for who lost the first or the password."""
+    await operator_of(room, call)
+    await read_raw(call)
+    account_id = call.path_id("account_id", "account")
+    token, now_ms = sessions.new_token(), call.service.clock()
+
+    def make(tx: Transaction) -> dict[str, Any]:
+        person = people.find_person(tx, account_id)
+        path = invitations.invite(tx, call.service.settings, person, token, now_ms=now_ms)
+        return {"id": account_id, "name": person["name"], "invitation_path": path}
+
+    return answer(201, await call.service.database.write_async(make))
+
+
+async def credit(room: Room, call: Call) -> Answer:
+    """POST /web/operator/accounts/{id}/credit; with an Idempotency-Key however often it is sent only once."""
+    operator = await operator_of(room, call)
+    faults: list[Fault] = []
+    key = uploads.idempotency_key(call, faults)
+    if faults:
+        raise InvalidRequest(faults)
+    asked = await read_object(call, _CREDIT)
+    amount, note, now_ms = asked["amount_micros"], asked["note"], call.service.clock()
+
+    def add(tx: Transaction, account_id: str) -> None:
+        if key is not None and not _is_first(tx, call, operator, key, (account_id, str(amount), note or "")):
+            return
+        billing.credit(
+            tx, call.service.ids, account_id=account_id, amount_micros=amount, note=note, now_ms=now_ms
+        )
+
+    return await _change(call, add)
+
+
+async def restrict(room: Room, call: Call) -> Answer:
+    """POST /web/operator/accounts/{id}/models."""
+    await operator_of(room, call)
+    asked = await read_object(call, _MODELS)
+    if faults := unknown_models(call, asked["models"]):
+        raise InvalidRequest(faults)
+    return await _change(
+        call,
+        lambda tx, account_id: accounts.restrict_account(tx, account_id=account_id, models=asked["models"]),
+    )
+
+
+async def suspend(room: Room, call: Call) -> Answer:
+    """POST /web/operator/accounts/{id}/suspend."""
+    operator = await operator_of(room, call)
+    await read_raw(call)
+    if call.path_id("account_id", "account") == operator.caller.account_id:
+        raise InvalidRequest(message="this is your own account: nobody could resume it")
+    now_ms = call.service.clock()
+    return await _change(call, lambda tx, account_id: people.suspend(tx, account_id, now_ms=now_ms))
+
+
+async def resume(room: Room, call: Call) -> Answer:
+    """POST /web/operator/accounts/{id}/resume."""
+    await operator_of(room, call)
+    await read_raw(call)
+    return await _change(call, people.resume)
+
+
+async def _change(call: Call, operation: Callable[[Transaction, str], None]) -> Answer:
+    """Change the account that the path names, and show it. NotFound; an operation's refusal is a 400."""
+    account_id = call.path_id("account_id", "account")
+
+    def change(tx: Transaction) -> Row:
+        people.find_person(tx, account_id)
+        operation(tx, account_id)
+        return people.find_person(tx, account_id)
+
+    try:
+        return answer(200, _shown(await call.service.database.write_async(change)))
+    except OperatorError as error:
+        raise InvalidRequest(message=error.message) from error
+
+
+def _is_first(tx: Transaction, call: Call, operator: Person, key: str, asked: tuple[str, ...]) -> bool:
+    """Whether this credit was not sent before with this key. IdempotencyConflict: another one was."""
+    record_id = call.service.ids.new("credit")
+    bound = bind_upload(
+        tx,
+        key_id=operator.caller.key_id,
+        idempotency_key=key,
+        request_sha256=request_sha256("credit", *asked),
+        record_id=record_id,
+        now_ms=call.service.clock(),
+    )
+    return bound == record_id
+
+
+def _shown(row: Row) -> dict[str, Any]:
+    return {
+        "id": row["id"],
+        "object": "account",
+        "name": row["name"],
+        "available_micros": row["available_micros"],
+        "held_micros": row["held_micros"],
+        "suspended": row["suspended_at"] is not None,
+        "created_at": seconds(row["created_at"]),
+        "operator": bool(row["operator"]),
+        "models": None if row["models"] is None else json.loads(row["models"]),
+        "signs_in": bool(row["signs_in"]),
+        "invited": bool(row["invited"]),
+    }

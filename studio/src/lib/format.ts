@@ -1,0 +1,34 @@
+// Sizes, lengths and moments as people read them.
+import { locale } from './i18n.svelte.ts'
+
+/** 1234567 bytes as 1.18 MiB. */
+export function size(bytes: number): string {
+  const units = ['B', 'KiB', 'MiB', 'GiB']
+  let unit = 0
+  for (; bytes >= 1024 && unit < units.length - 1; unit++) bytes /= 1024
+  return `${unit === 0 ? bytes : bytes.toFixed(bytes < 10 ? 2 : 1)} ${units[unit]}`
+}
+
+/** 83.4 seconds as 1:23.4, 3700 as 1:01:40.0. */
+export function clock(seconds: number): string {
+  const tenths = Math.round(seconds * 10)
+  const minutes = Math.floor(tenths / 600)
+  const rest = `${String(Math.floor((tenths % 600) / 10)).padStart(2, '0')}.${tenths % 10}`
+  return minutes < 60 ? `${minutes}:${rest}` : `${Math.floor(minutes / 60)}:${String(minutes % 60).padStart(2, '0')}:${rest}`
+}
+
+/** A moment of the service, which counts seconds, in the reader's own time. */
+export function moment(seconds: number): string {
+  return new Intl.DateTimeFormat(locale(), { dateStyle: 'medium', timeStyle: 'medium' }).format(seconds * 1000)
+}
+
+/** The same, shorter, for tables. */
+export function shortMoment(seconds: number): string {
+  const form = { month: '2-digit', day: '2-digit', hour: '2-digit', minute: '2-digit' } as const
+  return new Intl.DateTimeFormat(locale(), form).format(seconds * 1000)
+}
+
+/** A whole number with its groups. */
+export function count(value: number): string {
+  return new Intl.NumberFormat(locale()).format(value)
+}

@@ -1,0 +1,67 @@
+// The language of the pages. One language is loaded at a time; the build refuses a key that only one of them has.
+import type zh from '../messages/zh.json'
+
+export type Language = 'zh' | 'en'
+export type Key = keyof typeof zh
+type Messages = Record<Key, string>
+
+const REMEMBERED = 'tenuto.language'
+const LOADERS: Record<Language, () => Promise<{ default: Messages }>> = {
+  zh: () => import('../messages/zh.json'),
+  en: () => import('../messages/en.json'),
+}
+
+let messages = $state.raw<Messages>({} as Messages)
+let current = $state<Language>('zh')
+
+/** The language of the pages now. */
+export function language(): Language {
+  return current
+}
+
+/** Loads a language and shows it everywhere; the browser remembers it. */
+export async function speak(next: Language): Promise<void> {
+  messages = (await LOADERS[next]()).default
+  current = next
+  document.documentElement.lang = next === 'zh' ? 'zh-Hans' : 'en'
+  remember(next)
+}
+
+/** The language to begin with: the one chosen last, or else Chinese if the browser prefers it at all. */
+export function firstLanguage(): Language {
+  const chosen = remembered()
+  if (chosen === 'zh' || chosen === 'en') return chosen
+  return navigator.languages.some((name) => name.startsWith('zh')) ? 'zh' : 'en'
+}
+
+/** The text of a message, its blanks filled: `{n}` with `values.n`. */
+export function t(key: Key, values: Record<string, string | number> = {}): string {
+  return messages[key].replace(/\{(\w+)\}/g, (blank, name: string) => String(values[name] ?? blank))
+}
+
+/** Whether there is such a message, for names that come from the service. */
+export function isKey(key: string): key is Key {
+  return key in messages
+}
+
+/** For Intl: Chinese of the mainland, or English. */
+export function locale(): string {
+  return current === 'zh' ? 'zh-CN' : 'en-GB'
+}
+
+// Storage may be forbidden; the pages then forget the choice and work all the same.
+function remembered(): string | null {
+  try {
+    return localStorage.getItem(REMEMBERED)
+  } catch {
+    return null
+  }
+}
+
+function remember(next: Language): void {
+  try {
+    localStorage.setItem(REMEMBERED, next)
+  } catch {
+    return
+  }
+}

@@ -1,0 +1,62 @@
+// Lists that come in pages, newest first; more is added below when it is asked for.
+import { call } from './http.ts'
+import type { Page } from './types.ts'
+
+/** A list at an address that takes `after`. */
+export class Pages<T> {
+  items = $state.raw<T[]>([])
+  problem = $state.raw<unknown>(null)
+  isBusy = $state(false)
+  isRead = $state(false)
+  #next = $state<string | undefined>(undefined)
+  #path: () => string
+  #turn = 0
+
+  constructor(path: () => string) {
+    this.#path = path
+  }
+
+  get hasMore(): boolean {
+    return this.#next !== undefined
+  }
+
+  /** From the start. */
+  async again(): Promise<void> {
+    await this.#read(null)
+  }
+
+  /** The next page, below what is there. */
+  async more(): Promise<void> {
+    if (this.#next !== undefined) await this.#read(this.#next)
+  }
+
+  async #read(after: string | null): Promise<void> {
+    const turn = ++this.#turn
+    const path = this.#path()
+    const joint = path.includes('?') ? '&' : '?'
+    this.isBusy = true
+    this.problem = null
+    try {
+      const page = await call<Page<T>>('GET', after ? `${path}${joint}after=${encodeURIComponent(after)}` : path)
+      // Somebody changed a filter meanwhile: this is the answer to another question.
+      if (turn !== this.#turn) return
+      this.items = after ? [...this.items, ...page.data] : page.data
+      this.#next = page.next_cursor
+      this.isRead = true
+    } catch (problem) {
+      if (turn === this.#turn) this.problem = problem
+    } finally {
+      if (turn === this.#turn) this.isBusy = false
+    }
+  }
+}
+
+/** A list that is read now, and anew whenever its address becomes another one. Call it while a page is made. */
+export function paged<T>(path: () => string): Pages<T> {
+  const found = new Pages<T>(path)
+  $effect(() => {
+    path()
+    void found.again()
+  })
+  return found
+}

@@ -1,0 +1,44 @@
+// Where in the studio one is: the address of the page, and links that change it without loading anything anew.
+
+let path = $state(location.pathname)
+let query = $state.raw(new URLSearchParams(location.search))
+
+/** The path of the page, without a slash at its end. */
+export function here(): string {
+  return path.length > 1 ? path.replace(/\/$/, '') : path
+}
+
+/** What stands behind the question mark. */
+export function asked(): URLSearchParams {
+  return query
+}
+
+/** Goes to another page of the studio; `replace` leaves no step behind to go back to. */
+export function go(address: string, replace = false): void {
+  if (replace) history.replaceState(null, '', address)
+  else history.pushState(null, '', address)
+  arrive()
+  if (!replace) window.scrollTo(0, 0)
+}
+
+/** Makes every link inside the studio a step and follows the browser's own steps. */
+export function follow(): void {
+  window.addEventListener('popstate', arrive)
+  document.addEventListener('click', (event) => {
+    const link = (event.target as Element).closest?.('a[href]')
+    if (!(link instanceof HTMLAnchorElement) || !isStep(event, link)) return
+    event.preventDefault()
+    go(link.pathname + link.search + link.hash)
+  })
+}
+
+function isStep(event: MouseEvent, link: HTMLAnchorElement): boolean {
+  const isPlain = event.button === 0 && !event.metaKey && !event.ctrlKey && !event.shiftKey && !event.altKey
+  const isOurs = link.origin === location.origin && !link.target && !link.hasAttribute('download')
+  return isPlain && isOurs && !event.defaultPrevented && !link.pathname.startsWith('/web/')
+}
+
+function arrive(): void {
+  path = location.pathname
+  query = new URLSearchParams(location.search)
+}

@@ -1,0 +1,26 @@
+// Who is signed in. The cookie is the service's and out of reach here; this is only what it says of itself.
+import { call } from './http.ts'
+import type { Session } from './types.ts'
+
+let current = $state.raw<Session | null>(null)
+
+/** The session, null until it was read. */
+export function session(): Session | null {
+  return current
+}
+
+/** Reads the session anew. */
+export async function readSession(): Promise<void> {
+  current = await call<Session>('GET', '/web/session')
+}
+
+/** Signs in through one of the doors: log in, register, set up, accept an invitation. */
+export async function enter(door: string, body: Record<string, string>): Promise<void> {
+  current = await call<Session>('POST', `/web/${door}`, { body })
+}
+
+/** Ends the session here and at the service. */
+export async function leave(): Promise<void> {
+  await call('POST', '/web/logout')
+  await readSession()
+}

@@ -1,0 +1,73 @@
+// Sound files that a person brings: decoded by the browser, made into what the service takes.
+import type { Asked, Told } from '../workers/messages.ts'
+import { readWav, toInt16, writeWav } from './wav.ts'
+
+export const RECOGNITION_RATE = 16000
+const VOICE_RATE = 48000
+
+export type Progress = (done: number, total: number) => void
+export type Prepared = { file: Blob; sha256: string }
+
+/** Why a file cannot be used; the word is the end of a message's name. */
+export class Unusable extends Error {
+  constructor(readonly reason: 'undecodable' | 'short' | 'long', readonly seconds = 0) {
+    super(reason)
+  }
+}
+
+/** Whether a file is a FLAC by its first bytes, whatever it is called. */
+export async function isFlac(file: Blob): Promise<boolean> {
+  const head = new Uint8Array(await file.slice(0, 4).arrayBuffer())
+  return String.fromCharCode(...head) === 'fLaC'
+}
+
+/** All channels of any sound the browser knows, mixed into one at this rate. */
+export async function decode(file: Blob, rate: number): Promise<Float32Array> {
+  // An offline context decodes straight to its own rate.
+  const context = new OfflineAudioContext(1, 1, rate)
+  const sound = await context.decodeAudioData(await file.arrayBuffer()).catch(() => {
+    throw new Unusable('undecodable')
+  })
+  const mixed = sound.getChannelData(0)
+  for (let channel = 1; channel < sound.numberOfChannels; channel++) {
+    const other = sound.getChannelData(channel)
+    for (let i = 0; i < mixed.length; i++) mixed[i] = (mixed[i] ?? 0) + (other[i] ?? 0)
+  }
+  if (sound.numberOfChannels > 1) for (let i = 0; i < mixed.length; i++) mixed[i] = (mixed[i] ?? 0) / sound.numberOfChannels
+  return mixed
+}
+
+/** The FLAC to upload for recognition, and its hash. */
+export function encode(samples: Float32Array, progress: Progress, signal: AbortSignal): Promise<Prepared> {
+  return work({ kind: 'encode', samples, rate: RECOGNITION_RATE }, [samples.buffer], progress, signal)
+}
+
+/** The hash of a file, read piece by piece. */
+export function hash(file: Blob, progress: Progress, signal: AbortSignal): Promise<Prepared> {
+  return work({ kind: 'hash', file }, [], progress, signal)
+}
+
+/** A recording as the service takes it for a voice: the WAV as it is where it is one, or else decoded. */
+export async function asVoice(file: Blob): Promise<Blob> {
+  const wav = readWav(await file.arrayBuffer())
+  const isGood = wav !== null && wav.channels >= 1 && wav.channels <= 2 && wav.rate >= 8000 && wav.rate <= 192_000
+  const samples = isGood ? wav.samples : toInt16(await decode(file, VOICE_RATE))
+  const seconds = isGood ? samples.length / wav.channels / wav.rate : samples.length / VOICE_RATE
+  if (seconds < 1) throw new Unusable('short', seconds)
+  if (seconds > 15) throw new Unusable('long', seconds)
+  return isGood ? file : new Blob([writeWav(samples, VOICE_RATE)], { type: 'audio/wav' })
+}
+
+function work(asked: Asked, moved: Transferable[], progress: Progress, signal: AbortSignal): Promise<Prepared> {
+  const worker = new Worker(new URL('../workers/flac.worker.ts', import.meta.url), { type: 'module' })
+  return new Promise<Prepared>((resolve, reject) => {
+    signal.addEventListener('abort', () => reject(new DOMException('stopped', 'AbortError')))
+    worker.onerror = (event) => reject(new Error(event.message))
+    worker.onmessage = ({ data }: MessageEvent<Told>) => {
+      if (data.kind === 'progress') progress(data.done, data.total)
+      else if (data.kind === 'done') resolve(data)
+      else reject(new Error(data.message))
+    }
+    worker.postMessage(asked, moved)
+  }).finally(() => worker.terminate())
+}

@@ -1,0 +1,93 @@
+// Speech settings as the form has them, and as the service takes them. Of three ways to set an emotion a job has one.
+
+export const EMOTIONS = ['happy', 'angry', 'sad', 'fear', 'disgust', 'low', 'surprise', 'calm'] as const
+export type Mode = 'none' | 'reference' | 'vector' | 'text'
+
+export type Settings = {
+  text: string
+  lang: string
+  voice: string
+  mode: Mode
+  reference: string
+  vector: number[]
+  emoText: string
+  alpha: number
+  useRandom: boolean
+  durationFactor: number | null
+  silence: number | null
+  segmentTokens: number | null
+  normalise: boolean
+  doSample: boolean
+  topP: number
+  topK: number
+  temperature: number
+  repetitionPenalty: number
+}
+
+export const DEFAULTS: Readonly<Settings> = {
+  text: '', lang: 'zh', voice: '',
+  mode: 'none', reference: '', vector: [0, 0, 0, 0, 0, 0, 0, 0], emoText: '', alpha: 1, useRandom: false,
+  // Empty is left out: the service's default holds, or that of a voice with defaults of its own.
+  durationFactor: null, silence: null, segmentTokens: null,
+  normalise: true, doSample: true, topP: 0.8, topK: 30, temperature: 0.8, repetitionPenalty: 10,
+}
+
+type Parameters = Record<string, unknown>
+
+/** The parameters of a job: what differs from the defaults, and never two ways of emotion. */
+export function toParameters(settings: Settings): Parameters {
+  const { voice, durationFactor, silence, segmentTokens } = settings
+  return {
+    text: settings.text.trim(),
+    lang: settings.lang,
+    stream: true,
+    ...(voice === '' ? {} : { voice_id: voice }),
+    ...emotionOf(settings),
+    ...(settings.useRandom ? { use_random: true } : {}),
+    ...(durationFactor === null ? {} : { duration_factor: durationFactor }),
+    ...(silence === null ? {} : { interval_silence: silence }),
+    ...(segmentTokens === null ? {} : { max_text_tokens_per_segment: segmentTokens }),
+    ...(settings.normalise ? {} : { text_normalization: false }),
+    ...samplingOf(settings),
+  }
+}
+
+function emotionOf(settings: Settings): Parameters {
+  const alpha = settings.alpha === 1 ? {} : { emo_alpha: settings.alpha }
+  if (settings.mode === 'reference' && settings.reference) return { emotion_voice_id: settings.reference, ...alpha }
+  if (settings.mode === 'vector') return { emo_vector: [...settings.vector], ...alpha }
+  if (settings.mode !== 'text') return settings.useRandom ? alpha : {}
+  const words = settings.emoText.trim()
+  return { use_emo_text: true, ...(words === '' ? {} : { emo_text: words }), ...alpha }
+}
+
+function samplingOf(settings: Settings): Parameters {
+  const pairs: [string, unknown, unknown][] = [
+    ['do_sample', settings.doSample, DEFAULTS.doSample],
+    ['top_p', settings.topP, DEFAULTS.topP],
+    ['top_k', settings.topK, DEFAULTS.topK],
+    ['temperature', settings.temperature, DEFAULTS.temperature],
+    ['repetition_penalty', settings.repetitionPenalty, DEFAULTS.repetitionPenalty],
+  ]
+  return Object.fromEntries(pairs.filter(([, value, usual]) => value !== usual).map(([name, value]) => [name, value]))
+}
+
+/** The form for the parameters of a job that was made, by this page or by a program. */
+export function fromParameters(given: Parameters): Settings {
+  const take = <T>(name: string, usual: T): T => (given[name] === undefined ? usual : (given[name] as T))
+  return {
+    text: take('text', ''), lang: take('lang', 'zh'), voice: take('voice_id', ''),
+    mode: modeOf(given), reference: take('emotion_voice_id', ''), vector: [...take('emo_vector', DEFAULTS.vector)],
+    emoText: take('emo_text', ''), alpha: take('emo_alpha', 1), useRandom: take('use_random', false),
+    durationFactor: take<number | null>('duration_factor', null), silence: take<number | null>('interval_silence', null),
+    segmentTokens: take<number | null>('max_text_tokens_per_segment', null),
+    normalise: take('text_normalization', true), doSample: take('do_sample', true), topP: take('top_p', 0.8),
+    topK: take('top_k', 30), temperature: take('temperature', 0.8), repetitionPenalty: take('repetition_penalty', 10),
+  }
+}
+
+function modeOf(given: Parameters): Mode {
+  if (given.emotion_voice_id !== undefined) return 'reference'
+  if (given.emo_vector !== undefined) return 'vector'
+  return given.use_emo_text === true ? 'text' : 'none'
+}

@@ -1,0 +1,96 @@
+// What the service answers, as openapi.yaml has it; only what the pages read.
+
+export type State = 'submitting' | 'queued' | 'running' | 'succeeded' | 'failed' | 'cancelled' | 'recovery_required'
+export type Kind = 'speech' | 'recognition' | 'image' | 'chat'
+
+export type Artifact = {
+  id: string
+  media_type: string
+  size_bytes: number
+  sha256: string
+  metadata: Record<string, unknown>
+}
+
+export type Job = {
+  id: string
+  kind: Kind
+  model: string
+  state: State
+  created_at: number
+  started_at: number | null
+  finished_at: number | null
+  attempt: number
+  queue_position: number | null
+  progress: { stage: string; completed: number; total: number; unit: string } | null
+  input_artifact_ids: string[]
+  artifacts: Artifact[]
+  result: Record<string, unknown> | null
+  error: { code: string; message: string } | null
+  billing: { held: string; charged: string; currency: string }
+  cancel_requested: boolean
+}
+
+export type Page<T> = { data: T[]; next_cursor?: string }
+
+export type Model = {
+  id: string
+  kind: Kind
+  interface: 'jobs' | 'chat'
+  callable: boolean
+  callable_reason: string | null
+  languages: string[]
+  pricing: { unit: string; price: string; hold: string }
+  engines: { model_id: string; model_revision: string }[]
+  honoured_parameters: string[]
+}
+
+export type Voice = {
+  voice_id: string
+  name: string
+  kind: 'shared' | 'official' | 'emotion' | 'own'
+  languages: string[]
+  default_parameters: Record<string, unknown>
+  provenance: Record<string, unknown> | null
+  audio: { duration_ms: number; sample_rate: number; channels: number; size_bytes: number }
+  created_at: number
+}
+
+export type Event = { sequence: number; at: number; type: string; attempt_id: string | null; detail: string | null }
+
+export type Entry = {
+  id: string
+  created_at: number
+  type: string
+  amount: string
+  available_change: string
+  held_change: string
+  job_id: string | null
+}
+
+export type Balance = { available: string; held: string; total: string }
+
+export type ApiKey = {
+  id: string
+  name: string
+  prefix: string
+  last_four: string
+  models: string[] | null
+  expires_at: number | null
+  revoked_at: number | null
+  last_used_at: number | null
+  created_at: number
+}
+
+export type Session = {
+  signed_in: boolean
+  account: { id: string; name: string; operator: boolean } | null
+  registration: 'open' | 'invite' | 'closed'
+  setup_needed: boolean
+  initial_credit_micros: number
+  version: string
+}
+
+/** States after which nothing changes any more; one that is not known counts as such. */
+export function isFinal(state: string): boolean {
+  return !['submitting', 'queued', 'running'].includes(state)
+}

@@ -1,0 +1,2 @@
+// Nothing is preprocessed: Svelte itself leaves out the types.
+export default {}

@@ -4,7 +4,6 @@
 """
 
 import json
-import logging
 import os
 import shlex
 import shutil
@@ -28,6 +27,7 @@ from tenuto.db.database import Database, open_database
 from tenuto.db.migrations import migrate, pending
 from tenuto.errors import OperatorError, Unavailable
 from tenuto.ids import Ids
+from tenuto.logs import set_up_logs
 
 if TYPE_CHECKING:
     from tenuto.api.service import Service
@@ -44,30 +44,6 @@ FLUSH_S = 30.0
 def clock() -> int:
     """Wall time in milliseconds UTC."""
     return time.time_ns() // 1_000_000
-
-
-def set_up_logs(level: str) -> None:
-    """Events as JSON lines on stderr; nothing of a caller's text or key is ever a value."""
-    import structlog
-
-    numeric = getattr(logging, level.upper())
-    common: list[Any] = [
-        structlog.processors.add_log_level,
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
-        structlog.processors.format_exc_info,
-    ]
-    json_lines = structlog.processors.JSONRenderer()
-    # What libraries log through the standard library leaves in the same form.
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(structlog.stdlib.ProcessorFormatter(json_lines, foreign_pre_chain=common))
-    logging.basicConfig(level=numeric, handlers=[handler])
-    logging.getLogger("uvicorn").setLevel(logging.WARNING)
-    structlog.configure(
-        processors=[*common, json_lines],
-        wrapper_class=structlog.make_filtering_bound_logger(numeric),
-        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
-        cache_logger_on_first_use=True,
-    )
 
 
 def open_records(settings: Settings) -> Database:

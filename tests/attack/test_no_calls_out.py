@@ -59,7 +59,7 @@ def test_nothing_is_called_but_what_was_configured(tmp_path: Path, url: str | No
             with service.client() as http:
                 _all_kinds(service, http)
                 _addresses(http, address)
-            for command in (["doctor"], ["models", "list"], ["audit"], ["voices", "list"]):
+            for command in (["doctor"], ["models", "list"], ["audit"]):
                 service.command(*command, check=False)
             service.stop()
         upstream.close()

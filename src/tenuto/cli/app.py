@@ -7,6 +7,7 @@ from cyclopts import App, Parameter
 
 from tenuto import bootstrap
 from tenuto.cli.common import HERE, AsJson, Names, Place, model_names, say
+from tenuto.logs import set_up_logs
 
 app = App(
     name="tenuto",
@@ -17,8 +18,11 @@ app = App(
 app.command("tenuto.cli.accounts:accounts", name="accounts", help="Who calls and who pays.")
 app.command("tenuto.cli.accounts:keys", name="keys", help="API keys: shown once, stored as hashes.")
 app.command("tenuto.cli.weights:app", name="models", help="Models and their weights.")
+# `tenuto voices` are the caller's verbs.
 app.command(
-    "tenuto.cli.voices:app", name="voices", help="Voices that everybody may use, and those of accounts."
+    "tenuto.cli.voices:app",
+    name="voice-library",
+    help="Voices that everybody may use, and those of accounts.",
 )
 app.command("tenuto.cli.recover:app", name="recover", help="Jobs that wait for an operator.")
 
@@ -40,7 +44,7 @@ def serve(
     engines: The real engines, or the fake ones for tests and trials.
     """
     settings = place.settings(host=host, port=port, engines=engines)
-    bootstrap.set_up_logs(settings.log_level)
+    set_up_logs(settings.log_level)
     bootstrap.run_serve(settings, say)
 
 
@@ -48,7 +52,7 @@ def serve(
 def api(*, place: Place = HERE, host: str | None = None, port: int | None = None) -> None:
     """Run the API alone; workers run elsewhere."""
     settings = place.settings(host=host, port=port)
-    bootstrap.set_up_logs(settings.log_level)
+    set_up_logs(settings.log_level)
     bootstrap.run_api(settings, say)
 
 
@@ -61,7 +65,7 @@ def worker(*, place: Place = HERE, models: Names = None) -> None:
     models: The models to run, comma-separated; leave out for all.
     """
     settings = place.settings()
-    bootstrap.set_up_logs(settings.log_level)
+    set_up_logs(settings.log_level)
     bootstrap.run_worker(settings, model_names(models))
 
 

@@ -1,0 +1,61 @@
+"""Events as JSON lines on stderr, and no harm when they cannot be written. Knows nothing of what is logged.
+
+The log often lies on the disk that has just filled up, or at the end of a pipe whose reader has gone. Work
+goes on then: lines that are lost are counted, and the next one that can be written is told their number.
+"""
+
+import json
+import logging
+import sys
+import threading
+from typing import Any, TextIO
+
+
+class Unfailing:
+    """A stream whose writes never raise. Used from any thread; each write is one line."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._lock = threading.Lock()
+        self._lost = 0
+
+    def write(self, line: str) -> None:
+        with self._lock:
+            told = self._lost
+            if told:
+                line = json.dumps({"event": "log.lost", "level": "error", "lines": told}) + "\n" + line
+            try:
+                self._stream.write(line)
+                self._stream.flush()
+            except (OSError, ValueError):  # ValueError: it is closed
+                self._lost += 1
+            else:
+                self._lost -= told
+
+    def flush(self) -> None:
+        """Nothing: every line is flushed as it is written."""
+
+
+def set_up_logs(level: str) -> None:
+    """Events as JSON lines on stderr; nothing of a caller's text or key is ever a value."""
+    import structlog
+
+    numeric = getattr(logging, level.upper())
+    common: list[Any] = [
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.format_exc_info,
+    ]
+    json_lines = structlog.processors.JSONRenderer()
+    stream: Any = Unfailing(sys.stderr)
+    # What libraries log through the standard library leaves in the same form.
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(structlog.stdlib.ProcessorFormatter(json_lines, foreign_pre_chain=common))
+    logging.basicConfig(level=numeric, handlers=[handler])
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    structlog.configure(
+        processors=[*common, json_lines],
+        wrapper_class=structlog.make_filtering_bound_logger(numeric),
+        logger_factory=structlog.WriteLoggerFactory(file=stream),
+        cache_logger_on_first_use=True,
+    )

@@ -6,6 +6,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from tenuto import config
+from tenuto.cli import COMMANDS
 from tenuto.cli import app as commands
 from tenuto.engines import speech_kokoro
 from tenuto.engines.registry import ENTRIES, KOKORO_HONOURED
@@ -13,6 +14,7 @@ from tenuto.engines.speech_kokoro.styles import ORIGINAL_VOICES
 from tenuto.kinds import image
 from tenuto.kinds.fields import Boolean, Choice, Integer, Number, Numbers, Rule, Text
 from tenuto.kinds.speech import FIELDS
+from tenuto_client.commands import VERBS
 
 ROOT = Path(__file__).parents[1]
 RUNNING = (ROOT / "docs" / "operations" / "running.md").read_text("utf-8")
@@ -60,7 +62,7 @@ def test_the_documented_file_of_settings_is_sound(tmp_path: Path) -> None:
     loaded = config.load({}, file=tmp_path / "tenuto.toml")
 
     assert {"hexgrad/Kokoro-82M", "example/large-chat", "example/small-chat"} == set(loaded.models)
-    assert set(config._MODEL_FIELDS) == set(
+    assert set(config.models.MODEL_FIELDS) == set(
         re.findall(r"^(\w+) =", example.partition("[models")[2], re.MULTILINE)
     )
 
@@ -88,10 +90,11 @@ def test_every_command_of_the_documents_is_one() -> None:
     named = {
         word
         for path in documents
-        for word in re.findall(r"(?:`|^|/bin/|> )tenuto ([a-z]+)\b", path.read_text("utf-8"), re.MULTILINE)
+        for word in re.findall(r"(?:`|^|/bin/|> )tenuto ([a-z-]+)\b", path.read_text("utf-8"), re.MULTILINE)
     }
 
-    assert named <= set(commands.app)
+    assert named <= set(commands.app) | set(VERBS)
+    assert set(COMMANDS) == {name for name in commands.app if not name.startswith("-")}
 
 
 def test_every_speech_parameter_is_documented_with_its_bounds_and_default() -> None:

@@ -110,6 +110,16 @@ def split(
     return parts
 
 
+def convert_to_wav(source: Path, target: Path) -> None:
+    """Write a short recording as a PCM16 WAV of its own rate and one or two channels. Raises AudioError."""
+    soundfile = _soundfile()
+    try:
+        samples, rate = soundfile.read(source, dtype="int16", always_2d=True)
+    except soundfile.LibsndfileError as error:
+        raise AudioError(f"{source} cannot be read as audio ({error.error_string})") from error
+    soundfile.write(target, samples[:, :2], rate, "PCM_16", format="WAV")
+
+
 class _Unreadable(Exception):
     """soundfile does not know the format."""
 

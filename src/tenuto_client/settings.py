@@ -47,7 +47,7 @@ def credentials(
         return Credentials(url, _checked_key(environment[API_KEY]), API_KEY)
     key = saved.get("keys", {}).get(url)
     if not key:
-        raise NotConfigured(f"there is no API key for {url}: say `tenuto login`, or set {API_KEY}")
+        raise NotConfigured(f"neither `tenuto login` nor {API_KEY} gave a key for {url}")
     return Credentials(url, _checked_key(str(key)), str(credentials_file(environment)))
 
 

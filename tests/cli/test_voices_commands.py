@@ -1,4 +1,4 @@
-"""`tenuto voices`: what there is, and adding a voice that every account may use."""
+"""`tenuto voice-library`: what there is, and adding a voice that every account may use."""
 
 import hashlib
 from pathlib import Path
@@ -12,12 +12,12 @@ CONTENT = pcm16_wav(bytes(2 * 16_000), 16_000, 1)
 
 def test_built_in_voices_are_there_from_the_start(operator: Operator) -> None:
     """14 in the list, the shared one first, before any service has run; the table is the same as the JSON."""
-    listed = operator.json("voices", "list")
-    table = rows(operator("voices", "list"))
+    listed = operator.json("voice-library", "list")
+    table = rows(operator("voice-library", "list"))
 
     assert ["shared", *["official"] * 11, *["emotion"] * 2] == [voice["kind"] for voice in listed]
     assert [voice["id"] for voice in listed] == [line["id"] for line in table]
-    assert listed == operator.json("voices", "list")
+    assert listed == operator.json("voice-library", "list")
 
 
 def test_an_imported_voice_is_everybodys(paid_service: RunningService, tmp_path: Path) -> None:
@@ -25,7 +25,7 @@ def test_an_imported_voice_is_everybodys(paid_service: RunningService, tmp_path:
     file = tmp_path / "voice.wav"
     file.write_bytes(CONTENT)
     arguments = ("import", str(file), "--name", "远山", "--languages", "zh, en")
-    first, second = (paid_service.command_json("voices", *arguments) for _ in range(2))
+    first, second = (paid_service.command_json("voice-library", *arguments) for _ in range(2))
     with paid_service.client(paid_service.make_key(credit="1")) as client:
         listed = {voice["voice_id"]: voice for voice in client.get("/v1/voices").json()["data"]}
         content = client.get(f"/v1/voices/{first['id']}/content").content
@@ -53,5 +53,5 @@ def test_what_cannot_be_imported(operator: Operator, tmp_path: Path) -> None:
         if content is not None:
             file.write_bytes(content)
 
-        assert said in told(operator("voices", "import", str(file), *arguments))
-    assert 14 == len(operator.json("voices", "list"))
+        assert said in told(operator("voice-library", "import", str(file), *arguments))
+    assert 14 == len(operator.json("voice-library", "list"))

@@ -1,4 +1,4 @@
-"""`tenuto voices`: the voices that there are, and adding some that every account may use."""
+"""`tenuto voice-library`: the voices that there are, and adding some that every account may use."""
 
 import json
 from pathlib import Path
@@ -10,7 +10,7 @@ from tenuto import bootstrap
 from tenuto.cli.common import HERE, AsJson, Place, moment, new_ids, records, say, table
 from tenuto.errors import InvalidRequest, OperatorError
 
-app = App(name="voices", help="Voices that everybody may use, and those of accounts.")
+app = App(name="voice-library", help="Voices that everybody may use, and those of accounts.")
 
 
 @app.command(name="list")

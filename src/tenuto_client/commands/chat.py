@@ -1,0 +1,101 @@
+"""`tenuto chat`: one question and its answer, or a conversation at the terminal."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+from tenuto_client import chat as flows
+from tenuto_client import reads
+from tenuto_client.commands.console import Console
+from tenuto_client.commands.parser import Parser
+from tenuto_client.commands.words import t
+from tenuto_client.errors import ChatInterrupted, InvalidSetting
+from tenuto_client.parameters import ChatMessage, ChatParameters
+from tenuto_client.steps import Lost
+
+
+def add(parser: Parser, verb: str) -> None:
+    """Its options."""
+    help_text = t("what to ask; - is stdin; left out at a terminal, a conversation begins")
+    parser.add_argument("message", metavar="MESSAGE", nargs="?", help=help_text)
+    group = parser.add_argument_group(t("answer"))
+    group.add_argument("--system", metavar="TEXT", help=t("what the model is told first"))
+    group.add_argument(
+        "--model", metavar="MODEL", help=t("see `tenuto catalog`; else the first that is callable")
+    )
+    group.add_argument("--max-tokens", type=int, metavar="N", help=t("the longest answer"))
+    group.add_argument("--temperature", type=float, metavar="X", help=t("0 to 2; 0 is always the likeliest"))
+    group.add_argument("--seed", type=int, metavar="N", help=t("the same seed gives the same answer"))
+    parser.common()
+
+
+def run(options: argparse.Namespace, console: Console) -> int:
+    """Ask, or converse."""
+    message = options.message
+    if message == "-" or (message is None and not sys.stdin.isatty()):
+        message = sys.stdin.read().strip()
+    if message == "":
+        raise InvalidSetting(t("there is nothing to ask"))
+    model = options.model or console.run(reads.model_for(console.link, "chat"))
+    messages: list[ChatMessage] = []
+    if options.system:
+        messages.append({"role": "system", "content": options.system})
+    if message is None:
+        return _converse(options, console, model, messages)
+    messages.append({"role": "user", "content": message})
+    if console.as_json:
+        request = flows.request_of(model, messages, _parameters(options), stream=False)
+        console.document(dict(console.run(flows.complete(console.link, request)).raw))
+        return 0
+    _answer(options, console, model, messages)
+    return 0
+
+
+def _converse(options: argparse.Namespace, console: Console, model: str, messages: list[ChatMessage]) -> int:
+    console.tell(t("{model}; an empty line or Ctrl-D ends", model=model))
+    while True:
+        try:
+            sys.stderr.write("> ")
+            sys.stderr.flush()
+            said = input().strip()
+        except EOFError:
+            said = ""
+        if not said:
+            return 0
+        messages.append({"role": "user", "content": said})
+        messages.append({"role": "assistant", "content": _answer(options, console, model, messages)})
+
+
+def _answer(options: argparse.Namespace, console: Console, model: str, messages: list[ChatMessage]) -> str:
+    """Write the answer to stdout as it arrives."""
+    request = flows.request_of(model, messages, _parameters(options), stream=True)
+    console.progress.stage(t("waiting for the answer"))
+    live: Any = console.run(flows.opened(console.link, request)).live
+    events, pieces = flows.Events(), []
+    try:
+        for block in console.driver.blocks(live):
+            for chunk in events.feed(block):
+                console.progress.clear()
+                pieces.append(chunk.content)
+                sys.stdout.write(chunk.content)
+                sys.stdout.flush()
+    except Lost as error:
+        raise ChatInterrupted(t("the answer broke off: {why}", why=error)) from error
+    finally:
+        console.progress.clear()
+        sys.stdout.write("\n")
+    events.check()
+    return "".join(pieces)
+
+
+def _parameters(options: argparse.Namespace) -> ChatParameters:
+    found: ChatParameters = {}
+    if options.max_tokens is not None:
+        found["max_tokens"] = options.max_tokens
+    if options.temperature is not None:
+        found["temperature"] = options.temperature
+    if options.seed is not None:
+        found["seed"] = options.seed
+    return found

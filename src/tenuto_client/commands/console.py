@@ -1,0 +1,108 @@
+"""Where words go: data to stdout, all else to stderr; progress on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import unicodedata
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from tenuto_client.commands.progress import Progress
+from tenuto_client.commands.words import t
+
+if TYPE_CHECKING:
+    from tenuto_client.drive import Driver
+    from tenuto_client.exchange import Link
+    from tenuto_client.steps import Flow
+
+T = TypeVar("T")
+
+RETRIES = 5
+
+
+class Console:
+    """The streams of one command, and the service it talks to."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.options = options
+        self.as_json: bool = getattr(options, "as_json", False)
+        self.quiet: bool = getattr(options, "quiet", False)
+        self.progress = Progress(self)
+
+    @cached_property
+    def link(self) -> Link:
+        """The service of this command. Raises NotConfigured."""
+        return self.link_to(getattr(self.options, "url", None))
+
+    @cached_property
+    def driver(self) -> Driver:
+        from tenuto_client.drive import Driver
+
+        return Driver(self.link)
+
+    def link_to(self, base_url: str | None, api_key: str | None = None) -> Link:
+        """A link to an address, with its key and the journal."""
+        from tenuto_client.links import link_to
+
+        return link_to(api_key, base_url, timeout=60.0, max_retries=RETRIES, journal=True, clock=None)
+
+    def run(self, flow: Flow[T]) -> T:
+        """What a flow gives."""
+        return self.driver.run(flow)
+
+    def say(self, text: str) -> None:
+        """A line of result."""
+        sys.stdout.write(text + "\n")
+        sys.stdout.flush()
+
+    def tell(self, text: str) -> None:
+        """A line for the person, not for the script."""
+        if not self.quiet:
+            self.progress.above(text)
+
+    def error(self, message: str, remedy: str | None = None) -> None:
+        """One line that says what is wrong, and what mends it. It is told to the quiet, too."""
+        mended = f" → {remedy}" if remedy else ""
+        sys.stderr.write(f"tenuto: {' '.join(message.split())}{mended}\n")
+        sys.stderr.flush()
+
+    def document(self, value: Any) -> None:
+        """JSON on stdout."""
+        self.say(json.dumps(value, ensure_ascii=False, indent=None if _is_piped() else 2))
+
+    def table(self, headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+        """Columns for people; tabs, with the same headings, for scripts."""
+        lines = [[_cell(cell) for cell in row] for row in rows]
+        if _is_piped():
+            for line in [list(headings), *lines]:
+                self.say("\t".join(line))
+            return
+        shown = [[t(heading) for heading in headings], *lines]
+        widths = [max(_width(line[column]) for line in shown) for column in range(len(headings))]
+        for number, line in enumerate(shown):
+            text = "  ".join(
+                cell + " " * (width - _width(cell)) for cell, width in zip(line, widths, strict=True)
+            )
+            self.say(_bold(text.rstrip()) if number == 0 else text.rstrip())
+
+
+def _is_piped() -> bool:
+    return not sys.stdout.isatty()
+
+
+def _bold(text: str) -> str:
+    plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
+    return text if plain else f"\x1b[1m{text}\x1b[0m"
+
+
+def _cell(value: Any) -> str:
+    return "-" if value is None or value == "" else " ".join(str(value).split())
+
+
+def _width(text: str) -> int:
+    """Columns on a terminal; a Chinese character takes two."""
+    return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)

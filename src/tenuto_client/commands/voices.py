@@ -1,0 +1,172 @@
+"""`tenuto voices`: list, add, get, play, rename, rm, default."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from tenuto_client import downloads, reads
+from tenuto_client.commands.console import Console
+from tenuto_client.commands.parser import Parser
+from tenuto_client.commands.words import t
+from tenuto_client.errors import InvalidSetting
+from tenuto_client.records import Voice
+from tenuto_client.steps import path_of
+
+MAX_BYTES = 12 << 20
+"""What the service takes of a recording; more is not even read."""
+
+
+def add(parser: Parser, verb: str) -> None:
+    """Its verbs and their options."""
+    verbs = parser.add_subparsers(metavar="VERB", required=True, dest="action", parser_class=Parser)
+    ls = verbs.add_parser("ls", help=t("list them"))
+    ls.add_argument("--kind", choices=("shared", "official", "emotion", "own"), help=t("only of this kind"))
+    new = verbs.add_parser("add", help=t("upload a recording of 1 to 15 seconds as a voice of your own"))
+    new.add_argument("file", metavar="FILE", help=t("a PCM16 WAV, or what soundfile or ffmpeg reads"))
+    new.add_argument("--name", metavar="NAME", help=t("what it is called; else as the file"))
+    get = verbs.add_parser("get", help=t("show one, or save its recording"))
+    get.add_argument("-o", "--output", metavar="FILE", help=t("where its recording goes"))
+    play = verbs.add_parser("play", help=t("hear one"))
+    rename = verbs.add_parser("rename", help=t("give one of your own another name"))
+    rm = verbs.add_parser("rm", help=t("delete one of your own; there is no way back"))
+    default = verbs.add_parser(
+        "default", help=t("show the saved choices, or save one; jobs do not look at them")
+    )
+    for command in (get, play, rename, rm):
+        command.add_argument("voice", metavar="VOICE", help=t("its id or name"))
+    rename.add_argument("name", metavar="NAME", help=t("its new name"))
+    default.add_argument("voice", metavar="VOICE", nargs="?", help=t("its id or name"))
+    default.add_argument("--for", metavar="NAME", dest="account", help=t("a content account of yours"))
+    for command in (ls, new, get, play, rename, rm, default):
+        command.common()
+
+
+def run(options: argparse.Namespace, console: Console) -> int:
+    """Do what the verb says."""
+    actions = {"ls": _list, "add": _add, "get": _get, "play": _play, "rename": _rename, "rm": _remove}
+    return {**actions, "default": _default}[options.action](options, console)
+
+
+def find(console: Console, named: str) -> Voice:
+    """The voice of this id or name. Raises InvalidSetting when no voice, or more than one, is called so."""
+    if named.startswith("voice_"):
+        return console.run(reads.voice(console.link, named))
+    found = console.run(reads.voices(console.link))
+    same = [voice for voice in found if voice.name.casefold() == named.casefold()]
+    if len(same) == 1:
+        return same[0]
+    if same:
+        ids = ", ".join(voice.voice_id for voice in same)
+        raise InvalidSetting(t("several voices are called {name}: {ids}", name=named, ids=ids))
+    names = ", ".join(voice.name for voice in found)
+    raise InvalidSetting(t("no voice is called {name}; there are {names}", name=named, names=names))
+
+
+def _list(options: argparse.Namespace, console: Console) -> int:
+    found = [v for v in console.run(reads.voices(console.link)) if options.kind in (None, v.kind)]
+    if console.as_json:
+        console.document([dict(voice.raw) for voice in found])
+        return 0
+    rows = [
+        (v.voice_id, v.kind, v.name, ",".join(v.languages), f"{v.audio.get('duration_ms', 0) / 1000:.1f}")
+        for v in found
+    ]
+    console.table(("voice", "kind", "name", "languages", "seconds"), rows)
+    return 0
+
+
+def _add(options: argparse.Namespace, console: Console) -> int:
+    import tempfile
+
+    path = Path(options.file)
+    name = options.name or path.stem
+    with tempfile.TemporaryDirectory(prefix="tenuto-") as folder:
+        content = _wav(path, Path(folder, "voice.wav"))
+    console.progress.stage(t("uploading"))
+    voice = console.run(reads.create_voice(console.link, name, content, None))
+    console.progress.clear()
+    _show(console, voice)
+    return 0
+
+
+def _wav(path: Path, converted: Path) -> bytes:
+    """The recording as a PCM16 WAV: as it is, or converted where it is something else."""
+    from tenuto_client.audio import convert_to_wav
+
+    with path.open("rb") as file:
+        content = file.read(MAX_BYTES + 1)
+    if content[:4] == b"RIFF":
+        return content
+    convert_to_wav(path, converted)
+    return converted.read_bytes()
+
+
+def _get(options: argparse.Namespace, console: Console) -> int:
+    voice = find(console, options.voice)
+    if options.output is None:
+        if console.as_json:
+            console.document(dict(voice.raw))
+        else:
+            _show(console, voice)
+            provenance = voice.provenance or {}
+            for name, value in provenance.items():
+                console.say(f"{name}: {value}")
+        return 0
+    from tenuto_client.commands.work import writable
+
+    path = writable(Path(options.output))
+    source = path_of("voices", voice.voice_id, "content")
+    console.run(downloads.save(console.link, reads.voice_recording(voice), path, source=source))
+    console.say(options.output)
+    return 0
+
+
+def _play(options: argparse.Namespace, console: Console) -> int:
+    from tenuto_client.commands.play import Player
+
+    player = Player()
+    voice = find(console, options.voice)
+    recording = reads.voice_recording(voice)
+    memory = downloads.Memory(recording.size_bytes, recording.sha256, recording.media_type)
+    path = path_of("voices", voice.voice_id, "content")
+    console.run(downloads.fetch(console.link, path, memory, name=voice.voice_id))
+    player.play(memory.content)
+    player.finish()
+    return 0
+
+
+def _rename(options: argparse.Namespace, console: Console) -> int:
+    voice = find(console, options.voice)
+    _show(console, console.run(reads.rename_voice(console.link, voice.voice_id, options.name)))
+    return 0
+
+
+def _remove(options: argparse.Namespace, console: Console) -> int:
+    voice = find(console, options.voice)
+    console.run(reads.delete_voice(console.link, voice.voice_id))
+    console.say(voice.voice_id)
+    return 0
+
+
+def _default(options: argparse.Namespace, console: Console) -> int:
+    if options.voice is not None:
+        voice = find(console, options.voice)
+        console.run(reads.save_preference(console.link, voice.voice_id, options.account))
+    saved = console.run(reads.preferences(console.link))
+    every = [*([saved.default] if saved.default else []), *(p for p in saved.data if p.content_account)]
+    if console.as_json:
+        console.document([{"for": p.content_account, "voice_id": p.voice_id} for p in every])
+        return 0
+    rows = [(p.content_account or t("(default)"), p.voice_id) for p in every]
+    console.table(("for", "voice"), rows)
+    return 0
+
+
+def _show(console: Console, voice: Voice) -> None:
+    if console.as_json:
+        console.document(dict(voice.raw))
+        return
+    seconds = f"{voice.audio.get('duration_ms', 0) / 1000:.1f}"
+    row = (voice.voice_id, voice.kind, voice.name, ",".join(voice.languages), seconds)
+    console.table(("voice", "kind", "name", "languages", "seconds"), [row])

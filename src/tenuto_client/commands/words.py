@@ -1,0 +1,29 @@
+"""English or Chinese, by the locale. The English text is the name under which `zh` has the other one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+
+def t(english: str, **values: Any) -> str:
+    """The text in the user's language, its `{names}` filled in."""
+    text = _chinese().get(english, english) if is_chinese() else english
+    return text.format(**values) if values else text
+
+
+@cache
+def is_chinese(environment: Mapping[str, str] | None = None) -> bool:
+    """Whether messages are Chinese: as LC_ALL, else LC_MESSAGES, else LANG says."""
+    names = os.environ if environment is None else environment
+    chosen = next((names[name] for name in ("LC_ALL", "LC_MESSAGES", "LANG") if names.get(name)), "")
+    return chosen.lower().startswith("zh")
+
+
+@cache
+def _chinese() -> Mapping[str, str]:
+    from tenuto_client.commands.zh import WORDS
+
+    return WORDS

@@ -1,0 +1,195 @@
+"""From what was asked to the file that holds it, through every crash, for all verbs that make a job.
+
+The purpose that it writes into the journal is all that `resume` knows of the command.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tenuto_client import downloads, following, reads
+from tenuto_client.audio import as_flac
+from tenuto_client.commands.console import Console
+from tenuto_client.commands.words import t
+from tenuto_client.errors import InvalidSetting, JobCancelled, JobFailed
+from tenuto_client.exchange import Link
+from tenuto_client.journal import Entry
+from tenuto_client.records import Operation
+from tenuto_client.steps import Flow
+from tenuto_client.submission import Reading, Recording, Work, carry_on, submit
+
+STDOUT = "-"
+SUFFIXES = {"speech": ".wav", "image": ".png", "recognition": ".json"}
+
+
+def purpose_of(verb: str, output: str | None, form: str = "", source: Path | None = None) -> dict[str, Any]:
+    """What is to become of a result. Without an output it is named after its job, in this folder."""
+    found: dict[str, Any] = {"verb": verb, "form": form, "folder": str(Path.cwd())}
+    if output == STDOUT:
+        found["file"] = STDOUT
+    elif output:
+        found["file"] = str(writable(Path(output)))
+    if source is not None:
+        found["source"] = str(source.resolve())
+    return found
+
+
+def writable(path: Path) -> Path:
+    """The absolute path, once it is sure that a file can be there. Raises InvalidSetting, before any work."""
+    whole = path.expanduser().absolute()
+    if whole.is_dir():
+        raise InvalidSetting(f"{path} is a folder; name a file in it")
+    if not whole.parent.is_dir():
+        raise InvalidSetting(f"{whole.parent}: there is no such folder")
+    if not os.access(whole.parent, os.W_OK):
+        raise InvalidSetting(f"{whole.parent} cannot be written")
+    return whole
+
+
+def carry_out(
+    console: Console,
+    kind: str,
+    model: str | None,
+    parameters: Mapping[str, Any],
+    purpose: Mapping[str, Any],
+) -> tuple[Entry, Reading]:
+    """Submit work, or take up what an earlier run of the same command began."""
+    link = console.link
+    if model is None:
+        model = console.run(reads.model_for(link, kind))
+    document = {"model": model, "parameters": dict(parameters)}
+    source = purpose.get("source")
+
+    def flow(recording: Recording | None) -> Flow[tuple[Reading, Entry | None]]:
+        on_bytes = console.progress.bytes(t("uploading"))
+        return submit(link, Work(document, recording, purpose=purpose, on_bytes=on_bytes))
+
+    if source is None:
+        console.progress.stage(t("submitting"))
+        reading, entry = console.run(flow(None))
+    else:
+        console.progress.stage(t("converting"))
+        with as_flac(Path(source)) as content:
+            reading, entry = console.run(flow(Recording.of(content)))
+    assert entry is not None
+    _remember(console, reading)
+    if not entry.is_new:
+        console.tell(t("taking up what was cut off: {job}", job=reading.operation.id))
+    return entry, reading
+
+
+def go_on(console: Console, link: Link, entry: Entry) -> Reading:
+    """What `resume` does first: get the entry's job accepted, from wherever it stands."""
+    source = entry.purpose.get("source")
+    if entry.body is not None or source is None:
+        return console.run(carry_on(link, entry))
+    console.progress.stage(t("converting"))
+    with as_flac(Path(source)) as content:
+        on_bytes = console.progress.bytes(t("uploading"))
+        return console.run(carry_on(link, entry, Recording.of(content), on_bytes))
+
+
+def complete(
+    console: Console, link: Link, entry: Entry, reading: Reading, purpose: Mapping[str, Any]
+) -> tuple[Operation, str]:
+    """Wait, and put the result where the purpose says; gives the place, `-` for stdout.
+
+    The entry is left to `resume` when this is cut off, or the job waits for its operator.
+    """
+    _remember(console, reading)
+    try:
+        reading = console.run(following.wait(link, reading, on_change=console.progress.operation))
+        operation = reading.operation
+        artifact = following.result_of(operation)
+        form = purpose.get("form") or ""
+        place = _place(purpose, operation)
+        if place != STDOUT:
+            downloads.remove_partials(Path(place), operation.id)
+        if place == STDOUT or form not in ("", "json"):
+            put(place, _formed(console.run(downloads.load(link, artifact)), form))
+        else:
+            on_bytes = console.progress.bytes(t("downloading"))
+            console.run(downloads.save(link, artifact, Path(place), job_id=operation.id, on_bytes=on_bytes))
+    except (JobFailed, JobCancelled):
+        entry.finish()
+        raise
+    except BaseException:
+        entry.release()
+        raise
+    finally:
+        console.progress.clear()
+    entry.finish()
+    return operation, place
+
+
+def finish(console: Console, entry: Entry, reading: Reading) -> int:
+    """Complete a command's own work and say where the result is; gives the exit code."""
+    operation, place = complete(console, console.link, entry, reading, entry.purpose)
+    report(console, operation, place)
+    return 0
+
+
+def report(console: Console, operation: Operation, place: str) -> None:
+    """Where the result is: a path on stdout, or all of it as JSON."""
+    if place == STDOUT:
+        return
+    shown = os.path.relpath(place) if Path(place).is_relative_to(Path.cwd()) else place
+    if console.as_json:
+        console.document({"file": place, "job": dict(operation.raw)})
+        return
+    console.say(shown)
+    billing = operation.billing
+    if billing is not None and sys.stderr.isatty():
+        console.tell(t("{job}, {charged} {currency}", job=operation.id, **_charged(operation)))
+
+
+def _remember(console: Console, reading: Reading) -> None:
+    """What to say when Ctrl-C comes."""
+    job_id = reading.operation.id
+    console.options.cut_off = f"tenuto resume ({t('or')}: tenuto jobs cancel {job_id})"
+    console.progress.operation(reading.operation)
+
+
+def _place(purpose: Mapping[str, Any], operation: Operation) -> str:
+    named = purpose.get("file")
+    if named:
+        return str(named)
+    form = purpose.get("form") or ""
+    suffix = f".{form}" if form else SUFFIXES.get(operation.kind or "", "")
+    return str(Path(purpose["folder"], operation.id + suffix))
+
+
+def _formed(content: bytes, form: str) -> bytes:
+    if form in ("", "json"):
+        return content
+    from tenuto_client.transcripts import written
+
+    return written(json.loads(content), form).encode()
+
+
+def put(place: str, content: bytes) -> None:
+    if place == STDOUT:
+        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()
+        return
+    path = Path(place)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}{downloads.PARTIAL}")
+    try:
+        with temporary.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def _charged(operation: Operation) -> dict[str, str]:
+    assert operation.billing is not None
+    return {"charged": operation.billing.charged, "currency": operation.billing.currency}

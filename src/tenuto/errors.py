@@ -21,10 +21,16 @@ class TenutoError(Exception):
     """Something went wrong."""
 
     code: ClassVar[str] = "internal_error"
+    limit: str | None = None
+    """The limit that was passed, as docs/operations/limits.md and the metrics call it; None: no limit was."""
 
-    def __init__(self, message: str | None = None, *, param: str | None = None) -> None:
+    def __init__(
+        self, message: str | None = None, *, param: str | None = None, limit: str | None = None
+    ) -> None:
         self.message = message or " ".join((type(self).__doc__ or "").split())
         self.param = param
+        if limit is not None:
+            self.limit = limit
         super().__init__(self.message)
 
 
@@ -102,6 +108,7 @@ class PayloadTooLarge(TenutoError):
     """The body is too large."""
 
     code = "payload_too_large"
+    limit = "body"
 
 
 class UnsupportedMediaType(TenutoError):
@@ -126,6 +133,7 @@ class RequestTimeout(TenutoError):
     """The body arrived too slowly; nothing was stored, send it again."""
 
     code = "request_timeout"
+    limit = "slow_body"
 
 
 class MethodNotAllowed(TenutoError):
@@ -145,9 +153,11 @@ class RateLimited(TenutoError):
 
     code = "rate_limited"
 
-    def __init__(self, message: str | None = None, *, retry_after_s: int = 1) -> None:
+    def __init__(
+        self, message: str | None = None, *, retry_after_s: int = 1, limit: str | None = None
+    ) -> None:
         self.retry_after_s = retry_after_s
-        super().__init__(message)
+        super().__init__(message, limit=limit)
 
 
 class Unavailable(TenutoError):

@@ -40,7 +40,8 @@ def test_a_backup_under_load_is_restored_elsewhere(
     """
     place = started(make_place(dialect, TENUTO_SPEECH_SLOTS="2"))
     finished = [place.wait(place.submit(f"Sentence {number}.", stream=True)) for number in range(3)]
-    accepted, stopping = [], threading.Event()
+    accepted: list[str] = []
+    stopping = threading.Event()
 
     def load() -> None:
         while not stopping.is_set():
@@ -218,12 +219,11 @@ def test_what_is_erased_during_a_backup_is_removed_after_it(
 def test_a_dead_backup_does_not_hold_back_removals_for_ever(database: Database) -> None:
     """After ten minutes of silence upkeep forgets it; one that speaks stays, and is told when it was late."""
     write = database.write
-    for backup_id, now_ms in (("backup_dead", 0), ("backup_alive", backups.DEAD_AFTER_MS)):
-        write(lambda tx, b=backup_id, now=now_ms: backups.begin(tx, b, now_ms=now))
+    write(lambda tx: backups.begin(tx, "backup_dead", now_ms=0))
+    write(lambda tx: backups.begin(tx, "backup_alive", now_ms=backups.DEAD_AFTER_MS))
     forgotten = write(lambda tx: backups.forget_dead(tx, now_ms=backups.DEAD_AFTER_MS + 1))
-    late, alive = (
-        write(lambda tx, b=b: backups.see(tx, b, now_ms=0)) for b in ("backup_dead", "backup_alive")
-    )
+    late = write(lambda tx: backups.see(tx, "backup_dead", now_ms=0))
+    alive = write(lambda tx: backups.see(tx, "backup_alive", now_ms=0))
     during = database.read(backups.is_under_way)
     write(lambda tx: backups.end(tx, "backup_alive"))
 

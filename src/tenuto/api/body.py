@@ -84,7 +84,7 @@ async def read_body(receive: Receive, headers: RawHeaders, *, limit_bytes: int, 
     message = await _receive_within(receive, limits.body_s, loop)
     body: bytes = message.get("body", b"")
     if len(body) > limit_bytes:
-        raise PayloadTooLarge
+        raise _too_large(limit_bytes)
     if not message.get("more_body", False):
         return body
     pieces = [body]
@@ -106,7 +106,11 @@ def refuse_declared_length(headers: RawHeaders, limit_bytes: int) -> None:
     """Raises PayloadTooLarge if the head already says so; the server has seen that the length is a number."""
     for name, value in headers:
         if name == b"content-length" and int(value) > limit_bytes:
-            raise PayloadTooLarge
+            raise _too_large(limit_bytes)
+
+
+def _too_large(limit_bytes: int) -> PayloadTooLarge:
+    return PayloadTooLarge(f"the body may have at most {limit_bytes} bytes")
 
 
 class HeadWithBody:
@@ -236,7 +240,7 @@ async def _rest(
         more = message.get("more_body", False)
         received_bytes += len(piece)
         if received_bytes > limit_bytes:
-            raise PayloadTooLarge
+            raise _too_large(limit_bytes)
         if piece:
             yield piece
 

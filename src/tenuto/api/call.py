@@ -19,7 +19,7 @@ from tenuto.api.body import ClientGone
 from tenuto.api.errors import error_response, status_of
 from tenuto.api.service import Service
 from tenuto.db.database import Transaction
-from tenuto.errors import InvalidApiKey, InvalidRequest, MethodNotAllowed, NotFound, RateLimited
+from tenuto.errors import InvalidApiKey, InvalidRequest, MethodNotAllowed, NotFound
 from tenuto.ids import is_id
 
 T = TypeVar("T")
@@ -115,7 +115,7 @@ class Call:
 
     def _admit(self, caller: Caller) -> Caller:
         if self.caller is None and not self.service.rates.take(caller.key_id):
-            raise RateLimited
+            raise self.service.rates.refusal()
         self.caller = caller
         self.service.used_keys[caller.key_id] = self.service.clock()
         return caller
@@ -174,6 +174,8 @@ class Endpoint:
 
     async def _send_error(self, call: Call, error: Exception) -> int:
         status = status_of(error)
+        if (limit := getattr(error, "limit", None)) is not None:
+            self.service.metrics.refused(limit)
         if status == 500:
             _log.exception("http.failed", request_id=call.request_id, route=self.route)
         response = error_response(error, call.request_id)

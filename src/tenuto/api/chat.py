@@ -19,8 +19,6 @@ from tenuto.errors import Fault, InvalidRequest, ModelNotAllowed, TenutoError, U
 from tenuto.kinds import chat
 from tenuto.kinds.chat import ChatRequest
 
-MAX_BODY_BYTES = 4 * 1024 * 1024
-
 T = TypeVar("T")
 _encode = msgspec.json.Encoder().encode
 _log = structlog.get_logger("tenuto.api")
@@ -34,7 +32,10 @@ async def create(call: Call) -> Answer | None:
     if media_type != b"application/json":
         raise UnsupportedMediaType("the body must be application/json")
     body = await read_body(
-        call.receive, call.scope["headers"], limit_bytes=MAX_BODY_BYTES, limits=service.http
+        call.receive,
+        call.scope["headers"],
+        limit_bytes=service.settings.chat_body_kib << 10,
+        limits=service.http,
     )
     request = _checked(service, caller, strict_json.parse(body))
     about = {

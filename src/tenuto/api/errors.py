@@ -53,10 +53,19 @@ Refusal = tuple[int, errors.TenutoError]
 """What the server below the routes answers: HTTP's statuses are finer there than the contract's codes."""
 
 MALFORMED: Refusal = (400, errors.MalformedHttp())
-SLOW_HEAD: Refusal = (408, errors.RequestTimeout("The head of the request arrived too slowly."))
-LONG_TARGET: Refusal = (414, errors.MalformedHttp("The path and query are too long."))
-LARGE_HEAD: Refusal = (431, errors.MalformedHttp("The header fields are too many or too large."))
-FULL: Refusal = (503, errors.Unavailable("Too many connections are open; send the same request again."))
+SLOW_HEAD: Refusal = (
+    408,
+    errors.RequestTimeout("The head of the request arrived too slowly.", limit="slow_head"),
+)
+LONG_TARGET: Refusal = (414, errors.MalformedHttp("The path and query are too long.", limit="head"))
+LARGE_HEAD: Refusal = (
+    431,
+    errors.MalformedHttp("The header fields are too many or too large.", limit="head"),
+)
+FULL: Refusal = (
+    503,
+    errors.Unavailable("Too many connections are open; send the same request again.", limit="connections"),
+)
 STOPPING: Refusal = (503, errors.Unavailable("The service is stopping; send the same request again."))
 FAILED: Refusal = (500, errors.TenutoError())
 

@@ -42,9 +42,14 @@ class Uploads:
     def place(self, account_id: str) -> Iterator[None]:
         """Room for one upload. Raises RateLimited (0 per account: no limit) and Unavailable."""
         if self._per_account and self._under_way[account_id] >= self._per_account:
-            raise RateLimited(f"this account has {self._per_account} uploads under way, as many as it may")
+            raise RateLimited(
+                f"this account has {self._per_account} uploads under way, as many as it may", limit="uploads"
+            )
         if self._under_way.total() >= MAX_UPLOADS:
-            raise Unavailable("Too many uploads are under way; nothing was stored, send the same again.")
+            raise Unavailable(
+                "Too many uploads are under way; nothing was stored, send the same again.",
+                limit="process_uploads",
+            )
         self._under_way[account_id] += 1
         try:
             yield

@@ -24,7 +24,6 @@ from tenuto.jobs.read import Operation
 from tenuto.jobs.states import ALL, FINAL
 from tenuto.jobs.submit import Request
 
-MAX_BODY_BYTES = 1024 * 1024
 MAX_WAIT_S = 30
 KINDS = ("speech", "recognition", "image")
 
@@ -47,7 +46,10 @@ async def create(call: Call) -> Answer:
     if media_type != b"application/json":
         raise UnsupportedMediaType("the body must be application/json")
     body = await read_body(
-        call.receive, call.scope["headers"], limit_bytes=MAX_BODY_BYTES, limits=call.service.http
+        call.receive,
+        call.scope["headers"],
+        limit_bytes=call.service.settings.job_body_kib << 10,
+        limits=call.service.http,
     )
     value = strict_json.parse(body)
     request = Request(

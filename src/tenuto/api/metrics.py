@@ -10,6 +10,23 @@ from prometheus_client.registry import Collector
 
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 
+LIMITS = (
+    "requests_per_second",
+    "queued_jobs",
+    "uploads",
+    "stored_mib",
+    "queued_chats",
+    "body",
+    "head",
+    "connections",
+    "process_uploads",
+    "slow_head",
+    "slow_body",
+    "slow_reader",
+    "upstream",
+)
+"""What a request may be refused for, or a connection cut off; docs/operations/limits.md explains."""
+
 
 class Metrics:
     """Counters of one API process."""
@@ -34,6 +51,14 @@ class Metrics:
             "Artifacts found missing or damaged when read.",
             registry=self.registry,
         )
+        refused = Counter(
+            "tenuto_refused",
+            "Requests refused, and connections cut off, because a limit was passed.",
+            ("limit",),
+            registry=self.registry,
+        )
+        # Each is there from the start: a rate of nothing is 0, and not unknown.
+        self._refused = {name: refused.labels(name).inc for name in LIMITS}
         self._bound: dict[tuple[str, str, int], Callable[[], None]] = {}
         self._timers: dict[str, Callable[[float], None]] = {}
 
@@ -49,6 +74,10 @@ class Metrics:
         if timer is None:
             timer = self._timers[route] = self._seconds.labels(route).observe
         timer(seconds)
+
+    def refused(self, limit: str) -> None:
+        """A limit was passed, by its name in LIMITS."""
+        self._refused[limit]()
 
     def damaged(self) -> None:
         """An artifact's bytes are missing or wrong."""

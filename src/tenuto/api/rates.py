@@ -6,6 +6,8 @@ A restart forgets it, and every API process counts for itself: it protects the s
 import time
 from collections.abc import Callable
 
+from tenuto.errors import RateLimited
+
 BURST_SECONDS = 2
 MAX_KEYS = 20_000
 
@@ -31,6 +33,13 @@ class Rates:
         if len(self._buckets) > MAX_KEYS:
             self._forget_full(now)
         return allowed
+
+    def refusal(self) -> RateLimited:
+        """What a key is told that may not."""
+        return RateLimited(
+            f"this key makes more than {self._per_second} requests a second; wait as Retry-After says",
+            limit="requests_per_second",
+        )
 
     def _forget_full(self, now: float) -> None:
         """Drop buckets that are full again; when that is not enough, the oldest half."""

@@ -45,7 +45,7 @@ def check_room(tx: Transaction, account_id: str, *, size_bytes: int, limit_bytes
     if limit_bytes and store.stored_bytes(tx, account_id) + size_bytes > limit_bytes:
         limit = f"{limit_bytes >> 20} MiB"
         message = f"this account stores as much as it may ({limit}); erase inputs or delete voices"
-        raise RateLimited(message, retry_after_s=FULL_RETRY_S)
+        raise RateLimited(message, retry_after_s=FULL_RETRY_S, limit="stored_mib")
 
 
 def add_input(

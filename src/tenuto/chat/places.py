@@ -35,6 +35,7 @@ class Places:
             raise RateLimited(
                 f"{len(self._waiting)} chats wait for this model, as many as may; send this one again later",
                 retry_after_s=RETRY_AFTER_S,
+                limit="queued_chats",
             )
         turn = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)

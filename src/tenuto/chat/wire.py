@@ -155,7 +155,9 @@ def refusal(status: int, retry_after: str | None, answer: bytes, request: ChatRe
     wait_s = _wait_s(retry_after)
     if status == 429:
         return RateLimited(
-            "the model's upstream is busy; send the same request again", retry_after_s=wait_s or 1
+            "the model's upstream is busy; send the same request again",
+            retry_after_s=wait_s or 1,
+            limit="upstream",
         )
     if status in (400, 413, 422):
         return _too_long(answer) or _not_taken(request)

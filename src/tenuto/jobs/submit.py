@@ -125,6 +125,7 @@ def check_room(tx: Transaction, caller: Caller, model: Model, *, max_queued: int
         raise RateLimited(
             f"this account has {max_queued} jobs queued, as many as it may; submit again when some have run",
             retry_after_s=10,
+            limit="queued_jobs",
         )
     return left
 

@@ -5,7 +5,6 @@ configuration itself.
 """
 
 import json
-import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -14,63 +13,12 @@ from typing import Any, Literal
 
 from tenuto import failpoints
 from tenuto.addresses import are_networks, is_origin
+from tenuto.config.models import ModelSettings, OwnPrice, Price, UpstreamSettings, micros, read_models
 from tenuto.errors import SettingsInvalid
 
-MICROS_PER_CNY = 1_000_000
+__all__ = ["ModelSettings", "OwnPrice", "Price", "Settings", "UpstreamSettings", "dump", "load", "undump"]
+
 PREFIX = "TENUTO_"
-UPSTREAM_CONNECTIONS = 64
-MAX_UPSTREAM_CONNECTIONS = 10_000
-
-
-@dataclass(frozen=True, slots=True)
-class Price:
-    """What a job of a model costs: per job or per minute of audio, and what is held until it ends."""
-
-    unit: str = "job"
-    price_micros: int = 0
-    hold_micros: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class OwnPrice:
-    """What an operator says of a model's price; None: as the model's kind has it."""
-
-    unit: str | None = None
-    price_micros: int | None = None
-    hold_micros: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class UpstreamSettings:
-    """An OpenAI-compatible server behind a chat model. The key itself stands in no setting."""
-
-    url: str
-    """The server's base address, up to `/v1`."""
-    model: str | None = None
-    """The model's name there; None: its name here."""
-    key_variable: str | None = None
-    """The variable that holds the server's key, read at start."""
-    key_file: str | None = None
-    """The file that holds it instead."""
-    connections: int = UPSTREAM_CONNECTIONS
-    """Chats that are sent there at once; further ones wait."""
-
-
-@dataclass(frozen=True, slots=True)
-class ModelSettings:
-    """What an operator may change of one model, in the file's table `[models."NAME"]`."""
-
-    enabled: bool = True
-    interpreter: str | None = None
-    """The Python that runs the engine; None: the one that runs Tenuto."""
-    warm: bool = False
-    """Load the weights when the worker starts, not on the first job."""
-    price: OwnPrice | None = None
-    """None: what the model's kind costs by contract."""
-    threads: int = 0
-    """Threads of the engine; 0: as many as the machine has cores, two at most."""
-    upstream: UpstreamSettings | None = None
-    """A chat model of another server's; the table's name is the name under which it is offered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +47,18 @@ class Settings:
     """What an account may have stored by uploading inputs."""
     retention_days: int = 0
     """Requests, results and inputs older than this are erased; 0: none. Records and segments stay."""
+    job_body_kib: int = 1024
+    """The largest body of a job; it stands in memory, so there is no "none"."""
+    chat_body_kib: int = 4096
+    """The same of a chat."""
     connections: int = 800
+    """Open at once in a process; further ones are told 503."""
+    slow_head_s: int = 10
+    """A request whose head takes longer is refused (408)."""
+    slow_body_s: int = 10
+    """A body may take so long, and a second more for every 64 KiB that have come; beyond: 408."""
+    slow_reader_s: int = 30
+    """A client that takes less than 64 KiB of its answer in so long is cut off."""
     speech_slots: int = 1
     recognition_slots: int = 8
     image_slots: int = 1
@@ -133,7 +92,7 @@ class Settings:
 
     def initial_credit_micros(self) -> int:
         """What an account made in the studio begins with."""
-        return _micros("initial_credit", self.initial_credit, [])
+        return micros("initial_credit", self.initial_credit, [])
 
     def slots(self) -> dict[str, int]:
         """How many jobs of each lane run at once, over all machines."""
@@ -152,7 +111,12 @@ _RANGES: dict[str, tuple[float, float]] = {
     "uploads": (0, 10_000),
     "stored_mib": (0, 1 << 40),
     "retention_days": (0, 36_500),
+    "job_body_kib": (1, 65_536),
+    "chat_body_kib": (1, 65_536),
     "connections": (1, 100_000),
+    "slow_head_s": (1, 600),
+    "slow_body_s": (1, 600),
+    "slow_reader_s": (1, 600),
     "speech_slots": (1, 1000),
     "recognition_slots": (1, 1000),
     "image_slots": (1, 1000),
@@ -177,11 +141,8 @@ _TEXTS = {
 }
 _PATHS = ("folder", "cache")
 _FLOATS = ("heartbeat_s", "silence_s", "host_grace_s")
-_URL = re.compile(r"https?://[A-Za-z0-9.:\[\]_-]+(/[A-Za-z0-9./_~-]*)?\Z")
 _NAMED_ELSEWHERE = {"TENUTO_DATA": "folder", "TENUTO_LOG": "log_level"}
 _NO_SETTINGS = (failpoints.VARIABLE, "TENUTO_CONFIG", "TENUTO_API_KEY", "TENUTO_BASE_URL", "TENUTO_JOURNAL")
-_UPSTREAM_FIELDS = ("upstream", "upstream_model", "upstream_key_variable", "upstream_key_file", "connections")
-_MODEL_FIELDS = ("enabled", "interpreter", "warm", "unit", "price", "hold", "threads", *_UPSTREAM_FIELDS)
 
 
 def load(
@@ -258,7 +219,7 @@ def _from_environment(environment: Mapping[str, str], faults: list[str]) -> dict
 
 def _checked(name: str, value: Any, faults: list[str]) -> Any:
     if name == "models":
-        return _models(value, faults)
+        return read_models(value, faults)
     if name in _PATHS:
         if isinstance(value, Path) or (isinstance(value, str) and value):
             return Path(value).expanduser()
@@ -275,7 +236,7 @@ def _checked(name: str, value: Any, faults: list[str]) -> Any:
     elif name in _TEXTS and not _TEXTS[name][0](value):
         faults.append(f"{name}: {value!r} is not {_TEXTS[name][1]}")
     elif name == "initial_credit":
-        _micros(name, value, faults)
+        micros(name, value, faults)
     return value
 
 
@@ -293,91 +254,6 @@ def _number(name: str, value: Any, faults: list[str]) -> int | float:
         faults.append(f"{name}: {value!r} is not {what} from {low} to {high}")
         return 0
     return number
-
-
-def _models(value: Any, faults: list[str]) -> dict[str, ModelSettings]:
-    models: dict[str, ModelSettings] = {}
-    if not isinstance(value, dict):
-        faults.append('models: write one table per model, [models."NAME"]')
-        return models
-    for name, table in value.items():
-        where = f'models."{name}"'
-        if not isinstance(table, dict):
-            faults.append(f"{where}: is not a table")
-            continue
-        faults.extend(
-            f"{where}.{key}: there is no such setting; there are {', '.join(_MODEL_FIELDS)}"
-            for key in table
-            if key not in _MODEL_FIELDS
-        )
-        models[name] = _model(where, table, faults)
-    return models
-
-
-def _model(where: str, table: dict[str, Any], faults: list[str]) -> ModelSettings:
-    for key, kind in (("enabled", bool), ("warm", bool), ("interpreter", str), ("threads", int)):
-        if key in table and not isinstance(table[key], kind):
-            faults.append(f"{where}.{key}: {table[key]!r} is not a {kind.__name__}")
-    threads = table.get("threads", 0)
-    if isinstance(threads, bool) or (isinstance(threads, int) and threads < 0):
-        faults.append(f"{where}.threads: {threads!r} is not a number of threads; 0 means as many as fit")
-    return ModelSettings(
-        enabled=table.get("enabled", True),
-        interpreter=table.get("interpreter"),
-        warm=table.get("warm", False),
-        price=_own_price(where, table, faults) if table.keys() & {"unit", "price", "hold"} else None,
-        threads=table.get("threads", 0),
-        upstream=_upstream(where, table, faults) if table.keys() & set(_UPSTREAM_FIELDS) else None,
-    )
-
-
-def _upstream(where: str, table: dict[str, Any], faults: list[str]) -> UpstreamSettings:
-    for key in _UPSTREAM_FIELDS[:-1]:
-        if key in table and (not isinstance(table[key], str) or not table[key]):
-            faults.append(f"{where}.{key}: {table[key]!r} is not a text")
-    url = table.get("upstream")
-    if not isinstance(url, str) or not _URL.match(url):
-        faults.append(
-            f"{where}.upstream: write an address such as https://host/v1, without a user or a query"
-        )
-    if "upstream_key_variable" in table and "upstream_key_file" in table:
-        faults.append(f"{where}.upstream_key_file: the key is read from a variable or a file, not both")
-    connections = table.get("connections", UPSTREAM_CONNECTIONS)
-    if type(connections) is not int or not 1 <= connections <= MAX_UPSTREAM_CONNECTIONS:
-        limit = MAX_UPSTREAM_CONNECTIONS
-        faults.append(f"{where}.connections: {connections!r} is not an integer from 1 to {limit}")
-    for key in ("interpreter", "threads", "warm", "unit", "price", "hold"):
-        if key in table:
-            faults.append(f"{where}.{key}: means nothing for a model of an upstream, whose chats are free")
-    return UpstreamSettings(
-        url=url if isinstance(url, str) else "",
-        model=table.get("upstream_model"),
-        key_variable=table.get("upstream_key_variable"),
-        key_file=table.get("upstream_key_file"),
-        connections=connections,
-    )
-
-
-def _own_price(where: str, table: dict[str, Any], faults: list[str]) -> OwnPrice:
-    unit = table.get("unit")
-    if unit not in (None, "job", "audio_minute"):
-        faults.append(f"{where}.unit: {unit!r} is none of job, audio_minute")
-    price = _micros(f"{where}.price", table["price"], faults) if "price" in table else None
-    hold = _micros(f"{where}.hold", table["hold"], faults) if "hold" in table else None
-    if unit != "audio_minute" and price is not None and hold is not None and hold < price:
-        faults.append(f"{where}.hold: is below the price of a job, so that it could never be charged")
-    return OwnPrice(unit, price, hold)
-
-
-def _micros(where: str, value: Any, faults: list[str]) -> int:
-    """An amount in CNY, written as a string so that no float touches money."""
-    whole, _, places = value.partition(".") if isinstance(value, str) else ("", "", "")
-    if not (whole.isascii() and whole.isdigit() and len(whole) <= 9 and len(places) <= 6) or not (
-        places == "" or (places.isascii() and places.isdigit())
-    ):
-        faults.append(f'{where}: {value!r} is not an amount; write a text such as "0.05", in CNY')
-        return 0
-    return int(whole) * MICROS_PER_CNY + int(places.ljust(6, "0") or 0)
 
 
 def _check_together(values: Mapping[str, Any], faults: list[str]) -> None:

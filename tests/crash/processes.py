@@ -13,6 +13,7 @@ from pathlib import Path
 from servers.service import TENUTO, RunningService
 
 RESTART_PAUSE_S = 0.05
+GONE_S = 15.0
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,14 @@ def until(condition: Callable[[], bool], timeout_s: float, what: str, *, look_s:
         assert took_s < timeout_s, f"not within {timeout_s} s: {what}"
         time.sleep(look_s)
     return time.monotonic() - began
+
+
+def crash_postgres(server: int) -> None:
+    """SIGKILL of a PostgreSQL server and all its processes; when this returns, they are gone."""
+    pids = [server, *children(server, "postgres")]
+    for pid in pids:
+        send(pid, signal.SIGKILL)
+    until(lambda: not any(map(is_alive, pids)), GONE_S, "PostgreSQL is gone")
 
 
 class Supervisor:

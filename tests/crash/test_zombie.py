@@ -2,17 +2,16 @@
 
 import os
 import signal
-import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from crash import checker
 from crash.conftest import MakeService
+from crash.elsewhere import OtherWorker
 from crash.processes import family, is_stopped, send, until
-from servers.service import TENUTO, RunningService
+from servers.service import RunningService
 from tenuto.db.database import Database
 
 SILENCE = {"TENUTO_SILENCE_S": "1", "TENUTO_HEARTBEAT_S": "0.2"}
@@ -52,21 +51,12 @@ def test_a_stopped_worker_that_comes_back_changes_no_row(make_service: MakeServi
 
 @contextmanager
 def _other_worker(running: RunningService) -> Iterator[None]:
-    """`tenuto worker` on the same records and bytes, as on another machine."""
-    folder = running.folder.with_name("elsewhere")
-    folder.mkdir()
-    (folder / "blobs").symlink_to(running.folder / "blobs")
-    url = running.database_url or f"sqlite:///{running.folder / 'tenuto.db'}"
-    own = {"TENUTO_DATA": str(folder), "TENUTO_DATABASE": url}
-    with Path(f"{folder}.log").open("w") as log:
-        process = subprocess.Popen([TENUTO, "worker"], env=running.environment | own, stderr=log)
+    other = OtherWorker(running)
     try:
         yield
-        process.terminate()
-        assert process.wait(20) == 0
     finally:
-        process.kill()
-        process.wait()
+        code = other.stop()
+    assert code == 0
 
 
 def _stop_between_writes(database: Database, worker: int, job_id: str) -> None:

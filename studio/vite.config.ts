@@ -4,7 +4,8 @@ import { readFileSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { brotliCompressSync, constants, gzipSync } from 'node:zlib'
 import { svelte } from '@sveltejs/vite-plugin-svelte'
-import { defineConfig, type Plugin } from 'vite'
+import { defineConfig } from 'vitest/config'
+import type { Plugin } from 'vite'
 import { messageFaults } from './messages.ts'
 
 const OUT = '../src/tenuto/web/static'
@@ -17,6 +18,7 @@ export default defineConfig({
   build: { outDir: OUT, emptyOutDir: true, assetsInlineLimit: 0, modulePreload: { polyfill: false }, target: 'es2022' },
   worker: { format: 'es' },
   server: { proxy: { '/web': SERVICE } },
+  test: { include: ['tests/*.test.ts'] },
 })
 
 /** Refuses to build while a language lacks a message, or a page asks for one that is in neither. */

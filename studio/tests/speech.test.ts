@@ -1,0 +1,36 @@
+// Speech settings: what the service is sent, and the way back from a job that was made.
+import { describe, expect, it } from 'vitest'
+import { utf8Length } from '../src/lib/bytes.ts'
+import { DEFAULTS, fromParameters, toParameters, type Settings } from '../src/lib/speech.ts'
+
+const settings = (given: Partial<Settings>): Settings => ({ ...DEFAULTS, vector: [...DEFAULTS.vector], ...given })
+
+describe('speech settings', () => {
+  it('send nothing that is as it would be anyway', () => {
+    expect(toParameters(settings({ text: ' 你好 ' }))).toEqual({ text: '你好', lang: 'zh', stream: true })
+  })
+
+  it('never send two ways of emotion', () => {
+    const filled = { text: 'a', reference: 'voice_1', vector: [1, 0, 0, 0, 0, 0, 0, 0], emoText: 'glad', alpha: 0.5 }
+    const ways = (['none', 'reference', 'vector', 'text'] as const).map((mode) => toParameters(settings({ ...filled, mode })))
+    const named = ways.map((one) => ['emotion_voice_id', 'emo_vector', 'use_emo_text'].filter((name) => name in one))
+
+    expect(named).toEqual([[], ['emotion_voice_id'], ['emo_vector'], ['use_emo_text']])
+    expect(ways.map((one) => 'emo_text' in one)).toEqual([false, false, false, true])
+    expect(ways[0]).not.toHaveProperty('emo_alpha')
+  })
+
+  it('come back from the parameters that they were sent as', () => {
+    const all = settings({
+      text: 'Hold the note.', lang: 'en', voice: 'voice_1', mode: 'vector', vector: [0.1, 0, 0, 0, 0, 0, 0.5, 0], alpha: 0.3,
+      useRandom: true, durationFactor: 1.2, silence: 0, segmentTokens: 20, normalise: false, doSample: false, topP: 0.5,
+      topK: 3, temperature: 1.1, repetitionPenalty: 2,
+    })
+
+    expect(fromParameters(toParameters(all))).toEqual(all)
+  })
+
+  it('count bytes of UTF-8', () => {
+    expect([utf8Length('a'), utf8Length('é'), utf8Length('行'), utf8Length('😀'), utf8Length('\ud800')]).toEqual([1, 2, 3, 4, 3])
+  })
+})

@@ -5,7 +5,7 @@ import os
 import socket
 from pathlib import Path
 
-from tenuto.errors import FolderInUse
+from tenuto.errors import FolderInUse, OperatorError
 
 SERVE_LOCK = "serve.lock"
 
@@ -14,16 +14,18 @@ class FolderLock:
     """The lock of `serve` on its data folder; a second one is told who holds it."""
 
     def __init__(self, folder: Path) -> None:
-        self._descriptor = os.open(folder / SERVE_LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
+            self._descriptor = os.open(folder / SERVE_LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self.sign("not listening yet")
         except BlockingIOError:
             holder = os.read(self._descriptor, 200).decode("utf-8", "replace").strip()
             os.close(self._descriptor)
             raise FolderInUse(
                 f"{folder} is in use by another `tenuto serve` ({holder}); stop it, or choose --data"
             ) from None
-        self.sign("not listening yet")
+        except OSError as error:
+            raise OperatorError(f"{folder} can't be written: {error.strerror}") from error
 
     def sign(self, address: str) -> None:
         """Write who holds the lock, for whoever is refused; the port is known only once we listen."""

@@ -89,6 +89,8 @@ class Worker:
         self._upkeep.stop()
         self._heartbeat.stop()
         self._engines.close()
+        # It waits at its socket for a second at most; closed under it, it would end with an error.
+        self._ear.join(STOP_S)
         self._listener.close()
         if not self._heartbeat.active():
             self._forget()

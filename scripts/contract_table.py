@@ -2,8 +2,8 @@
 
     python scripts/contract_table.py [--check]
 
-A test of tests/contract proves the rows that its docstring names (`R19`). A row that nothing names is an
-error, unless it stands in LATER, where it says what it waits for.
+A test of tests/contract or tests/client proves the rows that its docstring names (`R19`). A row that
+nothing names is an error, unless it stands in LATER, where it says what it waits for.
 """
 
 from __future__ import annotations
@@ -17,21 +17,20 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 ROWS = ROOT / "docs" / "requirements.md"
 TABLE = ROOT / "docs" / "contract.md"
-TESTS = ROOT / "tests" / "contract"
+FOLDERS = (ROOT / "tests" / "contract", ROOT / "tests" / "client")
 
 CONSOLE = "waits for the console"
-CLIENT = "waits for the SDK"
 LATER = {
     "R201": CONSOLE,
     "R206": CONSOLE,
-    **{f"R{number}": CLIENT for number in range(221, 231)},
 }
 """Rows that belong to parts that are not there yet."""
 
 HEAD = """# The contract, row by row
 
 Written by `python scripts/contract_table.py` from [requirements.md](requirements.md) and the tests of
-`tests/contract`, which run over HTTP against the service as a user starts it, on SQLite and on PostgreSQL.
+`tests/contract`, which run over HTTP against the service as a user starts it, on SQLite and on PostgreSQL;
+what holds for clients is proved by `tests/client`, on the SDK.
 A row without a test fails `make test`.
 
 | row | rule | proved by | state |
@@ -50,7 +49,7 @@ def rows() -> dict[str, str]:
 def proofs() -> dict[str, list[str]]:
     """The tests that name each row, as `file::test`."""
     found: dict[str, list[str]] = {}
-    for path in sorted(TESTS.glob("test_*.py")):
+    for path in sorted(path for folder in FOLDERS for path in folder.glob("test_*.py")):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
                 for row in _named(ast.get_docstring(node) or ""):
@@ -96,7 +95,7 @@ def main() -> int:
     """Write the table, or with `--check` say whether it is what it should be."""
     missing, strange = unproved(), unknown()
     for row in missing:
-        sys.stderr.write(f"{row} is named by no test of tests/contract\n")
+        sys.stderr.write(f"{row} is named by no test of tests/contract or tests/client\n")
     for row in strange:
         sys.stderr.write(f"{row} is named by a test and does not exist\n")
     if "--check" in sys.argv[1:]:

@@ -78,7 +78,8 @@ class Driver:
                 if step.sink is None or response.status_code >= 300:
                     return _answer(response, b"".join(response.iter_raw()))
                 step.sink.begin(response.status_code, dict(response.headers))
-                for block in response.iter_raw(BLOCK_BYTES):
+                # As they come: blocks that were gathered would be lost with the connection.
+                for block in response.iter_raw():
                     step.sink.write(block)
                 return _answer(response, b"")
         except (httpx2.TransportError, httpx2.InvalidURL, ssl.SSLError) as error:
@@ -153,8 +154,17 @@ class AsyncDriver:
         import asyncio
 
         sink.begin(response.status_code, dict(response.headers))
-        async for block in response.aiter_raw(BLOCK_BYTES):
-            await asyncio.to_thread(sink.write, block)
+        gathered = bytearray()
+        try:
+            async for block in response.aiter_raw():
+                gathered += block
+                if len(gathered) >= BLOCK_BYTES:
+                    await asyncio.to_thread(sink.write, bytes(gathered))
+                    gathered.clear()
+        finally:
+            # What came before the connection was lost is kept, too.
+            if gathered:
+                sink.write(bytes(gathered))
 
 
 def _options(link: Link) -> dict[str, Any]:

@@ -1,0 +1,98 @@
+"""For the client's tests: accounts, time that passes when it is waited for, a home for each test."""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from contract.callers import Caller, Operator
+from servers.scripted import Reply
+from servers.service import RunningService
+
+JOB = "job_01jd4k0a3v6c8e9g2h5m7n0p1q"
+ARTIFACT = "artifact_01jd4k0f5t8x0z2b4d6f8h0k2m"
+SOUND = b"RIFF" + bytes(range(256)) * 40
+START = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+
+
+@dataclass
+class VirtualClock:
+    """Time that passes only where it is waited for."""
+
+    slept: list[float] = field(default_factory=list)
+
+    def now(self) -> datetime:
+        return START + timedelta(seconds=sum(self.slept))
+
+    def monotonic(self) -> float:
+        return sum(self.slept)
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+
+    async def sleep_async(self, seconds: float) -> None:
+        self.slept.append(seconds)
+
+
+def told(state: str, **fields: Any) -> Reply:
+    """The answer to a read of a job; `headers` are its headers."""
+    headers = fields.pop("headers", {})
+    return Reply(200, {"id": JOB, "state": state, "artifacts": [], "kind": "speech", **fields}, headers)
+
+
+def accepted(**headers: str) -> Reply:
+    """The answer to a submission."""
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    body = {"id": JOB, "state": "queued", "artifacts": [], "kind": "speech"}
+    return Reply(202, body, {"Location": f"/v1/jobs/{JOB}", **named})
+
+
+def succeeded(content: bytes = SOUND, media_type: str = "audio/wav", **fields: Any) -> Reply:
+    """A job that has ended well, with this result."""
+    artifact = {"id": ARTIFACT, "media_type": media_type, "size_bytes": len(content)}
+    artifact["sha256"] = hashlib.sha256(content).hexdigest()
+    return told("succeeded", artifacts=[artifact], **fields)
+
+
+def content(body: bytes = SOUND, media_type: str = "audio/wav", **more: Any) -> Reply:
+    """A download."""
+    return Reply(
+        more.pop("status", 200), body, {"Content-Type": media_type, **more.pop("headers", {})}, **more
+    )
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """No variable and no login of whoever runs the tests is seen."""
+    for name in ("TENUTO_API_KEY", "TENUTO_BASE_URL", "TENUTO_JOURNAL", "LC_ALL", "LC_MESSAGES", "LANG"):
+        monkeypatch.delenv(name, raising=False)
+    folder = tmp_path / "home"
+    folder.mkdir()
+    monkeypatch.setenv("HOME", str(folder))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(folder / "config"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(folder / "state"))
+    return folder
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    """Time that passes when it is waited for."""
+    return VirtualClock()
+
+
+@pytest.fixture(scope="session")
+def operator(service: RunningService) -> Iterator[Operator]:
+    """The operator of the service that most tests share."""
+    operator = Operator(service)
+    yield operator
+    operator.close()
+
+
+@pytest.fixture
+def caller(operator: Operator) -> Caller:
+    """A new account with credit, and a key of it."""
+    return operator.caller(credit="100")

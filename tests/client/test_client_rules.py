@@ -1,0 +1,351 @@
+"""The contract's rules for clients (R221–R230), each against answers that provoke it."""
+
+import asyncio
+import hashlib
+from email.utils import format_datetime
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from client.conftest import JOB, SOUND, START, VirtualClock, accepted, content, succeeded, told
+from contract.callers import Caller
+from servers.scripted import LOST, Asked, Reply, ScriptedService
+from servers.service import RunningService
+from tenuto_client import (
+    AsyncTenuto,
+    ContentMismatch,
+    GaveUpWaiting,
+    JobCancelled,
+    JobError,
+    JobFailed,
+    RateLimited,
+    RecoveryRequired,
+    ResultMissing,
+    ServiceFailed,
+    ServiceUnreachable,
+    Tenuto,
+    UnknownState,
+)
+
+CONTENT = "/v1/artifacts/artifact_01jd4k0f5t8x0z2b4d6f8h0k2m/content"
+BUSY = {"error": {"code": "rate_limited", "message": "Too many."}}
+
+
+def client(service: ScriptedService, clock: VirtualClock, **options: Any) -> Tenuto:
+    return Tenuto("tn_test", service.url, clock=clock, **options)
+
+
+def segment(sequence: int, attempt: str, body: bytes) -> dict[str, Any]:
+    return {
+        "segment_id": f"segment_{attempt}_{sequence}",
+        "attempt_id": attempt,
+        "sequence": sequence,
+        "media_type": "audio/wav",
+        "size_bytes": len(body),
+        "sha256": hashlib.sha256(body).hexdigest(),
+        "duration_ms": 500,
+    }
+
+
+@pytest.mark.parametrize(
+    ("headers", "waited"),
+    [
+        ({"Retry-After": "7"}, 7.0),
+        ({"Retry-After": format_datetime(START.replace(minute=1), usegmt=True)}, 60.0),
+        (
+            # The service's clock is an hour ahead of ours: what counts is the difference that it tells.
+            {
+                "Date": format_datetime(START.replace(hour=13), usegmt=True),
+                "Retry-After": format_datetime(START.replace(hour=13, second=9), usegmt=True),
+            },
+            9.0,
+        ),
+        ({}, 3.0),
+        ({"Retry-After": "soon"}, 3.0),
+        ({"Retry-After": "-5"}, 3.0),
+        ({"Retry-After": "0"}, 1.0),
+        ({"Retry-After": "0.2"}, 1.0),
+        ({"Retry-After": format_datetime(START.replace(year=2020), usegmt=True)}, 1.0),
+    ],
+)
+def test_polling_waits_as_the_service_says(
+    headers: dict[str, str], waited: float, clock: VirtualClock
+) -> None:
+    """Seconds or an HTTP date; 3 s when missing or unreadable; never under 1 s; before each poll (R221)."""
+    replies = [accepted(**headers), told("running", headers=headers), told("queued", headers=headers)]
+    with ScriptedService([*replies, succeeded()]) as service, client(service, clock) as tenuto:
+        tenuto.speech.create("x", model="m").wait()
+
+    # A date is a moment: once it has passed, the least wait is left.
+    least = 1.0 if "GMT" in headers.get("Retry-After", "") and "Date" not in headers else waited
+    assert [waited, least, least] == pytest.approx(clock.slept)
+
+
+def test_busy_answers_are_retried_a_limited_number_of_times(clock: VirtualClock) -> None:
+    """429 and 503 wait as told, then the same bytes go under the same key; after five it is told (R222)."""
+    busy = Reply(429, BUSY, {"Retry-After": "2"})
+    with (
+        ScriptedService([busy, Reply(503, BUSY), accepted(), busy]) as service,
+        client(service, clock) as tenuto,
+    ):
+        job = tenuto.speech.create("x", model="m")
+        first = list(clock.slept)
+        with pytest.raises(RateLimited) as refused:
+            job.refresh()
+        posts = [asked for asked in service.asked if asked.method == "POST"]
+
+    assert [2.0, 3.0] == first
+    assert 1 == len({(asked.key, asked.body) for asked in posts}) and len(posts) == 3
+    assert 6 == len(service.asked) - len(posts)
+    assert ("rate_limited", 2.0) == (refused.value.code, refused.value.retry_after_s)
+
+
+def test_a_wait_that_is_far_too_long_is_told_instead(clock: VirtualClock) -> None:
+    """A refused request is not kept for a day; its caller is told when to come again (R222)."""
+    with (
+        ScriptedService([Reply(503, BUSY, {"Retry-After": "86400"})]) as service,
+        client(service, clock) as tenuto,
+        pytest.raises(ServiceFailed, match="Too many") as refused,
+    ):
+        tenuto.speech.create("x", model="m")
+
+    assert ([], 86400.0) == (clock.slept, refused.value.retry_after_s)
+
+
+def test_waiting_gives_up_after_two_hours_and_continues_when_asked_again(clock: VirtualClock) -> None:
+    """The same operation is read on; nothing is submitted again (R223)."""
+    running = told("running", headers={"Retry-After": "60"})
+    replies = [accepted(), *[running] * 125, succeeded()]
+    with ScriptedService(replies) as service, client(service, clock) as tenuto:
+        job = tenuto.speech.create("x", model="m")
+        with pytest.raises(GaveUpWaiting) as gave_up:
+            job.wait()
+        waited = sum(clock.slept)
+        job.wait()
+        asked = service.asked
+
+    assert 7200 == pytest.approx(waited)
+    assert (JOB, "gave_up_waiting") == (gave_up.value.job_id, gave_up.value.code)
+    assert "succeeded" == job.state
+    assert [("POST", "/v1/jobs")] == [(a.method, a.path) for a in asked if a.method != "GET"]
+    assert {f"/v1/jobs/{JOB}"} == {a.path for a in asked if a.method == "GET"}
+
+
+def test_after_a_lost_answer_the_same_goes_under_the_same_key(clock: VirtualClock) -> None:
+    """Every try has the same bytes and the same key, and the tries are limited (R224)."""
+    with ScriptedService([LOST, LOST, accepted()]) as service, client(service, clock) as tenuto:
+        job = tenuto.speech.create("x", model="m", idempotency_key="mine")
+        sent = [(asked.key, asked.body) for asked in service.asked]
+    with (
+        ScriptedService([LOST]) as dead,
+        client(dead, clock, max_retries=2) as tenuto,
+        pytest.raises(ServiceUnreachable),
+    ):
+        tenuto.speech.create("x", model="m")
+
+    assert JOB == job.id
+    assert [("mine", b'{"model":"m","parameters":{"text":"x"}}')] * 3 == sent
+    assert (3, 1) == (len(dead.asked), len({(asked.key, asked.body) for asked in dead.asked}))
+
+
+def test_a_damaged_download_is_downloaded_again_and_nothing_else(clock: VirtualClock, tmp_path: Path) -> None:
+    """Wrong bytes and wrong lengths: the download alone is repeated, the file appears whole (R225)."""
+    damaged = SOUND[:-1] + b"\0"
+    replies = [
+        accepted(),
+        succeeded(),
+        content(damaged),
+        content(SOUND[:-9]),
+        content(SOUND + b"x"),
+        content(),
+    ]
+    with ScriptedService(replies) as service, client(service, clock) as tenuto:
+        path = tenuto.speech.create("x", model="m").download(tmp_path / "x.wav")
+        asked = [(a.method, a.path) for a in service.asked]
+
+    assert SOUND == path.read_bytes()
+    assert [("POST", "/v1/jobs"), ("GET", f"/v1/jobs/{JOB}"), *[("GET", CONTENT)] * 4] == asked
+
+
+def test_a_download_that_breaks_off_goes_on_where_it_stopped(clock: VirtualClock, tmp_path: Path) -> None:
+    """What has arrived is not asked for again; a service without ranges sends all of it (R225)."""
+
+    def rest(asked: Asked) -> Reply:
+        start = int(asked.headers["range"].removeprefix("bytes=").removesuffix("-"))
+        return content(SOUND[start:], status=206)
+
+    broken: list[Any] = [content(cut_at=5000), rest, content(cut_at=300), content()]
+    replies = [accepted(), succeeded(), *broken]
+    with ScriptedService(replies) as service, client(service, clock) as tenuto:
+        job = tenuto.speech.create("x", model="m")
+        first = job.download(tmp_path / "1.wav").read_bytes()
+        second = job.download(tmp_path / "2.wav").read_bytes()
+        ranges = [asked.headers.get("range") for asked in service.asked[2:]]
+
+    assert (SOUND, SOUND) == (first, second)
+    assert [None, "bytes=5000-", None, "bytes=300-"] == ranges
+
+
+def test_a_download_that_stays_wrong_leaves_nothing_behind(clock: VirtualClock, tmp_path: Path) -> None:
+    """The place keeps what it had, no temporary file stays, no new job is made (R225, R228)."""
+    place = tmp_path / "x.wav"
+    place.write_bytes(b"old")
+    with (
+        ScriptedService([accepted(), succeeded(), content(SOUND[:-1] + b"\0")]) as service,
+        client(service, clock, max_retries=2) as tenuto,
+        pytest.raises(ContentMismatch, match="SHA-256"),
+    ):
+        tenuto.speech.create("x", model="m").download(place)
+
+    assert (b"old", ["home", "x.wav"]) == (place.read_bytes(), sorted(p.name for p in tmp_path.iterdir()))
+    assert 1 == sum(asked.method == "POST" for asked in service.asked)
+
+
+def test_another_media_type_is_a_mismatch(clock: VirtualClock, tmp_path: Path) -> None:
+    """Of the answer, and of the record: speech is audio/wav and nothing else (R226)."""
+    with (
+        ScriptedService([accepted(), succeeded(), content(media_type="text/html")]) as service,
+        client(service, clock, max_retries=1) as tenuto,
+        pytest.raises(ContentMismatch, match="text/html, not audio/wav"),
+    ):
+        tenuto.speech.create("x", model="m").download(tmp_path / "x.wav")
+    with (
+        ScriptedService([accepted(), succeeded(media_type="image/png")]) as service,
+        client(service, clock) as tenuto,
+        pytest.raises(ContentMismatch, match="image/png, not audio/wav"),
+    ):
+        tenuto.speech.create("x", model="m").download(tmp_path / "x.wav")
+
+    assert not (tmp_path / "x.wav").exists()
+
+
+class Streaming:
+    """A job with a preview whose first attempt is lost after two segments."""
+
+    def __init__(self) -> None:
+        self.lists = [
+            [],
+            [segment(0, "a", b"a0"), segment(1, "a", b"a1")],
+            [segment(0, "a", b"a0"), segment(1, "a", b"a1")],
+            [segment(0, "b", b"b0")],
+            [segment(1, "b", b"b1"), segment(0, "b", b"b0")],
+            [segment(0, "b", b"b0"), segment(1, "b", b"b1"), segment(2, "b", b"b2")],
+        ]
+        self.reads = 0
+
+    def answer(self, asked: Asked) -> Reply:
+        if asked.method == "POST":
+            return accepted(Retry_After="1")
+        if asked.path.endswith("/content"):
+            _, attempt, sequence = asked.path.split("/")[-2].split("_")
+            return content(f"{attempt}{sequence}".encode())
+        if asked.path.endswith("/audio-segments"):
+            return Reply(200, {"data": self.lists.pop(0) if len(self.lists) > 1 else self.lists[0]})
+        self.reads += 1
+        # Final while the last segment has not been listed yet.
+        return told("running" if len(self.lists) > 1 else "succeeded", headers={"Retry-After": "1"})
+
+
+def test_a_preview_is_heard_in_order_once_and_to_its_end(clock: VirtualClock) -> None:
+    """By sequence, each once, anew after another attempt, polled every 0.5–1 s, and after the end (R227)."""
+    with ScriptedService([Streaming().answer]) as service, client(service, clock) as tenuto:
+        heard = list(tenuto.speech.create("x", model="m", stream=True).segments())
+        fetched = [asked.path for asked in service.asked if asked.path.endswith("/content")]
+        order = [
+            a.path.rpartition("/")[2] for a in service.asked if a.method == "GET" and a.path not in fetched
+        ]
+
+    assert [b"a0", b"a1", b"b0", b"b1", b"b2"] == [spoken.content for spoken in heard]
+    assert [False, False, True, False, False] == [spoken.starts_over for spoken in heard]
+    assert len(fetched) == len(set(fetched))
+    assert "audio-segments" == order[-1] and JOB in order
+    assert {True} == {0.5 <= slept <= 1 for slept in clock.slept}
+
+
+@pytest.mark.parametrize(
+    ("state", "error"),
+    [
+        ("failed", JobFailed),
+        ("cancelled", JobCancelled),
+        ("recovery_required", RecoveryRequired),
+        ("resting", UnknownState),
+        ("succeeded", ResultMissing),
+    ],
+)
+def test_every_other_end_stops(
+    state: str, error: type[JobError], clock: VirtualClock, tmp_path: Path
+) -> None:
+    """No further poll, no download, no other key; the error keeps the id (R228)."""
+    with ScriptedService([accepted(), told(state)]) as service, client(service, clock) as tenuto:
+        job = tenuto.speech.create("x", model="m")
+        with pytest.raises(error) as ended:
+            job.wait()
+        with pytest.raises(error):
+            job.download(tmp_path / "x.wav")
+        asked = [(a.method, a.path) for a in service.asked]
+
+    assert JOB == ended.value.job_id
+    assert [("POST", "/v1/jobs"), ("GET", f"/v1/jobs/{JOB}")] == asked
+
+
+def test_long_recordings_are_split_into_overlapping_parts(tmp_path: Path) -> None:
+    """About ten minutes each, 8 s of overlap, cut where it is quiet; nothing is missing (R229)."""
+    numpy = pytest.importorskip("numpy")
+    import soundfile
+
+    from tenuto_client.audio import RATE, split
+
+    seconds = 25 * 60
+    samples = numpy.tile(numpy.random.default_rng(7).integers(-3000, 3000, RATE, dtype="int16"), seconds)
+    quiet = [593.25, 1177.5]
+    for at in quiet:
+        samples[round(at * RATE) : round((at + 0.3) * RATE)] = 0
+    soundfile.write(tmp_path / "long.wav", samples, RATE)
+    parts = split(tmp_path / "long.wav", tmp_path / "parts")
+    read = [soundfile.read(part.path, dtype="int16")[0] for part in parts]
+
+    assert [(0.0, seconds)] == [(parts[0].start_s, parts[-1].end_s)]
+    assert all(580 <= part.end_s - part.start_s <= 600 for part in parts[:-1])
+    assert all(quiet[n] <= parts[n].end_s <= quiet[n] + 0.3 for n in range(2))
+    assert [8.0, 8.0] == [round(a.end_s - b.start_s, 3) for a, b in pairwise(parts)]
+    assert all(
+        numpy.array_equal(samples[round(part.start_s * RATE) :][: len(got)], got)
+        for part, got in zip(parts, read, strict=True)
+    )
+
+
+def test_ids_are_encoded_in_paths(clock: VirtualClock) -> None:
+    """Whatever an id is made of, it is one part of the path (R230)."""
+    odd = "a/../b c?d#é"
+    with ScriptedService([told("running", id=odd)]) as service, client(service, clock) as tenuto:
+        job = tenuto.jobs.get(odd)
+        job.cancel()
+        paths = [asked.path for asked in service.asked]
+
+    assert odd == job.id
+    assert ["/v1/jobs/a%2F..%2Fb%20c%3Fd%23%C3%A9", "/v1/jobs/a%2F..%2Fb%20c%3Fd%23%C3%A9/cancel"] == paths
+
+
+def test_the_service_is_followed_by_both_clients(
+    service: RunningService, caller: Caller, tmp_path: Path
+) -> None:
+    """Against the service itself: one job each, followed, heard and downloaded (R221, R225, R227)."""
+    with Tenuto(caller.key, service.url) as tenuto:
+        job = tenuto.speech.create("Hold the note for its full value.", lang="en", stream=True)
+        first = [spoken.segment.sequence for spoken in job.segments()]
+        job.download(tmp_path / "1.wav")
+
+    async def follow() -> list[int]:
+        async with AsyncTenuto(caller.key, service.url) as tenuto:
+            job = await tenuto.speech.create("Hold the note for its full value.", lang="en", stream=True)
+            heard = [spoken.segment.sequence async for spoken in job.segments()]
+            await job.download(tmp_path / "2.wav")
+            return heard
+
+    second = asyncio.run(follow())
+
+    assert [0, 1] == first == second
+    assert (tmp_path / "1.wav").read_bytes() == (tmp_path / "2.wav").read_bytes()
+    assert 2 == len(caller.newest())

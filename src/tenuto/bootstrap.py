@@ -25,7 +25,7 @@ from tenuto.catalog import rules as catalog
 from tenuto.config import Settings
 from tenuto.db.database import Database, open_database
 from tenuto.db.migrations import migrate, pending
-from tenuto.errors import OperatorError, Unavailable
+from tenuto.errors import OperatorError, TenutoError, Unavailable
 from tenuto.ids import Ids
 from tenuto.logs import set_up_logs
 
@@ -346,7 +346,12 @@ def _wanted(models: list[str] | None, offered: Mapping[str, Any]) -> list[str]:
 def _child_main(read_end: int) -> None:
     settings = config.undump(os.environ.pop("TENUTO_CHILD_SETTINGS"))
     set_up_logs(settings.log_level)
-    run_worker(settings, None, parent=read_end)
+    try:
+        run_worker(settings, None, parent=read_end)
+    except TenutoError as error:
+        # The database is away, most likely: our parent starts us again until it is back.
+        _log().error("worker.not_started", reason=error.message)
+        sys.exit(1)
 
 
 def settings_from(environment: Mapping[str, str], *, file: Path | None = None, **options: Any) -> Settings:

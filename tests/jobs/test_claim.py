@@ -227,3 +227,19 @@ def run_next(world: World) -> str | None:
         return None
     world.finish(claim.attempt_id)
     return claim.job_id
+
+
+@pytest.mark.parametrize("back_ms", [2 * 3_600_000, World.now_ms])
+def test_a_clock_that_goes_back_prolongs_no_pause(world: World, back_ms: int) -> None:
+    """A pause of seconds is not one of hours, or of half a century, because the clock was ahead (P20)."""
+    world.submit(world.caller(), "key")
+    claim = world.claim("worker_1")
+    assert claim is not None
+    world.release(claim.attempt_id, pause_ms=5000)
+    world.now_ms -= back_ms
+    has_work = world.database.read(lambda tx: lanes.has_work(tx, LANE, now_ms=world.now_ms))
+    again = world.claim("worker_1")
+
+    assert has_work
+    assert again is not None
+    assert claim.job_id == again.job_id

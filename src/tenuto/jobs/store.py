@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from tenuto.db.database import Row, Transaction
 from tenuto.jobs.decision import Decision
+from tenuto.jobs.states import MAX_PAUSE_MS
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,10 +183,11 @@ def cancel_requests(tx: Transaction, worker_id: str) -> list[Row]:
 
 def has_work(tx: Transaction, lane: str, now_ms: int) -> bool:
     row = tx.one(
-        """select 1 as one from job where state = 'queued' and lane = :lane and not_before_at <= :now
-           limit 1""",
+        """select 1 as one from job where state = 'queued' and lane = :lane
+             and (not_before_at <= :now or not_before_at > :latest) limit 1""",
         lane=lane,
         now=now_ms,
+        latest=now_ms + MAX_PAUSE_MS,
     )
     return row is not None
 

@@ -15,6 +15,10 @@ from tenuto.worker.engines import Engines
 from tenuto.worker.heartbeat import Watched
 from tenuto.worker.parts import Parts
 
+LEAST_RUN_S = 3600.0
+"""A job that was claimed has this time at least. Its deadline is on a wall clock, which may have jumped since
+upkeep, which alone fails what is overdue, last trusted it."""
+
 OnSegment = Callable[[bytes, dict[str, Any]], None]
 OnProgress = Callable[[dict[str, Any]], None]
 
@@ -57,7 +61,7 @@ class EngineCalls:
             inputs,
             on_segment=shown,
             on_progress=on_progress or watched.hear,
-            deadline_s=max(0.0, (claim.deadline_at - self.parts.clock()) / 1000),
+            deadline_s=max(LEAST_RUN_S, (claim.deadline_at - self.parts.clock()) / 1000),
             cancelled=watched.stop,
             grace_s=self.parts.settings.host_grace_s,
             run_id=claim.attempt_id,

@@ -134,6 +134,10 @@ class Heartbeat:
         except Unavailable:
             _log.warning("heartbeat.not_written")
             return
+        except Exception:
+            # A fault of ours; a heart that stops would give every attempt of this worker away.
+            _log.exception("heartbeat.failed")
+            return
         for watched in due:
             said = answer[watched.attempt_id]
             if said is None:
@@ -146,6 +150,9 @@ class Heartbeat:
         try:
             wanted = self._parts.database.read(lambda tx: lanes.cancel_requests(tx, self._parts.worker_id))
         except Unavailable:
+            return
+        except Exception:
+            _log.exception("heartbeat.failed")
             return
         for watched in active:
             if watched.attempt_id in wanted:

@@ -80,12 +80,7 @@ def current_url(base_url: str | None, environment: Mapping[str, str] = os.enviro
 def checked_url(text: str) -> str:
     """The address without a slash, or `/v1`, at its end. Raises InvalidSetting."""
     url = text.strip().rstrip("/").removesuffix("/v1")
-    try:
-        parts = urlsplit(url)
-        sound = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        sound = False
-    if not sound or parts.query or parts.fragment or parts.username:
+    if not _is_address(url):
         raise InvalidSetting(f"{text!r} is no base address; one looks like {DEFAULT_URL}")
     return url
 
@@ -106,6 +101,15 @@ def journal_folder(environment: Mapping[str, str] = os.environ) -> Path:
 def _home(environment: Mapping[str, str], variable: str, inside: str) -> Path:
     named = environment.get(variable)
     return Path(named) if named else Path(environment.get("HOME") or Path.home()) / inside
+
+
+def _is_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        sound = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+    return sound and not (parts.query or parts.fragment or parts.username)
 
 
 def _checked_key(key: str) -> str:

@@ -28,7 +28,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
         (
             model.id,
             model.kind,
-            "yes" if model.callable else t("no: {why}", why=model.callable_reason),
+            t("yes") if model.callable else t("no: {why}", why=model.callable_reason),
             f"{model.pricing.get('price')} {model.pricing.get('currency')} / {model.pricing.get('unit')}",
             ",".join(model.languages),
         )

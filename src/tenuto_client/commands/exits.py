@@ -54,7 +54,11 @@ def told(error: Exception, console: Console) -> int:
         message = f"{headline}: {error.message}" if headline else error.message
         if isinstance(error, Refused) and error.request_id:
             message += f" [{error.request_id}]"
-        console.error(message, error.remedy)
+        remedy = error.remedy
+        if remedy == "tenuto resume" and not hasattr(console.options, "cut_off"):
+            # Nothing was begun that could be resumed.
+            remedy = None
+        console.error(message, remedy)
         return exit_code(error)
     if isinstance(error, OSError):
         console.error(

@@ -33,12 +33,11 @@ class Progress:
                 sys.stderr.write(f"{text}\n")
                 sys.stderr.flush()
             return
-        if self._bar is None:
-            self._start()
+        bar = self._bar or self._start()
         amount = ""
         if total:
             amount = f"{(done or 0) / 1e6:.1f} / {total / 1e6:.1f} MB" if is_bytes else f"{done} / {total}"
-        self._bar.update(self._task, description=text, completed=done or 0, total=total, amount=amount)
+        bar.update(self._task, description=text, completed=done or 0, total=total, amount=amount)
 
     def operation(self, operation: Operation) -> None:
         """Where a job stands."""
@@ -69,7 +68,7 @@ class Progress:
             self._bar = None
         self._told = ""
 
-    def _start(self) -> None:
+    def _start(self) -> Any:
         from rich.console import Console as Terminal
         from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
         from rich.progress import Progress as Bar
@@ -85,3 +84,4 @@ class Progress:
         )
         self._task = self._bar.add_task("", total=None, amount="")
         self._bar.start()
+        return self._bar

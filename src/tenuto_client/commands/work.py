@@ -43,11 +43,11 @@ def writable(path: Path) -> Path:
     """The absolute path, once it is sure that a file can be there. Raises InvalidSetting, before any work."""
     whole = path.expanduser().absolute()
     if whole.is_dir():
-        raise InvalidSetting(f"{path} is a folder; name a file in it")
+        raise InvalidSetting(t("{path} is a folder; name a file in it", path=path))
     if not whole.parent.is_dir():
-        raise InvalidSetting(f"{whole.parent}: there is no such folder")
+        raise InvalidSetting(t("{path}: there is no such folder", path=whole.parent))
     if not os.access(whole.parent, os.W_OK):
-        raise InvalidSetting(f"{whole.parent} cannot be written")
+        raise InvalidSetting(t("{path} cannot be written", path=whole.parent))
     return whole
 
 
@@ -60,6 +60,7 @@ def carry_out(
 ) -> tuple[Entry, Reading]:
     """Submit work, or take up what an earlier run of the same command began."""
     link = console.link
+    console.options.cut_off = "tenuto resume"
     if model is None:
         model = console.run(reads.model_for(link, kind))
     document = {"model": model, "parameters": dict(parameters)}

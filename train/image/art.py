@@ -1,7 +1,7 @@
 """Step 2: every concept in every style, drawn from its vectors: premultiplied RGBA, 128 pixels square.
 
-`python -m train.image.art` writes art-128.npz to the work folder: pictures [n, 128, 128, 4] of bytes, the concept and the
-style of each. Knows the art's packages and nothing of networks.
+`python -m train.image.art` writes art-128.npz to the work folder: pictures [n, 128, 128, 4] of bytes, the
+concept and the style of each. Knows the art's packages and nothing of networks.
 """
 
 import io
@@ -62,7 +62,8 @@ def vectors(style: str) -> dict[str, str]:
             icons.get("aliases", {}).get(name, {}).get("parent", "")
         )
         if icon:
-            box = f"{icon.get('left', 0)} {icon.get('top', 0)} {icon.get('width', width)} {icon.get('height', height)}"
+            corner = f"{icon.get('left', 0)} {icon.get('top', 0)}"
+            box = f"{corner} {icon.get('width', width)} {icon.get('height', height)}"
             names = 'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"'
             found[code_of(code)] = f'<svg {names} viewBox="{box}">{icon["body"]}</svg>'
     return found

@@ -1,6 +1,7 @@
 """Step 1: the packages of sources.toml, by the user's own npm and pip; each must have the hash written there.
 
-`python -m train.image.fetch`. A package that lies in the work folder with the right hash is not fetched again.
+`python -m train.image.fetch`. A package that lies in the work folder with the right hash is not fetched
+again.
 """
 
 import hashlib

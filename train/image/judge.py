@@ -1,10 +1,12 @@
-"""The independent judge: which of all concepts a picture shows, by likeness to art that the generator never sees.
+"""The independent judge: which of all concepts a picture shows, by likeness to art that the generator never
+sees.
 
-`python -m train.image.judge` builds it from four styles kept apart (OpenMoji, Emoji One v1 and v2, the old Noto), tells what it makes
-of real art of the generator's styles, and writes judge.npz and its hash; the hash is committed before a generator is
-trained. A picture is cut to what stands out from its border, then compared by gradients, silhouette and colour
-in the directions that tell concepts apart and styles not (linear discriminant analysis). With `shape=True` colour
-is not looked at: for prompts that ask for another colour than the art has. It learns nothing from the generator.
+`python -m train.image.judge` builds it from four styles kept apart (OpenMoji, Emoji One v1 and v2, the old
+Noto), tells what it makes of real art of the generator's styles, and writes judge.npz and its hash; the hash
+is committed before a generator is trained. A picture is cut to what stands out from its border, then compared
+by gradients, silhouette and colour in the directions that tell concepts apart and styles not (linear
+discriminant analysis). With `shape=True` colour is not looked at: for prompts that ask for another colour
+than the art has. It learns nothing from the generator.
 """
 
 import hashlib
@@ -64,7 +66,8 @@ class Judge:
         """In how many styles the judge knows each concept."""
 
     def scores(self, cut: Floats, *, shape: bool = False) -> Floats:
-        """[n, concepts] for pictures [n, 32, 32, 3] that were cut out: the likeness to the nearest of the art."""
+        """[n, concepts] for pictures [n, 32, 32, 3] that were cut out: the likeness to the nearest of the
+        art."""
         name = "shape" if shape else "all"
         found = np.full((len(cut), len(self.styles_of)), -1, np.float32)
         for mirrored in (cut, cut[:, :, ::-1]):
@@ -115,7 +118,8 @@ def cut_out(picture: Floats) -> Floats:
 
 
 def _learnt(cut: Floats, owners: npt.NDArray[np.int64], name: str) -> dict[str, npt.NDArray[Any]]:
-    """The scales of the features, the directions that tell concepts apart, and the art in those directions."""
+    """The scales of the features, the directions that tell concepts apart, and the art in those
+    directions."""
     parts = _features(cut)
     kept: dict[str, npt.NDArray[Any]] = {f"mean_{key}": part.mean(0) for key, part in parts.items()}
     kept |= {f"scale_{key}": np.sqrt(part.var(0).sum()) / _WEIGHTS[key] for key, part in parts.items()}

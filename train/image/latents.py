@@ -1,8 +1,9 @@
-"""Step 3: pictures as 1280 numbers and back: the principal components of all pictures of the generator's styles.
+"""Step 3: pictures as 1280 numbers and back: the principal components of all pictures of the generator's
+styles.
 
-`python -m train.image.latents` writes latents.npz: the mean, the components, and the numbers of every picture.
-A picture is 64 × 64 premultiplied RGBA; brightness and alpha keep every pixel, the two colour axes every second
-one each way, as JPEG has it. Knows no concepts and no networks.
+`python -m train.image.latents` writes latents.npz: the mean, the components, and the numbers of every
+picture. A picture is 64 × 64 premultiplied RGBA; brightness and alpha keep every pixel, the two colour axes
+every second one each way, as JPEG has it. Knows no concepts and no networks.
 """
 
 from typing import Any
@@ -47,7 +48,8 @@ def load() -> dict[str, npt.NDArray[Any]]:
 
 
 def flat(pictures: Floats) -> Floats:
-    """[n, 10240] of [n, 64, 64, 4] in 0..1. The colour axes count double: each value stands for four pixels."""
+    """[n, 10240] of [n, 64, 64, 4] in 0..1. The colour axes count double: each value stands for four
+    pixels."""
     count, half = len(pictures), SIDE // 2
     axes = pictures[..., :3] @ AXES.T
     colours = axes[..., 1:].reshape(count, half, 2, half, 2, 2).mean((2, 4)) * 2

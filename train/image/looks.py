@@ -1,4 +1,5 @@
-"""What a finished picture shows beyond which thing: its parts, how many there are, and of what colour each is.
+"""What a finished picture shows beyond which thing: its parts, how many there are, and of what colour each
+is.
 
 `python -m train.image.looks` tells how the rule of colours fares on real art whose name is a colour. Rules of
 thumb, fixed before a generator was trained; they look at nothing but pixels.
@@ -24,8 +25,8 @@ _LEAST_PART = 0.12
 def colour_is(picture: Floats, wanted: str) -> bool:
     """Whether most of what stands out is of the wanted colour.
 
-    Asked for a colour, what is black, white or grey (outlines, eyes, wheels) does not count against it, as long as the
-    wanted colour takes a fifth; asked for black, white or grey, all counts.
+    Asked for a colour, what is black, white or grey (outlines, eyes, wheels) does not count against it, as
+    long as the wanted colour takes a fifth; asked for black, white or grey, all counts.
     """
     shares = dict(zip(COLOURS, _shares(picture), strict=True))
     if wanted in _NEUTRAL:

@@ -1,4 +1,5 @@
-"""The networks: the generator, which denoises the 1280 numbers of a picture, and the fourfold upscaler of pixels.
+"""The networks: the generator, which denoises the 1280 numbers of a picture, and the fourfold upscaler of
+pixels.
 
 The generator is given noisy numbers, their time t (0 all noise, 1 the picture), a concept and a style, and
 predicts the clean numbers. Knows no training, no text and no files.

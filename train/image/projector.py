@@ -1,8 +1,8 @@
 """Step 4b: trains what leads from an encoded phrase to the concepts, in a minute on a CPU.
 
-`python -m train.image.projector` writes projector.pt. A linear way and a small network beside it lift the encoding to
-256 numbers of unit length; the concept whose prototype is nearest is what the phrase means. 600 keywords that mean
-one concept alone are kept out, and tell how phrases that were never seen fare.
+`python -m train.image.projector` writes projector.pt. A linear way and a small network beside it lift the
+encoding to 256 numbers of unit length; the concept whose prototype is nearest is what the phrase means. 600
+keywords that mean one concept alone are kept out, and tell how phrases that were never seen fare.
 """
 
 import json
@@ -27,7 +27,8 @@ SHARPNESS = 20.0
 
 
 class Projector(nn.Module):
-    """[n, concepts] of likeness from encodings [n, 384]; the means and spreads of the encodings are part of it."""
+    """[n, concepts] of likeness from encodings [n, 384]; the means and spreads of the encodings are part of
+    it."""
 
     def __init__(self, count: int, mean: Tensor, spread: Tensor) -> None:
         super().__init__()
@@ -75,7 +76,9 @@ def _learn(net: Projector, encodings: Tensor, wanted: Tensor, pools: list[Tensor
         for group in optimiser.param_groups:
             group["lr"] = _RATE * min(1, (step + 1) / 50) * (1 - step / _STEPS) + 1e-5
         counts = [round(_BATCH * share) for share in _SHARES]
-        chosen = torch.cat([pool[torch.randint(0, len(pool), (n,))] for pool, n in zip(pools, counts, strict=True)])
+        chosen = torch.cat(
+            [pool[torch.randint(0, len(pool), (n,))] for pool, n in zip(pools, counts, strict=True)]
+        )
         loss = functional.cross_entropy(net(encodings[chosen]) * SHARPNESS, wanted[chosen])
         optimiser.zero_grad()
         loss.backward()
@@ -92,7 +95,10 @@ def _figures(
     found: dict[str, dict[str, float]] = {}
     for place, language in enumerate(LANGUAGES):
         mine = kept["languages"] == place
-        groups = {"everyday words": mine & (kept["kinds"] == texts.EVERYDAY), "names": mine & (kept["kinds"] == texts.NAME)}
+        groups = {
+            "everyday words": mine & (kept["kinds"] == texts.EVERYDAY),
+            "names": mine & (kept["kinds"] == texts.NAME),
+        }
         groups["keywords never seen"] = mine & np.isin(np.arange(len(mine)), unseen)
         found[language] = {}
         for name, members in groups.items():

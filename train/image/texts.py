@@ -1,7 +1,9 @@
-"""Step 4a: every name and keyword of every concept in five languages, and what the sentence encoder makes of each.
+"""Step 4a: every name and keyword of every concept in five languages, and what the sentence encoder makes of
+each.
 
-`python -m train.image.texts` writes texts.npz: the encodings, and for each text which concepts it may mean. A plain
-word of everyday.tsv means its concepts alone, a name its concept; a keyword may mean any of the few that have it.
+`python -m train.image.texts` writes texts.npz: the encodings, and for each text which concepts it may mean. A
+plain word of everyday.tsv means its concepts alone, a name its concept; a keyword may mean any of the few
+that have it.
 """
 
 import sys
@@ -67,7 +69,11 @@ def _meanings() -> dict[str, tuple[int, int, set[int]]]:
         level: dict[str, tuple[int, int, set[int]]] = {}
         for number, concept in enumerate(concepts()):
             for place, language in enumerate(LANGUAGES):
-                said = (concept.everyday.get(language, []), [concept.names[language]], concept.keywords[language])
+                said = (
+                    concept.everyday.get(language, []),
+                    [concept.names[language]],
+                    concept.keywords[language],
+                )
                 for text in said[kind]:
                     level.setdefault(text.lower(), (kind, place, set()))[2].add(number)
         for text, entry in level.items():

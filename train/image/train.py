@@ -1,9 +1,11 @@
-"""Step 5: trains the generator. `python -m train.image.train --minutes 30` goes on where the last run stopped.
+"""Step 5: trains the generator. `python -m train.image.train --minutes 30` goes on where the last run
+stopped.
 
-Flow matching that predicts the clean picture: x_t = (1 - t) noise + t picture, the loss is the mean squared error of
-the picture. A tenth of the concepts and a third of the styles are left out of what is asked, for guidance and for
-`any style`. Everything is kept every two minutes in runs/NAME.pt (network, average, optimiser, step), and a line
-of the log is written to runs/NAME.jsonl. Takes a GPU where there is one; on a CPU it computes in bfloat16.
+Flow matching that predicts the clean picture: x_t = (1 - t) noise + t picture, the loss is the mean squared
+error of the picture. A tenth of the concepts and a third of the styles are left out of what is asked, for
+guidance and for `any style`. Everything is kept every two minutes in runs/NAME.pt (network, average,
+optimiser, step), and a line of the log is written to runs/NAME.jsonl. Takes a GPU where there is one; on a
+CPU it computes in bfloat16.
 """
 
 import argparse
@@ -25,7 +27,8 @@ from train.image.places import work
 _AVERAGE = 0.998
 _NO_CONCEPT, _NO_STYLE = 0.1, 0.3
 _NOISY = -0.6
-"""The middle of the logit of t: below 0 the net sees more of the noisy end, where it must know what to draw."""
+"""The middle of the logit of t: below 0 the net sees more of the noisy end, where it must know what to
+draw."""
 _LOG_EVERY, _KEEP_EVERY_S = 100, 120.0
 
 
@@ -49,7 +52,9 @@ class Training:
         torch.manual_seed(plan.seed)
         kept = latents.load()
         self.pictures = torch.tensor(kept["numbers"], dtype=torch.float32, device=self.device)
-        self.owners, self.styles = (torch.tensor(kept[name], device=self.device) for name in ("concepts", "styles"))
+        self.owners, self.styles = (
+            torch.tensor(kept[name], device=self.device) for name in ("concepts", "styles")
+        )
         self.network = Generator(len(concepts()), len(art.GENERATOR_STYLES)).to(self.device)
         self.average = {name: value.clone() for name, value in self.network.state_dict().items()}
         self.optimiser = torch.optim.AdamW(
@@ -77,7 +82,11 @@ class Training:
     def keep(self) -> None:
         """Everything to go on with, written whole or not at all."""
         state = {"network": self.network.state_dict(), "average": self.average, "step": self.step}
-        state |= {"optimiser": self.optimiser.state_dict(), "seconds": self.seconds, "plan": asdict(self.plan)}
+        state |= {
+            "optimiser": self.optimiser.state_dict(),
+            "seconds": self.seconds,
+            "plan": asdict(self.plan),
+        }
         fresh = self.path.with_suffix(".new")
         torch.save(state, fresh)
         fresh.replace(self.path)

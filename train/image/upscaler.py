@@ -1,7 +1,8 @@
-"""Step 6: trains the upscaler on what the components make of real art at 64 pixels, against the vectors at 256.
+"""Step 6: trains the upscaler on what the components make of real art at 64 pixels, against the vectors at
+256.
 
-`python -m train.image.upscaler --minutes 10` writes upscaler.pt and goes on where it stopped. A part of what it sees
-is blurred or noisy, as a generator's pictures may be.
+`python -m train.image.upscaler --minutes 10` writes upscaler.pt and goes on where it stopped. A part of what
+it sees is blurred or noisy, as a generator's pictures may be.
 """
 
 import argparse
@@ -47,7 +48,9 @@ def main() -> None:
         _learn(net, optimiser, step, small[_HELD_OUT:], large[_HELD_OUT:])
         step += 1
         if step % 200 == 0 or step == _STEPS:
-            print(json.dumps({"step": step} | _figures(net, small[:_HELD_OUT], large[:_HELD_OUT])), flush=True)
+            print(
+                json.dumps({"step": step} | _figures(net, small[:_HELD_OUT], large[:_HELD_OUT])), flush=True
+            )
             torch.save({"network": net.state_dict(), "optimiser": optimiser.state_dict(), "step": step}, path)
     torch.save({"network": net.state_dict(), "optimiser": optimiser.state_dict(), "step": step}, path)
 
@@ -106,7 +109,10 @@ def _figures(net: Upscaler, small: Tensor, large: Tensor) -> dict[str, float]:
     seen, wanted = small.float() / 255, large.float() / 255
     cubic = functional.interpolate(seen, scale_factor=4.0, mode="bicubic", align_corners=False).clamp(0, 1)
     ours = torch.cat([net(seen[at : at + 8]) for at in range(0, len(seen), 8)]).clamp(0, 1)
-    return {"bicubic_db": round(_decibels(cubic, wanted), 2), "upscaler_db": round(_decibels(ours, wanted), 2)}
+    return {
+        "bicubic_db": round(_decibels(cubic, wanted), 2),
+        "upscaler_db": round(_decibels(ours, wanted), 2),
+    }
 
 
 def _decibels(found: Tensor, wanted: Tensor) -> float:

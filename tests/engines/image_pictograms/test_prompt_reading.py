@@ -1,0 +1,154 @@
+"""What the image engine's rules read out of a prompt; nothing of a model is needed."""
+
+import pytest
+
+from tenuto.engines.image_pictograms.prompt import MAX_CHARACTERS, Reader, Thing
+from tenuto.engines.image_pictograms.words import MOST
+
+KNOWN = ("cat", "dog", "car", "apple", "sailing boat", "mouse", "red panda", "tree", "hot dog", "glasses")
+KNOWN_CHINESE = ("猫", "狗", "苹果", "红绿灯", "云", "房子", "小熊猫", "鱼", "金鱼")
+READER = Reader({*KNOWN, *KNOWN_CHINESE})
+
+
+def things(prompt: str) -> list[tuple[str, int, str]]:
+    return [(thing.phrase, thing.count, thing.colour) for thing in READER.read(prompt).things]
+
+
+@pytest.mark.parametrize(
+    ("prompt", "phrase"),
+    [
+        ("cat", "cat"),
+        ("A cat.", "cat"),
+        ("please draw a cute little cat", "cat"),
+        ("a simple drawing of the cat, nothing else", "cat"),
+        ("A  PICTURE of a\ncat on a plain background", "cat"),
+        ("an icon showing hot dog", "hot dog"),
+        ("猫", "猫"),
+        ("请画一只可爱的猫", "猫"),
+        ("一幅猫的画", "猫"),
+        ("白色背景上的一只猫", "猫"),
+        ("卡通猫图标", "猫"),
+        ("一只简单的猫，没有别的东西。", "猫"),
+    ],
+)
+def test_what_frames_a_thing_is_taken_away(prompt: str, phrase: str) -> None:
+    """Articles, politeness, `a picture of` and the like are not drawn (R138)."""
+    assert [(phrase, 1, "")] == things(prompt)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "wanted"),
+    [
+        ("a red car", ("car", 1, "red")),
+        ("three dark blue cars", ("car", 3, "blue")),
+        ("a red panda", ("red panda", 1, "")),
+        ("a gray mouse", ("mouse", 1, "grey")),
+        ("coche rojo", ("coche", 1, "red")),
+        ("一个红色的苹果", ("苹果", 1, "red")),
+        ("红苹果", ("苹果", 1, "red")),
+        ("红绿灯", ("红绿灯", 1, "")),
+        ("白云", ("云", 1, "white")),
+        ("两条金鱼", ("金鱼", 2, "")),
+        ("小熊猫", ("小熊猫", 1, "")),
+    ],
+)
+def test_a_colour_is_taken_from_a_phrase_but_not_from_a_name(
+    prompt: str, wanted: tuple[str, int, str]
+) -> None:
+    """`red panda` and 红绿灯 are names; a red car and 红苹果 are things in a colour."""
+    assert [wanted] == things(prompt)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "wanted"),
+    [
+        ("two cats", ("cat", 2, "")),
+        ("7 sailing boats", ("sailing boat", 7, "")),
+        ("a pair of glasses", ("glasses", 2, "")),
+        ("five mice", ("mouse", 5, "")),
+        ("a dozen apples", ("apple", 12, "")),
+        ("三只猫", ("猫", 3, "")),
+        ("十二个苹果", ("苹果", 12, "")),
+        ("5条鱼", ("鱼", 5, "")),
+        ("几只狗", ("狗", 3, "")),
+    ],
+)
+def test_counts_are_read_with_classifiers_and_plurals(prompt: str, wanted: tuple[str, int, str]) -> None:
+    """In words and in figures; the phrase that is left is the name of one."""
+    assert [wanted] == things(prompt)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "phrases", "relations"),
+    [
+        ("a cat to the left of a dog", ["cat", "dog"], ("left",)),
+        ("a cat on the right side of a dog", ["cat", "dog"], ("right",)),
+        ("a cat under a tree", ["cat", "tree"], ("below",)),
+        ("a cat sitting on top of a car", ["cat", "car"], ("on",)),
+        ("a cat in a car", ["cat", "car"], ("in",)),
+        ("a cat behind the tree", ["cat", "tree"], ("behind",)),
+        ("a cat and a dog", ["cat", "dog"], ("beside",)),
+        ("a cat, a dog and a car", ["cat", "dog", "car"], ("beside", "beside")),
+        ("a cat between a dog and a car", ["dog", "cat", "car"], ("left", "left")),
+        ("猫在狗的左边", ["猫", "狗"], ("left",)),
+        ("一只狗右边有一只猫", ["猫", "狗"], ("right",)),
+        ("猫坐在房子上", ["猫", "房子"], ("on",)),
+        ("房子下面有一只猫", ["猫", "房子"], ("below",)),
+        ("一只猫和两只狗", ["猫", "狗"], ("beside",)),
+        ("猫、狗、鱼", ["猫", "狗", "鱼"], ("beside", "beside")),
+    ],
+)
+def test_how_things_stand_to_each_other(prompt: str, phrases: list[str], relations: tuple[str, ...]) -> None:
+    """The first is in the relation to the second, whichever is said first."""
+    scene = READER.read(prompt)
+
+    assert (phrases, relations) == ([thing.phrase for thing in scene.things], scene.relations)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "place", "backdrop"),
+    [
+        ("a dog in the sea", "sea", ""),
+        ("a dog on the grass", "grass", ""),
+        ("狗在草地上", "grass", ""),
+        ("夜空中的猫", "night", ""),
+        ("a cat on a blue background", "", "blue"),
+        ("a cat on white", "", "white"),
+        ("红色背景上的猫", "", "red"),
+    ],
+)
+def test_where_a_scene_takes_place(prompt: str, place: str, backdrop: str) -> None:
+    """A place is stood on and not drawn beside what stands there; a background has a colour."""
+    scene = READER.read(prompt)
+
+    assert (1, place, backdrop) == (len(scene.things), scene.place, scene.backdrop)
+
+
+def test_what_is_too_much_is_cut_with_a_warning() -> None:
+    """A long prompt, too many things and too many of one: said each, and the rest is drawn."""
+    long = READER.read("a cat " + "of a very long and very special sort " * 1000)
+    many = READER.read(", ".join(["cat", "dog", "car", "tree"] * 3))
+    crowd = READER.read("99 cats")
+
+    assert [f"the prompt was cut: its first {MAX_CHARACTERS} characters are read, not all 37005"] == [
+        *long.warnings[:1]
+    ]
+    assert (6, 5, ("the first 6 of 12 things are drawn",)) == (
+        len(many.things),
+        len(many.relations),
+        many.warnings,
+    )
+    assert (Thing("cat", MOST), (f"{MOST} of 99 are drawn: cat",)) == (crowd.things[0], crowd.warnings)
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    ["!!!", "a", "的", "，，", "0 cats", "and and and", "左边", "红色的", "🐱", "in the", "x" * 20_000],
+)
+def test_any_prompt_asks_for_at_least_one_thing(prompt: str) -> None:
+    """Whatever somebody writes, there is a phrase and a count of one or more; nothing raises."""
+    scene = READER.read(prompt)
+
+    assert scene.things
+    assert len(scene.things) == len(scene.relations) + 1
+    assert all(thing.phrase and 1 <= thing.count <= MOST for thing in scene.things)

@@ -317,6 +317,36 @@ def test_after_the_fence_a_cancel_is_only_noted(world: World) -> None:
     assert HELD == world.balance(second.account_id)
 
 
+@pytest.mark.parametrize("end", ["release", "cancelled", "try_again", "rescue", "unknown"])
+@pytest.mark.parametrize("is_cancel_asked", [False, True])
+def test_however_a_worker_gives_up_a_paid_call_nothing_runs_again(
+    world: World, end: str, is_cancel_asked: bool
+) -> None:
+    """Given back, stopped, lost: after the fence an operator decides, whoever asked for what (P10)."""
+    claim = world.running(METERED)
+    world.fence(claim.attempt_id)
+    if is_cancel_asked:
+        world.cancel(claim.account_id, claim.job_id)
+    getattr(world, end)(claim.attempt_id)
+
+    assert "recovery_required" == world.state(claim.job_id)
+    assert HELD == world.balance(claim.account_id)
+    assert world.claim() is None
+
+
+@pytest.mark.parametrize("end", ["fail", "cancelled", "release", "try_again", "unknown"])
+def test_a_recorded_result_is_ended_in_no_other_way(world: World, end: str) -> None:
+    """Its bytes are durable: it is finished by whoever finds it, never lost or made again (P1, P9)."""
+    claim = world.running()
+    world.record(claim.attempt_id)
+    before = world.everything()
+
+    with pytest.raises(Stale):
+        getattr(world, end)(claim.attempt_id)
+    assert before == world.everything()
+    world.succeed(claim.attempt_id)
+
+
 @pytest.mark.parametrize("state", ["succeeded", "failed", "cancelled", "recovery_required"])
 def test_cancelling_what_has_ended_changes_nothing(world: World, state: str) -> None:
     """A final job stays as it is, and so does one that waits for an operator (P8)."""

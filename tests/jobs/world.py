@@ -38,8 +38,9 @@ EVERY_MODEL = frozenset({SPEECH, METERED})
 PRICE_MICROS = 50_000
 TABLES = (
     *("account", "api_key", "api_key_secret", "entry", "idempotency", "blob", "artifact", "job", "attempt"),
-    *("slot", "turn", "event", "worker", "worker_model", "segment"),
+    *("slot", "turn", "event", "worker", "worker_model", "segment", "part"),
     *("voice", "voice_preference", "job_recording", "upload_key"),
+    *("login", "web_session", "invitation"),
 )
 
 

@@ -112,13 +112,20 @@ def fail(
     evidence: str | None = None,
 ) -> None:
     """The engine is at fault, or a limit was passed: running → failed, the hold voided."""
-    attempt = _fenced(tx, attempt_id, (RUNNING,))
+    attempt = _unrecorded(tx, attempt_id)
     _fail(tx, ids, attempt, code=code, message=message, now_ms=now_ms, evidence=evidence)
 
 
 def cancelled(tx: Transaction, ids: Ids, attempt_id: str, *, now_ms: int) -> None:
-    """The engine stopped, or was stopped, because the caller asked: running → cancelled, the hold voided."""
-    attempt = _fenced(tx, attempt_id, (RUNNING,))
+    """The engine stopped, or was stopped, because the caller asked: running → cancelled, the hold voided.
+
+    A metered engine that was called may have charged for it: recovery_required.
+    """
+    attempt = _unrecorded(tx, attempt_id)
+    if attempt["fenced_at"] is not None:
+        message = "the engine was stopped after the metered call was begun; its outcome is unknown"
+        _require_recovery(tx, attempt, message=message, now_ms=now_ms)
+        return
     _cancel(tx, ids, attempt, now_ms=now_ms)
 
 
@@ -127,9 +134,13 @@ def release(
 ) -> None:
     """The worker gives the job back unharmed (it drains, no engine starts): running → queued, not counted.
 
-    A job whose caller wants it to end is cancelled instead: it might wait long for its next worker.
+    A job whose caller wants it to end is cancelled instead: it might wait long for its next worker. A metered
+    engine's job is never given back once its fence is passed: recovery_required.
     """
-    attempt = _fenced(tx, attempt_id, (RUNNING,))
+    attempt = _unrecorded(tx, attempt_id)
+    if attempt["fenced_at"] is not None:
+        _require_recovery(tx, attempt, message=f"given back after the fence: {reason}", now_ms=now_ms)
+        return
     if attempt["cancel_requested_at"] is not None:
         _cancel(tx, ids, attempt, now_ms=now_ms)
         return
@@ -158,7 +169,7 @@ def try_again(
 
     A metered engine that was called is never called again: recovery_required.
     """
-    attempt = _fenced(tx, attempt_id, (RUNNING,))
+    attempt = _unrecorded(tx, attempt_id)
     if attempt["fenced_at"] is not None:
         _require_recovery(tx, attempt, message=message, now_ms=now_ms, evidence=evidence)
         return
@@ -185,7 +196,7 @@ def outcome_unknown(
     tx: Transaction, attempt_id: str, *, now_ms: int, message: str, evidence: str | None = None
 ) -> None:
     """A metered engine can't say whether its call was charged: running → recovery_required, hold kept."""
-    attempt = _fenced(tx, attempt_id, (RUNNING,))
+    attempt = _unrecorded(tx, attempt_id)
     _require_recovery(tx, attempt, message=message, now_ms=now_ms, evidence=evidence)
 
 
@@ -237,6 +248,14 @@ def result_unusable(tx: Transaction, attempt_id: str, *, message: str, now_ms: i
 def _fenced(tx: Transaction, attempt_id: str, states: tuple[str, ...]) -> Row:
     attempt = attempt_store.locked_attempt(tx, attempt_id)
     if attempt is None or attempt["job_attempt_id"] != attempt_id or attempt["job_state"] not in states:
+        raise Stale
+    return attempt
+
+
+def _unrecorded(tx: Transaction, attempt_id: str) -> Row:
+    """A running attempt without a recorded result; one that has is finished with it, in no other way."""
+    attempt = _fenced(tx, attempt_id, (RUNNING,))
+    if attempt["state"] == "recorded":
         raise Stale
     return attempt
 

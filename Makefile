@@ -3,9 +3,12 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# What faults are drawn from: make faults SEED=7 has those of another draw.
+SEED ?= 1
 QUALITY := read_back emotions likeness recognition recognition_second
 SERVE := $(VENV)/.serve-is-installed
 TEST := $(VENV)/.test-is-installed
+STUDIO := $(VENV)/.studio-is-built
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # uv is four times as fast as pip, but does not read pip's settings; where it finds no index, pip does the work.
 define install
@@ -16,12 +19,12 @@ endef
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo serve check fix test bench quality
+.PHONY: help setup demo serve check fix test faults soak bench quality
 
 help:  ## what there is to make
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST)
 
-setup: $(SERVE)  ## .venv with all that serving needs; a second run does nothing
+setup: $(SERVE) $(STUDIO)  ## .venv with all that serving needs, and the studio where Node.js is; a second run does nothing
 
 demo: setup  ## speak two sentences over HTTP and verify the files, in demo/
 	@$(BIN)/python examples/demo.py
@@ -41,10 +44,16 @@ fix: $(TEST)  ## what ruff can mend by itself
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-test: $(TEST) check  ## everything a change must pass; continuous integration runs this
+test: $(TEST) $(STUDIO) check  ## everything a change must pass; continuous integration runs this
 	@$(BIN)/tenuto models pull
 	@$(BIN)/tenuto models pull whisper-base
 	@$(BIN)/python -m pytest -n 2
+
+faults: $(TEST)  ## 500 faults against a service under load, both databases, at most ten minutes
+	@$(BIN)/python -m tests.faults --count 500 --minutes 10 --seed $(SEED)
+
+soak: $(TEST)  ## 20,000 faults in at most six hours; goes on where it was stopped, with the same SEED
+	@$(BIN)/python -m tests.faults --count 20000 --minutes 360 --seed $(SEED) --write
 
 bench: $(TEST)  ## benchmarks, beside their limits
 	@$(BIN)/python -m bench
@@ -65,6 +74,14 @@ $(SERVE): requirements/setup.txt requirements/serve.txt pyproject.toml | $(BIN)/
 	$(call install,requirements/serve.txt)
 	@$(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@
+
+# Without Node.js the service works all the same, and its first page says how to build the studio.
+$(STUDIO): $(shell find studio -name node_modules -prune -o -type f -print) | $(BIN)/python
+	@if ! node -e 'const [a, b] = process.versions.node.split("."); process.exit(a > 20 || (a == 20 && b >= 19) ? 0 : 1)' 2>/dev/null; then \
+	  echo "no Node.js 20.19 or newer here: going on without the studio in the browser; install it and say make setup"; \
+	elif echo "building the studio" && ! (cd studio && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error); then \
+	  echo "the studio's packages cannot be had: going on without it; say make setup again"; \
+	else (cd studio && npm run --silent build -- --logLevel warn) && touch $@; fi
 
 $(TEST): requirements/test.txt $(SERVE)
 	$(call install,requirements/test.txt)

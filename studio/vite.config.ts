@@ -15,7 +15,7 @@ const SERVICE = process.env.TENUTO_URL ?? 'http://127.0.0.1:8080'
 
 export default defineConfig({
   plugins: [svelte(), completeMessages(), inertStyle(), compressedTwins()],
-  build: { outDir: OUT, emptyOutDir: true, assetsInlineLimit: 0, modulePreload: { polyfill: false }, target: 'es2022' },
+  build: { outDir: OUT, emptyOutDir: true, assetsInlineLimit: 0, modulePreload: { polyfill: false }, target: 'es2022', rolldownOptions: { checks: { pluginTimings: false } } },
   worker: { format: 'es' },
   server: { proxy: { '/web': SERVICE } },
   test: { include: ['tests/*.test.ts'] },

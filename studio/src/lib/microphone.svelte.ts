@@ -33,9 +33,10 @@ export class Take {
     this.#stream = await navigator.mediaDevices.getUserMedia({ audio })
     this.#context = new AudioContext()
     await this.#context.audioWorklet.addModule(recorder)
-    const node = new AudioWorkletNode(this.#context, 'recorder', { numberOfOutputs: 0 })
+    const node = new AudioWorkletNode(this.#context, 'recorder')
     node.port.onmessage = ({ data }: MessageEvent<Float32Array>) => this.#hear(data)
-    this.#context.createMediaStreamSource(this.#stream).connect(node)
+    // Its output is silence; some browsers run only what leads to the loudspeaker.
+    this.#context.createMediaStreamSource(this.#stream).connect(node).connect(this.#context.destination)
     this.isRunning = true
   }
 

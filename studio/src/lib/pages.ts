@@ -22,7 +22,7 @@ export const PAGES: readonly Page[] = [
   { path: '/jobs/*', title: 'nav.job', who: 'account', load: () => import('../pages/Job.svelte') },
   { path: '/keys', title: 'nav.keys', who: 'account', load: () => import('../pages/Keys.svelte') },
   { path: '/usage', title: 'nav.usage', who: 'account', load: () => import('../pages/Usage.svelte') },
-  { path: '/account', title: 'nav.account', who: 'account', load: () => import('../pages/Account.svelte') },
+  { path: '/settings', title: 'nav.account', who: 'account', load: () => import('../pages/Account.svelte') },
   { path: '/operator/accounts', title: 'nav.accounts', who: 'operator', load: () => import('../pages/Accounts.svelte') },
   { path: '/operator/models', title: 'nav.models', who: 'operator', load: () => import('../pages/Models.svelte') },
   { path: '/operator/queue', title: 'nav.queue', who: 'operator', load: () => import('../pages/Queue.svelte') },
@@ -32,7 +32,7 @@ export const PAGES: readonly Page[] = [
 
 export const MENU: readonly { title: Key; who: Who; paths: string[] }[] = [
   { title: 'nav.make', who: 'account', paths: ['/speech', '/voices', '/recognition', '/images', '/chat'] },
-  { title: 'nav.own', who: 'account', paths: ['/jobs', '/keys', '/usage', '/account'] },
+  { title: 'nav.own', who: 'account', paths: ['/jobs', '/keys', '/usage', '/settings'] },
   {
     title: 'nav.operate', who: 'operator',
     paths: ['/operator/accounts', '/operator/models', '/operator/queue', '/operator/recovery'],

@@ -1,0 +1,125 @@
+"""A browser as a person has it, driven by Playwright: Debian's Chromium with a microphone that always hums.
+
+What a page must never do is noted while it is used: errors of its scripts, violations of its policy, requests
+to another host.
+"""
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Browser, Page, Playwright
+
+ROOT = Path(__file__).parents[2]
+AXE = ROOT / "studio" / "node_modules" / "axe-core" / "axe.min.js"
+BUILT = ROOT / "src" / "tenuto" / "web" / "static" / "index.html"
+PASSWORD = "a password for tests"
+WAIT_MS = 20_000
+ARGUMENTS = [
+    "--use-fake-device-for-media-stream",
+    "--use-fake-ui-for-media-stream",
+    "--disable-background-networking",
+    "--disable-component-update",
+]
+
+
+def why_not() -> str | None:
+    """Why no browser can be driven here; None where one can."""
+    if chromium() is None:
+        return "no Chromium here; install Debian's package chromium"
+    if not BUILT.exists():
+        return "the studio is not built; `make setup` builds it where Node.js is there"
+    return None
+
+
+def chromium() -> str | None:
+    """The browser, by the names that systems give it."""
+    names = ("chromium", "chromium-browser", "google-chrome")
+    return next((found for name in names if (found := shutil.which(name))), None)
+
+
+def launch(playwright: Playwright) -> Browser:
+    """The browser; root cannot have its sandbox."""
+    arguments = [*ARGUMENTS, *(["--no-sandbox"] if os.getuid() == 0 else [])]
+    return playwright.chromium.launch(executable_path=chromium(), args=arguments)
+
+
+@dataclass
+class Person:
+    """Somebody at a page of the studio, and everything bad that the page did meanwhile."""
+
+    page: Page
+    url: str
+    faults: list[str] = field(default_factory=list)
+
+    def watch(self) -> None:
+        """Note what a page must never do. A 4xx that a script asked for is none of it."""
+        self.page.on("pageerror", lambda error: self.faults.append(f"script: {error}"))
+        self.page.on("console", self._hear)
+        self.page.on("request", self._see)
+
+    def _hear(self, message: Any) -> None:
+        if message.type == "error" and not message.text.startswith("Failed to load resource"):
+            self.faults.append(f"console: {message.text}")
+
+    def _see(self, request: Any) -> None:
+        if not request.url.startswith((self.url, "blob:", "data:")):
+            self.faults.append(f"another host: {request.url}")
+
+    def open(self, path: str) -> None:
+        """Go to a page and wait until it has its head."""
+        self.page.goto(self.url + path)
+        self.page.wait_for_selector("main h1, .door h1")
+
+    def ask(self, method: str, path: str, body: Any = None) -> Any:
+        """A request of the page's own, as its scripts send them."""
+        return self.page.evaluate(_ASK, [method, path, None if body is None else json.dumps(body)])
+
+    def register(self, name: str) -> None:
+        """Make an account by request and be signed in."""
+        self.open("/login")
+        status, answer = self.ask("POST", "/web/register", {"name": name, "password": PASSWORD})
+        assert status == 201, answer
+
+    def axe(self) -> list[str]:
+        """What somebody could not use here, of the serious and critical kinds: rule and place."""
+        self.page.evaluate(AXE.read_text("utf-8"))
+        found = self.page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+        return [
+            f"{one['impact']} {one['id']}: {node['target']} {node.get('failureSummary', '')[:200]}"
+            for one in found["violations"]
+            if one["impact"] in ("serious", "critical")
+            for node in one["nodes"]
+        ]
+
+
+_ASK = """async ([method, path, body]) => {
+  const headers = body === null ? {} : {'Content-Type': 'application/json'}
+  const answer = await fetch(path, {method, body: body ?? undefined, headers})
+  const text = await answer.text()
+  try { return [answer.status, JSON.parse(text)] } catch { return [answer.status, text] }
+}"""
+
+
+@contextmanager
+def person(
+    browser: Browser, url: str, *, language: str = "en", theme: str = "light", width: int = 1280, **options: Any
+) -> Iterator[Person]:
+    """A new visitor with a language and a theme; an empty browser each."""
+    context = browser.new_context(
+        viewport={"width": width, "height": 860},
+        locale="zh-CN" if language == "zh" else "en-GB",
+        color_scheme="dark" if theme == "dark" else "light",
+        permissions=["microphone", "clipboard-read", "clipboard-write"],
+        **options,
+    )
+    context.set_default_timeout(WAIT_MS)
+    visitor = Person(context.new_page(), url)
+    visitor.watch()
+    yield visitor
+    context.close()

@@ -1,0 +1,74 @@
+"""The studio as a person meets it: a browser, and a service with everything real or with the fake engines.
+
+Everything here is skipped, with the reason, where there is no browser or the studio is not built.
+"""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, sync_playwright
+
+from servers.service import RunningService
+from studio.browser import PASSWORD, Person, launch, person, why_not
+
+VARIABLES = {
+    "TENUTO_REGISTRATION": "open",
+    "TENUTO_INITIAL_CREDIT": "20",
+    "TENUTO_REQUESTS_PER_SECOND": "0",
+}
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """One browser for a test run."""
+    if reason := why_not():
+        pytest.skip(reason)
+    with sync_playwright() as playwright:
+        launched = launch(playwright)
+        yield launched
+        launched.close()
+
+
+@pytest.fixture(scope="session")
+def fake_house(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
+    """A service with the fake engines where everybody may register."""
+    running = RunningService(tmp_path_factory.mktemp("studio") / "data", variables=VARIABLES)
+    running.start()
+    yield running
+    running.stop()
+
+
+@pytest.fixture(scope="session")
+def real_house(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
+    """A service with the real engines where everybody may register."""
+    folder = tmp_path_factory.mktemp("studio") / "data"
+    running = RunningService(folder, engines="real", variables=VARIABLES)
+    running.start()
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def visitor(browser: Browser, fake_house: RunningService) -> Iterator[Person]:
+    """Somebody who is not signed in; at the end the page has done nothing that it must not."""
+    with person(browser, fake_house.url) as somebody:
+        yield somebody
+
+    assert [] == somebody.faults
+
+
+@pytest.fixture(scope="session")
+def operator_cookie(browser: Browser, fake_house: RunningService) -> list[dict[str, str]]:
+    """The session of the operator, who used the link that the service printed."""
+    link = next(found[0] for line in fake_house.said if (found := re.search(r"/setup#\S+", line)))
+    with person(browser, fake_house.url) as somebody:
+        somebody.open(link)
+        somebody.page.get_by_label("Account name").fill("operator")
+        somebody.page.get_by_label("Password").fill(PASSWORD)
+        somebody.page.get_by_role("button", name="Make the operator's account").click()
+        somebody.page.wait_for_url("**/")
+        somebody.page.get_by_role("link", name="Accounts and credit").wait_for()
+        cookies = somebody.page.context.cookies()
+
+    return [dict(cookie) for cookie in cookies]  # type: ignore[misc]

@@ -61,6 +61,9 @@ def paid(
         "TENUTO_REQUESTS_PER_SECOND": "0",
         "TENUTO_METRICS_PORT": str(_free_port()),
         "TENUTO_LOG": "debug",
+        "TENUTO_REGISTRATION": "open",
+        "TENUTO_INITIAL_CREDIT": "1",
+        "TENUTO_TRUSTED_PROXIES": "127.0.0.1",
     }
     yield from _running(service, request, folder, PRICES, variables)
 

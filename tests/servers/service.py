@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import httpx2
 
@@ -31,6 +31,8 @@ class RunningService:
     port: int = 0
     key: str = ""
     process: subprocess.Popen[str] | None = None
+    said: list[str] = field(default_factory=list)
+    """The lines that it has printed since its last start."""
 
     @property
     def url(self) -> str:
@@ -64,7 +66,8 @@ class RunningService:
         first = self.process.stdout.readline()
         assert "http://" in first, f"said {first!r}; log: {self.log_path.read_text()[-2000:]}"
         self.port = int(first.split("http://")[1].split(",")[0].rsplit(":", 1)[1])
-        threading.Thread(target=self.process.stdout.read, daemon=True).start()
+        self.said = [first]
+        threading.Thread(target=self._listen, args=(self.process.stdout,), daemon=True).start()
         until = time.monotonic() + READY_S
         while not self._is_ready():
             assert time.monotonic() < until, self.log_path.read_text()[-2000:]
@@ -130,6 +133,10 @@ class RunningService:
                     return operation
                 assert time.monotonic() < until, operation
                 time.sleep(0.02)
+
+    def _listen(self, stdout: IO[str]) -> None:
+        for line in stdout:
+            self.said.append(line)
 
     def _is_ready(self) -> bool:
         assert self.process is not None

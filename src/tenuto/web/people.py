@@ -5,10 +5,11 @@ from importlib.metadata import version
 from typing import Any
 
 from tenuto.accounts import passwords, people, sessions
+from tenuto.accounts.rules import check_name
 from tenuto.accounts.sessions import Person
 from tenuto.api.call import Answer, Call
 from tenuto.db.database import ConstraintFailed, Transaction
-from tenuto.errors import Forbidden, InvalidLogin, InvalidRequest
+from tenuto.errors import Fault, Forbidden, InvalidLogin, InvalidRequest
 from tenuto.kinds.fields import Field, Text, by_name
 from tenuto.web import cookies, invitations, origin
 from tenuto.web.room import Room, answer, is_https, person_of, read_object, read_raw, session_sha256
@@ -52,7 +53,7 @@ async def show(room: Room, call: Call) -> Answer:
 async def set_up(room: Room, call: Call) -> Answer:
     """POST /web/setup: the link that `serve` printed makes the operator."""
     asked = await read_object(call, _SET_UP)
-    _refuse_password("password", asked["password"], name=asked["name"])
+    _check_choice(asked["name"], asked["password"])
     ids, now_ms, sha256 = call.service.ids, call.service.clock(), sessions.token_sha256(asked["token"])
     await _check_link(room, call, sha256, is_for=lambda account_id: account_id is None)
     hashed = await room.hashing.hash(asked["password"])
@@ -73,7 +74,7 @@ async def register(room: Room, call: Call) -> Answer:
     if call.service.settings.registration != "open":
         raise Forbidden("this service does not let people register; ask whoever runs it for an invitation")
     asked = await read_object(call, _LOGIN)
-    _refuse_password("password", asked["password"], name=asked["name"])
+    _check_choice(asked["name"], asked["password"])
     room.guesses.take_account(origin.client_address(call, room.proxies))
     ids, now_ms = call.service.ids, call.service.clock()
     hashed = await room.hashing.hash(asked["password"])
@@ -195,6 +196,18 @@ async def _enter(room: Room, call: Call, make: Callable[[Transaction], str], *, 
     seconds = room.times.longest_ms // 1000
     entered.headers.append(cookies.written(token, https=is_https(room, call), seconds=seconds))
     return entered
+
+
+def _check_choice(name: str, password: str) -> None:
+    """Refuse a name and a password that somebody chose, both at once, before they cost a hash."""
+    faults: list[Fault] = []
+    try:
+        check_name(name, "an account")
+    except InvalidRequest as error:
+        faults += error.faults
+    fault = passwords.password_fault("password", password, name=name)
+    if faults or fault is not None:
+        raise InvalidRequest([*faults, *([fault] if fault else [])])
 
 
 def _refuse_password(param: str, password: str, *, name: str) -> None:

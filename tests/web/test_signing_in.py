@@ -1,0 +1,318 @@
+"""Who gets in: set-up, registration, invitations, passwords, and how long a session goes on."""
+
+import statistics
+import time
+
+import httpx2
+import pytest
+
+from tenuto.accounts import operations as accounts
+from tenuto.accounts import sessions
+from web.browsers import DAY_MS, HOUR_MS, PASSWORD, Browser, Studio, error, faults
+from web.conftest import Open
+
+
+def test_the_set_up_link_makes_the_operator_once(studio: Studio) -> None:
+    """The first who uses one is the operator; that link and all others are worth nothing after it."""
+    first, other = studio.set_up_token(), studio.set_up_token()
+    before = studio.browser().session()
+    asked = {"token": first, "name": "boss", "password": PASSWORD}
+    browser = studio.browser()
+    made = browser.post("/web/setup", asked)
+    later = [
+        studio.browser().post("/web/setup", asked | {"name": "mallory"}),
+        studio.browser().post("/web/setup", asked | {"name": "mallory", "token": other}),
+        studio.browser().post("/web/setup", asked | {"name": "mallory", "token": "guessed"}),
+        studio.browser().post("/web/invitations/accept", {"token": other, "password": PASSWORD}),
+    ]
+
+    assert (True, False) == (before["setup_needed"], before["signed_in"])
+    assert 201 == made.status_code
+    assert made.json() == browser.session()
+    assert (False, True) == (made.json()["setup_needed"], made.json()["account"]["operator"])
+    assert [[("token", "not_valid")]] * 4 == [faults(answer) for answer in later]
+    assert 1 == studio.row("select count(*) as n from account")["n"]
+
+
+def test_a_set_up_link_ends_after_a_day(studio: Studio) -> None:
+    """A link that was left in a log opens nothing."""
+    token = studio.set_up_token()
+    studio.pass_time(DAY_MS)
+    answer = studio.browser().post("/web/setup", {"token": token, "name": "late", "password": PASSWORD})
+
+    assert [("token", "not_valid")] == faults(answer)
+
+
+def test_the_operator_may_take_an_account_that_had_keys_alone(studio: Studio) -> None:
+    """A service that was used before the studio came keeps its account, its keys and its money."""
+    account_id = studio.database.write(
+        lambda tx: accounts.create_account(tx, studio.service.ids, name="me", now_ms=studio.now_ms)
+    )
+
+    assert account_id == studio.operator("me").account_id()
+
+
+def test_everybody_may_register_where_that_is_open(open_studio: Open) -> None:
+    """An account with the credit that the operator gives, signed in, no operator (R206)."""
+    studio = open_studio(registration="open", initial_credit="2.5")
+    browser = studio.person("甲")
+    session = browser.session()
+    balance = browser.get("/web/v1/account/balance").json()
+
+    assert (True, "甲", False) == (
+        session["signed_in"],
+        session["account"]["name"],
+        session["account"]["operator"],
+    )
+    assert (2_500_000, "open") == (session["initial_credit_micros"], session["registration"])
+    assert ("2.500000", "0.000000") == (balance["available"], balance["held"])
+
+
+def test_names_and_passwords_that_are_none_are_refused(studio: Studio) -> None:
+    """All at once where they can be told at once; nothing is stored."""
+    studio.person("taken")
+    before = studio.row("select count(*) as n from account")["n"]
+    cases = {
+        ("taken", PASSWORD): [("name", "taken")],
+        (" led", PASSWORD): [("name", "invalid_name")],
+        ("a\u202eb", PASSWORD): [("name", "invalid_name")],
+        ("x" * 81, PASSWORD): [("name", "invalid_name")],
+        ("short", "123456789"): [("password", "wrong_length")],
+        ("long", "ab1" * 67): [("password", "wrong_length")],
+        ("poor", "aaaabbbbccc"): [("password", "too_simple")],
+        ("the same name", "The Same Name"): [("password", "too_simple")],
+        ("", "123"): [("name", "empty")],
+        ("\ttab", "123"): [("name", "invalid_name"), ("password", "wrong_length")],
+    }
+    told = {
+        (name, password): faults(studio.browser().post("/web/register", {"name": name, "password": password}))
+        for name, password in cases
+    }
+    strange = studio.browser().post("/web/register", {"name": 7, "pasword": PASSWORD})
+
+    assert cases == told
+    assert [("name", "wrong_type"), ("password", "required"), ("pasword", "unknown_name")] == faults(strange)
+    assert before == studio.row("select count(*) as n from account")["n"]
+
+
+@pytest.mark.parametrize("registration", ["invite", "closed"])
+def test_nobody_registers_where_that_is_not_open(open_studio: Open, registration: str) -> None:
+    """403, whatever is asked."""
+    studio = open_studio(registration=registration)
+    answer = studio.browser().post("/web/register", {"name": "me", "password": PASSWORD})
+
+    assert (403, "forbidden") == error(answer)
+
+
+def test_an_invitation_sets_a_password_once(open_studio: Open) -> None:
+    """The link ends when it is used, when another is made, and after a week."""
+    studio = open_studio(registration="invite")
+    operator = studio.operator()
+    made = operator.post("/web/operator/accounts", {"name": "guest"}).json()
+    again = operator.post(f"/web/operator/accounts/{made['id']}/invitation").json()
+    answers = [accept(studio.browser(), path) for path in (made["invitation_path"], again["invitation_path"])]
+    used = accept(studio.browser(), again["invitation_path"])
+    late = operator.post(f"/web/operator/accounts/{made['id']}/invitation").json()["invitation_path"]
+    studio.pass_time(7 * DAY_MS)
+
+    assert [400, 201] == [answer.status_code for answer in answers]
+    assert {"id": made["id"], "name": "guest", "operator": False} == answers[1].json()["account"]
+    assert [("token", "not_valid")] == faults(used)
+    assert [("token", "not_valid")] == faults(accept(studio.browser(), late))
+    assert 200 == studio.browser().log_in("guest").status_code
+
+
+def test_a_link_for_a_lost_password_ends_every_session(studio: Studio) -> None:
+    """Whoever had the old password is out; the new one lets in, the old one does not."""
+    operator, thief = studio.operator(), studio.person("victim")
+    account_id = thief.account_id()
+    path = operator.post(f"/web/operator/accounts/{account_id}/invitation").json()["invitation_path"]
+    owner = studio.browser()
+    accepted = accept(owner, path, "quite another one")
+
+    assert 201 == accepted.status_code
+    assert (None, "victim") == (thief.name(), owner.name())
+    assert (401, "invalid_login") == error(studio.browser().log_in("victim"))
+    assert 200 == studio.browser().log_in("victim", "quite another one").status_code
+
+
+def test_a_closed_service_takes_nobody_new(open_studio: Open) -> None:
+    """Links that were sent before are refused, too; who has a password may set another."""
+    before, closed = open_studio(registration="invite"), open_studio(registration="closed")
+    operator = before.operator()
+    waiting = operator.post("/web/operator/accounts", {"name": "waiting"}).json()
+    known = operator.post("/web/operator/accounts", {"name": "known"}).json()
+    accept(before.browser(), known["invitation_path"])
+    chief = closed.browser()
+    chief.log_in("operator")
+    refused = [
+        accept(closed.browser(), waiting["invitation_path"]),
+        chief.post("/web/operator/accounts", {"name": "new"}),
+        chief.post(f"/web/operator/accounts/{waiting['id']}/invitation"),
+    ]
+    link = chief.post(f"/web/operator/accounts/{known['id']}/invitation").json()["invitation_path"]
+
+    assert [(403, "forbidden")] * 3 == [error(answer) for answer in refused]
+    assert 201 == accept(closed.browser(), link).status_code
+
+
+def test_a_wrong_name_and_a_wrong_password_are_answered_alike(studio: Studio) -> None:
+    """In the same words, for as much work, so that nobody finds out which names there are."""
+    studio.person("known")
+    wrong, unknown = [], []
+    for _ in range(3):
+        wrong.append(timed_log_in(studio.browser(), "known"))
+        unknown.append(timed_log_in(studio.browser(), "unknown"))
+    told = {(answer.status_code, answer.json()["error"]["message"]) for answer, _ in [*wrong, *unknown]}
+    ratio = statistics.median(t for _, t in unknown) / statistics.median(t for _, t in wrong)
+
+    assert {(401, "The name or the password is wrong.")} == told
+    assert 0.6 < ratio < 1.7
+
+
+def test_a_password_is_the_same_however_it_is_composed(studio: Studio) -> None:
+    """What one keyboard sends as one character and another as two lets in (NFKC)."""
+    browser = studio.browser()
+    browser.post("/web/register", {"name": "composed", "password": "café au lait ﬁn"})
+
+    assert 200 == studio.browser().log_in("composed", "cafe\u0301 au lait fin").status_code
+
+
+def test_signing_in_begins_a_session_under_a_new_id(studio: Studio) -> None:
+    """A session that somebody planted is not taken over, and the one before ends (fixation)."""
+    studio.person("me")
+    planted = "A" * 43
+    browser = studio.browser()
+    browser.cookies.set("tenuto_session", planted, domain="studio.test")
+    nobody = browser.name()
+    browser.log_in("me")
+    first = browser.cookies["tenuto_session"]
+    browser.log_in("me")
+    second = browser.cookies["tenuto_session"]
+    stale = studio.browser()
+    stale.cookies.set("tenuto_session", first, domain="studio.test")
+
+    assert nobody is None
+    assert 3 == len({planted, first, second})
+    assert ("me", None) == (browser.name(), stale.name())
+
+
+def test_nothing_that_lets_in_is_stored(studio: Studio) -> None:
+    """Of sessions and links there are digests, of passwords argon2id with a salt each (P16)."""
+    browser, token = studio.person("me"), studio.set_up_token()
+    studio.person("you")
+    kept = [
+        str(row[name])
+        for table in ("login", "web_session", "invitation")
+        for row in studio.database.read(lambda tx, table=table: tx.all(f"select * from {table}"))  # type: ignore[misc]
+        for name in row.keys()  # noqa: SIM118 (a row is no dict)
+    ]
+    hashes = [text for text in kept if text.startswith("$argon2id$v=19$m=65536,t=3,p=4$")]
+
+    assert [] == [text for text in kept if PASSWORD in text or token in text]
+    assert browser.cookies["tenuto_session"] not in kept
+    assert sessions.token_sha256(browser.cookies["tenuto_session"]) in kept
+    assert (2, 2) == (len(hashes), len(set(hashes)))
+
+
+def test_a_session_ends_when_it_is_idle(open_studio: Open) -> None:
+    """So many hours without a request; each request makes it go on, also one that only reads."""
+    studio = open_studio(registration="open", session_idle_hours=2)
+    browser, idle = studio.person("me"), studio.person("you")
+    for _ in range(3):
+        studio.pass_time(HOUR_MS)
+        assert 200 == browser.get("/web/v1/models").status_code
+    studio.pass_time(0)
+
+    assert (401, "not_signed_in") == error(idle.get("/web/v1/models"))
+    assert "me" == browser.name()
+    studio.pass_time(2 * HOUR_MS)
+    assert browser.name() is None
+    assert "tenuto_session" not in browser.cookies
+
+
+def test_a_session_ends_in_any_case(open_studio: Open) -> None:
+    """So many days after the password was typed, however much it is used."""
+    studio = open_studio(registration="open", session_days=2, session_idle_hours=48)
+    browser = studio.person("me")
+    names = []
+    for _ in range(3):
+        names.append(browser.name())
+        studio.pass_time(DAY_MS)
+
+    assert ["me", "me", None] == names
+
+
+def test_signing_out_ends_the_session_for_good(studio: Studio) -> None:
+    """The cookie goes, and whoever kept a copy of it has nothing."""
+    browser, copy = studio.person("me"), studio.browser()
+    copy.cookies.set("tenuto_session", browser.cookies["tenuto_session"], domain="studio.test")
+    answers = [browser.post("/web/logout"), browser.post("/web/logout")]
+
+    assert [204, 204] == [answer.status_code for answer in answers]
+    assert [b"", b""] == [answer.content for answer in answers]
+    assert "tenuto_session" not in browser.cookies
+    assert (None, None) == (browser.name(), copy.name())
+
+
+def test_another_password_ends_all_other_sessions(studio: Studio) -> None:
+    """This one goes on under a new id; a wrong old password changes nothing."""
+    here, there = studio.person("me"), studio.browser()
+    there.log_in("me")
+    before = here.cookies["tenuto_session"]
+    wrong = here.post("/web/password", {"old": "not the password", "new": "quite another one"})
+    poor = here.post("/web/password", {"old": PASSWORD, "new": "short"})
+    still = there.name()
+    done = here.post("/web/password", {"old": PASSWORD, "new": "quite another one"})
+
+    assert (401, "invalid_login") == error(wrong)
+    assert [("new", "wrong_length")] == faults(poor)
+    assert ("me", 204) == (still, done.status_code)
+    assert (None, "me") == (there.name(), here.name())
+    assert before != here.cookies["tenuto_session"]
+    assert (401, "invalid_login") == error(studio.browser().log_in("me"))
+    assert 200 == studio.browser().log_in("me", "quite another one").status_code
+
+
+def test_an_account_has_only_so_many_sessions(studio: Studio) -> None:
+    """Beyond a hundred the oldest ends, so that signing in fills no disk (P14)."""
+    browser = studio.person("me")
+    account_id = browser.account_id()
+    for number in range(sessions.MAX_SESSIONS):
+        studio.now_ms += 1
+        begin(studio, account_id, f"{number:064}")
+
+    assert browser.name() is None
+    assert sessions.MAX_SESSIONS == studio.row("select count(*) as n from web_session")["n"]
+
+
+def test_sessions_that_ended_leave_no_rows(studio: Studio) -> None:
+    """The next one who signs in sweeps them up (P14)."""
+    studio.person("me")
+    studio.person("you")
+    studio.pass_time(31 * DAY_MS)
+    studio.person("they")
+
+    assert 1 == studio.row("select count(*) as n from web_session")["n"]
+
+
+def accept(browser: Browser, path: str, password: str = PASSWORD) -> httpx2.Response:
+    """Use the link of an invitation."""
+    token = path.removeprefix("/invite#")
+    return browser.post("/web/invitations/accept", {"token": token, "password": password})
+
+
+def timed_log_in(browser: Browser, name: str) -> tuple[httpx2.Response, float]:
+    """The answer to a wrong password, and the processor's time for it, which other processes don't change."""
+    began = time.process_time()
+    answer = browser.log_in(name, "a wrong password")
+    return answer, time.process_time() - began
+
+
+def begin(studio: Studio, account_id: str, sha256: str) -> None:
+    """A session without a password, which takes a tenth of a second to check."""
+    studio.database.write(
+        lambda tx: sessions.begin(
+            tx, sha256, account_id=account_id, times=studio.room.times, now_ms=studio.now_ms
+        )
+    )

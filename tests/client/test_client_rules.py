@@ -199,7 +199,7 @@ def test_a_download_that_stays_wrong_leaves_nothing_behind(clock: VirtualClock, 
     ):
         tenuto.speech.create("x", model="m").download(place)
 
-    assert (b"old", ["home", "x.wav"]) == (place.read_bytes(), sorted(p.name for p in tmp_path.iterdir()))
+    assert (b"old", ["x.wav"]) == (place.read_bytes(), sorted(p.name for p in tmp_path.iterdir()))
     assert 1 == sum(asked.method == "POST" for asked in service.asked)
 
 

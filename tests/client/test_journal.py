@@ -1,0 +1,217 @@
+"""The journal by itself: what is on disk, when, and for whom."""
+
+import json
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from client.conftest import JOB, VirtualClock, accepted
+from servers.scripted import LOST, Asked, Reply, ScriptedService
+from tenuto_client import (
+    AuthenticationFailed,
+    InvalidRequest,
+    InvalidSetting,
+    JournalError,
+    ServiceUnreachable,
+    Tenuto,
+)
+from tenuto_client.journal import KEPT_S, Entry, Journal, digest
+
+REFUSED = {"error": {"code": "invalid_request", "message": "No."}}
+
+
+def entries(folder: Path) -> list[list[dict[str, object]]]:
+    """The lines of every entry."""
+    files = sorted(folder.glob("*.journal"))
+    return [[json.loads(line) for line in file.read_text().splitlines()] for file in files]
+
+
+def test_all_is_on_disk_before_the_request_leaves_and_never_the_api_key(tmp_path: Path) -> None:
+    """Key, exact bytes, address when it arrives there; the id once it is known; private (P9)."""
+    found: list[list[dict[str, object]]] = []
+
+    def answer(asked: Asked) -> Reply:
+        found.extend(entries(tmp_path))
+        assert asked.key is not None
+        return accepted()
+
+    with (
+        ScriptedService([answer]) as service,
+        Tenuto("tn_secret", service.url, journal=tmp_path) as tenuto,
+    ):
+        tenuto.speech.create("音", model="m")
+        [asked] = service.asked
+        [[first]] = found
+        [lines] = entries(tmp_path)
+        [file] = tmp_path.iterdir()
+        entry = next(Journal(tmp_path).cut_off())
+
+    assert (asked.key, service.url) == (first["key"], first["base_url"])
+    assert asked.body == entry.body == '{"model":"m","parameters":{"text":"音"}}'.encode()
+    assert {"operation_id": JOB} == lines[1] and JOB == entry.operation_id
+    assert b"tn_secret" not in file.read_bytes()
+    assert 0o600 == stat.S_IMODE(file.stat().st_mode)
+
+
+def test_a_submission_in_doubt_is_continued_by_the_same_call(tmp_path: Path, clock: VirtualClock) -> None:
+    """The same bytes under the same key; other work has a key of its own; known work is new work (P9)."""
+    with ScriptedService([LOST]) as dead:
+        with (
+            Tenuto("tn_a", dead.url, journal=tmp_path, max_retries=0, clock=clock) as tenuto,
+            pytest.raises(ServiceUnreachable),
+        ):
+            tenuto.speech.create("x", model="m")
+        dead._replies[:] = [accepted()]
+        with Tenuto("tn_a", dead.url, journal=tmp_path) as tenuto:
+            for text in ("other", "x", "x"):
+                tenuto.speech.create(text, model="m")
+        lost, other, continued, new = dead.asked
+
+    assert (lost.key, lost.body) == (continued.key, continued.body)
+    assert continued.body == new.body and 3 == len({lost.key, other.key, new.key})
+
+
+def test_another_api_key_never_sends_what_is_in_doubt(tmp_path: Path, clock: VirtualClock) -> None:
+    """It would be another job; the person decides (P9, R228)."""
+    with ScriptedService([LOST]) as dead:
+        for key, error in (("tn_a", ServiceUnreachable), ("tn_b", JournalError)):
+            with (
+                Tenuto(key, dead.url, journal=tmp_path, max_retries=0, clock=clock) as tenuto,
+                pytest.raises(error) as raised,
+            ):
+                tenuto.speech.create("x", model="m")
+
+    assert ("other_api_key", "tenuto resume --same-key") == (raised.value.code, raised.value.remedy)
+    assert 1 == len(dead.asked)
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "left"), [(400, InvalidRequest, 0), (401, AuthenticationFailed, 0)]
+)
+def test_what_was_refused_leaves_nothing(
+    status: int, error: type[Exception], left: int, tmp_path: Path
+) -> None:
+    """Nothing was stored under the key, so there is nothing to continue."""
+    with (
+        ScriptedService([Reply(status, REFUSED)]) as service,
+        Tenuto("tn_a", service.url, journal=tmp_path) as tenuto,
+        pytest.raises(error),
+    ):
+        tenuto.speech.create("x", model="m")
+
+    assert left == len(entries(tmp_path))
+
+
+def test_a_key_that_stops_working_between_two_tries_keeps_the_doubt(
+    tmp_path: Path, clock: VirtualClock
+) -> None:
+    """The first try may have been accepted: the entry stays (P9)."""
+    with (
+        ScriptedService([LOST, Reply(401, REFUSED)]) as service,
+        Tenuto("tn_a", service.url, journal=tmp_path, clock=clock) as tenuto,
+        pytest.raises(AuthenticationFailed),
+    ):
+        tenuto.speech.create("x", model="m")
+
+    assert 1 == len(entries(tmp_path))
+
+
+def test_without_a_place_for_the_journal_nothing_is_sent(tmp_path: Path) -> None:
+    """A journal that cannot be written stops the submission before it starts."""
+    place = tmp_path / "file"
+    place.write_bytes(b"")
+    with (
+        ScriptedService([accepted()]) as service,
+        Tenuto("tn_a", service.url, journal=place) as tenuto,
+        pytest.raises(JournalError, match="nothing was sent"),
+    ):
+        tenuto.speech.create("x", model="m")
+
+    assert [] == service.asked
+
+
+def test_a_full_disk_stops_the_submission(monkeypatch: pytest.MonkeyPatch) -> None:
+    """/dev/full takes no byte: the entry cannot be noted, which is an error with a way out."""
+    descriptor = os.open("/dev/full", os.O_WRONLY)
+    entry = Entry(Path("/dev/full"), descriptor, {}, is_new=True)
+    with pytest.raises(JournalError, match="No space left"):
+        entry.note(key="k")
+    entry.release()
+
+    assert {} == entry.facts
+
+
+def test_a_torn_line_is_ignored_and_does_not_spoil_the_next(tmp_path: Path) -> None:
+    """A crash in the middle of a write costs that line alone; an entry without a first line is none."""
+    journal = Journal(tmp_path)
+    entry = journal.begin("a" * 32, base_url="x")
+    entry.release()
+    with entry.path.open("ab") as file:
+        file.write(b'{"operation_id": "job_')
+    (tmp_path / f"{'b' * 32}-1.journal").write_bytes(b'{"key": "tor')
+    [found] = journal.cut_off()
+    found.note(operation_id=JOB)
+    found.release()
+    [again] = journal.cut_off()
+
+    assert (entry.key, JOB) == (again.key, again.operation_id)
+
+
+def test_an_entry_belongs_to_one_program_at_a_time(tmp_path: Path) -> None:
+    """While it is open nobody else sees it; afterwards it can be taken up; finished, it is gone."""
+    journal = Journal(tmp_path)
+    entry = journal.begin("a" * 32)
+    while_open = list(journal.cut_off())
+    entry.release()
+    [taken] = journal.cut_off("a" * 32)
+    others = list(journal.cut_off("b"))
+    taken.finish()
+
+    assert ([], [], False) == (while_open, others, taken.is_new)
+    assert [] == list(tmp_path.iterdir())
+
+
+def test_old_jobs_of_scripts_are_forgotten_and_nothing_else(tmp_path: Path) -> None:
+    """After 14 days: what was accepted and has no purpose. Doubts and purposes stay."""
+    journal = Journal(tmp_path)
+    known: dict[str, Any] = {"operation_id": JOB}
+    facts = {"known": known, "doubt": {}, "purpose": {**known, "purpose": {"verb": "say"}}}
+    for name, more in facts.items():
+        entry = journal.begin(digest(name), name=name, **more)
+        entry.release()
+        os.utime(entry.path, (0, entry.path.stat().st_mtime - KEPT_S - 60))
+    journal.begin(digest("new"), name="new").release()
+
+    assert {"doubt", "purpose", "new"} == {entry.facts["name"] for entry in journal.cut_off()}
+
+
+def test_what_a_script_saw_end_is_forgotten(tmp_path: Path) -> None:
+    """The journal holds what a crash could lose, no more."""
+    ended = Reply(200, {"id": JOB, "state": "failed", "artifacts": []})
+    with (
+        ScriptedService([accepted(), ended]) as service,
+        Tenuto("tn_a", service.url, journal=tmp_path) as tenuto,
+    ):
+        job = tenuto.speech.create("x", model="m")
+        before = len(entries(tmp_path))
+        job.refresh()
+
+    assert (1, 0) == (before, len(entries(tmp_path)))
+
+
+def test_parts_of_an_intent_do_not_run_into_each_other() -> None:
+    """`ab` + `c` is other work than `a` + `bc`."""
+    assert digest("ab", "c") != digest("a", "bc") and digest("a", b"b") == digest(b"a", "b")
+
+
+def test_an_idempotency_key_must_be_one(tmp_path: Path) -> None:
+    """What cannot stand in a header is refused before anything is written."""
+    with Tenuto("tn_a", "http://127.0.0.1:1", journal=tmp_path) as tenuto:
+        for key in ("", "é", "a\nb", "x" * 256):
+            with pytest.raises(InvalidSetting):
+                tenuto.speech.create("x", model="m", idempotency_key=key)
+
+    assert [] == list(tmp_path.glob("*.journal"))

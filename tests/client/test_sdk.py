@@ -1,0 +1,297 @@
+"""Both clients against the service as it is: every resource, and what goes wrong."""
+
+import ast
+import asyncio
+import string
+import subprocess
+import sys
+import wave
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+import soundfile
+
+import tenuto_client
+from contract.callers import Caller, Operator
+from servers.scripted import Reply, ScriptedService
+from servers.service import RunningService
+from tenuto_client import (
+    AsyncTenuto,
+    AudioError,
+    AuthenticationFailed,
+    ChatInterrupted,
+    Erased,
+    IdempotencyConflict,
+    InsufficientBalance,
+    InvalidRequest,
+    InvalidSetting,
+    JobCancelled,
+    JobFailed,
+    NoModel,
+    NotAllowed,
+    NotConfigured,
+    NotFound,
+    Refused,
+    Tenuto,
+    TenutoError,
+    UnexpectedAnswer,
+)
+from tenuto_client.audio import as_flac
+
+ROOT = Path(__file__).parents[2]
+
+
+def sound(seconds: float = 1.2, rate: int = 44_100, channels: int = 2) -> bytes:
+    """A WAV of a steady value."""
+    file = BytesIO()
+    with wave.open(file, "wb") as wav:
+        wav.setparams((channels, 2, rate, 0, "NONE", ""))
+        wav.writeframes(b"\x10\x01" * channels * round(seconds * rate))
+    return file.getvalue()
+
+
+def test_every_kind_of_work(service: RunningService, caller: Caller, tmp_path: Path) -> None:
+    """Speech, image, recognition and chat, with the model that the catalog offers first."""
+    with Tenuto(caller.key, service.url) as client:
+        spoken = client.speech.create("Hold.", lang="en", metadata={"chapter": "3"}).wait()
+        drawn = client.images.create("A long note.", width=256, height=320, seed=7).wait()
+        heard = client.recognition.create(sound(), language="en").json()
+        said = client.chat.completions.create([{"role": "user", "content": "two words"}])
+        pieces = list(client.chat.completions.create([{"role": "user", "content": "two words"}], stream=True))
+        events = [event.type for event in spoken.events()]
+        request = spoken.request()
+        wav, png = spoken.read(), drawn.read()
+
+    with wave.open(BytesIO(wav)) as opened:
+        assert 24_000 == opened.getframerate()
+    assert (256, 320, 7) == tuple(drawn.result[name] for name in ("width", "height", "seed"))  # type: ignore[index]
+    assert b"\x89PNG" == png[:4]
+    assert {"segment_text", "word_timestamps"} == set(heard["engines"])
+    assert 16_000 == heard["audio"]["sample_rate"]
+    assert said.content == "".join(piece.content for piece in pieces)
+    assert said.usage == pieces[-1].usage
+    assert ["queued", "running", "succeeded"] == events
+    assert {"chapter": "3"} == request["metadata"] == spoken.operation.metadata
+
+
+def test_voices_and_account(service: RunningService, caller: Caller, tmp_path: Path) -> None:
+    """A voice from its upload to its end; what was spent."""
+    with Tenuto(caller.key, service.url) as client:
+        voice = client.voices.create(sound(rate=24_000, channels=1), "远山 100%")
+        renamed = client.voices.rename(voice.voice_id, "Hill")
+        saved = client.voices.download(voice.voice_id, tmp_path / "v.wav").read_bytes()
+        job = client.speech.create("Hold.", voice_id=voice.voice_id).wait()
+        preference = client.voices.prefer(voice.voice_id, "channel")
+        listed = client.voices.preferences()
+        names = [one.name for one in client.voices.list()]
+        client.voices.delete(voice.voice_id)
+        with pytest.raises(NotFound):
+            client.voices.get(voice.voice_id)
+        client.images.create("x").wait()
+        balance, ledger, usage = client.account.balance(), client.account.ledger(), client.account.usage()
+
+    assert ("远山 100%", "own", "Hill") == (voice.name, voice.kind, renamed.name)
+    assert sound(rate=24_000, channels=1) == saved
+    assert "succeeded" == job.state and "Hill" == names[-1] and 15 == len(names)
+    assert preference in listed.data and listed.default is None
+    assert ("99.950000", "100.000000") == (balance.available, ledger[-1].amount)
+    assert {"speech": 1, "image": 1} == {line.kind: line.jobs for line in usage}
+
+
+def test_jobs_are_listed_found_cancelled_and_erased(service: RunningService, caller: Caller) -> None:
+    """By id and by filter; a cancelled job says so; an erased one keeps its record."""
+    with Tenuto(caller.key, service.url) as client:
+        first = client.speech.create("Hold.").wait()
+        slow = client.speech.create("[fake:sleep=30] x")
+        slow.cancel()
+        with pytest.raises(JobCancelled) as cancelled:
+            slow.wait()
+        found = client.jobs.get(first.id)
+        failed = client.speech.create("[fake:raise] x")
+        with pytest.raises(JobFailed) as broken:
+            failed.wait()
+        states = [one.state for one in client.jobs.list(limit=3)]
+        only = [one.id for one in client.jobs.list(state="succeeded", kind="speech")]
+        older = [one.id for one in client.jobs.list(after=slow.id)]
+        found.erase()
+        with pytest.raises(Erased):
+            found.read()
+
+    assert (slow.id, "engine_failed") == (cancelled.value.job_id, broken.value.code)
+    assert ["failed", "cancelled", "succeeded"] == states
+    assert [first.id] == only == older
+
+
+def test_asyncio_does_all_of_it_at_once(service: RunningService, caller: Caller, tmp_path: Path) -> None:
+    """Four kinds of work beside each other on one event loop."""
+
+    async def work() -> tuple[Any, ...]:
+        async with AsyncTenuto(caller.key, service.url) as client:
+            speech, image, heard = await asyncio.gather(
+                client.speech.create("Hold.", lang="en"),
+                client.images.create("x", width=256, height=256),
+                client.recognition.create(sound()),
+            )
+            chunks = await client.chat.completions.create([{"role": "user", "content": "a b"}], stream=True)
+            text = "".join([chunk.content async for chunk in chunks])
+            await speech.download(tmp_path / "x.wav")
+            whole = await client.chat.completions.create([{"role": "user", "content": "a b"}])
+            return text, whole.content, await heard.json(), (await image.wait()).state
+
+    text, whole, heard, state = asyncio.run(work())
+
+    assert text == whole and "succeeded" == state and 1 == heard["schema_version"]
+    assert b"RIFF" == (tmp_path / "x.wav").read_bytes()[:4]
+
+
+def test_errors_say_what_is_wrong_and_what_mends_it(
+    service: RunningService, operator: Operator, caller: Caller
+) -> None:
+    """One tree: a class for each status, the code, the field, the request's id, a command."""
+    poor, narrow = operator.caller(), operator.caller(models=["fake/image"])
+    with Tenuto(caller.key, service.url) as client:
+        with pytest.raises(InvalidRequest) as invalid:
+            client.speech.create("x", top_p=7, voice_id="voice_none", model="fake/speech")
+        client.speech.create("x", idempotency_key="one")
+        with pytest.raises(IdempotencyConflict) as conflict:
+            client.speech.create("y", idempotency_key="one")
+        with pytest.raises(NotFound) as missing:
+            client.jobs.get("job_none")
+    with Tenuto(poor.key, service.url) as client, pytest.raises(InsufficientBalance) as unpaid:
+        client.images.create("x")
+    with Tenuto(narrow.key, service.url) as client:
+        with pytest.raises(NotAllowed) as narrowed:
+            client.speech.create("x", model="fake/speech")
+        with pytest.raises(NoModel):
+            client.speech.create("x")
+    with Tenuto("tn_wrong", service.url) as client, pytest.raises(AuthenticationFailed) as unknown:
+        client.models.list()
+    raised: list[Refused] = [e.value for e in (invalid, conflict, missing, unpaid, narrowed, unknown)]
+
+    assert [400, 409, 404, 403, 403, 401] == [error.status for error in raised]
+    assert ["parameters.top_p", "parameters.voice_id"] == sorted(d["param"] for d in invalid.value.details)
+    assert ["tenuto balance", "tenuto catalog", "tenuto login"] == [e.remedy for e in raised[3:]]
+    assert all(error.request_id and error.code and isinstance(error, TenutoError) for error in raised)
+    assert all(service.url not in str(error) or caller.key not in str(error) for error in raised)
+
+
+def test_keys_come_from_arguments_variables_and_logins(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In this order; a saved key goes to its own address alone; no key is shown."""
+    from tenuto_client import settings
+
+    with pytest.raises(NotConfigured) as none:
+        Tenuto()
+    file = settings.save(settings.Credentials("http://here:1", "tn_saved"))
+    saved = settings.credentials()
+    with pytest.raises(NotConfigured):
+        Tenuto(base_url="http://there:2")
+    monkeypatch.setenv("TENUTO_API_KEY", "tn_variable")
+    monkeypatch.setenv("TENUTO_BASE_URL", "https://there:2/v1/")
+    variable = settings.credentials()
+    given = settings.credentials("tn_given", "http://x")
+    for wrong in ("ftp://x", "x", "http://", "http://u:p@x", "http://x?y", "http://x:y"):
+        with pytest.raises(InvalidSetting):
+            Tenuto("tn_x", wrong)
+
+    assert "tenuto login" == none.value.remedy
+    assert [("http://here:1", "tn_saved"), ("https://there:2", "tn_variable"), ("http://x", "tn_given")] == [
+        (one.base_url, one.api_key) for one in (saved, variable, given)
+    ]
+    assert (0o600, True) == (file.stat().st_mode & 0o777, home in file.parents)
+    assert "tn_" not in repr(given) and "tn_given" not in repr(Tenuto("tn_given")._session.link)
+
+
+def test_any_audio_becomes_16_khz_mono_flac(tmp_path: Path) -> None:
+    """What is that already stays; what soundfile reads is converted; what is no audio is told."""
+    wav = tmp_path / "a.wav"
+    wav.write_bytes(sound(seconds=2))
+    with as_flac(wav) as flac:
+        assert isinstance(flac, Path)
+        info = soundfile.info(flac)
+        content = flac.read_bytes()
+        with as_flac(content) as same:
+            assert same is content
+    (tmp_path / "b.wav").write_bytes(b"RIFF no sound")
+    for bad in ("b.wav", "missing.wav"):
+        with pytest.raises(AudioError), as_flac(tmp_path / bad):
+            pass
+
+    assert ("FLAC", 16_000, 1, "PCM_16", 32_000) == (
+        *(info.format, info.samplerate, info.channels, info.subtype),
+        info.frames,
+    )
+    assert not flac.exists()
+
+
+@pytest.mark.parametrize("body", [b"<html>", {"data": 5}, {"data": [{"name": "x"}]}, b"[" * 9])
+def test_another_program_at_the_address_is_told(body: Any) -> None:
+    """Whatever answers, it is one error of ours."""
+    with (
+        ScriptedService([Reply(200, body)]) as service,
+        Tenuto("tn_x", service.url) as client,
+        pytest.raises(UnexpectedAnswer),
+    ):
+        client.models.list()
+
+
+def test_a_chat_that_breaks_off_is_told_and_never_asked_again() -> None:
+    """Without an idempotency key a second try might be a second answer."""
+    event = b'data: {"choices": [{"delta": {"content": "one"}}]}\n\n'
+    reply = Reply(200, event, {"Content-Type": "text/event-stream"})
+    with ScriptedService([reply]) as service, Tenuto("tn_x", service.url) as client:
+        heard = client.chat.completions.create([{"role": "user", "content": "x"}], model="m", stream=True)
+        first = next(iter(heard)).content
+        with pytest.raises(ChatInterrupted):
+            list(heard)
+
+    assert ("one", 1) == (first, len(service.asked))
+
+
+def test_the_public_surface_is_listed_once_and_costs_nothing_to_import() -> None:
+    """Every listed name is there; importing the package loads no HTTP, no asyncio, no terminal library."""
+    listed = {name for names in tenuto_client._HOMES.values() for name in names}
+    script = "import sys, tenuto_client; print(*sorted(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    loaded = {name.partition(".")[0] for name in done.stdout.split()}
+
+    assert listed == set(tenuto_client.__all__)
+    assert not [name for name in listed if not getattr(tenuto_client, name).__doc__]
+    assert not loaded & {"httpx2", "asyncio", "rich", "ssl", "numpy", "soundfile", "cyclopts", "tenuto"}
+
+
+def test_the_asyncio_half_says_the_same_as_the_other() -> None:
+    """It is made from it; what fails here wants `python scripts/async_twin.py`."""
+    done = subprocess.run(
+        [sys.executable, "scripts/async_twin.py", "--check"], cwd=ROOT, capture_output=True, text=True
+    )
+
+    assert (0, "") == (done.returncode, done.stderr)
+
+
+def test_every_message_of_the_commands_has_its_chinese() -> None:
+    """Each text in `t(…)`, each heading of a table and each line about a verb; no text is left over unused."""
+    from tenuto_client.commands import VERBS
+    from tenuto_client.commands.exits import _HEADLINES
+    from tenuto_client.commands.parser import _SAID
+    from tenuto_client.commands.zh import WORDS
+
+    folder = ROOT / "src" / "tenuto_client" / "commands"
+    texts = "".join(path.read_text("utf-8") for path in folder.glob("*.py") if path.name != "zh.py")
+    calls = ast.walk(ast.parse(texts.replace("from __future__ import annotations", "")))
+    used = {
+        node.args[0].value
+        for node in calls
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "t"
+        if isinstance(node.args[0], ast.Constant)
+    }
+    used |= {about for _, about in VERBS.values()} | set(_HEADLINES.values()) | {said for _, said in _SAID}
+
+    assert set() == used - set(WORDS)
+    assert not [text for text, chinese in WORDS.items() if names(text) != names(chinese)]
+
+
+def names(text: str) -> list[str]:
+    """The `{names}` in a text."""
+    return sorted(name for _, name, _, _ in string.Formatter().parse(text) if name)

@@ -46,7 +46,7 @@ def url(request: pytest.FixtureRequest, dialect: str) -> str | None:
 
 
 def test_nothing_is_called_but_what_was_configured(tmp_path: Path, url: str | None) -> None:
-    """All kinds of work, the operator's commands, and addresses in every text that a caller can send."""
+    """All kinds of work, the operator's commands, addresses in every text that a caller sends (P17, P18)."""
 
     def work() -> tuple[dict[str, int], int, list[str]]:
         upstream = UpstreamServer()

@@ -1,0 +1,1 @@
+"""The fault campaign: a service under mixed load, faults drawn from a seed, and a checker after each life."""

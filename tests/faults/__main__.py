@@ -1,0 +1,103 @@
+"""The fault campaign.
+
+    python -m tests.faults --count N --seed S [--database sqlite|postgresql] [--minutes M] [--write]
+    python -m tests.faults --seed S --database sqlite --only NUMBER
+
+Without a database both are tried, half of the count each. A campaign that was ended goes on where it stopped
+when it is called with the same seed. Exits with 1 when something was found.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from faults.campaign import Campaign
+    from faults.life import Result
+    from faults.plan import Dialect
+
+TESTS = Path(__file__).parents[1]
+FOLDER = TESTS.parent / "build" / "faults"
+
+
+def main() -> int:
+    """Run what the command line asks for."""
+    # The modules of the tests know each other as pytest finds them.
+    sys.path.insert(0, str(TESTS))
+    from faults import campaign, report
+
+    asked = _arguments()
+    dialects: list[Dialect] = [asked.database] if asked.database else ["sqlite", "postgresql"]
+    if asked.only is not None:
+        again = [campaign.replay(dialect, asked.seed, asked.only, FOLDER) for dialect in dialects]
+        for dialect, life in zip(dialects, again, strict=True):
+            print(f"{dialect}: {dict(life.hit)} {dict(life.places)}; {_line(life)}")
+        return _tell(again)
+    if not asked.database:
+        _run_both(asked)
+    campaigns = [
+        campaign.Campaign(dialect, asked.seed, -(-asked.count // len(dialects)), FOLDER)
+        for dialect in dialects
+    ]
+    if asked.database:
+        _run(campaigns[0], asked.minutes)
+    if asked.write:
+        report.write(campaigns)
+    short = [each for each in campaigns if each.faults < each.count]
+    for each in short:
+        print(f"{each.dialect}: {each.faults} of {each.count} faults in {asked.minutes} minutes")
+    return 1 if short or any(life.findings for each in campaigns for life in each.lives) else 0
+
+
+def _run(campaign: Campaign, minutes: float) -> None:
+    """What is left of it, said life by life."""
+    for life in campaign.run(time.monotonic() + 60 * minutes):
+        print(f"{campaign.dialect}: {campaign.faults} of {campaign.count}; {_line(life)}", flush=True)
+        _tell([life])
+
+
+def _run_both(asked: argparse.Namespace) -> None:
+    """Side by side, a process each: a life waits more than it works."""
+    words = [sys.executable, "-m", "tests.faults", "--count", str(-(-asked.count // 2))]
+    words += ["--seed", str(asked.seed), "--minutes", str(asked.minutes)]
+    both = [subprocess.Popen([*words, "--database", name]) for name in ("sqlite", "postgresql")]
+    for process in both:
+        process.wait()
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.faults", description=(__doc__ or "").split("\n")[0]
+    )
+    parser.add_argument("--count", type=int, default=500, help="faults that must hit, over both databases")
+    parser.add_argument("--seed", type=int, default=1, help="what everything is drawn from")
+    parser.add_argument("--database", choices=("sqlite", "postgresql"), help="this one alone")
+    parser.add_argument("--minutes", type=float, default=10.0, help="no fault comes later than this")
+    parser.add_argument("--only", type=int, help="the number of one fault, to be had again")
+    parser.add_argument("--write", action="store_true", help="write the figures into docs/reliability.md")
+    return parser.parse_args()
+
+
+def _line(life: Result) -> str:
+    return (
+        f"{life.faults} hit, {life.missed.total()} missed in {life.took_s:.0f} s,"
+        f" {life.rest_s:.0f} s to rest;"
+        f" {life.ends['jobs succeeded']} succeeded, {life.ends['jobs failed']} failed,"
+        f" {life.ends['jobs cancelled']} cancelled, {life.ends['jobs recovery_required']} in recovery"
+    )
+
+
+def _tell(lives: list[Result]) -> int:
+    found = [finding for life in lives for finding in life.findings]
+    for finding in found:
+        print(f"  FOUND {finding[:4000]}")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,186 @@
+"""What must hold after a life, over the records, the bytes, the logs and what the clients saw.
+
+The shipped audit comes first; what it cannot know, because only clients know it, is here.
+"""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from crash import checker
+from faults.clients import Client
+from faults.works import CANARY
+from faults.world import World
+from tenuto.db.database import Database
+
+DEFECTS = ("attempt.abandoned", "upkeep.failed", "http.failed", "waits.failed", "audit.finding")
+"""Events that a fault from outside may not cause."""
+
+NEXT: dict[str, set[str]] = {
+    "": {"queued"},
+    "queued": {"running", "cancelled", "failed"},
+    "running": {
+        *("succeeded", "failed", "cancelled", "cancel_requested", "released", "host_lost", "worker_lost"),
+        "recovery_required",
+    },
+    "cancel_requested": {"succeeded", "failed", "cancelled", "recovery_required", "host_lost"},
+    "released": {"running", "cancelled"},
+    "host_lost": {"running", "cancelled"},
+    "worker_lost": {"running", "cancelled"},
+    "recovery_required": {"succeeded", "failed", "cancelled", "requeued"},
+    "requeued": {"running", "cancelled"},
+    "succeeded": set(),
+    "failed": set(),
+    "cancelled": set(),
+}
+"""Which event may follow which."""
+
+_KEY = re.compile(r"tn_[0-9A-Za-z]{49}")
+
+
+def findings(world: World, clients: list[Client]) -> list[str]:
+    """Everything that is not as it must be; for a world that has come to rest."""
+    found = [fault for client in clients for fault in client.faults]
+    found += [f"not finished: {work}" for client in clients for work in client.unfinished()]
+    found += _audit(world)
+    database = checker.open_records(world.service)
+    try:
+        for check in (_accepted, _uploaded, _events, _rest, _paid_once, _lost_often):
+            found += check(database, clients)
+    finally:
+        database.close()
+    if world.service.database_url is None:
+        found += _said(checker.check_integrity, world.service)
+    return found + list(_logs(world, clients))
+
+
+def outcomes(world: World) -> Counter[str]:
+    """How jobs ended and what attempts went through, for the report."""
+    database = checker.open_records(world.service)
+    try:
+        jobs = checker.rows(database, "select state as name, count(*) as n from job group by state")
+        ends = checker.rows(database, "select outcome as name, count(*) as n from attempt group by outcome")
+    finally:
+        database.close()
+    counted = Counter({f"jobs {row['name']}": row["n"] for row in jobs})
+    counted.update({f"attempts {row['name']}": row["n"] for row in ends})
+    return counted
+
+
+def _audit(world: World) -> list[str]:
+    """The operator's own command; deep, it reads every byte again."""
+    done = world.service.command("audit", "--deep", check=False)
+    return (
+        []
+        if done.returncode == 0
+        else [f"audit: {line}" for line in (done.stdout + done.stderr).splitlines()]
+    )
+
+
+def _accepted(database: Database, clients: list[Client]) -> Iterator[str]:
+    """P1, P2: every 202 is a job, one for a key, and ended as its client saw it."""
+    jobs = {row["id"]: row for row in checker.rows(database, "select id, state, rerunnable from job")}
+    keys = checker.rows(database, "select idempotency_key, job_id from idempotency")
+    by_key = {row["idempotency_key"]: row["job_id"] for row in keys}
+    if not len(keys) == len(by_key) == len(set(by_key.values())) == len(jobs):
+        yield f"P2: {len(keys)} keys, {len(set(by_key.values()))} jobs of theirs, {len(jobs)} jobs"
+    for work in (work for client in clients for work in client.works if work.job_id is not None):
+        if by_key.get(work.key) != work.job_id or work.job_id not in jobs:
+            yield f"P1: {work.job_id} was accepted under {work.key}, which stands for {by_key.get(work.key)}"
+        elif work.is_done and jobs[work.job_id]["state"] != work.operation["state"]:
+            yield f"P8: {work.job_id} is {jobs[work.job_id]}, its client saw {work.operation['state']}"
+
+
+def _uploaded(database: Database, clients: list[Client]) -> Iterator[str]:
+    """Every 201 of an upload is a record, one for a key."""
+    bound = {
+        row["idempotency_key"]: row["record_id"]
+        for row in checker.rows(database, "select idempotency_key, record_id from upload_key")
+    }
+    records = {row["id"] for row in checker.rows(database, "select id from artifact where job_id is null")}
+    records |= {row["id"] for row in checker.rows(database, "select id from voice")}
+    for client in clients:
+        for key, record_id in client.uploads.items():
+            if bound.get(key) != record_id or record_id not in records:
+                yield f"P1: {record_id} was stored under {key}, which stands for {bound.get(key)}"
+
+
+def _events(database: Database, clients: list[Client]) -> Iterator[str]:
+    """P8: each job's events, in an order that transitions allow."""
+    before: dict[str, str] = {}
+    for row in checker.rows(database, "select job_id, sequence, type from event order by job_id, sequence"):
+        last, now = before.get(row["job_id"], ""), row["type"]
+        if now not in NEXT[last]:
+            yield f"P8: {row['job_id']}: {now} after {last or 'nothing'}"
+        before[row["job_id"]] = now
+
+
+def _rest(database: Database, clients: list[Client]) -> Iterator[str]:
+    """Nobody works: no slot is busy, no attempt open, no job running."""
+    for what, sql in (
+        ("slots busy", "select count(*) as n from slot where job_id is not null"),
+        ("attempts open", "select count(*) as n from attempt where state <> 'ended'"),
+        ("jobs under way", "select count(*) as n from job where state in ('queued', 'running')"),
+    ):
+        number = checker.rows(database, sql)[0]["n"]
+        if number:
+            yield f"{number} {what} at rest"
+
+
+def _paid_once(database: Database, clients: list[Client]) -> Iterator[str]:
+    """P10: a metered call is made once, and once more for each time that an operator said so by name.
+
+    An attempt that was released has passed its fence and not called: the engine was not there.
+    """
+    for row in checker.rows(
+        database,
+        """select j.id, count(*) as calls,
+                  (select count(*) from event e where e.job_id = j.id and e.type = 'requeued') as allowed
+           from attempt t join job j on j.id = t.job_id
+           where j.rerunnable = 0 and t.fenced_at is not null and t.outcome <> 'released'
+           group by j.id""",
+    ):
+        if row["calls"] > 1 + row["allowed"]:
+            yield f"P10: {row['id']} was called {row['calls']} times, {row['allowed']} times allowed again"
+
+
+def _lost_often(database: Database, clients: list[Client]) -> Iterator[str]:
+    """Whoever failed for a lost engine or lost bytes had lost them three times."""
+    for row in checker.rows(
+        database,
+        """select id, error_code, hosts_lost from job where state = 'failed' and hosts_lost < 2
+           and error_code in ('engine_crashed', 'storage_failed')""",
+    ):
+        yield f"{row['id']} failed with {row['error_code']} after {row['hosts_lost']} losses"
+
+
+def _logs(world: World, clients: list[Client]) -> Iterator[str]:
+    """P16 and defects: no key, no text, no event that only a bug causes."""
+    for path in (world.service.log_path, world.folder / "elsewhere.log"):
+        if not path.exists():
+            continue
+        text = path.read_text(errors="replace")
+        if _KEY.search(text) or CANARY in text:
+            yield f"P16: {path.name} holds a key or a text"
+        yield from _defects(path, text)
+
+
+def _defects(path: Path, text: str) -> Iterator[str]:
+    for line in text.splitlines():
+        if line.startswith("{"):
+            event: dict[str, Any] = json.loads(line) if line.endswith("}") else {}
+            if event.get("event") in DEFECTS:
+                yield f"{path.name}: {line[:3000]}"
+        elif "Traceback" in line:
+            yield f"{path.name}: {line[:500]}"
+
+
+def _said(check: Any, *arguments: Any) -> list[str]:
+    try:
+        check(*arguments)
+    except AssertionError as error:
+        return [f"{check.__name__}: {error}"]
+    return []

@@ -1,0 +1,233 @@
+"""How each kind of fault is carried out on a world, and whether it hit: what did not is not counted."""
+
+import signal
+import sqlite3
+import time
+from collections.abc import Callable, Mapping
+from contextlib import closing, suppress
+
+import psycopg
+
+from crash.processes import family, is_alive, send
+from faults import plan
+from faults.plan import Fault
+from faults.world import SILENCE_S, World
+from servers.proxy import Towards
+
+REACH_S = 2.5
+"""So long a shot at a failpoint waits for somebody to come by."""
+FULL_S = 2.5
+"""How long a disk stays full at most: longer than all tries of one write take together."""
+
+WAITS_FOR_A_DEATH = frozenset(
+    {
+        *("register.after_commit", "sweep.after_condemn"),
+        *("rescue.before_commit", "rescue.after_commit", "rescue.verified"),
+    }
+)
+"""Places where nobody comes by unless a worker has died or begun."""
+
+
+def inject(world: World, fault: Fault) -> bool:
+    """Carry it out. True when it hit; afterwards nothing of it goes on but what the service makes of it."""
+    return _KINDS[fault.kind](world, fault)
+
+
+# --- processes -------------------------------------------------------------------------------------------
+
+
+def _kill_one(pids: list[int], fault: Fault) -> bool:
+    return bool(pids) and send(pids[int(fault.dice * len(pids))], signal.SIGKILL)
+
+
+def _kill_worker(world: World, fault: Fault) -> bool:
+    return _kill_one(world.workers(), fault)
+
+
+def _kill_host(world: World, fault: Fault) -> bool:
+    return _kill_one(world.hosts(), fault)
+
+
+def _kill_api(world: World, fault: Fault) -> bool:
+    api = world.api()
+    return api is not None and send(api, signal.SIGKILL)
+
+
+def _kill_all(world: World, fault: Fault) -> bool:
+    there = world.everything()
+    for pid in there:
+        send(pid, signal.SIGKILL)
+    return len(there) > 1
+
+
+def _terminate(world: World, fault: Fault) -> bool:
+    api = world.api()
+    return api is not None and send(api, signal.SIGTERM)
+
+
+def _stop_worker(world: World, fault: Fault) -> bool:
+    """Past the silence, so that the other worker takes its attempts; then it comes back as a zombie."""
+    workers = world.workers()
+    if not workers:
+        return False
+    pid = workers[int(fault.dice * len(workers))]
+    if not send(pid, signal.SIGSTOP):
+        return False
+    time.sleep(SILENCE_S + fault.seconds)
+    send(pid, signal.SIGCONT)
+    return True
+
+
+# --- failpoints ------------------------------------------------------------------------------------------
+
+
+def _at_place(world: World, fault: Fault, action: str) -> int | None:
+    """Lay a shot, see to it that somebody may come by, and wait; gives who took it."""
+    assert fault.place is not None
+    nth = 1 if fault.place in WAITS_FOR_A_DEATH else fault.nth
+    world.shots.arm(fault.place, f"{nth}:{action}")
+    if fault.place == "rescue.verified":
+        # Only a result that was recorded and not settled is verified.
+        world.shots.arm("record.after_commit", "1:kill")
+        world.shots.fired("record.after_commit", REACH_S)
+    elif fault.place in WAITS_FOR_A_DEATH:
+        _kill_worker(world, fault)
+    return world.shots.fired(fault.place, REACH_S)
+
+
+def _kill_at(world: World, fault: Fault) -> bool:
+    return _at_place(world, fault, "kill") is not None
+
+
+def _delay_at(world: World, fault: Fault) -> bool:
+    return _at_place(world, fault, f"delay={fault.seconds:.2f}") is not None
+
+
+def _fail_at(world: World, fault: Fault) -> bool:
+    return _at_place(world, fault, f"raise={fault.error}") is not None
+
+
+def _stop_at(world: World, fault: Fault) -> bool:
+    """A worker is stopped past the silence; whoever the clients wait for, for a moment."""
+    pid = _at_place(world, fault, "stop")
+    if pid is None:
+        return False
+    is_api = pid == family(world.service).api
+    time.sleep(fault.seconds if is_api else SILENCE_S + fault.seconds)
+    if is_alive(pid):
+        send(pid, signal.SIGCONT)
+    return True
+
+
+def _fill_disk(world: World, fault: Fault) -> bool:
+    """No file of bytes can be written, by anybody, for so long."""
+    until = time.monotonic() + fault.seconds * FULL_S
+    place, hits = "blob.before_write", 0
+    while time.monotonic() < until:
+        world.shots.arm(place, "1:raise=ENOSPC")
+        hits += world.shots.fired(place, until - time.monotonic()) is not None
+    return hits > 0
+
+
+# --- links -----------------------------------------------------------------------------------------------
+
+
+def _cut_clients(world: World, fault: Fault) -> bool:
+    return world.client_proxy.cut(is_reset=fault.dice < 0.5) > 0
+
+
+def _cut_answer(world: World, fault: Fault) -> bool:
+    """The client has sent all, the service has done it, the answer is lost: once more is a replay."""
+    cuts = world.client_proxy.cuts()
+    mark = (b"HTTP/1.1 202", b"HTTP/1.1 201", b"HTTP/1.1 200")[int(fault.dice * 3)]
+    world.client_proxy.cut_at(mark, Towards.CLIENT, nth=fault.nth)
+    hit = world.client_proxy.wait_cuts(cuts + 1, REACH_S)
+    world.client_proxy.pass_on()
+    return hit
+
+
+def _cut_database(world: World, fault: Fault) -> bool:
+    assert world.database_proxy is not None
+    return world.database_proxy.cut(is_reset=fault.dice < 0.5) > 0
+
+
+def _cut_commit(world: World, fault: Fault) -> bool:
+    """PostgreSQL has committed and says so; whoever asked does not hear it."""
+    assert world.database_proxy is not None
+    cuts = world.database_proxy.cuts()
+    world.database_proxy.cut_at(b"COMMIT\0", Towards.CLIENT, nth=fault.nth * 3)
+    hit = world.database_proxy.wait_cuts(cuts + 1, REACH_S)
+    world.database_proxy.pass_on()
+    return hit
+
+
+# --- databases -------------------------------------------------------------------------------------------
+
+
+def _kill_database(world: World, fault: Fault) -> bool:
+    world.kill_database()
+    return True
+
+
+def _halt_database(world: World, fault: Fault) -> bool:
+    world.halt_database()
+    return True
+
+
+def _kill_all_and_database(world: World, fault: Fault) -> bool:
+    return _kill_all(world, fault) and _kill_database(world, fault)
+
+
+def _end_sessions(world: World, fault: Fault) -> bool:
+    with psycopg.connect(world.session(), autocommit=True) as session:
+        ended = session.execute(
+            "select pg_terminate_backend(pid) from pg_stat_activity"
+            " where datname = current_database() and application_name like 'tenuto%'"
+        ).fetchall()
+    return len(ended) > 0
+
+
+def _lock_rows(world: World, fault: Fault) -> bool:
+    """Another session holds what submissions and attempts want, and asks for more in another order."""
+    with psycopg.connect(world.session()) as session, suppress(psycopg.Error):
+        session.execute("select 1 from account order by id desc for update")
+        time.sleep(fault.seconds)
+        session.execute("select 1 from slot order by lane desc, number desc for update")
+        session.rollback()
+    return True
+
+
+def _lock_file(world: World, fault: Fault) -> bool:
+    """Somebody who does not queue at our lock files: SQLite says that it is busy."""
+    connection = sqlite3.connect(world.service.folder / "tenuto.db", isolation_level=None)
+    with closing(connection) as session, suppress(sqlite3.OperationalError):
+        session.execute("begin immediate")
+        time.sleep(fault.seconds)
+        session.execute("rollback")
+        return True
+    return False
+
+
+_KINDS: Mapping[str, Callable[[World, Fault], bool]] = {
+    plan.KILL_WORKER: _kill_worker,
+    plan.KILL_HOST: _kill_host,
+    plan.KILL_API: _kill_api,
+    plan.KILL_ALL: _kill_all,
+    plan.SIGTERM: _terminate,
+    plan.STOP_WORKER: _stop_worker,
+    plan.PLACE_KILL: _kill_at,
+    plan.PLACE_STOP: _stop_at,
+    plan.PLACE_ERROR: _fail_at,
+    plan.PLACE_DELAY: _delay_at,
+    plan.DISK_FULL: _fill_disk,
+    plan.CUT_CLIENTS: _cut_clients,
+    plan.CUT_ANSWER: _cut_answer,
+    plan.KILL_DATABASE: _kill_database,
+    plan.HALT_DATABASE: _halt_database,
+    plan.KILL_ALL_AND_DATABASE: _kill_all_and_database,
+    plan.CUT_DATABASE: _cut_database,
+    plan.CUT_COMMIT: _cut_commit,
+    plan.END_SESSIONS: _end_sessions,
+    plan.LOCK_ROWS: _lock_rows,
+    plan.LOCK_FILE: _lock_file,
+}

@@ -1,0 +1,178 @@
+"""One life: a fresh service, clients that work, faults one after the other, rest, and the checker."""
+
+import random
+import shutil
+import time
+from collections import Counter, defaultdict
+from contextlib import suppress
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from faults import check, plan
+from faults.clients import Client
+from faults.inject import inject
+from faults.plan import Dialect, Fault
+from faults.seen import Book
+from faults.world import World
+from servers.postgres import PostgresServer
+
+ACCOUNTS = {"rich": "1000", "other": "1000", "poor": "2"}
+"""Who there is, and their credit: the poor one's jobs outrun it."""
+CLIENTS = ("rich", "rich", "other", "other", "poor")
+REST_S = 150.0
+WARM_S = 1.0
+RECOVERIES = 3
+"""So many jobs of unknown payment an operator ends at the end of a life, each in another way."""
+
+
+@dataclass
+class Result:
+    """What a life was: which faults hit, what came of it, and what was found."""
+
+    first: int
+    hit: Counter[str] = field(default_factory=Counter)
+    places: Counter[str] = field(default_factory=Counter)
+    by_kill: int = 0
+    """Workers killed at a failpoint."""
+    missed: Counter[str] = field(default_factory=Counter)
+    seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    """How long faults of each kind took to be carried out, those that missed too."""
+    next_number: int = 0
+    took_s: float = 0.0
+    rest_s: float = 0.0
+    starts: int = 0
+    answers: Counter[str] = field(default_factory=Counter)
+    ends: Counter[str] = field(default_factory=Counter)
+    findings: list[str] = field(default_factory=list)
+
+    @property
+    def faults(self) -> int:
+        return sum(self.hit.values())
+
+    def dump(self) -> dict[str, Any]:
+        """As JSON: counters as objects."""
+        values = {part.name: getattr(self, part.name) for part in fields(self)}
+        return {name: dict(value) if isinstance(value, Counter) else value for name, value in values.items()}
+
+
+def live(
+    folder: Path,
+    server: PostgresServer | None,
+    faults: list[Fault],
+    *,
+    wanted: int,
+    dialect: Dialect,
+    seed: str,
+    book: Book,
+    until: float,
+) -> Result:
+    """Inject of these faults as many as are wanted, in order, until that moment of the monotonic clock.
+
+    The folder is removed where nothing was found, and kept otherwise.
+    """
+    result = Result(faults[0].number)
+    began = time.monotonic()
+    folder.mkdir(parents=True)
+    book.forget_ids()
+    world = World(folder, dialect, server)
+    world.start()
+    clients = _clients(world, book, seed)
+    try:
+        time.sleep(WARM_S)
+        for fault in faults:
+            result.next_number = fault.number + 1
+            time.sleep(fault.pause_s)
+            injecting = time.monotonic()
+            book.wanted = fault.place or ""
+            _count(result, fault, inject(world, fault))
+            book.wanted = ""
+            result.seconds[fault.kind] += time.monotonic() - injecting
+            broken = [said for client in clients for said in client.faults]
+            if result.faults >= wanted or time.monotonic() > until or broken:
+                break
+        resting = time.monotonic()
+        result.findings += _rest(world, clients, random.Random(seed))
+        result.rest_s = time.monotonic() - resting
+        result.starts = world.supervisor.starts
+        code = world.stop()
+        result.findings += [] if code == 0 else [f"`serve` ended with {code}"]
+        result.findings += check.findings(world, clients)
+        result.ends = check.outcomes(world)
+    except BaseException:
+        with suppress(Exception):
+            world.kill()
+        raise
+    finally:
+        world.close()
+    for client in clients:
+        result.answers += client.link.counts
+    result.took_s = time.monotonic() - began
+    if not result.findings:
+        shutil.rmtree(folder)
+        world.drop()
+    return result
+
+
+def _clients(world: World, book: Book, seed: str) -> list[Client]:
+    direct, cut = world.service.url, f"http://127.0.0.1:{world.client_proxy.port}"
+    clients = []
+    for number, account in enumerate(CLIENTS):
+        key = world.service.make_key(account, credit=ACCOUNTS[account])
+        url = cut if number % 2 else direct
+        clients.append(Client(url, account, key, book, f"{seed}/{number}"))
+    for client in clients:
+        client.start()
+    return clients
+
+
+def _count(result: Result, fault: Fault, has_hit: bool) -> None:
+    if not has_hit:
+        result.missed[fault.place or fault.kind] += 1
+        return
+    result.hit[fault.kind] += 1
+    if fault.place is not None:
+        result.places[fault.place] += 1
+        result.by_kill += fault.kind == plan.PLACE_KILL and fault.place in plan.OF_WORKERS
+
+
+def _rest(world: World, clients: list[Client], dice: random.Random) -> list[str]:
+    """No more faults: everything must come to its end by itself, what waits for an operator by them."""
+    world.shots.disarm()
+    for client in clients:
+        client.finish()
+    until = time.monotonic() + REST_S
+    for client in clients:
+        client.join(max(0.0, until - time.monotonic()))
+    found = _recover(world, clients, dice)
+    for client in clients:
+        client.give_up()
+        client.join(10)
+    return found
+
+
+def _recover(world: World, clients: list[Client], dice: random.Random) -> list[str]:
+    """The operator's three exits, each for one of the jobs whose payment is unknown."""
+    waiting = [
+        work
+        for client in clients
+        for work in client.works
+        if work.operation.get("state") == "recovery_required"
+    ]
+    sample = world.folder / "brought.wav"
+    sample.write_bytes(clients[0]._book.media.wavs[0])
+    ways = (["void"], ["requeue"], ["complete", "--file", str(sample)])
+    found = []
+    for work, (way, *options) in zip(dice.sample(waiting, min(RECOVERIES, len(waiting))), ways, strict=False):
+        assert work.job_id is not None
+        done = world.service.command("recover", way, work.job_id, *options, check=False)
+        if done.returncode != 0:
+            found.append(f"recover {way} {work.job_id}: {done.stderr}")
+            continue
+        world.service.key = next(client.link.key for client in clients if work in client.works)
+        ended = world.service.wait(work.job_id, states=("succeeded", "failed"))
+        expected = "failed" if way == "void" else "succeeded"
+        if ended["state"] != expected:
+            found.append(f"after recover {way}: {ended}")
+        work.operation, work.resolved = ended, True
+    return found

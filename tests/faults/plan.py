@@ -1,0 +1,123 @@
+"""Which fault comes when: drawn from a seed and the fault's number alone, so that each can be had again.
+
+It knows the names of kinds and places, not how a fault is carried out.
+"""
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from tenuto import failpoints
+
+Dialect = Literal["sqlite", "postgresql"]
+
+KILL_WORKER, KILL_HOST, KILL_API = "worker killed", "engine's host killed", "API killed"
+KILL_ALL, SIGTERM, STOP_WORKER = "everything killed", "SIGTERM and start", "worker stopped, then woken"
+PLACE_KILL, PLACE_STOP = "killed at a failpoint", "stopped at a failpoint, then woken"
+PLACE_ERROR, PLACE_DELAY = "I/O error at a failpoint", "delayed at a failpoint"
+DISK_FULL, CUT_CLIENTS, CUT_ANSWER = "disk full for a while", "clients' links cut", "answer cut off"
+KILL_DATABASE, HALT_DATABASE = "PostgreSQL killed", "PostgreSQL: immediate shutdown"
+KILL_ALL_AND_DATABASE = "everything and PostgreSQL killed"
+CUT_DATABASE, CUT_COMMIT = "database's links cut", "cut between COMMIT and its answer"
+END_SESSIONS, LOCK_ROWS, LOCK_FILE = (
+    "sessions terminated",
+    "rows locked by another",
+    "SQLite locked by another",
+)
+
+_WEIGHTS: Mapping[str, int] = {
+    KILL_WORKER: 16,
+    KILL_HOST: 8,
+    KILL_API: 6,
+    KILL_ALL: 3,
+    SIGTERM: 2,
+    STOP_WORKER: 2,
+    PLACE_KILL: 30,
+    PLACE_STOP: 3,
+    PLACE_ERROR: 14,
+    PLACE_DELAY: 6,
+    DISK_FULL: 2,
+    CUT_CLIENTS: 4,
+    CUT_ANSWER: 4,
+}
+_OF_DATABASE: Mapping[Dialect, Mapping[str, int]] = {
+    "sqlite": {LOCK_FILE: 4},
+    "postgresql": {
+        KILL_DATABASE: 2,
+        HALT_DATABASE: 2,
+        KILL_ALL_AND_DATABASE: 1,
+        CUT_DATABASE: 4,
+        CUT_COMMIT: 6,
+        END_SESSIONS: 3,
+        LOCK_ROWS: 3,
+    },
+}
+"""How often a kind is drawn, against the others."""
+
+OF_POSTGRESQL = frozenset(_OF_DATABASE["postgresql"])
+
+WORKER_KILLS = (KILL_WORKER, KILL_ALL, KILL_ALL_AND_DATABASE)
+DATABASE_KILLS = (KILL_DATABASE, HALT_DATABASE, KILL_ALL_AND_DATABASE)
+
+SERVED = frozenset(failpoints.PLACES) - failpoints.OF_COMMANDS - {"install.after_bytes"}
+"""Passed by a service that runs; the others by a first start, or by an operator's command."""
+
+_OF_WORKERS = (
+    *("register.", "claim.", "input.", "recording.", "fence.", "engine.", "segment.", "part.", "result."),
+    *("record.", "succeed.", "ending.", "beat.", "rescue.", "sweep."),
+)
+OF_WORKERS = frozenset(place for place in failpoints.PLACES if place.startswith(_OF_WORKERS))
+"""Where a worker alone comes by."""
+
+NO_STOP = frozenset({"blob.before_read", "download.after_head"})
+"""Who is stopped here is a thread that many wait for; a kill tells as much."""
+
+ERRORS = ("ENOSPC", "EIO", "EROFS", "EDQUOT")
+LONGEST_PAUSE_S = 0.35
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One fault: what, where, at which visit, for how long, and how long after the one before it."""
+
+    number: int
+    kind: str
+    place: str | None
+    error: str
+    nth: int
+    seconds: float
+    pause_s: float
+    dice: float
+    """Which of several processes it is, from 0 up to 1."""
+
+    def __str__(self) -> str:
+        at = "" if self.place is None else f" {self.place}, visit {self.nth}"
+        return f"{self.number}: {self.kind}{at}"
+
+
+def draw(seed: int, number: int, dialect: Dialect) -> Fault:
+    """The fault of this number."""
+    dice = random.Random(f"{seed}/{dialect}/{number}")
+    weights = {**_WEIGHTS, **_OF_DATABASE[dialect]}
+    [kind] = dice.choices(list(weights), list(weights.values()))
+    return Fault(
+        number=number,
+        kind=kind,
+        place=_place(dice, kind),
+        error=dice.choice(ERRORS),
+        nth=dice.choice((1, 1, 1, 2, 3)),
+        seconds=dice.uniform(0.1, 1.0),
+        pause_s=dice.uniform(0.0, LONGEST_PAUSE_S),
+        dice=dice.random(),
+    )
+
+
+def _place(dice: random.Random, kind: str) -> str | None:
+    if kind in (PLACE_KILL, PLACE_DELAY):
+        return dice.choice(sorted(SERVED))
+    if kind == PLACE_STOP:
+        return dice.choice(sorted(SERVED - NO_STOP))
+    if kind == PLACE_ERROR:
+        return dice.choice(sorted(failpoints.HINDERED))
+    return None

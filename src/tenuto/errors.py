@@ -152,6 +152,8 @@ class RateLimited(TenutoError):
     """Too many requests; wait as long as Retry-After says."""
 
     code = "rate_limited"
+    pause_s = 0.0
+    """How long the answer is held back, from a client that does not wait as it was told."""
 
     def __init__(
         self, message: str | None = None, *, retry_after_s: int = 1, limit: str | None = None

@@ -16,6 +16,11 @@ from tenuto.db.database import Transaction
 from tenuto.errors import ArtifactUnavailable, CorruptBlob, RangeNotSatisfiable
 
 _RANGE = re.compile(rb"bytes=(\d{0,15})-(\d{0,15})\Z")
+PIECE_BYTES = 256 * 1024
+"""So much of a block is handed to the connection at once: what a client that does not read makes us keep."""
+STALL_S = 1.0
+"""A client that has not taken a piece by then is slow; a block is not kept for it."""
+
 _log = structlog.get_logger("tenuto.api")
 
 
@@ -55,11 +60,9 @@ async def send_content(call: Call, opened: Opened) -> Answer | None:
 async def _send(call: Call, opened: Opened, span: tuple[int, int], *, status: int, headers: Headers) -> None:
     """The first block is read and checked before the head is sent; a later bad one cuts the connection."""
     start, end = span
-    loop = asyncio.get_running_loop()
-    readers = call.service.readers
-    blocks = call.service.blobs.read(opened.blob, start, end)
+    rest = _Rest(call, opened, start, end)
     try:
-        block = await loop.run_in_executor(readers, _next, blocks)
+        await rest.load()
     except (CorruptBlob, ArtifactUnavailable) as error:
         _tell(call, opened)
         raise ArtifactUnavailable from error
@@ -70,25 +73,59 @@ async def _send(call: Call, opened: Opened, span: tuple[int, int], *, status: in
         *headers,
     ]
     await call.send({"type": "http.response.start", "status": status, "headers": head})
-    if call.scope["method"] == "HEAD":
+    if call.scope["method"] == "HEAD" or rest.is_over():
         await call.send({"type": "http.response.body", "body": b""})
         return
-    while block is not None:
-        start += len(block)
-        await call.send({"type": "http.response.body", "body": block, "more_body": start < end})
-        if start >= end:
+    while True:
+        await rest.send()
+        if rest.is_over():
             return
         failpoints.hit("download.after_head")
         try:
-            block = await loop.run_in_executor(readers, _next, blocks)
+            await rest.load()
         except (CorruptBlob, ArtifactUnavailable):
             _tell(call, opened)
             return  # Without the promised bytes: the server cuts the connection, the client sees a failure.
-    await call.send({"type": "http.response.body", "body": b""})
 
 
-def _next(blocks: Iterator[bytes]) -> bytes | None:
-    return next(blocks, None)
+class _Rest:
+    """What of a download is still to be sent; a client that is slow to read makes us keep a piece of it."""
+
+    def __init__(self, call: Call, opened: Opened, start: int, end: int) -> None:
+        self._call, self._opened = call, opened
+        self._start, self._end = start, end
+        self._blocks = call.service.blobs.read(opened.blob, start, end)
+        self._pieces: list[bytes] = []
+
+    def is_over(self) -> bool:
+        return self._start >= self._end
+
+    async def load(self) -> None:
+        """The next block, checked, in pieces."""
+        loop = asyncio.get_running_loop()
+        self._pieces = await loop.run_in_executor(self._call.service.readers, _next, self._blocks)
+
+    async def send(self) -> None:
+        """The block; when its client stops to read, only as far as it got, and the rest is loaded again."""
+        while self._pieces:
+            piece = self._pieces.pop()
+            self._start += len(piece)
+            message = {"type": "http.response.body", "body": piece, "more_body": not self.is_over()}
+            sending = asyncio.ensure_future(self._call.send(message))
+            del piece, message
+            try:
+                if not (await asyncio.wait([sending], timeout=STALL_S))[0]:
+                    self._pieces.clear()
+                    self._blocks = self._call.service.blobs.read(self._opened.blob, self._start, self._end)
+                await sending
+            finally:
+                sending.cancel()
+
+
+def _next(blocks: Iterator[bytes]) -> list[bytes]:
+    """The pieces of the next block, the last one first."""
+    block = next(blocks, b"")
+    return [block[at : at + PIECE_BYTES] for at in range(0, len(block), PIECE_BYTES)][::-1]
 
 
 def _tell(call: Call, opened: Opened) -> None:

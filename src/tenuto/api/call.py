@@ -19,7 +19,7 @@ from tenuto.api.body import ClientGone
 from tenuto.api.errors import error_response, status_of
 from tenuto.api.service import Service
 from tenuto.db.database import Transaction
-from tenuto.errors import InvalidApiKey, InvalidRequest, MethodNotAllowed, NotFound
+from tenuto.errors import InvalidApiKey, InvalidRequest, MethodNotAllowed, NotFound, RateLimited
 from tenuto.ids import is_id
 
 T = TypeVar("T")
@@ -114,8 +114,8 @@ class Call:
             continue
 
     def _admit(self, caller: Caller) -> Caller:
-        if self.caller is None and not self.service.rates.take(caller.key_id):
-            raise self.service.rates.refusal()
+        if self.caller is None:
+            self.service.rates.take(caller.key_id)
         self.caller = caller
         self.service.used_keys[caller.key_id] = self.service.clock()
         return caller
@@ -176,6 +176,8 @@ class Endpoint:
         status = status_of(error)
         if (limit := getattr(error, "limit", None)) is not None:
             self.service.metrics.refused(limit)
+        if isinstance(error, RateLimited) and error.pause_s:
+            await asyncio.sleep(error.pause_s)
         if status == 500:
             _log.exception("http.failed", request_id=call.request_id, route=self.route)
         response = error_response(error, call.request_id)

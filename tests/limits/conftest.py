@@ -1,0 +1,96 @@
+"""A service whose limits are small enough to be reached, and one with the usual ones and short times."""
+
+import re
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from contract.callers import Operator
+from servers.service import RunningService
+
+SMALL = {
+    "TENUTO_REQUESTS_PER_SECOND": "20",
+    "TENUTO_QUEUED_JOBS": "1",
+    "TENUTO_UPLOADS": "1",
+    "TENUTO_STORED_MIB": "1",
+    "TENUTO_QUEUED_CHATS": "1",
+    "TENUTO_JOB_BODY_KIB": "2",
+    "TENUTO_CHAT_BODY_KIB": "2",
+    "TENUTO_CONNECTIONS": "30",
+    "TENUTO_SLOW_HEAD_S": "1",
+    "TENUTO_SLOW_BODY_S": "1",
+    "TENUTO_SLOW_READER_S": "1",
+}
+SHORT = {"TENUTO_HOST_GRACE_S": "0.2", "TENUTO_DRAIN_S": "0"}
+"""So that the end of a test waits for no job."""
+WAITED_S = 4
+TIMES = {"TENUTO_SLOW_HEAD_S": "4", "TENUTO_SLOW_BODY_S": "4", "TENUTO_SLOW_READER_S": "4"}
+TIMES["TENUTO_CONNECTIONS"] = "1800"
+
+
+class Refusals:
+    """What /metrics tells of refusals."""
+
+    def __init__(self, port: int) -> None:
+        self._url = f"http://127.0.0.1:{port}/metrics"
+
+    def all(self) -> dict[str, int]:
+        text = httpx2.get(self._url, timeout=30).text
+        found = re.findall(r'^tenuto_refused_total\{limit="(\w+)"\} ([0-9.e+]+)$', text, re.MULTILINE)
+        return {limit: int(float(count)) for limit, count in found}
+
+
+@pytest.fixture(scope="session")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Operator, Refusals]]:
+    """Limits of one, two or a few, and times of a second."""
+    yield from _running(tmp_path_factory.mktemp("small") / "data", SMALL | SHORT)
+
+
+@pytest.fixture(scope="session")
+def usual(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Operator, Refusals]]:
+    """The usual limits, but more connections, and slow clients are waited for four seconds."""
+    yield from _running(tmp_path_factory.mktemp("usual") / "data", TIMES)
+
+
+@pytest.fixture(scope="session")
+def calm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Operator, Refusals]]:
+    """The same, that nobody floods: what the machine is busy with otherwise tells in both."""
+    yield from _running(tmp_path_factory.mktemp("calm") / "data", TIMES)
+
+
+def start_flood(service: RunningService, *words: str) -> subprocess.Popen[str]:
+    """`flood.py COUNT LIMIT_S KIND KEY… [PATH]` on this service; `is_there` waits for all its clients."""
+    flood = Path(__file__).with_name("flood.py")
+    return subprocess.Popen(
+        [sys.executable, flood, "127.0.0.1", str(service.port), *words], stdout=subprocess.PIPE, text=True
+    )
+
+
+def is_there(flood: subprocess.Popen[str]) -> bool:
+    assert flood.stdout is not None
+    return flood.stdout.readline() == "flooding\n"
+
+
+def resident_bytes(service: RunningService) -> int:
+    """What the API process takes of memory now."""
+    assert service.process is not None
+    status = Path(f"/proc/{service.process.pid}/status").read_text()
+    return int(re.findall(r"^VmRSS:\s+(\d+) kB$", status, re.MULTILINE)[0]) * 1024
+
+
+def _running(folder: Path, variables: dict[str, str]) -> Iterator[tuple[Operator, Refusals]]:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port: int = listening.getsockname()[1]
+    running = RunningService(folder, None, variables=variables | {"TENUTO_METRICS_PORT": str(port)})
+    running.start()
+    operator = Operator(running)
+    try:
+        yield operator, Refusals(port)
+    finally:
+        operator.close()
+        running.stop()

@@ -1,0 +1,124 @@
+"""Clients that are slow or too many: they end in time, and others hardly notice (P14).
+
+A client asks a flooded service and one that is left alone in turn, so that what else the machine does tells
+in both; the percentiles are compared. Three rounds at most: a service that a flood slows is slowed each time.
+"""
+
+import json
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from contract.callers import Caller, Operator
+from limits.conftest import WAITED_S, Refusals, is_there, resident_bytes, start_flood
+
+COUNT = int(os.environ.get("FLOOD_CLIENTS", "170"))
+"""Of each kind; the promise speaks of 500, which a quiet machine can be asked for."""
+REQUESTS = 200
+ROUNDS = 3
+NOTICED_S = 1.5
+SLACK_S = 0.005
+"""Below it a percentile is the machine's noise."""
+READER_BYTES = 512 * 1024
+OTHERS_BYTES = 64 * 1024 * 1024
+
+Limited = tuple[Operator, Refusals]
+
+
+@dataclass(frozen=True)
+class Round:
+    """How long the flood's clients were borne, and what others' requests took in both places."""
+
+    longest_s: float
+    flooded_s: float
+    calm_s: float
+
+    @property
+    def is_good(self) -> bool:
+        return self.longest_s < WAITED_S + NOTICED_S and self.flooded_s < max(2 * self.calm_s, SLACK_S)
+
+
+def test_slow_heads_bodies_and_readers(usual: Limited, calm: Limited) -> None:
+    """All at once. Heads and bodies have a 408 in time, readers are cut off; memory is bounded; a request
+    beside them takes less than twice what it takes where nobody is slow.
+    """
+    operator, refusals = usual
+    owner = operator.caller()
+    [artifact] = owner.wait(owner.submit("x" * 1500))["artifacts"]
+    path = f"/v1/artifacts/{artifact['id']}/content"
+
+    def flood() -> Round:
+        before, had = refusals.all(), resident_bytes(operator.service)
+        keys = [operator.key(owner.account_id).key for _ in range(10)]
+        heads = start_flood(operator.service, str(COUNT), "20", "head")
+        bodies = start_flood(operator.service, str(COUNT), "20", "body", *keys[:5])
+        readers = start_flood(operator.service, str(COUNT), "60", "reader", *keys[5:], path)
+        arrived = [is_there(flood) for flood in (heads, bodies, readers)]
+        took = p99s(operator, calm[0])
+        taken = resident_bytes(operator.service) - had
+        slow = [json.loads(flood.communicate(timeout=60)[0]) for flood in (heads, bodies)]
+        until = time.monotonic() + 20
+        while refusals.all()["slow_reader"] - before["slow_reader"] < COUNT and time.monotonic() < until:
+            time.sleep(0.2)
+        readers.kill()
+        readers.wait()
+        counted = refusals.all()
+
+        assert all(arrived)
+        assert [(COUNT, ["HTTP/1.1 408 Request Timeout"])] * 2 == [(t["ended"], t["ends"]) for t in slow]
+        assert [COUNT] * 3 == [
+            counted[f"slow_{kind}"] - before[f"slow_{kind}"] for kind in ("head", "body", "reader")
+        ]
+        assert taken < COUNT * READER_BYTES + OTHERS_BYTES
+        return Round(max(t["longest_s"] for t in slow), *took)
+
+    assert artifact["size_bytes"] > 4 << 20
+    one_is_good(flood)
+    stored = operator.row("select count(*) as jobs from job where account_id = :id", id=owner.account_id)
+    assert 1 == stored["jobs"]
+
+
+def test_a_key_over_its_rate(usual: Limited, calm: Limited) -> None:
+    """Sixty-four connections ask without a pause with one key: 429, and others are hardly slowed."""
+    operator, refusals = usual
+
+    def flood() -> Round:
+        before = refusals.all()
+        hasty = start_flood(operator.service, "64", "3", "hasty", operator.caller().key, "/v1/jobs")
+        assert is_there(hasty)
+        took = p99s(operator, calm[0])
+        told = json.loads(hasty.communicate(timeout=60)[0])
+        refused = refusals.all()["requests_per_second"] - before["requests_per_second"]
+
+        assert refused > 100
+        assert told["answers"] - refused <= 200 + 100 * 10
+        return Round(0.0, *took)
+
+    one_is_good(flood)
+
+
+def one_is_good(flood: Callable[[], Round]) -> None:
+    rounds: list[Round] = []
+    while len(rounds) < ROUNDS and not (rounds and rounds[-1].is_good):
+        rounds.append(flood())
+
+    assert rounds[-1].is_good, rounds
+
+
+def p99s(*places: Operator) -> tuple[float, ...]:
+    """Of so many requests to each place, in turn; every caller stays below its key's rate."""
+    callers = [place.caller() for place in places]
+    took = [sorted(times) for times in zip(*(look(callers) for _ in range(REQUESTS)), strict=True)]
+    return tuple(times[int(len(times) * 0.99)] for times in took)
+
+
+def look(callers: list[Caller]) -> list[float]:
+    took = []
+    for caller in callers:
+        began = time.perf_counter()
+        answer = caller.get("/v1/account/balance")
+        took.append(time.perf_counter() - began)
+        assert answer.status_code == 200, answer.text
+        time.sleep(0.003)
+    return took

@@ -1,0 +1,336 @@
+"""Every limit: what it lets through, how it refuses, and that the refusal is counted under its name.
+
+The service of these tests has the settings of SMALL in conftest.
+"""
+
+import hashlib
+import re
+import socket
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from contract.callers import Caller, Operator, error_code, job
+from contract.recordings import recording
+from limits.conftest import SMALL, Refusals
+from tenuto import config
+from tenuto.api.intake import MAX_UPLOADS, Uploads
+from tenuto.api.metrics import LIMITS
+from tenuto.chat.wire import refusal
+from tenuto.errors import RateLimited, Unavailable
+from tenuto.kinds.chat import check
+
+Limited = tuple[Operator, Refusals]
+DOCUMENT = Path(__file__).parents[2] / "docs" / "operations" / "limits.md"
+
+
+def counted(refusals: Refusals, limit: str, refuse: Callable[[], None]) -> int:
+    """By how much the limit's counter rises; no other one does."""
+    before = refusals.all()
+    refuse()
+    after = refusals.all()
+    risen = {name: after[name] - before[name] for name in after if after[name] != before[name]}
+
+    assert set(risen) <= {limit}
+    return risen.get(limit, 0)
+
+
+def test_every_limit_is_counted_from_the_start(small: Limited) -> None:
+    """/metrics has each of them before anything was refused; the document has a line for each."""
+    named = re.findall(r"^\| `(\w+)` \|", DOCUMENT.read_text("utf-8"), re.MULTILINE)
+    settings = re.findall(r"`(\w+)`", "".join(line.split("|")[2] for line in lines_of_document()))
+
+    assert set(LIMITS) == set(small[1].all())
+    assert set(LIMITS) == set(named)
+    assert set(settings) <= set(config.Settings.__dataclass_fields__)
+    assert {name.removeprefix("TENUTO_").lower() for name in SMALL} <= set(settings)
+
+
+def test_requests_per_second(small: Limited) -> None:
+    """Forty at once, then twenty a second; 429, Retry-After 1, the message says how many (R212)."""
+    caller = small[0].caller()
+    answers: list[httpx2.Response] = []
+    risen = counted(
+        small[1],
+        "requests_per_second",
+        lambda: answers.extend(caller.get("/v1/account/balance") for _ in range(60)),
+    )
+    refused = [answer for answer in answers if answer.status_code != 200]
+
+    assert {200} == {answer.status_code for answer in answers[:40]}
+    assert risen == len(refused) >= 5
+    assert {((429, "rate_limited"), "1")} == {
+        (error_code(answer), answer.headers["retry-after"]) for answer in refused
+    }
+    assert "more than 20 requests a second" in refused[0].text
+
+
+def test_queued_jobs(small: Limited) -> None:
+    """One waits; the next is refused with 429 and Retry-After 10, binds no key and holds nothing (R212)."""
+    caller = small[0].caller()
+    running = caller.submit("[fake:sleep=20] x")
+    wait_for(small[0], running, "running")
+    waiting = caller.submit("waits")
+    answers: list[httpx2.Response] = []
+    risen = counted(small[1], "queued_jobs", lambda: answers.append(caller.post_job(job(), key="again")))
+    caller.cancel(waiting)
+    accepted = caller.post_job(job(), key="again")
+    caller.cancel(running)
+
+    assert (1, (429, "rate_limited"), "10") == (
+        risen,
+        error_code(answers[0]),
+        answers[0].headers["retry-after"],
+    )
+    assert "1 jobs queued, as many as it may" in answers[0].text
+    assert 202 == accepted.status_code
+
+
+def test_uploads(small: Limited) -> None:
+    """One is under way; the next is refused with 429 until it has ended (R212)."""
+    caller = small[0].caller()
+    answers: list[httpx2.Response] = []
+    with begun_upload(caller):
+        risen = counted(small[1], "uploads", lambda: answers.append(upload(caller)))
+
+    assert (1, (429, "rate_limited"), "1") == (
+        risen,
+        error_code(answers[0]),
+        answers[0].headers["retry-after"],
+    )
+
+
+def test_stored_mib(small: Limited) -> None:
+    """What does not fit any more is refused with 429 and Retry-After 120 (R212)."""
+    caller = small[0].caller()
+    content = recording(words=150)
+    answers: list[httpx2.Response] = []
+    risen = counted(small[1], "stored_mib", lambda: answers.append(upload(caller, content)))
+
+    assert (1, (429, "rate_limited"), "120") == (
+        risen,
+        error_code(answers[0]),
+        answers[0].headers["retry-after"],
+    )
+
+
+def test_process_uploads() -> None:
+    """Thirty-two at once of all accounts together; the next is told 503, by the limit's name."""
+    uploads = Uploads(0)
+    with ExitStack() as stack:
+        for number in range(MAX_UPLOADS):
+            stack.enter_context(uploads.place(f"account_{number}"))
+        with pytest.raises(Unavailable) as caught:
+            stack.enter_context(uploads.place("account_last"))
+
+    assert "process_uploads" == caught.value.limit
+    with uploads.place("account_last"):
+        pass
+
+
+def test_queued_chats(small: Limited) -> None:
+    """Four are answered, one waits, the sixth is refused with 429 and Retry-After 5 (R212)."""
+    caller = small[0].caller()
+    answers: list[httpx2.Response] = []
+    with ExitStack() as stack:
+        for _ in range(5):
+            stack.enter_context(begun(caller, "/v1/chat/completions", chat("[fake:sleep=20] x")))
+        until = time.monotonic() + 20
+        while not answers or answers[-1].status_code != 429:
+            assert time.monotonic() < until
+            time.sleep(0.1)
+            answers.append(
+                caller.request(
+                    "POST", "/v1/chat/completions", headers=JSON, content=chat("[fake:sleep=20] x")
+                )
+            )
+
+    assert (429, "rate_limited") == error_code(answers[-1])
+    assert "5" == answers[-1].headers["retry-after"]
+    assert small[1].all()["queued_chats"] >= 1
+
+
+def test_upstream() -> None:
+    """An upstream's own 429 is passed on, with its Retry-After, and counted as such."""
+    request, _ = check({"model": "their/chat", "messages": [{"role": "user", "content": "Hello."}]})
+    assert request is not None
+    error = refusal(429, "7", b"", request)
+
+    assert isinstance(error, RateLimited)
+    assert ("upstream", 7) == (error.limit, error.retry_after_s)
+
+
+@pytest.mark.parametrize("path", ["/v1/jobs", "/v1/chat/completions"])
+@pytest.mark.parametrize("way", ["declared", "in chunks"])
+def test_body(small: Limited, path: str, way: str) -> None:
+    """A byte over the setting: 413 with the number, by its length at once or when it has come."""
+    caller = small[0].caller()
+    content = b" " * (2 * 1024 + 1)
+    own = {"Authorization": f"Bearer {caller.key}", "Idempotency-Key": "k", **JSON}
+    answers: list[httpx2.Response] = []
+    sent = content if way == "declared" else iter([content])
+    risen = counted(
+        small[1],
+        "body",
+        lambda: answers.append(httpx2.post(small[0].service.url + path, headers=own, content=sent)),
+    )
+
+    assert (1, (413, "payload_too_large")) == (risen, error_code(answers[0]))
+    assert "at most 2048 bytes" in answers[0].text
+
+
+@pytest.mark.parametrize(
+    ("head", "status"),
+    [
+        (b"GET / HTTP/1.1\r\nHost: x\r\nX-Long: " + b"x" * 40_000 + b"\r\n\r\n", 431),
+        (b"GET / HTTP/1.1\r\nHost: x\r\n" + b"X-Many: x\r\n" * 120 + b"\r\n", 431),
+        (b"GET /" + b"x" * 9_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n", 414),
+    ],
+)
+def test_head(small: Limited, head: bytes, status: int) -> None:
+    """Too large, too many, too long: 431 or 414."""
+    said: list[bytes] = []
+    risen = counted(small[1], "head", lambda: said.append(answer_to(small[0], head)))
+
+    assert 1 == risen
+    assert said[0].startswith(b"HTTP/1.1 %d " % status)
+
+
+def test_connections(small: Limited) -> None:
+    """Beyond so many open ones the next is told 503 and closed; when they have gone there is room."""
+    operator, refusals = small
+    told: list[bytes] = []
+
+    def crowd() -> None:
+        with ExitStack() as stack:
+            lines = [
+                stack.enter_context(socket.create_connection(("127.0.0.1", operator.service.port)))
+                for _ in range(int(SMALL["TENUTO_CONNECTIONS"]) + 5)
+            ]
+            lines[-1].settimeout(5)
+            told.append(lines[-1].recv(4096))
+
+    risen = counted(refusals, "connections", crowd)
+
+    assert risen >= 5
+    assert told[0].startswith(b"HTTP/1.1 503 ")
+    assert b"retry-after: " in told[0].lower()
+    until = time.monotonic() + 10
+    while (
+        answer_to(operator, b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")[:12]
+        != b"HTTP/1.1 200"
+    ):
+        assert time.monotonic() < until
+
+
+def test_slow_head(small: Limited) -> None:
+    """A head that has not come to its end in time: 408."""
+    said: list[bytes] = []
+    risen = counted(
+        small[1], "slow_head", lambda: said.append(answer_to(small[0], b"GET / HTTP/1.1\r\nHost: x\r\nX: "))
+    )
+
+    assert (1, b"HTTP/1.1 408") == (risen, said[0][:12])
+
+
+def test_slow_body(small: Limited) -> None:
+    """A body that has not come in time: 408, nothing stored."""
+    caller = small[0].caller()
+    head = (
+        f"POST /v1/jobs HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {caller.key}\r\nIdempotency-Key: k\r\n"
+    )
+    head += "Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{"
+    said: list[bytes] = []
+    risen = counted(small[1], "slow_body", lambda: said.append(answer_to(small[0], head.encode())))
+
+    assert (1, b"HTTP/1.1 408") == (risen, said[0][:12])
+    assert [] == caller.newest()
+
+
+def test_slow_reader(small: Limited) -> None:
+    """Who does not read its answer is cut off."""
+    operator, refusals = small
+    caller = operator.caller()
+    job_id = caller.submit("x" * 1500)
+    wait_for(operator, job_id, "succeeded")
+    [artifact] = caller.read(job_id)["artifacts"]
+    before = refusals.all()["slow_reader"]
+    head = f"GET /v1/artifacts/{artifact['id']}/content HTTP/1.1\r\nHost: x\r\n"
+    head += f"Authorization: Bearer {caller.key}\r\n\r\n"
+    with ExitStack() as stack:
+        for _ in range(10):
+            line = stack.enter_context(socket.socket())
+            line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            line.connect(("127.0.0.1", operator.service.port))
+            line.sendall(head.encode())
+        until = time.monotonic() + 20
+        while refusals.all()["slow_reader"] - before < 10:
+            assert time.monotonic() < until
+            time.sleep(0.1)
+
+    assert artifact["size_bytes"] > 4 << 20
+
+
+JSON = {"Content-Type": "application/json"}
+
+
+def wait_for(operator: Operator, job_id: str, state: str) -> None:
+    """Without a request, of which there may be few."""
+    until = time.monotonic() + 30
+    while operator.row("select state from job where id = :id", id=job_id)["state"] != state:
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+def lines_of_document() -> list[str]:
+    text = DOCUMENT.read_text("utf-8")
+    return [line for line in text.splitlines() if line.startswith("| `")]
+
+
+def chat(text: str) -> bytes:
+    return b'{"model": "fake/chat", "messages": [{"role": "user", "content": "%b"}]}' % text.encode()
+
+
+def upload(caller: Caller, content: bytes | None = None) -> httpx2.Response:
+    content = content or recording()
+    headers = {"Content-Type": "audio/flac", "X-Service-Content-SHA256": hashlib.sha256(content).hexdigest()}
+    return caller.request("POST", "/v1/input-artifacts", headers=headers, content=content)
+
+
+def begun_upload(caller: Caller) -> socket.socket:
+    """An upload of which the head has come and been let through."""
+    head = (
+        "X-Service-Content-SHA256: " + "0" * 64 + "\r\nContent-Type: audio/flac\r\nContent-Length: 100000\r\n"
+    )
+    line = _raw(caller, "POST /v1/input-artifacts", head + "Expect: 100-continue\r\n", b"")
+    assert b"HTTP/1.1 100" in line.recv(4096)
+    return line
+
+
+def begun(caller: Caller, path: str, content: bytes) -> socket.socket:
+    """A request that was sent, its answer not read."""
+    head = f"Content-Type: application/json\r\nContent-Length: {len(content)}\r\n"
+    return _raw(caller, f"POST {path}", head, content)
+
+
+def _raw(caller: Caller, what: str, head: str, content: bytes) -> socket.socket:
+    port = caller.http.base_url.port
+    assert port is not None
+    line = socket.create_connection(("127.0.0.1", port), timeout=20)
+    start = f"{what} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {caller.key}\r\n"
+    line.sendall((start + head + "\r\n").encode() + content)
+    return line
+
+
+def answer_to(operator: Operator, request: bytes) -> bytes:
+    """All that comes back until the connection ends."""
+    with socket.create_connection(("127.0.0.1", operator.service.port), timeout=20) as line:
+        line.sendall(request)
+        answer = b""
+        while piece := line.recv(65536):
+            answer += piece
+        return answer

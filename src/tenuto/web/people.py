@@ -4,12 +4,14 @@ from collections.abc import Callable
 from importlib.metadata import version
 from typing import Any
 
+import structlog
+
 from tenuto.accounts import passwords, people, sessions
 from tenuto.accounts.rules import check_name
 from tenuto.accounts.sessions import Person
 from tenuto.api.call import Answer, Call
 from tenuto.db.database import ConstraintFailed, Transaction
-from tenuto.errors import Fault, Forbidden, InvalidLogin, InvalidRequest
+from tenuto.errors import Fault, Forbidden, InvalidLogin, InvalidRequest, RateLimited
 from tenuto.kinds.fields import Field, Text, by_name
 from tenuto.web import cookies, invitations, origin
 from tenuto.web.room import Room, answer, is_https, person_of, read_object, read_raw, session_sha256
@@ -30,6 +32,7 @@ _CHANGE = by_name([
     Field("new", Text(MAX_TYPED_CHARACTERS, "characters"), "the password from now on", required=True),
 ])  # fmt: skip
 VERSION = version("tenuto")
+_log = structlog.get_logger("tenuto.web")
 
 
 async def show(room: Room, call: Call) -> Answer:
@@ -66,7 +69,9 @@ async def set_up(room: Room, call: Call) -> Answer:
             invitations.give_opening(tx, ids, call.service.settings, account_id, now_ms=now_ms)
         return account_id
 
-    return await _enter(room, call, make)
+    entered = await _enter(room, call, make)
+    _log.warning("operator.made", request_id=call.request_id)
+    return entered
 
 
 async def register(room: Room, call: Call) -> Answer:
@@ -109,7 +114,7 @@ async def log_in(room: Room, call: Call) -> Answer:
     asked = await read_object(call, _LOGIN)
     name, password = asked["name"], asked["password"]
     address = origin.client_address(call, room.proxies)
-    room.guesses.take(address, name)
+    _take(room, address, name)
     login = await call.service.database.read_async(lambda tx: people.find_login(tx, name))
     known = None if login is None else login.password_hash
     if not await room.hashing.is_right(known, password) or login is None:
@@ -146,7 +151,7 @@ async def change_password(room: Room, call: Call) -> Answer:
     asked = await read_object(call, _CHANGE)
     _refuse_password("new", asked["new"], name=person.name)
     address = origin.client_address(call, room.proxies)
-    room.guesses.take(address, person.name)
+    _take(room, address, person.name)
     if not await room.hashing.is_right(person.password_hash, asked["old"]):
         raise InvalidLogin("the old password is wrong")
     room.guesses.give_back(address, person.name)
@@ -167,7 +172,7 @@ async def change_password(room: Room, call: Call) -> Answer:
 async def _check_link(room: Room, call: Call, sha256: str, *, is_for: Callable[[str | None], bool]) -> str:
     """The name of whom a link is for, before its password costs a hash. Guesses of links are limited, too."""
     now_ms, address = call.service.clock(), origin.client_address(call, room.proxies)
-    room.guesses.take(address)
+    _take(room, address)
     found = await call.service.database.read_async(
         lambda tx: people.find_invitation(tx, sha256, now_ms=now_ms)
     )
@@ -196,6 +201,14 @@ async def _enter(room: Room, call: Call, make: Callable[[Transaction], str], *, 
     seconds = room.times.longest_ms // 1000
     entered.headers.append(cookies.written(token, https=is_https(room, call), seconds=seconds))
     return entered
+
+
+def _take(room: Room, address: str, name: str = "") -> None:
+    try:
+        room.guesses.take(address, name)
+    except RateLimited:
+        _log.warning("login.limited", address=address)
+        raise
 
 
 def _check_choice(name: str, password: str) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from jobs.world import World
+from tenuto.db.database import ConstraintFailed
 from tenuto.errors import NotFound, Stale
 from tenuto.jobs import segments
 from tenuto.jobs.queue import Claim
@@ -112,3 +113,15 @@ def test_the_limits_are_inclusive() -> None:
     ):
         with pytest.raises(SegmentLimit):
             shown.plus(size_bytes)
+
+
+def test_a_saved_segment_never_becomes_another(world: World) -> None:
+    """Its place in the attempt is taken for good: another one under it is refused, whole (P7, P11)."""
+    claim = world.running()
+    first = save(world, claim.attempt_id, 0)
+    before = world.everything()
+
+    with pytest.raises(ConstraintFailed):
+        save(world, claim.attempt_id, 0)
+    assert before == world.everything()
+    assert [first.segment_id] == [segment.segment_id for segment in listed(world, claim)]

@@ -317,17 +317,33 @@ def test_the_sweep_takes_bytes_and_rows_that_nothing_refers_to(world: World, rig
     )
     for file in (rig.folder / "blobs").glob("*/*"):
         os.utime(file, (world.now_ms / 1000, world.now_ms / 1000))
-    rig.upkeep().look(0.0)
+    rig.upkeep().look(time.monotonic())
     assert {kept, without_row, orphan.blob_id} == there(rig)
 
     world.now_ms += ORPHAN_AGE_MS + 1000
     young = rig.parts.blobs.write(world.ids.new("blob"), b"young").blob_id
     for file in (rig.folder / "blobs").glob(f"*/{young}"):
         os.utime(file, (world.now_ms / 1000, world.now_ms / 1000))
-    rig.upkeep().look(0.0)
+    rig.upkeep().look(time.monotonic())
 
     assert {kept, young} == there(rig)
     assert [kept] == [row["id"] for row in world.all("select id from blob")]
+
+
+def test_a_clock_that_jumps_makes_no_orphans(world: World, rig: Rig) -> None:
+    """Bytes whose row is about to come look years old: the sweep waits until it knows better (P5, P20)."""
+    in_flight = rig.parts.blobs.write(world.ids.new("blob"), b"its row comes next").blob_id
+    for file in (rig.folder / "blobs").glob("*/*"):
+        os.utime(file, (world.now_ms / 1000, world.now_ms / 1000))
+    upkeep, start = rig.upkeep(), time.monotonic()
+    upkeep.look(start)
+    world.now_ms += 30 * ORPHAN_AGE_MS
+    upkeep.look(start + 601)
+    kept = there(rig)
+    world.now_ms += 601_000
+    upkeep.look(start + 1202)
+
+    assert ({in_flight}, set()) == (kept, there(rig))
 
 
 def test_a_worker_that_is_long_away_is_forgotten(world: World, rig: Rig) -> None:

@@ -102,7 +102,7 @@ class Upkeep:
         if now >= self._due["house"]:
             self._due["house"] = now + HOUSEKEEPING_S
             self._keep_house(now)
-        if now >= self._due["sweep"]:
+        if now >= self._due["sweep"] and self._agreement.is_steady(now):
             self._due["sweep"] = now + SWEEP_S
             self._sweep()
 
@@ -251,11 +251,16 @@ class ClockAgreement:
     def __init__(self, wall_ms: int, monotonic_s: float) -> None:
         self._wall_ms = wall_ms
         self._since = self._monotonic_s = monotonic_s
+        self._jumped_at = float("-inf")
 
     def holds(self, wall_ms: int, monotonic_s: float) -> bool:
         """Look at both clocks; a jump of more than a minute starts the ten minutes anew."""
         passed_ms = (monotonic_s - self._monotonic_s) * 1000
         if abs((wall_ms - self._wall_ms) - passed_ms) > CLOCKS_AGREE_MS:
-            self._since = monotonic_s
+            self._since = self._jumped_at = monotonic_s
             self._wall_ms, self._monotonic_s = wall_ms, monotonic_s
         return monotonic_s - self._since >= CLOCKS_AGREE_FOR_S
+
+    def is_steady(self, monotonic_s: float) -> bool:
+        """Whether no jump was seen for as long: who was at work during one may look a day late, or years."""
+        return monotonic_s - self._jumped_at >= CLOCKS_AGREE_FOR_S

@@ -1,0 +1,55 @@
+"""What a worker does with a result, in its order: durable bytes, then the rows that speak of them."""
+
+import shutil
+from collections.abc import Iterator
+
+import pytest
+
+from jobs.world import METERED, SPEECH, World
+from tenuto.jobs.queue import Claim
+from tenuto.worker import attempt, durable
+from tenuto.worker.engines import Engines
+from worker.rig import Rig
+
+
+@pytest.fixture
+def engines(rig: Rig) -> Iterator[Engines]:
+    """The fake engines in their processes."""
+    made = Engines(rig.parts, [SPEECH, METERED], rig.bell)
+    yield made
+    made.close()
+
+
+def run(rig: Rig, engines: Engines, claim: Claim) -> None:
+    """The attempt from its claim to its end, as a slot's thread makes it."""
+    engines.begin(claim.model)
+    attempt.run(rig.parts, engines, rig.heartbeat, claim, lambda tx, now_ms: None)
+
+
+@pytest.mark.parametrize("model", [SPEECH, METERED])
+def test_no_row_speaks_of_bytes_that_are_not_there(
+    world: World, rig: Rig, engines: Engines, model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk refuses the result: no blob, no artifact, no charge; a paid call waits (P5)."""
+    monkeypatch.setattr(durable, "STORE_PAUSE_S", 0.001)
+    claim = rig.running("worker_us", model)
+    shutil.rmtree(rig.folder / "blobs")
+    (rig.folder / "blobs").write_text("no folder")
+    run(rig, engines, claim)
+    expected = "queued" if model == SPEECH else "recovery_required"
+
+    assert expected == world.state(claim.job_id)
+    assert ([], []) == (world.all("select id from blob"), world.all("select id from artifact"))
+    assert ["hold"] == world.entries(claim.job_id)
+
+
+@pytest.mark.parametrize("model", [SPEECH, METERED])
+def test_what_succeeded_has_its_bytes(world: World, rig: Rig, engines: Engines, model: str) -> None:
+    """Whoever sees `succeeded` can read all of it (P5, P6)."""
+    claim = rig.running("worker_us", model)
+    run(rig, engines, claim)
+    row = world.row("select blob_id, size_bytes from artifact where job_id = :id", id=claim.job_id)
+    [file] = (rig.folder / "blobs").glob(f"*/{row['blob_id']}")
+
+    assert "succeeded" == world.state(claim.job_id)
+    assert row["size_bytes"] == file.stat().st_size

@@ -56,13 +56,18 @@ class Client(threading.Thread):
 
     def run(self) -> None:
         with self.link:
-            while not self._going.is_set() and not (self._closing.is_set() and not self.unfinished()):
+            while not self._is_over():
                 try:
                     self._step()
                 except Exception as error:
                     self.faults.append(f"client broke: {error!r}")
                     return
                 time.sleep(PAUSE_S)
+
+    def _is_over(self) -> bool:
+        """A client that saw what must not be stops there: what it would see next explains nothing."""
+        is_finished = self._closing.is_set() and not self.unfinished()
+        return self._going.is_set() or is_finished or bool(self.faults)
 
     # --- what it does ----------------------------------------------------------------------------------
 

@@ -23,17 +23,17 @@ LONGEST_PAUSE_S = 1.6
 SETTLE_S = 0.4
 
 PLAN = {
-    "sqlite": {"api": 8, "worker": 8, "host": 6, "everything": 6},
+    "sqlite": {"api": 4, "worker": 4, "host": 3, "everything": 3},
     "postgresql": {
-        "api": 8,
-        "worker": 7,
-        "host": 5,
-        "everything": 4,
+        "api": 3,
+        "worker": 3,
+        "host": 2,
+        "everything": 2,
         "postgres": 2,
         "everything+postgres": 2,
     },
 }
-"""What is killed how often, in an order that is drawn: 28 times on each database, 56 in all."""
+"""What is killed how often, in an order that is drawn; the campaign (`make faults`) kills far more often."""
 
 TEXTS = [
     *(f"Sentence number {number}." for number in range(8)),
@@ -89,7 +89,7 @@ def test_every_accepted_job_survives_kills_at_any_moment(
     assert [] == [work for client in clients for work in client.unfinished()]
     assert [] == [work for work in works if work.sha256 != expected[work.text]]
     assert code == 0
-    assert sum(kills.values()) >= 25
+    assert PLAN[dialect] == kills
     checker.check_everything(service, jobs=len(works) + len(TEXTS), credit_micros=CREDIT * 1_000_000)
 
 

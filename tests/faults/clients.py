@@ -38,10 +38,15 @@ class Client(threading.Thread):
         self._dice = random.Random(seed)
         self._closing = threading.Event()
         self._going = threading.Event()
+        self._impatient = threading.Event()
 
     def finish(self) -> None:
         """Ask for nothing new; the thread ends when all that was asked for has been seen to its end."""
         self._closing.set()
+
+    def lose_patience(self) -> None:
+        """Cancel what still waits: a job that lost many workers pauses for longer and longer."""
+        self._impatient.set()
 
     def give_up(self) -> None:
         self._going.set()
@@ -116,6 +121,8 @@ class Client(threading.Thread):
         elif work.operation.get("state") == "succeeded":
             self._download(work)
         else:
+            if self._impatient.is_set() and not work.cancelled:
+                self._cancel(work)
             answer = self.link.ask("GET", f"/v1/jobs/{work.job_id}")
             if answer is not None and self.link.expect(answer, 200, work):
                 self._see(work, answer.json())
@@ -151,7 +158,7 @@ class Client(threading.Thread):
             self.link.expect(answer, 409, work)
 
     def _cancel(self, work: Work) -> None:
-        if work.job_id is None or self._dice.random() < 0.5:
+        if work.job_id is None or (self._dice.random() < 0.5 and not self._impatient.is_set()):
             return
         work.cancelled = True
         answer = self.link.ask("POST", f"/v1/jobs/{work.job_id}/cancel")

@@ -20,7 +20,8 @@ from servers.postgres import PostgresServer
 ACCOUNTS = {"rich": "1000", "other": "1000", "poor": "2"}
 """Who there is, and their credit: the poor one's jobs outrun it."""
 CLIENTS = ("rich", "rich", "other", "other", "poor")
-REST_S = 150.0
+PATIENCE_S, REST_S = 25.0, 60.0
+"""After the first, clients cancel what has not ended; after the second, it is a fault that it has not."""
 WARM_S = 1.0
 RECOVERIES = 3
 """So many jobs of unknown payment an operator ends at the end of a life, each in another way."""
@@ -141,12 +142,13 @@ def _rest(world: World, clients: list[Client], dice: random.Random) -> list[str]
     world.shots.disarm()
     for client in clients:
         client.finish()
-    until = time.monotonic() + REST_S
-    for client in clients:
-        client.join(max(0.0, until - time.monotonic()))
+    resting = time.monotonic()
+    for patience_s, lose_it in ((PATIENCE_S, Client.lose_patience), (REST_S, Client.give_up)):
+        for client in clients:
+            client.join(max(0.0, resting + patience_s - time.monotonic()))
+            lose_it(client)
     found = _recover(world, clients, dice)
     for client in clients:
-        client.give_up()
         client.join(10)
     return found
 

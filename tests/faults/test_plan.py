@@ -1,10 +1,14 @@
 """What the campaign draws, and that every promise has tests that name it."""
 
+import re
+
 import pytest
 
 from faults import plan, promises
 from faults.inject import _KINDS
 from faults.plan import Dialect
+from faults.promises import TESTS
+from faults.report import PAGE
 from tenuto import failpoints
 
 DRAWN = 4000
@@ -34,3 +38,13 @@ def test_every_kind_and_every_place_is_drawn(dialect: Dialect) -> None:
 def test_every_promise_is_named_by_a_test() -> None:
     """docs/reliability.md lists who tries to break what; a promise that nobody tries is a wish."""
     assert [] == [promise for promise, files in promises.tests().items() if not files]
+
+
+def test_every_named_test_is_there() -> None:
+    """The page's table of faults names tests; a name that was changed is changed there, too."""
+    named = re.findall(r"`(\w+/\w+\.py)::(\w+)`", PAGE.read_text("utf-8"))
+
+    assert len(named) > 30
+    assert [] == [
+        f"{file}::{name}" for file, name in named if f"def {name}(" not in (TESTS / file).read_text("utf-8")
+    ]

@@ -1,11 +1,11 @@
-"""Speak a Chinese and an English text through Tenuto's HTTP API and verify the files: `make demo`.
+"""What Tenuto does, in one go: `make demo`, or `make demo KINDS=speech` for the part named.
 
-An example to read and to copy from: everything that a client of the API does is here, with the standard
-library alone (rich only draws the table). Start at `main`. All that it writes is under demo/.
+It starts a service of its own, makes an account and a key, and then is a caller like any other: with
+`tenuto_client` it speaks two sentences, writes down what it hears in one of them, asks a chat model, and draws
+where an image model is callable. Start reading at `main`. All that it writes is under demo/.
 """
 
 import fcntl
-import hashlib
 import json
 import os
 import re
@@ -13,10 +13,8 @@ import shutil
 import subprocess
 import sys
 import time
-import urllib.error
 import urllib.request
-import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,22 +23,29 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from tenuto_client import Job, Tenuto, TenutoError
+from tenuto_client.transcripts import written
+
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "demo"
 DATA = FOLDER / "data"
 LOG = FOLDER / "service.log"
 TENUTO = str(Path(sys.executable).with_name("tenuto"))
 
-MODEL = "hexgrad/Kokoro-82M"
+WEIGHTS = {
+    "speech": "hexgrad/Kokoro-82M",
+    "recognition": "tenuto/dual-recognition",
+    "chat": "Qwen/Qwen2.5-Coder-0.5B-Instruct",
+}
 TEXTS = {
     "chinese": ("zh", "音符要唱足它的时值。这份工作一旦被接受，就不会丢失。"),
     "english": ("en", "Hold the note for its full value. A job that was accepted is never lost."),
 }
+QUESTION = "In one short sentence: what is a musical note?"
+PROMPT = "A red circle on a white ground."
+CREDIT = "10"
 
 READY_S = 60.0
-REQUEST_S = 30.0
-JOB_S = 300.0
-TRIES = 5
 
 console = Console(highlight=False, soft_wrap=True)
 
@@ -50,68 +55,114 @@ class Failed(Exception):
 
 
 @dataclass(frozen=True)
-class Answer:
-    """An HTTP answer: its headers (names in lower case) and its bytes."""
+class Row:
+    """One piece of work that is done."""
 
-    headers: dict[str, str]
-    content: bytes
-
-    def json(self) -> Any:
-        return json.loads(self.content)
-
-
-@dataclass(frozen=True)
-class Client:
-    """Where the service is, and the key that every request carries."""
-
-    url: str
-    key: str
-
-    def request(self, path: str, body: dict[str, Any] | None = None, **headers: str) -> Answer:
-        """Send a request, and send it again when the answer is lost or says `Retry-After`.
-
-        That is safe for reads, and for a submission too: its Idempotency-Key stays the same, so however often
-        it arrives, it makes one job.
-        """
-        head = {"Authorization": f"Bearer {self.key}", **headers}
-        if body is not None:
-            head["Content-Type"] = "application/json"
-        sent = None if body is None else json.dumps(body).encode()
-        for remaining in reversed(range(TRIES)):
-            try:
-                request = urllib.request.Request(self.url + path, sent, head)
-                with urllib.request.urlopen(request, timeout=REQUEST_S) as answer:
-                    names = {name.lower(): value for name, value in answer.headers.items()}
-                    return Answer(names, answer.read())
-            except urllib.error.HTTPError as error:
-                wait_s = error.headers.get("Retry-After")
-                if wait_s is None or not remaining:
-                    said = error.read().decode("utf-8", "replace")
-                    raise Failed(f"{path} answered {error.code}: {said}") from error
-                time.sleep(float(wait_s))
-            except (OSError, TimeoutError) as error:
-                if not remaining:
-                    raise Failed(f"{path} did not answer: {error}") from error
-                time.sleep(1)
-        raise AssertionError("the last try returns or raises")
+    kind: str
+    id: str
+    taken_s: float
+    charged: str
+    result: str
 
 
 def main() -> int:
-    """Everything, one line a step; 0 when both files are there and verified."""
+    """Everything, one line a step; 0 when all that was asked for is there and verified."""
     try:
+        kinds = wanted()
         start_afresh()
-        pull_weights()
+        pull_weights(kinds)
         with running_service() as url:
-            client = Client(url, make_account_and_key())
-            rows = [speak(client, name, lang, text) for name, (lang, text) in TEXTS.items()]
+            key = make_account_and_key()
+            with Tenuto(key, url, journal=DATA / "journal") as client:
+                rows = [row for kind in kinds for row in KINDS[kind](client)]
+                balance = client.account.balance()
         show(rows)
-        show_how_to_go_on(client.key)
-    except Failed as error:
+        console.print(f"\nOf {CREDIT} {balance.currency}, {balance.available} are left.")
+        show_how_to_go_on(key)
+    except (Failed, TenutoError) as error:
         console.print(f"\nmake demo failed: {error}", style="bold red", markup=False)
         return 1
     except KeyboardInterrupt:
         return 130
     return 0
+
+
+def wanted() -> list[str]:
+    """The kinds of work to show: KINDS, comma-separated, or all."""
+    named = [kind.strip() for kind in os.environ.get("KINDS", "").split(",") if kind.strip()]
+    unknown = [kind for kind in named if kind not in KINDS]
+    if unknown:
+        raise Failed(
+            f"there is no kind {', '.join(unknown)}; KINDS takes {', '.join(KINDS)}, comma-separated"
+        )
+    return [kind for kind in KINDS if kind in (named or KINDS)]
+
+
+def speak(client: Tenuto) -> Iterator[Row]:
+    """Two sentences; `download` waits, and puts the file in its place once it is verified."""
+    for name, (lang, text) in TEXTS.items():
+        began = time.monotonic()
+        job = client.speech.create(text, lang=lang)  # type: ignore[arg-type]
+        console.print(f"{job.id}: {text}", markup=False)
+        file = job.download(FOLDER / f"{name}.wav")
+        yield row("speech", job, began, f"{job_seconds(job):.1f} s in {file.relative_to(ROOT)}")
+
+
+def recognise(client: Tenuto) -> Iterator[Row]:
+    """What is heard in the English sentence: spoken here when it is not there yet. It becomes FLAC on its way."""
+    recording = FOLDER / "english.wav"
+    if not recording.exists():
+        lang, text = TEXTS["english"]
+        client.speech.create(text, lang="en").download(recording)
+    began = time.monotonic()
+    job = client.recognition.create(recording, language="en")
+    console.print(f"{job.id}: writing down {recording.relative_to(ROOT)}", markup=False)
+    heard = " ".join(written(job.json(), "txt").split())
+    yield row("recognition", job, began, f"“{heard}”")
+
+
+def ask(client: Tenuto) -> Iterator[Row]:
+    """A question and its answer. A chat is no job: it has no id, and nothing of it is kept."""
+    console.print(f"chat: {QUESTION}", markup=False)
+    began = time.monotonic()
+    answer = client.chat.completions.create([{"role": "user", "content": QUESTION}], max_tokens=60, seed=1)
+    said = " ".join(answer.content.split())
+    yield Row("chat", f"{answer.usage.total_tokens} tokens", time.monotonic() - began, "free", f"“{said}”")
+
+
+def draw(client: Tenuto) -> Iterator[Row]:
+    """An image, when the catalog says that a model takes the work; otherwise why there is none."""
+    models = [model for model in client.models.list() if model.kind == "image"]
+    if not any(model.callable for model in models):
+        reasons = [f"{model.id}: {model.callable_reason}" for model in models]
+        console.print(f"image: no image model is callable here ({'; '.join(reasons) or 'none is installed'})")
+        return
+    began = time.monotonic()
+    job = client.images.create(PROMPT, seed=7)
+    console.print(f"{job.id}: {PROMPT}", markup=False)
+    file = job.download(FOLDER / "image.png")
+    yield row("image", job, began, str(file.relative_to(ROOT)))
+
+
+KINDS: dict[str, Callable[[Tenuto], Iterator[Row]]] = {
+    "speech": speak,
+    "recognition": recognise,
+    "chat": ask,
+    "image": draw,
+}
+"""What can be shown, in this order."""
+
+
+def row(kind: str, job: Job, began: float, result: str) -> Row:
+    """The line of a job that has succeeded."""
+    billing = job.operation.billing
+    charged = billing.charged if billing else ""
+    return Row(kind, job.id, time.monotonic() - began, charged, result)
+
+
+def job_seconds(job: Job) -> float:
+    """How long the result lasts."""
+    return float((job.result or {}).get("duration_ms", 0)) / 1000
 
 
 def start_afresh() -> None:
@@ -125,14 +176,18 @@ def start_afresh() -> None:
                 raise Failed(f"{DATA} is in use by `tenuto serve` ({held.read().strip()}); stop it") from None
         shutil.rmtree(DATA)
     FOLDER.mkdir(exist_ok=True)
-    for name in TEXTS:
-        (FOLDER / f"{name}.wav").unlink(missing_ok=True)
+    for name in (*(f"{name}.wav" for name in TEXTS), "image.png"):
+        (FOLDER / name).unlink(missing_ok=True)
 
 
-def pull_weights() -> None:
+def pull_weights(kinds: list[str]) -> None:
     """`tenuto models pull` shows its own progress, and takes no time when all is there."""
-    console.print("Weights (130 MB the first time)")
-    pull = [TENUTO, "models", "pull", MODEL]
+    needed = {kind for kind in kinds if kind in WEIGHTS} | ({"speech"} if "recognition" in kinds else set())
+    names = [WEIGHTS[kind] for kind in WEIGHTS if kind in needed]
+    if not names:
+        return
+    console.print(f"Weights of {', '.join(names)}", markup=False)
+    pull = [TENUTO, "models", "pull", *names]
     done = subprocess.run(pull, env=environment(), stdout=subprocess.DEVNULL, check=False)
     if done.returncode:
         raise Failed("the weights could not be had; what was tried is told above")
@@ -164,7 +219,7 @@ def wait_until_ready(url: str, serve: subprocess.Popen[str]) -> None:
     until = time.monotonic() + READY_S
     while True:
         try:
-            urllib.request.urlopen(f"{url}/readyz", timeout=REQUEST_S).close()
+            urllib.request.urlopen(f"{url}/readyz", timeout=10).close()
             return
         except OSError as error:
             if serve.poll() is not None or time.monotonic() > until:
@@ -174,7 +229,7 @@ def wait_until_ready(url: str, serve: subprocess.Popen[str]) -> None:
 
 def make_account_and_key() -> str:
     """With `--json` the operator's commands print what scripts can read."""
-    operate("accounts", "create", "demo")
+    operate("accounts", "create", "demo", "--credit", CREDIT)
     key: str = operate("keys", "create", "--account", "demo", "--name", "make demo")["key"]
     return key
 
@@ -188,84 +243,37 @@ def operate(*arguments: str) -> Any:
     return json.loads(done.stdout)
 
 
-def speak(client: Client, name: str, lang: str, text: str) -> tuple[str, ...]:
-    """One job from its text to its verified file; gives its row of the table."""
-    began = time.monotonic()
-    job = {"model": MODEL, "parameters": {"text": text, "lang": lang}}
-    accepted = client.request("/v1/jobs", job, **{"Idempotency-Key": str(uuid.uuid4())}).json()
-    console.print(f"{accepted['id']}: {text}", markup=False)
-    operation = wait(client, accepted["id"])
-    taken_s = time.monotonic() - began
-    file = FOLDER / f"{name}.wav"
-    file.write_bytes(download(client, operation["artifacts"][0]))
-    audio_s = operation["result"]["duration_ms"] / 1000
-    return (
-        operation["id"],
-        operation["state"],
-        f"{audio_s:.1f}",
-        f"{taken_s:.1f}",
-        f"{taken_s / audio_s:.2f}",
-        str(file.relative_to(ROOT)),
-    )
-
-
-def wait(client: Client, job_id: str) -> Any:
-    """Look again as `Retry-After` says, while the job waits or runs; any other state ends the waiting."""
-    until = time.monotonic() + JOB_S
-    while True:
-        answer = client.request(f"/v1/jobs/{job_id}")
-        operation = answer.json()
-        if operation["state"] == "succeeded":
-            return operation
-        if operation["state"] not in ("submitting", "queued", "running"):
-            raise Failed(f"{job_id} is {operation['state']}: {operation['error']}")
-        if time.monotonic() > until:
-            raise Failed(f"{job_id} is still {operation['state']} after {JOB_S:.0f} s; the log is {LOG}")
-        time.sleep(float(answer.headers["retry-after"]))
-
-
-def download(client: Client, artifact: dict[str, Any]) -> bytes:
-    """The bytes of an artifact, which must be those that the operation promised."""
-    answer = client.request(f"/v1/artifacts/{artifact['id']}/content")
-    promised = (artifact["media_type"], artifact["size_bytes"], artifact["sha256"])
-    received = (
-        answer.headers["content-type"],
-        len(answer.content),
-        hashlib.sha256(answer.content).hexdigest(),
-    )
-    if received != promised:
-        raise Failed(f"{artifact['id']} should be {promised} and is {received}")
-    return answer.content
-
-
-def show(rows: list[tuple[str, ...]]) -> None:
-    """The table of what was done, narrow enough for 80 columns with the ids whole."""
+def show(rows: list[Row]) -> None:
+    """The table of what was done, narrow enough for 80 columns with the ids whole; then the results."""
     table = Table(box=None, padding=(0, 1, 0, 0))
-    table.add_column("job", no_wrap=True)
-    table.add_column("state", no_wrap=True)
-    for heading in ("audio\n(s)", "taken\n(s)", "real-time\nfactor"):
+    for heading in ("kind", "job"):
+        table.add_column(heading, no_wrap=True)
+    for heading in ("taken (s)", "charged (CNY)"):
         table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("file", no_wrap=True)
-    for row in rows:
-        table.add_row(*row)
+    for one in rows:
+        table.add_row(one.kind, one.id, f"{one.taken_s:.1f}", one.charged)
     console.print()
     console.print(table)
-    console.print("\nTaken: from the request to the result. The first job also loads the model.")
+    console.print(
+        "\nTaken: from the request to the verified result; the first of a kind also loads its model."
+    )
+    for one in rows:
+        console.print(f"{one.kind}: {one.result}", markup=False)
 
 
 def show_how_to_go_on(key: str) -> None:
     """Lines to copy; the account and its jobs are kept in demo/data until the next `make demo`."""
-    body = json.dumps({"model": MODEL, "parameters": {"text": "Good morning.", "lang": "en"}})
     command = TENUTO.removeprefix(f"{ROOT}/")
     lines = f"""
-Size, SHA-256 and media type of both files are as promised. Listen to them, then go on by hand:
+Size, SHA-256 and media type of every file are as promised. Look and listen, then go on by hand:
 
   {command} serve --data {DATA.relative_to(ROOT)}
 
 and in another terminal:
 
-  curl -H 'Authorization: Bearer {key}' -H 'Idempotency-Key: {uuid.uuid4()}' \\
-       -H 'Content-Type: application/json' -d '{body}' http://127.0.0.1:8080/v1/jobs"""
+  export TENUTO_BASE_URL=http://127.0.0.1:8080 TENUTO_API_KEY={key}
+  {command} say "Good morning." -o demo/morning.wav
+  {command} transcribe demo/morning.wav --lang en"""
     console.print(lines, markup=False)
 
 

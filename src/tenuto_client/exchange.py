@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
@@ -67,6 +68,8 @@ class Link:
     journal: Journal | None = None
     """What is written before a job is submitted; None: nothing is."""
     clock: Clock = field(default_factory=SystemClock)
+    on_wait: Callable[[float, str], None] | None = None
+    """Told how many seconds a request waits before it is sent again, and why."""
 
 
 def call(link: Link, request: Request, *, sink: Sink | None = None, is_live: bool = False) -> Flow[Answer]:
@@ -86,7 +89,7 @@ def call(link: Link, request: Request, *, sink: Sink | None = None, is_live: boo
             if not left or (lost.was_sent and not may_repeat):
                 message = f"{link.base_url} did not answer: {lost}"
                 raise ServiceUnreachable(message) from lost
-            yield Pause(pacing.backoff_s(link.max_retries - left + 1))
+            yield _wait(link, pacing.backoff_s(link.max_retries - left + 1), str(lost))
             continue
         if answer.status < 300:
             return answer
@@ -95,7 +98,7 @@ def call(link: Link, request: Request, *, sink: Sink | None = None, is_live: boo
             error = refused(link, answer)
             error.is_in_doubt = is_in_doubt
             raise error
-        yield Pause(wait_s)
+        yield _wait(link, wait_s, str(answer.status))
     raise AssertionError("the last try returns or raises")
 
 
@@ -128,6 +131,12 @@ def refused(link: Link, answer: Answer) -> Refused:
         request_id=answer.headers.get("x-request-id"),
         retry_after_s=pacing.retry_after_s(answer.headers, link.clock.now()),
     )
+
+
+def _wait(link: Link, seconds: float, why: str) -> Pause:
+    if link.on_wait is not None:
+        link.on_wait(seconds, why)
+    return Pause(seconds)
 
 
 def _may_repeat(request: Request, answer: Answer) -> bool:

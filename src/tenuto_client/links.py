@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from tenuto_client import settings
@@ -17,6 +18,7 @@ def link_to(
     max_retries: int,
     journal: bool | str | Path,
     clock: Clock | None,
+    on_wait: Callable[[float, str], None] | None = None,
 ) -> Link:
     """The link that the arguments describe; what is left out comes from variables and `tenuto login`.
 
@@ -30,4 +32,4 @@ def link_to(
         from tenuto_client.journal import Journal
 
         kept = Journal(settings.journal_folder() if journal is True else Path(journal))
-    return Link(found.base_url, found.api_key, timeout, max_retries, kept, clock or SystemClock())
+    return Link(found.base_url, found.api_key, timeout, max_retries, kept, clock or SystemClock(), on_wait)

@@ -250,7 +250,7 @@ def test_a_chat_that_breaks_off_is_told_and_never_asked_again() -> None:
 
 
 def test_the_public_surface_is_listed_once_and_costs_nothing_to_import() -> None:
-    """Every listed name is there; importing the package loads no HTTP, no asyncio, no terminal library."""
+    """Every listed name is there; importing loads no HTTP, no asyncio, no terminal library."""
     listed = {name for names in tenuto_client._HOMES.values() for name in names}
     script = "import sys, tenuto_client; print(*sorted(sys.modules))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
@@ -271,7 +271,7 @@ def test_the_asyncio_half_says_the_same_as_the_other() -> None:
 
 
 def test_every_message_of_the_commands_has_its_chinese() -> None:
-    """Each text in `t(…)`, each heading of a table and each line about a verb; no text is left over unused."""
+    """Each text in `t(…)`, each heading and each line about a verb, with the same names in braces."""
     from tenuto_client.commands import VERBS
     from tenuto_client.commands.exits import _HEADLINES
     from tenuto_client.commands.parser import _SAID

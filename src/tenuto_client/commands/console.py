@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-RETRIES = 5
+RETRIES = 2
+"""How often a question is asked again; 3 seconds in all."""
+WORK_RETRIES = 5
+"""How often what makes or brings a result is sent again; half a minute in all."""
 
 
 class Console:
@@ -32,6 +35,7 @@ class Console:
         self.as_json: bool = getattr(options, "as_json", False)
         self.quiet: bool = getattr(options, "quiet", False)
         self.progress = Progress(self)
+        self.retries = RETRIES
 
     @cached_property
     def link(self) -> Link:
@@ -48,11 +52,24 @@ class Console:
         """A link to an address, with its key and the journal."""
         from tenuto_client.links import link_to
 
-        return link_to(api_key, base_url, timeout=60.0, max_retries=RETRIES, journal=True, clock=None)
+        return link_to(
+            api_key,
+            base_url,
+            timeout=60.0,
+            max_retries=self.retries,
+            journal=True,
+            clock=None,
+            on_wait=self._on_wait,
+        )
 
     def run(self, flow: Flow[T]) -> T:
         """What a flow gives."""
         return self.driver.run(flow)
+
+    def _on_wait(self, seconds: float, why: str) -> None:
+        if not self.quiet:
+            text = t("no answer ({why}); again in {seconds:.0f} s", why=why, seconds=seconds)
+            self.progress.stage(text)
 
     def say(self, text: str) -> None:
         """A line of result."""

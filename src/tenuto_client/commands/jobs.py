@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from tenuto_client import downloads, following, pacing, reads
-from tenuto_client.commands.console import Console
+from tenuto_client.commands.console import WORK_RETRIES, Console
 from tenuto_client.commands.parser import Parser
 from tenuto_client.commands.words import t
 from tenuto_client.records import Operation
@@ -123,6 +123,7 @@ def _cancel(options: argparse.Namespace, console: Console) -> int:
 
 def _waited(job_id: str, console: Console, timeout_s: float) -> Reading:
     console.options.cut_off = f"tenuto jobs wait {job_id}"
+    console.retries = WORK_RETRIES
     link = console.link
     reading = console.run(following.show(link, job_id))
     on_change = console.progress.operation

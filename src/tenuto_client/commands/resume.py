@@ -8,12 +8,11 @@ from pathlib import Path
 
 from tenuto_client import settings
 from tenuto_client.commands import work
-from tenuto_client.commands.console import Console
+from tenuto_client.commands.console import WORK_RETRIES, Console
 from tenuto_client.commands.exits import told
 from tenuto_client.commands.jobs import moment
 from tenuto_client.commands.parser import Parser
 from tenuto_client.commands.words import t
-from tenuto_client.drive import Driver
 from tenuto_client.errors import TenutoError
 from tenuto_client.exchange import Link
 from tenuto_client.journal import Entry, Journal, fingerprint
@@ -39,6 +38,7 @@ def add(parser: Parser, verb: str) -> None:
 
 def run(options: argparse.Namespace, console: Console) -> int:
     """Finish them, oldest first; the exit code is that of the first that could not be."""
+    console.retries = WORK_RETRIES
     journal = Journal(settings.journal_folder())
     if options.only_list:
         return _list(console, journal)
@@ -85,6 +85,8 @@ def _finish(options: argparse.Namespace, console: Console, entry: Entry) -> None
 
 def _at(console: Console, link: Link) -> None:
     """What follows talks to the service that the entry was for."""
+    from tenuto_client.drive import Driver
+
     console.link = link
     console.driver = Driver(link)
 

@@ -6,11 +6,10 @@ import argparse
 import sys
 from urllib.parse import urlsplit
 
-from tenuto_client import reads, settings
+from tenuto_client import settings
 from tenuto_client.commands.console import Console
 from tenuto_client.commands.parser import Parser
 from tenuto_client.commands.words import t
-from tenuto_client.drive import Driver
 
 SHOWN = 6
 """How many characters of a key are shown at its head; four at its end."""
@@ -42,6 +41,9 @@ def _login(options: argparse.Namespace, console: Console) -> int:
         key = getpass.getpass(t("API key for {url}: ", url=url))
     else:
         key = sys.stdin.readline()
+    from tenuto_client import reads
+    from tenuto_client.drive import Driver
+
     link = console.link_to(url, key.strip())
     models = Driver(link).run(reads.models(link))
     file = settings.save(settings.Credentials(link.base_url, link.api_key))
@@ -60,6 +62,8 @@ def _logout(options: argparse.Namespace, console: Console) -> int:
 
 
 def _whoami(options: argparse.Namespace, console: Console) -> int:
+    from tenuto_client import reads
+
     found = settings.credentials(None, options.url)
     link = console.link
     _show(console, link.base_url, link.api_key, found.source, len(console.run(reads.models(link))))

@@ -14,7 +14,7 @@ from typing import Any
 
 from tenuto_client import downloads, following, reads
 from tenuto_client.audio import as_flac
-from tenuto_client.commands.console import Console
+from tenuto_client.commands.console import WORK_RETRIES, Console
 from tenuto_client.commands.words import t
 from tenuto_client.errors import InvalidSetting, JobCancelled, JobFailed
 from tenuto_client.exchange import Link
@@ -59,6 +59,7 @@ def carry_out(
     purpose: Mapping[str, Any],
 ) -> tuple[Entry, Reading]:
     """Submit work, or take up what an earlier run of the same command began."""
+    console.retries = WORK_RETRIES
     link = console.link
     console.options.cut_off = "tenuto resume"
     if model is None:

@@ -153,6 +153,7 @@ WORDS: dict[str, str] = {
     "taking up what was cut off: {job}": "继续之前中断的：{job}",
     "{job}, {charged} {currency}": "{job}，{charged} {currency}",
     "or": "或",
+    "no answer ({why}); again in {seconds:.0f} s": "没有回答（{why}）；{seconds:.0f} 秒后重试",
     "the key is not accepted": "密钥不被接受",
     "your key may not use this model": "您的密钥不能使用这个模型",
     "the balance does not cover this": "余额不足",

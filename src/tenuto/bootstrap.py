@@ -24,7 +24,7 @@ from tenuto.blobs.directory import DirectoryBlobs
 from tenuto.catalog import rules as catalog
 from tenuto.config import Settings
 from tenuto.db.database import Database, open_database
-from tenuto.db.migrations import migrate, pending
+from tenuto.db.migrations import later, migrate, pending
 from tenuto.errors import OperatorError, TenutoError, Unavailable
 from tenuto.ids import Ids
 from tenuto.logs import set_up_logs
@@ -53,6 +53,8 @@ def open_records(settings: Settings) -> Database:
     database = open_database(settings.database, folder=settings.folder)
     try:
         migrate(database)
+        if newer := later(database):
+            _log().warning("database.newer", migrations=newer)
     except Unavailable as error:
         database.close()
         raise OperatorError(

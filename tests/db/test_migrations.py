@@ -70,14 +70,25 @@ def test_a_changed_file_is_refused(empty_database: Database, folder: Path) -> No
         migrate(empty_database, folder=folder)
 
 
-def test_a_newer_database_is_refused(empty_database: Database, folder: Path) -> None:
-    """A program that does not know a migration of the database leaves it alone."""
+def test_a_database_with_a_later_breaking_change_is_refused(empty_database: Database, folder: Path) -> None:
+    """A program that does not know a migration which takes something away leaves the database alone (P21)."""
+    (folder / "0003_breaking_third.sql").write_text("drop table b;\n")
+    migrate(empty_database, folder=folder)
+    (folder / "0003_breaking_third.sql").unlink()
+
+    for look in (migrate, pending):
+        with pytest.raises(OperatorError, match=r"newer.*0003_breaking_third"):
+            look(empty_database, folder=folder)
+
+
+def test_a_database_to_which_a_later_version_has_added_is_used(
+    empty_database: Database, folder: Path
+) -> None:
+    """An earlier program goes on with it: nothing is missing, nothing is pending (P21)."""
     migrate(empty_database, folder=folder)
     (folder / "0002_second.sql").unlink()
 
-    for look in (migrate, pending):
-        with pytest.raises(OperatorError, match=r"newer.*0002_second"):
-            look(empty_database, folder=folder)
+    assert ([], []) == (migrate(empty_database, folder=folder), pending(empty_database, folder=folder))
 
 
 def test_two_may_migrate_at_once(empty_database_url: str, folder: Path) -> None:

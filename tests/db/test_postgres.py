@@ -203,6 +203,35 @@ def test_a_lock_is_not_waited_for_for_ever(url: str, notes: Database) -> None:
     assert {"a": 1} == sizes(notes)
 
 
+def test_a_column_that_another_adds_is_no_error(url: str, notes: Database) -> None:
+    """Statements that were prepared before a later version's migration are prepared anew: in a read, in a
+    write and in a group; each operation is done once (P21).
+    """
+    text = "select * from note order by id"
+
+    def count(tx: Transaction) -> int:
+        rows = tx.all(text)
+        tx.run("update note set size = size + 1")
+        return len(rows)
+
+    def add_column(name: str) -> None:
+        with closing(open_database(url)) as later:
+            later.write(lambda tx: tx.run(f"alter table note add column {name} text"))
+
+    notes.write(lambda tx: add(tx, "a"))
+    before = [notes.read(lambda tx: tx.all(text)), notes.write(count), asyncio.run(notes.write_async(count))]
+    add_column("b")
+    read = notes.read(lambda tx: tx.all(text))
+    add_column("c")
+    written = notes.write(count)
+    add_column("d")
+    grouped = asyncio.run(notes.write_async(count))
+
+    assert 3 == len(before)
+    assert (["id", "size", "b"], 1, 1) == (list(read[0].keys()), written, grouped)
+    assert {"a": 4} == sizes(notes)
+
+
 def test_a_listener_hears_after_a_restart(server: PostgresServer, notes: Database) -> None:
     """When the listening connection is back it wakes its listeners, for notices may have been lost."""
     with closing(notes.listen("jobs")) as listener:

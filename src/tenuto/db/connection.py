@@ -38,6 +38,8 @@ PREPARED_LIMIT = 2_000
 _TEXT, _INTEGER, _BYTES, _UNKNOWN = 25, 20, 17, 0
 _SERIALIZATION_FAILURE, _DEADLOCK = "40001", "40P01"
 _CONSTRAINT = "23"
+# Where PostgreSQL finds that a prepared statement would give other columns; its message is in any language.
+_PLAN_CHECK = "RevalidateCachedQuery"
 # Connection, resources, operator's intervention, system error: the moment's fault, not the statement's.
 _UNAVAILABLE_CLASSES = frozenset(("08", "53", "57", "58"))
 # A lock was not had in time; the server has become read-only.
@@ -301,6 +303,10 @@ class Connection:
         state = error.sqlstate or ""
         explained: BaseException = error
         if state in (_SERIALIZATION_FAILURE, _DEADLOCK):
+            explained = Collision(str(error))
+        elif error.diag.source_function == _PLAN_CHECK:
+            # A later version has added columns since `select *` was prepared: prepared anew, it runs.
+            self._prepared.clear()
             explained = Collision(str(error))
         elif state.startswith(_CONSTRAINT):
             explained = ConstraintFailed(str(error))

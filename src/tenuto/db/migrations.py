@@ -1,6 +1,8 @@
 """Brings a database up to date: numbered SQL files, each applied once, in one transaction with its row.
 
-A migration that is interrupted leaves nothing behind and is applied anew. Knows no table but its own.
+A migration that is interrupted leaves nothing behind and is applied anew. Migrations only add: a program of
+an earlier version goes on with a database that a later one has brought up to date, beside it and after it.
+One that takes something away says so in its name, `0042_breaking_…`. Knows no table but its own.
 """
 
 import hashlib
@@ -15,6 +17,7 @@ from tenuto.db.sql import statements
 from tenuto.errors import OperatorError
 
 _NAME = re.compile(r"\d{4}_[a-z0-9_]+\.sql")
+_BREAKING = re.compile(r"\d{4}_breaking_")
 # Any number that nobody else uses: PostgreSQL locks it for the length of a migration.
 _ADVISORY_LOCK = 7_364_680_117
 _LOCK_WAIT = "60s"
@@ -45,8 +48,8 @@ def migrate(
 ) -> list[str]:
     """Applies what is missing (of `only`, if given) and returns its names, in order.
 
-    Raises OperatorError when the database has a migration that this program does not, or a file has changed
-    since it was applied. Two processes may call it at once: one waits for the other.
+    Raises OperatorError when a later version has made a change that this program does not understand, or a
+    file has changed since it was applied. Two processes may call it at once: one waits for the other.
     """
     known = load(folder or files("tenuto.db") / "migrations")
     database.write(lambda tx: _prepare(tx, database.dialect))
@@ -72,7 +75,10 @@ def pending(database: Database, *, folder: Traversable | None = None) -> list[st
 
 def check_known(names: dict[str, str]) -> None:
     """Raises OperatorError unless this program has all of these migrations, unchanged."""
-    check(load(files("tenuto.db") / "migrations"), names)
+    known = load(files("tenuto.db") / "migrations")
+    check(known, names)
+    if unknown := set(names) - {migration.name for migration in known}:
+        raise OperatorError(f"It is of a newer version: it has {min(unknown)!r}. Install a newer version.")
 
 
 def applied(tx: Transaction) -> dict[str, str]:
@@ -94,15 +100,21 @@ def load(folder: Traversable) -> list[Migration]:
     ]
 
 
+def later(database: Database) -> list[str]:
+    """What a later version has added, that this program does not know and need not."""
+    known = {migration.name for migration in load(files("tenuto.db") / "migrations")}
+    return [name for name in database.read(applied) if name not in known]
+
+
 def check(known: list[Migration], applied: dict[str, str]) -> None:
-    """Raises OperatorError unless what was applied is a part of what is known."""
+    """Raises OperatorError unless what was applied is known, unchanged, or only adds to what is known."""
     sha256s = {migration.name: migration.sha256 for migration in known}
     for name, sha256 in applied.items():
-        if name not in sha256s:
+        if name not in sha256s and _BREAKING.match(name):
             raise OperatorError(
                 f"The database is newer than this program: it has {name!r}. Install a newer version."
             )
-        if sha256s[name] != sha256:
+        if sha256s.get(name, sha256) != sha256:
             raise OperatorError(f"The migration {name!r} has changed since it was applied to this database.")
 
 

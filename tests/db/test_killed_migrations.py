@@ -1,0 +1,128 @@
+"""Migrations killed between and inside, several processes at once; and the rule that they only add."""
+
+import re
+import signal
+import subprocess
+import sys
+from importlib.resources import files
+
+import pytest
+
+from tenuto.db import migrations, schema
+from tenuto.db.database import open_database
+from tenuto.db.schema import Table
+from tenuto.db.sql import statements
+
+MIGRATE = """
+import sys
+from tenuto import failpoints
+from tenuto.db.database import open_database
+from tenuto.db.migrations import migrate
+failpoints.arm(sys.argv[2])
+database = open_database(sys.argv[1])
+print(*migrate(database))
+database.close()
+"""
+SHIPPED = migrations.load(files("tenuto.db") / "migrations")
+STATEMENTS = sum(len(statements(migration.script)) for migration in SHIPPED)
+ADDS = re.compile(
+    r"create (unique )?index \w+ on \w+|create table \w+|alter table \w+ add column \w+"
+    r"|insert into \w+|update \w+ set",
+    re.IGNORECASE,
+)
+
+
+@pytest.fixture
+def undisturbed(request: pytest.FixtureRequest, dialect: str) -> list[Table]:
+    """The tables of a database that was migrated in peace."""
+    if dialect == "sqlite":
+        url = f"sqlite:///{request.getfixturevalue('sqlite_template')}"
+    else:
+        url = request.getfixturevalue("postgres_server").url(request.getfixturevalue("postgres_template"))
+    opened = open_database(url)
+    tables = opened.read(lambda tx: schema.tables(tx, opened.dialect))
+    opened.close()
+    return tables
+
+
+@pytest.mark.parametrize(
+    "armed",
+    [
+        *(f"migration.statement:{nth}:kill" for nth in (1, STATEMENTS // 2, STATEMENTS)),
+        *(f"migration.after_commit:{nth}:kill" for nth in (1, len(SHIPPED))),
+    ],
+)
+def test_a_killed_migration_is_gone_on_with(
+    empty_database_url: str, undisturbed: list[Table], armed: str
+) -> None:
+    """SIGKILL inside a migration leaves nothing of it, between two leaves the first: the next start does the
+    rest, and the tables are those of an undisturbed one (P21).
+    """
+    killed = start(empty_database_url, armed).wait(60)
+    half = open_database(empty_database_url)
+    known = {migration.name for migration in SHIPPED}
+    done = set(half.read(lambda tx: migrations.applied(tx) if schema.tables(tx, half.dialect) else {}))
+    rest = migrations.migrate(half)
+    made = half.read(lambda tx: schema.tables(tx, half.dialect))
+    half.close()
+
+    assert -signal.SIGKILL == killed
+    assert (known, set()) == (done | set(rest), done & set(rest))
+    assert undisturbed == made
+
+
+def test_processes_migrate_at_once_and_one_is_killed(
+    empty_database_url: str, undisturbed: list[Table]
+) -> None:
+    """Three start together and one dies inside: every migration is applied once, nobody else fails (P21)."""
+    started = [start(empty_database_url, armed) for armed in ("migration.statement:9:kill", "", "")]
+    told = [process.communicate(timeout=60) for process in started]
+    opened = open_database(empty_database_url)
+    applied = list(opened.read(migrations.applied))
+    made = opened.read(lambda tx: schema.tables(tx, opened.dialect))
+    opened.close()
+    names = [name for out, _ in told for name in out.split()]
+
+    # The first may find all done, and then it does not come to its place.
+    assert started[0].returncode in (0, -signal.SIGKILL)
+    assert [0, 0] == [process.returncode for process in started[1:]], told
+    assert len(names) == len(set(names))
+    assert [migration.name for migration in SHIPPED] == applied
+    assert undisturbed == made
+
+
+def test_one_waits_for_another(empty_database_url: str) -> None:
+    """Who comes while another is inside a migration waits, and finds it done."""
+    slow = start(empty_database_url, "migration.statement:3:delay=1")
+    quick = start(empty_database_url, "")
+    names = [name for process in (slow, quick) for name in process.communicate(timeout=60)[0].split()]
+
+    assert (0, 0) == (slow.returncode, quick.returncode)
+    assert [migration.name for migration in SHIPPED] == sorted(names)
+
+
+@pytest.mark.parametrize("name", [migration.name for migration in SHIPPED])
+def test_migrations_only_add(name: str) -> None:
+    """Tables, indexes, columns that may be left out, rows: an earlier program can go on (P21).
+
+    A unique index may refuse what an earlier program writes: it is made with its table, or on what is added.
+    """
+    [script] = [migration.script for migration in SHIPPED if migration.name == name]
+    written = [re.sub(r"--[^\n]*", "", text).strip() for text in statements(script)]
+    new = set(re.findall(r"create table (\w+)", script)) | set(re.findall(r"add column (\w+)", script))
+
+    assert [] == [text for text in written if not ADDS.match(text)]
+    assert [] == [
+        text for text in written if "add column" in text and "not null" in text and "default" not in text
+    ]
+    assert [] == [
+        text
+        for text in written
+        if text.startswith("create unique index") and not new & set(re.findall(r"\w+", text))
+    ]
+
+
+def start(url: str, armed: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", MIGRATE, url, armed], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )

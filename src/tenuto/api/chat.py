@@ -10,6 +10,7 @@ import structlog
 
 from tenuto import strict_json
 from tenuto.accounts.rules import Caller
+from tenuto.api import uploads
 from tenuto.api.body import ClientGone, read_body
 from tenuto.api.call import Answer, Call
 from tenuto.api.errors import error_body, status_of
@@ -28,8 +29,7 @@ async def create(call: Call) -> Answer | None:
     """POST /v1/chat/completions. The order of checks is the order of these lines."""
     service = call.service
     caller = await call.authenticate()
-    media_type = (call.header(b"content-type") or b"").partition(b";")[0].strip().lower()
-    if media_type != b"application/json":
+    if uploads.media_type(call) != b"application/json":
         raise UnsupportedMediaType("the body must be application/json")
     body = await read_body(
         call.receive,

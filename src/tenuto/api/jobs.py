@@ -6,7 +6,7 @@ import msgspec
 
 from tenuto import failpoints, strict_json
 from tenuto.accounts.rules import Caller
-from tenuto.api import query
+from tenuto.api import query, uploads
 from tenuto.api.body import read_body
 from tenuto.api.call import Answer, Call
 from tenuto.api.service import Service
@@ -42,8 +42,7 @@ _encode = msgspec.json.Encoder().encode
 async def create(call: Call) -> Answer:
     """POST /v1/jobs: 202 when the job is durable. The order of checks is the order of these lines."""
     caller = await call.authenticate()
-    media_type = (call.header(b"content-type") or b"").partition(b";")[0].strip().lower()
-    if media_type != b"application/json":
+    if uploads.media_type(call) != b"application/json":
         raise UnsupportedMediaType("the body must be application/json")
     body = await read_body(
         call.receive,

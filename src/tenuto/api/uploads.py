@@ -1,4 +1,4 @@
-"""What uploads of all kinds say in their headers; faults of all headers are answered at once."""
+"""What requests with a body say of it in their headers; faults of all headers are answered at once."""
 
 import re
 
@@ -13,8 +13,9 @@ _IDEMPOTENCY_KEY = re.compile(rb"[\x20-\x7e]{1,255}\Z")
 
 
 def media_type(call: Call) -> bytes:
-    """The media type of the body, without parameters."""
-    return (call.header(b"content-type") or b"").partition(b";")[0].strip().lower()
+    """The media type of the body, without parameters; none when two are told: others may take the other."""
+    given = values(call, "Content-Type")
+    return given[0].partition(b";")[0].strip().lower() if len(given) == 1 else b""
 
 
 def values(call: Call, name: str) -> list[bytes]:

@@ -10,10 +10,12 @@ import os
 import resource
 import sys
 from collections import deque
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from tenuto.media import flac
 from tenuto.media.flac import FlacInvalid, StreamInfo
+from tenuto.media.flac_chain import FrameChain
 
 CPU_S = 120
 """Of processor time; a bomb ends here."""
@@ -52,6 +54,8 @@ class Input:
         self._tail: deque[bytes] = deque()
         self._tail_bytes = 0
         self.went_back = False
+        self.on_read: Callable[[bytes], None] | None = None
+        """Told of all that is read from now on."""
 
     def exactly(self, size: int) -> bytes:
         """So many bytes, or fewer at the end of the file."""
@@ -80,6 +84,8 @@ class Input:
         else:
             found = os.read(self._fd, min(size, _READ_BYTES))
             self._keep(found)
+            if self.on_read is not None:
+                self.on_read(found)
             self._read_to += len(found)
         self._position += len(found)
         return found
@@ -123,6 +129,8 @@ def decode(source: Input, output: int | None) -> dict[str, Any]:
     """Decode to the end; with an output, write the samples there and plan the parts. Raises FlacInvalid."""
     info, stream_info = flac.read_head(source.exactly)
     flac.check_length(info, info.total_frames)
+    chain = FrameChain()
+    source.on_read = chain.add
     start = source.exactly(64)
     first = flac.check_first_frame(start, info)
     source.put_in_front(flac.with_unknown_total(stream_info) + start)
@@ -139,6 +147,7 @@ def decode(source: Input, output: int | None) -> dict[str, Any]:
     if info.total_frames not in (0, frames):
         raise FlacInvalid(f"its head promises {info.total_frames} samples, but there are {frames}")
     flac.check_end(source.tail(), info, first, frames)
+    chain.finish(frames)
     found = {"sample_rate": info.sample_rate, "channels": info.channels, "frames": frames}
     return found | sink.finish()
 

@@ -1,0 +1,128 @@
+"""The corpora of attacks against a running service: each is answered as its table says, and nothing stays.
+
+Never a 5xx but 503, nothing stored, no id given, no second request that was hidden in the first; and the
+next request is answered as if nothing had been (P14, P15).
+"""
+
+import re
+import socket
+import uuid
+
+import psutil
+import pytest
+
+from contract.callers import Caller, Operator, job
+from contract.corpora import FOLDER, Attack, attacks
+from contract.recordings import post as post_recording
+from contract.voices import upload as upload_voice
+from servers.service import RunningService
+
+HIDDEN = (
+    "POST /v1/jobs HTTP/1.1\r\nHost: tenuto\r\nAuthorization: Bearer @KEY@\r\nIdempotency-Key: hidden\r\n"
+    "Content-Type: application/json\r\nConnection: close\r\nContent-Length: 62\r\n\r\n"
+    '{"model": "fake/speech", "parameters": {"text": "Hidden one"}}'
+)
+"""What follows a request that is refused and closed: whoever reads on would run it."""
+CLOSED_AFTER = {"400", "413", "414", "431", "closed"}
+PATIENCE_S = 15.0
+MAX_HELD_BYTES = 256 << 20
+MAX_ANSWER_BYTES = 64 << 10
+KINDS = ("http", "json", "wav", "flac")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_file_stands_in_its_table(kind: str) -> None:
+    """A file without a line says nothing, a line without a file proves nothing."""
+    named = [attack.name for attack in attacks(kind)]
+
+    assert sorted(path.name for path in (FOLDER / kind).iterdir()) == sorted(named)
+    assert all(len(attack.what) > 2 and attack.answers for attack in attacks(kind))
+
+
+@pytest.mark.parametrize("attack", attacks("http"), ids=lambda attack: attack.name)
+def test_bytes_that_are_no_request(
+    service: RunningService, operator: Operator, caller: Caller, attack: Attack
+) -> None:
+    """Smuggling, floods and nonsense have the one answer of their line, and nothing behind them is read."""
+    raw = attack.content().replace(b"@KEY@", caller.key.encode()).replace(b"@NEW@", uuid.uuid4().hex.encode())
+    if set(attack.answers) <= CLOSED_AFTER and b"Connection: close" not in raw:
+        raw += HIDDEN.replace("@KEY@", caller.key).encode()
+    answers = [status.decode() for status in re.findall(rb"HTTP/1\.1 (\d{3}) ", _said(service, raw))]
+
+    assert len(answers) <= 1
+    assert (answers or ["closed"])[0] in attack.answers
+    assert (0, 0, 0) == _stored(operator, caller)
+    assert 200 == caller.get("/v1/models").status_code
+
+
+@pytest.mark.parametrize("attack", attacks("json"), ids=lambda attack: attack.name)
+def test_json_that_is_none(operator: Operator, caller: Caller, attack: Attack) -> None:
+    """Bombs, liars and other formats are refused by every route that takes JSON (P14)."""
+    content, headers = attack.content(), {"Content-Type": "application/json", "Idempotency-Key": "one"}
+    answers = [
+        caller.request(method, path, headers=headers, content=content)
+        for method, path in (
+            ("POST", "/v1/jobs"),
+            ("POST", "/v1/chat/completions"),
+            ("PUT", "/v1/voice-preference"),
+        )
+    ]
+
+    assert [attack.answers[0]] * 3 == [str(answer.status_code) for answer in answers]
+    assert all(answer.json()["error"]["message"].isprintable() for answer in answers)
+    assert max(len(answer.content) for answer in answers) < MAX_ANSWER_BYTES
+    assert (0, 0, 0) == _stored(operator, caller)
+    # A key that was bound would answer another body with 409.
+    assert 202 == caller.post_job(job(), key="one").status_code
+
+
+@pytest.mark.parametrize("attack", attacks("flac"), ids=lambda attack: attack.name)
+def test_recordings_that_lie(operator: Operator, caller: Caller, attack: Attack) -> None:
+    """What is no FLAC that says the truth of its samples is refused; what nobody reads may lie (P14)."""
+    answer = post_recording(caller, attack.content())
+
+    assert str(answer.status_code) in attack.answers
+    assert (0, int(answer.status_code == 201), 0) == _stored(operator, caller)
+
+
+@pytest.mark.parametrize("attack", attacks("wav"), ids=lambda attack: attack.name)
+def test_voices_that_lie(operator: Operator, caller: Caller, attack: Attack) -> None:
+    """What is no PCM16 WAV of 1 to 15 seconds, to the byte, is refused, whatever it says (P14)."""
+    answer = upload_voice(caller, attack.content())
+
+    assert str(answer.status_code) in attack.answers
+    assert (0, 0, int(answer.status_code == 201)) == _stored(operator, caller)
+
+
+def test_the_service_has_not_grown(service: RunningService) -> None:
+    """After all of the attacks it holds no more memory than work takes."""
+    assert service.process is not None
+    held = psutil.Process(service.process.pid).memory_info().rss
+
+    assert held < MAX_HELD_BYTES
+
+
+def _said(service: RunningService, raw: bytes) -> bytes:
+    """All that is answered, until the service closes or has nothing more to say."""
+    answer = b""
+    with socket.create_connection(("127.0.0.1", service.port), timeout=PATIENCE_S) as line:
+        try:
+            line.sendall(raw)
+            line.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
+        try:
+            while piece := line.recv(65536):
+                answer += piece
+        except ConnectionResetError:
+            pass
+    return answer
+
+
+def _stored(operator: Operator, caller: Caller) -> tuple[int, int, int]:
+    """Jobs, artifacts and voices of the caller."""
+    counts = [
+        operator.row(f"select count(*) as n from {table} where account_id = :id", id=caller.account_id)["n"]
+        for table in ("job", "artifact", "voice")
+    ]
+    return counts[0], counts[1], counts[2]

@@ -19,7 +19,7 @@ endef
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo serve check fix test faults soak bench quality
+.PHONY: help setup demo serve check fix test mutants faults soak bench quality
 
 help:  ## what there is to make
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST)
@@ -48,6 +48,9 @@ test: $(TEST) $(STUDIO) check  ## everything a change must pass; continuous inte
 	@$(BIN)/tenuto models pull
 	@$(BIN)/tenuto models pull whisper-base
 	@$(BIN)/python -m pytest -n 2
+
+mutants: $(TEST)  ## seeded faults, one by one in a copy of the tree: does a test see each of them?
+	@$(BIN)/python -m tests.mutants
 
 faults: $(TEST)  ## 500 faults against a service under load, both databases, at most ten minutes
 	@$(BIN)/python -m tests.faults --count 500 --minutes 10 --seed $(SEED)

@@ -1,0 +1,1 @@
+"""Faults that are seeded on purpose, to see that the tests would notice them."""

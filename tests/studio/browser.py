@@ -11,15 +11,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from playwright.sync_api import Browser, Page, Playwright
+from playwright.sync_api import Browser, Cookie, Page, Playwright
 
 ROOT = Path(__file__).parents[2]
 AXE = ROOT / "studio" / "node_modules" / "axe-core" / "axe.min.js"
 BUILT = ROOT / "src" / "tenuto" / "web" / "static" / "index.html"
 PASSWORD = "a password for tests"
-WAIT_MS = 20_000
+WAIT_MS = 30_000
 ARGUMENTS = [
     "--use-fake-device-for-media-stream",
     "--use-fake-ui-for-media-stream",
@@ -47,6 +47,9 @@ def launch(playwright: Playwright) -> Browser:
     """The browser; root cannot have its sandbox."""
     arguments = [*ARGUMENTS, *(["--no-sandbox"] if os.getuid() == 0 else [])]
     return playwright.chromium.launch(executable_path=chromium(), args=arguments)
+
+
+Cookies = list[Cookie]
 
 
 @dataclass
@@ -86,6 +89,10 @@ class Person:
         status, answer = self.ask("POST", "/web/register", {"name": name, "password": PASSWORD})
         assert status == 201, answer
 
+    def become(self, cookies: Cookies) -> None:
+        """Be whoever has this session."""
+        self.page.context.add_cookies([cast(Any, cookie) for cookie in cookies])
+
     def axe(self) -> list[str]:
         """What somebody could not use here, of the serious and critical kinds: rule and place."""
         self.page.evaluate(AXE.read_text("utf-8"))
@@ -108,7 +115,13 @@ _ASK = """async ([method, path, body]) => {
 
 @contextmanager
 def person(
-    browser: Browser, url: str, *, language: str = "en", theme: str = "light", width: int = 1280, **options: Any
+    browser: Browser,
+    url: str,
+    *,
+    language: str = "en",
+    theme: str = "light",
+    width: int = 1280,
+    **options: Any,
 ) -> Iterator[Person]:
     """A new visitor with a language and a theme; an empty browser each."""
     context = browser.new_context(

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, sync_playwright
 
 from servers.service import RunningService
-from studio.browser import PASSWORD, Person, launch, person, why_not
+from studio.browser import PASSWORD, Cookies, Person, launch, person, why_not
 
 VARIABLES = {
     "TENUTO_REGISTRATION": "open",
@@ -59,7 +59,7 @@ def visitor(browser: Browser, fake_house: RunningService) -> Iterator[Person]:
 
 
 @pytest.fixture(scope="session")
-def operator_cookie(browser: Browser, fake_house: RunningService) -> list[dict[str, str]]:
+def operator_cookie(browser: Browser, fake_house: RunningService) -> Cookies:
     """The session of the operator, who used the link that the service printed."""
     link = next(found[0] for line in fake_house.said if (found := re.search(r"/setup#\S+", line)))
     with person(browser, fake_house.url) as somebody:
@@ -69,6 +69,12 @@ def operator_cookie(browser: Browser, fake_house: RunningService) -> list[dict[s
         somebody.page.get_by_role("button", name="Make the operator's account").click()
         somebody.page.wait_for_url("**/")
         somebody.page.get_by_role("link", name="Accounts and credit").wait_for()
-        cookies = somebody.page.context.cookies()
+        return somebody.page.context.cookies()
 
-    return [dict(cookie) for cookie in cookies]  # type: ignore[misc]
+
+@pytest.fixture(scope="session")
+def member(browser: Browser, fake_house: RunningService) -> Cookies:
+    """The session of an account like any other; those who register too often have to wait."""
+    with person(browser, fake_house.url) as somebody:
+        somebody.register("member")
+        return somebody.page.context.cookies()

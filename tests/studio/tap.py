@@ -1,7 +1,7 @@
 """What really sounds: a tap beside the loudspeaker of a page, and when each segment was asked for and begun.
 
-It takes the samples that the browser's audio thread renders, so a gap or a changed sample between two segments
-shows, whoever put it there.
+It takes the samples that the browser's audio thread renders, so a gap or a changed sample between two
+segments shows, whoever put it there.
 """
 
 import base64
@@ -52,7 +52,9 @@ _SCRIPT = """
   AudioBufferSourceNode.prototype.start = function (when, ...rest) {
     const {currentTime, sampleRate} = this.context
     window.heard.begun.push({
-      frame: Math.round(when * sampleRate), length: this.buffer.length, now: Math.round(currentTime * sampleRate),
+      frame: Math.round(when * sampleRate),
+      length: this.buffer.length,
+      now: Math.round(currentTime * sampleRate),
       sounds_at: performance.now() + (when - currentTime) * 1000,
     })
     return start.call(this, when, ...rest)
@@ -75,7 +77,9 @@ _READ = """() => {
   const first = Math.min(...blocks.map(([frame]) => frame))
   const last = Math.max(...blocks.map(([frame, samples]) => frame + samples.length))
   const whole = new Int16Array(last - first)
-  for (const [frame, samples] of blocks) samples.forEach((x, i) => { whole[frame - first + i] = Math.round(x * 32768) })
+  for (const [frame, samples] of blocks) {
+    samples.forEach((x, i) => { whole[frame - first + i] = Math.round(x * 32768) })
+  }
   let text = ''
   for (const byte of new Uint8Array(whole.buffer)) text += String.fromCharCode(byte)
   return {rate, first, begun, asked, samples: btoa(text)}
@@ -109,7 +113,7 @@ class Heard:
 
 
 def tap(page: Page) -> None:
-    """Put the tap in, before the page is opened; the page's policy must be off, for it forbids such scripts."""
+    """Put the tap in, before the page is opened; its policy must be off, for it forbids such scripts."""
     page.add_init_script(_SCRIPT % json.dumps(_WORKLET))
 
 

@@ -1,4 +1,4 @@
-"""A person's way through the studio with the real engines: from an account to sound, text, words and the ledger."""
+"""A person's way through the studio with the real engines: from an account to sound, text and the ledger."""
 
 import io
 import re
@@ -24,8 +24,8 @@ pytestmark = [pytest.mark.real_engine, pytest.mark.timeout(420)]
 def test_a_person_speaks_hears_reads_and_pays(
     browser: Browser, real_house: RunningService, tmp_path: Path
 ) -> None:
-    """Register, make a key that works, speak and hear every sample, lend a voice, read a recording, chat, and find
-    all of it in the ledger (R184, R201, R206)."""
+    """Register, make a key that works, speak and hear every sample, lend a voice, read a recording, chat, and
+    find all of it in the ledger (R184, R201, R206)."""
     with person(browser, real_house.url, bypass_csp=True) as somebody:
         tap(somebody.page)
         _register(somebody, "walker")
@@ -83,9 +83,13 @@ def _speak(somebody: Person) -> Samples:
     page.locator(".live").wait_for(state="detached", timeout=JOB_MS)
     sound = heard(page)
     link = page.locator(".waveform a[download]").get_attribute("href")
-    artifact, rate = soundfile.read(io.BytesIO(page.request.get(f"{somebody.url}{link}").body()), dtype="int16")
+    artifact, rate = soundfile.read(
+        io.BytesIO(page.request.get(f"{somebody.url}{link}").body()), dtype="int16"
+    )
     expect(page.get_by_label("Position")).to_have_attribute("max", re.compile(r"^\d+\.\d+$"))
-    print(f"{len(sound.begun)} segments; first sound {sound.first_sound_ms:.0f} ms after the last empty listing")
+    print(
+        f"{len(sound.begun)} segments; first sound {sound.first_sound_ms:.0f} ms after the last empty listing"
+    )
 
     assert rate == sound.rate
     assert np.array_equal(artifact, np.concatenate([sound.of(segment) for segment in sound.begun]))
@@ -111,7 +115,7 @@ def _lend_a_voice(somebody: Person, spoken: Samples, folder: Path) -> None:
     make.click()
     page.get_by_text("The voice “my voice” is made.").wait_for()
     page.get_by_role("link", name="Speech", exact=True).click()
-    page.get_by_label("Voice", exact=True).select_option(label="my voice")
+    page.locator("#voice").select_option(label="my voice")
     page.get_by_text("Remember this choice").click()
     page.get_by_label("Content account").fill("channel")
     page.get_by_role("button", name="Remember this voice").click()

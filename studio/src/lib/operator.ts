@@ -10,9 +10,13 @@ export type AccountLine = {
   operator: boolean
   models: string[] | null
   created_at: number
+  /** Whether somebody has set its password, and whether an invitation to do so is open. */
+  signs_in: boolean
+  invited: boolean
 }
 
-export type OperatedModel = Model & { engine_state?: string | null }
+type Offer = { worker_id: string; start_failures: number; reason: string | null }
+export type OperatedModel = Model & { workers: Offer[] }
 
 export type QueueState = {
   queued: Record<string, number>
@@ -26,15 +30,14 @@ export type WorkerLine = {
   host: string
   pid: number
   started_at: number
-  beat_age_s: number
-  models: string[]
+  seen_s_ago: number
+  models: { model: string; start_failures: number; reason: string | null }[]
 }
 
 export type RecoveryLine = {
   id: string
-  account_id: string
-  kind: string
+  account_name: string
   model: string
   created_at: number
-  attempt: number
+  reason: string | null
 }

@@ -1,0 +1,120 @@
+"""Everybody can use the studio: by screen reader, keyboard or input method, on a narrow screen."""
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from servers.service import RunningService
+from studio.browser import Cookies, Person, person
+
+PAGES = (
+    "/", "/speech", "/voices", "/recognition", "/images", "/chat", "/jobs", "/keys", "/usage", "/settings",
+    "/operator/accounts", "/operator/models", "/operator/queue", "/operator/recovery", "/nowhere",
+)  # fmt: skip
+DOORS = ("/login", "/register", "/setup#token", "/invite#token")
+WIDE = {"width": 1280, "height": 860}
+NARROW = {"width": 360, "height": 700}
+LOOKS = [("zh", "dark"), ("en", "light")]
+
+
+@pytest.mark.parametrize(("language", "theme"), LOOKS)
+def test_every_page_can_be_used_by_everybody(
+    browser: Browser, fake_house: RunningService, operator_cookie: Cookies, language: str, theme: str
+) -> None:
+    """On every page axe finds nothing serious or critical, and nothing is wider than a narrow screen: in
+    Chinese and the dark, in English and the light, signed in and not, with something of everything there."""
+    found: dict[str, list[str]] = {}
+    with person(browser, fake_house.url, language=language, theme=theme) as somebody:
+        found |= {path: _look(somebody, path) for path in DOORS}
+        somebody.become(operator_cookie)
+        jobs = _make_something(somebody)
+        found |= {path: _look(somebody, path) for path in (*PAGES, *(f"/jobs/{job}" for job in jobs))}
+
+    assert {} == {path: faults for path, faults in found.items() if faults}
+    assert [] == somebody.faults
+
+
+def _look(somebody: Person, path: str) -> list[str]:
+    """What is wrong with a page, wide and narrow."""
+    somebody.open(path)
+    somebody.page.wait_for_load_state("networkidle")
+    faults = somebody.axe()
+    somebody.page.set_viewport_size(NARROW)  # type: ignore[arg-type]
+    width = somebody.page.evaluate("document.documentElement.scrollWidth")
+    somebody.page.set_viewport_size(WIDE)  # type: ignore[arg-type]
+    return faults + ([f"{width} pixels wide"] if width > NARROW["width"] else [])
+
+
+def _make_something(somebody: Person) -> list[str]:
+    """A key, a speech job and an image, which are over: their ids."""
+    somebody.open("/")
+    somebody.ask("POST", "/web/keys", {"name": "made", "models": None, "expires_at": None})
+    jobs = (("fake/speech", {"text": "Hold it."}), ("fake/image", {"prompt": "a note"}))
+    made = [somebody.page.evaluate(_SUBMIT, job) for job in jobs]
+    for job_id in made:
+        state = somebody.ask("GET", f"/web/v1/jobs/{job_id}?wait=30")[1]["state"]
+        while state in ("queued", "running"):
+            state = somebody.ask("GET", f"/web/v1/jobs/{job_id}?wait=30")[1]["state"]
+        assert "succeeded" == state
+    return made
+
+
+_SUBMIT = """async ([model, parameters]) => {
+  const headers = {'Content-Type': 'application/json', 'Idempotency-Key': crypto.randomUUID()}
+  const body = JSON.stringify({model, parameters})
+  const answer = await fetch('/web/v1/jobs', {method: 'POST', headers, body})
+  return (await answer.json()).id
+}"""
+
+
+def test_an_input_method_keeps_its_enter(visitor: Person, member: Cookies) -> None:
+    """While words are composed Enter picks one: nothing is sent, and the words stay (chat and forms)."""
+    visitor.become(member)
+    visitor.open("/chat")
+    field = visitor.page.get_by_label("Message")
+    field.fill("ni hao")
+    composing = (
+        "new KeyboardEvent('keydown', {key: 'Enter', isComposing: true, bubbles: true, cancelable: true})"
+    )
+    field.evaluate(f"field => field.dispatchEvent({composing})")
+
+    assert "ni hao" == field.input_value()
+    assert 0 == visitor.page.locator(".turn").count()
+    field.press("Enter")
+    visitor.page.locator(".turn.assistant footer").wait_for()
+    assert "" == field.input_value()
+
+
+def test_the_keyboard_reaches_everything(visitor: Person, member: Cookies) -> None:
+    """Past the menu with one key, the form in order, and after a step the focus is at the new page."""
+    visitor.become(member)
+    visitor.open("/speech")
+    page = visitor.page
+    page.locator("#text").wait_for()
+    page.evaluate("document.activeElement.blur()")
+    page.keyboard.press("Tab")
+    assert "Skip to the page" == page.evaluate("document.activeElement.textContent")
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    assert "text" == page.evaluate("document.activeElement.id")
+    page.keyboard.type("Hold.")
+    page.keyboard.press("Control+Enter")
+    page.locator(".result .state").wait_for()
+    page.get_by_role("link", name="Jobs", exact=True).focus()
+    page.keyboard.press("Enter")
+    page.get_by_role("heading", name="Jobs").wait_for()
+
+    assert "page" == page.evaluate("document.activeElement.id")
+
+
+def test_another_language_is_there_at_once_and_stays(visitor: Person, member: Cookies) -> None:
+    """Language and theme change without a step and are remembered by the browser, not by the account."""
+    visitor.become(member)
+    visitor.open("/jobs")
+    visitor.page.get_by_label("Language").select_option("zh")
+    expect(visitor.page.get_by_role("heading", name="任务")).to_be_visible()
+    visitor.page.get_by_label("外观").select_option("dark")
+    visitor.open("/keys")
+
+    expect(visitor.page.get_by_role("heading", name="API 密钥")).to_be_visible()
+    assert "zh-Hans" == visitor.page.evaluate("document.documentElement.lang")
+    assert "dark" == visitor.page.evaluate("document.documentElement.dataset.theme")

@@ -31,7 +31,7 @@ from tenuto.logs import set_up_logs
 
 if TYPE_CHECKING:
     from tenuto.api.service import Service
-    from tenuto.web.room import Room
+    from tenuto.web.studio import Studio
     from tenuto.worker.child import ChildWorker
     from tenuto.worker.locks import FolderLock
 
@@ -183,7 +183,7 @@ def _run_api(
 ) -> None:
     from tenuto.api import server
     from tenuto.web.app import make_app
-    from tenuto.web.room import make_room
+    from tenuto.web.studio import make_studio
 
     def on_ready(addresses: list[Any]) -> None:
         address = _address(addresses)
@@ -200,12 +200,12 @@ def _run_api(
     database = open_records(settings)
     service = build_service(settings, database, needs_worker=child is not None)
     install_voices(database, service.blobs)
-    room = make_room(settings)
+    studio = make_studio(settings)
     stopping = threading.Event()
-    flusher = threading.Thread(target=_flush_use, args=(service, room, stopping), daemon=True)
+    flusher = threading.Thread(target=_flush_use, args=(service, studio, stopping), daemon=True)
     try:
         http = server.make_server(
-            make_app(service, room),
+            make_app(service, studio),
             request_id=lambda: service.ids.new("req"),
             host=settings.host,
             port=settings.port,
@@ -218,7 +218,7 @@ def _run_api(
         server.run(http, on_stop=on_stop)
     finally:
         stopping.set()
-        room.hashing.close()
+        studio.hashing.close()
         service.readers.shutdown(wait=False)
         service.uploads.threads.shutdown(wait=False)
         database.close()
@@ -311,10 +311,10 @@ def _command() -> str:
     return "tenuto" if shutil.which("tenuto") == str(installed) else shlex.quote(str(installed))
 
 
-def _flush_use(service: "Service", room: "Room", stopping: threading.Event) -> None:
+def _flush_use(service: "Service", studio: "Studio", stopping: threading.Event) -> None:
     while not stopping.wait(FLUSH_S):
         try:
-            room.note_use(service)
+            studio.note_use(service)
         except Unavailable:
             _log().warning("key_use.not_written")
 

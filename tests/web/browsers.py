@@ -23,7 +23,7 @@ from tenuto.jobs.queue import Claim
 from tenuto.web.app import make_app
 from tenuto.web.guesses import Guesses
 from tenuto.web.pages import Pages
-from tenuto.web.room import make_room
+from tenuto.web.studio import make_studio
 
 PASSWORD = "correct horse battery"
 START_MS = 1_795_000_000_000
@@ -49,18 +49,18 @@ class Studio:
         self.service: Service = bootstrap.build_service(self.settings, database, needs_worker=False)
         self.service.clock = self.clock
         self.service.ids = Ids(self.clock)
-        self.room = make_room(self.settings)
-        self.room.guesses = Guesses(lambda: self.now_ms / 1000)
+        self.edge = make_studio(self.settings)
+        self.edge.guesses = Guesses(lambda: self.now_ms / 1000)
         self.world = World(database, self.now_ms)
         self.world.ids = self.service.ids
-        self.app = make_app(self.service, self.room, Pages(static or folder / "not-built"))
+        self.app = make_app(self.service, self.edge, Pages(static or folder / "not-built"))
 
     def clock(self) -> int:
         return self.now_ms
 
     def pass_time(self, milliseconds: int) -> None:
         """Time goes on; what processes write down now and then is written down."""
-        self.room.note_use(self.service)
+        self.edge.note_use(self.service)
         self.now_ms += milliseconds
 
     def browser(self, **about: Any) -> "Browser":
@@ -110,7 +110,7 @@ class Studio:
         return row
 
     def close(self) -> None:
-        self.room.hashing.close()
+        self.edge.hashing.close()
         self.service.readers.shutdown()
         self.service.uploads.threads.shutdown()
         self.loop.close()
@@ -138,17 +138,17 @@ class Browser:
 
     def bare(self, method: str, path: str, *, headers: Any = None, **content: Any) -> httpx2.Response:
         """A request with the cookies and these headers alone."""
+        return self.studio.loop.run_until_complete(self.send(method, path, headers=headers, **content))
 
-        async def send() -> httpx2.Response:
-            transport = httpx2.ASGITransport(app=self.studio.app, client=(PROXY, 1))
-            async with httpx2.AsyncClient(
-                transport=transport, base_url=self.origin, cookies=self.cookies
-            ) as client:
-                answer = await client.request(method, path, headers=headers, **content)
-                self.cookies = client.cookies
-                return answer
-
-        return self.studio.loop.run_until_complete(send())
+    async def send(self, method: str, path: str, *, headers: Any = None, **content: Any) -> httpx2.Response:
+        """The same for who makes several at once."""
+        transport = httpx2.ASGITransport(app=self.studio.app, client=(PROXY, 1))
+        async with httpx2.AsyncClient(
+            transport=transport, base_url=self.origin, cookies=self.cookies
+        ) as client:
+            answer = await client.request(method, path, headers=headers, **content)
+            self.cookies = client.cookies
+            return answer
 
     def get(self, path: str, **headers: str) -> httpx2.Response:
         return self.request("GET", path, headers=headers)

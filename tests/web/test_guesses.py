@@ -52,7 +52,7 @@ def test_an_address_that_tries_many_names_waits(studio: Studio) -> None:
 def test_a_name_that_is_guessed_at_from_everywhere_waits(studio: Studio) -> None:
     """Many machines have no more tries at one name than it takes to be sure."""
     for number in range(50):
-        studio.room.guesses.take(f"10.9.0.{number}", "me")
+        studio.edge.guesses.take(f"10.9.0.{number}", "me")
 
     assert (429, "rate_limited") == error(studio.browser().log_in("me"))
     assert (401, "invalid_login") == error(studio.browser().log_in("you"))
@@ -64,7 +64,7 @@ def test_links_and_new_accounts_are_limited_by_address(studio: Studio) -> None:
     asked = {"token": "guessed", "password": PASSWORD}
     guessed = [guessing.post("/web/invitations/accept", asked).status_code for _ in range(21)]
     for _ in range(4):
-        studio.room.guesses.take_account(making.address)
+        studio.edge.guesses.take_account(making.address)
     made = [making.post("/web/register", {"name": name, "password": PASSWORD}).status_code for name in "ab"]
 
     assert [400] * 20 + [429] == guessed
@@ -111,4 +111,4 @@ def test_the_memory_of_tries_is_bounded() -> None:
 def tried(studio: Studio, browser: Browser, names: list[str]) -> None:
     """As if these names had been tried from the browser's address: trying costs a hash each."""
     for name in names:
-        studio.room.guesses.take(browser.address, name)
+        studio.edge.guesses.take(browser.address, name)

@@ -1,5 +1,6 @@
 """Who gets in: set-up, registration, invitations, passwords, and how long a session goes on."""
 
+import asyncio
 import statistics
 import time
 
@@ -8,6 +9,7 @@ import pytest
 
 from tenuto.accounts import operations as accounts
 from tenuto.accounts import sessions
+from tenuto.web import hashing
 from web.browsers import DAY_MS, HOUR_MS, PASSWORD, Browser, Studio, error, faults
 from web.conftest import Open
 
@@ -296,6 +298,35 @@ def test_sessions_that_ended_leave_no_rows(studio: Studio) -> None:
     assert 1 == studio.row("select count(*) as n from web_session")["n"]
 
 
+def test_hashing_holds_nobody_up(studio: Studio) -> None:
+    """While a password is hashed other requests are answered; some are hashed, the rest come again (P14)."""
+    studio.edge.hashing._under_way = hashing.MAX_WAITING
+    browsers = [studio.browser() for _ in range(4)]
+    ended: list[str] = []
+
+    async def log_in(number: int) -> httpx2.Response:
+        head = {"Origin": browsers[number].origin, "X-Forwarded-For": browsers[number].address}
+        asked = {"name": f"name {number}", "password": PASSWORD}
+        answer = await browsers[number].send("POST", "/web/login", headers=head, json=asked)
+        ended.append("login")
+        return answer
+
+    async def everybody() -> list[httpx2.Response]:
+        logins = [asyncio.ensure_future(log_in(number)) for number in range(3)]
+        await asyncio.sleep(0)
+        for _ in range(3):
+            await browsers[3].send("GET", "/web/session")
+            ended.append("session")
+        return await asyncio.gather(*logins)
+
+    answers = studio.loop.run_until_complete(everybody())
+    refused = [answer for answer in answers if answer.status_code != 401]
+
+    assert [401, 401, 503] == sorted(answer.status_code for answer in answers)
+    assert ["login", "session", "session", "session", "login", "login"] == ended
+    assert "2" == refused[0].headers["retry-after"]
+
+
 def accept(browser: Browser, path: str, password: str = PASSWORD) -> httpx2.Response:
     """Use the link of an invitation."""
     token = path.removeprefix("/invite#")
@@ -313,6 +344,6 @@ def begin(studio: Studio, account_id: str, sha256: str) -> None:
     """A session without a password, which takes a tenth of a second to check."""
     studio.database.write(
         lambda tx: sessions.begin(
-            tx, sha256, account_id=account_id, times=studio.room.times, now_ms=studio.now_ms
+            tx, sha256, account_id=account_id, times=studio.edge.times, now_ms=studio.now_ms
         )
     )

@@ -1,10 +1,6 @@
 """The queries behind what jobs cost: the ledger's lines with their jobs and keys. Changes nothing."""
 
-from typing import Literal
-
 from tenuto.db.database import Row, Transaction
-
-Grouping = Literal["model", "key", "day"]
 
 _WHERE = """
     from entry e join job j on j.id = e.job_id left join api_key k on k.id = j.key_id
@@ -12,7 +8,7 @@ _WHERE = """
       and e.created_at >= :since and e.created_at < :until
 """
 _SUMS = "count(*) as jobs, cast(sum(e.revenue_micros) as bigint) as charged_micros"
-_CHARGES: dict[Grouping, str] = {
+_CHARGES: dict[str, str] = {
     "model": "select j.model as grouping, j.model as label, " + _SUMS + _WHERE + "group by 1, 2",
     "key": "select j.key_id as grouping, k.name as label, " + _SUMS + _WHERE + "group by 1, 2",
     "day": "select e.created_at / 86400000 as grouping, '' as label, " + _SUMS + _WHERE + "group by 1, 2",
@@ -21,7 +17,7 @@ _CHARGES: dict[Grouping, str] = {
 
 def charges(
     tx: Transaction,
-    grouping: Grouping,
+    grouping: str,
     account_id: str,
     *,
     low: str,

@@ -2,11 +2,13 @@
 
 import datetime
 from dataclasses import dataclass
+from typing import Literal
 
 from tenuto.db.database import Row, Transaction
 from tenuto.ids import encode
 from tenuto.jobs import charge_store as store
-from tenuto.jobs.charge_store import Grouping
+
+Grouping = Literal["model", "key", "day"]
 
 DAY_MS = 24 * 3600 * 1000
 _EPOCH = datetime.date(1970, 1, 1)

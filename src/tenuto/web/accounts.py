@@ -19,7 +19,7 @@ from tenuto.kinds.fields import Field, Integer, Text, by_name
 from tenuto.web import invitations
 from tenuto.web.fields import OrNull, Strings
 from tenuto.web.keys import MAX_MODELS, seconds, unknown_models
-from tenuto.web.room import Room, answer, listed, operator_of, read_object, read_raw
+from tenuto.web.studio import Studio, answer, listed, operator_of, read_object, read_raw
 
 DEFAULT_LIMIT = "100"
 MAX_LIMIT = 500
@@ -37,9 +37,9 @@ _MODELS = by_name([
 ])  # fmt: skip
 
 
-async def index(room: Room, call: Call) -> Answer:
+async def index(studio: Studio, call: Call) -> Answer:
     """GET /web/operator/accounts, oldest first."""
-    await operator_of(room, call)
+    await operator_of(studio, call)
     asked = query.read_query(call, _LIST)
     limit = int(asked.get("limit", DEFAULT_LIMIT))
     rows = await call.service.database.read_async(
@@ -49,9 +49,9 @@ async def index(room: Room, call: Call) -> Answer:
     return listed([_shown(row) for row in rows[:limit]], **more)
 
 
-async def create(room: Room, call: Call) -> Answer:
+async def create(studio: Studio, call: Call) -> Answer:
     """POST /web/operator/accounts: an account, and the link by which somebody sets its password."""
-    await operator_of(room, call)
+    await operator_of(studio, call)
     asked = await read_object(call, _NEW)
     service, token, now_ms = call.service, sessions.new_token(), call.service.clock()
 
@@ -69,9 +69,9 @@ async def create(room: Room, call: Call) -> Answer:
         raise people.taken_name() from None
 
 
-async def invite(room: Room, call: Call) -> Answer:
+async def invite(studio: Studio, call: Call) -> Answer:
     """POST /web/operator/accounts/{id}/invitation: another link, for who lost the first or the password."""
-    await operator_of(room, call)
+    await operator_of(studio, call)
     await read_raw(call)
     account_id = call.path_id("account_id", "account")
     token, now_ms = sessions.new_token(), call.service.clock()
@@ -84,9 +84,9 @@ async def invite(room: Room, call: Call) -> Answer:
     return answer(201, await call.service.database.write_async(make))
 
 
-async def credit(room: Room, call: Call) -> Answer:
+async def credit(studio: Studio, call: Call) -> Answer:
     """POST /web/operator/accounts/{id}/credit; with an Idempotency-Key however often it is sent only once."""
-    operator = await operator_of(room, call)
+    operator = await operator_of(studio, call)
     faults: list[Fault] = []
     key = uploads.idempotency_key(call, faults)
     if faults:
@@ -104,9 +104,9 @@ async def credit(room: Room, call: Call) -> Answer:
     return await _change(call, add)
 
 
-async def restrict(room: Room, call: Call) -> Answer:
+async def restrict(studio: Studio, call: Call) -> Answer:
     """POST /web/operator/accounts/{id}/models."""
-    await operator_of(room, call)
+    await operator_of(studio, call)
     asked = await read_object(call, _MODELS)
     if faults := unknown_models(call, asked["models"]):
         raise InvalidRequest(faults)
@@ -116,9 +116,9 @@ async def restrict(room: Room, call: Call) -> Answer:
     )
 
 
-async def suspend(room: Room, call: Call) -> Answer:
+async def suspend(studio: Studio, call: Call) -> Answer:
     """POST /web/operator/accounts/{id}/suspend."""
-    operator = await operator_of(room, call)
+    operator = await operator_of(studio, call)
     await read_raw(call)
     if call.path_id("account_id", "account") == operator.caller.account_id:
         raise InvalidRequest(message="this is your own account: nobody could resume it")
@@ -126,9 +126,9 @@ async def suspend(room: Room, call: Call) -> Answer:
     return await _change(call, lambda tx, account_id: people.suspend(tx, account_id, now_ms=now_ms))
 
 
-async def resume(room: Room, call: Call) -> Answer:
+async def resume(studio: Studio, call: Call) -> Answer:
     """POST /web/operator/accounts/{id}/resume."""
-    await operator_of(room, call)
+    await operator_of(studio, call)
     await read_raw(call)
     return await _change(call, people.resume)
 

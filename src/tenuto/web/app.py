@@ -14,11 +14,11 @@ from tenuto.api.service import Service
 from tenuto.web import accounts, keys, money, overview, people, recovery
 from tenuto.web.origin import SAFE, refuse_other_sites
 from tenuto.web.pages import Pages
-from tenuto.web.room import Room, by_session, is_https
+from tenuto.web.studio import Studio, by_session, is_https
 
-RoomHandler = Callable[[Room, Call], Awaitable[Answer | None]]
+StudioHandler = Callable[[Studio, Call], Awaitable[Answer | None]]
 
-ROUTES: Mapping[str, Mapping[str, RoomHandler]] = {
+ROUTES: Mapping[str, Mapping[str, StudioHandler]] = {
     "/web/session": {"GET": people.show},
     "/web/setup": {"POST": people.set_up},
     "/web/register": {"POST": people.register},
@@ -90,17 +90,17 @@ ANSWER_HEADERS = [
 ]
 
 
-def make_app(service: Service, room: Room, pages: Pages | None = None) -> Asgi:
+def make_app(service: Service, studio: Studio, pages: Pages | None = None) -> Asgi:
     """The whole service: the API, the studio's side of it, and the pages."""
     pages = pages or Pages()
-    identify = by_session(room)
+    identify = by_session(studio)
     tables: dict[str, dict[str, Handler]] = {
         "/web" + path: dict(handlers) for path, handlers in api.ROUTES.items() if path.startswith("/v1/")
     }
     for path, handlers in ROUTES.items():
-        tables[path] = {method: partial(handler, room) for method, handler in handlers.items()}
+        tables[path] = {method: partial(handler, studio) for method, handler in handlers.items()}
     answers = [
-        (pattern(path), Endpoint(service, _guarded(room, handlers), path, identify))
+        (pattern(path), Endpoint(service, _guarded(studio, handlers), path, identify))
         for path, handlers in tables.items()
     ]
     page = Endpoint(service, {"GET": pages.page}, "(page)")
@@ -133,12 +133,12 @@ def make_app(service: Service, room: Room, pages: Pages | None = None) -> Asgi:
     return api.make_app(service, beyond=app)
 
 
-def _guarded(room: Room, handlers: Mapping[str, Handler]) -> dict[str, Handler]:
+def _guarded(studio: Studio, handlers: Mapping[str, Handler]) -> dict[str, Handler]:
     """The handlers behind the one door: nothing is read of a request that another site's page makes."""
 
     def guard(handler: Handler) -> Handler:
         async def guarded(call: Call) -> Answer | None:
-            refuse_other_sites(call, https=is_https(room, call))
+            refuse_other_sites(call, https=is_https(studio, call))
             return await handler(call)
 
         return guarded

@@ -10,7 +10,7 @@ from tenuto.db.database import Row, Transaction
 from tenuto.errors import Fault, InvalidRequest
 from tenuto.kinds.fields import Field, Integer, Text, by_name, shown
 from tenuto.web.fields import OrNull, Strings
-from tenuto.web.room import Room, answer, listed, read_object, read_raw
+from tenuto.web.studio import Studio, answer, listed, read_object, read_raw
 
 MAX_LIVE_KEYS = 200
 """Of one account, made here."""
@@ -26,14 +26,14 @@ _FIELDS = by_name([
 ])  # fmt: skip
 
 
-async def index(room: Room, call: Call) -> Answer:
+async def index(studio: Studio, call: Call) -> Answer:
     """GET /web/keys: newest first, without the keys themselves, which nobody has."""
     rows = await call.read(lambda tx, who: accounts.list_keys(tx, who.account_id))
     used = call.service.used_keys
     return listed([_shown(row, used.get(row["id"])) for row in reversed(rows)])
 
 
-async def create(room: Room, call: Call) -> Answer:
+async def create(studio: Studio, call: Call) -> Answer:
     """POST /web/keys: the answer is the one place where the key stands."""
     caller = await call.authenticate()
     asked = await read_object(call, _FIELDS)
@@ -64,7 +64,7 @@ async def create(room: Room, call: Call) -> Answer:
     return answer(201, _shown(row, None) | {"key": key})
 
 
-async def revoke(room: Room, call: Call) -> Answer:
+async def revoke(studio: Studio, call: Call) -> Answer:
     """DELETE /web/keys/{id}: refused from the next request on; again is no error."""
     caller = await call.authenticate()
     await read_raw(call)

@@ -20,9 +20,8 @@ from tenuto.billing.usage import day_of
 from tenuto.db.database import Transaction
 from tenuto.errors import Fault, InvalidRequest, Unavailable
 from tenuto.jobs import charges
-from tenuto.jobs.charge_store import Grouping
-from tenuto.jobs.charges import Line
-from tenuto.web.room import Room, listed
+from tenuto.jobs.charges import Grouping, Line
+from tenuto.web.studio import Studio, listed
 
 DEFAULT_DAYS = 31
 MAX_DAYS = 400
@@ -40,7 +39,7 @@ _FORMULA = tuple("=+-@\t\r＝＋－＠")
 _log = structlog.get_logger("tenuto.web")
 
 
-async def usage(room: Room, call: Call) -> Answer:
+async def usage(studio: Studio, call: Call) -> Answer:
     """GET /web/usage: sums over the ledger, which many lines may go into, so a thread makes them."""
     caller = await call.authenticate()
     asked = query.read_query(call, _USAGE)
@@ -56,7 +55,7 @@ async def usage(room: Room, call: Call) -> Answer:
     )
 
 
-async def job_ledger(room: Room, call: Call) -> Answer:
+async def job_ledger(studio: Studio, call: Call) -> Answer:
     """GET /web/jobs/{id}/ledger: what the job did to the balance, oldest first."""
 
     def look(tx: Transaction, who: Caller) -> list[LedgerEntry]:
@@ -65,7 +64,7 @@ async def job_ledger(room: Room, call: Call) -> Answer:
     return listed(await call.read(look))
 
 
-async def ledger_csv(room: Room, call: Call) -> Answer | None:
+async def ledger_csv(studio: Studio, call: Call) -> Answer | None:
     """GET /web/ledger.csv: every line of the account, oldest first, page by page as the client takes them."""
     account_id = (await call.authenticate()).account_id
     lines = await _page(call, account_id, "")

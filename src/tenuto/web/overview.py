@@ -8,12 +8,12 @@ from tenuto.catalog import operations as catalog
 from tenuto.db.database import Transaction
 from tenuto.jobs import lanes
 from tenuto.web.keys import seconds
-from tenuto.web.room import Room, answer, listed, operator_of
+from tenuto.web.studio import Studio, answer, listed, operator_of
 
 
-async def list_models(room: Room, call: Call) -> Answer:
+async def list_models(studio: Studio, call: Call) -> Answer:
     """GET /web/operator/models: every model that is offered, with what each worker says of its engine."""
-    await operator_of(room, call)
+    await operator_of(studio, call)
     service, now_ms = call.service, call.service.clock()
 
     def look(tx: Transaction) -> list[dict[str, Any]]:
@@ -28,9 +28,9 @@ async def list_models(room: Room, call: Call) -> Answer:
     return listed(await service.database.read_async(look))
 
 
-async def queue(room: Room, call: Call) -> Answer:
+async def queue(studio: Studio, call: Call) -> Answer:
     """GET /web/operator/queue: how much waits, runs, may run and waits for the operator, by lane."""
-    await operator_of(room, call)
+    await operator_of(studio, call)
     names = list(call.service.settings.slots())
 
     def look(tx: Transaction) -> dict[str, Any]:
@@ -41,9 +41,9 @@ async def queue(room: Room, call: Call) -> Answer:
     return answer(200, await call.service.database.read_async(look))
 
 
-async def workers(room: Room, call: Call) -> Answer:
+async def workers(studio: Studio, call: Call) -> Answer:
     """GET /web/operator/workers: who they are, when they were last heard of, what they offer."""
-    await operator_of(room, call)
+    await operator_of(studio, call)
     now_ms = call.service.clock()
 
     def look(tx: Transaction) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ from tenuto.db.database import ConstraintFailed, Transaction
 from tenuto.errors import Fault, Forbidden, InvalidLogin, InvalidRequest, RateLimited
 from tenuto.kinds.fields import Field, Text, by_name
 from tenuto.web import cookies, invitations, origin
-from tenuto.web.room import Room, answer, is_https, person_of, read_object, read_raw, session_sha256
+from tenuto.web.studio import Studio, answer, is_https, person_of, read_object, read_raw, session_sha256
 
 MAX_TOKEN_CHARACTERS = 100
 MAX_TYPED_CHARACTERS = 1000
@@ -35,31 +35,31 @@ VERSION = version("tenuto")
 _log = structlog.get_logger("tenuto.web")
 
 
-async def show(room: Room, call: Call) -> Answer:
+async def show(studio: Studio, call: Call) -> Answer:
     """GET /web/session: who is signed in, and how others may."""
-    sha256 = session_sha256(room, call)
+    sha256 = session_sha256(studio, call)
     now_ms = call.service.clock()
 
     def look(tx: Transaction) -> tuple[Person | None, bool]:
-        found = None if sha256 is None else sessions.find(tx, sha256, times=room.times, now_ms=now_ms)
+        found = None if sha256 is None else sessions.find(tx, sha256, times=studio.times, now_ms=now_ms)
         return found, people.needs_set_up(tx)
 
     person, needs_set_up = await call.service.database.read_async(look)
     shown = answer(200, _session(call, person, needs_set_up=needs_set_up))
     if person is not None and sha256 is not None:
-        room.seen[sha256] = now_ms
+        studio.seen[sha256] = now_ms
     elif sha256 is not None:
-        shown.headers.append(cookies.forgotten(https=is_https(room, call)))
+        shown.headers.append(cookies.forgotten(https=is_https(studio, call)))
     return shown
 
 
-async def set_up(room: Room, call: Call) -> Answer:
+async def set_up(studio: Studio, call: Call) -> Answer:
     """POST /web/setup: the link that `serve` printed makes the operator."""
     asked = await read_object(call, _SET_UP)
     _check_choice(asked["name"], asked["password"])
     ids, now_ms, sha256 = call.service.ids, call.service.clock(), sessions.token_sha256(asked["token"])
-    await _check_link(room, call, sha256, is_for=lambda account_id: account_id is None)
-    hashed = await room.hashing.hash(asked["password"])
+    await _check_link(studio, call, sha256, is_for=lambda account_id: account_id is None)
+    hashed = await studio.hashing.hash(asked["password"])
 
     def make(tx: Transaction) -> str:
         account_id, is_new = people.set_up(
@@ -69,36 +69,36 @@ async def set_up(room: Room, call: Call) -> Answer:
             invitations.give_opening(tx, ids, call.service.settings, account_id, now_ms=now_ms)
         return account_id
 
-    entered = await _enter(room, call, make)
+    entered = await _enter(studio, call, make)
     _log.warning("operator.made", request_id=call.request_id)
     return entered
 
 
-async def register(room: Room, call: Call) -> Answer:
+async def register(studio: Studio, call: Call) -> Answer:
     """POST /web/register: an account for whoever wants one, where the operator has opened that."""
     if call.service.settings.registration != "open":
         raise Forbidden("this service does not let people register; ask whoever runs it for an invitation")
     asked = await read_object(call, _LOGIN)
     _check_choice(asked["name"], asked["password"])
-    room.guesses.take_account(origin.client_address(call, room.proxies))
+    studio.guesses.take_account(origin.client_address(call, studio.proxies))
     ids, now_ms = call.service.ids, call.service.clock()
-    hashed = await room.hashing.hash(asked["password"])
+    hashed = await studio.hashing.hash(asked["password"])
 
     def make(tx: Transaction) -> str:
         account_id = people.register(tx, ids, name=asked["name"], password_hash=hashed, now_ms=now_ms)
         invitations.give_opening(tx, ids, call.service.settings, account_id, now_ms=now_ms)
         return account_id
 
-    return await _enter(room, call, make)
+    return await _enter(studio, call, make)
 
 
-async def accept(room: Room, call: Call) -> Answer:
+async def accept(studio: Studio, call: Call) -> Answer:
     """POST /web/invitations/accept: the password that the link is for."""
     asked = await read_object(call, _ACCEPT)
     ids, now_ms, sha256 = call.service.ids, call.service.clock(), sessions.token_sha256(asked["token"])
-    name = await _check_link(room, call, sha256, is_for=lambda account_id: account_id is not None)
+    name = await _check_link(studio, call, sha256, is_for=lambda account_id: account_id is not None)
     _refuse_password("password", asked["password"], name=name)
-    hashed = await room.hashing.hash(asked["password"])
+    hashed = await studio.hashing.hash(asked["password"])
 
     def make(tx: Transaction) -> str:
         invited = people.find_invitation(tx, sha256, now_ms=now_ms).account_id
@@ -106,21 +106,21 @@ async def accept(room: Room, call: Call) -> Answer:
             invitations.refuse_closed(call.service.settings)
         return people.accept(tx, ids, token_sha256=sha256, password_hash=hashed, now_ms=now_ms)
 
-    return await _enter(room, call, make)
+    return await _enter(studio, call, make)
 
 
-async def log_in(room: Room, call: Call) -> Answer:
+async def log_in(studio: Studio, call: Call) -> Answer:
     """POST /web/login. A name that does not exist takes as long as a wrong password, and gets its answer."""
     asked = await read_object(call, _LOGIN)
     name, password = asked["name"], asked["password"]
-    address = origin.client_address(call, room.proxies)
-    _take(room, address, name)
+    address = origin.client_address(call, studio.proxies)
+    _take(studio, address, name)
     login = await call.service.database.read_async(lambda tx: people.find_login(tx, name))
     known = None if login is None else login.password_hash
-    if not await room.hashing.is_right(known, password) or login is None:
+    if not await studio.hashing.is_right(known, password) or login is None:
         raise InvalidLogin
-    room.guesses.give_back(address, name)
-    renewed = await room.hashing.hash(password) if passwords.is_outdated(login.password_hash) else None
+    studio.guesses.give_back(address, name)
+    renewed = await studio.hashing.hash(password) if passwords.is_outdated(login.password_hash) else None
 
     def enter(tx: Transaction) -> str:
         people.refuse_suspended(tx, login.account_id)
@@ -131,31 +131,31 @@ async def log_in(room: Room, call: Call) -> Answer:
             people.renew_hash(tx, account_id=login.account_id, old_hash=login.password_hash, new_hash=renewed)
         return login.account_id
 
-    return await _enter(room, call, enter, status=200)
+    return await _enter(studio, call, enter, status=200)
 
 
-async def log_out(room: Room, call: Call) -> Answer:
+async def log_out(studio: Studio, call: Call) -> Answer:
     """POST /web/logout: also without a session, so that signing out never fails."""
     await read_raw(call)
-    sha256 = session_sha256(room, call)
+    sha256 = session_sha256(studio, call)
     if sha256 is not None:
-        room.seen.pop(sha256, None)
+        studio.seen.pop(sha256, None)
         await call.service.database.write_async(lambda tx: sessions.end(tx, sha256))
-    return Answer(204, b"", [cookies.forgotten(https=is_https(room, call))])
+    return Answer(204, b"", [cookies.forgotten(https=is_https(studio, call))])
 
 
-async def change_password(room: Room, call: Call) -> Answer:
+async def change_password(studio: Studio, call: Call) -> Answer:
     """POST /web/password: every other session ends, and this one goes on under a new id."""
     await call.authenticate()
-    person = await call.service.database.read_async(person_of(room, call))
+    person = await call.service.database.read_async(person_of(studio, call))
     asked = await read_object(call, _CHANGE)
     _refuse_password("new", asked["new"], name=person.name)
-    address = origin.client_address(call, room.proxies)
-    _take(room, address, person.name)
-    if not await room.hashing.is_right(person.password_hash, asked["old"]):
+    address = origin.client_address(call, studio.proxies)
+    _take(studio, address, person.name)
+    if not await studio.hashing.is_right(person.password_hash, asked["old"]):
         raise InvalidLogin("the old password is wrong")
-    room.guesses.give_back(address, person.name)
-    hashed, now_ms = await room.hashing.hash(asked["new"]), call.service.clock()
+    studio.guesses.give_back(address, person.name)
+    hashed, now_ms = await studio.hashing.hash(asked["new"]), call.service.clock()
 
     def change(tx: Transaction) -> str:
         account_id = person.caller.account_id
@@ -165,32 +165,36 @@ async def change_password(room: Room, call: Call) -> Answer:
             raise InvalidLogin("the old password is wrong")
         return account_id
 
-    entered = await _enter(room, call, change)
+    entered = await _enter(studio, call, change)
     return Answer(204, b"", entered.headers)
 
 
-async def _check_link(room: Room, call: Call, sha256: str, *, is_for: Callable[[str | None], bool]) -> str:
+async def _check_link(
+    studio: Studio, call: Call, sha256: str, *, is_for: Callable[[str | None], bool]
+) -> str:
     """The name of whom a link is for, before its password costs a hash. Guesses of links are limited, too."""
-    now_ms, address = call.service.clock(), origin.client_address(call, room.proxies)
-    _take(room, address)
+    now_ms, address = call.service.clock(), origin.client_address(call, studio.proxies)
+    _take(studio, address)
     found = await call.service.database.read_async(
         lambda tx: people.find_invitation(tx, sha256, now_ms=now_ms)
     )
     if not is_for(found.account_id):
         raise people.used_link()
-    room.guesses.give_back(address)
+    studio.guesses.give_back(address)
     return found.name or ""
 
 
-async def _enter(room: Room, call: Call, make: Callable[[Transaction], str], *, status: int = 201) -> Answer:
+async def _enter(
+    studio: Studio, call: Call, make: Callable[[Transaction], str], *, status: int = 201
+) -> Answer:
     """Do what makes or finds the account, and begin a session for it, in one transaction."""
     token = sessions.new_token()
-    sha256, ended, now_ms = sessions.token_sha256(token), session_sha256(room, call), call.service.clock()
+    sha256, ended, now_ms = sessions.token_sha256(token), session_sha256(studio, call), call.service.clock()
 
     def enter(tx: Transaction) -> tuple[Person, bool]:
         account_id = make(tx)
-        sessions.begin(tx, sha256, account_id=account_id, times=room.times, now_ms=now_ms, ends=ended)
-        return sessions.person(tx, sha256, times=room.times, now_ms=now_ms), people.needs_set_up(tx)
+        sessions.begin(tx, sha256, account_id=account_id, times=studio.times, now_ms=now_ms, ends=ended)
+        return sessions.person(tx, sha256, times=studio.times, now_ms=now_ms), people.needs_set_up(tx)
 
     try:
         person, needs_set_up = await call.service.database.write_async(enter)
@@ -198,14 +202,14 @@ async def _enter(room: Room, call: Call, make: Callable[[Transaction], str], *, 
         # Two made an account of one name at the same moment.
         raise people.taken_name() from None
     entered = answer(status, _session(call, person, needs_set_up=needs_set_up))
-    seconds = room.times.longest_ms // 1000
-    entered.headers.append(cookies.written(token, https=is_https(room, call), seconds=seconds))
+    seconds = studio.times.longest_ms // 1000
+    entered.headers.append(cookies.written(token, https=is_https(studio, call), seconds=seconds))
     return entered
 
 
-def _take(room: Room, address: str, name: str = "") -> None:
+def _take(studio: Studio, address: str, name: str = "") -> None:
     try:
-        room.guesses.take(address, name)
+        studio.guesses.take(address, name)
     except RateLimited:
         _log.warning("login.limited", address=address)
         raise

@@ -12,7 +12,7 @@ from tenuto.jobs.recover import Decision, Evidence
 from tenuto.kinds.fields import Boolean, Choice, Field, Text, by_name
 from tenuto.web.fields import OrNull
 from tenuto.web.keys import seconds
-from tenuto.web.room import Room, answer, listed, operator_of, read_object
+from tenuto.web.studio import Studio, answer, listed, operator_of, read_object
 
 MAX_NOTE_CHARACTERS = 1000
 
@@ -23,22 +23,22 @@ _DECISION = by_name([
 ])  # fmt: skip
 
 
-async def index(room: Room, call: Call) -> Answer:
+async def index(studio: Studio, call: Call) -> Answer:
     """GET /web/operator/recovery: the jobs that wait, oldest first."""
-    await operator_of(room, call)
+    await operator_of(studio, call)
     rows = await call.service.database.read_async(recover.waiting)
     return listed([_shown(row) for row in rows])
 
 
-async def show(room: Room, call: Call) -> Answer:
+async def show(studio: Studio, call: Call) -> Answer:
     """GET /web/operator/recovery/{id}: everything that is known, the recorded bytes read again."""
-    await operator_of(room, call)
+    await operator_of(studio, call)
     return answer(200, await _evidence(call, call.path_id("job_id", "job")))
 
 
-async def decide(room: Room, call: Call) -> Answer:
+async def decide(studio: Studio, call: Call) -> Answer:
     """POST /web/operator/recovery/{id}: what the operator decided, under the operator's name."""
-    operator = await operator_of(room, call)
+    operator = await operator_of(studio, call)
     asked = await read_object(call, _DECISION)
     job_id = call.path_id("job_id", "job")
     await _evidence(call, job_id)

@@ -30,7 +30,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 @dataclass(slots=True)
-class Room:
+class Studio:
     """The parts of the studio's edge in one process. Made at start, the same until it ends."""
 
     proxies: list[Network]
@@ -53,52 +53,52 @@ class Room:
             service.database.write(note)
 
 
-def make_room(settings: Settings) -> Room:
-    """The room that the settings ask for."""
+def make_studio(settings: Settings) -> Studio:
+    """The studio's edge that the settings ask for."""
     times = Times(settings.session_idle_hours * HOUR_MS, settings.session_days * 24 * HOUR_MS)
-    return Room(proxies=networks(settings.trusted_proxies), times=times)
+    return Studio(proxies=networks(settings.trusted_proxies), times=times)
 
 
-def is_https(room: Room, call: Call) -> bool:
+def is_https(studio: Studio, call: Call) -> bool:
     """Whether the browser speaks HTTPS."""
-    return origin.is_https(call, room.proxies)
+    return origin.is_https(call, studio.proxies)
 
 
-def session_sha256(room: Room, call: Call) -> str | None:
+def session_sha256(studio: Studio, call: Call) -> str | None:
     """What is stored of the session that the cookie names; it may have ended."""
-    token = cookies.read(call, https=is_https(room, call))
+    token = cookies.read(call, https=is_https(studio, call))
     return None if token is None else sessions.token_sha256(token)
 
 
-def by_session(room: Room) -> Callable[[Call], Callable[[Transaction], Caller]]:
+def by_session(studio: Studio) -> Callable[[Call], Callable[[Transaction], Caller]]:
     """The studio's way to say who calls: the session in the cookie. Keys are not looked at."""
 
     def identify(call: Call) -> Callable[[Transaction], Caller]:
-        find = person_of(room, call)
+        find = person_of(studio, call)
         return lambda tx: find(tx).caller
 
     return identify
 
 
-def person_of(room: Room, call: Call) -> Callable[[Transaction], Person]:
+def person_of(studio: Studio, call: Call) -> Callable[[Transaction], Person]:
     """The look at the database that finds who is signed in. NotSignedIn."""
-    sha256 = session_sha256(room, call)
+    sha256 = session_sha256(studio, call)
     if sha256 is None:
         raise NotSignedIn
     now_ms = call.service.clock()
 
     def find(tx: Transaction) -> Person:
-        person = sessions.person(tx, sha256, times=room.times, now_ms=now_ms)
-        room.seen[sha256] = now_ms
+        person = sessions.person(tx, sha256, times=studio.times, now_ms=now_ms)
+        studio.seen[sha256] = now_ms
         return person
 
     return find
 
 
-async def operator_of(room: Room, call: Call) -> Person:
+async def operator_of(studio: Studio, call: Call) -> Person:
     """The operator who calls. Forbidden to everybody else, whatever the path names."""
     await call.authenticate()
-    person = await call.service.database.read_async(person_of(room, call))
+    person = await call.service.database.read_async(person_of(studio, call))
     if not person.is_operator:
         raise Forbidden("only the operator's account may see and do this")
     return person

@@ -57,6 +57,7 @@ faults: $(TEST)  ## 500 faults against a service under load, both databases, at 
 
 soak: $(TEST)  ## 20,000 faults in at most six hours; goes on where it was stopped, with the same SEED
 	@$(BIN)/python -m tests.faults --count 20000 --minutes 360 --seed $(SEED) --write
+	@TENUTO_STATE_MACHINE_EXAMPLES=2000 $(BIN)/python -m pytest -n 2 --hypothesis-seed=$(SEED) tests/properties
 
 bench: $(TEST)  ## benchmarks, beside their limits
 	@$(BIN)/python -m bench

@@ -37,7 +37,7 @@ _SCRIPT = """
         this.tap = new AudioWorkletNode(this, 'tap')
         this.tap.connect(this.destination)
         this.tap.port.onmessage = ({data}) => window.heard.blocks.push(data)
-      })
+      }).catch(() => undefined)  // a context that was closed before, as for decoding
     }
   }
   const connect = AudioNode.prototype.connect

@@ -5,6 +5,7 @@ from playwright.sync_api import Browser, expect
 
 from servers.service import RunningService
 from studio.browser import Cookies, Person, person
+from studio.scenes import SUBMIT
 
 PAGES = (
     "/", "/speech", "/voices", "/recognition", "/images", "/chat", "/jobs", "/keys", "/usage", "/settings",
@@ -49,21 +50,13 @@ def _make_something(somebody: Person) -> list[str]:
     somebody.open("/")
     somebody.ask("POST", "/web/keys", {"name": "made", "models": None, "expires_at": None})
     jobs = (("fake/speech", {"text": "Hold it."}), ("fake/image", {"prompt": "a note"}))
-    made = [somebody.page.evaluate(_SUBMIT, job) for job in jobs]
+    made = [somebody.page.evaluate(SUBMIT, job) for job in jobs]
     for job_id in made:
         state = somebody.ask("GET", f"/web/v1/jobs/{job_id}?wait=30")[1]["state"]
         while state in ("queued", "running"):
             state = somebody.ask("GET", f"/web/v1/jobs/{job_id}?wait=30")[1]["state"]
         assert "succeeded" == state
     return made
-
-
-_SUBMIT = """async ([model, parameters]) => {
-  const headers = {'Content-Type': 'application/json', 'Idempotency-Key': crypto.randomUUID()}
-  const body = JSON.stringify({model, parameters})
-  const answer = await fetch('/web/v1/jobs', {method: 'POST', headers, body})
-  return (await answer.json()).id
-}"""
 
 
 def test_an_input_method_keeps_its_enter(visitor: Person, member: Cookies) -> None:

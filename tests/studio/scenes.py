@@ -1,0 +1,155 @@
+"""What each picture shows: the page, and what somebody has done there when it is taken."""
+
+import io
+import math
+import wave
+from array import array
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from studio.browser import Person
+
+TEXT = {
+    "zh": "保持音，是把一个音唱满它的时值。\n她在银<行|HANG2>门口等了很久，直到<乐|YUE4>声停下。",
+    "en": "A tenuto is a note that is held for its full value.\nNothing is cut short, nothing is doubled.",
+}
+PROMPT = {"zh": "晨雾中的湖面，远处一座小亭，水墨风格", "en": "A lake in the morning mist, ink on paper"}
+WORK = [
+    ("fake/speech", {"text": "保持音，唱满它的时值。"}),
+    ("fake/metered-speech", {"text": "Hold the note for its full value.", "lang": "en"}),
+    ("fake/image", {"prompt": "a long note", "seed": 7}),
+    ("fake/image", {"prompt": "a short note", "seed": 21}),
+    ("fake/image", {"prompt": "a rest", "seed": 1234567890123456789}),
+]
+
+
+def language_of(somebody: Person) -> str:
+    """zh or en, as the page is now."""
+    return "zh" if somebody.page.evaluate("document.documentElement.lang").startswith("zh") else "en"
+
+
+def nothing(somebody: Person) -> None:
+    """The page as it opens."""
+
+
+def speak(somebody: Person) -> None:
+    """A text is spoken and its waveform is there; sliders are open."""
+    page, language = somebody.page, language_of(somebody)
+    page.locator("#text").fill(TEXT[language])
+    page.locator("input[name=emotion][value=vector]").check(force=True)
+    page.locator(".sliders input").first.fill("0.6")
+    page.locator(".sliders input").nth(6).fill("0.2")
+    page.locator(".work .send button").click()
+    page.locator(".result .state.succeeded").wait_for()
+    page.locator(".live").wait_for(state="detached")
+    page.locator(".waveform .round:not([disabled])").wait_for()
+    page.evaluate("window.scrollTo(0, 0)")
+
+
+def recognise(somebody: Person) -> None:
+    """A recording was recognised, both transcripts are there."""
+    page = somebody.page
+    tone = {"name": "meeting.wav", "mimeType": "audio/wav", "buffer": _recording()}
+    page.locator("input[type=file]").set_input_files(tone)  # type: ignore[arg-type]
+    page.locator("form .send button").click()
+    page.locator(".transcripts ol li").first.wait_for()
+
+
+def _recording() -> bytes:
+    """Eight seconds of a quiet tone as a WAV."""
+    samples = array("h", (int(3000 * math.sin(i / 12) * (i // 4000 % 2)) for i in range(16_000 * 8)))
+    file = io.BytesIO()
+    with wave.open(file, "wb") as wav:
+        wav.setparams((1, 2, 16_000, 0, "NONE", ""))
+        wav.writeframes(samples.tobytes())
+    return file.getvalue()
+
+
+def draw(somebody: Person) -> None:
+    """A prompt is written; what was drawn before is below."""
+    somebody.page.locator("#prompt").fill(PROMPT[language_of(somebody)])
+    somebody.page.locator(".gallery img").first.wait_for()
+
+
+def talk(somebody: Person) -> None:
+    """A question was asked and answered."""
+    page = somebody.page
+    page.locator("#say").fill({"zh": "什么是保持音？", "en": "What is a tenuto?"}[language_of(somebody)])
+    page.locator("#say").press("Enter")
+    page.locator(".turn.assistant footer").wait_for()
+
+
+def make_key(somebody: Person) -> None:
+    """A key was made and is shown, this once."""
+    page = somebody.page
+    page.locator("form input").first.fill(
+        {"zh": "有声书脚本", "en": "audiobook script"}[language_of(somebody)]
+    )
+    page.locator("form button").last.click()
+    page.locator(".secret code").wait_for()
+
+
+def manage(somebody: Person) -> None:
+    """What can be done with an account is open."""
+    somebody.page.locator("tbody button").first.click()
+    somebody.page.locator("section.panel").wait_for()
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A picture: at which address, and what is done there first."""
+
+    address: str
+    set_up: Callable[[Person], None] = nothing
+    is_for_visitors: bool = False
+
+    def path(self, somebody: Person) -> str:
+        """The address; that of the newest job where it says so."""
+        if "JOB" not in self.address:
+            return self.address
+        somebody.open("/")
+        newest = somebody.ask("GET", "/web/v1/jobs?kind=speech&state=succeeded&limit=1")[1]["data"][0]["id"]
+        return self.address.replace("JOB", newest)
+
+
+SCENES = {
+    "login": Scene("/login", is_for_visitors=True),
+    "register": Scene("/register", is_for_visitors=True),
+    "setup": Scene("/setup#secret", is_for_visitors=True),
+    "home": Scene("/"),
+    "speech": Scene("/speech", speak),
+    "voices": Scene("/voices"),
+    "recognition": Scene("/recognition", recognise),
+    "images": Scene("/images", draw),
+    "chat": Scene("/chat", talk),
+    "jobs": Scene("/jobs"),
+    "job": Scene("/jobs/JOB"),
+    "keys": Scene("/keys", make_key),
+    "usage": Scene("/usage"),
+    "settings": Scene("/settings"),
+    "accounts": Scene("/operator/accounts", manage),
+    "models": Scene("/operator/models"),
+    "queue": Scene("/operator/queue"),
+    "recovery": Scene("/operator/recovery"),
+    "missing": Scene("/nowhere"),
+}
+
+
+def act_out(somebody: Person) -> None:
+    """Some work of every kind, done."""
+    for model, parameters in WORK:
+        made = somebody.page.evaluate(SUBMIT, [model, parameters])
+        state = "queued"
+        while state in ("queued", "running"):
+            state = somebody.ask("GET", f"/web/v1/jobs/{made}?wait=30")[1]["state"]
+        assert state == "succeeded", (model, state)
+
+
+SUBMIT = """async ([model, parameters]) => {
+  const headers = {'Content-Type': 'application/json', 'Idempotency-Key': crypto.randomUUID()}
+  // A seed of many digits would lose some as a number here.
+  const body = JSON.stringify({model, parameters})
+  const answer = await fetch('/web/v1/jobs', {method: 'POST', headers, body})
+  return (await answer.json()).id
+}"""
+"""Submits a job as the pages do and gives its id."""

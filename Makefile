@@ -1,6 +1,7 @@
 # Everything that can be done in a checkout; `make help` lists it. Nothing is installed outside but weights, in their cache.
 
 PYTHON ?= python3
+MINUTES ?= 10
 VENV := .venv
 BIN := $(VENV)/bin
 # What faults are drawn from: make faults SEED=7 has those of another draw.
@@ -19,7 +20,7 @@ endef
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo serve check fix test mutants faults soak bench quality
+.PHONY: help setup demo serve check fix test mutants faults soak fuzz bench quality
 
 help:  ## what there is to make
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST)
@@ -58,6 +59,9 @@ faults: $(TEST)  ## 500 faults against a service under load, both databases, at 
 soak: $(TEST)  ## 20,000 faults in at most six hours; goes on where it was stopped, with the same SEED
 	@$(BIN)/python -m tests.faults --count 20000 --minutes 360 --seed $(SEED) --write
 	@TENUTO_STATE_MACHINE_EXAMPLES=2000 $(BIN)/python -m pytest -n 2 --hypothesis-seed=$(SEED) tests/properties
+
+fuzz: $(TEST)  ## our own parsers on bytes that nobody meant, for MINUTES
+	@$(BIN)/python -m tests.fuzz --minutes $(MINUTES)
 
 bench: $(TEST)  ## benchmarks, beside their limits
 	@$(BIN)/python -m bench

@@ -79,7 +79,8 @@ def _read(call: Call, rules: Mapping[str, Rule], *, tolerant: bool) -> dict[str,
         if name not in rules:
             if not tolerant:
                 known = ", ".join(rules)
-                faults.append(Fault(name, "unknown_name", f"there is no such filter; there are {known}"))
+                message = f"there is no such filter; there are {known}"
+                faults.append(Fault(name or "query", "unknown_name", message))
         elif (wrong := rules[name](value)) is not None:
             faults.append(Fault(name, *wrong))
     if faults:

@@ -61,7 +61,18 @@ def test_an_error_has_one_shape(caller: Caller) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    ["/", "/v1", "/v1/", "/v2/jobs", "/jobs", "/v1/jobs/", "/v1//jobs", "/V1/jobs", "/metrics", "/docs"],
+    [
+        "/nothing",
+        "/v1",
+        "/v1/",
+        "/v2/jobs",
+        "/web/",
+        "/v1/jobs/",
+        "/v1//jobs",
+        "/V1/jobs",
+        "/metrics",
+        "/docs",
+    ],
 )
 def test_nothing_else_is_served(caller: Caller, path: str) -> None:
     """Every path of the API begins with /v1; what is not there is 404 as JSON (R2)."""

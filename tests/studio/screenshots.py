@@ -48,6 +48,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "pictures")
     parser.add_argument("--only", default="", help="names of pages, with commas")
+    parser.add_argument("--look", default="", help="one look alone, as zh-light-1280")
     arguments = parser.parse_args()
     if reason := why_not():
         raise SystemExit(reason)
@@ -60,6 +61,8 @@ def main() -> None:
             with person(browser, house.url) as operator:
                 cookies = _prepare(operator, house)
             for language, theme, width in LOOKS:
+                if arguments.look not in ("", f"{language}-{theme}-{width}"):
+                    continue
                 with person(browser, house.url, language=language, theme=theme, width=width) as somebody:
                     _take(somebody, cookies, arguments.folder, (language, theme, width), arguments.only)
         finally:

@@ -14,6 +14,8 @@ const USUAL_RATE = 24000
 export class Preview {
   heardSegments = $state(0)
   isPlaying = $state(false)
+  /** More may still come. */
+  isOpen = $state(true)
   #context: AudioContext
   #queue = new SegmentQueue()
   #sources = new Set<AudioBufferSourceNode>()
@@ -34,6 +36,7 @@ export class Preview {
       isLast = isOver()
       if (!isLast) await pause(POLL_MS, signal)
     }
+    this.isOpen = false
   }
 
   /** Silence, and the end of the preview. */

@@ -115,11 +115,11 @@ def test_a_killed_restore_is_gone_on_with(make_place: MakeService, origin: Origi
     """SIGKILL anywhere: nothing starts on the half; the same restore said again ends it (P21)."""
     other = make_place("sqlite" if origin.place.database_url else "postgresql")
     killed = with_failpoint(other, f"{where}:1:kill", "restore", str(origin.kept))
-    half = other.command("accounts", "list", check=False)
+    with pytest.raises(OperatorError, match="say `tenuto restore` with the same backup again"):
+        restore.refuse_unfinished(other.folder)
     done = other.command("restore", str(origin.kept))
 
     assert -signal.SIGKILL == killed.returncode
-    assert "holds an unfinished restore; say `tenuto restore` with the same backup again" in told(half)
     assert "is restored to" in done.stdout
     assert everything(origin.place) == everything(other)
 
@@ -148,6 +148,16 @@ def test_nothing_is_written_from_a_damaged_backup(
     assert (1, "") == (refused.returncode, refused.stdout)
     assert "tenuto: the backup is damaged: Block 0 of blob_" in told_last(refused)
     assert not other.folder.exists()
+
+
+def test_nothing_starts_on_a_half_restore(make_place: MakeService, origin: Origin) -> None:
+    """No command opens the folder before the restore has come to its end."""
+    other = make_place("sqlite")
+    with_failpoint(other, "restore.mid_blobs:1:kill", "restore", str(origin.kept))
+    refused = other.command("serve", "--port", "0", check=False)
+
+    assert 1 == refused.returncode
+    assert "holds an unfinished restore; say `tenuto restore` with the same backup again" in told(refused)
 
 
 def test_a_backup_is_checked_without_a_place(origin: Origin) -> None:

@@ -20,6 +20,8 @@ LEFT_OUT = frozenset({"migration", "worker", "worker_model", "backup"})
 """Migrations are in the manifest; workers and backups are processes."""
 
 BATCH_ROWS = 500
+BATCH_BYTES = 4 * 1024 * 1024
+"""So much one statement of a restore writes: as many rows, or as many bytes, whichever comes first."""
 
 
 def dump(database: Database, tx: Transaction, folder: Path) -> dict[str, TableFile]:
@@ -99,10 +101,12 @@ def _load_table(tx: Transaction, dialect: Dialect, table: Table, path: Path) -> 
     with path.open("rb") as file:
         columns = json.loads(file.readline())
         page: list[list[Value]] = []
+        size_bytes = 0
         for line in file:
             page.append(json.loads(line))
-            if len(page) == BATCH_ROWS:
+            size_bytes += len(line)
+            if len(page) == BATCH_ROWS or size_bytes >= BATCH_BYTES:
                 schema.insert(tx, dialect, table, columns, page)
-                page = []
+                page, size_bytes = [], 0
         if page:
             schema.insert(tx, dialect, table, columns, page)

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from tenuto.db.database import Dialect, Transaction, Value
 
-PAGE_ROWS = 1_000
+PAGE_ROWS = 250
+"""A row may be some hundred kilobytes."""
 
 _TABLES: Mapping[Dialect, str] = {
     "sqlite": """select name from sqlite_master

@@ -157,17 +157,17 @@ def resume(tx: Transaction, account_id: str) -> None:
         raise NotFound
 
 
-def find_person(tx: Transaction, account_id: str) -> Row:
+def find_person(tx: Transaction, account_id: str, *, now_ms: int) -> Row:
     """One account as `list_people` has it. NotFound."""
-    row = people_store.person(tx, account_id)
+    row = people_store.person(tx, account_id, now_ms)
     if row is None:
         raise NotFound
     return row
 
 
-def list_people(tx: Transaction, *, after: str | None, limit: int) -> list[Row]:
+def list_people(tx: Transaction, *, after: str | None, limit: int, now_ms: int) -> list[Row]:
     """Accounts, oldest first, and whether they sign in, are invited, are an operator."""
-    return people_store.people(tx, after, limit)
+    return people_store.people(tx, after, limit, now_ms)
 
 
 def refuse_suspended(tx: Transaction, account_id: str) -> None:

@@ -4,7 +4,7 @@ from tenuto.db.database import Row, Transaction
 
 _SHOWN = """
     select a.*, coalesce(l.operator, 0) as operator, l.account_id is not null as signs_in,
-           exists (select 1 from invitation i where i.account_id = a.id) as invited
+           exists (select 1 from invitation i where i.account_id = a.id and i.expires_at > :now) as invited
     from account a left join login l on l.account_id = a.id
 """
 _PERSON = _SHOWN + "where a.id = :id"
@@ -59,13 +59,13 @@ def replace_hash(tx: Transaction, account_id: str, old: str, new: str) -> int:
     )
 
 
-def people(tx: Transaction, after: str | None, limit: int) -> list[Row]:
+def people(tx: Transaction, after: str | None, limit: int, now_ms: int) -> list[Row]:
     """Accounts, oldest first, with what is known of their logins."""
-    return tx.all(_PEOPLE, after=after, limit=limit)
+    return tx.all(_PEOPLE, after=after, limit=limit, now=now_ms)
 
 
-def person(tx: Transaction, account_id: str) -> Row | None:
-    return tx.one(_PERSON, id=account_id)
+def person(tx: Transaction, account_id: str, now_ms: int) -> Row | None:
+    return tx.one(_PERSON, id=account_id, now=now_ms)
 
 
 def add_session(tx: Transaction, sha256: str, *, account_id: str, now_ms: int, ends_at: int) -> None:

@@ -137,7 +137,7 @@ def invite_account(name: str, *, place: Place = HERE, as_json: AsJson = False) -
             account_id = invitations.open_account(tx, ids, settings, name=name, now_ms=now_ms)
         else:
             account_id = operations.find_account(tx, name)["id"]
-        person = people.find_person(tx, account_id)
+        person = people.find_person(tx, account_id, now_ms=now_ms)
         return account_id, invitations.invite(tx, settings, person, token, now_ms=now_ms)
 
     account_id, path = change(place, invite)

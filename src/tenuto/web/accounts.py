@@ -42,8 +42,9 @@ async def index(studio: Studio, call: Call) -> Answer:
     await operator_of(studio, call)
     asked = query.read_query(call, _LIST)
     limit = int(asked.get("limit", DEFAULT_LIMIT))
+    now_ms = call.service.clock()
     rows = await call.service.database.read_async(
-        lambda tx: people.list_people(tx, after=asked.get("after"), limit=limit + 1)
+        lambda tx: people.list_people(tx, after=asked.get("after"), limit=limit + 1, now_ms=now_ms)
     )
     more = {"next_cursor": rows[limit - 1]["id"]} if len(rows) > limit else {}
     return listed([_shown(row) for row in rows[:limit]], **more)
@@ -59,9 +60,9 @@ async def create(studio: Studio, call: Call) -> Answer:
         account_id = invitations.open_account(
             tx, service.ids, service.settings, name=asked["name"], now_ms=now_ms
         )
-        person = people.find_person(tx, account_id)
+        person = people.find_person(tx, account_id, now_ms=now_ms)
         path = invitations.invite(tx, service.settings, person, token, now_ms=now_ms)
-        return {**_shown(people.find_person(tx, account_id)), "invitation_path": path}
+        return {**_shown(people.find_person(tx, account_id, now_ms=now_ms)), "invitation_path": path}
 
     try:
         return answer(201, await call.service.database.write_async(make))
@@ -77,7 +78,7 @@ async def invite(studio: Studio, call: Call) -> Answer:
     token, now_ms = sessions.new_token(), call.service.clock()
 
     def make(tx: Transaction) -> dict[str, Any]:
-        person = people.find_person(tx, account_id)
+        person = people.find_person(tx, account_id, now_ms=now_ms)
         path = invitations.invite(tx, call.service.settings, person, token, now_ms=now_ms)
         return {"id": account_id, "name": person["name"], "invitation_path": path}
 
@@ -135,12 +136,12 @@ async def resume(studio: Studio, call: Call) -> Answer:
 
 async def _change(call: Call, operation: Callable[[Transaction, str], None]) -> Answer:
     """Change the account that the path names, and show it. NotFound; an operation's refusal is a 400."""
-    account_id = call.path_id("account_id", "account")
+    account_id, now_ms = call.path_id("account_id", "account"), call.service.clock()
 
     def change(tx: Transaction) -> Row:
-        people.find_person(tx, account_id)
+        people.find_person(tx, account_id, now_ms=now_ms)
         operation(tx, account_id)
-        return people.find_person(tx, account_id)
+        return people.find_person(tx, account_id, now_ms=now_ms)
 
     try:
         return answer(200, _shown(await call.service.database.write_async(change)))

@@ -22,7 +22,7 @@ ACCOUNTS = {"rich": "1000", "other": "1000", "poor": "2"}
 CLIENTS = ("rich", "rich", "other", "other", "poor")
 PATIENCE_S, REST_S = 25.0, 60.0
 """After the first, clients cancel what has not ended; after the second, it is a fault that it has not."""
-WARM_S = 1.0
+WARM_S, READY_S = 1.0, 20.0
 RECOVERIES = 3
 """So many jobs of unknown payment an operator ends at the end of a life, each in another way."""
 
@@ -84,6 +84,8 @@ def live(
         for fault in faults:
             result.next_number = fault.number + 1
             time.sleep(fault.pause_s)
+            if not fault.is_hasty:
+                world.wait_ready(READY_S)
             injecting = time.monotonic()
             book.wanted = fault.place or ""
             _count(result, fault, inject(world, fault))

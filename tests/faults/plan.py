@@ -75,6 +75,8 @@ NO_STOP = frozenset({"blob.before_read", "download.after_head"})
 
 ERRORS = ("ENOSPC", "EIO", "EROFS", "EDQUOT")
 LONGEST_PAUSE_S = 0.35
+HASTY = 0.25
+"""So many faults do not wait until the service is ready again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,8 @@ class Fault:
     pause_s: float
     dice: float
     """Which of several processes it is, from 0 up to 1."""
+    is_hasty: bool
+    """It comes while the service may still be recovering from the one before."""
 
     def __str__(self) -> str:
         at = "" if self.place is None else f" {self.place}, visit {self.nth}"
@@ -110,6 +114,7 @@ def draw(seed: int, number: int, dialect: Dialect) -> Fault:
         seconds=dice.uniform(0.1, 1.0),
         pause_s=dice.uniform(0.0, LONGEST_PAUSE_S),
         dice=dice.random(),
+        is_hasty=dice.random() < HASTY,
     )
 
 

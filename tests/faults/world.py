@@ -7,9 +7,13 @@ proxy before the API and one before PostgreSQL, and the folder that arms failpoi
 import itertools
 import signal
 import threading
+import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import httpx2
 
 from crash.elsewhere import OtherWorker
 from crash.processes import Supervisor, children, crash_postgres, family, is_alive
@@ -34,6 +38,7 @@ SETTINGS: Mapping[str, str] = {
     "TENUTO_DRAIN_S": "1",
     "TENUTO_ENGINE_SILENCE_S": "5",
 }
+LOOK_S = 0.03
 
 _databases = itertools.count(1)
 
@@ -99,6 +104,16 @@ class World:
         return [*([] if api is None else [api]), *self.workers(), *self.hosts()]
 
     # --- what is done to it ----------------------------------------------------------------------------
+
+    def wait_ready(self, timeout_s: float) -> bool:
+        """Whether it was ready in time: the API answers, the database does, a worker is registered."""
+        until = time.monotonic() + timeout_s
+        while time.monotonic() < until:
+            with suppress(httpx2.HTTPError):
+                if httpx2.get(f"{self.service.url}/readyz", timeout=1).status_code == 200 and self.workers():
+                    return True
+            time.sleep(LOOK_S)
+        return False
 
     def kill_database(self) -> None:
         """SIGKILL of PostgreSQL, all its processes; started again at once."""

@@ -10,6 +10,7 @@ when it is called with the same seed. Exits with 1 when something was found.
 from __future__ import annotations
 
 import argparse
+import signal
 import subprocess
 import sys
 import time
@@ -31,6 +32,8 @@ def main() -> int:
     sys.path.insert(0, str(TESTS))
     from faults import campaign, report
 
+    # Whoever ends us ends the services that we started, too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     asked = _arguments()
     dialects: list[Dialect] = [asked.database] if asked.database else ["sqlite", "postgresql"]
     if asked.only is not None:
@@ -66,8 +69,13 @@ def _run_both(asked: argparse.Namespace) -> None:
     words = [sys.executable, "-m", "tests.faults", "--count", str(-(-asked.count // 2))]
     words += ["--seed", str(asked.seed), "--minutes", str(asked.minutes)]
     both = [subprocess.Popen([*words, "--database", name]) for name in ("sqlite", "postgresql")]
-    for process in both:
-        process.wait()
+    try:
+        for process in both:
+            process.wait()
+    finally:
+        for process in both:
+            process.terminate()
+            process.wait()
 
 
 def _arguments() -> argparse.Namespace:

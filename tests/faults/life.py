@@ -78,8 +78,9 @@ def live(
     book.forget_ids()
     world = World(folder, dialect, server)
     world.start()
-    clients = _clients(world, book, seed)
+    clients: list[Client] = []
     try:
+        clients += _clients(world, book, seed)
         time.sleep(WARM_S)
         for fault in faults:
             result.next_number = fault.number + 1

@@ -1,8 +1,8 @@
 """What Tenuto does, in one go: `make demo`, or `make demo KINDS=speech` for the part named.
 
 It starts a service of its own, makes an account and a key, and then is a caller like any other: with
-`tenuto_client` it speaks two sentences, writes down what it hears in one of them, asks a chat model, and draws
-where an image model is callable. Start reading at `main`. All that it writes is under demo/.
+`tenuto_client` it speaks two sentences, writes down what it hears in one of them, asks a chat model, and
+draws where an image model is callable. Start reading at `main`. All that it writes is under demo/.
 """
 
 import fcntl
@@ -109,11 +109,10 @@ def speak(client: Tenuto) -> Iterator[Row]:
 
 
 def recognise(client: Tenuto) -> Iterator[Row]:
-    """What is heard in the English sentence: spoken here when it is not there yet. It becomes FLAC on its way."""
+    """What is heard in the English sentence, spoken here when it is not there yet; it is sent as FLAC."""
     recording = FOLDER / "english.wav"
     if not recording.exists():
-        lang, text = TEXTS["english"]
-        client.speech.create(text, lang="en").download(recording)
+        client.speech.create(TEXTS["english"][1], lang="en").download(recording)
     began = time.monotonic()
     job = client.recognition.create(recording, language="en")
     console.print(f"{job.id}: writing down {recording.relative_to(ROOT)}", markup=False)

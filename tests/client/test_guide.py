@@ -1,0 +1,79 @@
+"""Every block of code in docs/guide is run, page by page, as a reader would: in order, in one folder."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from client.test_sdk import sound
+from contract.callers import Caller
+from servers.service import TENUTO, RunningService
+from tenuto_client.commands import VERBS
+
+GUIDE = Path(__file__).parents[2] / "docs" / "guide"
+PAGES = sorted(path.relative_to(GUIDE).as_posix() for path in GUIDE.glob("*/*.md"))
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+IMPATIENT = Path(__file__).parent / "impatient"
+MODEL = "hexgrad/Kokoro-82M"
+"""What the pages name where a model must be named; the tests' service has another one."""
+
+
+def blocks(page: str) -> Iterator[tuple[str, str]]:
+    """The language and the text of each block."""
+    for language, text in BLOCK.findall((GUIDE / page).read_text("utf-8")):
+        yield language, text.replace(MODEL, "fake/speech")
+
+
+def command(language: str, text: str) -> list[str] | None:
+    """How a block is run; None where what runs it is not installed."""
+    if language == "sh":
+        return ["bash", "-euo", "pipefail", "-c", text]
+    if language == "python":
+        return [sys.executable, "-c", text]
+    node = shutil.which("node")
+    return None if node is None else [node, "--input-type=module", "-e", text]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_block_of_the_page_runs(
+    page: str, service: RunningService, caller: Caller, tmp_path: Path
+) -> None:
+    """In order, each with success; a page begins with a recording `note.wav` and `morning.wav` at hand."""
+    if (service.database_url is None) != page.startswith("en"):
+        pytest.skip("each language on one database")
+    for name in ("note.wav", "morning.wav"):
+        (tmp_path / name).write_bytes(sound())
+    folder = Path(TENUTO).parent
+    environment = os.environ | {
+        "TENUTO_BASE_URL": service.url,
+        "TENUTO_API_KEY": caller.key,
+        "PATH": f"{folder}:{os.environ['PATH']}",
+        "PYTHONPATH": str(IMPATIENT),
+    }
+    for language, text in blocks(page):
+        line = command(language, text)
+        if line is None:
+            continue
+        done = subprocess.run(
+            line, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120
+        )
+
+        assert 0 == done.returncode, f"{text}\n{done.stdout}\n{done.stderr}"
+
+
+def test_both_languages_have_the_same_pages_blocks_and_verbs() -> None:
+    """What one of them tells, the other tells, too; every verb has its place."""
+    english, chinese = ([page[3:] for page in PAGES if page.startswith(lang)] for lang in ("en", "zh"))
+    shapes = [
+        [language for language, _ in blocks(f"{lang}/{page}")] for page in english for lang in ("en", "zh")
+    ]
+    commands = "".join(text for _, text in blocks("en/commands.md")) + "tenuto login tenuto logout"
+
+    assert english == chinese and shapes[::2] == shapes[1::2]
+    assert {"sh", "python", "js"} >= {language for shape in shapes for language in shape}
+    assert not [verb for verb in VERBS if f"tenuto {verb}" not in commands]

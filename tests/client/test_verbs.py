@@ -1,0 +1,357 @@
+"""The caller's verbs as a terminal and a script have them: streams, exit codes, languages, shells."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from client.conftest import JOB, accepted, content, succeeded, told
+from client.test_sdk import sound
+from contract.callers import Caller
+from servers.scripted import Reply, ScriptedService
+from servers.service import TENUTO, RunningService
+from tenuto.cli import COMMANDS
+from tenuto_client import commands
+from tenuto_client.commands import VERBS, exits, words
+from tenuto_client.exchange import SystemClock
+
+ROOT = Path(__file__).parents[2]
+
+IMPATIENT = {"PYTHONPATH": str(Path(__file__).parent / "impatient")}
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
+    """Runs a verb in this process, in a folder of the test's: its exit code, stdout and stderr."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(SystemClock, "sleep", lambda clock, seconds: time.sleep(min(seconds, 0.02)))
+    words.is_chinese.cache_clear()
+
+    def call(*line: str, url: str = "", key: str = "tn_test", **variables: str) -> tuple[int, str, str]:
+        named = {"TENUTO_BASE_URL": url, "TENUTO_API_KEY": key, **variables}
+        for name, value in named.items():
+            monkeypatch.setenv(name, value)
+        capfd.readouterr()
+        try:
+            code = commands.main(line, others=COMMANDS)
+        except SystemExit as end:
+            code = int(end.code or 0)
+        sys.stdout.flush()
+        return (code, *capfd.readouterr())
+
+    return call
+
+
+def test_data_goes_to_stdout_and_the_rest_to_stderr(
+    run: Run, service: RunningService, caller: Caller, tmp_path: Path
+) -> None:
+    """A path, a transcript, an answer; lines about the work beside it, none of them when quiet."""
+    at = {"url": service.url, "key": caller.key}
+    said = run("say", "Hold the note.", "-o", "a.wav", **at)
+    quiet = run("say", "音。", "-q", **at)
+    drawn = run("draw", "x", "--size", "256x320", "--seed", "7", "--json", **at)
+    (tmp_path / "talk.wav").write_bytes(sound(2))
+    heard = run("transcribe", "talk.wav", **at)
+    subtitles = run("transcribe", "talk.wav", "-o", "talk.srt", "-q", **at)
+    answer = run("chat", "two words", "-q", **at)
+
+    assert (0, "a.wav\n") == said[:2] and "queued" in said[2].split()
+    assert (0, "") == (quiet[0], quiet[2]) and (tmp_path / quiet[1].strip()).read_bytes()[:4] == b"RIFF"
+    job = json.loads(drawn[1])
+    assert (256, 320, 7) == tuple(job["job"]["result"][name] for name in ("width", "height", "seed"))
+    assert Path(job["file"]).read_bytes()[:4] == b"\x89PNG"
+    assert 0 == heard[0] and heard[1].strip() and "uploading" in heard[2]
+    assert (0, "talk.srt\n", "") == subtitles and " --> " in (tmp_path / "talk.srt").read_text()
+    assert (0, "two words\n", "") == answer
+    assert ["zh", "en"] == [parameters(caller, job)["lang"] for job in speech(caller)]
+
+
+def speech(caller: Caller) -> list[str]:
+    """The ids of the speech jobs, newest first."""
+    return [job["id"] for job in caller.get("/v1/jobs?kind=speech").json()["data"]]
+
+
+def test_a_text_comes_from_a_word_a_file_or_stdin(
+    run: Run, service: RunningService, caller: Caller, tmp_path: Path
+) -> None:
+    """White space at its ends goes; what is no text is told; the bytes can go to stdout."""
+    (tmp_path / "text.txt").write_text("\ufeff\n from a file \n", "utf-8")
+    (tmp_path / "latin.txt").write_bytes(b"\xff\xfe\x00")
+    environment = os.environ | {"TENUTO_BASE_URL": service.url, "TENUTO_API_KEY": caller.key, **IMPATIENT}
+    piped = subprocess.run(
+        [TENUTO, "say", "-", "-o", "-"], input=b" from stdin\n", env=environment, capture_output=True
+    )
+    run("say", "text.txt", url=service.url, key=caller.key)
+    wrong = run("say", "latin.txt", url=service.url, key=caller.key)
+    empty = run("say", "  ", url=service.url, key=caller.key)
+    texts = [parameters(caller, job)["text"] for job in speech(caller)]
+
+    assert (0, b"RIFF") == (piped.returncode, piped.stdout[:4])
+    assert ["from a file", "from stdin"] == texts
+    assert (2, 2) == (wrong[0], empty[0]) and "UTF-8" in wrong[2]
+
+
+def test_voices_jobs_and_money_from_the_command_line(
+    run: Run, service: RunningService, caller: Caller, tmp_path: Path
+) -> None:
+    """Tables for scripts have tabs and their headings; names stand for ids."""
+    at = {"url": service.url, "key": caller.key}
+    (tmp_path / "mine.wav").write_bytes(sound())
+    added = json.loads(run("voices", "add", "mine.wav", "--json", **at)[1])
+    run("voices", "rename", "mine", "Hill", **at)
+    spoken = run("say", "x", "--voice", "hill", "-o", "x.wav", **at)
+    saved = run("voices", "get", "Hill", "-o", "hill.wav", **at)
+    run("voices", "default", "Hill", "--for", "channel", **at)
+    default = json.loads(run("voices", "default", "--json", **at)[1])
+    listed = [line.split("\t") for line in run("voices", "ls", "--kind", "own", **at)[1].splitlines()]
+    removed = run("voices", "rm", "Hill", **at)
+    unknown = run("say", "x", "--voice", "Hill", **at)
+    [job] = speech(caller)
+    jobs = run("jobs", "ls", "--json", **at)
+    shown = run("jobs", "get", job, **at)
+    waited = run("jobs", "wait", job, **at)
+    fetched = run("jobs", "download", job, "-o", "again.wav", **at)
+    balance = run("balance", **at)
+    ledger = run("balance", "--ledger", "1", "--json", **at)
+    usage = json.loads(run("usage", "--json", **at)[1])
+
+    assert (0, added["voice_id"] + "\n") == (spoken[0], removed[1])
+    assert sound() == (tmp_path / "hill.wav").read_bytes() and saved[1] == "hill.wav\n"
+    assert [{"for": "channel", "voice_id": added["voice_id"]}] == default
+    assert [["voice", "kind", "name", "languages", "seconds"], "Hill"] == [listed[0], listed[1][2]]
+    assert 2 == unknown[0] and "清音" in unknown[2]
+    assert [job] == [one["id"] for one in json.loads(jobs[1])]
+    assert "  succeeded" in shown[1] and "succeeded\n" == waited[1]
+    assert "again.wav\n" == fetched[1]
+    assert (tmp_path / "x.wav").read_bytes() == (tmp_path / "again.wav").read_bytes()
+    assert "available\theld\ttotal\tcurrency\n100.000000\t0.000000\t100.000000\tCNY\n" == balance[1]
+    assert job == json.loads(ledger[1])[0]["job_id"] and 1 == usage[0]["jobs"]
+
+
+def parameters(caller: Caller, job: str) -> Any:
+    """What a job was asked."""
+    return caller.get(f"/v1/jobs/{job}/request").json()["parameters"]
+
+
+REFUSED = {"error": {"code": "some_code", "message": "No.", "request_id": "req_1"}}
+
+
+@pytest.mark.parametrize(
+    ("code", "line", "replies"),
+    [
+        (
+            exits.FAILED,
+            ("jobs", "wait", JOB),
+            [told("failed", error={"code": "engine_failed", "message": "x"})],
+        ),
+        (exits.FAILED, ("jobs", "wait", JOB), [told("cancelled")]),
+        (exits.USAGE, ("jobs", "get", JOB), [Reply(404, REFUSED)]),
+        (exits.USAGE, ("say", "x", "--model", "m", "-o", "no/such/x.wav"), []),
+        (
+            exits.RECOVERY,
+            ("say", "x", "--model", "m"),
+            [accepted(Retry_After="1"), told("recovery_required")],
+        ),
+        (exits.RECOVERY, ("jobs", "wait", JOB), [told("resting")]),
+        (exits.AUTHENTICATION, ("balance",), [Reply(401, REFUSED)]),
+        (exits.AUTHENTICATION, ("balance",), [Reply(403, REFUSED)]),
+        (exits.NETWORK, ("balance",), [Reply(503, REFUSED, {"Retry-After": "9999"})]),
+        (exits.GAVE_UP, ("jobs", "wait", JOB, "--timeout", "0.2"), [told("running")]),
+        (exits.CHECKSUM, ("voices", "get", "voice_1", "-o", "v.wav"), "voice"),
+        (exits.CONFLICT, ("say", "x", "--model", "m"), [Reply(409, REFUSED, {"x-should-retry": "false"})]),
+    ],
+)
+def test_exit_codes(code: int, line: tuple[str, ...], replies: Any, run: Run) -> None:
+    """Each end has its own code and one line that names what to do or the request (R228)."""
+    if replies == "voice":
+        audio = {"media_type": "audio/wav", "size_bytes": 3, "sha256": "0" * 64}
+        replies = [Reply(200, {"voice_id": "voice_1", "audio": audio}), content(b"abc")]
+    with ScriptedService(replies or [Reply(500)]) as service:
+        ended, out, err = run(*line, "-q", url=service.url)
+
+    assert (code, "", 1) == (ended, out, err.count("\n"))
+    assert err.startswith("tenuto: ") and "Traceback" not in err
+
+
+def test_a_dead_service_is_told_after_some_tries(run: Run) -> None:
+    """Exit code 5, and a line for every wait (R222)."""
+    code, _, err = run("balance", url="http://127.0.0.1:1")
+
+    assert (5, ["1", "2"]) == (code, re.findall(r"again in (\d+) s", err))
+
+
+def test_what_the_command_line_gets_wrong_is_one_line(run: Run) -> None:
+    """Exit code 2 and where to read more, in both languages."""
+    english = run("jobs", "ls", "--state", "x")
+    missing = run("say")
+    parameter = run("say", "x", "-p", "top_p")
+    unknown = run("nonsense")
+    words.is_chinese.cache_clear()
+    chinese = run("say", LC_ALL="zh_CN.UTF-8")
+    overview = run("-h", LC_ALL="zh_CN.UTF-8")
+    words.is_chinese.cache_clear()
+
+    assert {2} == {one[0] for one in (english, missing, parameter, unknown, chinese)}
+    assert "--state cannot be 'x'; there are 'submitting'" in english[2] and "tenuto jobs ls -h" in english[2]
+    assert "tenuto: 缺少：TEXT|FILE|- (见 tenuto say -h)\n" == chinese[2]
+    assert 0 == overview[0] and not [name for name in (*VERBS, *COMMANDS) if f"  {name} " not in overview[1]]
+
+
+def test_keys_are_asked_for_and_kept_for_their_address(
+    run: Run, service: RunningService, caller: Caller, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`login` takes a key from stdin and keeps it only when it works; `logout` forgets it."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("TENUTO_")}
+
+    def tenuto(*line: str, given: str = "") -> subprocess.CompletedProcess[str]:
+        return subprocess.run([TENUTO, *line], env=environment, input=given, capture_output=True, text=True)
+
+    wrong = tenuto("login", service.url, given="tn_wrong\n")
+    before = list(home.rglob("credentials.json"))
+    right = tenuto("login", service.url, given=f"{caller.key}\n")
+    who = json.loads(tenuto("whoami", "--json").stdout)
+    gone = tenuto("logout")
+    after = tenuto("whoami", "--url", service.url)
+
+    assert (4, [], 0, 0, 4) == (wrong.returncode, before, right.returncode, gone.returncode, after.returncode)
+    assert (service.url, f"{caller.key[:6]}…{caller.key[-4:]}", 7) == (
+        who["service"],
+        who["key"],
+        who["models"],
+    )
+    assert caller.key not in right.stdout + right.stderr + str(who)
+
+
+def test_ctrl_c_says_how_to_go_on_and_resume_does(
+    service: RunningService, caller: Caller, tmp_path: Path
+) -> None:
+    """130, the commands that continue or end the job; `resume` brings the file (P9)."""
+    environment = os.environ | {
+        "TENUTO_BASE_URL": service.url,
+        "TENUTO_API_KEY": caller.key,
+        "TENUTO_JOURNAL": str(tmp_path / "journal"),
+    }
+    line = [TENUTO, "say", "[fake:sleep=2] Hold.", "-o", "out.wav"]
+    process = subprocess.Popen(line, env=environment, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    while "queued" not in process.stderr.readline():
+        assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    said = process.communicate(timeout=20)[1]
+    listed = subprocess.run([TENUTO, "resume", "--list"], env=environment, capture_output=True, text=True)
+    resumed = subprocess.run(
+        [TENUTO, "resume"], env=environment, cwd=tmp_path, capture_output=True, text=True
+    )
+    [job] = speech(caller)
+
+    assert 130 == process.returncode and f"tenuto jobs cancel {job}" in said and "Traceback" not in said
+    assert job in listed.stdout
+    assert (0, "out.wav\n") == (resumed.returncode, resumed.stdout)
+    assert (tmp_path / "out.wav").is_file() and not list((tmp_path / "journal").iterdir())
+
+
+def test_a_disk_that_is_full_keeps_the_work_for_later(run: Run, tmp_path: Path) -> None:
+    """The job is not lost: what could not be written is told, and `resume` brings it once there is room."""
+    (tmp_path / "full").mkdir()
+    replies = [accepted(Retry_After="1"), succeeded(), content()]
+    with ScriptedService(replies) as service:
+        import resource
+
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))
+        try:
+            code, out, err = run("say", "x", "--model", "m", "-o", "full/x.wav", url=service.url)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+            signal.signal(signal.SIGXFSZ, handler)
+        left = list((tmp_path / "full").iterdir())
+        service._replies[:] = [succeeded(), content()]
+        resumed = run("resume", url=service.url)
+
+    assert (1, "", []) == (code, out, left) and "File too large" in err
+    assert (0, "full/x.wav\n") == resumed[:2] and (tmp_path / "full" / "x.wav").is_file()
+
+
+def test_segments_are_played_as_one_sound(
+    run: Run, service: RunningService, caller: Caller, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A player gets the samples of all segments, joined; they are those of the file. (R227)"""
+    player = tmp_path / "aplay"
+    player.write_text(f"#!/bin/sh\ncat > {tmp_path}/heard\n")
+    player.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    text = "Hold the note for its full value."
+    code, _, err = run("say", text, "--play", "-o", "x.wav", url=service.url, key=caller.key)
+
+    assert (0, 2) == (code, err.count("segment "))
+    assert (tmp_path / "heard").read_bytes() == (tmp_path / "x.wav").read_bytes()[44:]
+
+
+def test_help_is_quick_because_it_loads_little() -> None:
+    """No HTTP, no asyncio, no terminal library, nothing of the service (under 150 ms by this)."""
+    for line in (["-h"], *([verb, "-h"] for verb in VERBS)):
+        script = "import sys; from tenuto.cli import main\n"
+        script += "try: main()\nfinally: print(*sys.modules, file=sys.stderr)"
+        done = subprocess.run([sys.executable, "-c", script, *line], capture_output=True, text=True)
+        loaded = {name.partition(".")[0] for name in done.stderr.split()}
+
+        assert 0 == done.returncode, done.stderr
+        assert set() == loaded & {
+            "httpx2",
+            "asyncio",
+            "rich",
+            "ssl",
+            "numpy",
+            "soundfile",
+            "cyclopts",
+            "sqlite3",
+        }
+
+
+@pytest.mark.parametrize(
+    ("typed", "found"),
+    [
+        ("tenuto tr", {"transcribe"}),
+        ("tenuto se", {"serve"}),
+        ("tenuto say --la", {"--lang"}),
+        ("tenuto say --lang ", {"zh", "en", "ja", "es", "ar"}),
+        ("tenuto jobs can", {"cancel"}),
+        ("tenuto jobs ls --state q", {"queued"}),
+        ("tenuto completion z", {"zsh"}),
+    ],
+)
+def test_bash_completes_verbs_options_and_values(typed: str, found: set[str], run: Run) -> None:
+    """The script that `completion bash` prints, run by bash."""
+    script = run("completion", "bash")[1]
+    words_typed = typed.split(" ")
+    quoted = " ".join(repr(word) for word in words_typed)
+    line = f"COMP_WORDS=({quoted}); COMP_CWORD={len(words_typed) - 1}; _tenuto"
+    done = subprocess.run(
+        ["bash", "-c", f'{script}\n{line}; printf "%s\\n" "${{COMPREPLY[@]}}"'],
+        capture_output=True,
+        text=True,
+    )
+
+    assert found == set(done.stdout.split()), done.stderr
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_the_other_shells_read_their_scripts(shell: str, run: Run) -> None:
+    """Every verb and every option stands in it; where the shell is installed, it finds no fault in it."""
+    code, script, _ = run("completion", shell)
+
+    assert 0 == code and not [verb for verb in (*VERBS, *COMMANDS) if verb not in script]
+    if shutil.which(shell):
+        done = subprocess.run([shell, "-n"], input=script, capture_output=True, text=True)
+        assert (0, "") == (done.returncode, done.stderr)

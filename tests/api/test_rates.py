@@ -68,6 +68,18 @@ def test_a_key_that_goes_on_is_answered_late() -> None:
     assert PROMPT_REFUSALS_PER_SECOND // 2 == later.count(0.0)
 
 
+def test_strangers_are_answered_late_when_they_are_many() -> None:
+    """All without a valid key count together; a limit of none is none for them, too (P14)."""
+    clock = Clock()
+    limited = Rates(10, clock)
+    pauses = [limited.strangers_pause_s() for _ in range(30)]
+    clock.now += 1
+
+    assert [0.0] * 20 + [PAUSE_S] * 10 == pauses
+    assert 0.0 == limited.strangers_pause_s()
+    assert {0.0} == {Rates(0, clock).strangers_pause_s() for _ in range(100)}
+
+
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keys that are at rest are forgotten first, then the oldest."""
     monkeypatch.setattr(rates, "MAX_KEYS", 10)

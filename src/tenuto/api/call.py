@@ -176,8 +176,9 @@ class Endpoint:
         status = status_of(error)
         if (limit := getattr(error, "limit", None)) is not None:
             self.service.metrics.refused(limit)
-        if isinstance(error, RateLimited) and error.pause_s:
-            await asyncio.sleep(error.pause_s)
+        pause_s = error.pause_s if isinstance(error, RateLimited) else 0.0
+        if pause_s or (status == 401 and (pause_s := self.service.rates.strangers_pause_s())):
+            await asyncio.sleep(pause_s)
         if status == 500:
             _log.exception("http.failed", request_id=call.request_id, route=self.route)
         response = error_response(error, call.request_id)

@@ -1,7 +1,8 @@
 """Requests per second of each key: token buckets in memory, so that a flood costs no database.
 
 A restart forgets them, and every API process counts for itself: they protect the service, not a quota. A key
-that goes on asking after it was refused is answered late, so that its flood is as slow as its connections.
+that goes on asking after it was refused is answered late, so that its flood is as slow as its connections;
+so are strangers without a key, all together, when they ask for more than one key might.
 """
 
 import time
@@ -56,6 +57,7 @@ class Rates:
         self._per_second = per_second
         self._requests = Buckets(per_second, per_second * BURST_SECONDS, clock)
         self._refusals = Buckets(PROMPT_REFUSALS_PER_SECOND, PROMPT_REFUSALS, clock)
+        self._strangers = Buckets(per_second, per_second * BURST_SECONDS, clock)
 
     def take(self, key_id: str) -> None:
         """One request of this key. Raises RateLimited, which says how long its answer is held back."""
@@ -67,3 +69,7 @@ class Rates:
         )
         refusal.pause_s = 0.0 if self._refusals.take(key_id) else PAUSE_S
         raise refusal
+
+    def strangers_pause_s(self) -> float:
+        """How long the refusal of one without a valid key is held back."""
+        return 0.0 if self._per_second == 0 or self._strangers.take("") else PAUSE_S

@@ -27,7 +27,7 @@ help:  ## what there is to make
 
 setup: $(SERVE) $(STUDIO)  ## .venv with all that serving needs, and the studio where Node.js is; a second run does nothing
 
-demo: setup  ## speak two sentences over HTTP and verify the files, in demo/
+demo: setup  ## every kind of work, through the client, into demo/ (KINDS=speech: that alone)
 	@$(BIN)/python examples/demo.py
 
 serve: setup  ## the whole service on this machine

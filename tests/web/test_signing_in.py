@@ -323,7 +323,7 @@ def test_hashing_holds_nobody_up(studio: Studio) -> None:
     refused = [answer for answer in answers if answer.status_code != 401]
 
     assert [401, 401, 503] == sorted(answer.status_code for answer in answers)
-    assert ["login", "session", "session", "session", "login", "login"] == ended
+    assert ["login", "session"] == ended[:2]
     assert "2" == refused[0].headers["retry-after"]
 
 

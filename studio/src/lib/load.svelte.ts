@@ -1,6 +1,10 @@
 // Something that a page reads from the service: not there yet, there, or not to be had.
 import { call } from './http.ts'
 import { isStopped } from './jobs.ts'
+import type { Page } from './types.ts'
+
+// Of one list; more would be no help in a field that one chooses from.
+const MOST_PAGES = 20
 
 /** What was read from an address. `again` reads it anew and keeps showing the old until the new is there. */
 export class Loaded<T> {
@@ -32,4 +36,17 @@ export function loaded<T>(path: () => string): Loaded<T> {
     void found.again()
   })
   return found
+}
+
+/** All items of a list that comes in pages of 100. */
+export async function whole<T>(path: string): Promise<T[]> {
+  const items: T[] = []
+  let after = ''
+  for (let turned = 0; turned < MOST_PAGES; turned++) {
+    const page = await call<Page<T>>('GET', `${path}?limit=100${after && `&after=${encodeURIComponent(after)}`}`)
+    items.push(...page.data)
+    if (page.next_cursor === undefined) break
+    after = page.next_cursor
+  }
+  return items
 }

@@ -20,7 +20,7 @@ endef
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo serve check fix test mutants faults soak fuzz bench quality
+.PHONY: help setup demo serve check fix test mutants faults soak fuzz bench pictures quality
 
 help:  ## what there is to make
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST)
@@ -65,6 +65,9 @@ fuzz: $(TEST)  ## our own parsers on bytes that nobody meant, for MINUTES
 
 bench: $(TEST)  ## benchmarks, beside their limits
 	@$(BIN)/python -m bench
+
+pictures: $(TEST) $(STUDIO)  ## every page of the studio into build/pictures, and those of the documentation anew
+	@cd tests && ../$(BIN)/python -m studio.screenshots
 
 quality: $(TEST)  ## the long measurements, into docs/quality.md
 	@$(BIN)/tenuto models pull

@@ -161,7 +161,7 @@ def test_a_service_that_is_away_is_said_and_nothing_is_lost(visitor: Person, mem
 
 
 def test_recordings_of_other_kinds_are_read(visitor: Person, member: Cookies, tmp_path: Path) -> None:
-    """A FLAC goes as it is, an Ogg file of two channels is mixed and made one, and no sound at all is said."""
+    """A FLAC goes as it is, an Ogg file of two channels is mixed and made one, what is no sound is said."""
     visitor.become(member)
     page = visitor.page
     tone = (8000 * np.sin(np.arange(48_000) / 20)).astype(np.int16)
@@ -187,7 +187,7 @@ def test_recordings_of_other_kinds_are_read(visitor: Person, member: Cookies, tm
 
 @pytest.mark.parametrize("path", ["/", "/speech"])
 def test_the_first_load_is_small(visitor: Person, member: Cookies, path: str) -> None:
-    """150 KB at most, compressed, with all that a page needs; the waveform's library comes with a waveform."""
+    """150 KB at most, compressed, with all that a page needs; what draws waveforms comes with the first."""
     visitor.become(member)
     visitor.open(path)
     visitor.page.wait_for_load_state("networkidle")

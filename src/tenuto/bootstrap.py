@@ -129,6 +129,8 @@ def run_serve(settings: Settings, say: Say) -> None:
     arm_failpoints()
     _make_folder(settings.folder)
     lock = FolderLock(settings.folder)
+    # Migrated before the worker looks; what refuses the start is told once, and not by both.
+    open_records(settings).close()
     child = ChildWorker(settings, [sys.executable, "-m", "tenuto.bootstrap"])
     child.start()
     try:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from jobs.world import METERED, PRICE_MICROS, World
+from jobs.world import METERED, PRICE_MICROS, World, at_once
 from tenuto.blobs.directory import DirectoryBlobs
 from tenuto.catalog import operations as catalog
 from tenuto.errors import OperatorError, Stale
@@ -134,6 +134,20 @@ def test_a_decision_stands_in_the_ledger_and_in_the_events(
         shown["money"]["entries"][-1]["note"],
     )
     assert "alice" not in repr(seen)
+    assert [] == world.findings()
+
+
+def test_of_operators_who_decide_at_once_one_does(world: World) -> None:
+    """The others are told that the job does not wait any more; one resolution, one decision (P3, P8)."""
+    claim = waiting(world)
+    ways = ("complete", "requeue", "void", "void")
+    answers = at_once(len(ways), lambda number: decide(world, ways[number], claim.job_id))
+    refused = [answer for answer in answers if isinstance(answer, OperatorError)]
+    signed = [event for event in evidence(world, claim.job_id)["events"] if event["operator"]]
+
+    assert [None] == [answer for answer in answers if answer not in refused]
+    assert {True} == {"does not wait for recovery" in answer.message for answer in refused}
+    assert 1 == len(signed)
     assert [] == world.findings()
 
 

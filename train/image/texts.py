@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from train.image.concepts import LANGUAGES, concepts
+from train.image.fast_encoder import FastEncoder
 from train.image.fetch import sources
 from train.image.places import ROOT, work
 
@@ -25,7 +26,7 @@ _MOST_MEANINGS = 6
 def main() -> None:
     meanings = _meanings()
     texts = list(meanings)
-    encodings = encoder().encode(texts)
+    encodings = FastEncoder(encoder()).encode(texts)
     pairs = [(place, concept) for place, text in enumerate(texts) for concept in sorted(meanings[text][2])]
     kept: dict[str, npt.NDArray[Any]] = {"texts": np.array(texts), "encodings": encodings.astype(np.float16)}
     kept["kinds"] = np.array([meanings[text][0] for text in texts])

@@ -21,9 +21,9 @@ from train.image.network import Upscaler
 from train.image.places import work
 
 _LARGE = 256
-_CONCEPTS = 330
+_CONCEPTS = 160
 _HELD_OUT = 48
-_STEPS, _BATCH, _CROP, _RATE = 2000, 16, 32, 2e-3
+_STEPS, _BATCH, _CROP, _RATE = 800, 16, 32, 2e-3
 
 
 def main() -> None:
@@ -45,11 +45,15 @@ def main() -> None:
         step = state["step"]
     began = time.monotonic()
     while step < _STEPS and time.monotonic() - began < minutes * 60:
-        _learn(net, optimiser, step, small[_HELD_OUT:], large[_HELD_OUT:])
+        loss = _learn(net, optimiser, step, small[_HELD_OUT:], large[_HELD_OUT:])
         step += 1
-        if step % 200 == 0 or step == _STEPS:
+        if step % 100 == 0 or step == _STEPS:
             print(
-                json.dumps({"step": step} | _figures(net, small[:_HELD_OUT], large[:_HELD_OUT])), flush=True
+                json.dumps(
+                    {"step": step, "loss": round(loss, 4)}
+                    | _figures(net, small[:_HELD_OUT], large[:_HELD_OUT])
+                ),
+                flush=True,
             )
             torch.save({"network": net.state_dict(), "optimiser": optimiser.state_dict(), "step": step}, path)
     torch.save({"network": net.state_dict(), "optimiser": optimiser.state_dict(), "step": step}, path)
@@ -72,7 +76,7 @@ def _pairs() -> tuple[Tensor, Tensor]:
     return torch.tensor(rows).permute(0, 3, 1, 2), torch.tensor(np.stack(large)).permute(0, 3, 1, 2)
 
 
-def _learn(net: Upscaler, optimiser: torch.optim.Optimizer, step: int, small: Tensor, large: Tensor) -> None:
+def _learn(net: Upscaler, optimiser: torch.optim.Optimizer, step: int, small: Tensor, large: Tensor) -> float:
     for group in optimiser.param_groups:
         group["lr"] = _RATE * min(1, (step + 1) / 50) * (0.5 * (1 + math.cos(math.pi * step / _STEPS)) + 0.01)
     seen, wanted = _crops(small, large)
@@ -86,6 +90,7 @@ def _learn(net: Upscaler, optimiser: torch.optim.Optimizer, step: int, small: Te
     loss.backward()
     torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
     optimiser.step()
+    return loss.item()
 
 
 def _crops(small: Tensor, large: Tensor) -> tuple[Tensor, Tensor]:

@@ -119,6 +119,17 @@ ENTRIES: tuple[EngineEntry, ...] = (
         composed_of=("Systran/faster-whisper-base", "openai/whisper-base"),
     ),
     EngineEntry(
+        model="tenuto/pictograms",
+        kind="image",
+        engine="image_pictograms:PictogramsEngine",
+        revision="1",
+        languages=("zh", "en", "ja", "es", "ar"),
+        honoured=("prompt", "width", "height", "num_inference_steps", "guidance_scale", "seed"),
+        licence="Apache-2.0",
+        weights=("pictograms", "e5-small-q4"),
+        defaults={"width": 512, "height": 512, "num_inference_steps": 20, "guidance_scale": 1.5},
+    ),
+    EngineEntry(
         model="fake/speech",
         kind="speech",
         engine="fake:FakeSpeech",

@@ -59,6 +59,8 @@ class Placed:
 def placed(scene: Scene, width: int, height: int, chance: np.random.Generator) -> list[Placed]:
     """Every copy of every thing, in the order of painting."""
     horizon = _has_horizon(scene, width, height)
+    if len(scene.things) > 1 and all(relation == "beside" for relation in scene.relations):
+        return _mixed(scene, float(width), float(height), chance)
     cells = _cells(scene, float(width), float(height))
     found: list[Placed] = []
     for number, (thing, cell) in enumerate(zip(scene.things, cells, strict=True)):
@@ -96,10 +98,6 @@ def _cells(scene: Scene, width: float, height: float) -> list[Cell]:
     if count == 1:
         return [(0.0, 0.0, width, height)]
     upright = any(relation in _UPRIGHT for relation in scene.relations)
-    if not upright and all(relation == "beside" for relation in scene.relations):
-        upright = height >= _LONG * width
-        if count > 3:
-            return _grid(count, width, height)
     order = _order(scene.relations, count)
     shares = [math.sqrt(thing.count) * thing.size for thing in scene.things]
     total, at = sum(shares), 0.0
@@ -123,10 +121,16 @@ def _order(relations: tuple[str, ...], count: int) -> list[int]:
     return order
 
 
-def _grid(count: int, width: float, height: float) -> list[Cell]:
-    rows, columns = _rows(count, width, height)
-    wide, high = width / columns, height / rows
-    return [(number % columns * wide, number // columns * high, wide, high) for number in range(count)]
+def _mixed(scene: Scene, width: float, height: float, chance: np.random.Generator) -> list[Placed]:
+    """All copies of all things as one crowd in rows, where the prompt says no more than `and`."""
+    whose = [number for number, thing in enumerate(scene.things) for _ in range(thing.count)]
+    crowd = _filled(0, Thing("", len(whose)), (0.0, 0.0, width, height), chance, sinks=False)
+    found = []
+    for number, one in zip(whose, crowd, strict=True):
+        thing, here = scene.things[number], one.place
+        tilt = here.tilt if thing.count > 1 else 0.0
+        found.append(Placed(number, Place(here.across, here.down, here.side * min(thing.size, 1.08), tilt)))
+    return found
 
 
 def _rows(count: int, width: float, height: float) -> tuple[int, int]:

@@ -20,6 +20,7 @@ Floats = npt.NDArray[np.float32]
 
 SIDE = 64
 _ENLARGED = 4
+_FAINT = 0.08
 _MAX_SHARE = 4.0
 """No more than this much of what guidance adds, or pictures burn out at high scales."""
 
@@ -71,7 +72,7 @@ class Pictograms:
             state = state + (towards - state) / np.float32(steps - step)
         on_step(steps)
         decoded: Floats = self._decoder.run(None, {"numbers": state.astype(np.float32)})[0]
-        return decoded.transpose(0, 2, 3, 1)
+        return _clean(decoded.transpose(0, 2, 3, 1))
 
     def enlarged(self, picture: Floats) -> Floats:
         """Four times the side."""
@@ -81,6 +82,14 @@ class Pictograms:
         large[..., :3] = np.minimum(large[..., :3], large[..., 3:])
         found: Floats = np.ascontiguousarray(large)
         return found
+
+
+def _clean(pictures: Floats) -> Floats:
+    """Without the faint residue of noise where nothing is, and whole where something is."""
+    alpha = pictures[..., 3:]
+    sure = ((alpha - _FAINT) / (1 - 2 * _FAINT)).clip(0, 1)
+    colours = pictures[..., :3] * sure / np.maximum(alpha, _FAINT)
+    return np.concatenate([np.minimum(colours, sure), sure], -1).astype(np.float32)
 
 
 def _guided(asked: Floats, plain: Floats, guidance: float) -> Floats:
@@ -98,6 +107,8 @@ def _session(path: Path, threads: int) -> Any:
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
+    # Weights are restored from their 8 bits once, not at every run.
+    options.add_session_config_entry("session.disable_quant_qdq", "1")
     # Threads that spin between runs take the processor from other engines.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])

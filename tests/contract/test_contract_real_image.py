@@ -1,0 +1,60 @@
+"""An image through the public API alone, with the real engine: its bytes, its record, its cancelling."""
+
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from contract.callers import Caller, Operator
+from servers.service import FINAL, RunningService
+from tenuto.media.png import read_png
+
+MODEL = "tenuto/pictograms"
+
+pytestmark = pytest.mark.real_engine
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Caller]:
+    """A caller of a service with the real engines."""
+    folder: Path = tmp_path_factory.mktemp("drawing")
+    running = RunningService(folder / "data", engines="real")
+    running.start()
+    operator = Operator(running)
+    yield operator.caller(credit="1")
+    operator.close()
+    running.stop()
+
+
+def body(prompt: str, **parameters: Any) -> dict[str, Any]:
+    return {"model": MODEL, "parameters": {"prompt": prompt, **parameters}}
+
+
+def test_a_prompt_becomes_a_real_png(real: Caller) -> None:
+    """The model's own size, the seed that was drawn, what was drawn, and the price (R138, R144–R146)."""
+    operation = real.wait(real.post_job(body("两只猫")).json()["id"], timeout_s=120)
+    artifact = operation["artifacts"][0]
+    content = real.get(f"/v1/artifacts/{artifact['id']}/content").content
+    again = body("两只猫", seed=artifact["metadata"]["seed"])
+    second = real.wait(real.post_job(again).json()["id"], timeout_s=120)["artifacts"][0]
+
+    assert (512, 512) == struct.unpack(">II", content[16:24])
+    assert read_png(content)
+    assert [{"phrase": "猫", "concept": "cat", "count": 2}] == artifact["metadata"]["drawn"]
+    assert (artifact["sha256"], []) == (second["sha256"], second["metadata"]["warnings"])
+    assert {"held": "0.000000", "charged": "0.050000", "currency": "CNY"} == operation["billing"]
+
+
+def test_an_image_can_be_cancelled_between_steps(real: Caller) -> None:
+    """Queued behind another and cancelled, it is never made and costs nothing (R145)."""
+    jobs = [
+        real.post_job(body("a cat", num_inference_steps=100, width=2048, height=2048)).json()["id"]
+        for _ in range(2)
+    ]
+    real.cancel(jobs[1])
+    operation = real.wait(jobs[1], FINAL)
+    real.wait(jobs[0], timeout_s=120)
+
+    assert ("cancelled", "0.000000") == (operation["state"], operation["billing"]["charged"])

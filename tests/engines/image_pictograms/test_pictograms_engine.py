@@ -1,0 +1,177 @@
+"""The image engine with its real weights: real PNGs, drawn here, of the sizes and things that are asked
+for."""
+
+import hashlib
+import struct
+import zlib
+from functools import cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from quality.recordings import CACHE
+from tenuto.engines.image_pictograms import MODEL_ID, PictogramsEngine
+from tenuto.engines.image_pictograms.encoder import SentenceEncoder
+from tenuto.engines.registry import entry_of
+from tenuto.media.png import read_png
+from tenuto.weights import Manifest
+from tenuto_host import Cancelled, Result
+
+pytestmark = pytest.mark.real_engine
+
+ENTRY = entry_of(MODEL_ID)
+
+
+class Asked:
+    """A run that keeps what it is told, and is cancelled at a step if it is to be."""
+
+    run_id = "test"
+
+    def __init__(self, prompt: str, *, cancel_at: int | None = None, **more: Any) -> None:
+        self.parameters: dict[str, Any] = {**ENTRY.defaults, "width": 256, "height": 256, "seed": 7, **more}
+        self.parameters["prompt"] = prompt
+        self.inputs: dict[str, bytes] = {}
+        self.steps: list[tuple[str, int, int, str]] = []
+        self._cancel_at = cancel_at
+
+    def segment(self, content: bytes, metadata: dict[str, Any]) -> None:
+        raise AssertionError("an image has no segments")
+
+    def progress(self, stage: str, completed: int, total: int, unit: str) -> None:
+        self.steps.append((stage, completed, total, unit))
+
+    def check_cancelled(self) -> None:
+        if self._cancel_at is not None and len(self.steps) >= self._cancel_at:
+            raise Cancelled
+
+
+@cache
+def engine() -> PictogramsEngine:
+    weights = {name: str(CACHE / name) for name in ENTRY.weights}
+    return PictogramsEngine({"weights": weights, "model_revision": "r1"})
+
+
+def made(prompt: str, **more: Any) -> Result:
+    return engine().run(Asked(prompt, **more))
+
+
+def pixels(result: Result) -> npt.NDArray[np.int16]:
+    """[h, w, 3]; the rows are differences to the row above."""
+    width, height = struct.unpack(">II", result.content[16:24])
+    size = struct.unpack(">I", result.content[33:37])[0]
+    rows = np.frombuffer(zlib.decompress(result.content[41 : 41 + size]), np.uint8).reshape(height, -1)
+    return np.cumsum(rows[:, 1:], axis=0, dtype=np.uint8).reshape(height, width, 3).astype(np.int16)
+
+
+def drawn(result: Result) -> list[tuple[str, int]]:
+    return [(one["concept"], one["count"]) for one in result.metadata["drawn"]]
+
+
+@pytest.mark.parametrize(("width", "height"), [(256, 256), (512, 512), (1024, 264), (256, 2048)])
+def test_an_image_is_a_png_of_just_that_size_with_something_on_it(width: int, height: int) -> None:
+    """Every size of the contract; what is drawn stands out from the backdrop (R145)."""
+    result = made("a red car", width=width, height=height)
+    read = read_png(result.content)
+    seen = pixels(result)
+    stands_out = np.abs(seen - seen[0, 0]).max(-1) > 60
+
+    assert ("image/png", width, height) == (result.media_type, read.width, read.height)
+    assert stands_out.mean() > 0.04 * min(width, height) / max(width, height)
+
+
+def test_the_same_seed_and_parameters_make_the_same_bytes() -> None:
+    """Again and in another order; seed, steps and guidance each change them (R144)."""
+    first = made("a cat and a dog")
+    others = [made("a cat and a dog", **{name: value}) for name, value in _CHANGES.items()]
+    again = made("a cat and a dog")
+
+    assert first.content == again.content
+    assert len({one.content for one in others} | {first.content}) == len(_CHANGES) + 1
+
+
+_CHANGES = {"seed": 8, "num_inference_steps": 4, "guidance_scale": 3.0, "height": 264}
+
+
+def test_each_step_is_told_and_a_cancel_is_seen_between_steps() -> None:
+    """Progress counts steps; a run that is to end does so before its next step."""
+    whole, ended = Asked("a cat", num_inference_steps=5), Asked("a cat", num_inference_steps=50, cancel_at=3)
+    engine().run(whole)
+    with pytest.raises(Cancelled):
+        engine().run(ended)
+
+    assert [("drawing", step, 5, "steps") for step in range(6)] == whole.steps
+    assert 3 == len(ended.steps)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "wanted"),
+    [
+        ("a kitten", [("cat", 1)]),
+        ("一只小狗", [("dog", 1)]),
+        ("りんご", [("red apple", 1)]),
+        ("manzana", [("red apple", 1)]),
+        ("سيارة", [("automobile", 1)]),
+        ("three trees and a house", [("deciduous tree", 3), ("house", 1)]),
+        ("两辆自行车", [("bicycle", 2)]),
+    ],
+)
+def test_prompts_of_five_languages_are_understood(prompt: str, wanted: list[tuple[str, int]]) -> None:
+    """What was drawn is told with the result (R138)."""
+    assert wanted == drawn(made(prompt, num_inference_steps=2))
+
+
+def test_a_colour_word_colours_the_thing() -> None:
+    """A blue car is bluer than a red one, a red one redder; so in Chinese."""
+    means = [
+        pixels(made(prompt))[64:192, 64:192].reshape(-1, 3).mean(0)
+        for prompt in ("a blue car", "a red car", "一辆蓝色的车", "一辆红色的车")
+    ]
+
+    assert means[0][2] - means[0][0] > 25
+    assert means[1][0] - means[1][2] > 25
+    assert means[2][2] - means[2][0] > 25
+    assert means[3][0] - means[3][2] > 25
+
+
+def test_what_is_not_known_or_too_long_is_said() -> None:
+    """The nearest thing is drawn with a warning; a prompt that is cut says so; a known thing warns of
+    nothing."""
+    unknown = made("an epistemological quandary", num_inference_steps=2).metadata["warnings"]
+    long = made("a cat " * 500, num_inference_steps=2).metadata["warnings"]
+
+    assert "is nothing that this model knows" in unknown[0]
+    assert "the prompt was cut" in long[0]
+    assert [] == made("a cat", num_inference_steps=2).metadata["warnings"]
+
+
+@pytest.mark.parametrize("guidance", [0.0, 1.0, 20.0])
+@pytest.mark.parametrize("steps", [1, 100])
+def test_the_ends_of_the_ranges_draw_something(guidance: float, steps: int) -> None:
+    """The least and the most guidance, one step and a hundred (R141, R142)."""
+    seen = pixels(made("a cat", guidance_scale=guidance, num_inference_steps=steps))
+
+    assert (np.abs(seen - seen[0, 0]).max(-1) > 40).mean() > 0.02
+
+
+def test_the_encoder_tells_meanings_apart_across_languages() -> None:
+    """An apple is nearer to 苹果 than to a car, and a phrase of any length has one vector of length one."""
+    encoder = SentenceEncoder(CACHE / "e5-small-q4")
+    apple, chinese, car = encoder.encode(["apple", "苹果", "car"])
+    [long] = encoder.encode(["tree " * 1000])
+
+    assert apple @ chinese > apple @ car
+    assert np.allclose(1, np.linalg.norm([apple, chinese, car, long], axis=1), atol=1e-5)
+    assert encoder.count_tokens("tree " * 1000) > 512
+
+
+def test_the_files_that_ship_are_those_of_the_manifest() -> None:
+    """Our own weights lie in the tree, whole, with the hashes that are written down, 30 MB in all at most."""
+    manifest = Manifest.load()
+    weight = manifest.weights["pictograms"]
+    folder = manifest.folder / "pictograms"
+    hashes = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
+
+    assert {path: file.sha256 for path, file in weight.files.items()} == hashes
+    assert weight.size_bytes <= 30_000_000

@@ -5,7 +5,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from bench import ROOT, accept, chat, footprint, overhead, poll, report, slots, start, transfer
+from bench import ROOT, accept, chat, footprint, overhead, poll, report, sdk, slots, start, transfer
 from bench.report import Row
 from servers.postgres import PostgresServer, start_postgres
 
@@ -21,6 +21,7 @@ PARTS: dict[str, Measure] = {
     "chat": chat.measure,
     "transfer": transfer.measure,
     "overhead": overhead.measure,
+    "sdk": sdk.measure,
 }
 
 

@@ -252,13 +252,13 @@ def test_slow_body(small: Limited) -> None:
 
 
 def test_slow_reader(small: Limited) -> None:
-    """Who does not read its answer is cut off."""
+    """Who does not read its answer is cut off, and nothing more is read for it."""
     operator, refusals = small
     caller = operator.caller()
     job_id = caller.submit("x" * 1500)
     wait_for(operator, job_id, "succeeded")
     [artifact] = caller.read(job_id)["artifacts"]
-    before = refusals.all()["slow_reader"]
+    before, given_up = refusals.all()["slow_reader"], refusals.given_up()
     head = f"GET /v1/artifacts/{artifact['id']}/content HTTP/1.1\r\nHost: x\r\n"
     head += f"Authorization: Bearer {caller.key}\r\n\r\n"
     with ExitStack() as stack:
@@ -272,7 +272,12 @@ def test_slow_reader(small: Limited) -> None:
             assert time.monotonic() < until
             time.sleep(0.1)
 
+    until = time.monotonic() + 10
+    while refusals.given_up() - given_up < 10 and time.monotonic() < until:
+        time.sleep(0.1)
+
     assert artifact["size_bytes"] > 4 << 20
+    assert 10 == refusals.given_up() - given_up
 
 
 JSON = {"Content-Type": "application/json"}

@@ -8,6 +8,7 @@ import structlog
 
 from tenuto import failpoints
 from tenuto.accounts.rules import Caller
+from tenuto.api.body import ClientGone
 from tenuto.api.call import Answer, Call, Headers
 from tenuto.api.errors import error_response
 from tenuto.artifacts import operations as artifacts
@@ -120,6 +121,8 @@ class _Rest:
                 await sending
             finally:
                 sending.cancel()
+            if not self.is_over() and self._call.is_gone():
+                raise ClientGone  # Nothing more is read for nobody.
 
 
 def _next(blocks: Iterator[bytes]) -> list[bytes]:

@@ -109,6 +109,11 @@ class Call:
             for each in (*ends, gone):
                 each.cancel()
 
+    def is_gone(self) -> bool:
+        """Whether the client has left, or was cut off: what is sent now goes nowhere."""
+        is_closing: Callable[[], bool] | None = self.scope.get("is_closing")
+        return is_closing is not None and is_closing()
+
     async def _gone(self) -> None:
         while (await self.receive())["type"] != "http.disconnect":
             continue

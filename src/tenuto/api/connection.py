@@ -236,6 +236,7 @@ class Connection(HttpToolsProtocol):
         self.scope["raw_path"] = raw_path
         self.scope["query_string"] = url.query or b""
         cast(Any, self.scope)["half_closed"] = self.half_closed
+        cast(Any, self.scope)["is_closing"] = self.transport.is_closing
 
     def _stop_parsing(self, refusal: errors.Refusal) -> None:
         self.refusal = refusal

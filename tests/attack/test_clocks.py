@@ -62,6 +62,7 @@ def running(make_service: MakeService, clock: Clock, fresh_url: str | None) -> R
     return service
 
 
+@pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
 def test_jumps_steal_no_attempt_and_fail_no_job(running: RunningService, clock: Clock) -> None:
     """Jobs that run and jobs that wait while the clock jumps and jumps back: one attempt each, all succeed.
 
@@ -88,7 +89,7 @@ def test_jumps_steal_no_attempt_and_fail_no_job(running: RunningService, clock: 
 
 
 @pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
-@pytest.mark.parametrize("jump", JUMPS_S)
+@pytest.mark.parametrize("jump", ["two hours back", "1970"])
 def test_a_worker_that_dies_while_the_clock_jumps_is_rescued(
     running: RunningService, clock: Clock, jump: str
 ) -> None:

@@ -23,7 +23,6 @@ from contract.recordings import recording as flac
 from contract.voices import headers_of
 from contract.voices import recording as wav
 from servers.alone import NoNetworkOfOnesOwn, alone, knocks
-from servers.postgres import PostgresServer
 from servers.service import RunningService
 from servers.upstream import UpstreamServer
 
@@ -34,25 +33,14 @@ upstream = "{url}"
 CHATS = ("fake/chat", "there/chat")
 
 
-@pytest.fixture
-def url(request: pytest.FixtureRequest, dialect: str) -> str | None:
-    """A database of the service's own."""
-    if dialect == "sqlite":
-        return None
-    server: PostgresServer = request.getfixturevalue("postgres_server")
-    name = f"alone_{uuid.uuid4().hex}"
-    server.run(f"create database {name}")
-    return server.url(name)
-
-
-def test_nothing_is_called_but_what_was_configured(tmp_path: Path, url: str | None) -> None:
+def test_nothing_is_called_but_what_was_configured(tmp_path: Path, server_url: str) -> None:
     """All kinds of work, the operator's commands, addresses in every text that a caller sends (P17, P18)."""
 
     def work() -> tuple[dict[str, int], int, list[str]]:
         upstream = UpstreamServer()
         config = tmp_path / "tenuto.toml"
         config.write_text(UPSTREAM.format(url=upstream.url))
-        service = RunningService(tmp_path / "data", url, variables={"TENUTO_CONFIG": str(config)})
+        service = RunningService(tmp_path / "data", server_url, variables={"TENUTO_CONFIG": str(config)})
         with _trap() as (address, caught):
             service.start()
             service.key = service.make_key(credit="100")

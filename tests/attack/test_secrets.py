@@ -93,9 +93,10 @@ def bait(make_service: MakeService, fresh_url: str | None, free_port: int, tmp_p
     upstream.close()
 
 
+@pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
 def test_no_secret_leaves_its_place(bait: Bait, tmp_path: Path) -> None:
-    """No log, metric, row, file or process shows a key, a password or a token, and no log, metric, command line
-    or temporary file a text. The text itself is in the records, for the job needs it.
+    """No log, metric, row, file or process shows a key, a password or a token; no log, metric, command line
+    or temporary file shows a text. The text itself is in the records, for the job needs it.
     """
     _work(bait)
     for route in routes():

@@ -47,7 +47,9 @@ def test_bytes_that_are_no_request(
     raw = attack.content().replace(b"@KEY@", caller.key.encode()).replace(b"@NEW@", uuid.uuid4().hex.encode())
     if set(attack.answers) <= CLOSED_AFTER and b"Connection: close" not in raw:
         raw += HIDDEN.replace("@KEY@", caller.key).encode()
-    answers = [status.decode() for status in re.findall(rb"HTTP/1\.1 (\d{3}) ", _said(service, raw))]
+    # Whoever promises more than a service takes waits for its answer with the body in hand.
+    said = _said(service, raw, is_all="413" not in attack.answers)
+    answers = [status.decode() for status in re.findall(rb"HTTP/1\.1 (\d{3}) ", said)]
 
     assert len(answers) <= 1
     assert (answers or ["closed"])[0] in attack.answers
@@ -76,9 +78,9 @@ def test_json_that_is_none(operator: Operator, caller: Caller, attack: Attack) -
     assert 202 == caller.post_job(job(), key="one").status_code
 
 
-@pytest.mark.parametrize("attack", attacks("flac"), ids=lambda attack: attack.name)
+@pytest.mark.parametrize("attack", attacks("flac")[::8], ids=lambda attack: attack.name)
 def test_recordings_that_lie(operator: Operator, caller: Caller, attack: Attack) -> None:
-    """What is no FLAC that says the truth of its samples is refused; what nobody reads may lie (P14)."""
+    """Some of the corpus, as they come through the door; tests/media reads all of it (P14)."""
     answer = post_recording(caller, attack.content())
 
     assert str(answer.status_code) in attack.answers
@@ -102,13 +104,14 @@ def test_the_service_has_not_grown(service: RunningService) -> None:
     assert held < MAX_HELD_BYTES
 
 
-def _said(service: RunningService, raw: bytes) -> bytes:
+def _said(service: RunningService, raw: bytes, *, is_all: bool) -> bytes:
     """All that is answered, until the service closes or has nothing more to say."""
     answer = b""
     with socket.create_connection(("127.0.0.1", service.port), timeout=PATIENCE_S) as line:
         try:
             line.sendall(raw)
-            line.shutdown(socket.SHUT_WR)
+            if is_all:
+                line.shutdown(socket.SHUT_WR)
         except OSError:
             pass
         try:

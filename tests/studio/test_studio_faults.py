@@ -1,0 +1,86 @@
+"""What somebody hears and reads when a job goes wrong: a lost attempt, a cancel, an unknown outcome."""
+
+import io
+
+import numpy as np
+import soundfile
+from playwright.sync_api import Browser, expect
+
+from servers.service import RunningService
+from studio.browser import Cookies, Person, person
+from studio.tap import heard, tap
+
+THREE_SEGMENTS = "Sixty letters make three segments when the fake one speaks them"
+FIRST_FRAMES = 20 * 1440
+"""Of an attempt's first segment alone: all others begin with silence, which makes them longer."""
+JOB_MS = 90_000
+
+
+def test_a_lost_attempt_leaves_no_sound_behind(
+    browser: Browser, fake_house: RunningService, member: Cookies
+) -> None:
+    """When an attempt is lost its queue is dropped; the next one is heard alone, from its beginning."""
+    with person(browser, fake_house.url, bypass_csp=True) as somebody:
+        tap(somebody.page)
+        somebody.become(member)
+        job_id = _say(somebody, f"[fake:crash_late] [fake:slow_segments=0.2] {THREE_SEGMENTS}")
+        somebody.page.locator(".result .state.failed").wait_for(timeout=JOB_MS)
+        shown = somebody.page.locator(".result .problem").inner_text()
+        somebody.page.locator(".live").wait_for(state="detached", timeout=JOB_MS)
+        sound = heard(somebody.page)
+        path = f"/web/v1/jobs/{job_id}/audio-segments"
+        segment_id = somebody.ask("GET", path)[1]["data"][0]["segment_id"]
+        content = somebody.page.request.get(f"{somebody.url}{path}/{segment_id}/content").body()
+
+    begins = [i for i, segment in enumerate(sound.begun) if segment.length == FIRST_FRAMES]
+    last, again = sound.begun[begins[-1] - 1], sound.begun[begins[-1]]
+
+    assert 2 <= len(begins)
+    assert again.frame < last.frame + last.length
+    assert np.array_equal(soundfile.read(io.BytesIO(content), dtype="int16")[0], sound.of(again))
+    assert "The engine broke down under this job again and again." in shown
+    assert "What was held has been given back." in shown
+    assert [] == somebody.faults
+
+
+def test_a_job_is_cancelled_where_it_is_watched(visitor: Person, member: Cookies) -> None:
+    """It stops within seconds, silence included, and the page says that nothing was charged."""
+    visitor.become(member)
+    _say(visitor, f"[fake:slow_segments=2] {THREE_SEGMENTS}")
+    visitor.page.get_by_role("button", name="Cancel the job").click()
+
+    expect(visitor.page.locator(".result .state")).to_have_text("Cancelled")
+    expect(visitor.page.get_by_text("It was cancelled; nothing was charged.")).to_be_visible()
+
+
+def test_an_operator_decides_what_nobody_else_may(
+    browser: Browser, fake_house: RunningService, operator_cookie: Cookies
+) -> None:
+    """An unknown outcome waits in the inbox with its evidence; giving it up releases the hold."""
+    with person(browser, fake_house.url) as operator:
+        operator.become(operator_cookie)
+        job_id = _say(operator, f"[fake:unknown] {THREE_SEGMENTS}", model="fake/metered-speech")
+        operator.page.get_by_text("The operator has to decide about this job.").wait_for(timeout=JOB_MS)
+        operator.page.get_by_role("link", name="Recovery inbox").click()
+        operator.page.get_by_role("link", name=job_id).click()
+        expect(operator.page.locator("pre")).to_contain_text("recovery_required")
+        operator.page.get_by_label("Note").fill("the provider says that nothing was made")
+        operator.page.get_by_role("button", name="Give up").click()
+        operator.page.get_by_role("dialog").get_by_role("button", name="Give up").click()
+        expect(operator.page.get_by_text("Nothing waits for a decision")).to_be_visible()
+        ended = operator.ask("GET", f"/web/v1/jobs/{job_id}")[1]
+
+    assert ("failed", "0.000000") == (ended["state"], ended["billing"]["charged"])
+    assert [] == operator.faults
+
+
+def _say(somebody: Person, text: str, *, model: str = "fake/speech") -> str:
+    """Submit a text at the speech page; gives the job's id."""
+    somebody.open("/speech")
+    page = somebody.page
+    page.get_by_label("Model").select_option(model)
+    page.get_by_label("The text to speak").fill(text)
+    page.get_by_role("button", name="Generate").click()
+    address = page.get_by_role("link", name="Open its page").get_attribute("href")
+    assert address is not None
+    return address.removeprefix("/jobs/")

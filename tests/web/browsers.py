@@ -7,6 +7,7 @@ and workers: what needs those runs against a service as a user starts it.
 import asyncio
 import itertools
 import uuid
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +15,15 @@ import httpx2
 
 from jobs.world import SPEECH, World
 from tenuto import bootstrap, config
-from tenuto.accounts import people, sessions
+from tenuto.accounts import passwords, people, sessions
 from tenuto.api.service import Service
 from tenuto.catalog import operations as catalog
-from tenuto.db.database import Database, Row
+from tenuto.db.database import Database, Row, Transaction
 from tenuto.ids import Ids
 from tenuto.jobs.queue import Claim
 from tenuto.web.app import make_app
 from tenuto.web.guesses import Guesses
+from tenuto.web.invitations import give_opening
 from tenuto.web.pages import Pages
 from tenuto.web.studio import make_studio
 
@@ -75,18 +77,46 @@ class Studio:
         return token
 
     def operator(self, name: str = "operator") -> "Browser":
-        """A browser of whoever used the set-up link."""
-        browser = self.browser()
-        asked = {"token": self.set_up_token(), "name": name, "password": PASSWORD}
-        assert 201 == browser.post("/web/setup", asked).status_code
-        return browser
+        """A browser of whoever used the set-up link; by its operation, for hashes take long."""
+        sha256 = sessions.token_sha256(self.set_up_token())
+
+        def make(tx: Transaction) -> str:
+            ids, now_ms = self.service.ids, self.now_ms
+            account_id, is_new = people.set_up(
+                tx, ids, token_sha256=sha256, name=name, password_hash=known_hash(), now_ms=now_ms
+            )
+            if is_new:
+                give_opening(tx, ids, self.settings, account_id, now_ms=now_ms)
+            return account_id
+
+        return self.signed_in(self.database.write(make))
 
     def person(self, name: str) -> "Browser":
-        """A browser of somebody who registered."""
-        browser = self.browser()
-        answer = browser.post("/web/register", {"name": name, "password": PASSWORD})
-        assert 201 == answer.status_code, answer.text
+        """A browser of somebody who registered; by the operation."""
+
+        def make(tx: Transaction) -> str:
+            account_id = people.register(
+                tx, self.service.ids, name=name, password_hash=known_hash(), now_ms=self.now_ms
+            )
+            give_opening(tx, self.service.ids, self.settings, account_id, now_ms=self.now_ms)
+            return account_id
+
+        return self.signed_in(self.database.write(make))
+
+    def signed_in(self, account_id: str) -> "Browser":
+        """A browser with a session of this account."""
+        browser, token = self.browser(), sessions.new_token()
+        self.begin(account_id, sessions.token_sha256(token))
+        browser.cookies.set("tenuto_session", token, domain="studio.test")
         return browser
+
+    def begin(self, account_id: str, sha256: str) -> None:
+        """A session that no password was typed for."""
+        self.database.write(
+            lambda tx: sessions.begin(
+                tx, sha256, account_id=account_id, times=self.edge.times, now_ms=self.now_ms
+            )
+        )
 
     def open_lane(self, jobs: int = 1) -> None:
         """A worker is there, and room for so many jobs."""
@@ -114,6 +144,12 @@ class Studio:
         self.service.readers.shutdown()
         self.service.uploads.threads.shutdown()
         self.loop.close()
+
+
+@lru_cache(maxsize=1)
+def known_hash() -> str:
+    """The one password's, hashed once."""
+    return passwords.hash_password(PASSWORD)
 
 
 class Browser:

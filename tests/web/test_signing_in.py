@@ -57,10 +57,12 @@ def test_the_operator_may_take_an_account_that_had_keys_alone(studio: Studio) ->
 def test_everybody_may_register_where_that_is_open(open_studio: Open) -> None:
     """An account with the credit that the operator gives, signed in, no operator (R206)."""
     studio = open_studio(registration="open", initial_credit="2.5")
-    browser = studio.person("甲")
+    browser = studio.browser()
+    made = browser.post("/web/register", {"name": "甲", "password": PASSWORD})
     session = browser.session()
     balance = browser.get("/web/v1/account/balance").json()
 
+    assert (201, session) == (made.status_code, made.json())
     assert (True, "甲", False) == (
         session["signed_in"],
         session["account"]["name"],
@@ -201,8 +203,9 @@ def test_signing_in_begins_a_session_under_a_new_id(studio: Studio) -> None:
 
 def test_nothing_that_lets_in_is_stored(studio: Studio) -> None:
     """Of sessions and links there are digests, of passwords argon2id with a salt each (P16)."""
-    browser, token = studio.person("me"), studio.set_up_token()
-    studio.person("you")
+    browser, token = studio.browser(), studio.set_up_token()
+    browser.post("/web/register", {"name": "me", "password": PASSWORD})
+    studio.browser().post("/web/register", {"name": "you", "password": PASSWORD})
     kept = [
         str(row[name])
         for table in ("login", "web_session", "invitation")
@@ -282,7 +285,7 @@ def test_an_account_has_only_so_many_sessions(studio: Studio) -> None:
     account_id = browser.account_id()
     for number in range(sessions.MAX_SESSIONS):
         studio.now_ms += 1
-        begin(studio, account_id, f"{number:064}")
+        studio.begin(account_id, f"{number:064}")
 
     assert browser.name() is None
     assert sessions.MAX_SESSIONS == studio.row("select count(*) as n from web_session")["n"]
@@ -338,12 +341,3 @@ def timed_log_in(browser: Browser, name: str) -> tuple[httpx2.Response, float]:
     began = time.process_time()
     answer = browser.log_in(name, "a wrong password")
     return answer, time.process_time() - began
-
-
-def begin(studio: Studio, account_id: str, sha256: str) -> None:
-    """A session without a password, which takes a tenth of a second to check."""
-    studio.database.write(
-        lambda tx: sessions.begin(
-            tx, sha256, account_id=account_id, times=studio.edge.times, now_ms=studio.now_ms
-        )
-    )

@@ -5,7 +5,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from bench import ROOT, accept, chat, footprint, overhead, poll, report, sdk, slots, start, transfer
+from bench import ROOT, accept, chat, footprint, image, overhead, poll, report, sdk, slots, start, transfer
 from bench.report import Row
 from servers.postgres import PostgresServer, start_postgres
 
@@ -22,6 +22,7 @@ PARTS: dict[str, Measure] = {
     "transfer": transfer.measure,
     "overhead": overhead.measure,
     "sdk": sdk.measure,
+    "image": image.measure,
 }
 
 

@@ -61,6 +61,7 @@ class Asked:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="train.image.evaluate")
     parser.add_argument("--write", action="store_true", help="keep the figures and the sheet in the tree")
+    parser.add_argument("--every", type=int, default=1, help="only each n-th prompt, for a quick look")
     given = parser.parse_args()
     judge = Judge()
     wanted = (HERE / "judge.sha256").read_text().split()[0]
@@ -68,6 +69,7 @@ def main() -> None:
         print(f"this judge is another one than was fixed: {judge.sha256}", file=sys.stderr)
     engine = load_engine()
     rows = list(csv.DictReader((HERE / "prompts.tsv").open(encoding="utf-8"), delimiter="\t"))
+    rows = rows[:: given.every]
     outcomes, pictures, seconds = [], [], []
     for number, row in enumerate(rows):
         began = time.monotonic()

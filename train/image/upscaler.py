@@ -17,13 +17,13 @@ from torch.nn import functional
 
 from train.image import art, latents
 from train.image.concepts import concepts
-from train.image.network import Upscaler
+from train.image.network import Generator, Upscaler
 from train.image.places import work
 
 _LARGE = 256
 _CONCEPTS = 160
 _HELD_OUT = 48
-_STEPS, _BATCH, _CROP, _RATE = 800, 16, 32, 2e-3
+_STEPS, _BATCH, _CROP, _RATE = 1000, 16, 32, 2e-3
 
 
 def main() -> None:
@@ -60,20 +60,38 @@ def main() -> None:
 
 
 def _pairs() -> tuple[Tensor, Tensor]:
-    """What the components keep of pictures [n, 4, 64, 64], and the vectors drawn large, both as bytes."""
+    """What the generator makes of concepts [n, 4, 64, 64], and the vectors drawn large, both as bytes.
+
+    Every other picture is what the components make of the art itself: another training ends elsewhere.
+    """
     kept = latents.load()
     chosen = np.random.default_rng(1).choice(len(concepts()), _CONCEPTS, replace=False)
-    small, large = [], []
-    for number, style in enumerate(art.GENERATOR_STYLES):
-        drawings = art.vectors(style)
-        for concept in chosen:
-            places = np.flatnonzero((kept["concepts"] == concept) & (kept["styles"] == number))
-            for place in places:
-                row = kept["numbers"][place] * kept["scale"] @ kept["components"] + kept["mean"]
-                small.append(latents.unflat(row[None].astype(np.float32))[0])
-                large.append(art.drawn(drawings[concepts()[concept].code], _LARGE))
-    rows = (np.stack(small) * 255).round().astype(np.uint8)
+    places = np.flatnonzero(np.isin(kept["concepts"], chosen))
+    numbers = kept["numbers"][places].astype(np.float32)
+    numbers[::2] = _generated(kept["concepts"][places], kept["styles"][places])[::2]
+    small = latents.unflat((numbers * kept["scale"] @ kept["components"] + kept["mean"]).astype(np.float32))
+    drawings = [art.vectors(style) for style in art.GENERATOR_STYLES]
+    codes = [concepts()[number].code for number in kept["concepts"][places]]
+    large = [
+        art.drawn(drawings[style][code], _LARGE)
+        for style, code in zip(kept["styles"][places], codes, strict=True)
+    ]
+    rows = (small * 255).round().astype(np.uint8)
     return torch.tensor(rows).permute(0, 3, 1, 2), torch.tensor(np.stack(large)).permute(0, 3, 1, 2)
+
+
+@torch.no_grad()
+def _generated(owners: np.ndarray, styles: np.ndarray) -> np.ndarray:
+    """The numbers of each concept in its style, as the generator stands now, in ten steps from noise."""
+    network = Generator(len(concepts()), len(art.GENERATOR_STYLES))
+    state = torch.load(work("runs", "pictograms.pt"), map_location="cpu", weights_only=True)
+    network.load_state_dict(state["average"])
+    concept, style = network.concepts(torch.tensor(owners)), network.styles(torch.tensor(styles))
+    found = torch.randn(len(owners), latents.DIMENSIONS)
+    for step in range(10):
+        clean = network(found, torch.full((len(owners),), step / 10), concept, style)
+        found = found + (clean - found) / (10 - step)
+    return found.numpy()
 
 
 def _learn(net: Upscaler, optimiser: torch.optim.Optimizer, step: int, small: Tensor, large: Tensor) -> float:

@@ -8,10 +8,12 @@ from __future__ import annotations
 import glob
 import hashlib
 import os
+import threading
 from collections.abc import Mapping
 from contextlib import suppress
+from io import FileIO
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import Protocol
 
 from tenuto_client import pacing
 from tenuto_client.errors import ContentMismatch, ServiceUnreachable
@@ -20,6 +22,9 @@ from tenuto_client.records import Artifact
 from tenuto_client.steps import Do, Flow, OnBytes, Pause, Request, path_of
 
 PARTIAL = ".part"
+
+SYNC_BYTES = 8 << 20
+"""After so many bytes the disk is asked to begin."""
 
 
 class Target(Protocol):
@@ -104,7 +109,9 @@ class File(Memory):
         super().__init__(artifact.size_bytes, artifact.sha256, artifact.media_type, on_bytes)
         self._path = path
         self._partial = path.with_name(f".{path.name}.{job_id}.{os.getpid()}{PARTIAL}")
-        self._file: BinaryIO | None = self._partial.open("wb")
+        self._file: FileIO | None = FileIO(self._partial, "wb")
+        self._sync: threading.Thread | None = None
+        self._unsynced = 0
 
     def start_over(self) -> None:
         super().start_over()
@@ -115,6 +122,7 @@ class File(Memory):
     def close(self) -> None:
         """Remove what is not whole; nothing is left to do after the file took its place."""
         if self._file is not None:
+            self._wait_for_sync()
             self._file.close()
             self._file = None
             with suppress(OSError):
@@ -122,12 +130,37 @@ class File(Memory):
 
     def _keep(self, block: bytes) -> None:
         assert self._file is not None
-        self._file.write(block)
+        rest = memoryview(block)
+        try:
+            while rest:
+                rest = rest[self._file.write(rest) :]
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(self._path)) from error
+        self._unsynced += len(block)
+        if self._unsynced >= SYNC_BYTES and self._sync is None:
+            self._begin_sync(self._file.fileno())
+
+    def _begin_sync(self, descriptor: int) -> None:
+        """Let the disk begin while the rest arrives, so that little is left for the fsync at the end."""
+
+        def sync() -> None:
+            # What goes wrong here goes wrong again at the end, where it is told.
+            with suppress(OSError):
+                os.fdatasync(descriptor)
+            self._sync = None
+
+        self._unsynced = 0
+        self._sync = threading.Thread(target=sync, daemon=True)
+        self._sync.start()
+
+    def _wait_for_sync(self) -> None:
+        if (running := self._sync) is not None:
+            running.join()
 
     def _settle(self) -> None:
         """Durable, then in place: whoever finds the name finds the whole file."""
         assert self._file is not None
-        self._file.flush()
+        self._wait_for_sync()
         os.fsync(self._file.fileno())
         self._file.close()
         self._file = None

@@ -61,9 +61,8 @@ def told(error: Exception, console: Console) -> int:
         console.error(message, remedy)
         return exit_code(error)
     if isinstance(error, OSError):
-        console.error(
-            t("{path}: {why}", path=error.filename or t("a file"), why=error.strerror or str(error))
-        )
+        message = t("{path}: {why}", path=error.filename or t("a file"), why=error.strerror or str(error))
+        console.error(message, getattr(console.options, "cut_off", None))
         return FAILED
     raise error
 

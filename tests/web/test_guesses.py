@@ -19,6 +19,7 @@ def test_after_five_wrong_passwords_a_name_waits_there(studio: Studio) -> None:
 
     assert [(401, "invalid_login")] * 2 == wrong
     assert (429, "rate_limited") == error(limited)
+    assert {"login_tries": 2.0} == refused(studio)
     assert ("30", "1") == (limited.headers["retry-after"], early.headers["retry-after"])
     assert 200 == elsewhere.status_code
     assert 200 == browser.log_in("me").status_code
@@ -69,6 +70,7 @@ def test_links_and_new_accounts_are_limited_by_address(studio: Studio) -> None:
 
     assert [400] * 20 + [429] == guessed
     assert [201, 429] == made
+    assert {"login_tries": 1.0, "new_accounts": 1.0} == refused(studio)
 
 
 def test_the_old_password_is_guessed_under_the_same_limit(studio: Studio) -> None:
@@ -106,6 +108,17 @@ def test_the_memory_of_tries_is_bounded() -> None:
     assert guesses.MAX_KEYS == len(buckets._levels)
     assert 0.0 == buckets.wait_s("name 0")
     assert 0.0 < buckets.wait_s("tried now")
+
+
+def refused(studio: Studio) -> dict[str, float]:
+    """What the metrics count of limits that were passed."""
+    samples = [
+        sample
+        for metric in studio.service.metrics.registry.collect()
+        for sample in metric.samples
+        if sample.name == "tenuto_refused_total" and sample.value
+    ]
+    return {sample.labels["limit"]: sample.value for sample in samples}
 
 
 def tried(studio: Studio, browser: Browser, names: list[str]) -> None:

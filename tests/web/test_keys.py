@@ -103,7 +103,7 @@ def test_an_account_has_only_so_many_keys_that_work(studio: Studio, monkeypatch:
     statuses = [browser.post("/web/keys", {"name": name}).status_code for name in "bc"]
     browser.request("DELETE", f"/web/keys/{first['id']}")
 
-    assert [201, 400] == statuses
+    assert [201, 429] == statuses
     assert 201 == browser.post("/web/keys", {"name": "c"}).status_code
 
 

@@ -24,6 +24,10 @@ LIMITS = (
     "slow_body",
     "slow_reader",
     "upstream",
+    "login_tries",
+    "new_accounts",
+    "hashing",
+    "live_keys",
 )
 """What a request may be refused for, or a connection cut off; docs/operations/limits.md explains."""
 

@@ -55,7 +55,7 @@ class Guesses:
     def take(self, address: str, name: str = "") -> None:
         """One try of this name's password, or of a link, from there. RateLimited, which counts no try."""
         tried = self._tried(address, name)
-        _refuse_early([(buckets.wait_s(key)) for buckets, key in tried])
+        _refuse_early([buckets.wait_s(key) for buckets, key in tried], "login_tries")
         for buckets, key in tried:
             buckets.add(key, 1)
 
@@ -66,7 +66,7 @@ class Guesses:
 
     def take_account(self, address: str) -> None:
         """One new account from there. RateLimited."""
-        _refuse_early([self._accounts.wait_s(address)])
+        _refuse_early([self._accounts.wait_s(address)], "new_accounts")
         self._accounts.add(address, 1)
 
     def _tried(self, address: str, name: str) -> list[tuple[Buckets, str]]:
@@ -75,7 +75,8 @@ class Guesses:
         return [(self._addresses, address), (self._pairs, f"{address} {name}"), (self._names, name)]
 
 
-def _refuse_early(waits_s: list[float]) -> None:
+def _refuse_early(waits_s: list[float], limit: str) -> None:
     if (wait_s := max(waits_s)) > 0:
         seconds = math.ceil(wait_s)
-        raise RateLimited(f"Too many tries; the next one counts in {seconds} seconds.", retry_after_s=seconds)
+        message = f"Too many tries; the next one counts in {seconds} seconds."
+        raise RateLimited(message, retry_after_s=seconds, limit=limit)

@@ -38,7 +38,7 @@ class Hashing:
 
     async def _do(self, work: Callable[[], T]) -> T:
         if self._under_way >= THREADS + MAX_WAITING:
-            raise Unavailable("Too many people are signing in just now; try again.")
+            raise Unavailable("Too many people are signing in just now; try again.", limit="hashing")
         self._under_way += 1
         try:
             return await asyncio.get_running_loop().run_in_executor(self._threads, work)

@@ -7,7 +7,7 @@ from tenuto.accounts import operations as accounts
 from tenuto.accounts.rules import MAX_NAME_CHARACTERS, Caller, check_name
 from tenuto.api.call import Answer, Call
 from tenuto.db.database import Row, Transaction
-from tenuto.errors import Fault, InvalidRequest
+from tenuto.errors import Fault, InvalidRequest, RateLimited
 from tenuto.kinds.fields import Field, Integer, Text, by_name, shown
 from tenuto.web.fields import OrNull, Strings
 from tenuto.web.studio import Studio, answer, listed, read_object, read_raw
@@ -93,7 +93,7 @@ def _check_room(tx: Transaction, caller: Caller, now_ms: int) -> None:
     ]
     if len(live) >= MAX_LIVE_KEYS:
         message = f"this account has {MAX_LIVE_KEYS} keys that work, as many as it may; revoke one"
-        raise InvalidRequest(message=message)
+        raise RateLimited(message, retry_after_s=120, limit="live_keys")
 
 
 def _shown(row: Row, used_at: int | None) -> dict[str, Any]:

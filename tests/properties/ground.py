@@ -172,6 +172,12 @@ class Ground(RuleBasedStateMachine):
             self.results[attempt.attempt_id] = self.stored(attempt.attempt_id.encode())
         return self.world.result(blob=self.results[attempt.attempt_id])
 
+    def forget_result(self, attempt: Attempt) -> None:
+        """A result that was not recorded is made anew: who holds one for a day finds its bytes swept."""
+        known = self.results.get(attempt.attempt_id)
+        if known is not None and attempt.blob != known.blob_id:
+            del self.results[attempt.attempt_id]
+
     def stored(self, content: bytes) -> BlobRecord:
         return self.rig.parts.blobs.write(self.world.ids.new("blob"), content)
 

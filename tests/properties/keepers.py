@@ -63,10 +63,10 @@ class Keepers(Ground):
     @rule()
     def rot(self) -> None:
         """A bit of a recorded result flips before it is settled."""
-        recorded = [attempt.blob for attempt in self.open_attempts() if attempt.blob]
+        recorded = {attempt.blob for attempt in self.open_attempts() if attempt.blob} - self.spoiled
         if not recorded:
             return
-        blob_id = recorded[0]
+        blob_id = min(recorded)
         [file] = (self.place / "blobs").glob(f"*/{blob_id}")
         content = file.read_bytes()
         file.chmod(0o600)

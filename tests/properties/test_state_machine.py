@@ -30,7 +30,7 @@ def test_any_calls_in_any_order(database: Database, tmp_path: Path) -> None:
             derandomize=not EXAMPLES,
             deadline=None,
             database=None,
-            phases=[Phase.generate, Phase.shrink] if EXAMPLES else [Phase.generate],
+            phases=[Phase.generate],  # A walk of sixty steps is read faster than it is shrunk.
             suppress_health_check=list(HealthCheck),
         ),
     )

@@ -72,6 +72,7 @@ class Workers(Ground):
     def record(self, pick: int, is_same: bool, fate: str) -> None:
         """Bytes first, then the row; killed between them they are the sweep's."""
         world, attempt = self.world, self.attempt(pick)
+        self.forget_result(attempt)
         if not is_same:
             self.results.pop(attempt.attempt_id, None)
         result = self.result(attempt)
@@ -84,12 +85,14 @@ class Workers(Ground):
     @rule(pick=PICKS, ending=st.sampled_from(ENDINGS), fate=FATES)
     def end(self, pick: int, ending: str, fate: str) -> None:
         attempt = self.attempt(pick)
+        self.forget_result(attempt)
         self.call(fate, self.operation(ending, attempt), lambda: self.expected(ending, attempt))
 
     @rule(pick=PICKS, endings=st.tuples(st.sampled_from(ENDINGS), st.sampled_from(ENDINGS)))
     def end_at_once(self, pick: int, endings: tuple[str, str]) -> None:
         """Two processes end an attempt at one moment: as if one had come after the other."""
         attempt = self.attempt(pick)
+        self.forget_result(attempt)
         operations = [self.operation(ending, attempt) for ending in endings]
         orders = [self.in_order(attempt, endings, order) for order in ((0, 1), (1, 0))]
         answers = at_once(2, lambda number: self.world.write(operations[number]))

@@ -55,13 +55,13 @@ def test_slow_heads_bodies_and_readers(usual: Limited, calm: Limited) -> None:
     def flood() -> Round:
         before, had = refusals.all(), resident_bytes(operator.service)
         keys = [operator.key(owner.account_id).key for _ in range(10)]
-        heads = start_flood(operator.service, str(COUNT), "20", "head")
-        bodies = start_flood(operator.service, str(COUNT), "20", "body", *keys[:5])
-        readers = start_flood(operator.service, str(COUNT), "60", "reader", *keys[5:], path)
+        heads = start_flood(operator.service, str(COUNT), "60", "head")
+        bodies = start_flood(operator.service, str(COUNT), "60", "body", *keys[:5])
+        readers = start_flood(operator.service, str(COUNT), "120", "reader", *keys[5:], path)
         arrived = [is_there(flood) for flood in (heads, bodies, readers)]
         took = p99s(operator, calm[0])
         taken = resident_bytes(operator.service) - had
-        slow = [json.loads(flood.communicate(timeout=60)[0]) for flood in (heads, bodies)]
+        slow = [json.loads(flood.communicate(timeout=120)[0]) for flood in (heads, bodies)]
         until = time.monotonic() + 20
         while refusals.all()["slow_reader"] - before["slow_reader"] < COUNT and time.monotonic() < until:
             time.sleep(0.2)

@@ -1,0 +1,161 @@
+"""The campaign's own checks can fail: each fault that they look for is made, and is found."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from faults import check
+from faults.clients import Client
+from faults.seen import Book, see
+from faults.works import CANARY, Media, Work
+from jobs.world import METERED, World
+from tenuto.db.database import Database
+
+BODY = {"model": "fake/speech", "parameters": {"text": CANARY}}
+
+
+@pytest.fixture
+def world(database: Database) -> World:
+    """Not audited afterwards: what is broken here is broken on purpose."""
+    made = World(database)
+    made.slots(1)
+    return made
+
+
+@pytest.fixture
+def client() -> Client:
+    """A client that has seen nothing yet."""
+    return Client("http://127.0.0.1:1", "account", "tn_none", Book(Media((), ())), "seed")
+
+
+def shown(state: str, attempt: int = 1, **more: Any) -> dict[str, Any]:
+    """An operation as a client sees it."""
+    artifacts = [{"id": "artifact"}] if state == "succeeded" else []
+    return {"state": state, "attempt": attempt, "error": None, "artifacts": artifacts, **more}
+
+
+def test_a_healthy_world_gives_no_finding(world: World, client: Client) -> None:
+    """A job that succeeded, known to its client."""
+    claim = world.running()
+    world.finish(claim.attempt_id)
+    client.works.append(Work("key", BODY, "", job_id=claim.job_id, operation=shown("succeeded"), sha256="0"))
+    checks: list[Callable[[Database, list[Client]], Any]] = [check._accepted, check._uploaded, check._events]
+    checks += [check._paid_once, check._lost_often]
+
+    assert [] == [found for each in checks for found in each(world.database, [client])]
+    assert [] == list(check._rest(world.database))
+
+
+def test_a_lost_job_and_a_changed_end_are_found(world: World, client: Client) -> None:
+    """An accepted job that is not there, and a final one that is something else by now (P1, P8)."""
+    claim = world.running()
+    world.finish(claim.attempt_id)
+    client.works.append(Work("key", BODY, "", job_id=claim.job_id, operation=shown("failed")))
+    client.works.append(Work("other", BODY, "", job_id="job_lost"))
+    found = list(check._accepted(world.database, [client]))
+
+    assert ["P8", "P1"] == [line[:2] for line in found]
+
+
+def test_a_second_job_of_a_key_is_found(world: World, client: Client) -> None:
+    """A job that no key stands for (P2)."""
+    claim = world.running()
+    columns = "account_id, key_id, kind, model, lane, body, parameters, metadata, input_artifact_ids"
+    columns += ", rerunnable, hold_micros, price_micros, price_unit, created_at, deadline_at, event_sequence"
+    world.run(
+        f"insert into job (id, state, {columns}) select 'job_2', 'queued', {columns} from job where id = :id",
+        id=claim.job_id,
+    )
+
+    assert ["P2"] == [line[:2] for line in check._accepted(world.database, [client])]
+
+
+def test_a_lost_upload_is_found(world: World, client: Client) -> None:
+    """A record that was told to its client and is not there (P1)."""
+    client.uploads["key"] = "artifact_lost"
+
+    assert ["P1"] == [line[:2] for line in check._uploaded(world.database, [client])]
+
+
+def test_an_event_after_the_end_is_found(world: World, client: Client) -> None:
+    """A life that goes on after its end (P8)."""
+    claim = world.running()
+    world.finish(claim.attempt_id)
+    world.run(
+        "insert into event (job_id, sequence, type, at) select id, 9, 'running', 0 from job where id = :id",
+        id=claim.job_id,
+    )
+
+    assert ["P8"] == [line[:2] for line in check._events(world.database, [client])]
+
+
+def test_a_second_paid_call_is_found(world: World, client: Client) -> None:
+    """Two attempts beyond their fence, and no operator who said so (P10)."""
+    claim = world.running(METERED)
+    world.fence(claim.attempt_id)
+    world.run("update attempt set fenced_at = null")
+    world.rescue(claim.attempt_id)
+    again = world.claim()
+    assert again is not None
+    world.fence(again.attempt_id)
+    world.unknown(again.attempt_id)
+    world.run("update attempt set fenced_at = 1")
+
+    assert ["P10"] == [line[:3] for line in check._paid_once(world.database, [client])]
+
+
+def test_what_does_not_rest_and_what_failed_too_soon_are_found(world: World, client: Client) -> None:
+    """A job that still runs, its slot and its attempt; and an end for lost engines of which none was lost."""
+    claim = world.running()
+    busy = list(check._rest(world.database))
+    world.fail(claim.attempt_id, code="engine_crashed")
+
+    assert 3 == len(busy)
+    assert [claim.job_id] == [line.split()[0] for line in check._lost_often(world.database, [client])]
+
+
+@pytest.mark.parametrize(
+    ("looks", "finds"),
+    [
+        (
+            [
+                shown("queued", 0),
+                shown("running"),
+                shown("queued"),
+                shown("running", 2),
+                shown("succeeded", 2),
+            ],
+            "",
+        ),
+        ([shown("running"), shown("queued", 0)], "P8"),
+        ([shown("succeeded"), shown("running")], "P8"),
+        ([shown("succeeded"), shown("succeeded", note="changed")], "P8"),
+        ([shown("failed", error={"code": "engine_failed"})], "ended badly"),
+        ([shown("recovery_required")], "ended badly"),
+        ([shown("cancelled")], "ended badly"),
+        ([shown("succeeded", artifacts=[])], "ended badly"),
+    ],
+)
+def test_looks_that_may_not_be_are_noted(looks: list[dict[str, Any]], finds: str) -> None:
+    """Back in its life, another end, an end that nobody caused (P8)."""
+    work = Work("key", BODY, "")
+    noted = [fault for operation in looks for fault in see(work, operation)]
+
+    assert bool(finds) == bool(noted)
+    assert all(fault.startswith(finds) for fault in noted)
+
+
+@pytest.mark.parametrize(
+    ("line", "is_found"),
+    [
+        ('{"event": "job.succeeded"}', False),
+        ('{"event": "attempt.abandoned"}', True),
+        ('{"event": "http.failed", "exception": "…"}', True),
+        ("Traceback (most recent call last):", True),
+    ],
+)
+def test_a_defect_in_a_log_is_found(line: str, is_found: bool) -> None:
+    """Events that no fault from outside may cause, and tracebacks."""
+    assert is_found == bool(list(check._defects(Path("data.log"), line)))

@@ -1,11 +1,9 @@
 """What each picture shows: the page, and what somebody has done there when it is taken."""
 
-import io
-import math
-import wave
-from array import array
 from collections.abc import Callable
 from dataclasses import dataclass
+
+from playwright.sync_api import FilePayload
 
 from studio.browser import Person
 
@@ -15,12 +13,13 @@ TEXT = {
 }
 PROMPT = {"zh": "晨雾中的湖面，远处一座小亭，水墨风格", "en": "A lake in the morning mist, ink on paper"}
 WORK = [
-    ("fake/speech", {"text": "保持音，唱满它的时值。"}),
-    ("fake/metered-speech", {"text": "Hold the note for its full value.", "lang": "en"}),
-    ("fake/image", {"prompt": "a long note", "seed": 7}),
-    ("fake/image", {"prompt": "a short note", "seed": 21}),
-    ("fake/image", {"prompt": "a rest"}),
+    ("speech", {"text": "保持音，唱满它的时值。", "lang": "zh"}),
+    ("speech", {"text": "Hold the note for its full value. Nothing is cut short.", "lang": "en"}),
+    ("image", {"prompt": "a red circle above a blue square"}),
+    ("image", {"prompt": "一座山，山上有月亮"}),
+    ("image", {"prompt": "three green triangles in a row"}),
 ]
+JOB_MS = 240_000
 
 
 def language_of(somebody: Person) -> str:
@@ -40,8 +39,8 @@ def speak(somebody: Person) -> None:
     page.locator(".sliders input").first.fill("0.6")
     page.locator(".sliders input").nth(6).fill("0.2")
     page.locator(".work .send button").click()
-    page.locator(".result .state.succeeded").wait_for()
-    page.locator(".live").wait_for(state="detached")
+    page.locator(".result .state.succeeded").wait_for(timeout=JOB_MS)
+    page.locator(".live").wait_for(state="detached", timeout=JOB_MS)
     page.locator(".waveform .round:not([disabled])").wait_for()
     page.evaluate("window.scrollTo(0, 0)")
 
@@ -49,20 +48,22 @@ def speak(somebody: Person) -> None:
 def recognise(somebody: Person) -> None:
     """A recording was recognised, both transcripts are there."""
     page = somebody.page
-    tone = {"name": "meeting.wav", "mimeType": "audio/wav", "buffer": _recording()}
-    page.locator("input[type=file]").set_input_files(tone)  # type: ignore[arg-type]
+    recording: FilePayload = {"name": "meeting.wav", "mimeType": "audio/wav", "buffer": _recording(somebody)}
+    page.locator("input[type=file]").set_input_files(recording)
     page.locator("form .send button").click()
-    page.locator(".transcripts ol li").first.wait_for()
+    page.locator(".transcripts ol li").first.wait_for(timeout=JOB_MS)
 
 
-def _recording() -> bytes:
-    """Eight seconds of a quiet tone as a WAV."""
-    samples = array("h", (int(3000 * math.sin(i / 12) * (i // 4000 % 2)) for i in range(16_000 * 8)))
-    file = io.BytesIO()
-    with wave.open(file, "wb") as wav:
-        wav.setparams((1, 2, 16_000, 0, "NONE", ""))
-        wav.writeframes(samples.tobytes())
-    return file.getvalue()
+def _recording(somebody: Person) -> bytes:
+    """Something that was spoken in the language of the page."""
+    spoken = somebody.ask("GET", "/web/v1/jobs?kind=speech&state=succeeded")[1]["data"]
+    wanted = WORK[0 if language_of(somebody) == "zh" else 1][1]["text"]
+    for job in spoken:
+        asked = somebody.ask("GET", f"/web/v1/jobs/{job['id']}/request")[1]
+        if asked["parameters"]["text"] == wanted:
+            path = f"/web/v1/artifacts/{job['artifacts'][0]['id']}/content"
+            return somebody.page.request.get(somebody.url + path).body()
+    raise LookupError(wanted)
 
 
 def draw(somebody: Person) -> None:
@@ -76,7 +77,7 @@ def talk(somebody: Person) -> None:
     page = somebody.page
     page.locator("#say").fill({"zh": "什么是保持音？", "en": "What is a tenuto?"}[language_of(somebody)])
     page.locator("#say").press("Enter")
-    page.locator(".turn.assistant footer").wait_for()
+    page.locator(".turn.assistant footer").wait_for(timeout=JOB_MS)
 
 
 def make_key(somebody: Person) -> None:
@@ -137,17 +138,17 @@ SCENES = {
 
 def act_out(somebody: Person) -> None:
     """Some work of every kind, done."""
-    for model, parameters in WORK:
-        made = somebody.page.evaluate(SUBMIT, [model, parameters])
+    models = {one["kind"]: one["id"] for one in reversed(somebody.ask("GET", "/web/v1/models")[1]["data"])}
+    for kind, parameters in WORK:
+        made = somebody.page.evaluate(SUBMIT, [models[kind], parameters])
         state = "queued"
         while state in ("queued", "running"):
             state = somebody.ask("GET", f"/web/v1/jobs/{made}?wait=30")[1]["state"]
-        assert state == "succeeded", (model, state)
+        assert state == "succeeded", (kind, state)
 
 
 SUBMIT = """async ([model, parameters]) => {
   const headers = {'Content-Type': 'application/json', 'Idempotency-Key': crypto.randomUUID()}
-  // A seed of many digits would lose some as a number here.
   const body = JSON.stringify({model, parameters})
   const answer = await fetch('/web/v1/jobs', {method: 'POST', headers, body})
   return (await answer.json()).id

@@ -1,7 +1,7 @@
 """`make pictures`: every page of the studio, light and dark, in Chinese and English, wide and narrow.
 
 All of them go into a folder to be looked at; the few that docs/studio.md shows are written there, small, as
-WebP. The service is started for it with the fake engines, and some work is done first: no page is empty.
+WebP. The service is started for it with the real engines, and some work is done first: no page is empty.
 """
 
 import argparse
@@ -24,6 +24,7 @@ SHOWN = {
     ("keys", "zh", "light", 1280), ("speech", "zh", "light", 390),
 }  # fmt: skip
 """What the documentation shows: page, language, theme, width."""
+OPEN = {"TENUTO_REGISTRATION": "open", "TENUTO_REQUESTS_PER_SECOND": "0"}
 LOOKS = [
     (language, theme, width)
     for language in ("zh", "en")
@@ -48,13 +49,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "pictures")
     parser.add_argument("--only", default="", help="names of pages, with commas")
+    parser.add_argument("--engines", choices=("real", "fake"), default="real")
+    parser.add_argument("--shown", action="store_true", help="those of the documentation alone")
     parser.add_argument("--look", default="", help="one look alone, as zh-light-1280")
     arguments = parser.parse_args()
     if reason := why_not():
         raise SystemExit(reason)
     arguments.folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as data, sync_playwright() as playwright:
-        house = RunningService(Path(data) / "data", variables={"TENUTO_REGISTRATION": "open"})
+        house = RunningService(Path(data) / "data", engines=arguments.engines, variables=OPEN)
         house.start()
         browser = launch(playwright)
         try:
@@ -64,7 +67,13 @@ def main() -> None:
                 if arguments.look not in ("", f"{language}-{theme}-{width}"):
                     continue
                 with person(browser, house.url, language=language, theme=theme, width=width) as somebody:
-                    _take(somebody, cookies, arguments.folder, (language, theme, width), arguments.only)
+                    names = [
+                        name
+                        for name in SCENES
+                        if (not arguments.only or name in arguments.only.split(","))
+                        and (not arguments.shown or (name, language, theme, width) in SHOWN)
+                    ]
+                    _take(somebody, cookies, arguments.folder, (language, theme, width), names)
         finally:
             browser.close()
             house.stop()
@@ -85,11 +94,12 @@ def _prepare(operator: Person, house: RunningService) -> Cookies:
     return page.context.cookies()
 
 
-def _take(somebody: Person, cookies: Cookies, folder: Path, look: tuple[str, str, int], only: str) -> None:
+def _take(
+    somebody: Person, cookies: Cookies, folder: Path, look: tuple[str, str, int], names: list[str]
+) -> None:
     language, theme, width = look
-    for name, scene in SCENES.items():
-        if only and name not in only.split(","):
-            continue
+    for name in names:
+        scene = SCENES[name]
         somebody.page.context.clear_cookies()
         if not scene.is_for_visitors:
             somebody.become(cookies)

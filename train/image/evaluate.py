@@ -10,7 +10,6 @@ import csv
 import hashlib
 import io
 import json
-import resource
 import sys
 import time
 from collections import defaultdict
@@ -86,7 +85,6 @@ def main() -> None:
         "median": round(float(np.median(seconds)), 2),
         "longest": round(max(seconds), 2),
     }
-    figures["peak memory, MB"] = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
     figures["judge"] = judge.sha256
     figures["files"] = {
         path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(SHIPPED.iterdir())
@@ -122,7 +120,7 @@ def judged(judge: Judge, row: dict[str, str], picture: Floats) -> dict[str, Any]
     ranks = [_rank(judge, piece, objects[0], shape=bool(colours[0])) for piece in framed]
     found: dict[str, Any] = {"ranks": [int(np.median(ranks))]}
     if colours[0]:
-        found["colour"] = looks.colour_is(cut_out(picture), colours[0])
+        found["colour"] = bool(looks.colour_is(cut_out(picture), colours[0]))
     if row["count"]:
         found["count"] = len(boxes) == int(row["count"])
     return found
@@ -166,7 +164,7 @@ def _related(
         ]
     }
     if colours[0]:
-        found["colour"] = looks.colour_is(cut_out(pieces[places[0]]), colours[0])
+        found["colour"] = bool(looks.colour_is(cut_out(pieces[places[0]]), colours[0]))
     wanted = {"left": (0, 1), "right": (1, 0), "above": (0, 1), "below": (1, 0)}.get(relation)
     if wanted is not None:
         found["relation"] = places == wanted

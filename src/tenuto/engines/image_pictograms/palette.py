@@ -38,10 +38,14 @@ _ENOUGH = 0.5
 """The share of a thing that gets the colour at least."""
 _OUTLINE = 0.3
 """Darker than this and without a hue is outline, eye or wheel, as long as there is something else."""
+_MOSTLY_DARK = 0.3
+"""The share of a thing from which on what is dark is no outline but what it is made of."""
 _NO_HUE = 0.045
 _BINS = 24
 _REACH = 2
 """Bins of 15° on each side of a hue that are the same material, lit otherwise."""
+_SOFT = 3
+"""Pixels on each side over which a material is softened, in a picture of 256."""
 
 
 def recoloured(picture: Floats, colour: str) -> Floats:
@@ -50,10 +54,12 @@ def recoloured(picture: Floats, colour: str) -> Floats:
     solid = alpha > 0.02
     plain = np.where(solid[..., None], picture[..., :3] / np.maximum(alpha, 0.02)[..., None], 0).clip(0, 1)
     lab = to_oklab(plain)
-    material = _material(lab, alpha * solid)
+    weight = alpha * solid
+    # Noise in a pale part is of any hue; its neighbourhood is of one.
+    material = _material(_smoothed(lab), weight)
     target = to_oklab(np.array([[SRGB[colour]]], np.float32) / np.float32(255))[0, 0]
-    changed = np.where(material[..., None], _tinted(lab, material, target, colour), lab)
-    rgb = from_oklab(changed)
+    share = _softened(material, lab, weight)[..., None]
+    rgb = from_oklab(lab + share * (_tinted(lab, material, target, colour) - lab))
     return np.concatenate([rgb * alpha[..., None], alpha[..., None]], -1).astype(np.float32)
 
 
@@ -99,6 +105,27 @@ def _material(lab: Floats, weight: Floats) -> npt.NDArray[np.bool_]:
             break
         found |= group
     return found
+
+
+def _softened(material: npt.NDArray[np.bool_], lab: Floats, weight: Floats) -> Floats:
+    """How much of the colour each pixel gets: without specks and holes, with soft edges; outlines stay."""
+    shares = _smoothed(material.astype(np.float32))
+    shares = ((shares - 0.3) / 0.3).clip(0, 1)
+    is_dark = (lab[..., 0] < _OUTLINE) & (np.hypot(lab[..., 1], lab[..., 2]) <= _NO_HUE)
+    is_outline = is_dark & bool((weight * is_dark).sum() < _MOSTLY_DARK * weight.sum())
+    found: Floats = np.where(is_outline, 0, shares).astype(np.float32)
+    return found
+
+
+def _smoothed(values: Floats) -> Floats:
+    """The mean of each pixel's neighbourhood, [h, w] or [h, w, n]."""
+    width = 2 * _SOFT + 1
+    for axis in (0, 1):
+        edges = [(_SOFT + 1, _SOFT) if each == axis else (0, 0) for each in range(values.ndim)]
+        sums = np.pad(values, edges, mode="edge").cumsum(axis)
+        size = sums.shape[axis]
+        values = (sums.take(range(width, size), axis) - sums.take(range(size - width), axis)) / width
+    return values.astype(np.float32)
 
 
 def _tinted(lab: Floats, material: npt.NDArray[np.bool_], target: Floats, colour: str) -> Floats:

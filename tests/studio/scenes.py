@@ -11,9 +11,9 @@ TEXT = {
     "zh": "保持音，是把一个音唱满它的时值。\n她在银<行|HANG2>门口等了很久，直到<乐|YUE4>声停下。",
     "en": "A tenuto is a note that is held for its full value.\nNothing is cut short, nothing is doubled.",
 }
-PROMPT = {"zh": "晨雾中的湖面，远处一座小亭，水墨风格", "en": "A lake in the morning mist, ink on paper"}
+PROMPT = {"zh": "蓝色湖面上的一轮红日", "en": "A red sun above a blue lake"}
 WORK = [
-    ("speech", {"text": "保持音，唱满它的时值。", "lang": "zh"}),
+    ("speech", {"text": "今天下午三点开会，请大家准时参加。", "lang": "zh"}),
     ("speech", {"text": "Hold the note for its full value. Nothing is cut short.", "lang": "en"}),
     ("image", {"prompt": "a red circle above a blue square"}),
     ("image", {"prompt": "一座山，山上有月亮"}),

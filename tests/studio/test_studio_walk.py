@@ -24,8 +24,8 @@ pytestmark = [pytest.mark.real_engine, pytest.mark.timeout(420)]
 def test_a_person_speaks_hears_reads_and_pays(
     browser: Browser, real_house: RunningService, tmp_path: Path
 ) -> None:
-    """Register, make a key that works, speak and hear every sample, lend a voice, read a recording, chat, and
-    find all of it in the ledger (R184, R201, R206)."""
+    """Register, make a key that works, speak and hear every sample, lend a voice, read a recording, draw,
+    chat, and find all of it in the ledger (R184, R201, R206)."""
     with person(browser, real_house.url, bypass_csp=True) as somebody:
         tap(somebody.page)
         _register(somebody, "walker")
@@ -33,6 +33,7 @@ def test_a_person_speaks_hears_reads_and_pays(
         spoken = _speak(somebody)
         _lend_a_voice(somebody, spoken, tmp_path)
         _read(somebody, spoken, tmp_path)
+        _draw(somebody)
         _chat(somebody)
         _find_the_money(somebody)
 
@@ -151,6 +152,18 @@ def _read(somebody: Person, spoken: Samples, folder: Path) -> None:
     assert 2 == len(texts)
     assert all("quick brown fox" in text for text in texts)
     assert subtitles.startswith("1\n00:00:0")
+
+
+def _draw(somebody: Person) -> None:
+    """A picture of the size that the model makes is there to be seen."""
+    page = somebody.page
+    page.get_by_role("link", name="Images", exact=True).click()
+    page.get_by_label("Prompt").fill("a red circle above a blue square")
+    page.get_by_role("button", name="Draw", exact=True).click()
+    page.locator("img.drawn").wait_for(timeout=JOB_MS)
+    page.wait_for_function("document.querySelector('img.drawn').complete")
+
+    assert 0 < page.evaluate("document.querySelector('img.drawn').naturalWidth")
 
 
 def _chat(somebody: Person) -> None:

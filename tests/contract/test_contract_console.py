@@ -70,7 +70,8 @@ def test_a_registered_account_makes_a_key_by_itself(paid: Operator, pages: httpx
 def test_a_session_does_what_a_key_does(paid: Operator, pages: httpx2.Client) -> None:
     """A job, its file in ranges, an upload and a streamed chat, by the cookie alone (R206)."""
     register(pages)
-    job_id = submit(pages, "/web/v1/jobs", text="Hold the note.").json()["id"]
+    accepted = submit(pages, "/web/v1/jobs", text="Hold the note.")
+    job_id = accepted.json()["id"]
     operation = pages.get(f"/web/v1/jobs/{job_id}?wait=20").json()
     while operation["state"] not in ("succeeded", "failed"):
         operation = pages.get(f"/web/v1/jobs/{job_id}?wait=20").json()
@@ -84,6 +85,7 @@ def test_a_session_does_what_a_key_does(paid: Operator, pages: httpx2.Client) ->
     streamed = pages.post("/web/v1/chat/completions", json=chat)
     events = [line.removeprefix("data: ") for line in streamed.text.splitlines() if line]
 
+    assert f"/web/v1/jobs/{job_id}" == accepted.headers["location"]
     assert operation["artifacts"][0]["sha256"] == hashlib.sha256(whole.content).hexdigest()
     assert (206, b"RIFF", "audio/wav") == (part.status_code, part.content, part.headers["content-type"])
     assert head["X-Service-Content-SHA256"] == uploaded.json()["artifact"]["sha256"]

@@ -94,14 +94,9 @@ def make_app(service: Service, studio: Studio, pages: Pages | None = None) -> As
     """The whole service: the API, the studio's side of it, and the pages."""
     pages = pages or Pages()
     identify = by_session(studio)
-    tables: dict[str, dict[str, Handler]] = {
-        "/web" + path: dict(handlers) for path, handlers in api.ROUTES.items() if path.startswith("/v1/")
-    }
-    for path, handlers in ROUTES.items():
-        tables[path] = {method: partial(handler, studio) for method, handler in handlers.items()}
     answers = [
         (pattern(path), Endpoint(service, _guarded(studio, handlers), path, identify))
-        for path, handlers in tables.items()
+        for path, handlers in _tables(studio).items()
     ]
     page = Endpoint(service, {"GET": pages.page}, "(page)")
     missing = Endpoint(service, {"GET": pages.missing}, "(page)")
@@ -133,6 +128,16 @@ def make_app(service: Service, studio: Studio, pages: Pages | None = None) -> As
     return api.make_app(service, beyond=app)
 
 
+def _tables(studio: Studio) -> dict[str, dict[str, Handler]]:
+    """The API's routes under /web, and the studio's own."""
+    tables: dict[str, dict[str, Handler]] = {
+        "/web" + path: dict(handlers) for path, handlers in api.ROUTES.items() if path.startswith("/v1/")
+    }
+    for path, handlers in ROUTES.items():
+        tables[path] = {method: partial(handler, studio) for method, handler in handlers.items()}
+    return tables
+
+
 def _guarded(studio: Studio, handlers: Mapping[str, Handler]) -> dict[str, Handler]:
     """The handlers behind the one door: nothing is read of a request that another site's page makes."""
 
@@ -158,7 +163,7 @@ def _with_headers(send: Any, headers: list[tuple[bytes, bytes]], *, private: boo
 
     async def sent(message: Any) -> None:
         if message["type"] == "http.response.start":
-            there = list(message["headers"])
+            there = [_here(name, value) if private else (name, value) for name, value in message["headers"]]
             names = {name for name, _ in there}
             if private and b"cache-control" not in names:
                 kept = b"private, no-cache" if b"etag" in names else b"no-store"
@@ -167,3 +172,8 @@ def _with_headers(send: Any, headers: list[tuple[bytes, bytes]], *, private: boo
         await send(message)
 
     return sent
+
+
+def _here(name: bytes, value: bytes) -> tuple[bytes, bytes]:
+    """A header as it is, but for a place in the API, which is here under /web."""
+    return (name, b"/web" + value) if name == b"location" and value.startswith(b"/v1/") else (name, value)

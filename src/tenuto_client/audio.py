@@ -1,7 +1,7 @@
 """Recordings as the service likes them: 16 kHz mono FLAC; and long ones cut into parts, for who wants parts.
 
 What soundfile reads (WAV, FLAC, MP3, OGG, AIFF) is converted block by block, with soxr; all else by ffmpeg,
-where it is there. Both libraries are loaded when they are needed: `pip install tenuto-client[audio]`.
+where it is there. Both libraries are loaded when they are needed: the extra `audio`.
 """
 
 from __future__ import annotations

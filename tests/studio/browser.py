@@ -20,11 +20,14 @@ AXE = ROOT / "studio" / "node_modules" / "axe-core" / "axe.min.js"
 BUILT = ROOT / "src" / "tenuto" / "web" / "static" / "index.html"
 PASSWORD = "a password for tests"
 WAIT_MS = 30_000
+LAN_NAME = "lan.test"
+"""This machine under a name that browsers take for another one, so that plain HTTP to it is not secure."""
 ARGUMENTS = [
     "--use-fake-device-for-media-stream",
     "--use-fake-ui-for-media-stream",
     "--disable-background-networking",
     "--disable-component-update",
+    f"--host-resolver-rules=MAP {LAN_NAME} 127.0.0.1",
 ]
 
 

@@ -1,13 +1,14 @@
-"""What somebody hears and reads when a job goes wrong: a lost attempt, a cancel, an unknown outcome."""
+"""When not all is well: a lost attempt, a cancel, an unknown outcome, no HTTPS."""
 
 import io
+from pathlib import Path
 
 import numpy as np
 import soundfile
 from playwright.sync_api import Browser, expect
 
 from servers.service import RunningService
-from studio.browser import Cookies, Person, person
+from studio.browser import LAN_NAME, PASSWORD, Cookies, Person, person
 from studio.tap import heard, tap
 
 THREE_SEGMENTS = "Sixty letters make three segments when the fake one speaks them"
@@ -72,6 +73,40 @@ def test_an_operator_decides_what_nobody_else_may(
 
     assert ("failed", "0.000000") == (ended["state"], ended["billing"]["charged"])
     assert [] == operator.faults
+
+
+def test_over_plain_http_all_works_but_the_microphone(
+    browser: Browser, fake_house: RunningService, member: Cookies, tmp_path: Path
+) -> None:
+    """Without HTTPS a text is spoken, a voice uploaded and a key copied; recording says what it needs."""
+    soundfile.write(tmp_path / "tone.wav", np.full(24_000 * 2, 1000, np.int16), 24_000)
+    with person(browser, fake_house.url.replace("127.0.0.1", LAN_NAME)) as somebody:
+        page = somebody.page
+        somebody.open("/login")
+        is_secure = page.evaluate("window.isSecureContext")
+        page.get_by_label("Account name").fill("member")
+        page.get_by_label("Password").fill(PASSWORD)
+        page.get_by_role("button", name="Log in").click()
+        page.get_by_role("heading", name="Hello, member").wait_for()
+        _say(somebody, "Over the air.")
+        page.locator(".waveform .round:not([disabled])").wait_for()
+        somebody.open("/voices")
+        page.get_by_text("Record now").click()
+        expect(page.get_by_text("Browsers give the microphone to pages over HTTPS")).to_be_visible()
+        page.get_by_text("Upload a file", exact=True).click()
+        page.set_input_files("input[type=file]", tmp_path / "tone.wav")
+        page.get_by_label("This is my own voice").check()
+        page.get_by_role("button", name="Make the voice").click()
+        page.get_by_text("The voice “tone” is made.").wait_for()
+        somebody.open("/keys")
+        page.get_by_label("Name", exact=True).fill("lan")
+        page.get_by_role("button", name="Make the key").click()
+        page.locator(".secret button").click()
+        expect(page.locator(".secret button")).to_have_text("Copied")
+
+    # Browsers say, of every page, that this one header means nothing without HTTPS.
+    assert [] == [fault for fault in somebody.faults if "Cross-Origin-Opener-Policy" not in fault]
+    assert not is_secure
 
 
 def _say(somebody: Person, text: str, *, model: str = "fake/speech") -> str:

@@ -36,13 +36,14 @@ WEIGHTS = {
     "speech": "hexgrad/Kokoro-82M",
     "recognition": "tenuto/dual-recognition",
     "chat": "Qwen/Qwen2.5-Coder-0.5B-Instruct",
+    "image": "tenuto/pictograms",
 }
 TEXTS = {
     "chinese": ("zh", "音符要唱足它的时值。这份工作一旦被接受，就不会丢失。"),
     "english": ("en", "Hold the note for its full value. A job that was accepted is never lost."),
 }
 QUESTION = "In one short sentence: what is a musical note?"
-PROMPT = "A red circle on a white ground."
+PROMPT = "A red fox on a green meadow."
 CREDIT = "10"
 
 READY_S = 60.0

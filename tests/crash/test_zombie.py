@@ -27,7 +27,7 @@ def test_a_stopped_worker_that_comes_back_changes_no_row(make_service: MakeServi
     running.start()
     running.key = running.make_key(credit="1")
     database = checker.open_records(running)
-    job_id = running.submit("[fake:sleep=1] Taken for dead.")
+    job_id = running.submit("[fake:sleep=3] Taken for dead.")
     running.wait(job_id, states=("running",))
     worker = family(running).worker
     assert worker is not None

@@ -127,7 +127,7 @@ ENTRIES: tuple[EngineEntry, ...] = (
         honoured=("prompt", "width", "height", "num_inference_steps", "guidance_scale", "seed"),
         licence="Apache-2.0",
         weights=("pictograms", "e5-small-q4"),
-        defaults={"width": 512, "height": 512, "num_inference_steps": 20, "guidance_scale": 1.5},
+        defaults={"width": 512, "height": 512, "num_inference_steps": 20, "guidance_scale": 1},
     ),
     EngineEntry(
         model="fake/speech",

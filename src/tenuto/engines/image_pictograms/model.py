@@ -63,12 +63,14 @@ class Pictograms:
         asked = np.array([*concepts, *[len(self.labels)] * count], np.int64)
         # All things of a picture in one style, which the seed chooses.
         styles = np.full(2 * count, seed % len(self.styles), np.int64)
+        # At 1 what any picture would be is of no weight, and need not be known.
+        rows = count if guidance == 1 else 2 * count
         for step in range(steps):
             on_step(step)
-            time = np.float32(step / steps)
-            fed = {"noisy": np.concatenate([state, state]), "time": np.full(2 * count, time, np.float32)}
-            clean = self._generator.run(None, {**fed, "concept": asked, "style": styles})[0]
-            towards = _guided(clean[:count], clean[count:], guidance)
+            time = np.full(rows, step / steps, np.float32)
+            fed = {"noisy": np.concatenate([state, state])[:rows], "time": time}
+            clean = self._generator.run(None, {**fed, "concept": asked[:rows], "style": styles[:rows]})[0]
+            towards = _guided(clean[:count], clean[count:], guidance) if rows > count else clean
             state = state + (towards - state) / np.float32(steps - step)
         on_step(steps)
         decoded: Floats = self._decoder.run(None, {"numbers": state.astype(np.float32)})[0]

@@ -236,12 +236,14 @@ def test_ctrl_c_says_how_to_go_on_and_resume_does(
     service: RunningService, caller: Caller, tmp_path: Path
 ) -> None:
     """130, the commands that continue or end the job; `resume` brings the file (P9)."""
+    if service.database_url is not None:
+        pytest.skip("the client cannot tell the databases apart, and this waits")
     environment = os.environ | {
         "TENUTO_BASE_URL": service.url,
         "TENUTO_API_KEY": caller.key,
         "TENUTO_JOURNAL": str(tmp_path / "journal"),
     }
-    line = [TENUTO, "say", "[fake:sleep=2] Hold.", "-o", "out.wav"]
+    line = [TENUTO, "say", "[fake:sleep=6] Hold.", "-o", "out.wav"]
     process = subprocess.Popen(line, env=environment, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     while "queued" not in process.stderr.readline():

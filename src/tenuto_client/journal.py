@@ -9,7 +9,6 @@ client runs anywhere.
 from __future__ import annotations
 
 import base64
-import fcntl
 import hashlib
 import json
 import os
@@ -21,6 +20,11 @@ from pathlib import Path
 from typing import Any
 
 from tenuto_client.errors import JournalError
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 KEPT_S = 14 * 24 * 3600
 """How long an accepted job of a script is remembered: as long as a job may last."""
@@ -106,7 +110,10 @@ class Journal:
     """A folder of entries."""
 
     def __init__(self, folder: Path) -> None:
+        if fcntl is None:
+            raise JournalError("a journal needs the file locks of POSIX; go without: Tenuto(journal=False)")
         self.folder = folder
+        self._is_swept = False
 
     def begin(self, intent: str, *, key: str | None = None, **facts: Any) -> Entry:
         """A new entry, on disk and locked when this returns. After a JournalError nothing may be sent."""
@@ -114,7 +121,9 @@ class Journal:
         path = self.folder / name
         try:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._forget_old_ones()
+            if not self._is_swept:
+                self._is_swept = True
+                self._forget_old_ones()
             temporary = path.with_suffix(_TEMPORARY)
             descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
         except OSError as error:

@@ -183,6 +183,7 @@ def test_old_jobs_of_scripts_are_forgotten_and_nothing_else(tmp_path: Path) -> N
         entry = journal.begin(digest(name), name=name, **more)
         entry.release()
         os.utime(entry.path, (0, entry.path.stat().st_mtime - KEPT_S - 60))
+    journal = Journal(tmp_path)
     journal.begin(digest("new"), name="new").release()
 
     assert {"doubt", "purpose", "new"} == {entry.facts["name"] for entry in journal.cut_off()}

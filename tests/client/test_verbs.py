@@ -357,3 +357,24 @@ def test_the_other_shells_read_their_scripts(shell: str, run: Run) -> None:
     if shutil.which(shell):
         done = subprocess.run([shell, "-n"], input=script, capture_output=True, text=True)
         assert (0, "") == (done.returncode, done.stderr)
+
+
+def test_a_voice_is_made_of_any_recording(
+    run: Run, service: RunningService, caller: Caller, tmp_path: Path
+) -> None:
+    """A PCM16 WAV is sent as it is; a FLAC or a WAV of 24 bits is converted at its own rate."""
+    import numpy
+    import soundfile
+
+    at = {"url": service.url, "key": caller.key}
+    samples = numpy.full((30_000, 1), 0.25)
+    for name, subtype in (("a.flac", "PCM_16"), ("b.wav", "PCM_24")):
+        soundfile.write(tmp_path / name, samples, 22_050, subtype)
+    (tmp_path / "c.txt").write_text("no sound")
+    made = [
+        json.loads(run("voices", "add", name, "--json", **at)[1])["audio"] for name in ("a.flac", "b.wav")
+    ]
+    refused = run("voices", "add", "c.txt", **at)
+
+    assert [(22_050, 1361)] * 2 == [(audio["sample_rate"], audio["duration_ms"]) for audio in made]
+    assert 2 == refused[0] and "cannot be read as audio" in refused[2]

@@ -92,12 +92,19 @@ def _add(options: argparse.Namespace, console: Console) -> int:
 
 def _wav(path: Path, converted: Path) -> bytes:
     """The recording as a PCM16 WAV: as it is, or converted where it is something else."""
+    import wave
+
     from tenuto_client.audio import convert_to_wav
 
     with path.open("rb") as file:
         content = file.read(MAX_BYTES + 1)
-    if content[:4] == b"RIFF":
-        return content
+    try:
+        with wave.open(str(path)) as wav:
+            if wav.getsampwidth() == 2:
+                return content
+    except (wave.Error, EOFError):
+        # Samples of another form, or no WAV at all.
+        pass
     convert_to_wav(path, converted)
     return converted.read_bytes()
 

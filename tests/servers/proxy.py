@@ -137,6 +137,7 @@ class Proxy:
         """Cuts all links and ends the thread."""
         self._do(self._refuse())
         self._do(self._cut_all(is_reset=True))
+        self._do(self._end_tasks())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(CONTROL_S)
         self._loop.close()
@@ -158,6 +159,13 @@ class Proxy:
         if self._listening is not None:
             self._listening.close()
             self._listening = None
+
+    async def _end_tasks(self) -> None:
+        """Links that were being opened, or wait at a closed gate, end before their loop does."""
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _set_open(self, ways: set[Towards]) -> None:
         for way, gate in self._open.items():

@@ -5,6 +5,7 @@ import type { Page } from './types.ts'
 
 // Of one list; more would be no help in a field that one chooses from.
 const MOST_PAGES = 20
+const REREAD_MS = 5000
 
 /** What was read from an address. `again` reads it anew and keeps showing the old until the new is there. */
 export class Loaded<T> {
@@ -12,19 +13,24 @@ export class Loaded<T> {
   problem = $state.raw<unknown>(null)
   isBusy = $state(false)
   #path: () => string
+  #turn = 0
 
   constructor(path: () => string) {
     this.#path = path
   }
 
   async again(): Promise<void> {
+    const turn = ++this.#turn
     this.isBusy = true
     this.problem = null
-    await call<T>('GET', this.#path()).then(
-      (data) => (this.data = data),
-      (problem: unknown) => (this.problem = isStopped(problem) ? null : problem),
-    )
-    this.isBusy = false
+    try {
+      const data = await call<T>('GET', this.#path())
+      // The address became another one meanwhile: this is the answer to an older question.
+      if (turn === this.#turn) this.data = data
+    } catch (problem) {
+      if (turn === this.#turn && !isStopped(problem)) this.problem = problem
+    }
+    if (turn === this.#turn) this.isBusy = false
   }
 }
 
@@ -36,6 +42,15 @@ export function loaded<T>(path: () => string): Loaded<T> {
     void found.again()
   })
   return found
+}
+
+/** Reads it again every few seconds while this holds: a model that is away comes back by itself. */
+export function rereadWhile(found: Loaded<unknown>, holds: () => boolean): void {
+  $effect(() => {
+    if (!holds()) return
+    const timer = setInterval(() => void found.again(), REREAD_MS)
+    return () => clearInterval(timer)
+  })
 }
 
 /** All items of a list that comes in pages of 100. */

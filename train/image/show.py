@@ -15,7 +15,7 @@ from train.image.places import ROOT, work
 _DOCS = ROOT / "docs" / "models"
 _WIDE, _HIGH, _MARGIN = 900, 420, 60
 _CELL = 192
-# Written down before the first picture was seen; none is left out.
+# Written down before any of them was drawn; none is left out.
 _PROMPTS = (
     *("a cat", "一只狗", "りんご", "un coche", "شجرة", "a rocket"),
     *("a blue car", "一朵紫色的花", "a green elephant", "黑色的猫", "a pink house", "金色的钥匙"),

@@ -16,15 +16,16 @@ import time
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from tenuto_client.errors import JournalError
 
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
+fcntl: Any = None
+# Windows has none; whoever asks for a journal there is told.
+with suppress(ImportError):
+    fcntl = import_module("fcntl")
 
 KEPT_S = 14 * 24 * 3600
 """How long an accepted job of a script is remembered: as long as a job may last."""

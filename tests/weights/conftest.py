@@ -88,10 +88,10 @@ class World:
     def wheels(self) -> Path:
         return self.folder / "wheels"
 
-    def add_wheel(self, package: str, members: dict[str, bytes]) -> Path:
+    def add_wheel(self, package: str, members: dict[str, bytes], platform: str = "any") -> Path:
         """Publishes version 1.0 of a PyPI package."""
         name = package.replace("-", "_")
-        path = self.wheels / f"{name}-1.0-py3-none-any.whl"
+        path = self.wheels / f"{name}-1.0-py3-none-{platform}.whl"
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as wheel:
             for member, content in members.items():
                 wheel.writestr(member, content)

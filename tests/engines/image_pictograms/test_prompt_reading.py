@@ -110,6 +110,8 @@ def test_how_things_stand_to_each_other(prompt: str, phrases: list[str], relatio
     [
         ("a dog in the sea", "sea", ""),
         ("a dog on the grass", "grass", ""),
+        ("a dog in space", "space", ""),
+        ("a cat at night", "night", ""),
         ("狗在草地上", "grass", ""),
         ("夜空中的猫", "night", ""),
         ("a cat on a blue background", "", "blue"),

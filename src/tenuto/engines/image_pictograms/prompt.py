@@ -86,6 +86,10 @@ class Reader:
         text = _stripped(text, words.PREFACES)
         for ending in words.ENDINGS:
             text = re.sub(ending, "", text)
+        bare = re.fullmatch(r"(?P<rest>.+) (?:in|on|at|by) (?:outer |deep )?(?P<place>\w+)", text)
+        if bare and bare["place"] in words.PLACE_OF and text not in self._names:
+            scene = self._english(bare["rest"])
+            return replace(scene, place=words.PLACE_OF[bare["place"]], backdrop=backdrop)
         between = re.fullmatch(r"(?P<a>.+?) between (?P<b>.+?) and (?P<c>.+)", text)
         if between:
             parts = [self._english_thing(between[name]) for name in ("b", "a", "c")]

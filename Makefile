@@ -38,7 +38,7 @@ check: $(TEST)  ## style, types, imports, rules of the house
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
-	@$(BIN)/lint-imports --no-logo
+	@$(BIN)/lint-imports --no-logo --no-cache
 	@$(BIN)/python -m pytest tests/test_tidy.py --durations=0 --durations-min=1
 
 fix: $(TEST)  ## what ruff can mend by itself

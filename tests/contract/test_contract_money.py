@@ -1,6 +1,5 @@
 """Prices: holds, charges, releases, a balance that does not suffice, and what an operator recovers."""
 
-import json
 import threading
 import wave
 from pathlib import Path
@@ -142,7 +141,7 @@ def test_an_unknown_outcome_waits_with_its_hold(paid: Operator) -> None:
     assert (0, 100_000) == paid.money(caller)
     assert "recovery_required" == cancelled["state"]
     assert job_id in paid.service.command("recover", "list").stdout
-    shown = json.loads(paid.service.command("recover", "show", job_id).stdout)
+    shown = paid.service.command_json("recover", "show", job_id)
     assert (job_id, 1) == (shown["job"]["id"], len(shown["attempts"]))
     assert "unknown" == shown["attempts"][0]["outcome"]
     paid.service.command("recover", "void", job_id)

@@ -19,9 +19,9 @@ VARIABLES = {
 }
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """One browser for a test run."""
+    """One browser for the tests of a file: while it is there, its event loop is that of the whole process."""
     if reason := why_not():
         pytest.skip(reason)
     with sync_playwright() as playwright:
@@ -30,7 +30,7 @@ def browser() -> Iterator[Browser]:
         launched.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def fake_house(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
     """A service with the fake engines where everybody may register."""
     running = RunningService(tmp_path_factory.mktemp("studio") / "data", variables=VARIABLES)
@@ -39,7 +39,7 @@ def fake_house(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> It
     running.stop()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def real_house(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
     """A service with the real engines where everybody may register."""
     folder = tmp_path_factory.mktemp("studio") / "data"
@@ -58,7 +58,7 @@ def visitor(browser: Browser, fake_house: RunningService) -> Iterator[Person]:
     assert [] == somebody.faults
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def operator_cookie(browser: Browser, fake_house: RunningService) -> Cookies:
     """The session of the operator, who used the link that the service printed."""
     link = next(found[0] for line in fake_house.said if (found := re.search(r"/setup#\S+", line)))
@@ -72,7 +72,7 @@ def operator_cookie(browser: Browser, fake_house: RunningService) -> Cookies:
         return somebody.page.context.cookies()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def member(browser: Browser, fake_house: RunningService) -> Cookies:
     """The session of an account like any other; those who register too often have to wait."""
     with person(browser, fake_house.url) as somebody:

@@ -110,6 +110,7 @@ def test_how_things_stand_to_each_other(prompt: str, phrases: list[str], relatio
     [
         ("a dog in the sea", "sea", ""),
         ("a dog on the grass", "grass", ""),
+        ("a red fox on a green meadow", "grass", ""),
         ("a dog in space", "space", ""),
         ("a cat at night", "night", ""),
         ("狗在草地上", "grass", ""),

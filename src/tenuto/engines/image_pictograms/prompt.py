@@ -101,9 +101,10 @@ class Reader:
         """Places (`in the sky`) are what things stand on, unless nothing else is asked for."""
         place, kept, between = "", [things[0]], []
         for thing, relation in zip(things[1:], relations, strict=True):
-            is_plain = thing.count == 1 and not thing.colour
-            if is_plain and relation in ("in", "on") and thing.phrase in words.PLACE_OF:
-                place = words.PLACE_OF[thing.phrase]
+            named = words.PLACE_OF.get(thing.phrase, "")
+            is_plain = thing.count == 1 and thing.colour in ("", words.PLACE_COLOURS.get(named))
+            if named and is_plain and relation in ("in", "on"):
+                place = named
                 continue
             kept.append(thing)
             between.append(relation)

@@ -158,6 +158,15 @@ PLACES: dict[str, tuple[str, ...]] = {
     "room": ("room", "kitchen", "floor", "房间", "屋里", "家里", "地板", "厨房"),
 }
 PLACE_OF = {word: name for name, words in PLACES.items() for word in words}
+PLACE_COLOURS = {
+    "sky": "blue",
+    "sea": "blue",
+    "grass": "green",
+    "snow": "white",
+    "sand": "yellow",
+    "night": "black",
+}
+"""A place that is said to have the colour that it has anyhow is still the place, and no thing."""
 
 PLURALS = {
     "mice": "mouse", "geese": "goose", "men": "man", "women": "woman", "children": "child", "feet": "foot",

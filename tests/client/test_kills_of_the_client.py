@@ -62,13 +62,16 @@ def check(caller: Caller, file: Path) -> str:
 
 
 # What is killed after a step stands where one stands that is killed before the next: once each is enough.
-@pytest.mark.parametrize(("kind", "when"), [("say", "before"), ("transcribe", "after")])
+# One kind on each database, for the client cannot tell them apart.
+@pytest.mark.parametrize(
+    ("service", "kind", "when"),
+    [("sqlite", "say", "before"), ("postgresql", "transcribe", "after")],
+    indirect=["service"],
+)
 def test_whenever_it_is_killed_there_is_one_job_one_charge_and_the_file(
     kind: str, when: str, service: RunningService, operator: Operator, tmp_path: Path
 ) -> None:
     """SIGKILL before and after each step; the same command again, or `resume`, finishes the work (P2, P9)."""
-    if (service.database_url is None) != (kind == "say"):
-        pytest.skip("one kind on each database: the client cannot tell them apart")
     recording = tmp_path / "said.wav"
     with wave.open(str(recording), "wb") as wav:
         wav.setparams((1, 2, 16_000, 0, "NONE", ""))

@@ -79,9 +79,8 @@ def unpack(archive: Path, limits: Mapping[str, int], folder: Path) -> dict[str, 
             _unpack_zip(archive, limits, places)
         else:
             _unpack_tarball(archive, limits, places)
-    except (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, ValueError) as error:
-        raise SourceFailed(f"the download cannot be unpacked: {error}") from error
-    except (NotImplementedError, RuntimeError) as error:  # a compression or encryption that zipfile lacks
+    except (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, ValueError, RuntimeError) as error:
+        # RuntimeError: a compression or an encryption that zipfile lacks.
         raise SourceFailed(f"the download cannot be unpacked: {error}") from error
     return places
 

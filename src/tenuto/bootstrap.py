@@ -348,14 +348,16 @@ def _wanted(models: list[str] | None, offered: Mapping[str, Any]) -> list[str]:
 
 
 def _child_main(read_end: int) -> None:
+    from tenuto.worker.child import NOT_STARTED
+
     settings = config.undump(os.environ.pop("TENUTO_CHILD_SETTINGS"))
     set_up_logs(settings.log_level)
     try:
         run_worker(settings, None, parent=read_end)
     except TenutoError as error:
-        # The database is away, most likely: our parent starts us again until it is back.
+        # The database is away, most likely: our parent starts us again until it is back, ever more slowly.
         _log().error("worker.not_started", reason=error.message)
-        sys.exit(1)
+        sys.exit(NOT_STARTED)
 
 
 def settings_from(environment: Mapping[str, str], *, file: Path | None = None, **options: Any) -> Settings:

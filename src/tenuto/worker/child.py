@@ -13,7 +13,11 @@ from tenuto.config import Settings
 RESTART_FIRST_S = 0.1
 # A dead worker's attempts are found by the next one, within 2 s however often workers die.
 RESTART_MAX_S = 1.0
+# One that could not start, the database being away, leaves nothing to be found: the next may wait longer.
+NOT_STARTED_MAX_S = 10.0
 SETTLED_S = 2.0
+NOT_STARTED = 75
+"""What a worker exits with when it could not start: EX_TEMPFAIL of sysexits.h."""
 
 _log = structlog.get_logger("tenuto")
 
@@ -74,10 +78,19 @@ class ChildWorker:
             os.close(write_end)
             if self._asked:
                 return
-            _log.error("worker.died", code=code)
-            is_settled = time.monotonic() - began > SETTLED_S
-            pause_s = RESTART_FIRST_S if is_settled else min(RESTART_MAX_S, pause_s * 2)
+            pause_s = restart_pause_s(code, time.monotonic() - began, pause_s)
+            _log.error("worker.died", code=code, restart_in_s=round(pause_s, 1))
             self._stopping.wait(pause_s)
+
+
+def restart_pause_s(code: int, lived_s: float, last_s: float) -> float:
+    """The pause before the next start, after one that ended with this code and a pause of `last_s` before it.
+
+    How long a worker has tried to start says nothing: with its link to the database cut it waits for a while.
+    """
+    if code == NOT_STARTED:
+        return min(NOT_STARTED_MAX_S, last_s * 2)
+    return RESTART_FIRST_S if lived_s > SETTLED_S else min(RESTART_MAX_S, last_s * 2)
 
 
 def follow_parent(read_end: int) -> None:

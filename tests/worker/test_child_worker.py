@@ -1,0 +1,54 @@
+"""The worker that `serve` starts: how soon it is started again."""
+
+import itertools
+import sys
+import time
+from pathlib import Path
+
+from tenuto.config import Settings
+from tenuto.worker.child import NOT_STARTED, ChildWorker, restart_pause_s
+
+STARTS = 4
+KILLED = -9
+
+
+def test_a_worker_that_cannot_start_is_tried_ever_more_slowly() -> None:
+    """In an outage of the database the pauses double up to ten seconds, also when each try takes a while."""
+    pauses = list(
+        itertools.accumulate(range(9), lambda last, _: restart_pause_s(NOT_STARTED, 6.0, last), initial=0.1)
+    )
+
+    assert [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10.0, 10.0, 10.0] == [round(pause, 1) for pause in pauses]
+
+
+def test_a_worker_that_dies_is_replaced_at_once() -> None:
+    """Its attempts wait for the next one: 0.1 s after a while of work, a second at most (P9)."""
+    pauses = [
+        restart_pause_s(KILLED, 60.0, 10.0),
+        *(restart_pause_s(KILLED, 0.1, last) for last in (0.2, 1.0, 10.0)),
+    ]
+
+    assert [0.1, 0.4, 1.0, 1.0] == pauses
+
+
+def test_pauses_are_kept_and_end_with_the_service(tmp_path: Path) -> None:
+    """A child that says that it could not start is started again after its pause; `stop` ends a pause."""
+    note = tmp_path / "starts"
+    told = f"open({str(note)!r}, 'a').write(f'{{time.monotonic()}}\\n')"
+    program = f"import sys, time; {told}; sys.exit({NOT_STARTED})"
+    child = ChildWorker(Settings(tmp_path), [sys.executable, "-S", "-c", program])
+    child.start()
+    until = time.monotonic() + 30
+    while not note.exists() or len(note.read_text().splitlines()) < STARTS:
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    began = time.monotonic()
+    child.stop()
+    stopped_s = time.monotonic() - began
+    starts = [float(line) for line in note.read_text().splitlines()]
+    between = [later - earlier for earlier, later in itertools.pairwise(starts)]
+
+    assert [True] * (STARTS - 1) == [
+        took >= pause for took, pause in zip(between, (0.2, 0.4, 0.8), strict=True)
+    ]
+    assert stopped_s < 1.4

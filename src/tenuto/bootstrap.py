@@ -23,6 +23,7 @@ from tenuto.blobs.blob import BlobStore
 from tenuto.blobs.directory import DirectoryBlobs
 from tenuto.catalog import rules as catalog
 from tenuto.config import Settings
+from tenuto.db.awaiting import await_migrations
 from tenuto.db.database import Database, open_database
 from tenuto.db.migrations import later, migrate, pending
 from tenuto.errors import OperatorError, TenutoError, Unavailable
@@ -39,6 +40,8 @@ Say = Callable[[str], None]
 
 BLOB_READERS = 8
 FLUSH_S = 30.0
+MIGRATIONS_PATIENCE_S = 300.0
+"""How long a process waits for `tenuto migrate`; whoever supervises it starts it again."""
 
 
 def clock() -> int:
@@ -46,13 +49,23 @@ def clock() -> int:
     return time.time_ns() // 1_000_000
 
 
-def open_records(settings: Settings) -> Database:
-    """The database, migrated."""
+def open_records(
+    settings: Settings, *, patience_s: float = 0.0, stopping: threading.Event | None = None
+) -> Database:
+    """The database, migrated; where others migrate it, `patience_s` is how long that is waited for."""
     _make_folder(settings.folder)
     refuse_unfinished(settings.folder)
     database = open_database(settings.database, folder=settings.folder)
     try:
-        migrate(database)
+        if settings.migrations == "wait":
+            await_migrations(
+                database,
+                patience_s=patience_s,
+                stopping=stopping or threading.Event(),
+                on_wait=lambda: _log().info("database.awaited", remedy="tenuto migrate"),
+            )
+        else:
+            migrate(database)
         if newer := later(database):
             _log().warning("database.newer", migrations=newer)
     except Unavailable as error:
@@ -86,9 +99,7 @@ def open_as_it_is(settings: Settings) -> Database:
         raise
     if waiting:
         database.close()
-        raise OperatorError(
-            "the database is an older version's; `tenuto serve` or `tenuto doctor` brings it up to date"
-        )
+        raise OperatorError("the database is an older version's; `tenuto migrate` brings it up to date")
     return database
 
 
@@ -130,7 +141,7 @@ def run_serve(settings: Settings, say: Say) -> None:
     _make_folder(settings.folder)
     lock = FolderLock(settings.folder)
     # Migrated before the worker looks; what refuses the start is told once, and not by both.
-    open_records(settings).close()
+    open_records(settings, patience_s=MIGRATIONS_PATIENCE_S).close()
     child = ChildWorker(settings, [sys.executable, "-m", "tenuto.bootstrap"])
     child.start()
     try:
@@ -159,7 +170,12 @@ def run_worker(settings: Settings, models: list[str] | None, *, parent: int | No
     usable = [name for name in wanted if not missing_weights(offered[name], settings.cache)]
     for name in set(wanted) - set(usable):
         _log().warning("model.without_weights", model=name, remedy="tenuto models pull")
-    database = open_records(settings)
+    try:
+        database = open_records(settings, patience_s=MIGRATIONS_PATIENCE_S, stopping=stopping)
+    except OperatorError:
+        if stopping.is_set():
+            return
+        raise
     try:
         ids = Ids(clock)
         parts = Parts(
@@ -199,7 +215,7 @@ def _run_api(
             child.ask_to_stop()
         service.waits.stop()
 
-    database = open_records(settings)
+    database = open_records(settings, patience_s=MIGRATIONS_PATIENCE_S)
     service = build_service(settings, database, needs_worker=child is not None)
     install_voices(database, service.blobs)
     studio = make_studio(settings)

@@ -10,6 +10,7 @@ COMMANDS = {
     "serve": "Run everything on this machine.",
     "api": "Run the API alone.",
     "worker": "Run a worker alone.",
+    "migrate": "Bring the database up to date.",
     "accounts": "Who calls and who pays.",
     "keys": "API keys: shown once, stored as hashes.",
     "models": "Models and their weights.",

@@ -70,6 +70,23 @@ def worker(*, place: Place = HERE, models: Names = None) -> None:
 
 
 @app.command
+def migrate(
+    *,
+    check: Annotated[
+        bool, Parameter(negative="", help="Only say what is missing; fail when something is.")
+    ] = False,
+    place: Place = HERE,
+) -> None:
+    """Bring the database up to date, before the processes that serve it start."""
+    from tenuto.cli.migrate import bring_up_to_date, look
+
+    if not check:
+        bring_up_to_date(place)
+    elif not look(place):
+        raise SystemExit(1)
+
+
+@app.command
 def audit(
     *,
     deep: Annotated[bool, Parameter(negative="", help="Hash every blob again, too.")] = False,

@@ -28,6 +28,8 @@ class Settings:
     folder: Path
     """Where the database, the blobs and the locks are."""
     database: str = "sqlite:///tenuto.db"
+    migrations: Literal["apply", "wait"] = "apply"
+    """Whether a process that starts brings the database up to date, or waits until `tenuto migrate` has."""
     blobs: str = "directory"
     cache: Path = Path.home() / ".cache" / "tenuto"
     """Where `tenuto models pull` puts weights; `load` honours XDG_CACHE_HOME, too."""
@@ -131,6 +133,7 @@ _RANGES: dict[str, tuple[float, float]] = {
     "session_days": (1, 365),
 }
 _CHOICES = {
+    "migrations": ("apply", "wait"),
     "engines": ("real", "fake"),
     "registration": ("open", "invite", "closed"),
     "log_level": ("debug", "info", "warning", "error"),

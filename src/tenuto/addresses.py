@@ -1,4 +1,4 @@
-"""Addresses as people write them in settings: an origin such as https://tenuto.example.com, and networks."""
+"""Addresses as people write them in settings: an origin, https://tenuto.example.com; a prefix; networks."""
 
 import ipaddress
 import re
@@ -7,11 +7,17 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 NONE = "none"
 _ORIGIN = re.compile(r"https?://([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(:\d{1,5})?\Z")
+_PREFIX = re.compile(r"(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+\Z")
 
 
 def is_origin(text: str) -> bool:
     """Whether it is scheme, host and perhaps port, without a path; or the word none."""
     return text == NONE or _ORIGIN.match(text) is not None
+
+
+def is_prefix(text: str) -> bool:
+    """Whether it is a path such as /tenuto, without a slash at its end; or the word none."""
+    return text == NONE or _PREFIX.match(text) is not None
 
 
 def networks(text: str) -> list[Network]:

@@ -154,7 +154,7 @@ def run_serve(settings: Settings, say: Say) -> None:
 def run_worker(settings: Settings, models: list[str] | None, *, parent: int | None = None) -> None:
     """Work until SIGTERM or SIGINT, or at once no longer when the parent (behind a pipe) is gone."""
     from tenuto.worker.child import follow_parent
-    from tenuto.worker.engines import missing_weights
+    from tenuto.worker.engines import missing_here, missing_weights
     from tenuto.worker.parts import Parts
     from tenuto.worker.supervisor import Worker
 
@@ -170,6 +170,10 @@ def run_worker(settings: Settings, models: list[str] | None, *, parent: int | No
     usable = [name for name in wanted if not missing_weights(offered[name], settings.cache)]
     for name in set(wanted) - set(usable):
         _log().warning("model.without_weights", model=name, remedy="tenuto models pull")
+    for name in list(usable):
+        if lacking := missing_here(offered[name], settings):
+            usable.remove(name)
+            _log().warning("model.not_on_this_machine", model=name, lacking=lacking)
     try:
         database = open_records(settings, patience_s=MIGRATIONS_PATIENCE_S, stopping=stopping)
     except OperatorError:

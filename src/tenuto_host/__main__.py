@@ -1,4 +1,4 @@
-"""Starts a host: `INTERPRETER …/tenuto_host MODULE:CLASS --fd N --parent PID --package FOLDER` (or `--path`).
+"""Starts a host: `INTERPRETER …/tenuto_host MODULE:CLASS --fd N --parent PID`, then `--package` or `--path`.
 
 Makes `tenuto_host` importable without its parent folder and gives the interpreter's own path back untouched.
 Written so that old interpreters can read it and say that they are too old.

@@ -60,7 +60,8 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("engine")
     parser.add_argument("--fd", type=int, required=True)
     parser.add_argument("--parent", type=int, required=True)
-    place = parser.add_mutually_exclusive_group(required=True)
+    # Neither: the engine is a package that this interpreter finds by itself.
+    place = parser.add_mutually_exclusive_group()
     place.add_argument("--package", default="", help="a folder taken as a package, not on the path")
     place.add_argument("--path", default="", help="a folder to put first on the path")
     return parser.parse_args(arguments)
@@ -115,14 +116,14 @@ def _load(options: argparse.Namespace, greeting: dict[str, Any], channel: Channe
 
 
 def _find(options: argparse.Namespace) -> Callable[[dict[str, Any]], Engine]:
-    """Import the engine's class: one of a package of our own making, or one found through the path."""
+    """Import the engine's class: one of a package of our own making, or one found on the path."""
     module, _, name = options.engine.partition(":")
     if options.package:
         package = ModuleType("tenuto_engines")
         package.__path__ = [options.package]
         sys.modules["tenuto_engines"] = package
         module = f"tenuto_engines.{module}"
-    else:
+    elif options.path:
         sys.path.insert(0, options.path)
     found: Callable[[dict[str, Any]], Engine] = getattr(importlib.import_module(module), name)
     return found

@@ -3,7 +3,7 @@
 import dataclasses
 
 from jobs.world import World
-from tenuto.engines.registry import engines_of
+from tenuto.engines.registry import engines_of, entry_of
 from tenuto.worker.engines import TAKING_TURNS, Engines, missing_weights
 from worker.rig import Rig
 
@@ -48,9 +48,8 @@ def test_eight_recognition_jobs_have_a_place(world: World, rig: Rig) -> None:
 def test_a_composed_model_lacks_what_its_engines_lack(rig: Rig) -> None:
     """Without the weights of one of its engines it is not offered."""
     model = rig.parts.models[DUAL]
-    real = dataclasses.replace(
-        model.entry, composed_of=("Systran/faster-whisper-base", "openai/whisper-base")
-    )
+    parts = (entry_of("Systran/faster-whisper-base"), entry_of("openai/whisper-base"))
+    real = dataclasses.replace(model.entry, composed_of=parts)
     needed = {name for entry in engines_of(real) for name in entry.weights}
 
     assert needed

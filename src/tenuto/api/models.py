@@ -61,7 +61,7 @@ def shown(model: Model, reason: str | None) -> dict[str, Any]:
         "callable": reason is None,
         "callable_reason": reason,
         "languages": list(model.entry.languages),
-        "limits": LIMITS.get(model.kind, {}),
+        "limits": LIMITS.get(model.kind, {}) | dict(model.entry.limits),
         "pricing": {
             "currency": "CNY",
             "unit": model.price.unit,

@@ -1,9 +1,11 @@
-"""Models as the service offers them: an engine's entry with the operator's settings. Pure."""
+"""Models as the service offers them: an engine's entry with the operator's settings."""
 
 from dataclasses import dataclass
 
-from tenuto.config import OwnPrice, Price, Settings, UpstreamSettings
-from tenuto.engines.registry import CHAT_HONOURED, ENTRIES, EngineEntry, entries
+from tenuto.catalog import adapters
+from tenuto.config import ModelSettings, OwnPrice, Price, Settings, UpstreamSettings
+from tenuto.engines.registry import CHAT_HONOURED, ENTRIES, EngineEntry
+from tenuto.engines.registry import entries as known
 from tenuto.errors import SettingsInvalid
 
 MAX_START_FAILURES = 3
@@ -36,35 +38,46 @@ class Model:
     rerunnable: bool
     entry: EngineEntry
     upstream: UpstreamSettings | None = None
-    """Where a chat model's answers come from, when it is not an engine of ours."""
+    """The server that is called for it; of a chat model, instead of an engine."""
 
 
 def models(settings: Settings) -> dict[str, Model]:
-    """The enabled models by name, in the order in which they are listed."""
-    _refuse_unknown(settings)
+    """The enabled models by name, in the order in which they are listed. SettingsInvalid names all faults."""
+    faults = _unknown(settings)
+    entries = {entry.model: entry for entry in known(fake=settings.engines == "fake")}
+    entries |= adapters.entries(settings.models, faults)
+    for name, own in settings.models.items():
+        if own.composed_of and own.enabled:
+            entry = adapters.composed(name, own, entries, faults)
+            entries |= {} if entry is None else {name: entry}
     offered = {}
-    for entry in entries(fake=settings.engines == "fake"):
-        own = settings.models.get(entry.model)
-        if own is not None and not own.enabled:
-            continue
-        price = _price(entry, own.price if own is not None else None)
-        offered[entry.model] = Model(
-            name=entry.model,
-            kind=entry.kind,
-            interface="chat" if entry.kind == "chat" else "jobs",
-            lane=entry.kind,
-            price=price,
-            rerunnable=entry.rerunnable,
-            entry=entry,
-        )
+    for name, entry in entries.items():
+        own = settings.models.get(name, ModelSettings())
+        if own.enabled:
+            offered[name] = _offered(entry, own, faults)
+    if faults:
+        raise SettingsInvalid("settings are wrong:\n  " + "\n  ".join(faults))
     return offered | _upstreams(settings)
+
+
+def _offered(entry: EngineEntry, own: ModelSettings, faults: list[str]) -> Model:
+    return Model(
+        name=entry.model,
+        kind=entry.kind,
+        interface="chat" if entry.kind == "chat" else "jobs",
+        lane=entry.kind,
+        price=_price(entry, own.price, faults),
+        rerunnable=entry.rerunnable,
+        entry=entry,
+        upstream=own.upstream,
+    )
 
 
 def _upstreams(settings: Settings) -> dict[str, Model]:
     """Chat models of other servers, as the operator named them."""
     offered = {}
     for name, own in settings.models.items():
-        if own.upstream is None or not own.enabled:
+        if own.upstream is None or own.adapter is not None or not own.enabled:
             continue
         entry = EngineEntry(
             model=name,
@@ -80,37 +93,36 @@ def _upstreams(settings: Settings) -> dict[str, Model]:
     return offered
 
 
-def _price(entry: EngineEntry, own: OwnPrice | None) -> Price:
+def _price(entry: EngineEntry, own: OwnPrice | None, faults: list[str]) -> Price:
     """What the operator says of a price goes before what the kind costs; the rest is the kind's."""
     usual = PRICES[entry.kind]
     if own is None:
         return usual
     if entry.kind == "chat":
-        raise SettingsInvalid(
-            f'settings are wrong:\n  models."{entry.model}".price: chats are free of charge'
-        )
+        faults.append(f'models."{entry.model}".price: chats are free of charge')
     unit = own.unit or usual.unit
     price = usual.price_micros if own.price_micros is None else own.price_micros
     hold = own.hold_micros
     if hold is None:
         hold = price * (LONGEST_MINUTES if unit == "audio_minute" else 1)
     if unit == "job" and hold < price:
-        raise SettingsInvalid(
-            f'settings are wrong:\n  models."{entry.model}".hold: is below the price of a job'
-        )
+        faults.append(f'models."{entry.model}".hold: is below the price of a job')
     return Price(unit, price, hold)
 
 
-def _refuse_unknown(settings: Settings) -> None:
+def _unknown(settings: Settings) -> list[str]:
     """A misspelt table would leave its model free of charge, in silence."""
-    known = [entry.model for entry in ENTRIES]
-    ours = [name for name in known if name in settings.models and settings.models[name].upstream]
-    if ours:
-        raise SettingsInvalid(
-            f"settings are wrong:\n  models: {', '.join(ours)} is Tenuto's own; name the upstream's otherwise"
+    ours = [entry.model for entry in ENTRIES]
+    faults, strangers = [], []
+    for name, own in settings.models.items():
+        brought = [key for key in ("adapter", "upstream", "composed_of") if getattr(own, key)]
+        if name in ours and brought:
+            faults.append(f'models."{name}": is Tenuto\'s own; name what has {brought[0]} otherwise')
+        elif name not in ours and not brought:
+            strangers.append(name)
+    if strangers:
+        faults.append(
+            f"models: there is no {', '.join(strangers)}; there are {', '.join(ours)}; for another, name its"
+            " adapter or upstream"
         )
-    unknown = [name for name, own in settings.models.items() if name not in known and not own.upstream]
-    if unknown:
-        raise SettingsInvalid(
-            f"settings are wrong:\n  models: there is no {', '.join(unknown)}; there are {', '.join(known)}"
-        )
+    return faults

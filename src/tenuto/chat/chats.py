@@ -6,6 +6,7 @@ It does not know HTTP, nor how an engine answers.
 from collections.abc import AsyncGenerator, Mapping
 
 from tenuto.accounts.rules import Caller
+from tenuto.catalog.keys import read_key
 from tenuto.catalog.rules import Model
 from tenuto.chat.answers import ChatEngine, Completion, Piece, Usage
 from tenuto.chat.embedded import EmbeddedChat
@@ -95,7 +96,7 @@ def make_engines(
             engines[name] = EmbeddedChat(model, settings)
             continue
         # Loaded where an upstream is configured: it takes as long as the rest of a start.
-        from tenuto.chat.upstream import UpstreamChat, read_key
+        from tenuto.chat.upstream import UpstreamChat
 
         key = read_key(model.upstream, environment, name)
         engines[name] = UpstreamChat(name, model.upstream, key, timeout_s=settings.chat_timeout_s)

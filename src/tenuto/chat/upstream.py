@@ -7,9 +7,8 @@ variables. A request is sent again only when no connection was made: any other l
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import aiohttp
 import msgspec
@@ -18,7 +17,7 @@ import structlog
 from tenuto.chat import wire
 from tenuto.chat.answers import Completion, Piece
 from tenuto.config import UpstreamSettings
-from tenuto.errors import InvalidRequest, ModelUnavailable, OperatorError
+from tenuto.errors import InvalidRequest, ModelUnavailable
 from tenuto.kinds.chat import ChatRequest
 
 CONNECT_S = 5.0
@@ -130,24 +129,6 @@ class UpstreamChat:
         if not isinstance(error, InvalidRequest):
             _log.warning("upstream.refused", model=self._name, status=response.status)
         raise error
-
-
-def read_key(upstream: UpstreamSettings, environment: Mapping[str, str], name: str) -> str | None:
-    """The upstream's secret, from the variable or the file that the settings name."""
-    if upstream.key_variable is not None:
-        key = environment.get(upstream.key_variable, "")
-        where = f"the variable {upstream.key_variable}"
-    elif upstream.key_file is not None:
-        where = upstream.key_file
-        try:
-            key = Path(where).expanduser().read_text("utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise OperatorError(f'models."{name}": the key in {where} can\'t be read') from error
-    else:
-        return None
-    if not key or not key.isascii() or not key.isprintable():
-        raise OperatorError(f'models."{name}": there is no key in {where}')
-    return key
 
 
 async def _whole(response: aiohttp.ClientResponse) -> bytes:

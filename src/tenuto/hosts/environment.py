@@ -27,7 +27,7 @@ HOST = Path(tenuto_host.__file__ or "").parent
 
 def command(spec: EngineSpec, fd: int) -> list[str]:
     """Give the command line that starts the host with its end of the socket pair as `fd`."""
-    place = ["--path", spec.path] if spec.path else ["--package", str(ENGINES)]
+    place = ["--path", spec.path] if spec.path else [] if spec.installed else ["--package", str(ENGINES)]
     # -u: what the engine prints is there when it crashes.
     start = [spec.interpreter, "-u", str(HOST), spec.engine]
     return [*start, "--fd", str(fd), "--parent", str(os.getpid()), *place]

@@ -17,13 +17,15 @@ OnProgress = Callable[[dict[str, Any]], None]
 class EngineSpec:
     """Which engine to start, and with what."""
 
-    # "module:Class"; the module is one of tenuto/engines, or found through `path` when that is given.
+    # "module:Class"; the module is one of tenuto/engines, or found through `path` when that is given, or a
+    # package of the interpreter's when it is `installed`.
     engine: str
     # The Python that has the engine's libraries.
     interpreter: str
     # Handed to the class; "weights" maps names to paths.
     options: dict[str, Any] = field(default_factory=dict)
     path: str = ""
+    installed: bool = False
     # Added to the few variables that a host inherits; the only way in for a secret.
     env: Mapping[str, str] = field(default_factory=dict)
     # From the start of the process until the weights are loaded.

@@ -13,7 +13,6 @@ import msgspec
 from tenuto.accounts.rules import Caller
 from tenuto.artifacts import inputs
 from tenuto.db.database import Transaction
-from tenuto.engines.registry import entry_of
 from tenuto.errors import Fault, InvalidRequest
 from tenuto.kinds import image, recognition, speech
 from tenuto.kinds.envelope import Envelope
@@ -23,7 +22,8 @@ from tenuto.kinds.speech import SpeechParameters
 from tenuto.voices import operations as voices
 from tenuto.voices.operations import BoundVoice
 
-Binding = Callable[[Transaction, Caller, Envelope, Any], dict[str, Any]]
+Binding = Callable[[Transaction, Caller, Envelope, Any, Mapping[str, Any]], dict[str, Any]]
+"""The last argument: what the model chooses where the caller leaves it out."""
 
 
 def reference_faults(tx: Transaction, caller: Caller, kind: str, envelope: Envelope) -> list[Fault]:
@@ -55,7 +55,11 @@ def _speech_references(tx: Transaction, caller: Caller, envelope: Envelope) -> l
 
 
 def _bind_speech(
-    tx: Transaction, caller: Caller, envelope: Envelope, parameters: SpeechParameters
+    tx: Transaction,
+    caller: Caller,
+    envelope: Envelope,
+    parameters: SpeechParameters,
+    defaults: Mapping[str, Any],
 ) -> dict[str, Any]:
     """The parameters with the defaults of the voice, and of each voice what the job keeps: null for none.
 
@@ -97,7 +101,11 @@ def _recognition_references(tx: Transaction, caller: Caller, envelope: Envelope)
 
 
 def _bind_recognition(
-    tx: Transaction, caller: Caller, envelope: Envelope, parameters: RecognitionParameters
+    tx: Transaction,
+    caller: Caller,
+    envelope: Envelope,
+    parameters: RecognitionParameters,
+    defaults: Mapping[str, Any],
 ) -> dict[str, Any]:
     """What has an effect; the caller's context and hotwords stay in the accepted body."""
     assert envelope.input_artifact_ids is not None, "checked with the parameters"
@@ -129,10 +137,14 @@ def _no_references(tx: Transaction, caller: Caller, envelope: Envelope) -> list[
 
 
 def _bind_image(
-    tx: Transaction, caller: Caller, envelope: Envelope, parameters: ImageParameters
+    tx: Transaction,
+    caller: Caller,
+    envelope: Envelope,
+    parameters: ImageParameters,
+    defaults: Mapping[str, Any],
 ) -> dict[str, Any]:
     """The caller's choices, the model's for the rest, and a seed that every attempt will use."""
-    return image.resolved(parameters, entry_of(envelope.model).defaults, secrets.randbelow)
+    return image.resolved(parameters, defaults, secrets.randbelow)
 
 
 _REFERENCES: Mapping[str, Callable[[Transaction, Caller, Envelope], list[Fault]]] = {

@@ -138,7 +138,8 @@ def bind(tx: Transaction, caller: Caller, parsed: Parsed) -> dict[str, Any]:
     faults = binding.reference_faults(tx, caller, parsed.model.kind, parsed.envelope)
     if faults:
         raise InvalidRequest(faults)
-    return binding.BINDINGS[parsed.model.kind](tx, caller, parsed.envelope, parsed.parameters)
+    resolve = binding.BINDINGS[parsed.model.kind]
+    return resolve(tx, caller, parsed.envelope, parsed.parameters, parsed.model.entry.defaults)
 
 
 def accept(

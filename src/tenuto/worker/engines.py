@@ -3,6 +3,8 @@
 A model that is composed of others has no host: it uses theirs, and they may be used by their own jobs, too.
 """
 
+import os
+import shutil
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -12,6 +14,7 @@ from pathlib import Path
 import structlog
 
 from tenuto.catalog import operations as catalog
+from tenuto.catalog.keys import read_key
 from tenuto.catalog.rules import MAX_START_FAILURES, Model
 from tenuto.config import ModelSettings, Settings
 from tenuto.engines.registry import EngineEntry, engines_of, weights_of
@@ -25,6 +28,9 @@ from tenuto.worker.parts import Bell, Parts
 
 MAX_THREADS = 2
 
+UPSTREAM_KEY = "UPSTREAM_KEY"
+"""The variable in which an engine that calls a server finds the server's secret."""
+
 TAKING_TURNS = 8
 """Recognition jobs of one model that a worker has under way: they use the engine in turn, part by part."""
 
@@ -36,15 +42,40 @@ def missing_weights(model: Model, cache: Path) -> list[str]:
     return [name for name in weights_of(model.entry) if not is_verified(cache, name)]
 
 
+def missing_here(model: Model, settings: Settings) -> list[str]:
+    """Interpreters, files and folders that the model's engines need and this machine has not."""
+    lacking = []
+    for entry in engines_of(model.entry):
+        interpreter = _interpreter(entry, settings)
+        lacking += [] if shutil.which(interpreter) else [interpreter]
+        lacking += [path for path in entry.paths if not Path(path).expanduser().exists()]
+    return lacking
+
+
 def spec_of(entry: EngineEntry, settings: Settings) -> EngineSpec:
-    """How an engine's host is started."""
+    """How an engine's host is started. OperatorError: the key of its upstream is not where it should be."""
     own = settings.models.get(entry.model, ModelSettings())
+    key = None
+    if own.upstream is not None:
+        key = read_key(own.upstream, os.environ, entry.model)
     options = {
+        **entry.options,
         "weights": {name: str(location(settings.cache, name)) for name in entry.weights},
         "model_revision": entry.revision,
         "threads": own.threads or MAX_THREADS,
     }
-    return EngineSpec(engine=entry.engine, interpreter=own.interpreter or sys.executable, options=options)
+    return EngineSpec(
+        engine=entry.engine,
+        interpreter=_interpreter(entry, settings),
+        options=options,
+        installed=entry.installed,
+        env={} if key is None else {UPSTREAM_KEY: key},
+        load_timeout_s=entry.load_timeout_s,
+    )
+
+
+def _interpreter(entry: EngineEntry, settings: Settings) -> str:
+    return settings.models.get(entry.model, ModelSettings()).interpreter or sys.executable
 
 
 class Engines:

@@ -1,0 +1,188 @@
+"""Models whose engines are adapters', and those composed of two others, as the operator's settings name them.
+
+A manifest says what an adapter is (`engines/manifests.py`), the settings what is asked of it; an entry of the
+catalog comes out, or all that is wrong. Starts nothing, and imports no engine.
+"""
+
+import shutil
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from tenuto.config import AdapterSettings, ModelSettings
+from tenuto.engines import manifests
+from tenuto.engines.manifests import ROLES, Manifest, ManifestInvalid
+from tenuto.engines.registry import EngineEntry
+from tenuto.kinds import image
+
+
+def entries(models: Mapping[str, ModelSettings], faults: list[str]) -> dict[str, EngineEntry]:
+    """The entries of all enabled tables that name an adapter; what is wrong is added to the faults."""
+    found = {}
+    for name, own in models.items():
+        if own.adapter is None or not own.enabled:
+            continue
+        where = f'models."{name}"'
+        try:
+            manifest = find(own.adapter.name, own.interpreter)
+        except ManifestInvalid as error:
+            faults.append(f"{where}.adapter: {error}")
+            continue
+        faults.extend(f"{where}{fault}" for fault in _faults(manifest, own, own.adapter))
+        found[name] = _entry(name, manifest, own, own.adapter)
+    return found
+
+
+def find(name: str, interpreter: str | None) -> Manifest:
+    """An adapter by name: shipped, or installed for the model's interpreter, or for ours.
+
+    A machine that runs no engine needs no interpreter for it: there, a package that is installed beside
+    Tenuto (without what it depends on: it is never imported) tells what the model is.
+    """
+    shipped = manifests.shipped()
+    if name in shipped:
+        return shipped[name]
+    asked = dict.fromkeys(place for place in (interpreter, sys.executable) if place and shutil.which(place))
+    known: list[str] = []
+    for place in asked:
+        installed = manifests.installed(place)
+        if name in installed:
+            return installed[name]
+        known += installed
+    raise ManifestInvalid(f"there is no {name}; there are {', '.join([*shipped, *sorted({*known})])}")
+
+
+def composed(
+    name: str, own: ModelSettings, known: Mapping[str, EngineEntry], faults: list[str]
+) -> EngineEntry | None:
+    """A recognition model of two others, each of which writes one of its transcripts."""
+    where = f'models."{name}".composed_of'
+    unknown = [part for part in own.composed_of if part not in known]
+    if unknown:
+        faults.append(f"{where}: there is no {', '.join(unknown)}; there are {', '.join(known)}")
+        return None
+    parts = tuple(known[part] for part in own.composed_of)
+    if [part.role for part in parts] != list(ROLES):
+        roles = " and one for ".join(ROLES)
+        faults.append(f"{where}: name two recognition models, one for {roles}, in this order")
+        return None
+    first, second = parts
+    return EngineEntry(
+        model=name,
+        kind="recognition",
+        engine="",
+        revision="1",
+        languages=tuple(language for language in first.languages if language in second.languages),
+        honoured=tuple(dict.fromkeys((*second.honoured, *first.honoured))),
+        licence=first.licence if first.licence == second.licence else f"{first.licence}, {second.licence}",
+        rerunnable=first.rerunnable and second.rerunnable,
+        composed_of=parts,
+    )
+
+
+def _entry(name: str, manifest: Manifest, own: ModelSettings, adapter: AdapterSettings) -> EngineEntry:
+    chosen = {key: option.default for key, option in manifest.options.items()} | dict(adapter.options)
+    metered = manifest.metered if adapter.metered is None else adapter.metered
+    role = adapter.role or next(iter(manifest.roles), "")
+    honoured = manifest.honoured if adapter.honoured is None else adapter.honoured
+    known: dict[str, Any] = {"model": name, "role": role, "honoured": list(honoured), "metered": metered}
+    if own.upstream is not None:
+        known["upstream"] = {"url": own.upstream.url, "model": own.upstream.model or name}
+    return EngineEntry(
+        model=name,
+        kind=manifest.kind,
+        engine=manifest.engine,
+        revision=adapter.revision or manifest.revision,
+        languages=manifest.languages if adapter.languages is None else adapter.languages,
+        honoured=honoured,
+        licence=manifest.licence.name,
+        weights=manifest.weights,
+        rerunnable=not metered,
+        concurrency=manifest.concurrency if own.upstream is None else own.upstream.connections,
+        role=role,
+        defaults={**manifest.defaults, **adapter.defaults},
+        memory_mib=adapter.memory_mib or manifest.memory_mib,
+        limits=manifest.limits,
+        options={**chosen, **known},
+        paths=tuple(
+            str(chosen[key])
+            for key, option in manifest.options.items()
+            if option.type == "path" and chosen[key]
+        ),
+        installed=manifest.installed,
+        load_timeout_s=adapter.load_timeout_s or manifest.load_timeout_s,
+    )
+
+
+def _faults(manifest: Manifest, own: ModelSettings, adapter: AdapterSettings) -> list[str]:
+    """What does not fit between a table and its adapter; the licence is one line of it."""
+    return [
+        *_licence_faults(manifest, adapter),
+        *_interpreter_faults(manifest, own),
+        *_upstream_faults(manifest, own),
+        *_option_faults(manifest, adapter),
+        *_choice_faults(manifest, adapter),
+        *_default_faults(manifest, adapter),
+    ]
+
+
+def _licence_faults(manifest: Manifest, adapter: AdapterSettings) -> list[str]:
+    licence, accepted = manifest.licence, adapter.accept_licence
+    if accepted is None and licence.needs_acceptance:
+        return [
+            f": its licence {licence.name} must be accepted first: read {licence.url}, then write"
+            f' accept_licence = "{licence.name}" into this table'
+        ]
+    if accepted not in (None, licence.name):
+        return [f".accept_licence: is {accepted!r}; the licence is {licence.name!r}, see {licence.url}"]
+    return []
+
+
+def _interpreter_faults(manifest: Manifest, own: ModelSettings) -> list[str]:
+    if manifest.own_interpreter and own.interpreter is None:
+        return [".interpreter: name the Python in which this engine's libraries are installed"]
+    return []
+
+
+def _upstream_faults(manifest: Manifest, own: ModelSettings) -> list[str]:
+    if manifest.upstream and own.upstream is None:
+        return [".upstream: name the server's address, such as https://host/v1"]
+    if own.upstream is not None and not manifest.upstream:
+        return [".upstream: means nothing for this adapter, which calls no server"]
+    return []
+
+
+def _option_faults(manifest: Manifest, adapter: AdapterSettings) -> list[str]:
+    faults = []
+    for key, value in adapter.options.items():
+        option = manifest.options.get(key)
+        if option is None:
+            there = ", ".join(manifest.options) or "none"
+            faults.append(f".options.{key}: there is no such option; there are: {there}")
+        elif (fault := option.fault(value)) is not None:
+            faults.append(f".options.{key}: {fault}")
+    lacking = [
+        key for key, option in manifest.options.items() if option.required and key not in adapter.options
+    ]
+    return [*faults, *(f".options.{key}: is needed: {manifest.options[key].help}" for key in lacking)]
+
+
+def _choice_faults(manifest: Manifest, adapter: AdapterSettings) -> list[str]:
+    faults = []
+    if adapter.role is not None and adapter.role not in manifest.roles:
+        faults.append(f".role: {adapter.role!r} is none of {', '.join(manifest.roles) or '(it has none)'}")
+    more = set(adapter.honoured or ()) - set(manifest.honoured)
+    if more:
+        faults.append(f".honoured: {', '.join(sorted(more))} changes nothing here; it can only be narrowed")
+    return faults
+
+
+def _default_faults(manifest: Manifest, adapter: AdapterSettings) -> list[str]:
+    unknown = [key for key in adapter.defaults if key not in manifest.defaults]
+    if unknown:
+        there = ", ".join(manifest.defaults) or "none"
+        return [f".defaults: there is no {', '.join(unknown)}; there are: {there}"]
+    if manifest.kind != "image":
+        return []
+    _, faults = image.check({"prompt": "x", **manifest.defaults, **adapter.defaults})
+    return [f".defaults.{fault.param.removeprefix('parameters.')}: {fault.message}" for fault in faults]

@@ -1,0 +1,28 @@
+"""The secrets with which upstreams are called: read when a process starts, from where the settings say.
+
+They stand in no setting, and are neither shown nor logged.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from tenuto.config import UpstreamSettings
+from tenuto.errors import OperatorError
+
+
+def read_key(upstream: UpstreamSettings, environment: Mapping[str, str], name: str) -> str | None:
+    """The upstream's secret, from the variable or the file that the settings name; None: it needs none."""
+    if upstream.key_variable is not None:
+        key = environment.get(upstream.key_variable, "")
+        where = f"the variable {upstream.key_variable}"
+    elif upstream.key_file is not None:
+        where = upstream.key_file
+        try:
+            key = Path(where).expanduser().read_text("utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise OperatorError(f'models."{name}": the key in {where} can\'t be read') from error
+    else:
+        return None
+    if not key or not key.isascii() or not key.isprintable():
+        raise OperatorError(f'models."{name}": there is no key in {where}')
+    return key

@@ -1,0 +1,46 @@
+"""Prints which engines are installed for the interpreter that runs this file, as JSON; imports none of them.
+
+`INTERPRETER …/tenuto_host/adapters.py` gives, for each entry point of the group `tenuto.engines`, its
+`module:Class` and the text of its manifest, `NAME.toml` in the package's folder (null where there is none).
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import json
+import os
+import sys
+from typing import Any
+
+GROUP = "tenuto.engines"
+
+
+def found() -> dict[str, dict[str, Any]]:
+    """The engines by name. The first on the path wins, as it does when it is imported."""
+    engines: dict[str, dict[str, Any]] = {}
+    for distribution in importlib.metadata.distributions():
+        for point in distribution.entry_points:
+            if point.group == GROUP and point.name not in engines:
+                engines[point.name] = {
+                    "engine": point.value.replace(" ", ""),
+                    "manifest": _manifest(point.name, point.value),
+                }
+    return engines
+
+
+def _manifest(name: str, value: str) -> str | None:
+    # Finding a package that is not inside another imports nothing.
+    package = importlib.util.find_spec(value.partition(":")[0].partition(".")[0].strip())
+    for folder in (package.submodule_search_locations or ()) if package is not None else ():
+        path = os.path.join(folder, f"{name}.toml")  # noqa: PTH118, as in __main__
+        if os.path.isfile(path):  # noqa: PTH113
+            with open(path, encoding="utf-8") as file:  # noqa: PTH123
+                return file.read()
+    return None
+
+
+if __name__ == "__main__":
+    # Python put this folder first; its files are no packages of the interpreter's.
+    sys.path[:] = [entry for entry in sys.path if entry != os.path.dirname(__file__)]  # noqa: PTH120
+    sys.stdout.write(json.dumps(found()))

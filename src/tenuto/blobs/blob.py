@@ -5,10 +5,12 @@ and no artifacts: a caller keeps the record, without which the bytes cannot be r
 """
 
 import hashlib
-import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
+
+# The CRC-32 of zlib, ten times as fast.
+from isal.isal_zlib import crc32
 
 from tenuto.errors import CorruptBlob
 
@@ -71,7 +73,7 @@ class Checksums:
             if not filled:
                 self._crcs.append(0)
             piece = view[: BLOCK_BYTES - filled]
-            self._crcs[-1] = zlib.crc32(piece, self._crcs[-1])
+            self._crcs[-1] = crc32(piece, self._crcs[-1])
             self._size_bytes += len(piece)
             view = view[len(piece) :]
 
@@ -85,7 +87,7 @@ def check_block(record: BlobRecord, index: int, block: bytes) -> None:
     """Raises CorruptBlob unless this is block `index` of the blob, whole and unchanged."""
     expected_bytes = min(BLOCK_BYTES, record.size_bytes - index * BLOCK_BYTES)
     expected_crc = record.block_crcs[index * _CRC_DIGITS : (index + 1) * _CRC_DIGITS]
-    if len(block) != expected_bytes or f"{zlib.crc32(block):08x}" != expected_crc:
+    if len(block) != expected_bytes or f"{crc32(block):08x}" != expected_crc:
         raise CorruptBlob(f"Block {index} of {record.blob_id} does not match its checksum.")
 
 

@@ -17,6 +17,8 @@ export default defineConfig({
   plugins: [svelte(), completeMessages(), inertStyle(), compressedTwins()],
   build: { outDir: OUT, emptyOutDir: true, assetsInlineLimit: 0, modulePreload: { polyfill: false }, target: 'es2022', rolldownOptions: { checks: { pluginTimings: false } } },
   worker: { format: 'es' },
+  // The page names its files from the root, where the service puts its prefix in; files name each other relatively.
+  experimental: { renderBuiltUrl: (name, { hostType }) => (hostType === 'html' ? `/${name}` : { relative: true }) },
   server: { proxy: { '/web': SERVICE } },
   test: { include: ['tests/*.test.ts'] },
 })

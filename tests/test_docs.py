@@ -46,7 +46,7 @@ def test_every_documented_variable_is_read(tmp_path: Path) -> None:
     given |= {"TENUTO_DATABASE": "sqlite:///other.db", "TENUTO_BLOBS": "directory", "TENUTO_SILENCE_S": "30"}
     given |= {"TENUTO_HOST": "::1", "TENUTO_METRICS_HOST": "::1", "TENUTO_REGISTRATION": "closed"}
     given |= {"TENUTO_PUBLIC_URL": "https://[::1]:8443", "TENUTO_TRUSTED_PROXIES": "::1, 10.0.0.0/8"}
-    given |= {"TENUTO_INITIAL_CREDIT": "0.5", "TENUTO_MIGRATIONS": "wait"}
+    given |= {"TENUTO_INITIAL_CREDIT": "0.5", "TENUTO_MIGRATIONS": "wait", "TENUTO_BASE_PATH": "/a/b"}
     loaded = config.load(given)
     kept = {variable: getattr(loaded, name) for name, variable in table}
 

@@ -55,7 +55,7 @@ class Studio:
         self.edge.guesses = Guesses(lambda: self.now_ms / 1000)
         self.world = World(database, self.now_ms)
         self.world.ids = self.service.ids
-        self.app = make_app(self.service, self.edge, Pages(static or folder / "not-built"))
+        self.app = make_app(self.service, self.edge, Pages(static or folder / "not-built", self.edge.base))
 
     def clock(self) -> int:
         return self.now_ms

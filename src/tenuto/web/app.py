@@ -92,7 +92,7 @@ ANSWER_HEADERS = [
 
 def make_app(service: Service, studio: Studio, pages: Pages | None = None) -> Asgi:
     """The whole service: the API, the studio's side of it, and the pages."""
-    pages = pages or Pages()
+    pages = pages or Pages(base=studio.base)
     identify = by_session(studio)
     answers = [
         (pattern(path), Endpoint(service, _guarded(studio, handlers), path, identify))
@@ -125,7 +125,36 @@ def make_app(service: Service, studio: Studio, pages: Pages | None = None) -> As
             return
         await nothing(scope, receive, send)
 
-    return api.make_app(service, beyond=app)
+    return below(studio.base, api.make_app(service, beyond=app))
+
+
+def below(base: str, app: Asgi) -> Asgi:
+    """The application as it is seen below a prefix. A proxy may take the prefix off, or leave it to us.
+
+    So health is asked for without it, too. Places that answers name are places for who is outside.
+    """
+    if not base:
+        return app
+    prefix = base.encode()
+
+    async def placed(scope: Any, receive: Any, send: Any) -> None:
+        async def sent(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [
+                    (name, prefix + value) if name == b"location" else (name, value)
+                    for name, value in message["headers"]
+                ]
+            await send(message)
+
+        if scope["type"] != "http":
+            await app(scope, receive, send)
+            return
+        if scope["path"] == base or scope["path"].startswith(base + "/"):
+            scope["path"] = scope["path"].removeprefix(base) or "/"
+            scope["raw_path"] = scope["raw_path"].removeprefix(prefix) or b"/"
+        await app(scope, receive, sent)
+
+    return placed
 
 
 def _tables(studio: Studio) -> dict[str, dict[str, Handler]]:

@@ -59,7 +59,7 @@ def refuse_closed(settings: Settings) -> None:
 def studio_url(settings: Settings, address: str | None = None) -> str:
     """Where people reach the studio, as far as we know; an address that listens everywhere is no place."""
     if settings.public_url != NONE:
-        return settings.public_url
+        return settings.public_url + settings.base()
     host, _, port = (address or f"{settings.host}:{settings.port}").rpartition(":")
     host = f"[{host}]" if ":" in host and not host.startswith("[") else host
-    return f"http://{'localhost' if host in EVERYWHERE else host}:{port}"
+    return f"http://{'localhost' if host in EVERYWHERE else host}:{port}{settings.base()}"

@@ -4,6 +4,7 @@ All are read into memory when a page is first asked for, and again when the stud
 asked for is looked up there, so that no path ever reaches the file system.
 """
 
+import gzip
 import hashlib
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -61,6 +62,8 @@ class Pages:
     """The files of one build."""
 
     folder: Path = FOLDER
+    base: str = ""
+    """What stands before every path of ours: the page names its files below it, and tells the studio."""
     files: dict[str, File] = field(default_factory=dict)
     built_ns: int = -1
     """When the build in memory was made; -1: none was read."""
@@ -103,6 +106,8 @@ class Pages:
             built_ns = -1
         if built_ns != self.built_ns:
             self.files = {} if built_ns == -1 else _read(self.folder)
+            if self.base and INDEX in self.files:
+                self.files[INDEX] = _placed(self.files[INDEX], self.base.encode())
             self.built_ns = built_ns
 
 
@@ -118,6 +123,14 @@ def _file(path: Path) -> File:
     etag = hashlib.sha256(content).hexdigest()[:32].encode()
     media_type = _TYPES.get(path.suffix, "application/octet-stream")
     return File(media_type.encode(), {**bodies, b"": content}, etag)
+
+
+def _placed(index: File, base: bytes) -> File:
+    """The page for a place below the root; the build's own compressed twins are not of this one."""
+    content = index.bodies[b""].replace(b'="/', b'="%b/' % base)
+    content = content.replace(b"<html ", b'<html data-base="%b" ' % base, 1)
+    etag = hashlib.sha256(content).hexdigest()[:32].encode()
+    return File(index.media_type, {b"gzip": gzip.compress(content, mtime=0), b"": content}, etag)
 
 
 def _sent(call: Call, file: File, cache: tuple[bytes, bytes]) -> Answer:

@@ -49,7 +49,7 @@ async def show(studio: Studio, call: Call) -> Answer:
     if person is not None and sha256 is not None:
         studio.seen[sha256] = now_ms
     elif sha256 is not None:
-        shown.headers.append(cookies.forgotten(https=is_https(studio, call)))
+        shown.headers.append(cookies.forgotten(base=studio.base, https=is_https(studio, call)))
     return shown
 
 
@@ -141,7 +141,7 @@ async def log_out(studio: Studio, call: Call) -> Answer:
     if sha256 is not None:
         studio.seen.pop(sha256, None)
         await call.service.database.write_async(lambda tx: sessions.end(tx, sha256))
-    return Answer(204, b"", [cookies.forgotten(https=is_https(studio, call))])
+    return Answer(204, b"", [cookies.forgotten(base=studio.base, https=is_https(studio, call))])
 
 
 async def change_password(studio: Studio, call: Call) -> Answer:
@@ -203,7 +203,9 @@ async def _enter(
         raise people.taken_name() from None
     entered = answer(status, _session(call, person, needs_set_up=needs_set_up))
     seconds = studio.times.longest_ms // 1000
-    entered.headers.append(cookies.written(token, https=is_https(studio, call), seconds=seconds))
+    entered.headers.append(
+        cookies.written(token, base=studio.base, https=is_https(studio, call), seconds=seconds)
+    )
     return entered
 
 

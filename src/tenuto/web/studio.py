@@ -35,6 +35,8 @@ class Studio:
 
     proxies: list[Network]
     times: Times
+    base: str = ""
+    """What stands before every path of ours, for who is outside."""
     guesses: Guesses = field(default_factory=Guesses)
     hashing: Hashing = field(default_factory=Hashing)
     seen: dict[str, int] = field(default_factory=dict)
@@ -56,7 +58,7 @@ class Studio:
 def make_studio(settings: Settings) -> Studio:
     """The studio's edge that the settings ask for."""
     times = Times(settings.session_idle_hours * HOUR_MS, settings.session_days * 24 * HOUR_MS)
-    return Studio(proxies=networks(settings.trusted_proxies), times=times)
+    return Studio(proxies=networks(settings.trusted_proxies), times=times, base=settings.base())
 
 
 def is_https(studio: Studio, call: Call) -> bool:
@@ -66,7 +68,7 @@ def is_https(studio: Studio, call: Call) -> bool:
 
 def session_sha256(studio: Studio, call: Call) -> str | None:
     """What is stored of the session that the cookie names; it may have ended."""
-    token = cookies.read(call, https=is_https(studio, call))
+    token = cookies.read(call, base=studio.base, https=is_https(studio, call))
     return None if token is None else sessions.token_sha256(token)
 
 

@@ -1,4 +1,5 @@
 // Requests to the service that the page came from. The session's cookie goes along by itself; there is no key here.
+import { at } from './place.ts'
 
 export type Fault = { param: string; code: string; message: string }
 
@@ -34,7 +35,7 @@ export async function send(method: string, path: string, options: Options = {}):
   const body = options.raw ?? (options.body === undefined ? undefined : writeJson(options.body))
   const type = body === undefined ? {} : { 'Content-Type': 'application/json' }
   const init = { method, body, signal: options.signal, headers: { ...type, ...options.headers } }
-  const answer = await fetch(path, init as RequestInit).catch((error: unknown) => {
+  const answer = await fetch(at(path), init as RequestInit).catch((error: unknown) => {
     if (options.signal?.aborted) throw error
     throw new Problem(0, 'offline', String(error))
   })

@@ -1,9 +1,10 @@
 // Where in the studio one is: the address of the page, and links that change it without loading anything anew.
+import { at, under } from './place.ts'
 
-let path = $state(location.pathname)
+let path = $state(current())
 let query = $state.raw(new URLSearchParams(location.search))
 
-/** The path of the page, without a slash at its end. */
+/** The path of the page in the studio, without a slash at its end. */
 export function here(): string {
   return path.length > 1 ? path.replace(/\/$/, '') : path
 }
@@ -13,10 +14,10 @@ export function asked(): URLSearchParams {
   return query
 }
 
-/** Goes to another page of the studio; `replace` leaves no step behind to go back to. */
+/** Goes to another page of the studio, by its path; `replace` leaves no step behind to go back to. */
 export function go(address: string, replace = false): void {
-  if (replace) history.replaceState(null, '', address)
-  else history.pushState(null, '', address)
+  if (replace) history.replaceState(null, '', at(address))
+  else history.pushState(null, '', at(address))
   arrive()
   if (!replace) window.scrollTo(0, 0)
 }
@@ -28,17 +29,22 @@ export function follow(): void {
     const link = (event.target as Element).closest?.('a[href]')
     if (!(link instanceof HTMLAnchorElement) || !isStep(event, link)) return
     event.preventDefault()
-    go(link.pathname + link.search + link.hash)
+    go(under(link.pathname) + link.search + link.hash)
   })
 }
 
 function isStep(event: MouseEvent, link: HTMLAnchorElement): boolean {
   const isPlain = event.button === 0 && !event.metaKey && !event.ctrlKey && !event.shiftKey && !event.altKey
   const isOurs = link.origin === location.origin && !link.target && !link.hasAttribute('download')
-  return isPlain && isOurs && !event.defaultPrevented && !link.pathname.startsWith('/web/')
+  const path = under(link.pathname)
+  return isPlain && isOurs && !event.defaultPrevented && path !== null && !path.startsWith('/web/')
 }
 
 function arrive(): void {
-  path = location.pathname
+  path = current()
   query = new URLSearchParams(location.search)
+}
+
+function current(): string {
+  return under(location.pathname) ?? location.pathname
 }

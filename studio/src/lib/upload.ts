@@ -1,5 +1,6 @@
 // Sending a file with its progress, which fetch does not tell.
 import { Problem, problemOf, readJson } from './http.ts'
+import { at } from './place.ts'
 
 /** Posts a file; `progress` hears how many of its bytes have left. */
 export function upload<T>(
@@ -7,7 +8,7 @@ export function upload<T>(
 ): Promise<T> {
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest()
-    request.open('POST', path)
+    request.open('POST', at(path))
     for (const [name, value] of Object.entries(headers)) request.setRequestHeader(name, value)
     request.upload.onprogress = (event) => progress(event.loaded)
     request.onerror = () => reject(new Problem(0, 'offline', 'the connection broke'))

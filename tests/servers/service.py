@@ -29,6 +29,7 @@ class RunningService:
     engines: str = "fake"
     variables: Mapping[str, str] = field(default_factory=dict)
     port: int = 0
+    host: str = "127.0.0.1"
     key: str = ""
     process: subprocess.Popen[str] | None = None
     said: list[str] = field(default_factory=list)
@@ -36,7 +37,7 @@ class RunningService:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"http://{self.host}:{self.port}"
 
     @property
     def environment(self) -> dict[str, str]:

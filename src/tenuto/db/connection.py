@@ -25,11 +25,13 @@ T = TypeVar("T")
 
 FLOOR = 150_000
 CONNECT_TIMEOUT_S = 5
+# What was sent and is not acknowledged by the other machine in so long never will be: its cable is pulled.
+UNACKNOWLEDGED_MS = 5_000
 STATEMENT_TIMEOUT_MS = 15_000
 LOCK_TIMEOUT_MS = 5_000
 # A transaction whose client has stopped may not hold its locks.
 IDLE_IN_TRANSACTION_TIMEOUT_MS = 10_000
-# Longer than any statement may take: beyond it the network is gone.
+# Longer than any statement may take: beyond it the server stands still, though its machine acknowledges.
 ANSWER_TIMEOUT_MS = 30_000
 # A snapshot's statements may take long, and so may who looks at one answer before asking for the next.
 SNAPSHOT_ANSWER_TIMEOUT_MS = 600_000
@@ -45,7 +47,25 @@ _UNAVAILABLE_CLASSES = frozenset(("08", "53", "57", "58"))
 # A lock was not had in time; the server has become read-only.
 _UNAVAILABLE_STATES = frozenset(("55P03", "25006"))
 
+NETWORK: Mapping[str, int] = {
+    "connect_timeout": CONNECT_TIMEOUT_S,
+    "keepalives_idle": 5,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": UNACKNOWLEDGED_MS,
+}
+"""How a connection finds out that the server's machine is gone; a socket in a folder ignores it."""
+
+# The same from the server's side: it would keep the sessions of a lost machine for hours, and has not many.
+SERVER_NETWORK = f"""
+    set tcp_keepalives_idle = 10;
+    set tcp_keepalives_interval = 5;
+    set tcp_keepalives_count = 3;
+    set tcp_user_timeout = {2 * UNACKNOWLEDGED_MS};
+"""
+
 _SETTINGS = f"""
+    {SERVER_NETWORK}
     set statement_timeout = {STATEMENT_TIMEOUT_MS};
     set idle_in_transaction_session_timeout = {IDLE_IN_TRANSACTION_TIMEOUT_MS};
     set default_transaction_isolation = 'read committed';
@@ -93,12 +113,8 @@ class Connection:
         self._session = psycopg.Connection.connect(
             url,
             autocommit=True,
-            connect_timeout=CONNECT_TIMEOUT_S,
-            keepalives_idle=5,
-            keepalives_interval=5,
-            keepalives_count=3,
-            tcp_user_timeout=ANSWER_TIMEOUT_MS,
             application_name="tenuto",
+            **NETWORK,
         )
         self._session.execute(_SETTINGS)
         self._session.execute(f"set lock_timeout = {lock_timeout_ms:d}".encode())

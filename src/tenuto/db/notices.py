@@ -9,6 +9,8 @@ from contextlib import suppress
 
 import psycopg
 
+from tenuto.db.connection import NETWORK, SERVER_NETWORK
+
 CHANNEL = "tenuto"
 # All calls for one topic within this time become one notice.
 COALESCE_S = 0.002
@@ -128,6 +130,6 @@ class PostgresListener:
 
 
 def _connect(url: str) -> psycopg.Connection[tuple[object, ...]]:
-    return psycopg.connect(
-        url, autocommit=True, connect_timeout=5, keepalives_idle=5, application_name="tenuto-wake"
-    )
+    connection = psycopg.connect(url, autocommit=True, application_name="tenuto-wake", **NETWORK)
+    connection.execute(SERVER_NETWORK)
+    return connection

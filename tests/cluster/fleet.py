@@ -1,0 +1,263 @@
+"""Many machines of one service: an API or a worker on each, the records on another; to be cut and killed.
+
+Every process has a data folder of its own, so that nobody sees another's locks; what they share is the
+database and the bytes. Knows no jobs.
+"""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import httpx2
+
+from cluster.machines import Machine, Namespace, Network, lay
+from crash import checker
+from crash.processes import children, crash_postgres, is_alive, send, until
+from servers.postgres import Listening, PostgresServer, start_postgres
+from servers.service import RunningService
+from tenuto.db.database import Database, open_database
+
+MAIN = "import sys; from tenuto.cli import main; main()"
+"""The command, whichever source it is run from."""
+START_S = 40.0
+STOP_S = 60.0
+GONE_S = 10.0
+API_PORT, DATABASE_PORT = 8080, 5432
+DATABASE = "tenuto"
+
+_ASK = """
+import json, sys, time, urllib.error, urllib.request
+asked, began = urllib.request.Request(sys.argv[1]), time.monotonic()
+asked.add_header("Authorization", "Bearer " + sys.argv[2])
+try:
+    status = urllib.request.urlopen(asked, timeout=60).status
+except urllib.error.HTTPError as error:
+    status = error.code
+except OSError:
+    status = 0
+print(json.dumps([status, time.monotonic() - began]))
+"""
+
+Verb = Literal["api", "worker"]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """An answer's status, 0 when there was none, and how long it took."""
+
+    status: int
+    took_s: float
+
+
+@dataclass
+class Node:
+    """A process of the service on its machine."""
+
+    verb: Verb
+    machine: Machine
+    folder: Path
+    environment: dict[str, str]
+    arguments: Sequence[str] = ()
+    process: subprocess.Popen[bytes] | None = None
+    port: int = 0
+    _read_from: int = field(default=0, repr=False)
+
+    @property
+    def name(self) -> str:
+        return self.machine.name
+
+    @property
+    def log_path(self) -> Path:
+        return self.folder.with_name(f"{self.name}.log")
+
+    @property
+    def pid(self) -> int:
+        assert self.process is not None
+        return self.process.pid
+
+    @property
+    def url(self) -> str:
+        return f"http://{self.machine.address}:{self.port}"
+
+    def begin(self) -> None:
+        """Start it; `await_ready` waits."""
+        self._read_from = self.log_path.stat().st_size if self.log_path.exists() else 0
+        words = [sys.executable, "-c", MAIN, self.verb, *self.arguments]
+        if self.verb == "api":
+            words += ["--host", self.machine.address, "--port", str(self.port)]
+        with self.log_path.open("ab") as log:
+            self.process = subprocess.Popen(
+                self.machine.command(words), env=self.environment, stdout=log, stderr=log
+            )
+
+    def await_ready(self) -> None:
+        until(self._is_ready, START_S, f"{self.name} works; log:\n{self.said()[-3000:]}")
+
+    def said(self) -> str:
+        """What it has logged since its last start."""
+        with self.log_path.open("rb") as log:
+            log.seek(self._read_from)
+            return log.read().decode(errors="replace")
+
+    def stop(self) -> int:
+        """SIGTERM, and the exit code."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(STOP_S)
+
+    def kill(self) -> None:
+        """SIGKILL of the process and of its engines, as when the machine loses its power."""
+        assert self.process is not None
+        hosts = children(self.pid, "tenuto_host")
+        for pid in (self.pid, *hosts):
+            send(pid, signal.SIGKILL)
+        self.process.wait(GONE_S)
+        until(lambda: not any(map(is_alive, hosts)), GONE_S, f"the engines of {self.name} are gone")
+
+    def ask_there(self, path: str, key: str = "") -> "Asked":
+        """The answer of an API to a caller on its own machine, whatever became of the machine's cable."""
+        words = [sys.executable, "-S", "-c", _ASK, self.url + path, key]
+        done = subprocess.run(self.machine.command(words), capture_output=True, text=True, check=True)
+        return Asked(*json.loads(done.stdout))
+
+    def is_running(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+    def _is_ready(self) -> bool:
+        assert self.is_running(), f"{self.name} has ended; log:\n{self.said()[-3000:]}"
+        if self.verb == "worker":
+            return '"worker.started"' in self.said()
+        with suppress(httpx2.HTTPError):
+            return httpx2.get(f"{self.url}/readyz", timeout=5).status_code == 200
+        return False
+
+
+class Fleet:
+    """A database on one machine, and so many APIs and workers, each on its own."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        apis: int = 1,
+        workers: int = 2,
+        network: Network | None = None,
+        is_durable: bool = True,
+        **variables: str,
+    ) -> None:
+        self.folder = folder
+        self.network = network or lay()
+        self._variables = variables
+        records = self.network.machine("records")
+        listening = None
+        if isinstance(records, Namespace):
+            listening = Listening(records.address, records.switch.network, records.path)
+        self.postgres: PostgresServer = start_postgres(is_durable=is_durable, listening=listening)
+        self.postgres.run(f"create database {DATABASE}")
+        self._database = (records.address, DATABASE_PORT) if listening else self.postgres.address
+        (folder / "blobs").mkdir()
+        self.apis = [self._node("api", f"api{number}") for number in range(apis)]
+        self.workers = [self._node("worker", f"worker{number}") for number in range(workers)]
+        url = self.postgres.url(DATABASE)
+        self.operator = RunningService(self._folder("operator"), url, variables=variables)
+        self.database: Database = open_database(url)
+
+    @property
+    def nodes(self) -> list[Node]:
+        return [*self.apis, *self.workers]
+
+    def start(self) -> None:
+        """All at once, on an empty database; the operator calls the first API."""
+        for node in self.nodes:
+            node.begin()
+        for node in self.nodes:
+            node.await_ready()
+        self.operator.host, self.operator.port = self.apis[0].machine.address, self.apis[0].port
+
+    def caller(self, api: Node, key: str) -> RunningService:
+        """The service as a caller with this key sees it through one API."""
+        seen = RunningService(self.operator.folder, self.operator.database_url, variables=self._variables)
+        seen.host, seen.port, seen.key = api.machine.address, api.port, key
+        return seen
+
+    def node_of(self, worker_id: str) -> Node:
+        """The machine on which this worker runs."""
+        pid = self.rows("select pid from worker where id = :id", id=worker_id)[0]["pid"]
+        return next(node for node in self.workers if node.process is not None and node.pid == pid)
+
+    def rows(self, sql: str, **parameters: Any) -> list[dict[str, Any]]:
+        """Looked up past all links."""
+        return checker.rows(self.database, sql, **parameters)
+
+    def restart_database(self) -> None:
+        """SIGKILL of every process of the database, and a start on what is on the disk."""
+        crash_postgres(self.postgres.pid)
+        self.postgres.start()
+
+    def logs(self) -> str:
+        return "".join(node.log_path.read_text(errors="replace") for node in self.nodes)
+
+    def close(self) -> None:
+        """Whatever is left is killed."""
+        for node in self.nodes:
+            if node.is_running():
+                node.kill()
+        self.database.close()
+        self.postgres.stop()
+        self.network.close()
+
+    def _node(self, verb: Verb, name: str) -> Node:
+        machine = self.network.machine(name)
+        folder = self._folder(name)
+        node = Node(verb, machine, folder, self._environment(machine, folder))
+        if verb == "api":
+            node.port = API_PORT if isinstance(machine, Namespace) else _free_port()
+        return node
+
+    def _environment(self, machine: Machine, folder: Path) -> dict[str, str]:
+        host, port = machine.reach(self._database)
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("TENUTO_")}
+        return {
+            **inherited,
+            **self._variables,
+            "TENUTO_ENGINES": "fake",
+            "TENUTO_DATA": str(folder),
+            "TENUTO_DATABASE": f"postgresql://postgres@{host}:{port}/{DATABASE}?sslmode=disable&gssencmode=disable",
+        }
+
+    def _folder(self, name: str) -> Path:
+        folder = self.folder / name
+        folder.mkdir()
+        (folder / "blobs").symlink_to(self.folder / "blobs")
+        return folder
+
+
+def copy_of_source(folder: Path) -> Mapping[str, str]:
+    """A copy of the program to be changed; the variables with which a process runs from it."""
+    import shutil
+
+    import tenuto
+
+    source = Path(tenuto.__file__).parents[1]
+    for package in ("tenuto", "tenuto_host", "tenuto_client"):
+        shutil.copytree(
+            source / package,
+            folder / package,
+            ignore=shutil.ignore_patterns("__pycache__", "weights_bundled"),
+        )
+    return {"PYTHONPATH": str(folder)}
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from servers.postgres import PostgresServer, start_postgres
+from servers.seaweedfs import SeaweedServer, start_seaweedfs
 from servers.service import RunningService
 from tenuto.db.database import Database, open_database
 from tenuto.db.migrations import migrate
@@ -59,6 +60,14 @@ def dialect(request: pytest.FixtureRequest) -> str:
 def postgres_server() -> Iterator[PostgresServer]:
     """One server for each worker of the test run, without syncing: it starts in half a second."""
     server = start_postgres(is_durable=False)
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def seaweed() -> Iterator[SeaweedServer]:
+    """An S3 server; who kills it starts it again."""
+    server = start_seaweedfs()
     yield server
     server.stop()
 

@@ -187,8 +187,22 @@ class ArtifactUnavailable(Unavailable):
     retry_after_s = 10
 
 
+class StoreAway(ArtifactUnavailable):
+    """The store of bytes does not answer, or refuses us; whether the content is there is not known."""
+
+
 class StorageFailed(Unavailable):
     """The bytes could not be stored durably."""
+
+    code = "storage_failed"
+
+
+class StoreAwayForWrites(StorageFailed):
+    """The store of bytes does not answer, or refuses us; the same bytes may be written again."""
+
+
+class Swept(TenutoError):
+    """The bytes were stored so long before they were recorded that they were swept; send them again."""
 
     code = "storage_failed"
 

@@ -1,15 +1,21 @@
 """Every store of blobs, and a way to damage what it holds: a store added here runs the whole suite."""
 
-import os
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import obstore
 import pytest
 
+from servers.seaweedfs import ACCESS_KEY, REGION, SECRET_KEY, SeaweedServer
 from tenuto.blobs.blob import BlobStore
 from tenuto.blobs.directory import DirectoryBlobs
+from tenuto.blobs.s3 import S3Blobs
+from tenuto.blobs.s3_place import Credentials, S3Place, client
 from tenuto.ids import Ids
+
+_prefixes = itertools.count(1)
 
 
 @dataclass(frozen=True)
@@ -19,33 +25,55 @@ class Stored:
     store: BlobStore
     # Replaces the stored bytes of a blob by what the function makes of them; None removes them.
     damage: Callable[[str, Callable[[bytes], bytes | None]], None]
-    # Makes a blob look as if it was last written at this moment, in milliseconds.
-    set_written_at: Callable[[str, int], None]
 
 
-def directory(folder: Path) -> Stored:
+def directory(request: pytest.FixtureRequest, folder: Path) -> Stored:
     """A folder of files."""
 
-    def place(blob_id: str) -> Path:
-        return folder / "blobs" / blob_id[-2:] / blob_id
+    def damage(blob_id: str, change: Callable[[bytes], bytes | None]) -> None:
+        place = folder / "blobs" / blob_id[-2:] / blob_id
+        changed = change(place.read_bytes())
+        if changed is None:
+            place.unlink()
+        else:
+            place.write_bytes(changed)
+
+    return Stored(DirectoryBlobs(folder / "blobs"), damage)
+
+
+def s3(request: pytest.FixtureRequest, folder: Path) -> Stored:
+    """A prefix of a bucket."""
+    place: S3Place = request.getfixturevalue("place")
+    behind = client(place)
 
     def damage(blob_id: str, change: Callable[[bytes], bytes | None]) -> None:
-        changed = change(place(blob_id).read_bytes())
+        key = f"{blob_id[-2:]}/{blob_id}"
+        changed = change(obstore.get(behind, key).bytes().to_bytes())
         if changed is None:
-            place(blob_id).unlink()
+            obstore.delete(behind, key)
         else:
-            place(blob_id).write_bytes(changed)
+            obstore.put(behind, key, changed)
 
-    def set_written_at(blob_id: str, at_ms: int) -> None:
-        os.utime(place(blob_id), ns=(at_ms * 1_000_000, at_ms * 1_000_000))
-
-    return Stored(DirectoryBlobs(folder / "blobs"), damage, set_written_at)
+    return Stored(S3Blobs(place), damage)
 
 
-@pytest.fixture(params=[directory], ids=["directory"])
+@pytest.fixture
+def place(seaweed: SeaweedServer) -> S3Place:
+    """A prefix of its own in the bucket of the tests."""
+    return S3Place(
+        bucket="blobs",
+        prefix=f"test-{next(_prefixes)}",
+        endpoint=seaweed.endpoint,
+        region=REGION,
+        timeout_s=10.0,
+        credentials=Credentials(ACCESS_KEY, SECRET_KEY),
+    )
+
+
+@pytest.fixture(params=[directory, s3], ids=["directory", "s3"])
 def stored(request: pytest.FixtureRequest, tmp_path: Path) -> Stored:
     """An empty store of each sort."""
-    made: Stored = request.param(tmp_path)
+    made: Stored = request.param(request, tmp_path)
     return made
 
 

@@ -1,0 +1,117 @@
+"""Multipart uploads that nobody will complete: found under a key and ended, so that they cost nothing more.
+
+The client for everything else has no word for either, so these two requests are signed here: AWS Signature
+Version 4, https://docs.aws.amazon.com/AmazonS3/latest/API/sig-v4-header-based-auth.html. Knows no blobs.
+"""
+
+import hashlib
+import hmac
+import http.client
+import ssl
+import time
+from collections.abc import Callable, Mapping
+from urllib.parse import quote, urlsplit
+from xml.etree import ElementTree
+
+from tenuto.blobs.s3_place import Credentials, S3Place
+
+MAX_ANSWER_BYTES = 4 << 20
+"""A page of a listing has at most a thousand uploads."""
+_EMPTY = hashlib.sha256(b"").hexdigest()
+
+
+class RequestFailed(Exception):
+    """The store did not do what it was asked, or did not answer."""
+
+
+class Uploads:
+    """The unfinished multipart uploads of a place, used from any thread."""
+
+    def __init__(self, place: S3Place, clock: Callable[[], time.struct_time] = time.gmtime) -> None:
+        self._place = place
+        self._clock = clock
+        self._base = urlsplit(place.base_url)
+        self._tls: ssl.SSLContext | None = None
+
+    def end(self, key: str) -> int:
+        """Ends every upload to this key (relative to the prefix); gives how many. Raises RequestFailed.
+
+        Without a pair of keys nothing can be signed, and 0 is given: such a bucket needs a lifecycle rule.
+        """
+        credentials = self._place.credentials
+        if credentials is None:
+            return 0
+        whole = f"{self._place.prefix}/{key}" if self._place.prefix else key
+        upload_ids = self._under(whole, credentials)
+        for upload_id in upload_ids:
+            self._ask("DELETE", f"/{whole}", {"uploadId": upload_id}, credentials, gone_is_fine=True)
+        return len(upload_ids)
+
+    def _under(self, key: str, credentials: Credentials) -> list[str]:
+        answer = self._ask("GET", "", {"prefix": key, "uploads": ""}, credentials)
+        try:
+            # The store is the operator's own, its answer has a bound, and expat expands no entity of a file.
+            listing = ElementTree.fromstring(answer)
+        except ElementTree.ParseError as error:
+            raise RequestFailed("the listing of uploads is no XML") from error
+        uploads = [upload for upload in listing.iter() if upload.tag.rpartition("}")[2] == "Upload"]
+        told = [{field.tag.rpartition("}")[2]: field.text for field in upload} for upload in uploads]
+        return [str(upload["UploadId"]) for upload in told if upload.get("Key") == key]
+
+    def _ask(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        credentials: Credentials,
+        *,
+        gone_is_fine: bool = False,
+    ) -> bytes:
+        path = quote(self._base.path + path)
+        asked = "&".join(f"{quote(name, safe='')}={quote(query[name], safe='')}" for name in sorted(query))
+        headers = self._signed(method, path, asked, credentials)
+        connection = self._connection()
+        try:
+            connection.request(method, f"{path or '/'}?{asked}", headers=headers)
+            answer = connection.getresponse()
+            content = answer.read(MAX_ANSWER_BYTES + 1)
+        except (OSError, http.client.HTTPException) as error:
+            raise RequestFailed(f"no answer: {type(error).__name__}") from error
+        finally:
+            connection.close()
+        if answer.status // 100 != 2 and not (gone_is_fine and answer.status == 404):
+            raise RequestFailed(f"{answer.status} {answer.reason}")
+        if len(content) > MAX_ANSWER_BYTES:
+            raise RequestFailed("the answer is longer than it may be")
+        return content
+
+    def _connection(self) -> http.client.HTTPConnection:
+        host, port, timeout_s = self._base.hostname or "", self._base.port, self._place.timeout_s
+        if self._base.scheme == "http":
+            return http.client.HTTPConnection(host, port, timeout=timeout_s)
+        if self._tls is None:
+            self._tls = ssl.create_default_context()
+            if self._place.ca_certificates is not None:
+                self._tls.load_verify_locations(cadata=self._place.ca_certificates)
+        return http.client.HTTPSConnection(host, port, timeout=timeout_s, context=self._tls)
+
+    def _signed(self, method: str, path: str, query: str, credentials: Credentials) -> dict[str, str]:
+        now = self._clock()
+        at, day = time.strftime("%Y%m%dT%H%M%SZ", now), time.strftime("%Y%m%d", now)
+        headers = {"host": self._base.netloc, "x-amz-content-sha256": _EMPTY, "x-amz-date": at}
+        if credentials.session_token is not None:
+            headers["x-amz-security-token"] = credentials.session_token
+        names = ";".join(sorted(headers))
+        lines = "".join(f"{name}:{headers[name]}\n" for name in sorted(headers))
+        request = "\n".join((method, path or "/", query, lines, names, _EMPTY))
+        scope = f"{day}/{self._place.region}/s3/aws4_request"
+        digest = hashlib.sha256(request.encode()).hexdigest()
+        key = f"AWS4{credentials.secret_access_key}".encode()
+        for step in scope.split("/"):
+            key = hmac.digest(key, step.encode(), "sha256")
+        text = f"AWS4-HMAC-SHA256\n{at}\n{scope}\n{digest}"
+        signature = hmac.digest(key, text.encode(), "sha256").hex()
+        who = f"Credential={credentials.access_key_id}/{scope}"
+        return headers | {
+            "authorization": f"AWS4-HMAC-SHA256 {who}, SignedHeaders={names}, Signature={signature}"
+        }

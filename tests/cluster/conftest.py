@@ -21,7 +21,7 @@ SLOTS = 2
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     """A fleet that works; a test leaves it whole."""
     folder = tmp_path_factory.mktemp("fleet")
-    made = Fleet(folder, apis=2, workers=2, is_durable=False, **settings(folder))
+    made = Fleet(folder, settings(folder), apis=2, workers=2, is_durable=False)
     try:
         made.start()
         made.operator.key = made.operator.make_key("fleet", credit="1000")

@@ -146,12 +146,12 @@ class Fleet:
     def __init__(
         self,
         folder: Path,
+        variables: Mapping[str, str],
         *,
         apis: int = 1,
         workers: int = 2,
         network: Network | None = None,
         is_durable: bool = True,
-        **variables: str,
     ) -> None:
         self.folder = folder
         self.network = network or lay()
@@ -197,10 +197,9 @@ class Fleet:
         """Looked up past all links."""
         return checker.rows(self.database, sql, **parameters)
 
-    def restart_database(self) -> None:
-        """SIGKILL of every process of the database, and a start on what is on the disk."""
+    def kill_database(self) -> None:
+        """SIGKILL of every process of the database; what is on the disk is there when it starts again."""
         crash_postgres(self.postgres.pid)
-        self.postgres.start()
 
     def logs(self) -> str:
         return "".join(node.log_path.read_text(errors="replace") for node in self.nodes)

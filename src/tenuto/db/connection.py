@@ -47,7 +47,7 @@ _UNAVAILABLE_CLASSES = frozenset(("08", "53", "57", "58"))
 # A lock was not had in time; the server has become read-only.
 _UNAVAILABLE_STATES = frozenset(("55P03", "25006"))
 
-NETWORK: Mapping[str, int] = {
+NETWORK: Mapping[str, Any] = {
     "connect_timeout": CONNECT_TIMEOUT_S,
     "keepalives_idle": 5,
     "keepalives_interval": 5,

@@ -1,0 +1,87 @@
+"""What a fleet does when its database goes, and how its machines tell each other of work."""
+
+import statistics
+import time
+import uuid
+
+from cluster.fleet import Fleet
+from crash import checker
+from crash.clients import Client
+from crash.processes import until
+from jobs.world import request_of
+from tenuto.accounts import operations as accounts
+from tenuto.catalog import rules as catalog
+from tenuto.config import load
+from tenuto.ids import Ids
+from tenuto.jobs import submit
+from tenuto.worker.loop import POLL_S
+
+JOBS = 8
+
+
+def test_work_is_heard_of_on_another_machine(fleet: Fleet) -> None:
+    """A job starts long before a worker would have looked by itself: it was told by NOTIFY."""
+    waits_s = []
+    for _ in range(JOBS):
+        job_id = fleet.operator.submit("Told of.")
+        fleet.operator.wait(job_id)
+        (row,) = fleet.rows("select created_at, started_at from job where id = :id", id=job_id)
+        waits_s.append((row["started_at"] - row["created_at"]) / 1000)
+
+    assert statistics.median(waits_s) < POLL_S / 4
+
+
+def test_work_that_nobody_is_told_of_is_found(fleet: Fleet) -> None:
+    """A job accepted without a wake-up, as when a notice is lost, runs after a poll at the latest (P1)."""
+    caller = fleet.database.read(
+        lambda tx: accounts.authenticate(tx, fleet.operator.key, now_ms=time.time_ns() // 1_000_000)
+    )
+    models = catalog.models(load(fleet.apis[0].environment))
+    body = {"model": "fake/speech", "parameters": {"text": "Nobody is told."}}
+    request = request_of(caller, str(uuid.uuid4()), body)
+    parsed = submit.parse(request, models)
+    now_ms = time.time_ns() // 1_000_000
+    ids = Ids(lambda: now_ms)
+    accepted = fleet.database.write(
+        lambda tx: submit.accept(tx, ids, request, parsed, submit.bind(tx, caller, parsed), now_ms=now_ms)
+    )
+    took_s = until(
+        lambda: (
+            fleet.rows("select state from job where id = :id", id=accepted.job_id)[0]["state"] != "queued"
+        ),
+        10,
+        "it runs",
+    )
+    operation = fleet.operator.wait(accepted.job_id)
+
+    assert took_s <= POLL_S + 1
+    assert "succeeded" == operation["state"]
+
+
+def test_a_database_restart_loses_nothing(fleet: Fleet) -> None:
+    """Every process of PostgreSQL is killed under load: both APIs answer 503 with Retry-After meanwhile; then
+    every acknowledged job ends, once, and no process had to be started again (P1, P2, P3)."""
+    keys = [fleet.operator.make_key(f"restart {number}", credit="100") for number in range(4)]
+    clients = [
+        Client(fleet.caller(fleet.apis[number % 2], key), key, ["Over a restart."], number)
+        for number, key in enumerate(keys)
+    ]
+    for client in clients:
+        client.start()
+    until(lambda: all(len(client.works) > 2 for client in clients), 30, "all have work")
+    fleet.kill_database()
+    away = [node.ask_there("/readyz") for node in fleet.apis]
+    fleet.postgres.start()
+    for node in fleet.apis:
+        node.await_ready()
+    until(lambda: all(len(client.works) > 5 for client in clients), 30, "it goes on")
+    for client in clients:
+        client.finish()
+    for client in clients:
+        client.join(60)
+
+    assert [503, 503] == [answer.status for answer in away]
+    assert [] == [fault for client in clients for fault in client.faults]
+    assert [] == [work for client in clients for work in client.unfinished()]
+    assert all(node.is_running() for node in fleet.nodes)
+    checker.check_audit(fleet.operator)

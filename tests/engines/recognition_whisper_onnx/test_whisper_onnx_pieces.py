@@ -8,7 +8,7 @@ import pytest
 
 from tenuto.engines.recognition_whisper_onnx import guards
 from tenuto.engines.recognition_whisper_onnx.chinese import simplified
-from tenuto.engines.recognition_whisper_onnx.languages import understood
+from tenuto.engines.languages import understood
 from tenuto.engines.recognition_whisper_onnx.model_file import ModelFile
 from tenuto.engines.recognition_whisper_onnx.onnx_writer import Graph
 from tenuto.engines.recognition_whisper_onnx.search import Found

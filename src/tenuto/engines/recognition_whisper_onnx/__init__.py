@@ -14,9 +14,9 @@ import numpy as np
 
 from tenuto_host import EngineError, Result, Run
 
+from ..languages import understood
 from ..sound_events import Events
 from .chinese import simplified
-from .languages import understood
 from .model_file import Floats
 from .network import Network
 from .search import CANDIDATES

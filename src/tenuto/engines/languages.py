@@ -21,6 +21,7 @@ _NAMES = {
     "pt": "por portuguese português portugues",
     "ru": "rus russian русский 俄语",
     "tr": "tur turkish türkçe",
+    "yue": "cantonese 粤语 粵語 广东话 廣東話",
     "uk": "ukr ukrainian українська",
     "vi": "vie vietnamese",
     "hi": "hin hindi हिन्दी",

@@ -20,7 +20,7 @@ from tenuto import config, failpoints
 from tenuto.accounts import operations as accounts
 from tenuto.backup.restore import refuse_unfinished
 from tenuto.blobs.blob import BlobStore
-from tenuto.blobs.directory import DirectoryBlobs
+from tenuto.blobs.opening import open_store
 from tenuto.catalog import rules as catalog
 from tenuto.config import Settings
 from tenuto.db.awaiting import await_migrations
@@ -103,9 +103,9 @@ def open_as_it_is(settings: Settings) -> Database:
     return database
 
 
-def open_blobs(settings: Settings) -> DirectoryBlobs:
-    """The bytes, in the data folder."""
-    return DirectoryBlobs(settings.folder / "blobs")
+def open_blobs(settings: Settings) -> BlobStore:
+    """The bytes, in the data folder or a bucket."""
+    return open_store(settings, os.environ)
 
 
 def install_voices(database: Database, blobs: BlobStore) -> None:

@@ -1,7 +1,7 @@
 """Reading ahead: the next few blocks of a blob are fetched while the last ones are sent, within a bound.
 
 Knows no store: whoever reads gives a function that fetches blocks. All readers of a process together hold
-at most `WINDOWS_AHEAD` windows; whoever finds no room goes on block by block, for slow readers may hold theirs.
+at most `WINDOWS_AHEAD` windows; whoever finds no room goes on block by block, for some are slow.
 """
 
 from collections.abc import Callable, Iterator

@@ -23,6 +23,7 @@ from tenuto.config.models import (
     model_from,
     read_models,
 )
+from tenuto.config.storage import DIRECTORY, WHAT, is_place, is_region
 from tenuto.errors import SettingsInvalid
 
 __all__ = [
@@ -49,7 +50,18 @@ class Settings:
     database: str = "sqlite:///tenuto.db"
     migrations: Literal["apply", "wait"] = "apply"
     """Whether a process that starts brings the database up to date, or waits until `tenuto migrate` has."""
-    blobs: str = "directory"
+    blobs: str = DIRECTORY
+    """Where the bytes are: the data folder, or s3://BUCKET/PREFIX."""
+    s3_endpoint: str = "none"
+    """Of a store that is not Amazon's: https://s3.example.com."""
+    s3_region: str = "none"
+    """None: what AWS_REGION or AWS_DEFAULT_REGION say, or us-east-1."""
+    s3_addressing: Literal["path", "virtual"] = "path"
+    """Whether the bucket stands in the path or is the first label of the host's name."""
+    s3_ca_file: str = "none"
+    """Certificates, as PEM, that the store's is signed with; trusted besides the system's."""
+    s3_timeout_s: float = 20.0
+    """Of one request; a part of 8 MiB must go up in so long."""
     cache: Path = Path.home() / ".cache" / "tenuto"
     """Where `tenuto models pull` puts weights; `load` honours XDG_CACHE_HOME, too."""
     engines: Literal["real", "fake"] = "real"
@@ -141,6 +153,7 @@ _RANGES: dict[str, tuple[float, float]] = {
     "job_body_kib": (1, 65_536),
     "chat_body_kib": (1, 65_536),
     "connections": (1, 100_000),
+    "s3_timeout_s": (0.5, 600),
     "slow_head_s": (1, 600),
     "slow_body_s": (1, 600),
     "slow_reader_s": (1, 600),
@@ -158,18 +171,21 @@ _RANGES: dict[str, tuple[float, float]] = {
     "session_days": (1, 365),
 }
 _CHOICES = {
+    "s3_addressing": ("path", "virtual"),
     "migrations": ("apply", "wait"),
     "engines": ("real", "fake"),
     "registration": ("open", "invite", "closed"),
     "log_level": ("debug", "info", "warning", "error"),
 }
 _TEXTS = {
+    "s3_endpoint": (is_origin, "an address such as https://s3.example.com"),
+    "s3_region": (is_region, "the name of a region such as eu-central-1"),
     "public_url": (is_origin, "an address such as https://tenuto.example.com"),
     "base_path": (is_prefix, "a path such as /tenuto, without a slash at its end"),
     "trusted_proxies": (are_networks, "a list of addresses such as 127.0.0.1, 10.0.0.0/8"),
 }
 _PATHS = ("folder", "cache")
-_FLOATS = ("heartbeat_s", "silence_s", "host_grace_s")
+_FLOATS = ("s3_timeout_s", "heartbeat_s", "silence_s", "host_grace_s")
 _NAMED_ELSEWHERE = {"TENUTO_DATA": "folder", "TENUTO_LOG": "log_level"}
 _NO_SETTINGS = (failpoints.VARIABLE, "TENUTO_CONFIG", "TENUTO_API_KEY", "TENUTO_BASE_URL", "TENUTO_JOURNAL")
 
@@ -284,9 +300,9 @@ def _check_together(values: Mapping[str, Any], faults: list[str]) -> None:
             faults.append(
                 f"database: {scheme[:20]}:// is not known; write sqlite:///tenuto.db or postgresql://…"
             )
-    blobs = values.get("blobs", "directory")
-    if blobs != "directory":
-        faults.append(f"blobs: {blobs!r} is not known; there is: directory")
+    blobs = values.get("blobs", DIRECTORY)
+    if isinstance(blobs, str) and not is_place(blobs):
+        faults.append(f"blobs: that is no place; write {WHAT}")
     heartbeat, silence = values.get("heartbeat_s", 5.0), values.get("silence_s", 30.0)
     if isinstance(heartbeat, float) and isinstance(silence, float) and silence < 3 * heartbeat:
         faults.append(

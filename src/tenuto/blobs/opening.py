@@ -1,0 +1,62 @@
+"""The store of blobs that the settings name. obstore is loaded only where bytes are kept in a bucket."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tenuto.blobs.blob import BlobStore
+from tenuto.blobs.directory import DirectoryBlobs
+from tenuto.config import Settings
+from tenuto.config.storage import Bucket, bucket_of
+from tenuto.errors import OperatorError
+
+if TYPE_CHECKING:
+    from tenuto.blobs.s3_place import S3Place
+
+_NONE = "none"
+# Any of these lets the client of obstore find keys by itself.
+_OTHER_WAYS = (
+    "AWS_WEB_IDENTITY_TOKEN_FILE",
+    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+)
+
+
+def open_store(settings: Settings, environment: Mapping[str, str]) -> BlobStore:
+    """A folder of the data folder, or a bucket. Raises OperatorError; asks no store whether it is there."""
+    bucket = bucket_of(settings.blobs)
+    if bucket is None:
+        return DirectoryBlobs(settings.folder / "blobs")
+    from tenuto.blobs.s3 import S3Blobs
+
+    return S3Blobs(_place(bucket, settings, environment))
+
+
+def _place(bucket: Bucket, settings: Settings, environment: Mapping[str, str]) -> "S3Place":
+    from tenuto.blobs.s3_place import S3Place, credentials_from
+
+    endpoint = None if settings.s3_endpoint == _NONE else settings.s3_endpoint
+    credentials = credentials_from(environment)
+    # On a machine of Amazon's the instance's role is asked for; elsewhere nobody would answer.
+    if credentials is None and endpoint is not None and not any(environment.get(way) for way in _OTHER_WAYS):
+        raise OperatorError(f"no keys for {settings.blobs}: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
+    region = environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION") or "us-east-1"
+    return S3Place(
+        bucket=bucket.name,
+        prefix=bucket.prefix,
+        endpoint=endpoint,
+        region=region if settings.s3_region == _NONE else settings.s3_region,
+        addressing=settings.s3_addressing,
+        ca_certificates=None if settings.s3_ca_file == _NONE else _certificates(settings.s3_ca_file),
+        timeout_s=settings.s3_timeout_s,
+        credentials=credentials,
+    )
+
+
+def _certificates(name: str) -> str:
+    try:
+        return Path(name).expanduser().read_text("ascii")
+    except (OSError, UnicodeDecodeError) as error:
+        raise OperatorError(
+            f"s3_ca_file: {name} can't be read as PEM; name a file of certificates"
+        ) from error

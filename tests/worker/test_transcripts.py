@@ -26,13 +26,14 @@ def test_a_sound_transcript_is_kept_without_what_is_not_known() -> None:
         "segments": [{**SOUND, "words": [1]}],
         "speakers": {"S01": [1, 0.5]},
         "warnings": ["x"],
+        "doubts": ["y"],
     }
 
-    assert {"segments": [SOUND], "speakers": {"S01": [1.0, 0.5]}, "warnings": ["x"]} == read(value)
-    assert {"segments": [{"start": 1.0, "end": 2.5, "text": "one"}], "warnings": ["x"]} == read(
-        value, WORD_TIMESTAMPS
-    )
-    assert {"segments": [], "speakers": {}, "warnings": []} == read({"segments": []})
+    said = {"warnings": ["x"], "doubts": ["y"]}
+
+    assert {"segments": [SOUND], "speakers": {"S01": [1.0, 0.5]}, **said} == read(value)
+    assert {"segments": [{"start": 1.0, "end": 2.5, "text": "one"}], **said} == read(value, WORD_TIMESTAMPS)
+    assert {"segments": [], "speakers": {}, "warnings": [], "doubts": []} == read({"segments": []})
 
 
 def test_a_little_beyond_the_end_is_the_end() -> None:
@@ -82,6 +83,7 @@ def test_a_faulty_segment_is_no_segment(segment: Any) -> None:
         {"segments": [], "speakers": {"S01": ["x"]}},
         {"segments": [], "warnings": [1]},
         {"segments": [], "warnings": ["x"] * 101},
+        {"segments": [], "doubts": "yes"},
     ],
 )
 def test_what_is_no_transcript_is_refused(value: Any) -> None:

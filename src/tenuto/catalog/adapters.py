@@ -88,6 +88,7 @@ def _entry(name: str, manifest: Manifest, own: ModelSettings, adapter: AdapterSe
     known: dict[str, Any] = {"model": name, "role": role, "honoured": list(honoured), "metered": metered}
     if own.upstream is not None:
         known["upstream"] = {"url": own.upstream.url, "model": own.upstream.model or name}
+        known["connections"] = own.upstream.connections
     return EngineEntry(
         model=name,
         kind=manifest.kind,
@@ -100,6 +101,8 @@ def _entry(name: str, manifest: Manifest, own: ModelSettings, adapter: AdapterSe
         rerunnable=not metered,
         concurrency=manifest.concurrency if own.upstream is None else own.upstream.connections,
         role=role,
+        # What is charged for is never heard twice.
+        tries=1 if metered or manifest.kind != "recognition" else manifest.tries,
         defaults={**manifest.defaults, **adapter.defaults},
         memory_mib=adapter.memory_mib or manifest.memory_mib,
         limits=manifest.limits,

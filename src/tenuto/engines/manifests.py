@@ -25,7 +25,10 @@ ROLES = ("segment_text", "word_timestamps")
 LOAD_S = 600
 """From the start of an adapter's process until its weights are loaded, unless its manifest knows better."""
 RESERVED = frozenset(
-    {"weights", "threads", "model", "model_revision", "role", "honoured", "metered", "upstream"}
+    {
+        *("weights", "threads", "model", "model_revision", "role", "honoured", "metered"),
+        *("upstream", "connections"),
+    }
 )
 """Options that the service itself hands to an engine."""
 
@@ -111,6 +114,8 @@ class Manifest:
     """It calls another server, which the operator names as `upstream`."""
     weights: tuple[str, ...] = ()
     """Those of `tenuto models pull` that it uses beside its own."""
+    tries: int = 2
+    """How often a part of a recording is heard at most, where its transcript is doubtful."""
     roles: tuple[str, ...] = ()
     """Which transcript a recognition engine can write; the first, unless the operator says otherwise."""
     defaults: Mapping[str, int | float] = field(default_factory=dict)
@@ -186,7 +191,7 @@ def _check(manifest: Manifest) -> None:
     _require(bool(manifest.roles) == (manifest.kind == "recognition"), name, "roles", "belong to recognition")
     for key in ("model", "revision", "summary"):
         _require(type(getattr(manifest, key)) is str, name, key, "is not a text")
-    for key in ("memory_mib", "concurrency", "load_timeout_s"):
+    for key in ("memory_mib", "concurrency", "load_timeout_s", "tries"):
         value = getattr(manifest, key)
         _require(type(value) is int and value >= (key != "memory_mib"), name, key, "is not such a number")
     for key in ("metered", "own_interpreter", "upstream"):

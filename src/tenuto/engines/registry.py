@@ -58,6 +58,9 @@ class EngineEntry:
     fake: bool = False
     role: str = ""
     """Which transcript a recognition engine writes: segment_text or word_timestamps."""
+    tries: int = 1
+    """How often a part of a recording is heard at most: again where the transcript is doubtful. An engine
+    with one try is believed, and warns of doubts of its own."""
     composed_of: tuple["EngineEntry", ...] = ()
     """The models whose engines this one uses, in order; it then has no engine of its own."""
     defaults: Mapping[str, int | float] = field(default_factory=dict)

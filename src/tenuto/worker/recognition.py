@@ -21,8 +21,8 @@ from tenuto.media import parts as merging
 from tenuto.media.parts import PartText
 from tenuto.worker.calls import EngineCalls, OnProgress
 from tenuto.worker.durable import read, write
+from tenuto.worker.hearing import transcript_of
 from tenuto.worker.recording import RATE, Recording, recorded
-from tenuto.worker.transcripts import checked
 
 SCHEMA_VERSION = 1
 _MERGES = {SEGMENT_TEXT: merging.merge_segment_text, WORD_TIMESTAMPS: merging.merge_word_timestamps}
@@ -83,17 +83,8 @@ def _recognise(
     calls: EngineCalls, engine: EngineEntry, recording: Recording, place: Place, on_progress: OnProgress
 ) -> dict[str, Any]:
     """One part by one engine, stored when it is there."""
-    # The first engine detects the language by itself; neither gets the caller's context or hotwords.
-    language = calls.claim.parameters["language"] if engine.role == WORD_TIMESTAMPS else None
     with calls.engines.turn(engine.model, calls.watched):
-        # The samples have no name here, so that they are gone when the next job has its turn.
-        result = calls.run(
-            {"language": language},
-            {"audio": recording.samples(place.start_frame, place.end_frame)},
-            model=engine.model,
-            on_progress=on_progress,
-        )
-    transcript = checked(result, place.role, (place.end_frame - place.start_frame) / RATE)
+        transcript = transcript_of(calls, engine, recording, place, on_progress)
     attempt_id = calls.claim.attempt_id
 
     def add(tx: Transaction, now_ms: int) -> None:

@@ -34,14 +34,17 @@ def checked(result: HostResult, role: str, length_s: float) -> dict[str, Any]:
     segments = _list(value.get("segments"), "segments", MAX_SEGMENTS)
     kept: dict[str, Any] = {
         "segments": [_segment(segment, role, length_s) for segment in segments],
-        "warnings": [
-            _text(warning, "warning")[:MAX_WARNING_CHARACTERS]
-            for warning in _list(value.get("warnings", []), "warnings", MAX_WARNINGS)
-        ],
+        "warnings": _sentences(value, "warnings"),
+        "doubts": _sentences(value, "doubts"),
     }
     if role == SEGMENT_TEXT:
         kept["speakers"] = _speakers(value.get("speakers", {}))
     return kept
+
+
+def _sentences(value: dict[str, Any], name: str) -> list[str]:
+    listed = _list(value.get(name, []), name, MAX_WARNINGS)
+    return [_text(one, name)[:MAX_WARNING_CHARACTERS] for one in listed]
 
 
 def _segment(segment: Any, role: str, length_s: float) -> dict[str, Any]:

@@ -1,0 +1,91 @@
+"""What makes a transcript doubtful, on sound that is made here: 440 Hz is somebody talking, 0 is nobody."""
+
+from array import array
+from math import pi, sin
+from typing import Any
+
+import pytest
+
+from tenuto.media.doubts import RATE, doubts_of
+
+_SECOND = array("h", (int(8000 * sin(2 * pi * 440 * i / RATE)) for i in range(RATE))).tobytes()
+_SENTENCE = "This sentence is {} seconds away from its first word."
+
+
+def talk(*spans: tuple[int, int], length_s: int, floor: bytes = b"\0\0") -> bytes:
+    """So many seconds of sound in which somebody talks during the spans."""
+    seconds = [floor * RATE] * length_s
+    for start, end in spans:
+        seconds[start:end] = [_SECOND] * (end - start)
+    return b"".join(seconds)
+
+
+def words(*spans: tuple[float, float]) -> list[dict[str, Any]]:
+    """A segment with words of their own for each span."""
+    return [{"start": start, "end": end, "text": _SENTENCE.format(start)} for start, end in spans]
+
+
+TALK = talk((1, 20), (25, 45), length_s=60)
+WHOLE = words((1, 9), (9, 20), (25, 36), (36, 45))
+
+
+def test_a_transcript_of_all_that_is_said_is_not_doubted() -> None:
+    """Silence needs no words; a segment may end a little early or late; music may be covered by its label."""
+    music = {"start": 25, "end": 45, "text": ""}
+
+    assert [] == doubts_of(WHOLE, TALK).sentences
+    assert [] == doubts_of(words((1.4, 9), (9.2, 19.6), (25.4, 44.6)), TALK).sentences
+    assert [] == doubts_of([*words((1, 20)), music], TALK).sentences
+    assert [] == doubts_of([], talk(length_s=60)).sentences
+    assert [] == doubts_of([], b"").sentences
+
+
+def test_a_room_that_hums_is_not_talking() -> None:
+    """A steady noise is the floor over which speech stands; it needs no words."""
+    hum = array("h", (int(300 * sin(2 * pi * 50 * i / RATE)) for i in range(RATE))).tobytes()
+    sound = hum * 50 + _SECOND * 4 + hum * 6
+
+    assert [] == doubts_of(words((50, 54)), sound).sentences
+    assert [] == doubts_of([], hum * 60).sentences
+
+
+@pytest.mark.parametrize(
+    ("segments", "sentence"),
+    [
+        (WHOLE[:2], "Nothing was written after 20 s, although there is sound."),
+        (words((1, 20), (38, 45)), None),
+        (words((1, 9), (42, 45)), "27 s of sound have no words."),
+        ([], "39 s of sound have no words."),
+        ([WHOLE[2], WHOLE[0], WHOLE[1], WHOLE[3]], "The times go backwards at 1 s."),
+        ([{**one, "text": "and then we went away"} for one in WHOLE], "The text repeats itself at 36 s."),
+        ([{**WHOLE[0], "text": "no, no, no, no, no, no, no, no, no"}, *WHOLE[1:]], "repeats itself at 1 s"),
+        ([{**WHOLE[0], "text": "是的，是的，" * 5}, *WHOLE[1:]], "repeats itself at 1 s"),
+        ([*WHOLE[:3], {**WHOLE[3], "text": "word " * 2 + "other words. " * 20}], "repeats itself at 36 s"),
+        (words((1, 45)), None),
+        ([{"start": 1, "end": 45, "text": "Well."}], "From 1 to 45 s there are hardly any words."),
+        ([{**WHOLE[0], "text": "".join(map(str, range(400)))}, *WHOLE[1:]], "more words than could be said"),
+    ],
+)
+def test_what_a_model_leaves_out_or_makes_up_is_doubted(
+    segments: list[dict[str, Any]], sentence: str | None
+) -> None:
+    """It stops early, leaves a gap, goes backwards, in circles, or writes too little or too much."""
+    found = doubts_of(segments, TALK).sentences
+
+    assert (sentence is None) == (found == [])
+    assert sentence is None or [one for one in found if sentence in one] == found
+
+
+def test_of_two_transcripts_the_one_with_less_doubt_is_the_better() -> None:
+    """Fewer doubts first, then less sound without words."""
+    some, more = doubts_of(WHOLE[:2], TALK), doubts_of(WHOLE[:1], TALK)
+
+    assert doubts_of(WHOLE, TALK).weight < some.weight < more.weight
+
+
+def test_a_text_without_end_is_searched_for_circles_in_no_time() -> None:
+    """A hundred thousand letters without a circle: the search is bounded."""
+    text = "".join(chr(0x4E00 + (i * i) % 19997) for i in range(100_000))
+    segments = [{"start": 1.0, "end": 45.0, "text": text}]
+
+    assert ["At 1 s there are more words than could be said."] == doubts_of(segments, TALK).sentences

@@ -14,6 +14,7 @@ from tenuto.engines.speech_kokoro.styles import ORIGINAL_VOICES
 from tenuto.kinds import image
 from tenuto.kinds.fields import Boolean, Choice, Integer, Number, Numbers, Rule, Text
 from tenuto.kinds.speech import FIELDS
+from tenuto.metrics import ERRORS
 from tenuto_client.commands import VERBS
 
 ROOT = Path(__file__).parents[1]
@@ -47,6 +48,8 @@ def test_every_documented_variable_is_read(tmp_path: Path) -> None:
     given |= {"TENUTO_HOST": "::1", "TENUTO_METRICS_HOST": "::1", "TENUTO_REGISTRATION": "closed"}
     given |= {"TENUTO_PUBLIC_URL": "https://[::1]:8443", "TENUTO_TRUSTED_PROXIES": "::1, 10.0.0.0/8"}
     given |= {"TENUTO_INITIAL_CREDIT": "0.5", "TENUTO_MIGRATIONS": "wait", "TENUTO_BASE_PATH": "/a/b"}
+    given |= {"TENUTO_S3_ENDPOINT": "http://[::1]:8333", "TENUTO_S3_REGION": "eu-central-1"}
+    given |= {"TENUTO_S3_ADDRESSING": "virtual", "TENUTO_S3_CA_FILE": "/etc/ca.pem"}
     loaded = config.load(given)
     kept = {variable: getattr(loaded, name) for name, variable in table}
 
@@ -74,14 +77,23 @@ def test_every_event_of_the_log_and_every_metric_is_documented() -> None:
         for text in SOURCES.values()
         for name in re.findall(r"log(?:\(\))?\.(?!get_logger)\w+\(\s*\"([a-z_]+\.[a-z_]+)\"", text)
     }
-    metrics = SOURCES[ROOT / "src" / "tenuto" / "api" / "metrics.py"]
-    counters = {f"{name}_total" for name in re.findall(r'Counter\(\s*"(\w+)"', metrics)}
-    gauges = {f"tenuto_jobs_{name}" for name in re.findall(r'\("([a-z_]+)", "[A-Z]', metrics)}
-    gauges |= set(re.findall(r'GaugeMetricFamily\(\s*"(\w+)"', metrics))
-    histograms = set(re.findall(r'Histogram\(\s*"(\w+)"', metrics))
 
     assert logged == {name for row in rows(RUNNING, "## Logs") for name in row[0].replace("`", "").split()}
-    assert counters | gauges | histograms == {row[0] for row in rows(RUNNING, "## Metrics")}
+    assert exported() == {row[0] for row in rows(RUNNING, "## Metrics")}
+    assert set(ERRORS) == {
+        name
+        for row in rows(RUNNING, "## Logs")
+        if row[1] == "error"
+        for name in row[0].replace("`", "").split()
+    }
+
+
+def exported() -> set[str]:
+    """Every metric that a process exports, by the name that Prometheus stores it under, but for `_bucket`."""
+    text = "".join(SOURCES.values())
+    counters = {f"{name}_total" for name in re.findall(r'\bCounter\(\s*"(\w+)"', text)}
+    gauges = set(re.findall(r'\b(?:Gauge|GaugeMetricFamily|Histogram)\(\s*"(\w+)"', text))
+    return counters | gauges | set(re.findall(r'\("(tenuto_\w+)", "[A-Z]', text))
 
 
 def test_every_command_of_the_documents_is_one() -> None:

@@ -153,6 +153,7 @@ def run_serve(settings: Settings, say: Say) -> None:
 
 def run_worker(settings: Settings, models: list[str] | None, *, parent: int | None = None) -> None:
     """Work until SIGTERM or SIGINT, or at once no longer when the parent (behind a pipe) is gone."""
+    from tenuto.worker import health
     from tenuto.worker.child import follow_parent
     from tenuto.worker.engines import missing_here, missing_weights
     from tenuto.worker.parts import Parts
@@ -174,6 +175,7 @@ def run_worker(settings: Settings, models: list[str] | None, *, parent: int | No
         if lacking := missing_here(offered[name], settings):
             usable.remove(name)
             _log().warning("model.not_on_this_machine", model=name, lacking=lacking)
+    watch = health.expose(settings)
     try:
         database = open_records(settings, patience_s=MIGRATIONS_PATIENCE_S, stopping=stopping)
     except OperatorError:
@@ -194,7 +196,9 @@ def run_worker(settings: Settings, models: list[str] | None, *, parent: int | No
         )
         worker = Worker(parts, usable)
         worker.start()
+        watch.worker = worker
         stopping.wait()
+        watch.stopping = True
         worker.stop()
     finally:
         database.close()
@@ -203,7 +207,7 @@ def run_worker(settings: Settings, models: list[str] | None, *, parent: int | No
 def _run_api(
     settings: Settings, say: Say, *, child: "ChildWorker | None" = None, lock: "FolderLock | None" = None
 ) -> None:
-    from tenuto.api import server
+    from tenuto.api import metrics, server
     from tenuto.web.app import make_app
     from tenuto.web.studio import make_studio
 
@@ -236,7 +240,7 @@ def _run_api(
             on_ready=on_ready,
         )
         flusher.start()
-        _serve_metrics(settings, service)
+        metrics.expose(service)
         server.run(http, on_stop=on_stop)
     finally:
         stopping.set()
@@ -281,31 +285,6 @@ def build_service(settings: Settings, database: Database, *, needs_worker: bool)
         readers=ThreadPoolExecutor(BLOB_READERS, thread_name_prefix="blob-reader"),
         needs_worker=needs_worker,
     )
-
-
-def _serve_metrics(settings: Settings, service: "Service") -> None:
-    if settings.metrics_port == 0:
-        return
-    from tenuto.api import metrics
-    from tenuto.jobs import lanes
-    from tenuto.jobs.audit import runs
-
-    def depths() -> dict[str, dict[str, int]]:
-        return service.database.read(lambda tx: lanes.depths(tx, list(settings.slots())))
-
-    def audited() -> tuple[int, dict[str, int]] | None:
-        last = service.database.read(runs.last)
-        return None if last is None else (last.ended_at, last.findings)
-
-    service.metrics.registry.register(metrics.QueueCollector(depths))
-    service.metrics.registry.register(metrics.AuditCollector(audited))
-    try:
-        metrics.serve(service.metrics, settings.metrics_host, settings.metrics_port)
-    except OSError as error:
-        where = f"{settings.metrics_host}:{settings.metrics_port}"
-        raise OperatorError(
-            f"can't listen on {where} for /metrics: {error.strerror}; choose another metrics_port"
-        ) from error
 
 
 def _address(addresses: list[Any]) -> str:

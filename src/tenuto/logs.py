@@ -8,7 +8,18 @@ import json
 import logging
 import sys
 import threading
+from collections.abc import Callable, Mapping
 from typing import Any, TextIO
+
+Listener = Callable[[str, str, Mapping[str, Any]], None]
+"""Told an event, its level and its keys; from any thread, and before it is written."""
+
+_listeners: list[Listener] = []
+
+
+def listen(listener: Listener) -> None:
+    """Have every event told from `info` on, whatever the level of the log. Until the process ends."""
+    _listeners.append(listener)
 
 
 class Unfailing:
@@ -46,6 +57,14 @@ def set_up_logs(level: str) -> None:
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.format_exc_info,
     ]
+
+    def tell(logger: Any, name: str, event: Any) -> Any:
+        for listener in _listeners:
+            listener(event["event"], event["level"], event)
+        if getattr(logging, event["level"].upper()) < numeric:
+            raise structlog.DropEvent
+        return event
+
     json_lines = structlog.processors.JSONRenderer()
     stream: Any = Unfailing(sys.stderr)
     # What libraries log through the standard library leaves in the same form.
@@ -54,8 +73,8 @@ def set_up_logs(level: str) -> None:
     logging.basicConfig(level=numeric, handlers=[handler])
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
     structlog.configure(
-        processors=[*common, json_lines],
-        wrapper_class=structlog.make_filtering_bound_logger(numeric),
+        processors=[common[0], tell, *common[1:], json_lines],
+        wrapper_class=structlog.make_filtering_bound_logger(min(numeric, logging.INFO)),
         logger_factory=structlog.WriteLoggerFactory(file=stream),
         cache_logger_on_first_use=True,
     )

@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from structlog.testing import capture_logs
 
 from jobs.world import World
-from tenuto.api.metrics import AuditCollector
+from tenuto.api.metrics import RecordsCollector, read_records
 from tenuto.db.database import Transaction
 from tenuto.jobs.audit import CHECKS, runs
 from tenuto.jobs.audit.runs import LastAudit
@@ -24,16 +24,14 @@ def audited(world: World, auditor: Auditor) -> LastAudit | None:
 
 
 def metrics(world: World) -> dict[str, float]:
-    """The samples of a scrape by name and label."""
-
-    def read() -> tuple[int, dict[str, int]] | None:
-        last = world.read(runs.last)
-        return None if last is None else (last.ended_at, last.findings)
-
+    """The samples of a scrape by name and label, those of the audit."""
     registry = CollectorRegistry()
-    registry.register(AuditCollector(read))
+    registry.register(
+        RecordsCollector(lambda tx: read_records(tx, [], [], now_ms=world.now_ms), world.database)
+    )
     lines = generate_latest(registry).decode().splitlines()
-    return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines if line[0] != "#")}
+    samples = (line.rsplit(" ", 1) for line in lines if line.startswith("tenuto_audit"))
+    return {name: float(value) for name, value in samples}
 
 
 def test_a_sound_service_says_when_it_looked_last(world: World, rig: Rig) -> None:

@@ -1,12 +1,22 @@
 """What the process counts, and what a scrape reads from the database; served on a bind of its own."""
 
-import threading
-from collections.abc import Callable, Iterable
-from wsgiref.simple_server import WSGIServer
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, start_http_server
+from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
+
+from tenuto import metrics
+from tenuto.catalog import operations as catalog
+from tenuto.db.database import Database, Transaction
+from tenuto.errors import Unavailable
+from tenuto.jobs import lanes
+from tenuto.jobs.audit import runs
+
+if TYPE_CHECKING:
+    from tenuto.api.service import Service
 
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 
@@ -88,47 +98,90 @@ class Metrics:
         self._damaged.inc()
 
 
-class QueueCollector(Collector):
-    """Gauges read from the database at each scrape: queue depth, busy slots, jobs in recovery."""
+@dataclass(frozen=True, slots=True)
+class Records:
+    """What a scrape reads: depths by name and lane, what is callable, the newest audit."""
 
-    def __init__(self, read: Callable[[], dict[str, dict[str, int]]]) -> None:
+    depths: Mapping[str, Mapping[str, float]]
+    callable: Mapping[str, bool]
+    audited: tuple[int, Mapping[str, int]] | None
+    """When the newest audit ended, in ms, and what it found by check."""
+
+
+class RecordsCollector(Collector):
+    """Gauges read from the database at each scrape; when it is away, that alone is told."""
+
+    def __init__(self, read: Callable[[Transaction], Records], database: Database) -> None:
         self._read = read
+        self._database = database
 
     def collect(self) -> Iterable[Metric]:
-        depths = self._read()
-        for name, text in (
-            ("queued", "Jobs that wait."),
-            ("running", "Slots that are busy."),
-            ("recovery_required", "Jobs that wait for an operator."),
-        ):
-            gauge = GaugeMetricFamily(f"tenuto_jobs_{name}", text, labels=["lane"])
-            for lane, count in depths.get(name, {}).items():
-                gauge.add_metric([lane], count)
-            yield gauge
+        up = GaugeMetricFamily("tenuto_database_up", "Whether the database answered this scrape.")
+        try:
+            records = self._database.read(self._read)
+        except Unavailable:
+            up.add_metric([], 0)
+            yield up
+            return
+        up.add_metric([], 1)
+        yield up
+        yield from _gauges(records)
 
 
-class AuditCollector(Collector):
-    """What the service's newest audit of its own records found, read from the database at each scrape."""
+def read_records(tx: Transaction, lane_names: list[str], models: list[str], *, now_ms: int) -> Records:
+    """What there is to tell of the records now."""
+    last = runs.last(tx)
+    oldest = {lane: lanes.oldest_queued_at(tx, [lane]) for lane in lane_names}
+    waited = {lane: 0.0 if at is None else max(0, now_ms - at) / 1000 for lane, at in oldest.items()}
+    slots = {lane: lanes.slots(tx, lane) for lane in lane_names}
+    return Records(
+        depths={**lanes.depths(tx, lane_names), "oldest_queued_seconds": waited, "slots": slots},
+        callable={name: why is None for name, why in catalog.reasons(tx, models, now_ms=now_ms).items()},
+        audited=None if last is None else (last.ended_at, last.findings),
+    )
 
-    def __init__(self, read: Callable[[], tuple[int, dict[str, int]] | None]) -> None:
-        self._read = read
 
-    def collect(self) -> Iterable[Metric]:
-        found = GaugeMetricFamily(
-            "tenuto_audit_findings", "What the newest audit found; 0 is right.", labels=["check"]
+def _gauges(records: Records) -> Iterable[Metric]:
+    for name, text in (
+        ("tenuto_jobs_queued", "Jobs that wait."),
+        ("tenuto_jobs_oldest_queued_seconds", "How long the oldest of them has waited."),
+        ("tenuto_jobs_running", "Slots that are busy."),
+        ("tenuto_slots", "Slots that there are."),
+        ("tenuto_jobs_recovery_required", "Jobs that wait for an operator."),
+    ):
+        gauge = GaugeMetricFamily(name, text, labels=["lane"])
+        for lane, count in records.depths[name.removeprefix("tenuto_").removeprefix("jobs_")].items():
+            gauge.add_metric([lane], count)
+        yield gauge
+    offered = GaugeMetricFamily("tenuto_model_callable", "Whether new work is taken.", labels=["model"])
+    for model, is_callable in records.callable.items():
+        offered.add_metric([model], is_callable)
+    yield offered
+    found = GaugeMetricFamily(
+        "tenuto_audit_findings", "What the newest audit found; 0 is right.", labels=["check"]
+    )
+    ended = GaugeMetricFamily(
+        "tenuto_audit_finished_timestamp_seconds", "When the newest audit came to its end."
+    )
+    if records.audited is not None:
+        ended.add_metric([], records.audited[0] / 1000)
+        for check, count in records.audited[1].items():
+            found.add_metric([check], count)
+    yield found
+    yield ended
+
+
+def expose(service: "Service") -> None:
+    """Answers /metrics where the settings say, until the process ends. OperatorError."""
+    settings = service.settings
+    if settings.metrics_port == 0:
+        return
+    lane_names, models = list(settings.slots()), list(service.models)
+    registry = service.metrics.registry
+    metrics.count_events(registry)
+    registry.register(
+        RecordsCollector(
+            lambda tx: read_records(tx, lane_names, models, now_ms=service.clock()), service.database
         )
-        ended = GaugeMetricFamily(
-            "tenuto_audit_finished_timestamp_seconds", "When the newest audit came to its end."
-        )
-        last = self._read()
-        if last is not None:
-            ended.add_metric([], last[0] / 1000)
-            for check, count in last[1].items():
-                found.add_metric([check], count)
-        yield found
-        yield ended
-
-
-def serve(metrics: Metrics, host: str, port: int) -> tuple[WSGIServer, threading.Thread]:
-    """Answer /metrics there until the process ends."""
-    return start_http_server(port, host, registry=metrics.registry)
+    )
+    metrics.serve(registry, settings.metrics_host, settings.metrics_port)

@@ -14,6 +14,7 @@ from typing import Any, Literal
 from tenuto import failpoints
 from tenuto.addresses import NONE, are_networks, is_origin, is_prefix
 from tenuto.config.adapters import AdapterSettings
+from tenuto.config.hosts import RaySettings
 from tenuto.config.models import (
     ModelSettings,
     OwnPrice,
@@ -31,6 +32,7 @@ __all__ = [
     "ModelSettings",
     "OwnPrice",
     "Price",
+    "RaySettings",
     "Settings",
     "UpstreamSettings",
     "dump",
@@ -70,6 +72,8 @@ class Settings:
     metrics_host: str = "127.0.0.1"
     metrics_port: int = 0
     """Where /metrics answers; 0: nowhere."""
+    worker_metrics_port: int = 0
+    """Where a worker answers /metrics, /livez and /readyz; 0: nowhere."""
     requests_per_second: int = 100
     """Per key; the burst is twice as many."""
     queued_jobs: int = 20_000
@@ -145,6 +149,7 @@ class Settings:
 _RANGES: dict[str, tuple[float, float]] = {
     "port": (0, 65535),
     "metrics_port": (0, 65535),
+    "worker_metrics_port": (0, 65535),
     "requests_per_second": (0, 1_000_000),
     "queued_jobs": (0, 10_000_000),
     "uploads": (0, 10_000),

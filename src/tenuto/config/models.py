@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tenuto.config.adapters import ADAPTER_FIELDS, AdapterSettings, adapter_from, read_adapter, texts
+from tenuto.config.hosts import HOST_FIELDS, RaySettings, read_host
 
 MICROS_PER_CNY = 1_000_000
 UPSTREAM_CONNECTIONS = 64
@@ -14,6 +15,7 @@ MODEL_FIELDS = (
     *("enabled", "interpreter", "warm", "unit", "price", "hold", "threads", "composed_of"),
     *UPSTREAM_FIELDS,
     *ADAPTER_FIELDS,
+    *HOST_FIELDS,
 )
 
 _URL = re.compile(r"https?://[A-Za-z0-9.:\[\]_-]+(/[A-Za-z0-9./_~-]*)?\Z")
@@ -73,6 +75,8 @@ class ModelSettings:
     """The adapter that runs the model, where it is none of Tenuto's own."""
     composed_of: tuple[str, ...] = ()
     """The two recognition models that write the transcripts of this one."""
+    ray: RaySettings | None = None
+    """The pool in which its engine runs; None: a child process of the worker."""
 
 
 def model_from(own: dict[str, Any]) -> ModelSettings:
@@ -84,6 +88,7 @@ def model_from(own: dict[str, Any]) -> ModelSettings:
             "upstream": own["upstream"] and UpstreamSettings(**own["upstream"]),
             "adapter": own["adapter"] and adapter_from(own["adapter"]),
             "composed_of": tuple(own["composed_of"]),
+            "ray": own["ray"] and RaySettings(**own["ray"]),
         }
     )
 
@@ -124,6 +129,7 @@ def _model(where: str, table: dict[str, Any], faults: list[str]) -> ModelSetting
         upstream=_upstream(where, table, faults) if table.keys() & set(UPSTREAM_FIELDS) else None,
         adapter=read_adapter(where, table, faults),
         composed_of=texts(where, table, "composed_of", faults) or (),
+        ray=read_host(where, table, faults),
     )
 
 

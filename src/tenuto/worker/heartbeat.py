@@ -59,6 +59,8 @@ class Heartbeat:
         self._lock = threading.Lock()
         self._watched: dict[str, Watched] = {}
         self._stopping = threading.Event()
+        self.beaten_at = time.monotonic()
+        """When it last went round, on the monotonic clock, whether or not the database answered."""
         self._listener = parts.database.listen("cancel")
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
 
@@ -91,7 +93,7 @@ class Heartbeat:
         interval_s = self._parts.settings.heartbeat_s
         beat_at = progress_at = 0.0
         while not self._stopping.is_set():
-            now = time.monotonic()
+            now = self.beaten_at = time.monotonic()
             active = self.active()
             fresh = [watched for watched in active if watched.progress is not None]
             if now >= beat_at or (fresh and now >= progress_at):

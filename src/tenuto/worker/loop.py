@@ -40,6 +40,10 @@ class Slot:
         """Claim nothing more; an attempt that runs goes on."""
         self._stopping.set()
 
+    def is_dead(self) -> bool:
+        """Whether its thread has ended though nobody has stopped it."""
+        return not (self._thread.is_alive() or self._stopping.is_set())
+
     def join(self, timeout_s: float) -> bool:
         """Whether the thread has ended by then."""
         self._thread.join(timeout_s)

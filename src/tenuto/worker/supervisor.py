@@ -96,6 +96,18 @@ class Worker:
             self._forget()
         _log.info("worker.stopped", worker_id=self._parts.worker_id)
 
+    def beaten_at(self) -> float:
+        """When its heart last beat, on the monotonic clock."""
+        return self._heartbeat.beaten_at
+
+    def dead_slots(self) -> int:
+        """How many slots take no job any more, though nobody has stopped them."""
+        return sum(slot.is_dead() for slot in self._slots)
+
+    def running(self) -> int:
+        """How many attempts run here."""
+        return len(self._heartbeat.active())
+
     def _forget(self) -> None:
         """Nothing of ours is open: the lock can go. The row stays, so that a restart refuses no job."""
         self._lock.release()

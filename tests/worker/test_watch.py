@@ -1,0 +1,98 @@
+"""What a worker tells whoever watches it, and what a scrape tells without a database."""
+
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import httpx2
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+
+from jobs.world import World
+from servers.ports import free_port
+from servers.service import RunningService
+from tenuto.api.metrics import RecordsCollector, read_records
+from tenuto.worker import health
+from tenuto.worker.health import Watch
+from tenuto.worker.supervisor import Worker
+from worker.rig import Interrupted, Rig
+
+
+def test_a_service_tells_its_health_and_its_events_on_binds_of_their_own(tmp_path: Path) -> None:
+    """Events are counted whatever the level of the log; what nobody has seen yet stands at 0 (P16)."""
+    ports = free_port(), free_port()
+    service = RunningService(
+        tmp_path / "data",
+        variables={
+            "TENUTO_METRICS_PORT": str(ports[0]),
+            "TENUTO_WORKER_METRICS_PORT": str(ports[1]),
+            "TENUTO_LOG": "error",
+        },
+    )
+    service.start()
+    try:
+        service.key = service.make_key(credit="1")
+        service.wait(service.submit("Hold the note."))
+        api, worker = (scrape(port) for port in ports)
+        told = [httpx2.get(f"http://127.0.0.1:{ports[1]}{path}") for path in ("/livez", "/readyz", "/other")]
+    finally:
+        service.stop()
+
+    assert [200, 200, 404] == [answer.status_code for answer in told]
+    assert (1.0, 0.0) == (
+        worker['tenuto_events_total{event="job.succeeded",level="info"}'],
+        worker['tenuto_events_total{event="job.recovery_required",level="error"}'],
+    )
+    assert (1.0, 0.0) == (
+        worker['tenuto_attempt_seconds_count{model="fake/speech"}'],
+        worker["tenuto_attempts_running"],
+    )
+    assert (1.0, 1.0, 1.0) == (
+        api["tenuto_database_up"],
+        api['tenuto_slots{lane="speech"}'],
+        api['tenuto_model_callable{model="fake/speech"}'],
+    )
+    assert "job.succeeded" not in service.log_path.read_text()
+
+
+def test_a_scrape_without_a_database_says_that_alone(world: World) -> None:
+    """The process's own counters are told all the same: a scrape does not fail with the database."""
+    database = Interrupted(world.database)
+    registry = CollectorRegistry()
+    registry.register(
+        RecordsCollector(lambda tx: read_records(tx, ["speech"], [], now_ms=world.now_ms), database)
+    )
+    there = generate_latest(registry).decode()
+    database.is_away = True
+    away = generate_latest(registry).decode().splitlines()
+
+    assert 'tenuto_jobs_oldest_queued_seconds{lane="speech"} 0.0' in there
+    assert ["tenuto_database_up 0.0"] == [line for line in away if not line.startswith("#")]
+
+
+def test_a_worker_without_a_heart_does_not_live(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only another start would mend it; before it has registered, and once it stops, it is not ready."""
+    watch = Watch()
+    before = watch.live(), watch.ready()
+    worker = Worker(replace(rig.parts, worker_id="worker_other"), [])
+    worker.start()
+    watch.worker = worker
+    working = watch.live(), watch.ready()
+    worker._heartbeat.stop()
+    monkeypatch.setattr(health, "STUCK_S", 0.05)
+    time.sleep(0.1)
+    stuck = watch.live()
+    watch.stopping = True
+    stopping = watch.live(), watch.ready()
+    worker.stop()
+
+    assert (None, "the worker has not registered yet") == before
+    assert (None, None) == working
+    assert stuck is not None
+    assert (None, "the worker is stopping") == stopping
+
+
+def scrape(port: int) -> dict[str, float]:
+    """The samples of a process."""
+    lines = httpx2.get(f"http://127.0.0.1:{port}/metrics").text.splitlines()
+    return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines if line[0] != "#")}

@@ -4,10 +4,11 @@ One transaction; what happens to the attempt afterwards is `lifecycle`.
 """
 
 import json
+import zlib
 from dataclasses import dataclass
 from typing import Any
 
-from tenuto.db.database import Transaction
+from tenuto.db.database import Row, Transaction
 from tenuto.ids import Ids
 from tenuto.jobs import attempt_store, store
 
@@ -47,13 +48,13 @@ def claim(
     number = attempt_store.free_slot(tx, lane, slots)
     if number is None:
         return None
-    account_id = _take_turn(tx, lane, offered, now_ms)
+    attempt_id = ids.new("attempt")
+    account_id = _take_turn(tx, lane, offered, now_ms, draw=attempt_id)
     if account_id is None:
         return None
     job = attempt_store.oldest_queued(tx, lane, account_id, offered, now_ms)
     if job is None:
         return None
-    attempt_id = ids.new("attempt")
     started = attempt_store.start(tx, job["id"], attempt_id, now_ms)
     if started is None:
         return None
@@ -83,9 +84,10 @@ def claim(
     )
 
 
-def _take_turn(tx: Transaction, lane: str, offered: str, now_ms: int) -> str | None:
+def _take_turn(tx: Transaction, lane: str, offered: str, now_ms: int, *, draw: str) -> str | None:
     """The account to serve: the first in line that no other worker serves at this moment, else the first."""
     line = attempt_store.next_accounts(tx, lane, offered, now_ms, ACCOUNTS_IN_LINE)
+    line.sort(key=lambda account: _place(account, draw))
     for account in line:
         if account["served"] is None:
             attempt_store.add_turn(tx, lane, account["account_id"])
@@ -95,3 +97,10 @@ def _take_turn(tx: Transaction, lane: str, offered: str, now_ms: int) -> str | N
         return None
     attempt_store.serve_turn_again(tx, lane, line[0]["account_id"])
     return str(line[0]["account_id"])
+
+
+def _place(account: Row, draw: str) -> tuple[int, int]:
+    """Its place in line. Workers that claim at one moment give accounts the same number: among these the
+    order is drawn anew for each claim, or the account with the lowest id would have the most turns."""
+    served = account["served"] or 0
+    return served, zlib.crc32(f"{draw}{account['account_id']}".encode()) if served else 0

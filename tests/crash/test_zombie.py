@@ -1,19 +1,27 @@
 """A worker that was taken for dead and comes back: it changes nothing."""
 
+import hashlib
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
+
+import pytest
 
 from crash import checker
 from crash.conftest import MakeService
 from crash.elsewhere import OtherWorker
 from crash.processes import family, is_stopped, send, until
+from crash.shots import Shots
 from servers.service import RunningService
 from tenuto.db.database import Database
 
+METERED = "fake/metered-speech"
+DAY_S = 24 * 3600
 SILENCE = {"TENUTO_SILENCE_S": "1", "TENUTO_HEARTBEAT_S": "0.2"}
 FREE_S = 1.0
 
@@ -47,6 +55,48 @@ def test_a_stopped_worker_that_comes_back_changes_no_row(make_service: MakeServi
     database.close()
     assert 0 == running.stop()
     checker.check_everything(running, jobs=2, credit_micros=1_000_000)
+
+
+@pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
+def test_a_paid_result_that_was_swept_before_it_was_recorded_is_stored_anew(
+    make_service: MakeService, tmp_path: Path
+) -> None:
+    """A worker stands still between bytes and row for more than a day, and another sweeps the bytes: when it
+    comes back it records no bytes that are gone, and what was paid for is not lost (P5, P6, P10).
+    """
+    shots = Shots(tmp_path / "shots")
+    running = make_service(**SILENCE, **shots.variables)
+    running.start()
+    running.key = running.make_key(credit="1")
+    shots.arm("result.after_bytes", "1:stop")
+    job_id = running.submit("Paid for once.", model=METERED)
+    worker = shots.fired("result.after_bytes", 15)
+    assert worker is not None
+    database = checker.open_records(running)
+    known = {row["id"] for row in checker.rows(database, "select id from blob")}
+    [bytes_] = [path for path in _blobs(running) if path.name not in known]
+    os.utime(bytes_, (time.time() - DAY_S - 60,) * 2)
+    with _other_worker(running):
+        waits = running.wait(job_id, states=("recovery_required",))
+        until(lambda: not bytes_.exists(), 15, "the bytes are swept")
+        until(lambda: bool(checker.rows(database, "select id from blob where is_removed = 1")), 5, "marked")
+        send(worker, signal.SIGCONT)
+        operation = running.wait(job_id, states=("succeeded",))
+    [artifact] = operation["artifacts"]
+    with running.client() as http:
+        content = http.get(f"/v1/artifacts/{artifact['id']}/content")
+    entries = [row["type"] for row in checker.rows(database, "select type from entry order by type")]
+    database.close()
+
+    assert ("recovery_required", 1) == (waits["state"], operation["attempt"])
+    assert (200, artifact["sha256"]) == (content.status_code, hashlib.sha256(content.content).hexdigest())
+    assert ["credit", "hold", "settle"] == entries
+    assert 0 == running.stop()
+    checker.check_audit(running)
+
+
+def _blobs(running: RunningService) -> list[Path]:
+    return [path for path in (running.folder / "blobs").rglob("blob_*") if path.is_file()]
 
 
 @contextmanager

@@ -248,10 +248,10 @@ CONTENTS = {
         spoil("update upload_key set key_id = '{other_key}'"),
     ],
     "blob_orphan": [
-        spoil("insert into blob values ('blob_x', 1, 'x', 'x', null, {now} - 93600001)"),
+        spoil("insert into blob values ('blob_x', 1, 'x', 'x', null, {now} - 93600001, 0)"),
     ],
     "blob_condemned": [
-        spoil("insert into blob values ('blob_x', 0, '', '', {now} - 93600001, 1)"),
+        spoil("insert into blob values ('blob_x', 0, '', '', {now} - 93600001, 1, 0)"),
     ],
 }
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tenuto.artifacts import backups, store
 from tenuto.blobs.blob import BlobRecord
 from tenuto.db.database import Transaction
-from tenuto.errors import Erased, NotFound, Stale
+from tenuto.errors import Erased, NotFound, Stale, Swept
 from tenuto.ids import Ids
 
 ORPHAN_AGE_MS = 24 * 3600 * 1000
@@ -27,8 +27,10 @@ class Opened:
 
 
 def add_blob(tx: Transaction, blob: BlobRecord, *, now_ms: int) -> None:
-    """Record bytes that are durable already."""
-    store.add_blob(tx, blob, now_ms)
+    """Record bytes that are durable already. Swept: they were too old when this came, and may be gone."""
+    if store.add_blob(tx, blob, now_ms) == 0:
+        assert blob_record(tx, blob.blob_id) is None, "an id is used for one write"
+        raise Swept
 
 
 def add_result(
@@ -98,13 +100,14 @@ def condemned(tx: Transaction) -> list[str]:
 
 
 def forget_condemned(tx: Transaction, blob_ids: list[str]) -> None:
-    """Last step: the bytes are gone, the rows go too."""
+    """Last step: the bytes are gone, rows go too; those of bytes that were never recorded stay as a mark."""
     for blob_id in blob_ids:
-        store.remove_condemned(tx, blob_id)
+        if store.remove_condemned(tx, blob_id) == 0:
+            store.mark_removed(tx, blob_id)
 
 
 def is_known(tx: Transaction, blob_id: str) -> bool:
-    """Whether the blob has a row, condemned or not."""
+    """Whether the blob has a row, condemned or not; a mark of removed bytes is none."""
     return store.known(tx, blob_id)
 
 

@@ -4,10 +4,11 @@ from tenuto.blobs.blob import BlobRecord
 from tenuto.db.database import Row, Transaction
 
 
-def add_blob(tx: Transaction, blob: BlobRecord, now_ms: int) -> None:
-    tx.do(
+def add_blob(tx: Transaction, blob: BlobRecord, now_ms: int) -> int:
+    """0 when the id has a row: the sweep's, for an id is used for one write."""
+    return tx.run(
         """insert into blob (id, size_bytes, sha256, block_crcs, created_at)
-           values (:id, :size_bytes, :sha256, :block_crcs, :now)""",
+           values (:id, :size_bytes, :sha256, :block_crcs, :now) on conflict (id) do nothing""",
         id=blob.blob_id,
         size_bytes=blob.size_bytes,
         sha256=blob.sha256,
@@ -89,10 +90,11 @@ def condemn(tx: Transaction, blob_id: str, now_ms: int) -> int:
 
 
 def condemn_rowless(tx: Transaction, blob_id: str, now_ms: int) -> int:
-    """A row for bytes that have none, so that a late commit of the same id fails."""
+    """A row for bytes that have none, so that a late commit of its id fails, also after their removal."""
     return tx.run(
         """insert into blob (id, size_bytes, sha256, block_crcs, condemned_at, created_at)
-           values (:id, 0, '', '', :now, :now) on conflict (id) do nothing""",
+           values (:id, 0, '', '', :now, :now)
+           on conflict (id) do update set is_removed = 0, condemned_at = :now where blob.is_removed = 1""",
         id=blob_id,
         now=now_ms,
     )
@@ -100,16 +102,27 @@ def condemn_rowless(tx: Transaction, blob_id: str, now_ms: int) -> int:
 
 def condemned(tx: Transaction, limit: int) -> list[Row]:
     return tx.all(
-        "select id from blob where condemned_at is not null order by condemned_at limit :limit", limit=limit
+        """select id from blob where condemned_at is not null and is_removed = 0
+           order by condemned_at limit :limit""",
+        limit=limit,
     )
 
 
 def remove_condemned(tx: Transaction, blob_id: str) -> int:
-    return tx.run("delete from blob where id = :id and condemned_at is not null", id=blob_id)
+    """The row of bytes that were recorded: their writer is done with them."""
+    return tx.run("delete from blob where id = :id and condemned_at is not null and sha256 <> ''", id=blob_id)
+
+
+def mark_removed(tx: Transaction, blob_id: str) -> int:
+    """The row of bytes that were never recorded stays: who stands still since it wrote them must find it."""
+    return tx.run(
+        "update blob set is_removed = 1 where id = :id and condemned_at is not null and sha256 = ''",
+        id=blob_id,
+    )
 
 
 def known(tx: Transaction, blob_id: str) -> bool:
-    return tx.one("select 1 as one from blob where id = :id", id=blob_id) is not None
+    return tx.one("select 1 as one from blob where id = :id and is_removed = 0", id=blob_id) is not None
 
 
 def blob(tx: Transaction, blob_id: str) -> Row | None:

@@ -12,7 +12,7 @@ import structlog
 from tenuto import failpoints
 from tenuto.blobs.blob import BlobRecord
 from tenuto.db.database import Transaction
-from tenuto.errors import Stale, StorageFailed
+from tenuto.errors import Stale, StorageFailed, Swept
 from tenuto.hosts.host import (
     Cancelled,
     EngineFailed,
@@ -27,7 +27,7 @@ from tenuto.jobs.lifecycle import RecordedResult
 from tenuto.jobs.queue import Claim
 from tenuto.jobs.segments import SegmentLimit
 from tenuto.worker.calls import EngineCalls, ResultInvalid
-from tenuto.worker.durable import store, write
+from tenuto.worker.durable import STORE_TRIES, store, write
 from tenuto.worker.engines import Engines
 from tenuto.worker.heartbeat import Heartbeat, Watched
 from tenuto.worker.parts import Parts
@@ -104,7 +104,7 @@ def _make(parts: Parts, engines: Engines, claim: Claim, watched: Watched) -> Hos
         _fail(parts, claim, "engine_failed", str(error))
     except SegmentLimit as error:
         _fail(parts, claim, "segment_limit", f"the preview is larger than what is kept: {error}")
-    except StorageFailed as error:
+    except (StorageFailed, Swept) as error:
         _try_again(parts, claim, "storage_failed", error.message, None)
     return None
 
@@ -125,7 +125,21 @@ def _pass_fence(parts: Parts, claim: Claim) -> bool:
 def _settle(
     parts: Parts, engines: Engines, claim: Claim, result: HostResult, claim_next: ClaimNext
 ) -> Claim | None:
-    """Make the bytes durable, record them, succeed: in this order, each step repeatable."""
+    """Make the bytes durable, record them, succeed: in this order, each step repeatable.
+
+    A worker that stood still for a day in between finds its bytes swept, and stores anew what it still has.
+    """
+    for _ in range(STORE_TRIES):
+        try:
+            return _settle_once(parts, engines, claim, result, claim_next)
+        except Swept:
+            _log.warning("blob.swept", job_id=claim.job_id, attempt_id=claim.attempt_id)
+    raise Swept
+
+
+def _settle_once(
+    parts: Parts, engines: Engines, claim: Claim, result: HostResult, claim_next: ClaimNext
+) -> Claim | None:
     blob_id = parts.ids.new("blob")
     record = _store(parts, claim, blob_id, result.content)
     if record is None:

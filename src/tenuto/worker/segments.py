@@ -14,7 +14,7 @@ import structlog
 
 from tenuto import failpoints
 from tenuto.db.database import Transaction
-from tenuto.errors import StorageFailed
+from tenuto.errors import StorageFailed, Swept, TenutoError
 from tenuto.hosts.host import HostResult
 from tenuto.jobs import segments
 from tenuto.jobs.segments import NewSegment, Shown
@@ -96,7 +96,7 @@ class Preview:
                 continue
             try:
                 self._save(waiting)
-            except StorageFailed as error:
+            except (StorageFailed, Swept) as error:
                 self._give_up(error)
             except Exception as error:
                 self._failed = error
@@ -114,7 +114,7 @@ class Preview:
         write(self._parts, save)
         failpoints.hit("segment.after_commit")
 
-    def _give_up(self, error: StorageFailed) -> None:
+    def _give_up(self, error: TenutoError) -> None:
         """A call that is paid for goes on without its preview; any other is tried again as a whole."""
         if self._claim.rerunnable:
             self._failed = error

@@ -202,6 +202,6 @@ CHECKS: tuple[Check, ...] = (
         "the blob was condemned more than a day ago and is still there",
         _SWEEP,
         """select id as subject, size_bytes, condemned_at from blob
-           where id > :after and id <= :last and condemned_at < :before""",
+           where id > :after and id <= :last and condemned_at < :before and is_removed = 0""",
     ),
 )

@@ -239,22 +239,6 @@ class Fleet:
         return folder
 
 
-def copy_of_source(folder: Path) -> Mapping[str, str]:
-    """A copy of the program to be changed; the variables with which a process runs from it."""
-    import shutil
-
-    import tenuto
-
-    source = Path(tenuto.__file__).parents[1]
-    for package in ("tenuto", "tenuto_host", "tenuto_client"):
-        shutil.copytree(
-            source / package,
-            folder / package,
-            ignore=shutil.ignore_patterns("__pycache__", "weights_bundled"),
-        )
-    return {"PYTHONPATH": str(folder)}
-
-
 def _free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

@@ -1,0 +1,157 @@
+"""What a call's loss means: for a server that charges, nothing is ever asked twice; another is waited for."""
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from engines.upstream.calling import Asked, engine, speech
+from servers.media_upstream import KEY, PRIVATE, MediaUpstream
+from servers.proxy import Proxy, Towards
+from tenuto_host import Cancelled, EngineError, OutcomeUnknown
+
+
+@pytest.fixture
+def upstream() -> Iterator[MediaUpstream]:
+    server = MediaUpstream()
+    yield server
+    server.close()
+
+
+LOST = ("status=500", "status=502", "close", "cut", "short", "html", "nan", "silent", "endless", "giant")
+
+
+@pytest.mark.parametrize("fault", [*LOST, "status=503", "status=408"])
+def test_a_metered_call_that_may_have_been_carried_out_is_doubtful_and_made_once(
+    upstream: MediaUpstream, fault: str
+) -> None:
+    """Cut, refused by a broken server or answered with nonsense: charged, perhaps; never sent again (P14)."""
+    upstream.faults.append(fault)
+    with pytest.raises(OutcomeUnknown) as caught:
+        engine("openai-speech", upstream.url, metered=True, patience_s=60).run(Asked(speech()))
+
+    assert 1 == len(upstream.asked)
+    assert PRIVATE not in str(caught.value)
+
+
+@pytest.mark.parametrize("fault", ["status=400", "status=401", "status=429", "redirect"])
+def test_a_metered_call_that_was_refused_is_a_failure(upstream: MediaUpstream, fault: str) -> None:
+    """Nothing ran and nothing was charged, so the hold goes back; it is not sent again either."""
+    upstream.faults.append(fault)
+    with pytest.raises(EngineError) as caught:
+        engine("openai-speech", upstream.url, metered=True, patience_s=60).run(Asked(speech()))
+
+    assert (1, False) == (len(upstream.asked), caught.value.transient)
+
+
+def test_a_refusal_after_a_part_that_was_charged_is_doubtful(upstream: MediaUpstream) -> None:
+    """A text of two calls, the second of which is refused: the first was paid for (P14)."""
+    upstream.faults += ["", "status=400"]
+    server = engine("openai-speech", upstream.url, "options.max_input_characters = 9", metered=True)
+    with pytest.raises(OutcomeUnknown, match="after it was called 1 times"):
+        server.run(Asked(speech("One two. Three four.")))
+
+    assert ["One two. ", "Three "] == [asked.body["input"] for asked in upstream.asked]
+
+
+@pytest.mark.parametrize("fault", ["status=500", "status=502", "close", "cut"])
+def test_a_free_call_that_is_lost_may_be_tried_again(upstream: MediaUpstream, fault: str) -> None:
+    """The service tries the job again, a few times; the engine itself does not."""
+    upstream.faults.append(fault)
+    with pytest.raises(EngineError) as caught:
+        engine("openai-speech", upstream.url).run(Asked(speech()))
+
+    assert (1, True) == (len(upstream.asked), caught.value.transient)
+
+
+@pytest.mark.parametrize("fault", ["html", "nan", "short", "silent", "endless", "giant", "status=422"])
+def test_a_free_call_that_gives_nonsense_fails_for_good(upstream: MediaUpstream, fault: str) -> None:
+    """The same again would give the same; what the server says is not repeated."""
+    upstream.faults.append(fault)
+    with pytest.raises(EngineError) as caught:
+        engine("openai-speech", upstream.url).run(Asked(speech()))
+
+    assert (1, False, "engine_failed") == (len(upstream.asked), caught.value.transient, caught.value.code)
+    assert PRIVATE not in caught.value.message
+
+
+def test_a_free_server_that_is_busy_is_waited_for(upstream: MediaUpstream) -> None:
+    """429 and 503 say "later": as long as they ask, and the run says that it lives (P12)."""
+    upstream.faults += ["busy=1", "status=503"]
+    run, began = Asked(speech()), time.monotonic()
+    result = engine("openai-speech", upstream.url, patience_s=30).run(run)
+
+    assert ("audio/wav", 3) == (result.media_type, len(upstream.asked))
+    assert 2 <= time.monotonic() - began
+    assert len(run.told) > 1
+
+
+def test_a_server_that_is_away_is_waited_for_as_long_as_the_operator_says() -> None:
+    """Nothing was sent, so a metered engine waits as well; then the job fails, and may be tried again."""
+    server = MediaUpstream()
+    server.close()
+    for metered in (True, False):
+        began = time.monotonic()
+        with pytest.raises(EngineError, match="does not answer") as caught:
+            engine("openai-speech", server.url, metered=metered, patience_s=1).run(Asked(speech()))
+
+        assert caught.value.transient
+        assert 0.4 < time.monotonic() - began < 3
+
+
+LINKS: dict[str, tuple[Callable[[Proxy], Any], int]] = {
+    "the request is lost": (lambda link: link.cut_at(b"POST ", Towards.SERVER), 0),
+    "the answer is lost": (lambda link: link.cut_at(b"HTTP/1.1 200", Towards.CLIENT), 1),
+    "the answer is cut in its head": (lambda link: link.cut_after(20, Towards.CLIENT), 1),
+    "the answer is cut in its body": (lambda link: link.cut_after(5000, Towards.CLIENT), 1),
+    "the answer does not come": (lambda link: link.stall(Towards.CLIENT), 1),
+}
+
+
+@pytest.mark.parametrize("fault", LINKS)
+def test_a_link_that_breaks_leaves_a_metered_call_in_doubt(upstream: MediaUpstream, fault: str) -> None:
+    """Once anything was sent, nobody here can know what became of it (P10, P14)."""
+    link = Proxy(("127.0.0.1", upstream.port))
+    hurt, calls = LINKS[fault]
+    try:
+        server = engine(
+            "openai-speech", f"http://127.0.0.1:{link.port}/v1", "options.timeout_s = 1", metered=True
+        )
+        hurt(link)
+        began = time.monotonic()
+        with pytest.raises(OutcomeUnknown):
+            server.run(Asked(speech()))
+
+        assert calls == len(upstream.asked)
+        assert time.monotonic() - began < 3
+    finally:
+        link.close()
+
+
+def test_a_run_that_is_cancelled_leaves_the_server_at_once(upstream: MediaUpstream) -> None:
+    """In the middle of a call the connection is closed, so the server may stop its work (P11)."""
+    upstream.faults.append("hang=30")
+    began = time.monotonic()
+    with pytest.raises(Cancelled):
+        engine("openai-speech", upstream.url).run(Asked(speech(), cancel_after_s=0.3))
+
+    assert time.monotonic() - began < 2
+    assert upstream.gone.wait(5)
+
+
+def test_the_key_is_sent_and_shown_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It comes through a variable of the process, which is taken out of it; a wrong one is said to be one."""
+    server = MediaUpstream(key=KEY)
+    try:
+        monkeypatch.setenv("UPSTREAM_KEY", KEY)
+        speaking = engine("openai-speech", server.url)
+        assert "audio/wav" == speaking.run(Asked(speech())).media_type
+        with pytest.raises(EngineError, match=r"401 \(invalid_api_key\): it does not take our key") as caught:
+            engine("openai-speech", server.url).run(Asked(speech()))
+
+        assert [f"Bearer {KEY}", None] == [asked.key for asked in server.asked]
+        assert {"attempt_1"} == {asked.idempotency_key for asked in server.asked}
+        assert KEY not in f"{speaking.info}{caught.value}"
+    finally:
+        server.close()

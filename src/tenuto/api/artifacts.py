@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import structlog
 
@@ -13,6 +14,7 @@ from tenuto.api.call import Answer, Call, Headers
 from tenuto.api.errors import error_response
 from tenuto.artifacts import operations as artifacts
 from tenuto.artifacts.operations import Opened
+from tenuto.blobs.blob import BLOCK_BYTES
 from tenuto.db.database import Transaction
 from tenuto.errors import ArtifactUnavailable, CorruptBlob, RangeNotSatisfiable
 
@@ -77,58 +79,97 @@ async def _send(call: Call, opened: Opened, span: tuple[int, int], *, status: in
     if call.scope["method"] == "HEAD" or rest.is_over():
         await call.send({"type": "http.response.body", "body": b""})
         return
-    while True:
-        await rest.send()
-        if rest.is_over():
-            return
-        failpoints.hit("download.after_head")
-        try:
+    try:
+        while True:
+            await rest.send()
+            if rest.is_over():
+                return
+            failpoints.hit("download.after_head")
             await rest.load()
-        except (CorruptBlob, ArtifactUnavailable):
-            _tell(call, opened)
-            return  # Without the promised bytes: the server cuts the connection, the client sees a failure.
+    except (CorruptBlob, ArtifactUnavailable):
+        _tell(call, opened)
+        # Without the promised bytes: the server cuts the connection, the client sees a failure.
+    finally:
+        rest.close()
 
 
 class _Rest:
-    """What of a download is still to be sent; a client that is slow to read makes us keep a piece of it."""
+    """What of a download is still to be sent; a client that is slow to read makes us keep a piece of it.
+
+    While a block is sent, from its second piece on, the next one is read and checked in a thread.
+    """
 
     def __init__(self, call: Call, opened: Opened, start: int, end: int) -> None:
         self._call, self._opened = call, opened
         self._start, self._end = start, end
-        self._blocks = call.service.blobs.read(opened.blob, start, end)
         self._pieces: list[bytes] = []
+        self._ahead: asyncio.Future[list[bytes]] | None = None
+        self._begin()
 
     def is_over(self) -> bool:
         return self._start >= self._end
 
     async def load(self) -> None:
         """The next block, checked, in pieces."""
-        loop = asyncio.get_running_loop()
-        self._pieces = await loop.run_in_executor(self._call.service.readers, _next, self._blocks)
+        ahead, self._ahead = self._ahead or self._read(), None
+        self._pieces = await ahead
 
     async def send(self) -> None:
         """The block; when its client stops to read, only as far as it got, and the rest is loaded again."""
         while self._pieces:
-            piece = self._pieces.pop()
-            self._start += len(piece)
-            message = {"type": "http.response.body", "body": piece, "more_body": not self.is_over()}
-            sending = asyncio.ensure_future(self._call.send(message))
-            del piece, message
+            stalled = asyncio.get_running_loop().call_later(STALL_S, self._keep_nothing)
             try:
-                if not (await asyncio.wait([sending], timeout=STALL_S))[0]:
-                    self._pieces.clear()
-                    self._blocks = self._call.service.blobs.read(self._opened.blob, self._start, self._end)
-                await sending
+                await self._call.send(self._next_message())
             finally:
-                sending.cancel()
-            if not self.is_over() and self._call.is_gone():
+                stalled.cancel()
+            if self.is_over():
+                return
+            if self._call.is_gone():
                 raise ClientGone  # Nothing more is read for nobody.
+            if self._ahead is None and self._read_to < self._end:
+                self._ahead = self._read()
+
+    def close(self) -> None:
+        """Forget what was read ahead."""
+        if self._ahead is not None:
+            self._ahead.cancel()
+            self._ahead = None
+
+    def _begin(self) -> None:
+        self._read_to = self._start
+        self._chunks = self._call.service.blobs.read(self._opened.blob, self._start, self._end)
+
+    def _read(self) -> asyncio.Future[list[bytes]]:
+        """Up to the end of a block: one that is bad keeps none before it from being sent."""
+        size_bytes = min(BLOCK_BYTES - self._read_to % BLOCK_BYTES, self._end - self._read_to)
+        self._read_to += size_bytes
+        loop = asyncio.get_running_loop()
+        block = loop.run_in_executor(self._call.service.readers, _take, self._chunks, size_bytes)
+        # Nobody may want it any more when it turns out to be bad.
+        block.add_done_callback(lambda read: read.cancelled() or read.exception())
+        return block
+
+    def _next_message(self) -> Any:
+        """No variable of ours holds the piece while its client is waited for."""
+        piece = self._pieces.pop()
+        self._start += len(piece)
+        return {"type": "http.response.body", "body": piece, "more_body": not self.is_over()}
+
+    def _keep_nothing(self) -> None:
+        self.close()
+        self._pieces.clear()
+        self._begin()
 
 
-def _next(blocks: Iterator[bytes]) -> list[bytes]:
-    """The pieces of the next block, the last one first."""
-    block = next(blocks, b"")
-    return [block[at : at + PIECE_BYTES] for at in range(0, len(block), PIECE_BYTES)][::-1]
+def _take(chunks: Iterator[bytes], size_bytes: int) -> list[bytes]:
+    """The next so many bytes in pieces, the last one first."""
+    pieces: list[bytes] = []
+    while chunk := next(chunks, b""):
+        pieces += (chunk[at : at + PIECE_BYTES] for at in range(0, len(chunk), PIECE_BYTES))
+        size_bytes -= len(chunk)
+        if size_bytes <= 0:
+            break
+    return pieces[::-1]
 
 
 def _tell(call: Call, opened: Opened) -> None:

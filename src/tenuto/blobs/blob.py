@@ -40,7 +40,7 @@ class BlobStore(Protocol):
         """
 
     def read(self, record: BlobRecord, start: int = 0, end: int | None = None) -> Iterator[bytes]:
-        """The bytes from `start` up to `end`, in chunks of at most 1 MiB, each from a block that was checked.
+        """The bytes from `start` up to `end`, in chunks, each of one block, which was checked.
 
         The first step raises ArtifactUnavailable if the bytes are not there and CorruptBlob if they are of
         another size; any step raises CorruptBlob before it gives a byte of a block with another checksum.
@@ -83,11 +83,14 @@ class Checksums:
         return BlobRecord(blob_id, self._size_bytes, self._sha256.hexdigest(), crcs)
 
 
-def check_block(record: BlobRecord, index: int, block: bytes) -> None:
-    """Raises CorruptBlob unless this is block `index` of the blob, whole and unchanged."""
+def check_block(record: BlobRecord, index: int, *pieces: bytes) -> None:
+    """Raises CorruptBlob unless these are block `index` of the blob, whole and unchanged."""
     expected_bytes = min(BLOCK_BYTES, record.size_bytes - index * BLOCK_BYTES)
     expected_crc = record.block_crcs[index * _CRC_DIGITS : (index + 1) * _CRC_DIGITS]
-    if len(block) != expected_bytes or f"{crc32(block):08x}" != expected_crc:
+    crc = 0
+    for piece in pieces:
+        crc = crc32(piece, crc)
+    if sum(map(len, pieces)) != expected_bytes or f"{crc:08x}" != expected_crc:
         raise CorruptBlob(f"Block {index} of {record.blob_id} does not match its checksum.")
 
 

@@ -15,6 +15,7 @@ from tenuto.blobs.blob import BLOCK_BYTES, BlobRecord, Checksums, check_block, p
 from tenuto.errors import ArtifactUnavailable, CorruptBlob, StorageFailed
 from tenuto.ids import is_id
 
+PIECE_BYTES = 1 << 18
 _UNFINISHED = ".tmp"
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
 _OPEN = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -70,11 +71,15 @@ class DirectoryBlobs:
             if start == end:
                 return
             for index in range(start // BLOCK_BYTES, (end - 1) // BLOCK_BYTES + 1):
-                block = _read_block(descriptor, index, record)
-                check_block(record, index, block)
-                first = index * BLOCK_BYTES
-                # A slice of the whole block is the block itself, not a copy.
-                yield block[max(start - first, 0) : min(end - first, len(block))]
+                pieces = _read_block(descriptor, index, record)
+                check_block(record, index, *pieces)
+                at = index * BLOCK_BYTES
+                while pieces:  # one that was given is held no longer
+                    piece = pieces.pop(0)
+                    # A slice of a whole piece is the piece itself, not a copy.
+                    if wanted := piece[max(start - at, 0) : max(end - at, 0)]:
+                        yield wanted
+                    at += len(piece)
         finally:
             os.close(descriptor)
 
@@ -153,10 +158,12 @@ def _write_all(descriptor: int, chunk: bytes | memoryview) -> None:
         view = view[os.write(descriptor, view) :]
 
 
-def _read_block(descriptor: int, index: int, record: BlobRecord) -> bytes:
+def _read_block(descriptor: int, index: int, record: BlobRecord) -> list[bytes]:
+    """In pieces, so that who is slow with one need not hold the whole block."""
+    places = range(index * BLOCK_BYTES, min((index + 1) * BLOCK_BYTES, record.size_bytes), PIECE_BYTES)
     try:
         failpoints.hit("blob.before_read")
-        return os.pread(descriptor, BLOCK_BYTES, index * BLOCK_BYTES)
+        return [os.pread(descriptor, PIECE_BYTES, place) for place in places]
     except OSError as error:
         raise ArtifactUnavailable(f"{record.blob_id} cannot be read.") from error
 

@@ -33,6 +33,7 @@ class SeaweedServer:
 
     folder: Path
     options: list[str]
+    master: int
     port: int
     process: "subprocess.Popen[bytes]"
 
@@ -51,7 +52,7 @@ class SeaweedServer:
         self.process.wait()
 
     def start(self) -> None:
-        self.process = _start(self.folder, self.options, self.port)
+        self.process = _start(self.folder, self.options, self.master, self.port)
 
     def stop(self) -> None:
         """Stops the server and removes its folder."""
@@ -73,18 +74,20 @@ def start_seaweedfs(*extra: str, folder: Path | None = None) -> SeaweedServer:
     options = [
         *("-ip=127.0.0.1", "-ip.bind=127.0.0.1", f"-dir={folder}", f"-s3.config={folder / 's3.json'}"),
         *("-filer", "-s3", "-s3.iam=false", "-s3.port.iceberg=0", "-s3.port.lance=0"),
-        *("-master.telemetry=false", "-master.volumeSizeLimitMB=1024", "-volume.max=0"),
+        *("-master.telemetry=false", "-master.volumeSizeLimitMB=1024", "-volume.max=50"),
+        # Alone, it need not wait for others to vote.
+        *("-master.resumeState=false", "-master.electionTimeout=1s"),
         *("-volume.preStopSeconds=0", f"-filer.localSocket={folder / 'filer.sock'}"),
         f"-s3.localSocket={folder / 's3.sock'}",
         *(f"-{name}.port={port}" for name, port in zip(_PORTS, ports, strict=False)),
         *(f"-{name}.port.grpc={port}" for name, port in zip(_PORTS, ports[len(_PORTS) :], strict=True)),
         *extra,
     ]
-    port = ports[_PORTS.index("s3")]
-    return SeaweedServer(folder, options, port, _start(folder, options, port))
+    master, port = ports[_PORTS.index("master")], ports[_PORTS.index("s3")]
+    return SeaweedServer(folder, options, master, port, _start(folder, options, master, port))
 
 
-def _start(folder: Path, options: list[str], port: int) -> "subprocess.Popen[bytes]":
+def _start(folder: Path, options: list[str], master: int, port: int) -> "subprocess.Popen[bytes]":
     binary = shutil.which("weed", path=str(Path(sys.executable).parent)) or shutil.which("weed")
     if binary is None:
         raise NoSeaweed(NoSeaweed.__doc__)
@@ -97,7 +100,7 @@ def _start(folder: Path, options: list[str], port: int) -> "subprocess.Popen[byt
             start_new_session=True,
         )
     deadline = time.monotonic() + START_TIMEOUT_S
-    while not _answers(port):
+    while not (_knows_volumes(master) and _answers(port)):
         if process.poll() is not None or time.monotonic() > deadline:
             process.kill()
             raise RuntimeError((folder / "log").read_text(errors="replace")[-2000:])
@@ -107,12 +110,24 @@ def _start(folder: Path, options: list[str], port: int) -> "subprocess.Popen[byt
 
 def _answers(port: int) -> bool:
     """Whether the gateway is up and finds the filer behind it."""
+    status, _ = _get(port, "/")
+    return 0 < status < 500
+
+
+def _knows_volumes(master: int) -> bool:
+    """Whether the volume server has told the master what it has; until then nothing can be read."""
+    status, answer = _get(master, "/dir/status")
+    return status == 200 and json.loads(answer)["Topology"]["DataCenters"] is not None
+
+
+def _get(port: int, path: str) -> tuple[int, bytes]:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
     try:
-        connection.request("GET", "/")
-        return connection.getresponse().status < 500
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return answer.status, answer.read()
     except (OSError, http.client.HTTPException):
-        return False
+        return 0, b""
     finally:
         connection.close()
 

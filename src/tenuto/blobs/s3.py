@@ -151,9 +151,10 @@ class S3Blobs:
         try:
             try:
                 obstore.put(self._store, claim, self._name, mode="create", use_multipart=False)
-            except AlreadyExistsError as error:
-                if bytes(obstore.get(self._store, claim).bytes()) != self._name:
-                    raise _taken(blob_id) from error
+            except _FAILED as error:
+                # Its answer may have been lost, or it is from an earlier try of this write.
+                if not self._holds(claim):
+                    raise _taken(blob_id) if isinstance(error, AlreadyExistsError) else error from None
             try:
                 yield
             except BaseException:
@@ -167,6 +168,12 @@ class S3Blobs:
         finally:
             with self._lock:
                 self._writing.discard(blob_id)
+
+    def _holds(self, claim: str) -> bool:
+        try:
+            return bytes(obstore.get(self._store, claim).bytes()) == self._name
+        except FileNotFoundError:
+            return False
 
     def _has(self, key: str) -> bool:
         try:

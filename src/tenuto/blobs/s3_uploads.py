@@ -41,22 +41,28 @@ class Uploads:
         credentials = self._place.credentials
         if credentials is None:
             return 0
-        whole = f"{self._place.prefix}/{key}" if self._place.prefix else key
-        upload_ids = self._under(whole, credentials)
-        for upload_id in upload_ids:
-            self._ask("DELETE", f"/{whole}", {"uploadId": upload_id}, credentials, gone_is_fine=True)
-        return len(upload_ids)
+        begun = [(name, upload_id) for name, upload_id in self.begun(key) if name == self._whole(key)]
+        for name, upload_id in begun:
+            self._ask("DELETE", f"/{name}", {"uploadId": upload_id}, credentials, gone_is_fine=True)
+        return len(begun)
 
-    def _under(self, key: str, credentials: Credentials) -> list[str]:
-        answer = self._ask("GET", "", {"prefix": key, "uploads": ""}, credentials)
+    def begun(self, beginning: str) -> list[tuple[str, str]]:
+        """Key (with the prefix) and id of each upload whose key begins so, a thousand at most."""
+        credentials = self._place.credentials
+        if credentials is None:
+            return []
+        answer = self._ask("GET", "", {"prefix": self._whole(beginning), "uploads": ""}, credentials)
         try:
-            # The store is the operator's own, its answer has a bound, and expat expands no entity of a file.
+            # The store is the operator's own, its answer has a bound, and expat bounds what entities become.
             listing = ElementTree.fromstring(answer)
         except ElementTree.ParseError as error:
             raise RequestFailed("the listing of uploads is no XML") from error
         uploads = [upload for upload in listing.iter() if upload.tag.rpartition("}")[2] == "Upload"]
         told = [{field.tag.rpartition("}")[2]: field.text for field in upload} for upload in uploads]
-        return [str(upload["UploadId"]) for upload in told if upload.get("Key") == key]
+        return [(str(upload["Key"]), str(upload["UploadId"])) for upload in told if len(upload) > 1]
+
+    def _whole(self, key: str) -> str:
+        return f"{self._place.prefix}/{key}" if self._place.prefix else key
 
     def _ask(
         self,

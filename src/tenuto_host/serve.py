@@ -38,7 +38,7 @@ Inbox = queue.SimpleQueue
 def main(arguments: list[str]) -> None:
     """Serve until the parent closes the connection. Never returns while a run is under way."""
     options = _options(arguments)
-    _end_with(options.parent)
+    end_with(options.parent)
     faulthandler.enable()
     os.set_inheritable(options.fd, False)
     connection = socket.socket(fileno=options.fd)
@@ -67,7 +67,7 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def _end_with(parent: int) -> None:
+def end_with(parent: int) -> None:
     """Have the kernel kill this process when its parent dies, even while an engine holds the GIL (Linux)."""
     with contextlib.suppress(ImportError, OSError, AttributeError):
         import ctypes

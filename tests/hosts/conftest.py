@@ -9,35 +9,80 @@ from typing import Any
 
 import pytest
 
+from servers import ray_pool
+from servers.ray_pool import RayPool
+from tenuto.config import RaySettings
 from tenuto.hosts.child import ChildHost
-from tenuto.hosts.host import Cancellation, EngineSpec, Host, HostResult
+from tenuto.hosts.host import Cancellation, EngineSpec, Host, HostNotReady, HostResult
 
 ENGINES = str(Path(__file__).parent / "engines")
 
 MakeHost = Callable[..., Host]
 
 
-@pytest.fixture(params=[pytest.param(ChildHost, id="child")])
-def make_host(request: pytest.FixtureRequest) -> Iterator[MakeHost]:
-    """Give a function that makes a host of the demo engine; every host is closed in the end."""
-    hosts: list[Host] = []
+@pytest.fixture(scope="session")
+def pool() -> Iterator[RayPool]:
+    """Give a Ray pool of one node with room for four engines."""
+    if not ray_pool.is_installed():
+        pytest.skip(ray_pool.MISSING)
+    with ray_pool.ray_pool(cpus=4) as pool:
+        yield pool
 
-    def make(**changes: Any) -> Host:
-        fields = {"engine": "demo:Demo", "interpreter": sys.executable, "path": ENGINES, **changes}
-        hosts.append(request.param(EngineSpec(**fields)))
-        return hosts[-1]
 
-    yield make
-    for host in hosts:
+@pytest.fixture(scope="session")
+def warm(pool: RayPool) -> Iterator[list[ChildHost]]:
+    """Give the host in the pool that tests hand on to each other: a load there takes seconds."""
+    warm: list[ChildHost] = []
+    yield warm
+    for host in warm:
         host.close()
 
 
 @pytest.fixture
-def host(make_host: MakeHost) -> Host:
-    """Give a loaded host."""
-    host = make_host()
-    host.load()
-    return host
+def make_in() -> Iterator[Callable[[RaySettings | None], MakeHost]]:
+    """Give a function that makes hosts of the demo engine in a pool, or here; all are closed in the end."""
+    hosts: list[Host] = []
+
+    def make_in(ray: RaySettings | None) -> MakeHost:
+        def make(**changes: Any) -> Host:
+            hosts.append(ChildHost(spec_of(**{"ray": ray, **changes})))
+            return hosts[-1]
+
+        return make
+
+    yield make_in
+    for host in hosts:
+        host.close()
+
+
+@pytest.fixture(params=["child", "ray"])
+def make_host(request: pytest.FixtureRequest, make_in: Callable[[RaySettings | None], MakeHost]) -> MakeHost:
+    """Give a function that makes a host of either sort."""
+    if request.param == "child":
+        return make_in(None)
+    return make_in(RaySettings(request.getfixturevalue("pool").address))
+
+
+@pytest.fixture
+def host(request: pytest.FixtureRequest, make_host: MakeHost) -> Host:
+    """Give a loaded host; in a pool the one of the test before, if it left one."""
+    if request.node.callspec.params["make_host"] == "child":
+        host = make_host()
+        host.load()
+        return host
+    warm = request.getfixturevalue("warm")
+    try:
+        warm[-1].load()
+    except (IndexError, HostNotReady):
+        warm.append(ChildHost(spec_of(ray=RaySettings(request.getfixturevalue("pool").address))))
+        warm[-1].load()
+    found: Host = warm[-1]
+    return found
+
+
+def spec_of(**changes: Any) -> EngineSpec:
+    """The demo engine, as the test wants it."""
+    return EngineSpec(**{"engine": "demo:Demo", "interpreter": sys.executable, "path": ENGINES, **changes})
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import tenuto_host
+from tenuto.config import RaySettings
 from tenuto.hosts.child import ChildHost
 from tenuto.hosts.host import EngineSpec, Host, HostLost, HostNotReady, HostResult
 
@@ -52,6 +53,12 @@ loaded = {"type": "loaded", "info": {"concurrency": 1}}
 
 WELCOME = "say(hello); hear(); say(loaded); run_id = hear()['run_id']; "
 RESULT = "{'type': 'result', 'run_id': run_id, 'media_type': 'a/b', 'metadata': {}, 'duration_ms': 1"
+
+
+@pytest.fixture
+def make_host(make_in: Callable[[RaySettings | None], MakeHost]) -> MakeHost:
+    """Give a function that makes a host here."""
+    return make_in(None)
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tenuto.hosts import messages
+from tenuto.hosts.environment import request
 from tenuto.hosts.host import (
     Cancellation,
     Cancelled,
@@ -49,7 +50,11 @@ class ChildHost:
     @property
     def pid(self) -> int | None:
         process = self._process
-        return process.pid if process is not None and process.lost is None else None
+        if process is None or process.lost is not None:
+            return None
+        # In a pool: on its node. Our own child is then the driver.
+        told = process.info["pid"] if self._spec.ray is not None and process.info is not None else None
+        return told if isinstance(told, int) else process.pid
 
     def load(self) -> dict[str, Any]:
         with self._loading:
@@ -219,7 +224,7 @@ def _load(process: HostProcess, spec: EngineSpec, until: float) -> dict[str, Any
         raise _refused(process, "it did not greet")
     if hello.protocol != wire.PROTOCOL:
         raise _refused(process, f"it speaks protocol {hello.protocol}, we speak {wire.PROTOCOL}")
-    process.send({"type": "load", "options": spec.options}, until=until)
+    process.send(request(spec, until - time.monotonic()), until=until)
     match _expect(process, until, spec):
         case messages.Loaded(info, concurrency):
             process.concurrency = concurrency

@@ -2,8 +2,11 @@
 
 import fnmatch
 import os
+import sys
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import tenuto_host
 from tenuto.hosts.host import EngineSpec
@@ -21,23 +24,57 @@ INHERITED = (
 # small matrices then take ten times the processor time. An operator's own setting goes before ours.
 DEFAULTS = {"OPENBLAS_NUM_THREADS": "1"}
 
+# How a Ray pool is reached: addresses, certificates, its token. The driver's, never an engine's.
+DRIVER_INHERITED = ("RAY_*",)
+
 ENGINES = Path(__file__).parents[1] / "engines"
 HOST = Path(tenuto_host.__file__ or "").parent
 
 
 def command(spec: EngineSpec, fd: int) -> list[str]:
-    """Give the command line that starts the host with its end of the socket pair as `fd`."""
-    place = ["--path", spec.path] if spec.path else [] if spec.installed else ["--package", str(ENGINES)]
-    # -u: what the engine prints is there when it crashes.
-    start = [spec.interpreter, "-u", str(HOST), spec.engine]
-    return [*start, "--fd", str(fd), "--parent", str(os.getpid()), *place]
+    """Give the command line that starts the host, or its driver, with its end of the socket pair as `fd`."""
+    ends = ["--fd", str(fd), "--parent", str(os.getpid())]
+    if spec.ray is not None:
+        return [sys.executable, "-u", "-m", "tenuto.hosts.ray_driver", *ends]
+    return [*_far_end(spec, str(HOST), str(ENGINES)), *ends]
 
 
 def variables(spec: EngineSpec, ours: Mapping[str, str]) -> dict[str, str]:
     """Give the host's environment: the few of ours that it inherits, and the specification's own."""
-    allowed = {name: text for name, text in ours.items() if _inherited(name)}
-    return {**DEFAULTS, **allowed, **spec.env}
+    if spec.ray is not None:
+        return _allowed(ours, (*INHERITED, *DRIVER_INHERITED))
+    return {**DEFAULTS, **_allowed(ours, INHERITED), **spec.env}
 
 
-def _inherited(name: str) -> bool:
-    return any(fnmatch.fnmatchcase(name, pattern) for pattern in INHERITED)
+def request(spec: EngineSpec, left_s: float) -> dict[str, Any]:
+    """Give the message that asks for the engine; a driver is told in it where and how to start one."""
+    load = {"type": "load", "options": spec.options}
+    if spec.ray is None:
+        return load
+    own = not spec.path and not spec.installed
+    plan = {
+        **asdict(spec.ray),
+        "timeout_s": spec.load_timeout_s,
+        "left_s": left_s,
+        # The archive's folders take the place of {code}.
+        "folders": {"engines": str(ENGINES)} if own else {},
+        "arguments": _far_end(spec, "{code}/tenuto_host", "{code}/engines"),
+        "defaults": DEFAULTS,
+        "variables": dict(spec.env),
+        "patterns": list(INHERITED),
+    }
+    return {**load, "ray": plan}
+
+
+def _far_end(spec: EngineSpec, host: str, engines: str) -> list[str]:
+    place = ["--path", spec.path] if spec.path else [] if spec.installed else ["--package", engines]
+    # -u: what the engine prints is there when it crashes.
+    return [spec.interpreter, "-u", host, spec.engine, *place]
+
+
+def _allowed(ours: Mapping[str, str], patterns: tuple[str, ...]) -> dict[str, str]:
+    return {
+        name: text
+        for name, text in ours.items()
+        if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+    }

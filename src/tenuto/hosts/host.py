@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from tenuto.config import RaySettings
+
 OnSegment = Callable[[bytes, dict[str, Any]], None]
 OnProgress = Callable[[dict[str, Any]], None]
 
@@ -30,6 +32,8 @@ class EngineSpec:
     env: Mapping[str, str] = field(default_factory=dict)
     # From the start of the process until the weights are loaded.
     load_timeout_s: float = 120.0
+    # Where its process is, when that is a node of a Ray pool and not this machine.
+    ray: RaySettings | None = None
 
 
 @dataclass(frozen=True)

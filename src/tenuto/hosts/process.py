@@ -30,6 +30,8 @@ UNREAD_LIMIT_MESSAGES = 1024
 SEND_STALL_S = 10.0
 # From a killing signal to the end of the process; a driver in the kernel may hold it longer.
 REAP_S = 5.0
+# From asking a driver to end its engine until the driver is killed.
+DRIVER_GRACE_S = 1.5
 # From the request to end until the process is killed.
 CLOSE_GRACE_S = 1.0
 
@@ -51,6 +53,9 @@ class HostProcess:
         # Set by whoever loads the engine, once; None until then.
         self.info: dict[str, Any] | None = None
         self._on_line = on_line
+        # A driver's engine is on another machine, perhaps; it is asked once to end it.
+        self._ends_others = spec.ray is not None
+        self._asked = False
         self._changed = threading.Condition()
         self._unread: dict[str, _Unread] = {"": _Unread()}
         # Set when the process is gone and everything that it said has been taken in.
@@ -150,6 +155,18 @@ class HostProcess:
         """End the process, and those that it started, now. The first reason is kept."""
         with self._changed:
             self._reason = self._reason or reason
+        with self._reaping:
+            if self._popen.returncode is None and self._ends_others and not self._asked:
+                # A driver ends the engine on its node first; killed at once, it would leave that to the pool.
+                self._asked = True
+                self._popen.terminate()
+                later = threading.Timer(DRIVER_GRACE_S, self._kill_now)
+                later.daemon = True
+                later.start()
+            elif self._popen.returncode is None and not self._ends_others:
+                _kill_group(self._popen.pid)
+
+    def _kill_now(self) -> None:
         with self._reaping:
             if self._popen.returncode is None:
                 _kill_group(self._popen.pid)

@@ -46,6 +46,9 @@ def missing_here(model: Model, settings: Settings) -> list[str]:
     """Interpreters, files and folders that the model's engines need and this machine has not."""
     lacking = []
     for entry in engines_of(model.entry):
+        if settings.models.get(entry.model, ModelSettings()).ray is not None:
+            # They are on the pool's nodes, which say so when the engine is loaded there.
+            continue
         interpreter = _interpreter(entry, settings)
         lacking += [] if shutil.which(interpreter) else [interpreter]
         lacking += [path for path in entry.paths if not Path(path).expanduser().exists()]
@@ -70,7 +73,9 @@ def spec_of(entry: EngineEntry, settings: Settings) -> EngineSpec:
         options=options,
         installed=entry.installed,
         env={} if key is None else {UPSTREAM_KEY: key},
-        load_timeout_s=entry.load_timeout_s,
+        # A pool may first have to find the engine a place.
+        load_timeout_s=entry.load_timeout_s + (own.ray.wait_s if own.ray is not None else 0),
+        ray=own.ray,
     )
 
 

@@ -1,0 +1,183 @@
+"""How a Ray pool fails, and that the worker outlives it; what every host does is in `test_host.py`."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from hosts.conftest import spec_of
+from servers import ray_pool
+from servers.ray_pool import RayPool, children
+from tenuto.config import RaySettings
+from tenuto.hosts.child import ChildHost
+from tenuto.hosts.host import Host, HostLost, HostNotReady, HostResult
+
+DoRun = Callable[..., HostResult]
+Gone = Callable[[int, float], bool]
+InPool = Callable[..., ChildHost]
+
+PARENT = """
+import sys
+from tenuto.config import RaySettings
+from tenuto.hosts.child import ChildHost
+from tenuto.hosts.host import EngineSpec
+
+host = ChildHost(EngineSpec("demo:Demo", sys.executable, path=sys.argv[1], ray=RaySettings(sys.argv[2])))
+say = lambda progress: print(host.pid, flush=True)
+host.load()
+host.run({"mode": "deaf"}, {}, on_segment=print, on_progress=say, deadline_s=600)
+"""
+
+
+@pytest.fixture
+def in_pool(pool: RayPool, request: pytest.FixtureRequest) -> InPool:
+    """Give a function that makes a host in the pool; every host is closed in the end."""
+
+    def make(
+        *, cpus: float = 1, wait_s: int = 30, address: str = pool.address, **changes: object
+    ) -> ChildHost:
+        host = ChildHost(spec_of(ray=RaySettings(address, cpus=cpus, wait_s=wait_s), **changes))
+        request.addfinalizer(host.close)
+        return host
+
+    return make
+
+
+def refused(host: Host) -> str:
+    """Load what cannot be loaded, and give why."""
+    with pytest.raises(HostNotReady) as error:
+        host.load()
+    assert host.pid is None
+    return error.value.message
+
+
+def drivers() -> list[int]:
+    """The drivers of this process."""
+    return [
+        pid for pid in children(os.getpid()) if b"ray_driver" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    ]
+
+
+@pytest.mark.skipif(ray_pool.is_installed(), reason="Ray is installed here")
+def test_without_ray_its_extra_is_named() -> None:
+    """Who sets host = "ray" without the extra reads what to install, at once."""
+    message = refused(ChildHost(spec_of(ray=RaySettings("127.0.0.1:1"))))
+
+    assert "pip install 'tenuto[ray]'" in message
+
+
+def test_a_full_pool_is_not_ready_in_time(in_pool: InPool, run: DoRun) -> None:
+    """Ray would leave the actor pending for ever; here the wait has an end that says what was asked for."""
+    began = time.monotonic()
+    message = refused(in_pool(cpus=64, wait_s=2))
+
+    assert "no node of the Ray pool had 64 CPU and 0 GPU free within 2 s" in message
+    assert time.monotonic() - began < 20
+    host = in_pool()
+    host.load()
+    assert b"echo" == run(host, "echo").content
+
+
+@pytest.mark.parametrize("interpreter", ["/no/such/python", "/bin/true", "/"])
+def test_a_wrong_interpreter_is_not_ready(in_pool: InPool, interpreter: str) -> None:
+    """As an actor's interpreter it would stay pending for ever; as a process of an actor it ends."""
+    began = time.monotonic()
+    message = refused(in_pool(interpreter=interpreter))
+
+    assert interpreter in message or "ended with 0" in message
+    assert time.monotonic() - began < 25
+
+
+def test_a_pool_that_is_not_there_is_not_ready(in_pool: InPool) -> None:
+    """An address where nobody answers is named in bounded time."""
+    began = time.monotonic()
+    message = refused(in_pool(address="127.0.0.1:1", load_timeout_s=4.0))
+
+    assert "the Ray pool at 127.0.0.1:1" in message
+    assert time.monotonic() - began < 8
+
+
+def test_a_load_that_hangs_on_its_node_is_ended(in_pool: InPool) -> None:
+    """An engine that never comes up is given up like one of our own children."""
+    assert "was not loaded in 10 s" in refused(in_pool(options={"load": "hang"}, load_timeout_s=10.0))
+
+
+def test_a_lost_actor_is_a_lost_host(in_pool: InPool, run: DoRun, gone: Gone) -> None:
+    """The node's process is killed under a run: HostLost with what Ray says, and no engine is left behind."""
+    host = in_pool()
+    engine = int(host.load()["pid"])
+    actor = int(Path(f"/proc/{engine}/stat").read_text().rpartition(")")[2].split()[1])
+
+    with pytest.raises(HostLost) as lost:
+        run(host, "deaf", on_progress=lambda _: os.kill(actor, signal.SIGKILL))
+    assert "the actor was lost" in lost.value.evidence
+    assert gone(engine, 2)
+
+
+def test_a_lost_driver_is_a_lost_host(in_pool: InPool, run: DoRun, gone: Gone) -> None:
+    """Ray may end the driver's process: the worker lives on, the engine ends, the next load is a new one."""
+    host = in_pool()
+    engine, before = int(host.load()["pid"]), set(drivers())
+    newest = max(before)
+    with pytest.raises(HostLost) as lost:
+        run(host, "deaf", on_progress=lambda _: os.kill(newest, signal.SIGKILL))
+
+    assert -signal.SIGKILL == lost.value.exit_code
+    assert gone(engine, 10)
+    assert engine != host.load()["pid"]
+
+
+def test_an_engine_in_a_pool_ends_with_its_worker(pool: RayPool, gone: Gone) -> None:
+    """kill -9 of the worker ends the driver at once, and with it the actor and the engine."""
+    command = [sys.executable, "-c", PARENT, str(Path(__file__).parent / "engines"), pool.address]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        engine = int(parent.stdout.readline())
+        assert not gone(engine, 0)
+        parent.send_signal(signal.SIGKILL)
+
+        assert gone(engine, 10)
+
+
+def test_our_own_engines_travel_to_the_node(in_pool: InPool, tmp_path: Path) -> None:
+    """A node needs Ray and an interpreter: the far end and our engines are brought along."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "empty"], check=True)
+    host = in_pool(engine="fake:FakeSpeech", path="", interpreter=str(tmp_path / "empty/bin/python"))
+
+    assert "fake/speech" == host.load()["model_id"]
+
+
+def test_an_engine_in_a_pool_sees_no_secret(
+    in_pool: InPool, run: DoRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither the worker's secrets nor the pool's; what the specification gives it arrives."""
+    for name in ("TENUTO_DATABASE_URL", "AWS_SECRET_ACCESS_KEY", "RAY_AUTH_TOKEN"):
+        monkeypatch.setenv(name, "secret")
+    host = in_pool(env={"ENGINE_KEY": "its own"})
+    host.load()
+    environment = run(host, "surroundings").metadata["environment"]
+
+    assert "its own" == environment["ENGINE_KEY"]
+    assert "secret" not in environment.values()
+    assert not [name for name in environment if name.startswith(("RAY_", "TENUTO_"))]
+
+
+def test_a_lost_head_costs_the_host_and_not_the_worker(run: DoRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray ends the driver when its head is away for too long (a minute by default, three seconds here)."""
+    if not ray_pool.is_installed():
+        pytest.skip(ray_pool.MISSING)
+    monkeypatch.setenv("RAY_gcs_rpc_server_reconnect_timeout_s", "3")
+    with ray_pool.ray_pool(cpus=1) as own:
+        host = ChildHost(spec_of(ray=RaySettings(own.address), load_timeout_s=8.0))
+        host.load()
+        with pytest.raises(HostLost):
+            run(host, "deaf", on_progress=lambda _: own.kill_head(), deadline_s=60)
+
+        assert not host.alive
+        assert "the Ray pool" in refused(host)
+        host.close()

@@ -21,6 +21,7 @@ from tenuto.accounts import operations as accounts
 from tenuto.backup.restore import refuse_unfinished
 from tenuto.blobs.blob import BlobStore
 from tenuto.blobs.opening import open_store
+from tenuto.catalog import keys
 from tenuto.catalog import rules as catalog
 from tenuto.config import Settings
 from tenuto.db.awaiting import await_migrations
@@ -138,6 +139,8 @@ def run_serve(settings: Settings, say: Say) -> None:
     from tenuto.worker.locks import FolderLock
 
     arm_failpoints()
+    # A model's table that is wrong, a key that is missing: told once, and not by the child again and again.
+    keys.check(catalog.models(settings), os.environ)
     _make_folder(settings.folder)
     lock = FolderLock(settings.folder)
     # Migrated before the worker looks; what refuses the start is told once, and not by both.

@@ -6,8 +6,16 @@ They stand in no setting, and are neither shown nor logged.
 from collections.abc import Mapping
 from pathlib import Path
 
+from tenuto.catalog.rules import Model
 from tenuto.config import UpstreamSettings
 from tenuto.errors import OperatorError
+
+
+def check(models: Mapping[str, Model], environment: Mapping[str, str]) -> None:
+    """Read every key once. OperatorError names the one that is not where it should be."""
+    for name, model in models.items():
+        if model.upstream is not None:
+            read_key(model.upstream, environment, name)
 
 
 def read_key(upstream: UpstreamSettings, environment: Mapping[str, str], name: str) -> str | None:

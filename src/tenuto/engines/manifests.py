@@ -11,11 +11,13 @@ import re
 import subprocess
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import tenuto_host
+
+T = TypeVar("T")
 
 FOLDER = Path(__file__).with_name("manifests")
 FINDER = Path(tenuto_host.__file__ or "").with_name("adapters.py")
@@ -167,20 +169,46 @@ def parse(name: str, text: str, *, engine: str | None = None) -> Manifest:
     if engine is not None:
         _require("engine" not in table, name, "engine", "is the entry point's to say")
         table["engine"] = engine
-    try:
-        return _manifest(name, table, installed=engine is not None)
-    except (TypeError, AttributeError) as error:
-        raise ManifestInvalid(f"the manifest {name} is not one: {error}") from error
+    return _manifest(name, table, installed=engine is not None)
 
 
 def _manifest(name: str, table: dict[str, Any], *, installed: bool) -> Manifest:
-    values: dict[str, Any] = {"memory_mib": 0} | table
-    values |= {key: tuple(values.get(key, ())) for key in ("languages", "honoured", "roles", "weights")}
-    licence = Licence(**{"needs_acceptance": False, **values.pop("licence", {})})
-    options = {key: Option(**option) for key, option in values.pop("options", {}).items()}
-    manifest = Manifest(name=name, licence=licence, options=options, installed=installed, **values)
+    values: dict[str, Any] = {"memory_mib": 0, "options": {}, "defaults": {}, "limits": {}} | table
+    for key in ("options", "defaults", "limits"):
+        values[key] = _table(name, key, values[key])
+    for key in ("languages", "honoured", "roles", "weights"):
+        values[key] = _texts(name, key, values.get(key, []))
+    licence = {"needs_acceptance": False, **_table(name, "licence", values.pop("licence", {}))}
+    values["licence"] = _made(Licence, name, "licence.", licence)
+    values["options"] = {
+        key: _made(Option, name, f"options.{key}.", _table(name, f"options.{key}", option))
+        for key, option in values["options"].items()
+    }
+    manifest = _made(Manifest, name, "", {**values, "name": name, "installed": installed})
     _check(manifest)
     return manifest
+
+
+def _made(what: type[T], name: str, where: str, values: dict[str, Any]) -> T:
+    """One of the classes above from what a file says; what it does not know, or misses, is named."""
+    known = fields(what)  # type: ignore[arg-type]
+    needed = {one.name for one in known if one.default is MISSING and one.default_factory is MISSING}
+    for key in sorted(values.keys() - {one.name for one in known}):
+        raise ManifestInvalid(f"the manifest {name}: there is no {where}{key}")
+    for key in sorted(needed - values.keys()):
+        raise ManifestInvalid(f"the manifest {name}: {where}{key} is missing")
+    return what(**values)
+
+
+def _table(name: str, key: str, value: Any) -> dict[str, Any]:
+    _require(type(value) is dict, name, key, "is not a table")
+    return dict(value)
+
+
+def _texts(name: str, key: str, value: Any) -> tuple[str, ...]:
+    is_list = type(value) is list and all(type(item) is str for item in value)
+    _require(is_list, name, key, "is not a list of texts")
+    return tuple(value)
 
 
 def _check(manifest: Manifest) -> None:

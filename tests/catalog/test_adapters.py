@@ -1,0 +1,205 @@
+"""Models with adapters as the operator's tables name them: what fits, and every line that does not."""
+
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tenuto import config
+from tenuto.catalog import keys
+from tenuto.catalog.rules import models
+from tenuto.config import Settings
+from tenuto.config.models import read_models
+from tenuto.engines import manifests
+from tenuto.engines.manifests import ManifestInvalid, parse
+from tenuto.errors import OperatorError, SettingsInvalid
+from tenuto.kinds import image, speech
+
+INDEX = """[models."bilibili/IndexTTS-2.5"]
+adapter = "indextts-2.5"
+interpreter = "/opt/indextts/bin/python"
+options = { model_dir = "/srv/indextts", reference = "/srv/voice.wav" }
+"""
+THERE = """[models."there/voice"]
+adapter = "openai-speech"
+upstream = "http://127.0.0.1:8000/v1"
+"""
+OWN = """kind = "speech"
+model = "a/b"
+revision = "1"
+summary = "Speaks."
+[licence]
+name = "MIT"
+url = "https://example.com"
+"""
+
+
+def settings(text: str) -> Settings:
+    """These tables, as a file would bring them."""
+    faults: list[str] = []
+    tables = read_models(tomllib.loads(text)["models"], faults)
+    assert [] == faults
+    return Settings(folder=Path("x"), engines="fake", models=tables)
+
+
+def faults(text: str) -> list[str]:
+    """What is wrong with these tables, a line each."""
+    with pytest.raises(SettingsInvalid) as caught:
+        models(settings(text))
+    return [line.strip() for line in str(caught.value).splitlines()[1:]]
+
+
+def test_a_licence_is_accepted_by_its_name_first() -> None:
+    """Until then nothing starts; one line names the licence, where it is read, and what to write."""
+    [line] = faults(INDEX)
+    licence = manifests.shipped()["indextts-2.5"].licence
+    accepted = INDEX + f'accept_licence = "{licence.name}"\n'
+
+    assert line.startswith('models."bilibili/IndexTTS-2.5": its licence ')
+    assert licence.url.startswith("https://")
+    assert licence.url in line
+    assert f'accept_licence = "{licence.name}"' in line
+    assert licence.name == models(settings(accepted))["bilibili/IndexTTS-2.5"].entry.licence
+    assert ["accept_licence"] == [
+        line.split(": ")[0].rpartition(".")[2] for line in faults(INDEX + 'accept_licence = "MIT"')
+    ]
+
+
+def test_a_disabled_table_asks_for_nothing() -> None:
+    """Neither a licence nor an option is missed, and the model is not there."""
+    assert "bilibili/IndexTTS-2.5" not in models(settings(INDEX + "enabled = false"))
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ("options = { vice = 'x' }", "there is no such option"),
+        ("options = { timeout_s = true }", "True is not an integer"),
+        ("options = { voices = { zh = 3 } }", "is not a table of texts"),
+        ("role = 'segment_text'", ".role: 'segment_text' is none of"),
+        ("honoured = ['text', 'emo_vector']", "emo_vector changes nothing here"),
+        ("defaults = { width = 512 }", ".defaults: there is no width"),
+        ("accept_licence = 'MIT'", ".accept_licence: is 'MIT'"),
+    ],
+)
+def test_what_does_not_fit_the_adapter_is_a_line(more: str, says: str) -> None:
+    """Nothing is guessed, nothing silently ignored."""
+    [line] = faults(THERE + more)
+
+    assert line.startswith('models."there/voice"')
+    assert says in line
+
+
+def test_all_faults_of_all_tables_are_told_at_once() -> None:
+    """An adapter that there is not, one without its address, wrong defaults and compositions."""
+    lines = faults(
+        '[models."a/a"]\nadapter = "nope"\n[models."a/b"]\nadapter = "openai-speech"\n'
+        '[models."a/c"]\nadapter = "vllm-omni-image"\nupstream = "http://h/v1"\ndefaults = { width = 999 }\n'
+        '[models."a/d"]\ncomposed_of = ["fake/word-timestamps", "fake/segment-text"]\n'
+        '[models."a/e"]\ncomposed_of = ["a/nothing", "fake/word-timestamps"]\n'
+        '[models."fake/image"]\nadapter = "openai-image"\nupstream = "http://h/v1"\n'
+        '[models."a/f"]\nprice = "1"\n'
+    )
+    about = {line.split(":")[0].removeprefix("models.") for line in lines}
+
+    assert {'"fake/image"', "models", '"a/a".adapter', '"a/b".upstream'} <= about
+    assert {'"a/c".defaults.width', '"a/d".composed_of', '"a/e".composed_of'} <= about
+    assert 7 == len(lines)
+
+
+def test_an_entry_is_the_manifest_with_the_operators_words() -> None:
+    """What is left out is the manifest's; a worker's child gets the same settings as its parent."""
+    own = settings(
+        '[models."there/x"]\nadapter = "vllm-omni-image"\nupstream = "http://h/v1"\nupstream_model = "z"\n'
+        'connections = 3\nmetered = true\nhonoured = ["prompt", "width", "height"]\nrevision = "r7"\n'
+        'memory_mib = 12\nprice = "0.10"\ndefaults = { width = 512 }\noptions = { timeout_s = 5 }\n'
+    )
+    again = config.undump(config.dump(own))
+    model = models(again)["there/x"]
+
+    assert own == again
+    assert (False, 3, "r7", 12, 100_000) == (
+        model.rerunnable,
+        model.entry.concurrency,
+        model.entry.revision,
+        model.entry.memory_mib,
+        model.price.price_micros,
+    )
+    assert {
+        "width": 512,
+        "height": 1024,
+        "num_inference_steps": 9,
+        "guidance_scale": 0,
+    } == model.entry.defaults
+    assert {"url": "http://h/v1", "model": "z"} == model.entry.options["upstream"]
+    assert (5, True, ["prompt", "width", "height"]) == tuple(
+        model.entry.options[name] for name in ("timeout_s", "metered", "honoured")
+    )
+
+
+def test_a_key_that_is_missing_is_told_before_anything_starts(tmp_path: Path) -> None:
+    """Of a variable or a file; the key itself is in no setting."""
+    in_variable = settings(THERE + 'upstream_key_variable = "NO_SUCH"')
+    in_file = settings(THERE + f'upstream_key_file = "{tmp_path}/none"')
+
+    for own in (in_variable, in_file):
+        with pytest.raises(OperatorError, match=r'models."there/voice": '):
+            keys.check(models(own), {})
+    keys.check(models(in_variable), {"NO_SUCH": "sk-x"})
+    assert "sk-x" not in config.dump(in_variable)
+
+
+def test_every_manifest_that_ships_is_whole() -> None:
+    """It names parameters of its kind, defaults that its kind allows, a licence with an address where it must
+    be accepted, and an engine that is there."""
+    fields = {"speech": speech.FIELDS, "image": image.FIELDS}
+    folder = Path(manifests.__file__).parent
+    for name, manifest in manifests.shipped().items():
+        known = {field.name for field in fields.get(manifest.kind, ())} or {
+            "language",
+            "source_offset_seconds",
+        }
+        module = folder.joinpath(*manifest.engine.partition(":")[0].split("."))
+        chosen = {"prompt": "x", **manifest.defaults}
+
+        assert set(manifest.honoured) <= known, name
+        assert module.with_suffix(".py").exists() or (module / "__init__.py").exists(), name
+        assert not manifest.licence.needs_acceptance or manifest.licence.url.startswith("https://"), name
+        assert manifest.kind != "image" or [] == image.check(chosen)[1], name
+        assert set(manifest.defaults) <= known, name
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('kind = "image"\n' + OWN, "not TOML"),
+        (OWN.replace("speech", "dance"), "kind is none of"),
+        (OWN + "[options.threads]\ntype = 'integer'\nhelp = ''", "a name of the service's own"),
+        (OWN + "[options.x]\ntype = 'integer'\nhelp = ''\ndefault = 'y'", "default does not fit"),
+        (OWN.replace('name = "MIT"', 'name = ""'), "licence.name is missing"),
+        ("engine = 'a:B'\n" + OWN, "is the entry point's to say"),
+        ("colour = 1\n" + OWN, "there is no colour"),
+        (OWN.replace("summary", "theme"), "there is no theme"),
+        (OWN + "[options.x]\nhelp = ''", "options.x.type is missing"),
+        ("languages = 'en'\n" + OWN, "languages is not a list of texts"),
+        ("metered = 1\n" + OWN, "metered is not true or false"),
+    ],
+)
+def test_a_manifest_that_is_wrong_says_where(text: str, says: str) -> None:
+    """Those of packages are other people's."""
+    with pytest.raises(ManifestInvalid, match=says):
+        parse("own", text, engine="own:Own")
+
+
+def test_an_interpreter_that_does_not_answer_is_told(tmp_path: Path) -> None:
+    """One that is not there is another machine's matter; one that fails is a fault of this one."""
+    broken = tmp_path / "python"
+    broken.write_text("#!/bin/sh\nexit 3\n")
+    broken.chmod(0o755)
+    [away] = faults('[models."a/b"]\nadapter = "nope"\ninterpreter = "/nowhere/python"')
+    [fails] = faults(f'[models."a/b"]\nadapter = "nope"\ninterpreter = "{broken}"')
+
+    assert "there is no nope; there are " in away
+    assert f"{broken} can't be asked for its engines" in fails
+    assert {} == manifests.installed(sys.executable)

@@ -1,0 +1,216 @@
+"""Engines that an operator adds: a package of somebody else's, models of other servers, through `serve`."""
+
+import hashlib
+import itertools
+import json
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from shutil import copytree
+from typing import Any
+
+import numpy as np
+import pytest
+
+from contract.recordings import recording
+from servers.media_upstream import KEY, MediaUpstream
+from servers.service import RunningService
+from tenuto.media.png import read_png
+from tenuto.media.wav import read_pcm16_wav
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "engine"
+UNIT_S = 0.06
+SIGNS = {".... --- .-.. -..": "hold", "- .... .": "the", "-. --- - .": "note"}
+SETTINGS = """
+[models."example/morse"]
+adapter = "morse"
+interpreter = "{interpreter}"
+
+[models."there/voice"]
+adapter = "openai-speech"
+upstream = "{url}"
+upstream_model = "tts-1"
+upstream_key_variable = "THERE_KEY"
+
+[models."there/pictures"]
+adapter = "openai-image"
+upstream = "{url}"
+upstream_key_file = "{key_file}"
+metered = true
+price = "0.05"
+
+[models."there/whisper"]
+adapter = "openai-transcription"
+upstream = "{url}"
+upstream_key_variable = "THERE_KEY"
+
+[models."acme/dual"]
+composed_of = ["fake/segment-text", "there/whisper"]
+price = "0.06"
+"""
+
+
+@dataclass(frozen=True)
+class Served:
+    """A service with all of these, and the server behind some of them."""
+
+    service: RunningService
+    upstream: MediaUpstream
+
+    def job(self, model: str, parameters: dict[str, Any], **more: Any) -> Any:
+        """A job's operation at its end."""
+        body = {"model": model, "parameters": parameters, **more}
+        with self.service.client() as client:
+            answer = client.post("/v1/jobs", json=body, headers={"Idempotency-Key": str(uuid.uuid4())})
+        assert 202 == answer.status_code, answer.text
+        return self.service.wait(answer.json()["id"])
+
+    def content(self, operation: Any) -> bytes:
+        assert "succeeded" == operation["state"], operation
+        with self.service.client() as client:
+            return client.get(f"/v1/artifacts/{operation['artifacts'][0]['id']}/content").content
+
+    def read(self, path: str) -> Any:
+        with self.service.client() as client:
+            return client.get(path).json()
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    folder = tmp_path_factory.mktemp("adapters")
+    upstream = MediaUpstream(key=KEY)
+    (folder / "key").write_text(f"{KEY}\n")
+    settings = SETTINGS.format(interpreter=installed(folder), url=upstream.url, key_file=folder / "key")
+    (folder / "tenuto.toml").write_text(settings)
+    variables = {"TENUTO_CONFIG": str(folder / "tenuto.toml"), "THERE_KEY": KEY}
+    service = RunningService(folder / "data", variables=variables)
+    service.start()
+    service.key = service.make_key(credit="100")
+    yield Served(service, upstream)
+    service.stop()
+    upstream.close()
+
+
+def installed(folder: Path) -> Path:
+    """The example, built and installed into an empty environment as its README says; no network."""
+    source, environment = folder / "engine", folder / "environment"
+    copytree(EXAMPLE, source)
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q"]
+    offline = ["--no-deps", "--no-index"]
+    steps = [
+        [sys.executable, "-m", "venv", "--without-pip", str(environment)],
+        [*pip, "wheel", *offline, "--no-build-isolation", "-w", str(folder), str(source)],
+        [*pip, "--python", str(environment), "install", *offline, "tenuto-morse", "-f", str(folder)],
+    ]
+    for step in steps:
+        subprocess.run(step, check=True, capture_output=True, timeout=120)
+    return environment / "bin" / "python"
+
+
+def test_an_engine_of_somebody_else_is_installed_and_speaks(served: Served) -> None:
+    """A package with an entry point and a manifest, of 60 lines, that Tenuto's own Python has never seen."""
+    operation = served.job("example/morse", {"text": "Hold the note", "stream": True, "duration_factor": 2})
+    segments = served.read(f"/v1/jobs/{operation['id']}/audio-segments")["data"]
+    [listed] = [model for model in served.read("/v1/models")["data"] if model["id"] == "example/morse"]
+    lines = (EXAMPLE / "src" / "tenuto_morse" / "__init__.py").read_text("utf-8").splitlines()
+
+    assert ["hold", "the", "note"] == heard(served.content(operation), 2 * UNIT_S)
+    assert 3 == len(segments)
+    assert (["en"], True, "speech") == (listed["languages"], listed["callable"], listed["kind"])
+    assert ["text", "stream", "duration_factor"] == listed["honoured_parameters"]
+    assert find_spec("tenuto_morse") is None
+    assert len(lines) <= 60
+
+
+def test_a_speech_job_is_spoken_by_another_server(served: Served) -> None:
+    """Under that server's name of the model, with the key that a variable holds."""
+    operation = served.job("there/voice", {"text": "Hold the note.", "lang": "en"})
+    asked = served.upstream.asked[-1]
+
+    assert 840 == read_pcm16_wav(served.content(operation)).duration_ms
+    assert ("tts-1", f"Bearer {KEY}") == (asked.body["model"], asked.key)
+    assert "there/voice" == operation["artifacts"][0]["metadata"]["model_id"]
+
+
+def test_an_image_job_that_charges_is_drawn_once_and_charged(served: Served) -> None:
+    """With the key in a file; the run's id goes along as idempotency key; 0.05 CNY (R140)."""
+    before = len(served.upstream.asked)
+    operation = served.job("there/pictures", {"prompt": "a crane", "width": 512, "height": 512})
+    png = read_png(served.content(operation))
+    asked = served.upstream.asked[before:]
+
+    assert (512, 512, "0.050000") == (png.width, png.height, operation["billing"]["charged"])
+    assert 1 == len(asked)
+    assert (f"Bearer {KEY}", "attempt_") == (asked[0].key, (asked[0].idempotency_key or "")[:8])
+
+
+def test_a_doubtful_call_that_charges_waits_for_the_operator(served: Served) -> None:
+    """The answer is lost: recovery_required, the hold kept, and nothing is asked again (P14)."""
+    before = len(served.upstream.asked)
+    served.upstream.faults.append("close")
+    operation = served.job("there/pictures", {"prompt": "a crane"})
+    time.sleep(1)
+
+    assert ("recovery_required", "0.050000") == (operation["state"], operation["billing"]["held"])
+    assert 1 == len(served.upstream.asked) - before
+
+
+def test_a_refused_call_that_charges_costs_nothing(served: Served) -> None:
+    """It failed before anything ran: the hold goes back, the server's words stay where they are."""
+    served.upstream.faults.append("status=400")
+    operation = served.job("there/pictures", {"prompt": "a crane"})
+
+    assert ("failed", "engine_failed", "0.000000") == (
+        operation["state"],
+        operation["error"]["code"],
+        operation["billing"]["charged"],
+    )
+    assert "refused with 400 (overloaded)" in operation["error"]["message"]
+
+
+def test_a_free_call_that_is_lost_is_made_again(served: Served) -> None:
+    """Twice broken off, then answered: the caller sees a job that succeeded in its third attempt (P9)."""
+    served.upstream.faults += ["close", "cut"]
+    operation = served.job("there/voice", {"text": "Again."})
+
+    assert ("succeeded", 3) == (operation["state"], operation["attempt"])
+
+
+def test_a_model_is_composed_of_any_two_that_write_the_transcripts(served: Served) -> None:
+    """The first here, the second at another server, one result of both, at a price of its own (R136)."""
+    content = recording()
+    headers = {
+        "Content-Type": "audio/flac",
+        "X-Service-Content-SHA256": hashlib.sha256(content).hexdigest(),
+    }
+    with served.service.client() as client:
+        uploaded = client.post("/v1/input-artifacts", content=content, headers=headers).json()["artifact"][
+            "id"
+        ]
+    operation = served.job("acme/dual", {"language": "zh"}, input_artifact_ids=[uploaded])
+    engines = json.loads(served.content(operation))["engines"]
+
+    assert {"segment_text": "fake/segment-text", "word_timestamps": "there/whisper"} == {
+        role: said["model_id"] for role, said in engines.items()
+    }
+    assert ["word 0", "word 1"] == [segment["text"] for segment in engines["word_timestamps"]["segments"]]
+
+
+def heard(content: bytes, unit_s: float) -> list[str]:
+    """The words that a recording in Morse code says, read off its loudness."""
+    wav = read_pcm16_wav(content)
+    unit = round(wav.sample_rate * unit_s)
+    samples = np.frombuffer(wav.frames, "<i2").astype(float)
+    loud = [
+        float(np.abs(samples[start : start + unit]).max()) > 1000 for start in range(0, len(samples), unit)
+    ]
+    marks = ""
+    for is_loud, run in itertools.groupby(loud):
+        length = len(list(run))
+        marks += {1: ".", 3: "-"}[length] if is_loud else {1: "", 3: " ", 7: "/"}[length]
+    return [SIGNS[word] for word in marks.split("/")]

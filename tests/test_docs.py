@@ -6,6 +6,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from tenuto import config
+from tenuto.catalog.rules import models
 from tenuto.cli import COMMANDS
 from tenuto.cli import app as commands
 from tenuto.engines import speech_kokoro
@@ -64,7 +65,8 @@ def test_the_documented_file_of_settings_is_sound(tmp_path: Path) -> None:
     (tmp_path / "tenuto.toml").write_text(example)
     loaded = config.load({}, file=tmp_path / "tenuto.toml")
 
-    assert {"hexgrad/Kokoro-82M", "example/large-chat", "example/small-chat"} == set(loaded.models)
+    assert {"hexgrad/Kokoro-82M", "example/large-chat", "acme/images"} < set(loaded.models)
+    assert {"acme/images", "acme/dual-recognition"} < set(models(loaded))
     assert set(config.models.MODEL_FIELDS) == set(
         re.findall(r"^(\w+) =", example.partition("[models")[2], re.MULTILINE)
     )

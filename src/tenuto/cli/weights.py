@@ -7,6 +7,7 @@ from typing import Any
 from cyclopts import App
 
 from tenuto.catalog.rules import models
+from tenuto.cli.adapters import list_adapters
 from tenuto.cli.common import HERE, Place, say, table, tell
 from tenuto.config import ModelSettings, Settings
 from tenuto.engines.registry import ENTRIES, EngineEntry, weights_of
@@ -14,6 +15,7 @@ from tenuto.weights import cache as weights_cache
 from tenuto.weights.manifest import shipped
 
 app = App(name="models", help="Models and their weights.")
+app.command(list_adapters, name="adapters")
 
 
 @app.command(name="list")

@@ -1,0 +1,55 @@
+"""`tenuto models adapters`: what there is, and tables that need nothing but paths; licences at the door."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from cli.conftest import Operator, rows, told
+from tenuto.catalog.rules import models
+from tenuto.cli.adapters import as_table
+from tenuto.config import Settings
+from tenuto.config.models import read_models
+from tenuto.engines import manifests
+
+
+@pytest.mark.parametrize("every_line", [False, True])
+def test_the_table_that_is_printed_is_one_that_is_taken(every_line: bool) -> None:
+    """Of every adapter that ships, with and without the lines that may be left out."""
+    for name, manifest in manifests.shipped().items():
+        text = as_table(manifest, None)
+        if every_line:
+            lines = [line.removeprefix("# ") for line in text.splitlines()]
+            text = "\n".join(line for line in lines if re.match(r"\[|[\w.]+ = ", line))
+        faults: list[str] = []
+        tables = read_models(tomllib.loads(text)["models"], faults)
+        offered = models(Settings(folder=Path("x"), models=tables))
+
+        assert [] == faults, name
+        assert manifest.licence.name == offered[manifest.model].entry.licence
+
+
+def test_adapters_are_listed_with_what_must_be_accepted(operator: Operator) -> None:
+    """One line each; a name that there is not is told with those there are."""
+    listed = {line["adapter"]: line for line in rows(operator("models", "adapters"))}
+    unknown = operator("models", "adapters", "nope")
+
+    assert set(manifests.shipped()) == set(listed)
+    assert ("yes", "no") == (listed["indextts-2.5"]["accept first"], listed["openai-image"]["accept first"])
+    assert "there is no nope; there are faster-whisper" in told(unknown)
+
+
+def test_serve_refuses_a_model_whose_licence_is_not_accepted(operator: Operator, tmp_path: Path) -> None:
+    """One line names it, its address and what to write; nothing was started and no folder made."""
+    file = tmp_path / "tenuto.toml"
+    manifest = manifests.shipped()["indextts-2.5"]
+    text = as_table(manifest, "/usr/bin/python3").replace("accept_licence", "# accept_licence")
+    file.write_text(text)
+    refused = operator("serve", "--config", str(file), engines="fake")
+    [line] = [line for line in refused.stderr.splitlines() if "licence" in line]
+
+    assert 1 == refused.returncode
+    assert manifest.licence.url in line
+    assert f'accept_licence = "{manifest.licence.name}"' in line
+    assert not operator.folder.exists()

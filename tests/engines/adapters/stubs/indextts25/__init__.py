@@ -1,0 +1,1 @@
+"""A stand-in for indextts25-inference 0.2.0."""

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Protocol
 
 from tenuto_client import pacing
+from tenuto_client.behind import Behind
 from tenuto_client.errors import ContentMismatch, ServiceUnreachable
 from tenuto_client.exchange import Link, call
 from tenuto_client.records import Artifact
@@ -23,6 +24,8 @@ from tenuto_client.steps import Do, Flow, OnBytes, Pause, Request, path_of
 
 PARTIAL = ".part"
 
+BLOCK_BYTES = 1 << 20
+"""So much is gathered before it is hashed and written."""
 SYNC_BYTES = 8 << 20
 """After so many bytes the disk is asked to begin."""
 
@@ -74,7 +77,6 @@ class Memory:
         if self.received > self.size_bytes:
             # More than was promised is wrong already; it need not fill the disk.
             return
-        self._hash.update(block)
         self._keep(block)
         if self._on_bytes is not None:
             self._on_bytes(self.received, self.size_bytes)
@@ -95,6 +97,7 @@ class Memory:
         self._blocks.clear()
 
     def _keep(self, block: bytes) -> None:
+        self._hash.update(block)
         self._blocks.append(block)
 
     def _settle(self) -> None:
@@ -103,24 +106,39 @@ class Memory:
 
 
 class File(Memory):
-    """A download into a file beside its place, which it takes only once it is whole."""
+    """A download into a file beside its place, which it takes only once it is whole.
+
+    A thread hashes and writes what came, while more comes; a file of one block needs none.
+    """
 
     def __init__(self, artifact: Artifact, path: Path, job_id: str, on_bytes: OnBytes | None = None) -> None:
         super().__init__(artifact.size_bytes, artifact.sha256, artifact.media_type, on_bytes)
         self._path = path
         self._partial = path.with_name(f".{path.name}.{job_id}.{os.getpid()}{PARTIAL}")
         self._file: FileIO | None = FileIO(self._partial, "wb")
+        self._behind: Behind | None = None
+        self._gathered_bytes = 0
         self._sync: threading.Thread | None = None
         self._unsynced = 0
 
+    def fault(self) -> str | None:
+        self._catch_up()
+        self._store(self._gathered())
+        return super().fault()
+
     def start_over(self) -> None:
-        super().start_over()
         assert self._file is not None
+        self._catch_up()
+        self._gathered()
+        super().start_over()
         self._file.seek(0)
         self._file.truncate()
 
     def close(self) -> None:
         """Remove what is not whole; nothing is left to do after the file took its place."""
+        if self._behind is not None:
+            self._behind.close()
+            self._behind = None
         if self._file is not None:
             self._wait_for_sync()
             self._file.close()
@@ -129,7 +147,27 @@ class File(Memory):
                 self._partial.unlink()
 
     def _keep(self, block: bytes) -> None:
+        self._blocks.append(block)
+        self._gathered_bytes += len(block)
+        if self._gathered_bytes >= BLOCK_BYTES:
+            if self._behind is None:
+                self._behind = Behind(self._store)
+            self._behind.put(self._gathered())
+
+    def _gathered(self) -> bytes:
+        """What waits to be stored; from now on, nothing does."""
+        blocks, self._blocks, self._gathered_bytes = self._blocks, [], 0
+        return b"".join(blocks)
+
+    def _catch_up(self) -> None:
+        """All that the thread was given is stored."""
+        if self._behind is not None:
+            self._behind.settle()
+
+    def _store(self, block: bytes) -> None:
+        """Hash and write: in the thread that stays behind, or in the caller's while that one has nothing."""
         assert self._file is not None
+        self._hash.update(block)
         rest = memoryview(block)
         try:
             while rest:

@@ -154,17 +154,19 @@ class AsyncDriver:
         import asyncio
 
         sink.begin(response.status_code, dict(response.headers))
-        gathered = bytearray()
+        gathered: list[bytes] = []
+        size_bytes = 0
         try:
             async for block in response.aiter_raw():
-                gathered += block
-                if len(gathered) >= BLOCK_BYTES:
-                    await asyncio.to_thread(sink.write, bytes(gathered))
-                    gathered.clear()
+                gathered.append(block)
+                size_bytes += len(block)
+                if size_bytes >= BLOCK_BYTES:
+                    await asyncio.to_thread(sink.write, b"".join(gathered))
+                    gathered, size_bytes = [], 0
         finally:
             # What came before the connection was lost is kept, too.
             if gathered:
-                sink.write(bytes(gathered))
+                sink.write(b"".join(gathered))
 
 
 def _options(link: Link) -> dict[str, Any]:

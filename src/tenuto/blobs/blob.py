@@ -40,7 +40,7 @@ class BlobStore(Protocol):
         """
 
     def read(self, record: BlobRecord, start: int = 0, end: int | None = None) -> Iterator[bytes]:
-        """The bytes from `start` up to `end`, in chunks, each of one block, which was checked.
+        """The bytes from `start` up to `end`, in chunks of at most 1 MiB, each of one block, which was checked.
 
         The first step raises ArtifactUnavailable if the bytes are not there and CorruptBlob if they are of
         another size; any step raises CorruptBlob before it gives a byte of a block with another checksum.

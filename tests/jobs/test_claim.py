@@ -216,8 +216,11 @@ def test_lanes_say_how_full_they_are(world: World) -> None:
         "running": {LANE: 1, "other": 0},
         "recovery_required": {LANE: 1, "other": 0},
     } == world.read(lambda tx: lanes.depths(tx, [LANE, "other"]))
-    assert world.read(lambda tx: lanes.has_work(tx, LANE, now_ms=world.now_ms))
-    assert not world.read(lambda tx: lanes.has_work(tx, "other", now_ms=world.now_ms))
+    assert world.read(lambda tx: lanes.has_work(tx, LANE, models=EVERY_MODEL, now_ms=world.now_ms))
+    assert not world.read(lambda tx: lanes.has_work(tx, "other", models=EVERY_MODEL, now_ms=world.now_ms))
+    assert not world.read(
+        lambda tx: lanes.has_work(tx, LANE, models=frozenset({SPEECH}), now_ms=world.now_ms)
+    )
 
 
 def run_next(world: World) -> str | None:
@@ -237,7 +240,9 @@ def test_a_clock_that_goes_back_prolongs_no_pause(world: World, back_ms: int) ->
     assert claim is not None
     world.release(claim.attempt_id, pause_ms=5000)
     world.now_ms -= back_ms
-    has_work = world.database.read(lambda tx: lanes.has_work(tx, LANE, now_ms=world.now_ms))
+    has_work = world.database.read(
+        lambda tx: lanes.has_work(tx, LANE, models=EVERY_MODEL, now_ms=world.now_ms)
+    )
     again = world.claim("worker_1")
 
     assert has_work

@@ -4,6 +4,9 @@ from dataclasses import dataclass
 
 from tenuto.db.database import Row, Transaction
 
+_AFTER_ALL = "entrz"
+"""Greater than any id of an entry."""
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -61,12 +64,13 @@ def balance(tx: Transaction, account_id: str) -> Row | None:
 
 
 def entries(tx: Transaction, account_id: str, *, after: str | None, limit: int) -> list[Row]:
+    """Newest first; both columns of the index are compared, so that no other one can be taken."""
     return tx.all(
         """select id, type, job_id, available_micros, held_micros, revenue_micros, created_at from entry
-           where account_id = :account_id and (cast(:after as text) is null or id < :after)
-           order by id desc limit :limit""",
+           where (account_id, id) > (:account_id, '') and (account_id, id) < (:account_id, :before)
+           order by account_id desc, id desc limit :limit""",
         account_id=account_id,
-        after=after,
+        before=after or _AFTER_ALL,
         limit=limit,
     )
 

@@ -5,7 +5,6 @@ from; None or 0 rows means that another was first, and nothing else may then be 
 """
 
 from tenuto.db.database import Row, Transaction
-from tenuto.jobs.states import MAX_PAUSE_MS
 
 # --- slots and claiming ---------------------------------------------------------------------------
 
@@ -18,53 +17,6 @@ def free_slot(tx: Transaction, lane: str, slots: int) -> int | None:
         slots=slots,
     )
     return None if row is None else int(row["number"])
-
-
-def next_accounts(tx: Transaction, lane: str, models: str, now_ms: int, limit: int) -> list[Row]:
-    """The accounts with work in the lane, who was served longest ago first; `served` is null for a new one.
-
-    The recursion steps from one waiting account to the next, one index look-up each, so that an
-    account's twenty thousand jobs cost as much as one. `models` is `|a|b|`: taking a name out of it
-    makes it shorter where it is in it, a test that both databases know. A pause that ends later than any
-    pause can was set by a clock that has gone back since: it is none.
-    """
-    return tx.all(
-        """with recursive waiting (account_id) as (
-               select min(account_id) from job
-               where state = 'queued' and lane = :lane and (not_before_at <= :now or not_before_at > :latest)
-                 and length(replace(:models, '|' || model || '|', '')) < length(:models)
-               union all
-               select (select min(j.account_id) from job j
-                       where j.state = 'queued' and j.lane = :lane
-                         and (j.not_before_at <= :now or j.not_before_at > :latest)
-                         and j.account_id > w.account_id
-                         and length(replace(:models, '|' || j.model || '|', '')) < length(:models))
-               from waiting w where w.account_id is not null)
-           select w.account_id, t.served from waiting w
-           left join turn t on t.lane = :lane and t.account_id = w.account_id
-           where w.account_id is not null
-           order by coalesce(t.served, 0), w.account_id limit :limit""",
-        lane=lane,
-        models=models,
-        now=now_ms,
-        latest=now_ms + MAX_PAUSE_MS,
-        limit=limit,
-    )
-
-
-def oldest_queued(tx: Transaction, lane: str, account_id: str, models: str, now_ms: int) -> Row | None:
-    return tx.one(
-        """select * from job
-           where state = 'queued' and lane = :lane and account_id = :account_id
-             and (not_before_at <= :now or not_before_at > :latest)
-             and length(replace(:models, '|' || model || '|', '')) < length(:models)
-           order by id limit 1 for update skip locked""",
-        lane=lane,
-        account_id=account_id,
-        models=models,
-        now=now_ms,
-        latest=now_ms + MAX_PAUSE_MS,
-    )
 
 
 def start(tx: Transaction, job_id: str, attempt_id: str, now_ms: int) -> Row | None:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from tenuto.db.database import Transaction
-from tenuto.jobs import attempt_store, store
+from tenuto.jobs import attempt_store, line_store, store
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +65,9 @@ def has_open_attempts(tx: Transaction, worker_id: str) -> bool:
     return store.attempts_of_worker(tx, worker_id) > 0
 
 
-def has_work(tx: Transaction, lane: str, *, now_ms: int) -> bool:
-    """Whether a claim could find something; cheap enough to ask every second."""
-    return store.has_work(tx, lane, now_ms)
+def has_work(tx: Transaction, lane: str, *, models: frozenset[str], now_ms: int) -> bool:
+    """Whether a claim for these models could find something; cheap enough to ask every second."""
+    return bool(models) and line_store.has_work(tx, lane, sorted(models), now_ms)
 
 
 def cancel_requests(tx: Transaction, worker_id: str) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from tenuto.db.database import Row, Transaction
 from tenuto.ids import Ids
-from tenuto.jobs import attempt_store, store
+from tenuto.jobs import attempt_store, line_store, store
 
 ACCOUNTS_IN_LINE = 16
 """So many accounts a claim looks at for one that no other worker serves at the same moment."""
@@ -44,7 +44,9 @@ def claim(
     now_ms: int,
 ) -> Claim | None:
     """Take one of the lane's first `slots` slots and the oldest job of the account whose turn it is."""
-    offered = "|" + "|".join(sorted(models)) + "|"
+    offered = sorted(models)
+    if not offered:
+        return None
     number = attempt_store.free_slot(tx, lane, slots)
     if number is None:
         return None
@@ -52,7 +54,7 @@ def claim(
     account_id = _take_turn(tx, lane, offered, now_ms, draw=attempt_id)
     if account_id is None:
         return None
-    job = attempt_store.oldest_queued(tx, lane, account_id, offered, now_ms)
+    job = line_store.oldest_queued(tx, lane, account_id, offered, now_ms)
     if job is None:
         return None
     started = attempt_store.start(tx, job["id"], attempt_id, now_ms)
@@ -84,9 +86,9 @@ def claim(
     )
 
 
-def _take_turn(tx: Transaction, lane: str, offered: str, now_ms: int, *, draw: str) -> str | None:
+def _take_turn(tx: Transaction, lane: str, offered: list[str], now_ms: int, *, draw: str) -> str | None:
     """The account to serve: the first in line that no other worker serves at this moment, else the first."""
-    line = attempt_store.next_accounts(tx, lane, offered, now_ms, ACCOUNTS_IN_LINE)
+    line = line_store.next_accounts(tx, lane, offered, now_ms, ACCOUNTS_IN_LINE)
     line.sort(key=lambda account: _place(account, draw))
     for account in line:
         if account["served"] is None:

@@ -1,6 +1,7 @@
 """The queries behind reading jobs. Takes a transaction, changes nothing."""
 
 from tenuto.db.database import Row, Transaction
+from tenuto.jobs.states import ALL, SUCCEEDED
 
 # What an operation shows, and no more: a body may be long, and columns cost time even when they are short.
 _OPERATION = """
@@ -13,15 +14,26 @@ _OPERATION = """
     left join artifact a on a.id = j.artifact_id
 """
 _JOB = _OPERATION + "where j.id = :id and j.account_id = :account_id"
-_JOBS = (
-    _OPERATION
-    + """where j.account_id = :account_id
-           and (cast(:after as text) is null or j.id < :after)
-           and (cast(:state as text) is null or j.state = :state)
+_AFTER_ALL = "joc"
+"""Greater than any id of a job."""
+
+# Both columns of the index are compared, so that no other one can be taken: by the job's id alone, a page of
+# an account with few jobs would be looked for among everybody's.
+_OF_ACCOUNT = (
+    "where (j.account_id, j.id) > (:account_id, '') and (j.account_id, j.id) < (:account_id, :before)"
+)
+# States that are few have an index of their own; the planner must see that it covers this one.
+_BUT_SUCCEEDED = "where j.account_id = :account_id and j.id < :before and j.state <> 'succeeded'"
+_PAGE = """
            and (cast(:kind as text) is null or j.kind = :kind)
            and (cast(:model as text) is null or j.model = :model)
-         order by j.id desc limit :limit"""
-)
+         order by j.account_id desc, j.id desc limit :limit"""
+_JOBS = _OPERATION + _OF_ACCOUNT + _PAGE
+_JOBS_IN_STATE = {
+    state: f"""{_OPERATION} {_OF_ACCOUNT if state == SUCCEEDED else _BUT_SUCCEEDED}
+           and j.state = '{state}' {_PAGE}"""
+    for state in ALL
+}
 
 
 def job(tx: Transaction, job_id: str, account_id: str) -> Row | None:
@@ -39,7 +51,15 @@ def jobs(
     after: str | None,
     limit: int,
 ) -> list[Row]:
-    return tx.all(_JOBS, account_id=account_id, after=after, state=state, kind=kind, model=model, limit=limit)
+    """Newest first; `after` is the id that the last page ended with."""
+    return tx.all(
+        _JOBS if state is None else _JOBS_IN_STATE[state],
+        account_id=account_id,
+        before=after or _AFTER_ALL,
+        kind=kind,
+        model=model,
+        limit=limit,
+    )
 
 
 def ahead(tx: Transaction, lane: str, job_id: str, limit: int) -> int:
@@ -47,7 +67,7 @@ def ahead(tx: Transaction, lane: str, job_id: str, limit: int) -> int:
     row = tx.one(
         """select count(*) as ahead from (
                select 1 as one from job
-               where state = 'queued' and lane = :lane and id < :id limit :limit) as earlier""",
+               where state = 'queued' and lane = :lane and id < :id order by id limit :limit) as earlier""",
         lane=lane,
         id=job_id,
         limit=limit,

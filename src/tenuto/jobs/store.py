@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from tenuto.db.database import Row, Transaction
 from tenuto.jobs.decision import Decision
-from tenuto.jobs.states import MAX_PAUSE_MS
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,17 +180,6 @@ def cancel_requests(tx: Transaction, worker_id: str) -> list[Row]:
     )
 
 
-def has_work(tx: Transaction, lane: str, now_ms: int) -> bool:
-    row = tx.one(
-        """select 1 as one from job where state = 'queued' and lane = :lane
-             and (not_before_at <= :now or not_before_at > :latest) limit 1""",
-        lane=lane,
-        now=now_ms,
-        latest=now_ms + MAX_PAUSE_MS,
-    )
-    return row is not None
-
-
 def queued(tx: Transaction, lane: str) -> int:
     row = tx.one("select count(*) as queued from job where state = 'queued' and lane = :lane", lane=lane)
     assert row is not None
@@ -225,10 +213,11 @@ def note_cancel(tx: Transaction, job_id: str, now_ms: int) -> Row | None:
 
 
 def overdue(tx: Transaction, lane: str, now_ms: int, limit: int) -> list[Row]:
-    """Queued jobs past their deadline; all jobs have as long, so the oldest are looked at first."""
+    """Queued jobs past their deadline; all jobs have as long, so none is where none of the oldest is."""
     return tx.all(
-        """select id from job where state = 'queued' and lane = :lane and deadline_at <= :now
-           order by id limit :limit""",
+        """select id from (select id, deadline_at from job where state = 'queued' and lane = :lane
+                           order by id limit :limit) as oldest
+           where deadline_at <= :now order by id""",
         lane=lane,
         now=now_ms,
         limit=limit,

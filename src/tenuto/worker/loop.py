@@ -66,11 +66,11 @@ class Slot:
         parts, now_ms = self._parts, self._parts.clock()
 
         def look(tx: Transaction) -> bool:
-            return lanes.has_work(tx, self._lane, now_ms=now_ms)
+            return lanes.has_work(tx, self._lane, models=self._offered(), now_ms=now_ms)
 
         with self._engines.claiming:
             try:
-                if not self._engines.offered() or not (sure or parts.database.read(look)):
+                if not self._offered() or not (sure or parts.database.read(look)):
                     return None
                 claim = parts.database.write(lambda tx: self._take(tx, now_ms))
             except Unavailable:
@@ -88,7 +88,7 @@ class Slot:
             return claim
 
     def _take(self, tx: Transaction, now_ms: int) -> Claim | None:
-        models = self._engines.offered()
+        models = self._offered()
         if self._stopping.is_set() or not models:
             return None
         claim = queue.claim(
@@ -103,3 +103,8 @@ class Slot:
         if claim is not None:
             failpoints.hit("claim.before_commit")
         return claim
+
+    def _offered(self) -> frozenset[str]:
+        """The lane's models that this worker claims now."""
+        models = self._parts.models
+        return frozenset(name for name in self._engines.offered() if models[name].lane == self._lane)

@@ -1,0 +1,90 @@
+"""The rows behind taking work: who waits in a lane for an engine that this worker has, and whose job is next.
+
+Each statement looks once for each model that the worker offers, so that jobs for other engines cost nothing:
+their workers may be away for days. Takes a transaction, changes nothing.
+"""
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+from tenuto.db.database import Row, Transaction
+from tenuto.jobs.states import MAX_PAUSE_MS
+
+CANDIDATES = 16
+"""So many of an account's jobs of each model are looked at for one that nobody has locked just now."""
+
+# A pause that ends later than any pause can was set by a clock that has gone back since: it is none.
+_WAITING = """state = 'queued' and lane = :lane and model = :{model}
+              and (not_before_at <= :now or not_before_at > :latest)"""
+
+
+def next_accounts(tx: Transaction, lane: str, models: Sequence[str], now_ms: int, limit: int) -> list[Row]:
+    """The accounts with work in the lane, who was served longest ago first; `served` is null for a new one.
+
+    The recursion steps from one waiting account to the next, one index look-up for each model, so that an
+    account's twenty thousand jobs cost as much as one.
+    """
+    return tx.all(_next_accounts(len(models)), **_parameters(lane, models, now_ms), limit=limit)
+
+
+def oldest_queued(
+    tx: Transaction, lane: str, account_id: str, models: Sequence[str], now_ms: int
+) -> Row | None:
+    """The account's oldest job that this worker can run, locked."""
+    return tx.one(_oldest_queued(len(models)), **_parameters(lane, models, now_ms), account_id=account_id)
+
+
+def has_work(tx: Transaction, lane: str, models: Sequence[str], now_ms: int) -> bool:
+    row = tx.one(_has_work(len(models)), **_parameters(lane, models, now_ms))
+    return row is not None
+
+
+@lru_cache
+def _next_accounts(models: int) -> str:
+    first = _for_each(models, "select min(account_id) as account_id from job where {waiting}")
+    following = _for_each(
+        models, "select min(account_id) as account_id from job where {waiting} and account_id > w.account_id"
+    )
+    return f"""
+        with recursive waiting (account_id) as (
+            select min(account_id) from ({first}) as firsts
+            union all
+            select (select min(account_id) from ({following}) as followers)
+            from waiting w where w.account_id is not null)
+        select w.account_id, t.served from waiting w
+        left join turn t on t.lane = :lane and t.account_id = w.account_id
+        where w.account_id is not null
+        order by coalesce(t.served, 0), w.account_id limit :limit"""  # noqa: S608 (texts of this file)
+
+
+@lru_cache
+def _oldest_queued(models: int) -> str:
+    candidates = _for_each(
+        models,
+        f"""select id from (select id from job where {{waiting}} and account_id = :account_id
+                            order by id limit {CANDIDATES}) as oldest_{{model}}""",  # noqa: S608 (numbers of this file)
+    )
+    return f"""
+        select * from job where id in ({candidates}) and state = 'queued'
+        order by id limit 1 for update skip locked"""  # noqa: S608 (texts of this file)
+
+
+@lru_cache
+def _has_work(models: int) -> str:
+    found = _for_each(
+        models,
+        """select one from (select 1 as one from job where {waiting}
+                            order by account_id, id limit 1) as found_{model}""",
+    )
+    return f"{found} limit 1"
+
+
+def _for_each(models: int, look: str) -> str:
+    """The look for every model, one behind the other."""
+    names = [f"model_{number}" for number in range(models)]
+    return " union all ".join(look.format(waiting=_WAITING.format(model=name), model=name) for name in names)
+
+
+def _parameters(lane: str, models: Sequence[str], now_ms: int) -> dict[str, str | int]:
+    named = {f"model_{number}": model for number, model in enumerate(models)}
+    return {**named, "lane": lane, "now": now_ms, "latest": now_ms + MAX_PAUSE_MS}

@@ -1,0 +1,227 @@
+"""What operations cost when the database has grown: indexes are used, and few pages touched."""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import pytest
+
+from cluster import grown
+from cluster.plans import kept_plan, plans_of
+from jobs.world import EVERY_MODEL, LANE, METERED, SPEECH, World
+from servers.postgres import PostgresServer
+from tenuto.accounts import operations as accounts
+from tenuto.accounts.rules import Caller
+from tenuto.artifacts import operations as artifacts
+from tenuto.billing import reads as billing
+from tenuto.catalog import operations as catalog
+from tenuto.db.database import Transaction, open_database
+from tenuto.ids import Ids
+from tenuto.jobs import erasure, lanes, lifecycle, queue, read, segments, submit, waiting
+from tenuto.jobs import parts as job_parts
+from tenuto.jobs.audit import runs
+from tenuto.jobs.queue import Claim
+
+FINISHED, WAITING = 16_000, 4_000
+ACCOUNTS = 4
+PAGES = 120
+"""A statement may touch so many: what looks at a hundred rows does; the tables have thousands, and grow."""
+COUNTED = WAITING // ACCOUNTS + PAGES
+"""How many of its own jobs wait is counted for each account, once a second."""
+
+ENDS = "finish a job"
+"""Done once; it comes last."""
+
+Operation = Callable[[Transaction], object]
+
+
+@dataclass
+class Grown:
+    """A world with so many jobs, and what operations need."""
+
+    world: World
+    url: str
+    caller: Caller
+    key: str
+    finished: str
+    waiting: str
+    claim: Claim
+    ids: Ids = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.ids = Ids(lambda: self.world.now_ms)
+
+
+@pytest.fixture(scope="module")
+def big(postgres_server: PostgresServer, postgres_template: str) -> Iterator[Grown]:
+    """Finished jobs of some accounts, and a queue of jobs that this worker may take and of others."""
+    name = "grown"
+    postgres_server.run(f"create database {name} template {postgres_template} strategy file_copy")
+    database = open_database(postgres_server.url(name))
+    # Their ids come after those of the copies, and before those that this test makes.
+    world = World(database, now_ms=time.time_ns() // 1_000_000)
+    world.slots(2)
+    world.register("worker_a")
+    callers = [world.caller(10**9) for _ in range(ACCOUNTS)]
+    finished = [world.submit(caller, "done").job_id for caller in callers]
+    for _ in callers:
+        claim = world.claim()
+        assert claim is not None
+        world.finish(claim.attempt_id)
+    queued = [world.submit(caller, "metered", model=METERED).job_id for caller in callers]
+    grown.copy(database, finished, FINISHED)
+    grown.copy(database, queued, WAITING, first=10**9)
+    for caller in callers[1:]:
+        for number in range(3):
+            world.submit(caller, f"speech {number}", model=SPEECH)
+    _, key = world.write(
+        lambda tx: accounts.create_key(
+            tx,
+            world.ids,
+            account_id=callers[0].account_id,
+            name="k",
+            models=None,
+            expires_at=None,
+            now_ms=world.now_ms,
+        )
+    )
+    running = world.claim()
+    assert running is not None
+    yield Grown(world, postgres_server.url(name), callers[0], key, finished[0], queued[0], running)
+    database.close()
+    postgres_server.run(f"drop database {name} with (force)")
+
+
+def _submit(big: Grown) -> Operation:
+    request = big.world.request(big.caller, f"new {time.monotonic_ns()}")
+    parsed = submit.parse(request, big.world.models)
+
+    def run(tx: Transaction) -> None:
+        accounts.authenticate(tx, big.key, now_ms=big.world.now_ms)
+        submit.find_replay(tx, request)
+        submit.check_room(tx, big.caller, parsed.model, max_queued=20_000, now_ms=big.world.now_ms)
+        bound = submit.bind(tx, big.caller, parsed)
+        submit.accept(tx, big.ids, request, parsed, bound, now_ms=big.world.now_ms)
+
+    return run
+
+
+def _claim(models: frozenset[str]) -> Callable[[Grown], Operation]:
+    def make(big: Grown) -> Operation:
+        def run(tx: Transaction) -> None:
+            claim = queue.claim(
+                tx, big.ids, worker_id="worker_a", lane=LANE, slots=2, models=models, now_ms=big.world.now_ms
+            )
+            assert (claim is not None) == bool(models & EVERY_MODEL)
+            if claim is not None:
+                lifecycle.release(tx, big.ids, claim.attempt_id, now_ms=big.world.now_ms, reason="once more")
+
+        return run
+
+    return make
+
+
+def _finish(big: Grown) -> Operation:
+    world = big.world
+    result = world.result()
+
+    def run(tx: Transaction) -> None:
+        lifecycle.heartbeat(tx, {big.claim.attempt_id: {"completed": 1}})
+        lifecycle.record_result(tx, big.claim.attempt_id, result, now_ms=world.now_ms)
+        lifecycle.succeed(tx, big.ids, big.claim.attempt_id, now_ms=world.now_ms)
+
+    return run
+
+
+def _look(operation: Callable[[Transaction, Grown], object]) -> Callable[[Grown], Operation]:
+    return lambda big: lambda tx: operation(tx, big)
+
+
+def _list(**chosen: str) -> Callable[[Grown], Operation]:
+    wanted = {"state": None, "kind": None, "model": None, "after": None} | chosen
+    return _look(lambda tx, big: read.list_jobs(tx, account_id=big.caller.account_id, limit=20, **wanted))
+
+
+OPERATIONS: dict[str, Callable[[Grown], Operation]] = {
+    "accept a job": _submit,
+    "claim, of all models": _claim(EVERY_MODEL),
+    "claim, of a model behind others": _claim(frozenset({SPEECH})),
+    "claim, of the others": _claim(frozenset({METERED})),
+    "claim, of a model that nobody waits for": _claim(frozenset({"fake/nobody"})),
+    "poll a finished job": _look(
+        lambda tx, big: read.get(tx, account_id=big.caller.account_id, job_id=big.finished)
+    ),
+    "poll a waiting job": _look(
+        lambda tx, big: read.get(tx, account_id=big.caller.account_id, job_id=big.waiting)
+    ),
+    "list jobs": _list(),
+    "list queued jobs": _list(state="queued"),
+    "list failed jobs, of which there are none": _list(state="failed"),
+    "a job's events": _look(
+        lambda tx, big: read.events(tx, account_id=big.caller.account_id, job_id=big.finished)
+    ),
+    "a job's segments": _look(
+        lambda tx, big: segments.list_segments(
+            tx, account_id=big.caller.account_id, job_id=big.finished, attempt_id=None
+        )
+    ),
+    "a page of the ledger": _look(
+        lambda tx, big: billing.ledger(tx, big.caller.account_id, after=None, limit=20)
+    ),
+    "a job's ledger": _look(lambda tx, big: billing.ledger_of_job(tx, big.caller.account_id, big.finished)),
+    "a worker's look for work": _look(
+        lambda tx, big: lanes.has_work(tx, LANE, models=EVERY_MODEL, now_ms=big.world.now_ms)
+    ),
+    "a worker's look for work that is another's": _look(
+        lambda tx, big: lanes.has_work(tx, LANE, models=frozenset({"fake/nobody"}), now_ms=big.world.now_ms)
+    ),
+    "a worker's look for lost attempts": _look(lambda tx, big: lanes.open_attempts(tx)),
+    "a worker's look for cancellations": _look(lambda tx, big: lanes.cancel_requests(tx, "worker_a")),
+    "a worker's beat": _look(lambda tx, big: catalog.see_worker(tx, "worker_a", now_ms=big.world.now_ms)),
+    "a worker's look for deadlines": _look(
+        lambda tx, big: waiting.expire(tx, big.ids, lane=LANE, now_ms=big.world.now_ms)
+    ),
+    "a worker's removal of parts": _look(lambda tx, big: job_parts.forget_final(tx)),
+    "a worker's look whether to audit": _look(lambda tx, big: runs.is_due(tx, now_ms=big.world.now_ms)),
+    "the retention, with nothing old": _look(
+        lambda tx, big: erasure.retain_jobs(tx, ended_before=1, now_ms=big.world.now_ms)
+    ),
+    "what was condemned": _look(lambda tx, big: artifacts.condemned(tx)),
+    "whether models are callable": _look(
+        lambda tx, big: catalog.reasons(tx, sorted(EVERY_MODEL), now_ms=big.world.now_ms)
+    ),
+    ENDS: _finish,
+}
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_an_operation_stays_as_cheap(big: Grown, name: str) -> None:
+    """No table of jobs is read from end to end, and no statement touches more than a few pages."""
+    plans = plans_of(big.world.database, OPERATIONS[name](big))
+    limits = [COUNTED if "count(*) as queued" in plan.sql else PAGES for plan in plans]
+    dear = [
+        plan.line()
+        for plan, limit in zip(plans, limits, strict=True)
+        if plan.pages > limit or plan.scanned() & set(grown.OWN_IDS)
+    ]
+
+    assert plans
+    assert [] == dear
+
+
+def test_plans_that_are_kept_use_indexes_too(big: Grown) -> None:
+    """After five executions a connection may keep one plan for all parameters: that reads no table of jobs
+    from end to end either."""
+    if (
+        big.world.database.read(lambda tx: tx.all("show server_version_num"))[0]["server_version_num"]
+        < "160000"
+    ):
+        pytest.skip("PostgreSQL shows plans without parameters from version 16 on")
+    made = (
+        plans_of(big.world.database, operation(big)) for name, operation in OPERATIONS.items() if name != ENDS
+    )
+    statements = {plan.sql for plans in made for plan in plans}
+    kept = [plan for sql in statements if (plan := kept_plan(big.url, sql)) is not None]
+
+    assert len(kept) > 40
+    assert [] == [plan.line() for plan in kept if plan.scanned() & set(grown.OWN_IDS)]

@@ -16,7 +16,7 @@ from tenuto.artifacts import operations as artifacts
 from tenuto.artifacts.operations import Opened
 from tenuto.blobs.blob import BLOCK_BYTES
 from tenuto.db.database import Transaction
-from tenuto.errors import ArtifactUnavailable, CorruptBlob, RangeNotSatisfiable
+from tenuto.errors import ArtifactUnavailable, CorruptBlob, RangeNotSatisfiable, StoreAway, TenutoError
 
 _RANGE = re.compile(rb"bytes=(\d{0,15})-(\d{0,15})\Z")
 PIECE_BYTES = 256 * 1024
@@ -67,7 +67,7 @@ async def _send(call: Call, opened: Opened, span: tuple[int, int], *, status: in
     try:
         await rest.load()
     except (CorruptBlob, ArtifactUnavailable) as error:
-        _tell(call, opened)
+        _tell(call, opened, error)
         raise ArtifactUnavailable from error
     head = [
         (b"content-type", opened.media_type.encode()),
@@ -86,8 +86,8 @@ async def _send(call: Call, opened: Opened, span: tuple[int, int], *, status: in
                 return
             failpoints.hit("download.after_head")
             await rest.load()
-    except (CorruptBlob, ArtifactUnavailable):
-        _tell(call, opened)
+    except (CorruptBlob, ArtifactUnavailable) as error:
+        _tell(call, opened, error)
         # Without the promised bytes: the server cuts the connection, the client sees a failure.
     finally:
         rest.close()
@@ -172,7 +172,10 @@ def _take(chunks: Iterator[bytes], size_bytes: int) -> list[bytes]:
     return pieces[::-1]
 
 
-def _tell(call: Call, opened: Opened) -> None:
+def _tell(call: Call, opened: Opened, error: TenutoError) -> None:
+    if isinstance(error, StoreAway):
+        _log.warning("store.away", artifact_id=opened.artifact_id, request_id=call.request_id)
+        return
     call.service.metrics.damaged()
     _log.error("artifact.damaged", artifact_id=opened.artifact_id, request_id=call.request_id)
 

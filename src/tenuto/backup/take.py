@@ -20,7 +20,14 @@ from tenuto.blobs.blob import BlobRecord, BlobStore, check_whole
 from tenuto.blobs.directory import DirectoryBlobs
 from tenuto.db import migrations
 from tenuto.db.database import Database, Transaction
-from tenuto.errors import ArtifactUnavailable, CorruptBlob, OperatorError, StorageFailed, Unavailable
+from tenuto.errors import (
+    ArtifactUnavailable,
+    CorruptBlob,
+    OperatorError,
+    StorageFailed,
+    StoreAway,
+    Unavailable,
+)
 from tenuto.ids import Clock, Ids
 
 UNFINISHED = ".unfinished"
@@ -162,6 +169,8 @@ def _copy_all(blobs: BlobStore, place: Path, watch: _Watch, tell: Tell) -> tuple
     for record in wanted(place):
         try:
             copied.kept += _copy(blobs, target, record)
+        except StoreAway as error:
+            raise OperatorError(f"the backup was not made: {error.message}") from error
         except (ArtifactUnavailable, CorruptBlob):
             damaged.append(record.blob_id)
             continue

@@ -12,7 +12,7 @@ from tenuto.billing.rules import charge_micros, cny
 from tenuto.blobs.blob import BlobRecord, BlobStore, check_whole
 from tenuto.config import Price
 from tenuto.db.database import Database, Row, Transaction
-from tenuto.errors import ArtifactUnavailable, CorruptBlob, OperatorError
+from tenuto.errors import ArtifactUnavailable, CorruptBlob, OperatorError, StoreAway
 from tenuto.jobs import evidence_store as store
 from tenuto.jobs.states import RECOVERY_REQUIRED
 
@@ -57,11 +57,16 @@ def recorded(tx: Transaction, job_id: str) -> dict[str, BlobRecord]:
 
 
 def look_at(blobs: BlobStore, record: BlobRecord | None) -> str:
-    """Whether recorded bytes are what was recorded, by size, block checksums and SHA-256."""
+    """Whether recorded bytes are what was recorded, by size, block checksums and SHA-256.
+
+    Raises StoreAway when that can't be known.
+    """
     try:
         if record is None:
             return MISSING
         check_whole(blobs, record)
+    except StoreAway:
+        raise
     except ArtifactUnavailable:
         return MISSING
     except CorruptBlob:

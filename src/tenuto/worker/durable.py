@@ -8,28 +8,38 @@ import structlog
 
 from tenuto.blobs.blob import BlobRecord
 from tenuto.db.database import Transaction
-from tenuto.errors import StorageFailed, Unavailable
+from tenuto.errors import StorageFailed, StoreAwayForWrites, Unavailable
 from tenuto.worker.parts import Parts
 
 T = TypeVar("T")
 
 STORE_TRIES = 5
 STORE_PAUSE_S = 0.5
+AWAY_PAUSE_S = 10.0
 WRITE_PAUSE_S = 0.2
 
 _log = structlog.get_logger("tenuto.worker")
 
 
-def store(parts: Parts, blob_id: str, content: bytes) -> BlobRecord:
-    """Make bytes durable. Raises StorageFailed when that failed a few times, with pauses that grow."""
-    for nth in range(1, STORE_TRIES + 1):
+def store(
+    parts: Parts, blob_id: str, content: bytes, *, on_wait: Callable[[], None] = lambda: None
+) -> BlobRecord:
+    """Make bytes durable. Raises StorageFailed when that failed a few times, with pauses that grow.
+
+    A store that is away is waited for, as the database is: what was made, or paid for, is not given up.
+    `on_wait` is called before each pause: an engine that waits for us has not gone silent.
+    """
+    nth = 1
+    while True:
         try:
             return parts.blobs.write(blob_id, content)
         except StorageFailed as error:
             _log.error("blob.not_stored", blob_id=blob_id, nth=nth)
-            failed = error
-            time.sleep(STORE_PAUSE_S * nth)
-    raise failed
+            if nth >= STORE_TRIES and not isinstance(error, StoreAwayForWrites):
+                raise
+            on_wait()
+            time.sleep(min(STORE_PAUSE_S * nth, AWAY_PAUSE_S))
+            nth += 1
 
 
 def read(parts: Parts, operation: Callable[[Transaction], T]) -> T:

@@ -1,23 +1,37 @@
 """What an attempt reads before its engine runs: stored bytes, checked as they are read."""
 
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+import structlog
+
 from tenuto import failpoints
 from tenuto.artifacts import operations as artifacts
 from tenuto.blobs.blob import BlobRecord
-from tenuto.errors import ArtifactUnavailable, CorruptBlob
-from tenuto.hosts.host import EngineFailed
+from tenuto.errors import ArtifactUnavailable, CorruptBlob, StoreAway
+from tenuto.hosts.host import Cancelled, EngineFailed
+from tenuto.worker.calls import EngineCalls
 from tenuto.worker.durable import read
+from tenuto.worker.heartbeat import Watched
 from tenuto.worker.parts import Parts
 
+T = TypeVar("T")
 
-def read_input(parts: Parts, blob_id: str, what: str) -> bytes:
-    """The bytes of an input, waited for while the database is away.
+AWAY_PAUSE_S = 2.0
+
+_log = structlog.get_logger("tenuto.worker")
+
+
+def read_input(calls: EngineCalls, blob_id: str, what: str) -> bytes:
+    """The bytes of an input, waited for while the database or the store is away.
 
     Raises EngineFailed with `input_unreadable`: damaged bytes fail a job at once, missing ones after a few
-    tries, because a store of bytes may be away as well.
+    tries. Raises Cancelled when the attempt is to stop meanwhile.
     """
-    record = input_record(parts, blob_id, what)
+    record = input_record(calls.parts, blob_id, what)
     try:
-        content = parts.blobs.read_all(record)
+        content = when_back(calls.watched, lambda: calls.parts.blobs.read_all(record))
         failpoints.hit("input.after_read")
         return content
     except CorruptBlob as error:
@@ -32,3 +46,17 @@ def input_record(parts: Parts, blob_id: str, what: str) -> BlobRecord:
     if record is None:
         raise EngineFailed("input_unreadable", f"{what} is not there any more", transient=False)
     return record
+
+
+def when_back(watched: Watched, read_bytes: Callable[[], T]) -> T:
+    """What a read gives; while the store is away it is made again, until the attempt is to stop."""
+    while True:
+        try:
+            return read_bytes()
+        except StoreAway:
+            _log.warning("store.away", attempt_id=watched.attempt_id)
+        watched.live()
+        stopped = threading.Event()
+        with watched.stop.calling(stopped.set):
+            if watched.stop.is_set() or stopped.wait(AWAY_PAUSE_S):
+                raise Cancelled(lost=False)

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 from tenuto import failpoints
 from tenuto.artifacts.inputs import Bound
-from tenuto.errors import ArtifactUnavailable, CorruptBlob, StorageFailed
+from tenuto.errors import ArtifactUnavailable, CorruptBlob, StorageFailed, StoreAway
 from tenuto.hosts.host import Cancelled, EngineFailed
 from tenuto.media.decoding import Decoded, DecoderFailed, Decoding
 from tenuto.media.flac import FlacInvalid
 from tenuto.worker.calls import EngineCalls
-from tenuto.worker.inputs import input_record
+from tenuto.worker.inputs import input_record, when_back
 from tenuto.worker.line import Line
 
 RATE = 16_000
@@ -60,7 +60,7 @@ def recorded(calls: EngineCalls, bound: Bound) -> Iterator[Recording]:
     """
     with _room(calls) as file:
         with _decoding.turn(calls.watched.stop, calls.watched.live):
-            decoded = _decode(calls, bound, file)
+            decoded = when_back(calls.watched, lambda: _decode(calls, bound, file))
         if (decoded.duration_ms, decoded.channels) != (bound.duration_ms, bound.channels):
             raise EngineFailed("input_unreadable", "the recording is not what was uploaded", transient=False)
         failpoints.hit("input.after_read")
@@ -80,6 +80,9 @@ def _room(calls: EngineCalls) -> Iterator[int]:
 
 def _decode(calls: EngineCalls, bound: Bound, file: int) -> Decoded:
     stop = calls.watched.stop
+    # What is there is of a read that broke off, because the store of bytes went away.
+    os.ftruncate(file, 0)
+    os.lseek(file, 0, os.SEEK_SET)
     record = input_record(calls.parts, bound.blob_id, "the recording")
     try:
         with closing(Decoding(file)) as decoding, stop.calling(decoding.abandon):
@@ -96,6 +99,8 @@ def _decode(calls: EngineCalls, bound: Bound, file: int) -> Decoded:
         raise EngineFailed("input_unreadable", f"the recording: {error}", transient=True) from error
     except DecoderFailed as error:
         raise StorageFailed(f"The recording could not be decoded: {error}.") from error
+    except StoreAway:
+        raise
     except CorruptBlob as error:
         raise EngineFailed("input_unreadable", "the recording is damaged", transient=False) from error
     except ArtifactUnavailable as error:

@@ -55,6 +55,7 @@ class Preview:
     def __init__(self, calls: EngineCalls) -> None:
         self._parts = calls.parts
         self._claim = calls.claim
+        self._live = calls.watched.live
         self._shown = Shown()
         self._waiting: queue.Queue[_Waiting | None] = queue.Queue(MAX_AHEAD)
         self._failed: BaseException | None = None
@@ -103,7 +104,7 @@ class Preview:
 
     def _save(self, waiting: _Waiting) -> None:
         ids, attempt_id = self._parts.ids, self._claim.attempt_id
-        blob = store(self._parts, ids.new("blob"), waiting.content)
+        blob = store(self._parts, ids.new("blob"), waiting.content, on_wait=self._live)
         new = NewSegment(ids.new("segment"), waiting.sequence, blob, waiting.duration_ms)
         failpoints.hit("segment.after_bytes")
 

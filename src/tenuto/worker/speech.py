@@ -34,7 +34,7 @@ def _recordings(calls: EngineCalls, parameters: dict[str, Any]) -> dict[str, byt
     """Each voice's recording as it was when the job was accepted; jobs older than voices have none."""
     found = {name: parameters.get(name) for name in VOICES}
     return {
-        name: read_input(calls.parts, voice["blob_id"], f"the recording of {voice['voice_id']}")
+        name: read_input(calls, voice["blob_id"], f"the recording of {voice['voice_id']}")
         for name, voice in found.items()
         if voice is not None
     }

@@ -18,7 +18,7 @@ from tenuto.artifacts.operations import ORPHAN_AGE_MS
 from tenuto.catalog import operations as catalog
 from tenuto.catalog.rules import WORKER_AWAY_MS
 from tenuto.db.database import Transaction
-from tenuto.errors import ArtifactUnavailable, CorruptBlob, Stale, Unavailable
+from tenuto.errors import ArtifactUnavailable, CorruptBlob, Stale, StoreAway, Unavailable
 from tenuto.hosts.host import HostNotReady
 from tenuto.jobs import lanes, lifecycle, waiting
 from tenuto.jobs import parts as job_parts
@@ -147,6 +147,9 @@ class Upkeep:
                 done = self._finish(attempt)
         except Stale:
             return
+        except StoreAway:
+            _log.warning("store.away", attempt_id=attempt.attempt_id)
+            return  # Whether the recorded bytes are there is not known; it is looked at again.
         _log.warning("attempt.rescued", job_id=attempt.job_id, attempt_id=attempt.attempt_id, outcome=done)
         self._bell.ring()
         parts.database.wake("jobs")
@@ -160,6 +163,8 @@ class Upkeep:
             if record is None:
                 raise CorruptBlob
             parts.blobs.read_all(record)
+        except StoreAway:
+            raise
         except (CorruptBlob, ArtifactUnavailable):
             parts.database.write(
                 lambda tx: lifecycle.result_unusable(

@@ -76,6 +76,16 @@ def test_what_a_model_leaves_out_or_makes_up_is_doubted(
     assert sentence is None or [one for one in found if sentence in one] == found
 
 
+def test_in_a_short_part_less_is_enough_to_doubt() -> None:
+    """Three of eight seconds behind the last word; a breath there is none."""
+    sound = talk((0, 5), (8, 11), length_s=12)
+
+    assert ["Nothing was written after 5 s, although there is sound."] == doubts_of(
+        words((0, 5)), sound
+    ).sentences
+    assert [] == doubts_of(words((0, 5), (8, 10)), sound).sentences
+
+
 def test_of_two_transcripts_the_one_with_less_doubt_is_the_better() -> None:
     """Fewer doubts first, then less sound without words."""
     some, more = doubts_of(WHOLE[:2], TALK), doubts_of(WHOLE[:1], TALK)

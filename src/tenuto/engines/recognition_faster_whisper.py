@@ -15,8 +15,8 @@ from .adapting import RATE, Heard, part_of
 from .languages import understood
 
 HINTS = {"zh": "以下是普通话的句子。", "ja": "これは日本語の文章です。"}
-"""What every window is taken to follow: the model then writes simplified characters, and punctuation. The
-package gives `initial_prompt` to the first window alone."""
+"""What every window is taken to follow: the model then writes marks, and simplified characters. The package
+gives `initial_prompt` to the first window alone."""
 TEMPERATURES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 """The package's own: a window that goes in circles or is unsure is tried with the next."""
 

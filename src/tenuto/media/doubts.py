@@ -24,8 +24,8 @@ MARGIN_S = 0.5
 """A word may begin so long before its segment, and end so long after it."""
 UNHEARD_S, UNHEARD_LEAST_S, UNHEARD_SHARE = 15.0, 2.0, 0.5
 """So much sound without words is worth a doubt; or so little, where it is more than this share of all."""
-ENDING_S = 5.0
-"""So much sound behind the last word is worth one, too."""
+ENDING_S, ENDING_SHARE = 5.0, 0.25
+"""So much sound behind the last word is worth one; or less, where it is this share of all."""
 BACKWARDS_S = 1.0
 CIRCLES = 8
 """So many times one after the other nobody says the same few words."""
@@ -73,7 +73,7 @@ def _coverage(segments: Sequence[Segment], audio: bytes) -> tuple[float, list[st
     unheard_s, heard_s = float(open_.sum() * FRAME_S), float(sounding.sum() * FRAME_S)
     ends = max((one["end"] for one in segments), default=0.0)
     behind_s = float(open_[int(ends / FRAME_S) :].sum() * FRAME_S)
-    if segments and behind_s >= ENDING_S:
+    if segments and behind_s >= min(ENDING_S, max(UNHEARD_LEAST_S, ENDING_SHARE * heard_s)):
         return unheard_s, [f"Nothing was written after {ends:.0f} s, although there is sound."]
     if unheard_s >= UNHEARD_S or (unheard_s >= UNHEARD_LEAST_S and unheard_s > UNHEARD_SHARE * heard_s):
         return unheard_s, [f"{unheard_s:.0f} s of sound have no words."]

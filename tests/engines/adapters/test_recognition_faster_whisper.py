@@ -1,0 +1,102 @@
+"""faster-whisper through a real host: the package itself, with Whisper base; other sizes are other files."""
+
+import sys
+import tomllib
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import soundfile
+import soxr
+
+import tenuto.voices
+from engines.adapters.adapted import Adapted, cancelled
+from quality.recordings import CACHE, pcm
+from quality.sounding import error_rate, sounding
+from tenuto.engines.manifests import shipped
+from tenuto.hosts.child import ChildHost
+from tenuto.hosts.host import Cancelled, EngineSpec
+from tenuto.media.doubts import doubts_of
+from tenuto.worker.transcripts import checked
+
+pytestmark = pytest.mark.real_engine
+
+VOICES = Path(tenuto.voices.__file__ or "").parent
+
+
+@pytest.fixture(scope="module")
+def model() -> Iterator[Adapted]:
+    """The package in a process of its own, as an operator has it, on 8-bit numbers."""
+    manifest = shipped()["faster-whisper"]
+    chosen = {key: option.default for key, option in manifest.options.items()}
+    told = {"model": "Systran/faster-whisper-base", "model_revision": "r1", "weights": {}, "threads": 2}
+    folder = CACHE / "whisper-base"
+    options = {**told, **chosen, "model_dir": str(folder), "device": "cpu", "compute_type": "int8"}
+    host = ChildHost(EngineSpec(engine=manifest.engine, interpreter=sys.executable, options=options))
+    host.load()
+    yield Adapted(host, folder)
+    host.close()
+
+
+@cache
+def recorded(name: str) -> tuple[str, bytes]:
+    """A sentence of one of the voices that ship, and its sound: PCM16, mono, 16 kHz."""
+    table = tomllib.loads((VOICES / "builtin.toml").read_text("utf-8"))
+    (line,) = [line for line in table["voice"] if line["recording"] == f"{name}.wav"]
+    samples, rate = soundfile.read(VOICES / "recordings" / f"{name}.wav", dtype="float32")
+    return line["text"], pcm(soxr.resample(samples, rate, 16_000))
+
+
+@cache
+def two() -> tuple[str, bytes]:
+    """Two voices, and two seconds of nothing between them."""
+    (one, first), (other, second) = recorded("arthur"), recorded("clara")
+    return f"{one} {other}", first + bytes(2 * 16_000 * 2) + second
+
+
+def said(value: dict[str, Any]) -> str:
+    return " ".join(one["text"] for one in value["segments"])
+
+
+def test_every_word_is_written_with_times(model: Adapted) -> None:
+    """A transcript in the language that was told, as the worker's check takes it (R126, R127)."""
+    text, audio = two()
+    result = model.run({"language": "en"}, {"audio": audio})
+    kept = checked(result, "word_timestamps", len(audio) / 32_000)
+
+    assert 0.05 >= error_rate(sounding("en", text), sounding("en", said(kept)))
+    assert ([], [], []) == (kept["warnings"], kept["doubts"], doubts_of(kept["segments"], audio).sentences)
+    assert {"model_id": "Systran/faster-whisper-base", "model_revision": "r1"} == result.metadata
+
+
+def test_chinese_has_its_marks_and_simplified_characters(model: Adapted) -> None:
+    """The hint reaches the window: without it the model leaves the marks out."""
+    text, audio = recorded("qingyin")
+    value = model.heard(audio, language="zh-CN")
+
+    assert ("zh", []) == (value["language"], value["warnings"])
+    assert (True, True) == ("过" in said(value), said(value).endswith("。"))
+    assert 0.1 >= error_rate(sounding("zh", text), sounding("zh", said(value)))
+
+
+def test_a_language_that_nobody_knows_is_found_out(model: Adapted) -> None:
+    """It is told what was asked for and what was heard (R112)."""
+    value = model.heard(two()[1], language="Klingon")
+
+    assert ["The language 'Klingon' is not known; en was heard."] == value["warnings"]
+    assert value["segments"]
+
+
+def test_where_nobody_speaks_nothing_is_made_up(model: Adapted) -> None:
+    """Whisper would thank for watching; what is no speech is not put before it."""
+    assert [] == model.heard(bytes(2 * 16_000 * 40), language="en")["segments"]
+
+
+def test_a_cancel_is_heard(model: Adapted) -> None:
+    """The host stays warm."""
+    with pytest.raises(Cancelled) as ended:
+        model.run({"language": "en"}, {"audio": two()[1]}, cancelled=cancelled())
+
+    assert (False, True) == (ended.value.lost, model.host.alive)

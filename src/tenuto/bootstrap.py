@@ -11,7 +11,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,6 +34,7 @@ from tenuto.logs import set_up_logs
 if TYPE_CHECKING:
     from tenuto.api.service import Service
     from tenuto.web.studio import Studio
+    from tenuto.worker.abilities import Ability
     from tenuto.worker.child import ChildWorker
     from tenuto.worker.locks import FolderLock
 
@@ -154,11 +155,20 @@ def run_serve(settings: Settings, say: Say) -> None:
         lock.release()
 
 
-def run_worker(settings: Settings, models: list[str] | None, *, parent: int | None = None) -> None:
-    """Work until SIGTERM or SIGINT, or at once no longer when the parent (behind a pipe) is gone."""
+def run_worker(
+    settings: Settings,
+    models: list[str] | None,
+    *,
+    tell: "Callable[[Sequence[Ability]], None] | None" = None,
+    parent: int | None = None,
+) -> None:
+    """Work until SIGTERM or SIGINT, or at once no longer when the parent (behind a pipe) is gone.
+
+    `tell` is told what this worker can run, before it claims anything.
+    """
     from tenuto.worker import health
+    from tenuto.worker.abilities import look
     from tenuto.worker.child import follow_parent
-    from tenuto.worker.engines import missing_here, missing_weights
     from tenuto.worker.parts import Parts
     from tenuto.worker.supervisor import Worker
 
@@ -171,13 +181,12 @@ def run_worker(settings: Settings, models: list[str] | None, *, parent: int | No
     # Chats are answered by the API's process; a worker has nothing to do with them.
     offered = {name: model for name, model in catalog.models(settings).items() if model.interface == "jobs"}
     wanted = _wanted(models, offered)
-    usable = [name for name in wanted if not missing_weights(offered[name], settings.cache)]
-    for name in set(wanted) - set(usable):
-        _log().warning("model.without_weights", model=name, remedy="tenuto models pull")
-    for name in list(usable):
-        if lacking := missing_here(offered[name], settings):
-            usable.remove(name)
-            _log().warning("model.not_on_this_machine", model=name, lacking=lacking)
+    abilities = look(settings, offered, wanted)
+    for ability in abilities:
+        if ability.reason is not None:
+            _log().warning("model.not_offered", model=ability.model, reason=ability.reason)
+    if tell is not None:
+        tell(abilities)
     watch = health.expose(settings)
     try:
         database = open_records(settings, patience_s=MIGRATIONS_PATIENCE_S, stopping=stopping)
@@ -197,7 +206,7 @@ def run_worker(settings: Settings, models: list[str] | None, *, parent: int | No
             worker_id=ids.new("worker"),
             locks=settings.folder / "locks",
         )
-        worker = Worker(parts, usable)
+        worker = Worker(parts, abilities)
         worker.start()
         watch.worker = worker
         stopping.wait()

@@ -1,5 +1,9 @@
 """What workers say of themselves, and what callers may conclude from it: `callable` and why not."""
 
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from tenuto.catalog import store
 from tenuto.catalog.rules import MAX_START_FAILURES, WORKER_AWAY_MS
 from tenuto.db.database import Row, Transaction
@@ -14,11 +18,30 @@ def register_worker(
     lock_name: str,
     models: list[str],
     now_ms: int,
+    abilities: Sequence[Mapping[str, Any]] = (),
+    engine_memory_mib: int = 0,
 ) -> None:
-    """A worker that starts says who it is and which models it can run (weights verified)."""
-    store.add_worker(tx, worker_id, machine=machine, pid=pid, lock_name=lock_name, now_ms=now_ms)
+    """A worker that starts says who it is and which models it can run (weights verified).
+
+    `abilities` tells the operator of every model that it was to run, and why it does not run one.
+    """
+    store.add_worker(
+        tx,
+        worker_id,
+        machine=machine,
+        pid=pid,
+        lock_name=lock_name,
+        abilities=json.dumps(list(abilities)),
+        engine_memory_mib=engine_memory_mib,
+        now_ms=now_ms,
+    )
     for model in models:
         store.add_offer(tx, worker_id, model)
+
+
+def engines_weighed(tx: Transaction, worker_id: str, engines: Mapping[str, int]) -> None:
+    """The engines that a worker has loaded, and the MiB that each takes."""
+    store.set_engines(tx, worker_id, json.dumps(engines))
 
 
 def see_worker(tx: Transaction, worker_id: str, *, now_ms: int) -> None:

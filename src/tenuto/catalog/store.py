@@ -4,15 +4,26 @@ from tenuto.db.database import Row, Transaction
 
 
 def add_worker(
-    tx: Transaction, worker_id: str, *, machine: str, pid: int, lock_name: str, now_ms: int
+    tx: Transaction,
+    worker_id: str,
+    *,
+    machine: str,
+    pid: int,
+    lock_name: str,
+    abilities: str,
+    engine_memory_mib: int,
+    now_ms: int,
 ) -> None:
     tx.run(
-        """insert into worker (id, machine, pid, lock_name, started_at, seen_at)
-           values (:id, :machine, :pid, :lock_name, :now, :now)""",
+        """insert into worker
+             (id, machine, pid, lock_name, abilities, engine_memory_mib, started_at, seen_at)
+           values (:id, :machine, :pid, :lock_name, :abilities, :engine_memory_mib, :now, :now)""",
         id=worker_id,
         machine=machine,
         pid=pid,
         lock_name=lock_name,
+        abilities=abilities,
+        engine_memory_mib=engine_memory_mib,
         now=now_ms,
     )
 
@@ -27,6 +38,10 @@ def add_offer(tx: Transaction, worker_id: str, model: str) -> None:
 
 def see(tx: Transaction, worker_id: str, now_ms: int) -> int:
     return tx.run("update worker set seen_at = :now where id = :id", id=worker_id, now=now_ms)
+
+
+def set_engines(tx: Transaction, worker_id: str, engines: str) -> None:
+    tx.run("update worker set engines = :engines where id = :id", id=worker_id, engines=engines)
 
 
 def set_start_failures(

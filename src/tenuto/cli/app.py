@@ -57,16 +57,18 @@ def api(*, place: Place = HERE, host: str | None = None, port: int | None = None
 
 
 @app.command
-def worker(*, place: Place = HERE, models: Names = None) -> None:
-    """Run a worker alone.
+def worker(*, place: Place = HERE, models: Names = None, json: AsJson = False) -> None:
+    """Run a worker alone; it says first what it can run, and why not the rest.
 
     Parameters
     ----------
     models: The models to run, comma-separated; leave out for all.
     """
+    from tenuto.cli.worker import teller
+
     settings = place.settings()
     set_up_logs(settings.log_level)
-    bootstrap.run_worker(settings, model_names(models, settings))
+    bootstrap.run_worker(settings, model_names(models, settings), tell=teller(settings, as_json=json))
 
 
 @app.command

@@ -108,6 +108,8 @@ class Settings:
     """Between asking an engine to stop and killing its process."""
     engine_silence_s: int = 300
     """An engine that says nothing for so long hangs: its process is killed, the job tried again."""
+    engine_memory_mib: int = 0
+    """What a worker's engines may take together: idle ones make room, one that is larger is never loaded."""
     queued_chats: int = 16
     """Chats that wait for one model; more are refused (429)."""
     chat_timeout_s: int = 600
@@ -170,6 +172,7 @@ _RANGES: dict[str, tuple[float, float]] = {
     "silence_s": (0.2, 3600),
     "host_grace_s": (0.1, 60),
     "engine_silence_s": (0, 86_400),
+    "engine_memory_mib": (0, 1 << 30),
     "queued_chats": (0, 100_000),
     "chat_timeout_s": (1, 86_400),
     "session_idle_hours": (1, 8760),

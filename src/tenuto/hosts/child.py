@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from tenuto.hosts import messages
+from tenuto.hosts import memory, messages
 from tenuto.hosts.environment import request
 from tenuto.hosts.host import (
     Cancellation,
@@ -105,6 +105,10 @@ class ChildHost:
                 if not run.ended:
                     process.kill("was left by its caller")
                 process.close_run(run_id)
+
+    def resident_bytes(self) -> int | None:
+        process = self._process
+        return memory.resident_bytes(process.pid) if process is not None and process.lost is None else None
 
     def health(self, timeout_s: float = 2.0) -> dict[str, Any]:
         process = self._process

@@ -169,6 +169,9 @@ class Host(Protocol):
         Raises EngineFailed, Cancelled, OutcomeUnknown, HostLost, HostDeadline, HostNotReady.
         """
 
+    def resident_bytes(self) -> int | None:
+        """What its process takes of this machine's memory; None when that is not known, or there is none."""
+
     def health(self, timeout_s: float = 2.0) -> dict[str, Any]:
         """Ask the process for its pid and the ids of its runs. Raises HostLost."""
 

@@ -1,5 +1,6 @@
 """The operator's view of the service over HTTP: models and their engines, the queue, the workers."""
 
+import json
 from typing import Any
 
 from tenuto.api import models
@@ -60,6 +61,9 @@ async def workers(studio: Studio, call: Call) -> Answer:
                     {name: offer[name] for name in ("model", "start_failures", "reason")}
                     for offer in catalog.worker_models(tx, row["id"])
                 ],
+                "abilities": json.loads(row["abilities"]),
+                "engines": json.loads(row["engines"]),
+                "engine_memory_mib": row["engine_memory_mib"],
             }
             for row in catalog.workers(tx)
         ]

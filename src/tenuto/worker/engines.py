@@ -1,13 +1,16 @@
 """The engine hosts of a worker: one process per engine, started when it is first needed.
 
 A model that is composed of others has no host: it uses theirs, and they may be used by their own jobs, too.
+Where memory is limited, engines that nothing uses make room for one that is needed.
 """
 
+import contextlib
 import os
 import shutil
 import sys
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -24,6 +27,7 @@ from tenuto.hosts.host import EngineSpec, Host, HostNotReady
 from tenuto.weights.cache import is_verified, location
 from tenuto.worker.heartbeat import Watched
 from tenuto.worker.line import Line
+from tenuto.worker.memory import EngineMemory
 from tenuto.worker.parts import Bell, Parts
 
 MAX_THREADS = 2
@@ -79,6 +83,12 @@ def spec_of(entry: EngineEntry, settings: Settings) -> EngineSpec:
     )
 
 
+def expected_mib(entry: EngineEntry, settings: Settings) -> int:
+    """What an engine takes of this machine by its manifest: nothing when it is in a pool."""
+    in_pool = settings.models.get(entry.model, ModelSettings()).ray is not None
+    return 0 if in_pool else entry.memory_mib
+
+
 def _interpreter(entry: EngineEntry, settings: Settings) -> str:
     return settings.models.get(entry.model, ModelSettings()).interpreter or sys.executable
 
@@ -97,9 +107,16 @@ class Engines:
         self._bell = bell
         self._lock = threading.Lock()
         entries = {entry.model: entry for name in models for entry in engines_of(parts.models[name].entry)}
-        self._hosts: dict[str, Host] = {
-            name: make_host(spec_of(entry, parts.settings)) for name, entry in entries.items()
-        }
+        self._make_host = make_host
+        self._specs = {name: spec_of(entry, parts.settings) for name, entry in entries.items()}
+        self._hosts: dict[str, Host] = {name: make_host(spec) for name, spec in self._specs.items()}
+        self._memory = EngineMemory(
+            parts.settings.engine_memory_mib,
+            {name: expected_mib(entry, parts.settings) for name, entry in entries.items()},
+        )
+        self._too_large: set[str] = set()
+        # When each engine was last needed: who has waited longest makes room first.
+        self._needed_at = dict.fromkeys(entries, 0.0)
         self._uses = {name: [name] for name in entries} | {
             name: [entry.model for entry in engines_of(parts.models[name].entry)] for name in models
         }
@@ -111,23 +128,28 @@ class Engines:
         """Held from `offered` to `begin`, so that two slots do not claim for one free place."""
 
     def offered(self) -> frozenset[str]:
-        """The models whose jobs this worker claims now: their engines start, and have a place free."""
+        """The models whose jobs this worker claims now: their engines start, and have place and memory."""
         with self._lock:
+            busy = self._busy()
             return frozenset(
                 name
                 for name, failures in self._failures.items()
-                if name in self._offers and failures < MAX_START_FAILURES and not self._is_full(name)
+                if name in self._offers
+                and failures < MAX_START_FAILURES
+                and not self._is_full(name)
+                and self._memory.fits(busy.union(self._uses[name]))
             )
 
     def begin(self, model: str) -> None:
         """An attempt of this model takes a place."""
         with self._lock:
             self._running[model] += 1
+            self._needed_at.update(dict.fromkeys(self._uses[model], time.monotonic()))
 
     def end(self, model: str) -> None:
         """The engine is done with it; who waited for a place is woken."""
         with self._lock:
-            was_full = self._is_full(model)
+            was_full = self._is_full(model) or self._memory.limit_mib
             self._running[model] -= 1
         if was_full:
             self._bell.ring()
@@ -140,21 +162,47 @@ class Engines:
     def ready(self, model: str) -> Host:
         """The model's host, loaded; of a composed model all are loaded and the first is given.
 
-        Raises HostNotReady, counted and told to the catalog.
+        Raises HostNotReady, counted and told to the catalog, unless it is memory that it waits for.
         """
         hosts = [self._hosts[engine] for engine in self._uses[model]]
         if all(host.alive for host in hosts):
             return hosts[0]
+        self._make_room(self._uses[model])
+        hosts = [self._hosts[engine] for engine in self._uses[model]]
         try:
             for engine, host in zip(self._uses[model], hosts, strict=True):
                 if not host.alive:
                     host.load()
-                    _log.info("engine.loaded", model=engine, pid=host.pid)
+                    resident = host.resident_bytes()
+                    with self._lock:
+                        self._memory.weigh(engine, resident)
+                    _log.info("engine.loaded", model=engine, pid=host.pid, resident_bytes=resident)
         except HostNotReady as error:
             self._note(model, error.message)
             raise
         self._note(model, None)
         return hosts[0]
+
+    def warm(self, model: str) -> None:
+        """Load it before it is needed, where that takes no other engine's memory. Raises as `ready` does."""
+        with self._lock:
+            loaded = {engine for engine, host in self._hosts.items() if host.alive}
+            fits = self._memory.fits(loaded.union(self._uses[model]))
+        if fits:
+            self.ready(model)
+
+    def weigh(self) -> dict[str, int]:
+        """Measure the loaded engines, unload idle ones beyond what they may take; give MiB of the rest."""
+        for engine, host in list(self._hosts.items()):
+            resident = host.resident_bytes() if host.alive else None
+            with self._lock:
+                self._memory.weigh(engine, resident)
+        with contextlib.suppress(HostNotReady):
+            self._make_room([])
+        self._tell_too_large()
+        with self._lock:
+            loaded = [engine for engine, host in self._hosts.items() if host.alive]
+            return {engine: self._memory.measured_mib(engine) for engine in loaded}
 
     def host(self, model: str) -> Host:
         """The model's host as it is, for tests and for upkeep."""
@@ -171,6 +219,40 @@ class Engines:
         for host in self._hosts.values():
             host.close()
 
+    def _tell_too_large(self) -> None:
+        """Engines that took more than all may are not offered any more; the catalog hears why."""
+        limit_mib = self._memory.limit_mib
+        for model in self._offers - self._too_large:
+            if not self._memory.fits(self._uses[model]):
+                taken_mib = sum(map(self._memory.takes_mib, self._uses[model]))
+                self._too_large.add(model)
+                _log.error("engine.too_large", model=model, taken_mib=taken_mib, limit_mib=limit_mib)
+                reason = f"it took {taken_mib} MiB, and engine_memory_mib is {limit_mib}"
+                self._tell(model, MAX_START_FAILURES, reason)
+
+    def _make_room(self, wanted: Sequence[str]) -> None:
+        """Unload idle engines until the wanted ones fit beside the rest. HostNotReady: the rest is in use."""
+        leaving = []
+        with self._lock:
+            kept = {engine for engine, host in self._hosts.items() if host.alive} | self._busy()
+            kept.update(wanted)
+            idle = sorted(kept - self._busy() - set(wanted), key=self._needed_at.__getitem__, reverse=True)
+            while idle and not self._memory.fits(kept):
+                engine = idle.pop()
+                kept.remove(engine)
+                leaving.append((engine, self._hosts[engine]))
+                self._hosts[engine] = self._make_host(self._specs[engine])
+            fits = self._memory.fits(kept)
+        for engine, host in leaving:
+            host.close()
+            _log.info("engine.unloaded", model=engine, limit_mib=self._memory.limit_mib)
+        if not fits:
+            raise HostNotReady(f"no room for it in engine_memory_mib = {self._memory.limit_mib}")
+
+    def _busy(self) -> set[str]:
+        """The engines of attempts that are under way."""
+        return {engine for model, count in self._running.items() if count for engine in self._uses[model]}
+
     def _is_full(self, model: str) -> bool:
         entry = self._parts.models[model].entry
         places = TAKING_TURNS if entry.kind == "recognition" else entry.concurrency
@@ -184,6 +266,9 @@ class Engines:
             return
         if reason is not None:
             _log.error("engine.not_started", model=model, failures=failures)
+        self._tell(model, failures, reason)
+
+    def _tell(self, model: str, failures: int, reason: str | None) -> None:
         worker_id = self._parts.worker_id
         try:
             if reason is None:

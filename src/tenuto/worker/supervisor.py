@@ -3,6 +3,8 @@
 import os
 import threading
 import time
+from collections.abc import Sequence
+from dataclasses import asdict
 
 import structlog
 
@@ -13,6 +15,7 @@ from tenuto.errors import Unavailable
 from tenuto.hosts.host import HostNotReady
 from tenuto.jobs import lanes
 from tenuto.worker import locks
+from tenuto.worker.abilities import Ability
 from tenuto.worker.engines import Engines
 from tenuto.worker.heartbeat import Heartbeat
 from tenuto.worker.locks import LifeLock
@@ -25,11 +28,12 @@ _log = structlog.get_logger("tenuto.worker")
 
 
 class Worker:
-    """One worker process's threads. `offered` names the models that it can run."""
+    """One worker process's threads. It claims jobs of the models that `abilities` says it can run."""
 
-    def __init__(self, parts: Parts, offered: list[str]) -> None:
+    def __init__(self, parts: Parts, abilities: Sequence[Ability]) -> None:
         self._parts = parts
-        self._offered = offered
+        self._abilities = abilities
+        offered = self._offered = [ability.model for ability in abilities if ability.reason is None]
         self._lock = LifeLock(parts.locks, f"{parts.worker_id}.lock")
         self._bell = Bell()
         self._stopping = threading.Event()
@@ -59,6 +63,8 @@ class Worker:
                 lock_name=self._lock.name,
                 models=self._offered,
                 now_ms=now_ms,
+                abilities=[asdict(ability) for ability in self._abilities],
+                engine_memory_mib=parts.settings.engine_memory_mib,
             )
             for lane, count in parts.settings.slots().items():
                 lanes.set_slots(tx, lane, count)
@@ -130,6 +136,6 @@ class Worker:
             own = self._parts.settings.models.get(name)
             if own is not None and own.warm:
                 try:
-                    self._engines.ready(name)
+                    self._engines.warm(name)
                 except HostNotReady:
                     continue

@@ -32,6 +32,9 @@ from tenuto.worker.parts import Bell, Parts
 LOOK_S = 0.5
 HOUSEKEEPING_S = 60.0
 SWEEP_S = 600.0
+WEIGH_S = 5.0
+CHANGED_MIB = 16
+"""A change of what an engine takes is told when it is at least so large."""
 CLOCKS_AGREE_MS = 60_000
 CLOCKS_AGREE_FOR_S = 600.0
 ROWLESS_BATCH = 200
@@ -60,7 +63,8 @@ class Upkeep:
         self._looked_at = float("-inf")
         self._agreement = ClockAgreement(parts.clock(), time.monotonic())
         self._auditor = Auditor(parts)
-        self._due = dict.fromkeys(("house", "sweep"), 0.0)
+        self._due = dict.fromkeys(("house", "sweep", "weigh"), 0.0)
+        self._weighed: dict[str, int] = {}
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="upkeep", daemon=True)
 
@@ -102,6 +106,9 @@ class Upkeep:
         if now >= self._due["house"]:
             self._due["house"] = now + HOUSEKEEPING_S
             self._keep_house(now)
+        if now >= self._due["weigh"]:
+            self._due["weigh"] = now + WEIGH_S
+            self._weigh()
         if now >= self._due["sweep"] and self._agreement.is_steady(now):
             self._due["sweep"] = now + SWEEP_S
             self._sweep()
@@ -198,6 +205,15 @@ class Upkeep:
         for model in self._engines.broken():
             self._try_engine(model)
         self._auditor.look(trusts_the_clock=clocks_agree)
+
+    def _weigh(self) -> None:
+        """Keep the engines within what they may take, and tell the operator what they do take."""
+        weighed, before = self._engines.weigh(), self._weighed
+        changed = max((abs(mib - before.get(engine, 0)) for engine, mib in weighed.items()), default=0)
+        if weighed.keys() != before.keys() or changed >= CHANGED_MIB:
+            worker_id = self._parts.worker_id
+            self._parts.database.write(lambda tx: catalog.engines_weighed(tx, worker_id, weighed))
+            self._weighed = weighed
 
     def _forget_workers(self, now_ms: int) -> None:
         parts = self._parts

@@ -1,0 +1,64 @@
+"""What a worker can run and what it cannot, with the reason: looked up once, before it claims anything."""
+
+import importlib.util
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tenuto.catalog.rules import Model
+from tenuto.config import ModelSettings, Settings
+from tenuto.engines.registry import EngineEntry, engines_of
+from tenuto.worker.engines import expected_mib, missing_here, missing_weights
+
+WITHOUT_RAY = "host = \"ray\" needs Ray beside Tenuto: pip install 'tenuto[ray]'"
+
+
+@dataclass(frozen=True, slots=True)
+class Ability:
+    """One model, as this worker stands to it."""
+
+    model: str
+    lane: str
+    slots: int
+    """Of its lane, over all workers."""
+    host: str
+    """child, ray, or both where a model's engines differ."""
+    memory_mib: int
+    """What its engines take of this machine by their manifests; 0: little, or not known."""
+    reason: str | None
+    """Why it is not offered; None: it is."""
+
+
+def look(settings: Settings, models: Mapping[str, Model], wanted: Sequence[str]) -> list[Ability]:
+    """What becomes of each wanted model here."""
+    return [_ability(models[name], settings) for name in wanted]
+
+
+def _ability(model: Model, settings: Settings) -> Ability:
+    engines = engines_of(model.entry)
+    hosts = ["child" if _own(entry, settings).ray is None else "ray" for entry in engines]
+    memory_mib = sum(expected_mib(entry, settings) for entry in engines)
+    return Ability(
+        model=model.name,
+        lane=model.lane,
+        slots=settings.slots()[model.lane],
+        host=" and ".join(dict.fromkeys(hosts)),
+        memory_mib=memory_mib,
+        reason=_reason(model, settings, hosts, memory_mib),
+    )
+
+
+def _reason(model: Model, settings: Settings, hosts: Sequence[str], memory_mib: int) -> str | None:
+    if weights := missing_weights(model, settings.cache):
+        return f"its weights are not here ({', '.join(weights)}): tenuto models pull"
+    if lacking := missing_here(model, settings):
+        return f"not on this machine: {', '.join(lacking)}"
+    if "ray" in hosts and importlib.util.find_spec("ray") is None:
+        return WITHOUT_RAY
+    limit_mib = settings.engine_memory_mib
+    if 0 < limit_mib < memory_mib:
+        return f"it takes {memory_mib} MiB, and engine_memory_mib is {limit_mib}"
+    return None
+
+
+def _own(entry: EngineEntry, settings: Settings) -> ModelSettings:
+    return settings.models.get(entry.model, ModelSettings())

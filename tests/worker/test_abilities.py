@@ -1,0 +1,152 @@
+"""What a worker says that it can run, and what it makes of the memory that its engines may take."""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs.world import World
+from servers import ray_pool
+from tenuto.catalog import operations as catalog
+from tenuto.catalog.rules import MAX_START_FAILURES, models
+from tenuto.config import ModelSettings, RaySettings, Settings
+from tenuto.hosts.host import HostNotReady
+from tenuto.worker.abilities import look
+from tenuto.worker.engines import Engines
+from worker.rig import Rig
+
+SPEECH, IMAGE, FIRST = "fake/speech", "fake/image", "fake/segment-text"
+
+
+@contextmanager
+def engines(rig: Rig, names: list[str], *, limit_mib: int = 0, expected_mib: int = 0) -> Iterator[Engines]:
+    """Engines of a worker that may take so much, each of which is expected to take so much."""
+    made = {
+        name: replace(model, entry=replace(model.entry, memory_mib=expected_mib))
+        for name, model in rig.parts.models.items()
+    }
+    settings = replace(rig.parts.settings, engine_memory_mib=limit_mib)
+    engines = Engines(replace(rig.parts, models=made, settings=settings), names, rig.bell)
+    try:
+        yield engines
+    finally:
+        engines.close()
+
+
+def reasons(settings: Settings) -> dict[str, str | None]:
+    """What a worker with these settings says of each model."""
+    offered = {name: model for name, model in models(settings).items() if model.interface == "jobs"}
+    return {ability.model: ability.reason for ability in look(settings, offered, list(offered))}
+
+
+def test_a_worker_says_what_it_can_run_and_why_not(tmp_path: Path) -> None:
+    """Without weights, without its interpreter, without memory: each reason names what would be right."""
+    bare = Settings(folder=tmp_path, cache=tmp_path / "empty")
+    wrong = Settings(
+        folder=tmp_path, engines="fake", models={SPEECH: ModelSettings(interpreter="/no/such/python")}
+    )
+
+    assert "tenuto models pull" in str(reasons(bare)["hexgrad/Kokoro-82M"])
+    assert "not on this machine: /no/such/python" == reasons(wrong)[SPEECH]
+    assert reasons(wrong)[IMAGE] is None
+    little = Settings(folder=tmp_path, engine_memory_mib=10)
+    assert "engine_memory_mib is 10" in str(reasons(little)["hexgrad/Kokoro-82M"])
+
+
+@pytest.mark.skipif(ray_pool.is_installed(), reason="Ray is installed here")
+def test_a_model_in_a_pool_needs_the_extra(tmp_path: Path) -> None:
+    """The worker says before any job fails that Ray is missing, and looks for no interpreter here."""
+    own = ModelSettings(interpreter="/on/the/node/python", ray=RaySettings("10.0.0.1:6379"))
+    settings = Settings(folder=tmp_path, engines="fake", models={SPEECH: own})
+
+    assert "host = \"ray\" needs Ray beside Tenuto: pip install 'tenuto[ray]'" == reasons(settings)[SPEECH]
+
+
+def test_an_idle_engine_makes_room_for_one_that_is_needed(world: World, rig: Rig) -> None:
+    """Two fit; the one that was not needed for longest goes when a third is loaded."""
+    with engines(rig, [SPEECH, IMAGE, FIRST], limit_mib=250, expected_mib=100) as all_three:
+        for name in (SPEECH, IMAGE):
+            all_three.begin(name)
+            all_three.ready(name)
+            all_three.end(name)
+        pid = all_three.host(IMAGE).pid
+        all_three.begin(FIRST)
+        all_three.ready(FIRST)
+
+        assert (None, pid) == (all_three.host(SPEECH).pid, all_three.host(IMAGE).pid)
+        assert all_three.host(FIRST).alive
+        assert frozenset({SPEECH, IMAGE, FIRST}) == all_three.offered()
+
+
+def test_what_runs_is_not_unloaded_and_the_rest_is_not_claimed(world: World, rig: Rig) -> None:
+    """A busy engine keeps its memory: models that do not fit beside it wait, unclaimed, until it is done."""
+    with engines(rig, [SPEECH, IMAGE], limit_mib=150, expected_mib=100) as both:
+        both.begin(SPEECH)
+        both.ready(SPEECH)
+
+        assert frozenset({SPEECH}) == both.offered()
+        with pytest.raises(HostNotReady):
+            both.ready(IMAGE)
+        assert both.host(SPEECH).alive
+        rung = rig.bell.rung
+        both.end(SPEECH)
+        assert rung < rig.bell.rung
+        assert frozenset({SPEECH, IMAGE}) == both.offered()
+
+
+def test_an_engine_that_takes_more_than_all_may_is_not_offered_again(world: World, rig: Rig) -> None:
+    """A larger figure that was measured goes before the manifest's; the idle engine leaves, with a reason."""
+    with engines(rig, [SPEECH, IMAGE], limit_mib=5) as both:
+        both.begin(SPEECH)
+        both.ready(SPEECH)
+        assert {SPEECH} == both.weigh().keys()
+        both.end(SPEECH)
+
+        assert {} == both.weigh()
+        assert (None, frozenset({IMAGE})) == (both.host(SPEECH).pid, both.offered())
+        told = {
+            row["model"]: (row["start_failures"], row["reason"])
+            for row in rig.database.read(lambda tx: catalog.worker_models(tx, "worker_us"))
+        }
+        failures, reason = told[SPEECH]
+        assert MAX_START_FAILURES == failures
+        assert reason.endswith("MiB, and engine_memory_mib is 5")
+
+
+def test_what_an_engine_takes_is_measured_with_what_it_started(world: World, rig: Rig) -> None:
+    """Resident memory of the process and its children, told to the operator by upkeep."""
+    upkeep = rig.upkeep()
+    with engines(rig, [SPEECH]) as one:
+        upkeep._engines = one
+        one.ready(SPEECH)
+        upkeep.look(time.monotonic())
+
+    [worker] = [row for row in rig.database.read(catalog.workers) if row["id"] == "worker_us"]
+    [(engine, mib)] = json.loads(worker["engines"]).items()
+    assert SPEECH == engine
+    assert 5 < mib < 200
+
+
+def test_tenuto_worker_says_in_json_what_it_runs(tmp_path: Path) -> None:
+    """The first line on stdout is for scripts; the operator reads the same in the worker's row."""
+    (tmp_path / "tenuto.toml").write_text('[models."fake/image"]\ninterpreter = "/no/such/python"\n')
+    command = [str(Path(sys.executable).with_name("tenuto")), "worker", "--json"]
+    options = ["--data", str(tmp_path / "data"), "--config", str(tmp_path / "tenuto.toml")]
+    variables = {"PATH": "/usr/bin", "TENUTO_ENGINES": "fake", "TENUTO_ENGINE_MEMORY_MIB": "900"}
+    with subprocess.Popen([*command, *options], env=variables, stdout=subprocess.PIPE, text=True) as worker:
+        assert worker.stdout is not None
+        said: dict[str, Any] = json.loads(worker.stdout.readline())
+        worker.terminate()
+
+    by_name = {model["model"]: model for model in said["models"]}
+    assert 900 == said["engine_memory_mib"]
+    speech = {"model": SPEECH, "lane": "speech", "slots": 1, "host": "child", "memory_mib": 0, "reason": None}
+    assert speech == by_name[SPEECH]
+    assert "not on this machine: /no/such/python" == by_name[IMAGE]["reason"]

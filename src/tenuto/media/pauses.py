@@ -28,6 +28,14 @@ class Shortened:
     removed_ms: int
 
 
+def is_quiet(wav: Wav) -> bool:
+    """Whether no sample of the file is loud; one without samples is quiet."""
+    import numpy as np
+
+    samples = np.frombuffer(wav.frames, dtype="<i2")
+    return not samples.size or (int(samples.max()) <= QUIET and int(samples.min()) >= -QUIET)
+
+
 def shorten_pauses(wav: Wav) -> Shortened | None:
     """The file without what is too long of its pauses; None when there is no such pause."""
     import numpy as np

@@ -24,7 +24,6 @@ from tenuto.blobs.blob import BLOCK_BYTES, BlobRecord
 from tenuto.blobs.s3 import S3Blobs
 from tenuto.blobs.s3_content import PART_BYTES, Content
 from tenuto.blobs.s3_place import Credentials, S3Place, client
-from tenuto.blobs.s3_uploads import Uploads
 from tenuto.errors import (
     ArtifactUnavailable,
     CorruptBlob,
@@ -85,7 +84,7 @@ def chunks(content: bytes, size: int = BLOCK_BYTES) -> Iterator[bytes]:
 def left(place: S3Place) -> tuple[list[str], int]:
     """What lies under the prefix, and how many uploads were begun there and neither completed nor ended."""
     names = [found["path"] for page in obstore.list(client(place)) for found in page]
-    return names, len(Uploads(place).begun(""))
+    return names, S3Blobs(place).unfinished()
 
 
 @pytest.fixture

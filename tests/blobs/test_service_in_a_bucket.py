@@ -3,6 +3,8 @@
 import hashlib
 import time
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -89,6 +91,49 @@ def test_bytes_go_into_the_bucket_and_come_back(in_bucket: RunningService, calle
         content = caller.get(f"/v1/artifacts/{artifact['id']}/content").content
         assert artifact["sha256"] == hashlib.sha256(content).hexdigest()
     assert not (in_bucket.folder / "blobs").exists()
+
+
+def test_a_backup_of_a_bucket_is_restored_elsewhere(
+    in_bucket: RunningService, seaweed: SeaweedServer, caller: Caller, tmp_path: Path
+) -> None:
+    """A backup has the bytes, whole; they go into another prefix and a database of another kind (P21)."""
+    artifact = caller.wait(caller.submit("Kept."))["artifacts"][0]
+    in_bucket.command("backup", str(tmp_path / "backup"))
+    elsewhere = RunningService(
+        tmp_path / "data",
+        variables={
+            "TENUTO_BLOBS": "s3://service/restored",
+            "TENUTO_S3_ENDPOINT": seaweed.endpoint,
+            **seaweed.variables,
+        },
+    )
+
+    elsewhere.command("restore", str(tmp_path / "backup"))
+    elsewhere.start()
+    elsewhere.key = caller.key
+    with elsewhere.client() as client:
+        content = client.get(f"/v1/artifacts/{artifact['id']}/content").content
+    looked = elsewhere.command("audit", "--deep", check=False)
+    doctor = elsewhere.command("doctor", check=False).stdout
+    elsewhere.stop()
+
+    assert artifact["sha256"] == hashlib.sha256(content).hexdigest()
+    assert (0, "") == (looked.returncode, looked.stderr)
+    assert "ok    blobs: s3://service/restored" in doctor
+    assert "ok    blobs: 0 unfinished uploads" in doctor
+
+
+def test_the_doctor_says_what_a_bucket_lacks(in_bucket: RunningService) -> None:
+    """Wrong keys are told in a line with its remedy, and without their secret (P16)."""
+    wrong = replace(
+        in_bucket, variables={**in_bucket.variables, "AWS_SECRET_ACCESS_KEY": "not-" + SECRET_KEY}
+    )
+
+    told = wrong.command("doctor", check=False)
+
+    assert told.returncode != 0
+    assert "FAIL  blobs: s3://service/of-the-tests: a blob could not be written" in told.stdout
+    assert SECRET_KEY not in told.stdout + told.stderr
 
 
 def test_an_outage_of_the_store_loses_nothing(in_bucket: RunningService, caller: Caller, link: Proxy) -> None:

@@ -110,6 +110,11 @@ class S3Blobs:
                         last = name
                         yield name
 
+    def unfinished(self) -> int:
+        """How many uploads were begun below the prefix and neither completed nor ended. Raises StoreAway."""
+        with _looking("The list of uploads"):
+            return len(self._uploads.begun(""))
+
     def _put_parts(self, blob_id: str, chunks: Iterator[bytes | memoryview], passing: Content) -> BlobRecord:
         """The upload is completed after the last chunk, when our checksums are known; or it is ended."""
         key = _key(blob_id)

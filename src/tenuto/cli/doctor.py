@@ -10,8 +10,9 @@ from pathlib import Path
 
 from tenuto import bootstrap
 from tenuto.catalog.rules import models
-from tenuto.cli.common import Place
+from tenuto.cli.common import Place, new_ids
 from tenuto.config import ModelSettings, Settings
+from tenuto.config.storage import bucket_of
 from tenuto.engines.registry import engines_of, weights_of
 from tenuto.errors import TenutoError
 from tenuto.weights.cache import is_verified
@@ -34,7 +35,7 @@ def check(place: Place) -> list[Line]:
     except TenutoError as error:
         faults = error.message.splitlines()[1:]
         return [_bad("settings", fault.strip(), "correct this setting") for fault in faults]
-    checks: tuple[Callable[[Settings], Iterator[Line]], ...] = (_folder, _records, _engines)
+    checks: tuple[Callable[[Settings], Iterator[Line]], ...] = (_folder, _records, _bytes, _engines)
     return [_good("settings", "are sound"), *(line for looked in checks for line in looked(settings))]
 
 
@@ -77,6 +78,28 @@ def _records(settings: Settings) -> Iterator[Line]:
         yield _good("ledger", "agrees with every job")
     if first:
         yield _bad("accounts", "there is none yet", "tenuto accounts create NAME")
+
+
+def _bytes(settings: Settings) -> Iterator[Line]:
+    """The data folder was looked at; a bucket is asked to do all that it will have to do."""
+    if bucket_of(settings.blobs) is None:
+        return
+    from tenuto.blobs.probe import probe
+    from tenuto.blobs.s3 import S3Blobs
+
+    try:
+        blobs = bootstrap.open_blobs(settings)
+        probe(blobs, new_ids().new("blob"))
+        assert isinstance(blobs, S3Blobs)
+        yield _good("blobs", f"{blobs.place} writes once, reads and removes")
+        if blobs.place.credentials is None:
+            yield _good(
+                "blobs", "unfinished uploads are left to a rule of the bucket: there are no keys of ours"
+            )
+        else:
+            yield _good("blobs", f"{blobs.unfinished()} unfinished uploads")
+    except TenutoError as error:
+        yield _bad("blobs", f"{settings.blobs}: {error.message}", "docs/operations/storage.md")
 
 
 def _engines(settings: Settings) -> Iterator[Line]:

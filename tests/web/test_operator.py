@@ -3,6 +3,8 @@
 import pytest
 
 from jobs.world import METERED, SPEECH
+from tenuto.catalog import operations as catalog
+from tenuto.db.database import Transaction
 from tenuto.jobs.lifecycle import RecordedResult
 from tenuto.web.app import ROUTES
 from web.browsers import Browser, Studio, error, faults
@@ -160,6 +162,34 @@ def test_the_service_at_a_glance(studio: Studio) -> None:
     assert ["worker_a"] == [each["worker_id"] for each in models[SPEECH]["workers"]]
     assert [] == models["fake/image"]["workers"]
     assert not models["fake/image"]["callable"]
+
+
+def test_a_worker_shows_what_it_cannot_run_and_what_its_engines_take(studio: Studio) -> None:
+    """The operator reads why a model is not offered there, and how full the machine is."""
+    operator = studio.operator()
+    away = {"model": "fake/image", "memory_mib": 300, "reason": "not on this machine: /opt/python"}
+
+    def register(tx: Transaction) -> None:
+        catalog.register_worker(
+            tx,
+            "worker_b",
+            machine="there",
+            pid=2,
+            lock_name="worker_b.lock",
+            models=[SPEECH],
+            now_ms=studio.now_ms,
+            abilities=[away],
+            engine_memory_mib=900,
+        )
+        catalog.engines_weighed(tx, "worker_b", {SPEECH: 120})
+
+    studio.database.write(register)
+    workers = {worker["id"]: worker for worker in operator.get("/web/operator/workers").json()["data"]}
+
+    shown = workers["worker_b"]
+    assert ([away], {SPEECH: 120}, 900) == tuple(
+        shown[name] for name in ("abilities", "engines", "engine_memory_mib")
+    )
 
 
 @pytest.fixture

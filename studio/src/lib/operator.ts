@@ -32,6 +32,12 @@ export type WorkerLine = {
   started_at: number
   seen_s_ago: number
   models: { model: string; start_failures: number; reason: string | null }[]
+  /** Every model that it was to run; a reason says why it does not. */
+  abilities: { model: string; memory_mib: number; reason: string | null }[]
+  /** The engines that are loaded, and the MiB that each takes. */
+  engines: Record<string, number>
+  /** What they may take together; 0: any. */
+  engine_memory_mib: number
 }
 
 export type RecoveryLine = {

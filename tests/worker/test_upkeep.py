@@ -9,6 +9,7 @@ import time
 import pytest
 
 from jobs.world import LANE, METERED, PRICE_MICROS, World, at_once
+from tenuto import failpoints
 from tenuto.artifacts.operations import ORPHAN_AGE_MS
 from tenuto.catalog.rules import WORKER_AWAY_MS
 from tenuto.errors import Unavailable
@@ -317,14 +318,14 @@ def test_the_sweep_takes_bytes_and_rows_that_nothing_refers_to(world: World, rig
     )
     for file in (rig.folder / "blobs").glob("*/*"):
         os.utime(file, (world.now_ms / 1000, world.now_ms / 1000))
-    rig.upkeep().look(time.monotonic())
+    swept(rig.upkeep(), time.monotonic())
     assert {kept, without_row, orphan.blob_id} == there(rig)
 
     world.now_ms += ORPHAN_AGE_MS + 1000
     young = rig.parts.blobs.write(world.ids.new("blob"), b"young").blob_id
     for file in (rig.folder / "blobs").glob(f"*/{young}"):
         os.utime(file, (world.now_ms / 1000, world.now_ms / 1000))
-    rig.upkeep().look(time.monotonic())
+    swept(rig.upkeep(), time.monotonic())
 
     assert {kept, young} == there(rig)
     assert {kept: 0, without_row: 1} == {
@@ -338,14 +339,49 @@ def test_a_clock_that_jumps_makes_no_orphans(world: World, rig: Rig) -> None:
     for file in (rig.folder / "blobs").glob("*/*"):
         os.utime(file, (world.now_ms / 1000, world.now_ms / 1000))
     upkeep, start = rig.upkeep(), time.monotonic()
-    upkeep.look(start)
+    swept(upkeep, start)
     world.now_ms += 30 * ORPHAN_AGE_MS
-    upkeep.look(start + 601)
+    swept(upkeep, start + 601)
     kept = there(rig)
     world.now_ms += 601_000
-    upkeep.look(start + 1202)
+    swept(upkeep, start + 1202)
 
     assert ({in_flight}, set()) == (kept, there(rig))
+
+
+def test_a_sweep_holds_no_rescue_up(world: World, rig: Rig) -> None:
+    """Where millions of blobs are looked through it takes minutes: the attempts of a worker that dies
+    meanwhile are rescued as ever (P9)."""
+    failpoints.arm("sweep.after_condemn:1:delay=2")
+    rig.neighbour()
+    upkeep = rig.upkeep()
+    try:
+        upkeep.look(time.monotonic())
+        claim = rig.running("worker_b")
+        began = time.monotonic()
+        upkeep.look(time.monotonic())
+        took_s = time.monotonic() - began
+        upkeep.sweeper.join(10)
+    finally:
+        failpoints.arm("")
+
+    assert took_s < 1
+    assert "queued" == world.state(claim.job_id)
+
+
+def test_one_worker_of_all_looks_for_orphans(world: World, rig: Rig) -> None:
+    """Once an hour, whichever comes first: to read every blob's name costs time, and money in a bucket."""
+    ours, theirs = rig.upkeep(), rig.upkeep("worker_b")
+    rig.parts.blobs.write(world.ids.new("blob"), b"no row, long ago")
+    swept(ours, time.monotonic())
+    first = there(rig)
+    second = rig.parts.blobs.write(world.ids.new("blob"), b"none either").blob_id
+    swept(theirs, time.monotonic())
+    within_the_hour = there(rig)
+    world.now_ms += 3_600_000
+    swept(rig.upkeep("worker_b"), time.monotonic())
+
+    assert (set(), {second}, set()) == (first, within_the_hour, there(rig))
 
 
 def test_a_worker_that_is_long_away_is_forgotten(world: World, rig: Rig) -> None:
@@ -380,6 +416,12 @@ def test_work_goes_on_after_all_of_it(world: World, rig: Rig) -> None:
 
     assert (claim.job_id, 2) == (again.job_id, again.number)
     assert [{"lane": LANE, "job_id": None}] == world.all("select lane, job_id from slot")
+
+
+def swept(upkeep: Upkeep, now: float) -> None:
+    """One round, and the end of the sweep that it began."""
+    upkeep.look(now)
+    upkeep.sweeper.join(20)
 
 
 def there(rig: Rig) -> set[str]:

@@ -14,6 +14,8 @@ from tenuto.ids import Ids
 ORPHAN_AGE_MS = 24 * 3600 * 1000
 """Bytes without a reference are swept when older: far longer than any write takes."""
 
+PAGE_BLOBS = 2_000
+"""So many rows of blobs are held against all that may refer to them in one transaction."""
 SWEEP_BATCH = 200
 
 
@@ -81,9 +83,18 @@ def blob_record(tx: Transaction, blob_id: str) -> BlobRecord | None:
     return BlobRecord(row["id"], row["size_bytes"], row["sha256"], row["block_crcs"])
 
 
-def condemn_orphans(tx: Transaction, *, now_ms: int) -> int:
-    """First step of the sweep: mark rows that nothing refers to; a later commit that wants one fails."""
-    rows = store.unreferenced(tx, now_ms - ORPHAN_AGE_MS, SWEEP_BATCH)
+def page_of_blobs(tx: Transaction, after: str) -> str | None:
+    """The id that ends the page of blobs behind this one; None: there are no more."""
+    return store.page_end(tx, after, PAGE_BLOBS)
+
+
+def condemn_orphans(tx: Transaction, *, now_ms: int, page: tuple[str, str | None] = ("", None)) -> int:
+    """First step of the sweep: mark rows that nothing refers to; a later commit that wants one fails.
+
+    `page` bounds it to the blobs after one id and up to another.
+    """
+    after, last = page
+    rows = store.unreferenced(tx, now_ms - ORPHAN_AGE_MS, SWEEP_BATCH, after=after, last=last)
     return sum(store.condemn(tx, row["id"], now_ms) for row in rows)
 
 
@@ -108,7 +119,12 @@ def forget_condemned(tx: Transaction, blob_ids: list[str]) -> None:
 
 def is_known(tx: Transaction, blob_id: str) -> bool:
     """Whether the blob has a row, condemned or not; a mark of removed bytes is none."""
-    return store.known(tx, blob_id)
+    return bool(known(tx, [blob_id]))
+
+
+def known(tx: Transaction, blob_ids: list[str]) -> set[str]:
+    """The same of many."""
+    return {row["id"] for row in store.known(tx, blob_ids)}
 
 
 def blob_records(tx: Transaction, after: str, limit: int) -> list[BlobRecord]:

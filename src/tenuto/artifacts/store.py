@@ -65,11 +65,42 @@ def artifact(tx: Transaction, artifact_id: str, account_id: str) -> Row | None:
     )
 
 
-def unreferenced(tx: Transaction, created_before: int, limit: int) -> list[Row]:
-    """Blobs that nothing refers to: orphans of a worker that died between bytes and result."""
+def begin_sweep(tx: Transaction, worker_id: str, *, began_before: int, now_ms: int) -> int:
+    """1 when this worker is to sweep."""
+    changed = tx.run(
+        """insert into sweep (number, began_at, worker_id) values (1, :now, :worker_id)
+           on conflict (number) do nothing""",
+        worker_id=worker_id,
+        now=now_ms,
+    )
+    return changed or tx.run(
+        """update sweep set began_at = :now, worker_id = :worker_id
+           where number = 1 and (began_at <= :before or began_at > :now)""",
+        worker_id=worker_id,
+        before=began_before,
+        now=now_ms,
+    )
+
+
+def page_end(tx: Transaction, after: str, limit: int) -> str | None:
+    """The last of so many blobs behind this one; None when there is none."""
+    row = tx.one(
+        """select max(id) as last from (
+               select id from blob where id > :after order by id limit :limit) as page""",
+        after=after,
+        limit=limit,
+    )
+    return None if row is None else row["last"]
+
+
+def unreferenced(
+    tx: Transaction, created_before: int, limit: int, *, after: str, last: str | None
+) -> list[Row]:
+    """Blobs of a page that nothing refers to: orphans of a worker that died between bytes and result."""
     return tx.all(
         """select b.id from blob b
            where b.condemned_at is null and b.created_at < :before
+             and b.id > :after and (cast(:last as text) is null or b.id <= :last)
              and not exists (select 1 from artifact a where a.blob_id = b.id)
              and not exists (select 1 from attempt t where t.blob_id = b.id)
              and not exists (select 1 from voice v where v.blob_id = b.id)
@@ -79,6 +110,8 @@ def unreferenced(tx: Transaction, created_before: int, limit: int) -> list[Row]:
              and not exists (select 1 from segment s where s.blob_id = b.id)
            order by b.id limit :limit for update of b skip locked""",
         before=created_before,
+        after=after,
+        last=last,
         limit=limit,
     )
 
@@ -121,8 +154,11 @@ def mark_removed(tx: Transaction, blob_id: str) -> int:
     )
 
 
-def known(tx: Transaction, blob_id: str) -> bool:
-    return tx.one("select 1 as one from blob where id = :id and is_removed = 0", id=blob_id) is not None
+def known(tx: Transaction, blob_ids: list[str]) -> list[Row]:
+    """Those of some blobs that have a row."""
+    named = {f"id_{number}": blob_id for number, blob_id in enumerate(blob_ids)}
+    places = ", ".join(f":{name}" for name in named)
+    return tx.all(f"select id from blob where is_removed = 0 and id in ({places})", **named)  # noqa: S608
 
 
 def blob(tx: Transaction, blob_id: str) -> Row | None:

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 import structlog
 
 from tenuto import failpoints
-from tenuto.artifacts import backups, erasure
+from tenuto.artifacts import backups
 from tenuto.artifacts import operations as artifacts
-from tenuto.artifacts.operations import ORPHAN_AGE_MS
 from tenuto.catalog import operations as catalog
 from tenuto.catalog.rules import WORKER_AWAY_MS
 from tenuto.db.database import Transaction
@@ -28,6 +27,7 @@ from tenuto.worker.auditing import Auditor
 from tenuto.worker.engines import Engines
 from tenuto.worker.heartbeat import Heartbeat
 from tenuto.worker.parts import Bell, Parts
+from tenuto.worker.sweep import Sweeper, remove_condemned
 
 LOOK_S = 0.5
 HOUSEKEEPING_S = 60.0
@@ -37,7 +37,6 @@ CHANGED_MIB = 16
 """A change of what an engine takes is told when it is at least so large."""
 CLOCKS_AGREE_MS = 60_000
 CLOCKS_AGREE_FOR_S = 600.0
-ROWLESS_BATCH = 200
 
 _log = structlog.get_logger("tenuto.worker")
 
@@ -63,6 +62,7 @@ class Upkeep:
         self._looked_at = float("-inf")
         self._agreement = ClockAgreement(parts.clock(), time.monotonic())
         self._auditor = Auditor(parts)
+        self.sweeper = Sweeper(parts)
         self._due = dict.fromkeys(("house", "sweep", "weigh"), 0.0)
         self._weighed: dict[str, int] = {}
         self._stopping = threading.Event()
@@ -75,6 +75,7 @@ class Upkeep:
         self._stopping.set()
         self._thread.join(timeout=10)
         self._auditor.stop()
+        self.sweeper.stop()
 
     def _run(self) -> None:
         while not self._stopping.is_set():
@@ -111,7 +112,7 @@ class Upkeep:
             self._weigh()
         if now >= self._due["sweep"] and self._agreement.is_steady(now):
             self._due["sweep"] = now + SWEEP_S
-            self._sweep()
+            self.sweeper.look()
 
     def _rescue(self, now: float) -> None:
         ours = {watched.attempt_id for watched in self._heartbeat.active()}
@@ -199,7 +200,7 @@ class Upkeep:
             retention.keep_to(parts, now_ms=now_ms)
         if parts.database.write(lambda tx: backups.forget_dead(tx, now_ms=now_ms)):
             _log.warning("backup.forgotten")
-        self._remove_condemned()
+        remove_condemned(parts)
         self._forget_workers(now_ms)
         parts.database.write(job_parts.forget_final)
         for model in self._engines.broken():
@@ -241,29 +242,6 @@ class Upkeep:
         except HostNotReady:
             return
         self._bell.ring()
-
-    def _sweep(self) -> None:
-        """Mark in a transaction that sees no reference, then remove the bytes, then the row."""
-        parts, now_ms = self._parts, self._parts.clock()
-        old = []
-        for blob_id in parts.blobs.ids(older_than_ms=now_ms - ORPHAN_AGE_MS):
-            if not parts.database.read(lambda tx, blob_id=blob_id: artifacts.is_known(tx, blob_id)):  # type: ignore[misc]
-                old.append(blob_id)
-            if len(old) == ROWLESS_BATCH:
-                break
-        parts.database.write(lambda tx: artifacts.condemn_rowless(tx, old, now_ms=now_ms))
-        parts.database.write(lambda tx: artifacts.condemn_orphans(tx, now_ms=now_ms))
-        failpoints.hit("sweep.after_condemn")
-        self._remove_condemned()
-
-    def _remove_condemned(self) -> None:
-        """What the sweep condemned, and what was erased and could not be removed at once."""
-        condemned = self._parts.database.read(artifacts.condemned)
-        stuck = erasure.remove(self._parts.database, self._parts.blobs, condemned)
-        for blob_id in stuck:
-            _log.error("blob.not_removed", blob_id=blob_id)
-        if len(condemned) > len(stuck):
-            _log.info("blobs.swept", count=len(condemned) - len(stuck))
 
 
 class ClockAgreement:

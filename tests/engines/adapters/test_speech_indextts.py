@@ -115,6 +115,7 @@ def test_two_recordings_are_two_voices(adapt: Adapt, reference: Path) -> None:
     paths = [call["spk_audio_prompt"] for call in model.calls("infer")]
 
     assert spoken[0] == spoken[2] != spoken[1]
+    assert [False] * 3 == [call["keeps_graph"] for call in model.calls("voice")]
     assert paths[0] == paths[2] != paths[1]
     assert model.run(parameters, {}).content != spoken[0]
     assert str(reference) == model.calls("infer")[-1]["spk_audio_prompt"]

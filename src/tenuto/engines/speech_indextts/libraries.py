@@ -59,7 +59,9 @@ class Upstream:
 
     def __init__(self, options: dict[str, Any]) -> None:
         with _own_cache():
+            import torch
             from indextts.infer_v2_5 import IndexTTS2
+        self._torch = torch
         self.reads_emotion = bool(options["use_qwen_emo"])
         self._tts = IndexTTS2(**_placed(options), use_qwen_emo=self.reads_emotion)
 
@@ -77,7 +79,10 @@ class Upstream:
             made = self._tts.infer(
                 **{**asked, "text": text}, output_path=None, interval_silence=0, stream_return=True
             )
-            yield from _heard(made, hear)
+            # The package remembers what it made of a voice with all that it was made of, unless it is told
+            # that nobody will train: gigabytes.
+            with self._torch.no_grad():
+                yield from _heard(made, hear)
 
     def _tokens(self, text: str) -> int:
         return len(self._tts.tokenizer.encode(text, allowed_special="all"))

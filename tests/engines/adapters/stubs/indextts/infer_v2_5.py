@@ -1,10 +1,11 @@
 """As index-tts/index-tts has it: what is asked and what comes of it, with a tone where the model would speak.
 
 Its traps are here, too: importing it moves the hub's cache; a voice is remembered by its file's name;
-references are cut at 15 seconds; with `stream_return` a silence follows every segment, the last one too, and
-for a silence of 0 it is the list of all segments so far; what is drawn is drawn whatever `do_sample` says;
-emotions from texts need the model for them; a segment of more than 1,500 sounds is broken off with a warning;
-its first releases speak any text in one segment (a file `first_release` in the model's folder makes it one).
+references are cut at 15 seconds, and keep what they were made of while somebody might train; with
+`stream_return` a silence follows every segment, the last one too, and for a silence of 0 it is the list of
+all segments so far; what is drawn is drawn whatever `do_sample` says; emotions from texts need the model
+for them; a segment of more than 1,500 sounds is broken off with a warning; its first releases speak any
+text in one segment (a file `first_release` in the model's folder makes it one).
 """
 # ruff: noqa: PLR0917 (its arguments and the order of its lines are the package's)
 
@@ -85,6 +86,7 @@ class IndexTTS2:
         if self.cache_spk_cond is None or self.cache_spk_audio_prompt != asked["spk_audio_prompt"]:
             self.cache_spk_audio_prompt = asked["spk_audio_prompt"]
             self.cache_spk_cond = _voice(asked["spk_audio_prompt"])
+            self._playbook.note("voice", keeps_graph=torch.is_grad_enabled())
         greedy = generation["top_k"] == 1 and generation.get("num_beams", 3) == 1
         texts = [asked["text"]]
         if not self._is_first_release:

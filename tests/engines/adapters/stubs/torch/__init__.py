@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -66,6 +67,44 @@ class cuda:
     def is_available() -> bool:
         return False
 
+    @staticmethod
+    def empty_cache() -> None:
+        """Nothing is kept."""
 
-def no_grad() -> Any:
+
+_modes = [True]
+
+
+@contextmanager
+def no_grad() -> Iterator[None]:
+    _modes.append(False)
+    try:
+        yield
+    finally:
+        _modes.pop()
+
+
+def is_grad_enabled() -> bool:
+    return _modes[-1]
+
+
+def inference_mode() -> Any:
     return nullcontext()
+
+
+class OutOfMemoryError(RuntimeError):
+    """A GPU has no room; its own class since torch 2.5."""
+
+
+class Generator:
+    """A source of noise on one device; takes any seed of 64 bits."""
+
+    def __init__(self, device: str = "cpu") -> None:
+        self.device = device
+        self.seed = 0
+
+    def manual_seed(self, seed: int) -> Generator:
+        if not -(2**63) <= seed < 2**64:
+            raise RuntimeError("Overflow when unpacking long")
+        self.seed = seed
+        return self

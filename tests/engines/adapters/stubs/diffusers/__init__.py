@@ -1,0 +1,155 @@
+"""A stand-in for diffusers: pipelines that take what the real ones take and draw a ramp, step by step.
+
+A pipeline's folder holds `model_index.json`; every call is noted in `calls.jsonl` beside it. What the real
+ones do that surprises: sizes that are no multiple of 16 are refused or silently changed; a true_cfg_scale
+without a negative prompt changes nothing; what a callback gives back is taken apart; a prompt is cut.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import torch
+from playbook import Playbook
+
+
+class DiffusionPipeline:
+    """Loads whichever class the folder names."""
+
+    folder = ""
+    tokenizer: Any = None
+
+    @classmethod
+    def from_pretrained(cls, pretrained_model_name_or_path: str, **kwargs: Any) -> DiffusionPipeline:
+        index = Path(pretrained_model_name_or_path) / "model_index.json"
+        if not index.exists():
+            raise OSError(f"no file named model_index.json found in directory {index.parent}")
+        made: DiffusionPipeline = globals()[json.loads(index.read_text())["_class_name"]]()
+        made.folder = pretrained_model_name_or_path
+        made.tokenizer = lambda prompt: {"input_ids": prompt.split()}
+        Playbook(made.folder).note("from_pretrained", **kwargs)
+        return made
+
+    def to(self, place: str) -> DiffusionPipeline:
+        Playbook(self.folder).note("to", place=place)
+        return self
+
+    def enable_model_cpu_offload(self, gpu_id: int | None = None, device: str | None = None) -> None:
+        Playbook(self.folder).note("enable_model_cpu_offload", device=device)
+
+    def set_progress_bar_config(self, **kwargs: Any) -> None:
+        assert kwargs == {"disable": True}
+
+    def _draw(
+        self,
+        prompt: str,
+        width: int,
+        height: int,
+        steps: int,
+        guidance: float,
+        generator: Any,
+        callback: Callable[..., dict[str, Any]],
+        output_type: str,
+    ) -> Any:
+        if width % 16 or height % 16:
+            raise ValueError(f"Height must be divisible by 16 (got {height}).")
+        if "[oom]" in prompt:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        said = {"prompt": prompt, "width": width, "height": height, "steps": steps, "guidance": guidance}
+        Playbook(self.folder).note("draw", seed=generator.seed, output_type=output_type, **said)
+        for step in range(steps):
+            callback(self, step, 1000 - step, {"latents": None}).pop("latents", None)
+        pixels = np.empty((1, height, width, 3), np.float32)
+        pixels[..., 0] = np.linspace(0, 1, width)
+        pixels[..., 1] = np.linspace(0, 1, height)[:, None]
+        pixels[..., 2] = np.nan if "[nan]" in prompt else 1.5
+        return SimpleNamespace(images=pixels)
+
+
+class ZImagePipeline(DiffusionPipeline):
+    """Guided by guidance_scale, which Turbo does without."""
+
+    def __call__(
+        self,
+        prompt=None,
+        height=None,
+        width=None,
+        num_inference_steps=50,
+        sigmas=None,
+        guidance_scale=5.0,
+        cfg_normalization=False,
+        cfg_truncation=1.0,
+        negative_prompt=None,
+        num_images_per_prompt=1,
+        generator=None,
+        latents=None,
+        prompt_embeds=None,
+        negative_prompt_embeds=None,
+        output_type="pil",
+        return_dict=True,
+        joint_attention_kwargs=None,
+        callback_on_step_end=None,
+        callback_on_step_end_tensor_inputs=["latents"],  # noqa: B006 (as it stands there)
+        max_sequence_length=512,
+    ):
+        return self._draw(
+            prompt,
+            width,
+            height,
+            num_inference_steps,
+            guidance_scale,
+            generator,
+            callback_on_step_end,
+            output_type,
+        )
+
+
+class QwenImagePipeline(DiffusionPipeline):
+    """Guided by true_cfg_scale; its guidance_scale is for models that were distilled, and None."""
+
+    def __call__(
+        self,
+        prompt=None,
+        negative_prompt=None,
+        true_cfg_scale=4.0,
+        height=None,
+        width=None,
+        num_inference_steps=50,
+        sigmas=None,
+        guidance_scale=None,
+        num_images_per_prompt=1,
+        generator=None,
+        latents=None,
+        prompt_embeds=None,
+        prompt_embeds_mask=None,
+        negative_prompt_embeds=None,
+        negative_prompt_embeds_mask=None,
+        output_type="pil",
+        return_dict=True,
+        attention_kwargs=None,
+        callback_on_step_end=None,
+        callback_on_step_end_tensor_inputs=["latents"],  # noqa: B006 (as it stands there)
+        max_sequence_length=512,
+    ):
+        return self._draw(
+            prompt,
+            width,
+            height,
+            num_inference_steps,
+            true_cfg_scale if negative_prompt is not None and true_cfg_scale > 1 else 1,
+            generator,
+            callback_on_step_end,
+            output_type,
+        )
+
+
+class OldPipeline(DiffusionPipeline):
+    """As some were written before callbacks: it could not be stopped."""
+
+    def __call__(self, prompt=None, height=None, width=None, num_inference_steps=50, guidance_scale=5.0):
+        raise NotImplementedError

@@ -1,0 +1,66 @@
+"""docs/operations/engines.md against the manifests of the adapters: options, defaults, licences, examples."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tenuto import config
+from tenuto.catalog.rules import models
+from tenuto.engines.manifests import Manifest, shipped
+from tenuto.kinds import recognition, speech
+
+ROOT = Path(__file__).parents[3]
+SECTIONS = dict(
+    part.split("\n", 1)
+    for part in (ROOT / "docs/operations/engines.md").read_text("utf-8").split("\n## ")[1:]
+)
+ADAPTERS = {
+    "IndexTTS-2.5": ("indextts-2.5", "indextts-2.5-inference"),
+    "MOSS-Transcribe-Diarize": ("moss-transcribe-diarize",),
+    "VibeVoice-ASR": ("vibevoice-asr",),
+    "faster-whisper": ("faster-whisper",),
+    "Qwen3-ASR": ("qwen3-asr",),
+}
+PARAMETERS = {"speech": speech.FIELDS, "recognition": recognition.FIELDS}
+
+
+@pytest.mark.parametrize("heading", ADAPTERS)
+def test_every_option_is_documented_with_what_holds_without_it(heading: str) -> None:
+    """The table of a section has the options of its adapters, in their order; texts tell the default."""
+    manifests = [shipped()[name] for name in ADAPTERS[heading]]
+    table = re.findall(r"^\| `(\w+)` \| ([^|]*) \|", SECTIONS[heading], re.MULTILINE)
+    options = {key: option for manifest in manifests for key, option in manifest.options.items()}
+
+    assert set(options) == {name for name, _ in table}
+    assert {name for name, told in table if told == "needed"} == {
+        key for key, option in options.items() if option.required
+    }
+    assert not [
+        name
+        for name, told in table
+        if options[name].default not in ("", None, "default")
+        and str(options[name].default).lower() not in told.lower()
+    ]
+
+
+@pytest.mark.parametrize("heading", ADAPTERS)
+def test_the_examples_of_settings_are_sound(heading: str, tmp_path: Path) -> None:
+    """Each section's TOML loads as the settings of an operator, and gives the models that it names."""
+    (example,) = re.findall(r"^```toml\n(.*?)^```$", SECTIONS[heading], re.MULTILINE | re.DOTALL)
+    (tmp_path / "tenuto.toml").write_text(example)
+    offered = models(config.load({}, file=tmp_path / "tenuto.toml"))
+    named = re.findall(r'^\[models\."(.*)"\]$', example, re.MULTILINE)
+
+    assert named
+    assert set(named) <= set(offered)
+
+
+@pytest.mark.parametrize("manifest", [shipped()[name] for names in ADAPTERS.values() for name in names])
+def test_what_is_honoured_is_of_the_contract(manifest: Manifest) -> None:
+    """Parameters of the kind alone; IndexTTS takes every one of speech, which come from it."""
+    known = {field.name for field in PARAMETERS[manifest.kind]}
+
+    assert set(manifest.honoured) <= known
+    assert manifest.name != "indextts-2.5" or set(manifest.honoured) == known
+    assert (manifest.kind == "speech") == manifest.licence.needs_acceptance

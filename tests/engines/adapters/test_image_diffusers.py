@@ -1,0 +1,132 @@
+"""The diffusers adapter: what reaches a pipeline, and what becomes of it. The real one: `make adapters`."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from engines.adapters.drawing import NAME, Drawing, pixels
+from tenuto.hosts.host import Cancelled, EngineFailed, HostNotReady
+
+Draw = Callable[..., Drawing]
+
+
+@pytest.fixture
+def draw(interpreter: str, tmp_path: Path) -> Iterator[Draw]:
+    """Gives a function that gives a pipeline of this class behind this adapter."""
+    made: list[Drawing] = []
+
+    def draw(adapter: str, pipeline: str, more: str = "") -> Drawing:
+        folder = tmp_path / pipeline
+        folder.mkdir(exist_ok=True)
+        (folder / "model_index.json").write_text(json.dumps({"_class_name": pipeline}))
+        made.append(Drawing(adapter, interpreter, folder, more))
+        return made[-1]
+
+    yield draw
+    for drawing in made:
+        drawing.host.close()
+
+
+def test_a_model_draws_with_its_own_defaults_and_its_own_guidance(draw: Draw) -> None:
+    """Z-Image-Turbo without guidance in nine steps, Qwen-Image by true_cfg_scale, which needs something to be
+    guided away from; every seed of the contract (R141)."""
+    turbo = draw("diffusers-z-image-turbo", "ZImagePipeline")
+    qwen = draw("diffusers-qwen-image", "QwenImagePipeline")
+    turbo.draw(num_inference_steps=9, seed=2**63 - 1)
+    qwen.draw(guidance_scale=3)
+    [drawn], [guided] = turbo.calls("draw"), qwen.calls("draw")
+    loaded = {"torch_dtype": "bfloat16", "local_files_only": True, "use_safetensors": True}
+
+    assert {
+        "width": 1024,
+        "height": 1024,
+        "num_inference_steps": 9,
+        "guidance_scale": 0,
+    } == turbo.entry.defaults
+    assert (9, 0.0, 2**63 - 1, "np") == tuple(
+        drawn[name] for name in ("steps", "guidance", "seed", "output_type")
+    )
+    assert 3.0 == guided["guidance"]
+    assert [{"call": "from_pretrained", **loaded}] == turbo.calls("from_pretrained")
+
+
+def test_a_size_is_drawn_at_the_next_multiple_of_sixteen_and_cut_in_the_middle(draw: Draw) -> None:
+    """What the pipeline would refuse or change is never asked of it; nothing is scaled."""
+    drawing = draw("diffusers-z-image-turbo", "ZImagePipeline")
+    whole = pixels(drawing.draw(width=272, height=512))
+    cut = pixels(drawing.draw(width=264, height=504))
+
+    assert [(272, 512)] * 2 == [(call["width"], call["height"]) for call in drawing.calls("draw")]
+    assert (504, 264, 3) == cut.shape
+    assert np.array_equal(whole[4:-4, 4:-4], cut)
+    assert 255 == cut[..., 2].min()
+
+
+def test_each_step_is_told_and_a_run_that_is_cancelled_ends_after_it(draw: Draw) -> None:
+    """The process stays as it was (P11)."""
+    drawing = draw("diffusers-z-image-turbo", "ZImagePipeline")
+    drawing.draw(num_inference_steps=3)
+    told, pid = list(drawing.steps), drawing.host.pid
+    with pytest.raises(Cancelled):
+        drawing.draw(num_inference_steps=100, on_step=lambda: drawing.stop.set())
+
+    assert [(1, 3), (2, 3), (3, 3)] == told
+    assert len(drawing.steps) < 100
+    assert NAME == drawing.draw().metadata["model_id"]
+    assert pid == drawing.host.pid
+
+
+def test_a_prompt_that_the_model_cannot_read_whole_is_told(draw: Draw) -> None:
+    """The pipeline cuts it without a word."""
+    drawing = draw("diffusers-z-image-turbo", "ZImagePipeline")
+
+    assert [] == drawing.draw("crane " * 512).metadata["warnings"]
+    assert ["The prompt has 513 tokens; the model reads 512."] == drawing.draw("crane " * 513).metadata[
+        "warnings"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("prompt", "says", "transient"),
+    [("[oom]", "the GPU has no room for 256 × 256", True), ("[nan]", "pixels that are no numbers", False)],
+)
+def test_what_goes_wrong_is_a_failure_and_the_process_stays(
+    draw: Draw, prompt: str, says: str, transient: bool
+) -> None:
+    """No room may come back; a model that overflows overflows again."""
+    drawing = draw("diffusers-z-image-turbo", "ZImagePipeline")
+    with pytest.raises(EngineFailed, match=says) as caught:
+        drawing.draw(prompt)
+
+    assert transient == caught.value.transient
+    assert drawing.host.alive
+
+
+@pytest.mark.parametrize(
+    ("adapter", "pipeline", "more", "says"),
+    [
+        ("diffusers-qwen-image", "ZImagePipeline", "", "no true_cfg_scale"),
+        ("diffusers", "OldPipeline", "", "no generator, callback_on_step_end, output_type"),
+        ("diffusers", "ZImagePipeline", 'options.offload = "some"', "offload is none of none, model"),
+    ],
+)
+def test_a_pipeline_that_does_not_fit_is_not_loaded(
+    draw: Draw, adapter: str, pipeline: str, more: str, says: str
+) -> None:
+    """It says what is missing, before any job."""
+    with pytest.raises(HostNotReady, match=says):
+        draw(adapter, pipeline, more).host.load()
+
+
+def test_a_large_model_may_be_offloaded(draw: Draw) -> None:
+    """Then it is not moved to the device as a whole."""
+    drawing = draw("diffusers", "ZImagePipeline", 'options.offload = "model"\noptions.device = "cuda:1"')
+    drawing.host.load()
+
+    assert [{"call": "enable_model_cpu_offload", "device": "cuda:1"}] == drawing.calls(
+        "enable_model_cpu_offload"
+    )
+    assert [] == drawing.calls("to")

@@ -96,10 +96,12 @@ class Person:
         """Be whoever has this session."""
         self.page.context.add_cookies([cast(Any, cookie) for cookie in cookies])
 
-    def axe(self) -> list[str]:
+    def axe(self, rules: list[str] | None = None) -> list[str]:
         """What somebody could not use here, of the serious and critical kinds: rule and place."""
-        self.page.evaluate(AXE.read_text("utf-8"))
-        found = self.page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+        if not self.page.evaluate("'axe' in window"):
+            self.page.evaluate(AXE.read_text("utf-8"))
+        options = {"resultTypes": ["violations"]} | ({} if rules is None else {"runOnly": rules})
+        found = self.page.evaluate("options => axe.run(document, options)", options)
         return [
             f"{one['impact']} {one['id']}: {node['target']} {node.get('failureSummary', '')[:200]}"
             for one in found["violations"]

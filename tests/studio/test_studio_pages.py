@@ -14,6 +14,9 @@ from servers.service import RunningService
 from studio.browser import PASSWORD, Cookies, Person, person
 
 FIRST_LOAD_BYTES = 150 * 1024
+LONG_S = 12 * 60
+"""Two parts."""
+RATE = 16_000
 
 
 def test_a_voice_comes_from_the_microphone(visitor: Person, member: Cookies) -> None:
@@ -183,6 +186,36 @@ def test_recordings_of_other_kinds_are_read(visitor: Person, member: Cookies, tm
     assert (tmp_path / "as it is.flac").read_bytes() == sent[0]
     assert (16_000, 1) == (rate, decoded.shape[1])
     assert abs(len(decoded) - 16_000) <= 160
+
+
+def test_a_recording_of_several_parts_says_how_far_it_is(
+    visitor: Person, member: Cookies, tmp_path: Path
+) -> None:
+    """While one part is done and another is not the page tells the seconds; the end has the words of both."""
+    visitor.become(member)
+    page = visitor.page
+    samples = np.zeros(LONG_S * RATE, np.int16)
+    for start_s in (30, LONG_S - 30):
+        samples[start_s * RATE : (start_s + 1) * RATE] = np.arange(RATE) % 997 + 1
+        # Of one value: the fake engine waits here for a second.
+        samples[(start_s + 2) * RATE : (start_s + 3) * RATE] = 1110
+    soundfile.write(tmp_path / "long.flac", samples, RATE)
+    visitor.open("/recognition")
+    page.set_input_files("input[type=file]", tmp_path / "long.flac")
+    page.get_by_role("button", name="Recognise").click()
+    status = page.locator(".result [role=status]")
+    expect(status).to_have_text(re.compile(rf"^[1-9]\d* of {LONG_S} seconds heard"), timeout=30_000)
+    said = status.inner_text()
+    value = status.locator("progress").get_attribute("value")
+    page.locator(".transcripts ol li").first.wait_for()
+    shown = page.locator(".transcripts").inner_text()
+    [job] = visitor.ask("GET", "/web/v1/jobs?kind=recognition&limit=1")[1]["data"]
+    transcript = visitor.ask("GET", f"/web/v1/artifacts/{job['artifacts'][0]['id']}/content")[1]
+
+    assert int(said.split(" ")[0]) < LONG_S
+    assert value is not None and 0 < float(value) < 1
+    assert 2 == len(transcript["parts"])
+    assert ["0:30.0", "11:30.0"] == [time for time in ("0:30.0", "11:30.0") if time in shown]
 
 
 @pytest.mark.parametrize("path", ["/", "/speech"])

@@ -29,6 +29,11 @@ export function jobPath(id: string): string {
   return `/web/v1/jobs/${encodeURIComponent(id)}`
 }
 
+/** What a job was asked, as it was accepted; numbers that a browser's cannot hold come as text. */
+export function requestOf(id: string): Promise<{ model: string; parameters: Record<string, unknown> }> {
+  return call('GET', `${jobPath(id)}/request`)
+}
+
 /** Where the bytes of an artifact are. */
 export function artifactPath(id: string): string {
   return `/web/v1/artifacts/${encodeURIComponent(id)}/content`

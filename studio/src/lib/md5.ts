@@ -1,5 +1,6 @@
 // MD5 in parts (RFC 1321): a FLAC carries that of its samples, and whoever decodes it can tell that nothing was lost.
 // It protects against accidents, never against people.
+import { Blocks } from './blocks.ts'
 
 const SHIFTS = [7, 12, 17, 22, 5, 9, 14, 20, 4, 11, 16, 23, 6, 10, 15, 21]
 const SINES = Int32Array.from({ length: 64 }, (_, i) => Math.floor(2 ** 32 * Math.abs(Math.sin(i + 1))) | 0)
@@ -7,32 +8,15 @@ const SINES = Int32Array.from({ length: 64 }, (_, i) => Math.floor(2 ** 32 * Mat
 /** A hash that is fed block by block; `digest` ends it with its 16 bytes. */
 export class Md5 {
   #state = Int32Array.from([0x67452301, 0xefcdab89, 0x98badcfe, 0x10325476])
-  #pending = new Uint8Array(64)
-  #length = 0
+  #blocks = new Blocks((bytes, at) => this.#block(bytes, at))
 
   update(bytes: Uint8Array): this {
-    let at = 0
-    const held = this.#length % 64
-    this.#length += bytes.length
-    if (held > 0) {
-      at = Math.min(64 - held, bytes.length)
-      this.#pending.set(bytes.subarray(0, at), held)
-      if (held + at < 64) return this
-      this.#block(this.#pending, 0)
-    }
-    for (; at + 64 <= bytes.length; at += 64) this.#block(bytes, at)
-    this.#pending.set(bytes.subarray(at))
+    this.#blocks.add(bytes)
     return this
   }
 
   digest(): Uint8Array {
-    const bits = this.#length * 8
-    const tail = new Uint8Array(9 + ((119 - (this.#length % 64)) % 64))
-    tail[0] = 0x80
-    const view = new DataView(tail.buffer)
-    view.setUint32(tail.length - 8, bits >>> 0, true)
-    view.setUint32(tail.length - 4, Math.floor(bits / 2 ** 32), true)
-    this.update(tail)
+    this.#blocks.end(true)
     const out = new DataView(new ArrayBuffer(16))
     this.#state.forEach((word, i) => out.setInt32(i * 4, word, true))
     return new Uint8Array(out.buffer)

@@ -1,4 +1,5 @@
 // SHA-256 in parts (FIPS 180-4). The browser's own takes whole buffers only, and none at all over plain HTTP.
+import { Blocks } from './blocks.ts'
 
 const ROUND = constants(64, 3)
 const START = constants(8, 2)
@@ -7,32 +8,15 @@ const START = constants(8, 2)
 export class Sha256 {
   #state = Int32Array.from(START)
   #words = new Int32Array(64)
-  #pending = new Uint8Array(64)
-  #length = 0
+  #blocks = new Blocks((bytes, at) => this.#block(bytes, at))
 
   update(bytes: Uint8Array): this {
-    let at = 0
-    const held = this.#length % 64
-    this.#length += bytes.length
-    if (held > 0) {
-      at = Math.min(64 - held, bytes.length)
-      this.#pending.set(bytes.subarray(0, at), held)
-      if (held + at < 64) return this
-      this.#block(this.#pending, 0)
-    }
-    for (; at + 64 <= bytes.length; at += 64) this.#block(bytes, at)
-    this.#pending.set(bytes.subarray(at))
+    this.#blocks.add(bytes)
     return this
   }
 
   hex(): string {
-    const bits = this.#length * 8
-    const tail = new Uint8Array(9 + ((119 - (this.#length % 64)) % 64))
-    tail[0] = 0x80
-    const view = new DataView(tail.buffer)
-    view.setUint32(tail.length - 8, Math.floor(bits / 2 ** 32))
-    view.setUint32(tail.length - 4, bits >>> 0)
-    this.update(tail)
+    this.#blocks.end(false)
     return [...this.#state].map((word) => (word >>> 0).toString(16).padStart(8, '0')).join('')
   }
 

@@ -64,6 +64,10 @@ class Drawing:
             grace_s=60,
         )
 
+    def cancel(self) -> None:
+        """Ask the run that is under way to stop."""
+        self.stop.set()
+
     def calls(self, name: str) -> list[dict[str, Any]]:
         """What reached a stand-in's pipeline."""
         lines = (self.pipeline / "calls.jsonl").read_text("utf-8").splitlines()

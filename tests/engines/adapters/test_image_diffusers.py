@@ -71,7 +71,7 @@ def test_each_step_is_told_and_a_run_that_is_cancelled_ends_after_it(draw: Draw)
     drawing.draw(num_inference_steps=3)
     told, pid = list(drawing.steps), drawing.host.pid
     with pytest.raises(Cancelled):
-        drawing.draw(num_inference_steps=100, on_step=lambda: drawing.stop.set())
+        drawing.draw(num_inference_steps=100, on_step=drawing.cancel)
 
     assert [(1, 3), (2, 3), (3, 3)] == told
     assert len(drawing.steps) < 100

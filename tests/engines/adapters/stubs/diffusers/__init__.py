@@ -8,6 +8,7 @@ without a negative prompt changes nothing; what a callback gives back is taken a
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,6 +17,8 @@ from typing import Any
 import numpy as np
 import torch
 from playbook import Playbook
+
+STEP_S = 0.02
 
 
 class DiffusionPipeline:
@@ -47,6 +50,7 @@ class DiffusionPipeline:
 
     def _draw(
         self,
+        *,
         prompt: str,
         width: int,
         height: int,
@@ -63,6 +67,7 @@ class DiffusionPipeline:
         said = {"prompt": prompt, "width": width, "height": height, "steps": steps, "guidance": guidance}
         Playbook(self.folder).note("draw", seed=generator.seed, output_type=output_type, **said)
         for step in range(steps):
+            time.sleep(STEP_S)
             callback(self, step, 1000 - step, {"latents": None}).pop("latents", None)
         pixels = np.empty((1, height, width, 3), np.float32)
         pixels[..., 0] = np.linspace(0, 1, width)
@@ -74,82 +79,88 @@ class DiffusionPipeline:
 class ZImagePipeline(DiffusionPipeline):
     """Guided by guidance_scale, which Turbo does without."""
 
-    def __call__(
+    def __call__(  # noqa: PLR0917 (as it stands there)
         self,
-        prompt=None,
-        height=None,
-        width=None,
-        num_inference_steps=50,
-        sigmas=None,
-        guidance_scale=5.0,
-        cfg_normalization=False,
-        cfg_truncation=1.0,
-        negative_prompt=None,
-        num_images_per_prompt=1,
-        generator=None,
-        latents=None,
-        prompt_embeds=None,
-        negative_prompt_embeds=None,
-        output_type="pil",
-        return_dict=True,
-        joint_attention_kwargs=None,
-        callback_on_step_end=None,
-        callback_on_step_end_tensor_inputs=["latents"],  # noqa: B006 (as it stands there)
-        max_sequence_length=512,
-    ):
+        prompt: Any = None,
+        height: Any = None,
+        width: Any = None,
+        num_inference_steps: Any = 50,
+        sigmas: Any = None,
+        guidance_scale: Any = 5.0,
+        cfg_normalization: Any = False,
+        cfg_truncation: Any = 1.0,
+        negative_prompt: Any = None,
+        num_images_per_prompt: Any = 1,
+        generator: Any = None,
+        latents: Any = None,
+        prompt_embeds: Any = None,
+        negative_prompt_embeds: Any = None,
+        output_type: Any = "pil",
+        return_dict: Any = True,
+        joint_attention_kwargs: Any = None,
+        callback_on_step_end: Any = None,
+        callback_on_step_end_tensor_inputs: Any = ["latents"],  # noqa: B006 (as it stands there)
+        max_sequence_length: Any = 512,
+    ) -> Any:
         return self._draw(
-            prompt,
-            width,
-            height,
-            num_inference_steps,
-            guidance_scale,
-            generator,
-            callback_on_step_end,
-            output_type,
+            prompt=prompt,
+            width=width,
+            height=height,
+            steps=num_inference_steps,
+            guidance=guidance_scale,
+            generator=generator,
+            callback=callback_on_step_end,
+            output_type=output_type,
         )
 
 
 class QwenImagePipeline(DiffusionPipeline):
     """Guided by true_cfg_scale; its guidance_scale is for models that were distilled, and None."""
 
-    def __call__(
+    def __call__(  # noqa: PLR0917 (as it stands there)
         self,
-        prompt=None,
-        negative_prompt=None,
-        true_cfg_scale=4.0,
-        height=None,
-        width=None,
-        num_inference_steps=50,
-        sigmas=None,
-        guidance_scale=None,
-        num_images_per_prompt=1,
-        generator=None,
-        latents=None,
-        prompt_embeds=None,
-        prompt_embeds_mask=None,
-        negative_prompt_embeds=None,
-        negative_prompt_embeds_mask=None,
-        output_type="pil",
-        return_dict=True,
-        attention_kwargs=None,
-        callback_on_step_end=None,
-        callback_on_step_end_tensor_inputs=["latents"],  # noqa: B006 (as it stands there)
-        max_sequence_length=512,
-    ):
+        prompt: Any = None,
+        negative_prompt: Any = None,
+        true_cfg_scale: Any = 4.0,
+        height: Any = None,
+        width: Any = None,
+        num_inference_steps: Any = 50,
+        sigmas: Any = None,
+        guidance_scale: Any = None,
+        num_images_per_prompt: Any = 1,
+        generator: Any = None,
+        latents: Any = None,
+        prompt_embeds: Any = None,
+        prompt_embeds_mask: Any = None,
+        negative_prompt_embeds: Any = None,
+        negative_prompt_embeds_mask: Any = None,
+        output_type: Any = "pil",
+        return_dict: Any = True,
+        attention_kwargs: Any = None,
+        callback_on_step_end: Any = None,
+        callback_on_step_end_tensor_inputs: Any = ["latents"],  # noqa: B006 (as it stands there)
+        max_sequence_length: Any = 512,
+    ) -> Any:
         return self._draw(
-            prompt,
-            width,
-            height,
-            num_inference_steps,
-            true_cfg_scale if negative_prompt is not None and true_cfg_scale > 1 else 1,
-            generator,
-            callback_on_step_end,
-            output_type,
+            prompt=prompt,
+            width=width,
+            height=height,
+            steps=num_inference_steps,
+            guidance=true_cfg_scale if negative_prompt is not None and true_cfg_scale > 1 else 1,
+            generator=generator,
+            callback=callback_on_step_end,
+            output_type=output_type,
         )
 
 
 class OldPipeline(DiffusionPipeline):
     """As some were written before callbacks: it could not be stopped."""
 
-    def __call__(self, prompt=None, height=None, width=None, num_inference_steps=50, guidance_scale=5.0):
+    def __call__(
+        self,
+        prompt: Any = None,
+        height: Any = None,
+        width: Any = None,
+        num_inference_steps: int = 50,
+    ) -> Any:
         raise NotImplementedError

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -30,7 +31,7 @@ def test_what_breaks_off_and_what_is_damaged_ends_whole(
 ) -> None:
     """Cut in the middle of a block, gone on with, found to differ, begun anew (R225)."""
     place = tmp_path / "x.wav"
-    replies = [accepted(), succeeded(SOUND), content(SOUND, cut_at=CUT_AT), rest, content(SOUND)]
+    replies: list[Any] = [accepted(), succeeded(SOUND), content(SOUND, cut_at=CUT_AT), rest, content(SOUND)]
 
     async def download(url: str) -> None:
         async with AsyncTenuto("tn_test", url, clock=clock) as tenuto:

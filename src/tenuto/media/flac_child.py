@@ -24,7 +24,7 @@ MEMORY_BYTES = 1 << 30
 OUTPUT_BYTES = (flac.MAX_DURATION_S + 60) * 16_000 * 2
 """The longest recording as 16 kHz mono PCM16, and a little more."""
 BLOCK_BYTES = 2 << 20
-_READ_BYTES = 1 << 16
+_READ_BYTES = 1 << 18
 
 
 class Sink(Protocol):
@@ -34,7 +34,7 @@ class Sink(Protocol):
     """As soundfile names it; samples come interleaved."""
 
     def add(self, samples: memoryview) -> None:
-        """Takes the next samples."""
+        """Takes the next samples, which stay as they are until the call after the next."""
 
     def finish(self) -> dict[str, Any]:
         """What is to be said of them all. Raises FlacInvalid."""
@@ -48,25 +48,31 @@ class Input:
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
-        self._front = b""
+        self._front = memoryview(b"")
+        self._chunk = memoryview(b"")
+        self._chunk_at = 0
         self._read_to = 0
         self._position = 0
         self._tail: deque[bytes] = deque()
         self._tail_bytes = 0
+        self._follower: Callable[[bytes], None] | None = None
         self.went_back = False
-        self.on_read: Callable[[bytes], None] | None = None
-        """Told of all that is read from now on."""
 
     def exactly(self, size: int) -> bytes:
         """So many bytes, or fewer at the end of the file."""
         found = b""
-        while len(found) < size and (more := self.read(size - len(found))):
+        while len(found) < size and (more := self._take(size - len(found))):
             found += more
         return found
 
+    def follow(self, follower: Callable[[bytes], None]) -> None:
+        """It is told of all bytes from here on, before anyone has read them."""
+        self._follower = follower
+        follower(bytes(self._chunk[self._chunk_at :]))
+
     def put_in_front(self, content: bytes) -> None:
         """A file seems to begin with it, and to go on with what is read next; it can be read again."""
-        self._front = content
+        self._front = memoryview(content)
         self._read_to = len(content)
         self._position = 0
 
@@ -74,21 +80,11 @@ class Input:
         """The end of the file, at least as long as a frame can be."""
         return b"".join(self._tail)
 
-    def read(self, size: int) -> bytes:
-        """Some bytes, none at the end of the file."""
-        if self._position < len(self._front):
-            found = self._front[self._position : self._position + size]
-        elif self._position != self._read_to:
-            self.went_back = True
-            found = b""
-        else:
-            found = os.read(self._fd, min(size, _READ_BYTES))
-            self._keep(found)
-            if self.on_read is not None:
-                self.on_read(found)
-            self._read_to += len(found)
-        self._position += len(found)
-        return found
+    def readinto(self, buffer: Any) -> int:
+        """Fill the decoder's buffer, or part of it; 0 at the end of the file."""
+        found = self._take(len(buffer))
+        buffer[0 : len(found)] = found
+        return len(found)
 
     def seek(self, offset: int, whence: int) -> None:
         """Only asks how long the file is (nobody knows), or goes back when a frame's checksum is wrong."""
@@ -97,11 +93,32 @@ class Input:
     def tell(self) -> int:
         return self._position
 
-    def _keep(self, found: bytes) -> None:
-        self._tail.append(found)
-        self._tail_bytes += len(found)
+    def _take(self, size: int) -> memoryview:
+        """Some bytes, none at the end of the file."""
+        if self._position < len(self._front):
+            found = self._front[self._position : self._position + size]
+        elif self._position != self._read_to:
+            self.went_back = True
+            found = memoryview(b"")
+        else:
+            if self._chunk_at == len(self._chunk):
+                self._fill()
+            found = self._chunk[self._chunk_at : self._chunk_at + size]
+            self._chunk_at += len(found)
+            self._read_to += len(found)
+        self._position += len(found)
+        return found
+
+    def _fill(self) -> None:
+        """The decoder asks for a few KiB at a time; the pipe is read in larger pieces."""
+        content = os.read(self._fd, _READ_BYTES)
+        self._chunk, self._chunk_at = memoryview(content), 0
+        self._tail.append(content)
+        self._tail_bytes += len(content)
         while self._tail_bytes - len(self._tail[0]) > flac.MAX_FRAME_BYTES:
             self._tail_bytes -= len(self._tail.popleft())
+        if self._follower is not None:
+            self._follower(content)
 
 
 def main(arguments: list[str]) -> None:
@@ -130,7 +147,7 @@ def decode(source: Input, output: int | None) -> dict[str, Any]:
     info, stream_info = flac.read_head(source.exactly)
     flac.check_length(info, info.total_frames)
     chain = FrameChain()
-    source.on_read = chain.add
+    source.follow(chain.add)
     start = source.exactly(64)
     first = flac.check_first_frame(start, info)
     source.put_in_front(flac.with_unknown_total(stream_info) + start)
@@ -163,16 +180,18 @@ def _decode_frames(source: Input, info: StreamInfo, sink: Sink) -> int:
 
     sample_bytes = 2 if sink.dtype == "int16" else 4
     frame_bytes = sample_bytes * info.channels
-    block = memoryview(bytearray(BLOCK_BYTES // frame_bytes * frame_bytes))
+    # Two, in turns: a sink may work on one while the next is decoded.
+    blocks = [memoryview(bytearray(BLOCK_BYTES // frame_bytes * frame_bytes)) for _ in range(2)]
     frames = 0
     try:
         with Stream(source) as stream:
             if (stream.samplerate, stream.channels) != (info.sample_rate, info.channels):
                 raise FlacInvalid("the decoder reads its head differently")
-            while count := stream.buffer_read_into(block, sink.dtype):
+            while count := stream.buffer_read_into(blocks[0], sink.dtype):
                 frames += count
                 flac.check_length(info, frames)
-                sink.add(block[: count * frame_bytes])
+                sink.add(blocks[0][: count * frame_bytes])
+                blocks.reverse()
     except soundfile.LibsndfileError as error:
         raise FlacInvalid("a frame is damaged, or something stands between two frames") from error
     if source.went_back:

@@ -64,3 +64,14 @@ def test_what_is_honoured_is_of_the_contract(manifest: Manifest) -> None:
     assert set(manifest.honoured) <= known
     assert manifest.name != "indextts-2.5" or set(manifest.honoured) == known
     assert (manifest.kind == "speech") == manifest.licence.needs_acceptance
+
+
+@pytest.mark.parametrize(("more", "tries"), [("", 2), ("metered = true", 1)])
+def test_what_is_charged_for_is_never_heard_twice(more: str, tries: int, tmp_path: Path) -> None:
+    """A doubtful part of a server that charges is warned of, not asked for again (P10)."""
+    (tmp_path / "tenuto.toml").write_text(
+        '[models."acme/heard"]\nadapter = "openai-transcription"\nupstream = "http://127.0.0.1:9/v1"\n' + more
+    )
+    model = models(config.load({}, file=tmp_path / "tenuto.toml"))["acme/heard"]
+
+    assert (tries, tries == 2) == (model.entry.tries, model.rerunnable)

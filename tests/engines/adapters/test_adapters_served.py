@@ -79,7 +79,7 @@ def served(tmp_path_factory: pytest.TempPathFactory, interpreter: str) -> Iterat
 
 
 def test_a_voice_of_ones_own_speaks_by_indextts(served: Served) -> None:
-    """Uploaded, bound, streamed and verified as with any model; the result names the model (R98, R143)."""
+    """Uploaded, bound, streamed and verified as with any model; the result names the model (R100, R107)."""
     caller = served.caller
     voice_id = _voice(caller)
     job_id = caller.submit(
@@ -105,7 +105,7 @@ def test_a_voice_of_ones_own_speaks_by_indextts(served: Served) -> None:
 
 
 def test_two_models_of_others_recognise_together(served: Served) -> None:
-    """Two transcripts in one result, each with its model; nothing is doubtful (R123)."""
+    """Two transcripts in one result, each with its model; nothing is doubtful (R123, R125, R128)."""
     served.answers("first", WHOLE)
     served.answers("second", "Good morning everybody and welcome. Thank you for the invitation.")
     shown = served.recognised()

@@ -82,7 +82,7 @@ def test_chinese_has_its_marks_and_simplified_characters(model: Adapted) -> None
 
 
 def test_a_language_that_nobody_knows_is_found_out(model: Adapted) -> None:
-    """It is told what was asked for and what was heard (R112)."""
+    """It is told what was asked for and what was heard (R114)."""
     value = model.heard(two()[1], language="Klingon")
 
     assert ["The language 'Klingon' is not known; en was heard."] == value["warnings"]

@@ -12,7 +12,7 @@ SOUND = tone(300, 5)
 
 
 def test_words_have_speakers_and_times(adapt: Adapt) -> None:
-    """The worker's check takes the transcript as it is (R125)."""
+    """The worker's check takes the transcript as it is (R124)."""
     model = adapt(NAME, [SPOKEN])
     result = model.run({}, {"audio": SOUND})
     kept = checked(result, "segment_text", 5.0)

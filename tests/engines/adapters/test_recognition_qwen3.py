@@ -47,7 +47,7 @@ def test_words_without_spaces_are_aligned_by_character(adapt: Adapt) -> None:
 
 
 def test_languages_have_the_packages_names(adapt: Adapt) -> None:
-    """It refuses "zh"; what nobody knows it finds out itself, and that is told (R112)."""
+    """It refuses "zh"; what nobody knows it finds out itself, and that is told (R114)."""
     model = adapt(NAME, ["words", "words", "", "words"], aligner_dir="/aligner")
     told = [model.heard(tone(300, 3), language=said) for said in ("zh", "ar", "Klingon", None)]
 
@@ -73,6 +73,14 @@ def test_long_sound_goes_in_pieces_cut_where_it_is_quiet(adapt: Adapt) -> None:
     assert [(0, pytest.approx(12.5, abs=0.6)), (pytest.approx(12.5, abs=0.6), 20)] == [
         (start, end) for start, end, _ in spans(value)
     ]
+
+
+def test_a_long_text_is_not_ended_in_the_middle(adapt: Adapt) -> None:
+    """The package stops at 512 tokens unless it is told otherwise, and says nothing of it."""
+    text = " ".join(f"word{number}" for number in range(300))
+    (segment,) = adapt(NAME, [text]).heard(tone(300, 14), language="en")["segments"]
+
+    assert text == segment["text"]
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ TEXT = json.dumps(ITEMS)
 
 
 def test_items_become_segments_with_speakers_and_types(adapt: Adapt) -> None:
-    """Absent speakers and "N/A" are nobody; labels lose their brackets; times stay (R125)."""
+    """Absent speakers and "N/A" are nobody; labels lose their brackets; times stay (R124)."""
     result = adapt(NAME, [f"assistant\n{TEXT}\n"]).run({}, {"audio": SOUND})
     kept = checked(result, "segment_text", 12.0)
 

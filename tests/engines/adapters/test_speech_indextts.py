@@ -43,7 +43,7 @@ def _is_upstream(model: Adapted) -> bool:
 def test_every_parameter_of_the_contract_reaches_the_package(
     adapt: Adapt, reference: Path, name: str
 ) -> None:
-    """Under the package's own names, with the caller's values (R79–R92)."""
+    """Under the package's own names, with the caller's values (R76–R91)."""
     model = adapt(name, reference=str(reference))
     chosen = {
         "lang": "es",
@@ -77,7 +77,7 @@ def test_every_parameter_of_the_contract_reaches_the_package(
 def test_streamed_or_not_the_same_segments_with_silence_between_them_alone(
     adapt: Adapt, reference: Path, name: str
 ) -> None:
-    """Silence stands at the head of every segment but the first; joined, they are the file (R143)."""
+    """Silence stands at the head of every segment but the first; joined, they are the file (R60)."""
     model = adapt(name, reference=str(reference))
     parameters = PARAMETERS | {
         "max_text_tokens_per_segment": 20,
@@ -123,7 +123,7 @@ def test_two_recordings_are_two_voices(adapt: Adapt, reference: Path) -> None:
 
 @BOTH
 def test_nothing_drawn_is_the_same_every_time(adapt: Adapt, reference: Path, name: str) -> None:
-    """`do_sample` false holds where the package draws whatever it is told: one candidate, one beam (R90)."""
+    """`do_sample` false holds where the package draws whatever it is told: one candidate, one beam (R87)."""
     model = adapt(name, reference=str(reference))
     spoken = [model.run(PARAMETERS | {"do_sample": False}, {}).content for _ in range(3)]
 
@@ -141,7 +141,7 @@ def test_a_long_recording_is_cut_and_that_is_said(adapt: Adapt, reference: Path)
 
 
 def test_emotions_come_from_recordings_vectors_and_texts(adapt: Adapt, reference: Path) -> None:
-    """One of them at a time; upstream reads texts, where its model for that is loaded (R93)."""
+    """One of them at a time; upstream reads texts, where its model for that is loaded (R77–R83)."""
     model = adapt("indextts-2.5", reference=str(reference))
     model.run(PARAMETERS | {"emo_alpha": 0.7}, {"voice": voice(300), "emotion_voice": voice(500)})
     like = asked(model)
@@ -254,7 +254,7 @@ def test_what_is_not_there_is_named(adapt: Adapt, tmp_path: Path, lacking: str) 
     ],
 )
 def test_only_the_contracts_markup_reaches_the_model(text: str, lang: str, read: str) -> None:
-    """A syllable of the table, upper-cased, ü as V; special tokens and other sounds are plain text (R94)."""
+    """A syllable of the table, upper-cased, ü as V; special tokens and other sounds are plain text (R97)."""
     assert read == readable(text, lang)
 
 

@@ -1,4 +1,4 @@
-"""Two APIs and two workers, each on a machine of its own, the database on a fifth; shared by these tests.
+"""Two APIs and two workers, each on a machine of its own, database and store on a fifth; for all these tests.
 
 Leases are ten times as quick as by default: nobody waits half a minute for a promise of forty seconds.
 """
@@ -21,7 +21,7 @@ SLOTS = 2
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     """A fleet that works; a test leaves it whole."""
     folder = tmp_path_factory.mktemp("fleet")
-    made = Fleet(folder, settings(folder), apis=2, workers=2, is_durable=False)
+    made = Fleet(folder, settings(folder), apis=2, workers=2, has_store=True, is_durable=False)
     try:
         made.start()
         made.operator.key = made.operator.make_key("fleet", credit="1000")

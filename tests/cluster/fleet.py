@@ -22,6 +22,7 @@ from cluster.machines import Machine, Namespace, Network, lay
 from crash import checker
 from crash.processes import children, crash_postgres, is_alive, send, until
 from servers.postgres import Listening, PostgresServer, start_postgres
+from servers.seaweedfs import REGION, SeaweedServer, start_seaweedfs
 from servers.service import RunningService
 from tenuto.db.database import Database, open_database
 
@@ -151,11 +152,14 @@ class Fleet:
         apis: int = 1,
         workers: int = 2,
         network: Network | None = None,
+        has_store: bool = False,
         is_durable: bool = True,
+        engines: str = "fake",
     ) -> None:
         self.folder = folder
         self.network = network or lay()
         self._variables = variables
+        self.engines = engines
         records = self.network.machine("records")
         listening = None
         if isinstance(records, Namespace):
@@ -164,10 +168,14 @@ class Fleet:
         self.postgres.run(f"create database {DATABASE}")
         self._database = (records.address, DATABASE_PORT) if listening else self.postgres.address
         (folder / "blobs").mkdir()
+        self.store: SeaweedServer | None = None
+        if has_store:
+            self.store = start_seaweedfs(address=records.address, within=tuple(records.command(())))
         self.apis = [self._node("api", f"api{number}") for number in range(apis)]
         self.workers = [self._node("worker", f"worker{number}") for number in range(workers)]
         url = self.postgres.url(DATABASE)
-        self.operator = RunningService(self._folder("operator"), url, variables=variables)
+        own = {**variables, **self._store_for(None)}
+        self.operator = RunningService(self._folder("operator"), url, variables=own)
         self.database: Database = open_database(url)
 
     @property
@@ -184,7 +192,8 @@ class Fleet:
 
     def caller(self, api: Node, key: str) -> RunningService:
         """The service as a caller with this key sees it through one API."""
-        seen = RunningService(self.operator.folder, self.operator.database_url, variables=self._variables)
+        operator = self.operator
+        seen = RunningService(operator.folder, operator.database_url, variables=operator.variables)
         seen.host, seen.port, seen.key = api.machine.address, api.port, key
         return seen
 
@@ -211,6 +220,8 @@ class Fleet:
                 node.kill()
         self.database.close()
         self.postgres.stop()
+        if self.store is not None:
+            self.store.stop()
         self.network.close()
 
     def _node(self, verb: Verb, name: str) -> Node:
@@ -227,9 +238,23 @@ class Fleet:
         return {
             **inherited,
             **self._variables,
-            "TENUTO_ENGINES": "fake",
+            **self._store_for(machine),
+            "TENUTO_ENGINES": self.engines,
             "TENUTO_DATA": str(folder),
             "TENUTO_DATABASE": f"postgresql://postgres@{host}:{port}/{DATABASE}?sslmode=disable&gssencmode=disable",
+        }
+
+    def _store_for(self, machine: Machine | None) -> dict[str, str]:
+        """Where the bytes are, seen from a machine; None: from outside."""
+        if self.store is None:
+            return {}
+        server = (self.store.address, self.store.port)
+        host, port = server if machine is None else machine.reach(server)
+        return {
+            **self.store.variables,
+            "TENUTO_BLOBS": "s3://tenuto/blobs",
+            "TENUTO_S3_ENDPOINT": f"http://{host}:{port}",
+            "TENUTO_S3_REGION": REGION,
         }
 
     def _folder(self, name: str) -> Path:

@@ -20,6 +20,7 @@ from pathlib import Path
 START_TIMEOUT_S = 60.0
 ACCESS_KEY, SECRET_KEY = "tenuto-tests", "secret-of-the-tests"
 REGION = "us-east-1"
+LOCAL = "127.0.0.1"
 _PORTS = ("master", "volume", "filer", "s3")
 
 
@@ -36,10 +37,13 @@ class SeaweedServer:
     master: int
     port: int
     process: "subprocess.Popen[bytes]"
+    address: str
+    within: tuple[str, ...]
+    """Words before the command, to run it on another machine of a network."""
 
     @property
     def endpoint(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"http://{self.address}:{self.port}"
 
     @property
     def variables(self) -> dict[str, str]:
@@ -52,7 +56,8 @@ class SeaweedServer:
         self.process.wait()
 
     def start(self) -> None:
-        self.process = _start(self.folder, self.options, self.master, self.port)
+        self.process = _begin(self.folder, self.options, self.within)
+        _await(self)
 
     def stop(self) -> None:
         """Stops the server and removes its folder."""
@@ -61,7 +66,9 @@ class SeaweedServer:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def start_seaweedfs(*extra: str, folder: Path | None = None) -> SeaweedServer:
+def start_seaweedfs(
+    *extra: str, folder: Path | None = None, address: str = LOCAL, within: tuple[str, ...] = ()
+) -> SeaweedServer:
     """Makes and starts a server, on ports that were free just now; `folder` is an empty one."""
     folder = folder or Path(tempfile.mkdtemp(prefix="seaweed-"))
     identity = {
@@ -72,7 +79,7 @@ def start_seaweedfs(*extra: str, folder: Path | None = None) -> SeaweedServer:
     (folder / "s3.json").write_text(json.dumps({"identities": [identity]}))
     ports = _free_ports(2 * len(_PORTS))
     options = [
-        *("-ip=127.0.0.1", "-ip.bind=127.0.0.1", f"-dir={folder}", f"-s3.config={folder / 's3.json'}"),
+        *(f"-ip={address}", f"-ip.bind={address}", f"-dir={folder}", f"-s3.config={folder / 's3.json'}"),
         *("-filer", "-s3", "-s3.iam=false", "-s3.port.iceberg=0", "-s3.port.lance=0"),
         *("-master.telemetry=false", "-master.volumeSizeLimitMB=1024", "-volume.max=50"),
         # Alone, it need not wait for others to vote.
@@ -84,44 +91,48 @@ def start_seaweedfs(*extra: str, folder: Path | None = None) -> SeaweedServer:
         *extra,
     ]
     master, port = ports[_PORTS.index("master")], ports[_PORTS.index("s3")]
-    return SeaweedServer(folder, options, master, port, _start(folder, options, master, port))
+    server = SeaweedServer(folder, options, master, port, _begin(folder, options, within), address, within)
+    _await(server)
+    return server
 
 
-def _start(folder: Path, options: list[str], master: int, port: int) -> "subprocess.Popen[bytes]":
+def _begin(folder: Path, options: list[str], within: tuple[str, ...]) -> "subprocess.Popen[bytes]":
     binary = shutil.which("weed", path=str(Path(sys.executable).parent)) or shutil.which("weed")
     if binary is None:
         raise NoSeaweed(NoSeaweed.__doc__)
     with (folder / "log").open("ab") as log:
-        process = subprocess.Popen(
-            [binary, "-logtostderr=true", "server", *options],
+        return subprocess.Popen(
+            [*within, binary, "-logtostderr=true", "server", *options],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
             start_new_session=True,
         )
+
+
+def _await(server: SeaweedServer) -> None:
     deadline = time.monotonic() + START_TIMEOUT_S
-    while not (_knows_volumes(master) and _answers(port)):
-        if process.poll() is not None or time.monotonic() > deadline:
-            process.kill()
-            raise RuntimeError((folder / "log").read_text(errors="replace")[-2000:])
+    while not (_knows_volumes(server) and _answers(server)):
+        if server.process.poll() is not None or time.monotonic() > deadline:
+            server.process.kill()
+            raise RuntimeError((server.folder / "log").read_text(errors="replace")[-2000:])
         time.sleep(0.05)
-    return process
 
 
-def _answers(port: int) -> bool:
+def _answers(server: SeaweedServer) -> bool:
     """Whether the gateway is up and finds the filer behind it."""
-    status, _ = _get(port, "/")
+    status, _ = _get(server.address, server.port, "/")
     return 0 < status < 500
 
 
-def _knows_volumes(master: int) -> bool:
+def _knows_volumes(server: SeaweedServer) -> bool:
     """Whether the volume server has told the master what it has; until then nothing can be read."""
-    status, answer = _get(master, "/dir/status")
+    status, answer = _get(server.address, server.master, "/dir/status")
     return status == 200 and json.loads(answer)["Topology"]["DataCenters"] is not None
 
 
-def _get(port: int, path: str) -> tuple[int, bytes]:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+def _get(address: str, port: int, path: str) -> tuple[int, bytes]:
+    connection = http.client.HTTPConnection(address, port, timeout=5)
     try:
         connection.request("GET", path)
         answer = connection.getresponse()
@@ -136,5 +147,5 @@ def _free_ports(count: int) -> list[int]:
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for opened in sockets:
-            opened.bind(("127.0.0.1", 0))
+            opened.bind((LOCAL, 0))
         return [opened.getsockname()[1] for opened in sockets]

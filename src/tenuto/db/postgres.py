@@ -192,11 +192,14 @@ class PostgresDatabase:
             is_away = time.monotonic() < self._away_until
         if is_away:
             raise Unavailable(AWAY)
+        began = time.monotonic()
         try:
             connection = Connection(self._url, lock_timeout_ms, answer_timeout_ms)
         except psycopg.Error as error:
             with self._changing:
-                self._away_until = time.monotonic() + self._backoff_s
+                # Where nobody answers, to try takes seconds: as long again nobody waits for that.
+                now = time.monotonic()
+                self._away_until = now + max(self._backoff_s, now - began)
                 self._backoff_s = min(self._backoff_s * 2, LONGEST_BACKOFF_S)
             raise _unavailable(AWAY, error) from error
         with self._changing:

@@ -10,6 +10,8 @@ QUALITY := read_back emotions likeness recognition recognition_second
 SERVE := $(VENV)/.serve-is-installed
 TEST := $(VENV)/.test-is-installed
 STUDIO := $(VENV)/.studio-is-built
+# Ray is large and few have a pool: it gets an environment of its own, which sees what is in .venv.
+RAY := build/ray
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # uv is four times as fast as pip, but does not read pip's settings; where it finds no index, pip does the work.
 define install
@@ -20,7 +22,7 @@ endef
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo serve check fix test mutants faults soak fuzz bench pictures quality
+.PHONY: help setup demo serve check fix test mutants faults soak fuzz bench pictures quality ray
 
 help:  ## what there is to make
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST)
@@ -66,6 +68,9 @@ fuzz: $(TEST)  ## our own parsers on bytes that nobody meant, for MINUTES
 bench: $(TEST)  ## benchmarks, beside their limits
 	@$(BIN)/python -m bench
 
+ray: $(RAY)/.is-installed  ## installs Ray beside .venv, and runs the tests of hosts in a pool of one node, too
+	@$(RAY)/bin/python -m pytest tests/hosts
+
 pictures: $(TEST) $(STUDIO)  ## every page of the studio into build/pictures, and those of the documentation anew
 	@cd tests && ../$(BIN)/python -m studio.screenshots
 
@@ -96,4 +101,14 @@ $(STUDIO): $(shell find studio -name node_modules -prune -o -type f -print) | $(
 
 $(TEST): requirements/test.txt $(SERVE)
 	$(call install,requirements/test.txt)
+	@touch $@
+
+$(RAY)/.is-installed: requirements/ray.txt $(TEST)
+	@$(BIN)/python -m venv --clear --without-pip $(RAY)
+	@$(BIN)/python -c 'import pathlib, sys, sysconfig; ours = sysconfig.get_path("purelib"); \
+	  pathlib.Path(sys.argv[1], *pathlib.Path(ours).parts[-3:], "beside.pth").write_text(ours)' $(RAY)
+	@echo "installing requirements/ray.txt"
+	@$(BIN)/uv pip install --quiet --python $(RAY)/bin/python --require-hashes -r requirements/ray.txt 2>/dev/null \
+	  || $(PIP) --python $(RAY)/bin/python install --require-hashes -r requirements/ray.txt
+	@$(PIP) --python $(RAY)/bin/python install --no-deps --no-build-isolation --editable .
 	@touch $@

@@ -5,7 +5,21 @@ import sys
 import time
 from collections.abc import Callable
 
-from bench import ROOT, accept, chat, footprint, image, overhead, poll, report, sdk, slots, start, transfer
+from bench import (
+    ROOT,
+    accept,
+    chat,
+    footprint,
+    hosts,
+    image,
+    overhead,
+    poll,
+    report,
+    sdk,
+    slots,
+    start,
+    transfer,
+)
 from bench.report import Row
 from servers.postgres import PostgresServer, start_postgres
 
@@ -23,6 +37,7 @@ PARTS: dict[str, Measure] = {
     "overhead": overhead.measure,
     "sdk": sdk.measure,
     "image": image.measure,
+    "hosts": hosts.measure,
 }
 
 

@@ -13,6 +13,7 @@ import pytest
 from hosts.conftest import spec_of
 from servers import ray_pool
 from servers.ray_pool import RayPool, children
+from servers.service import RunningService
 from tenuto.config import RaySettings
 from tenuto.hosts.child import ChildHost
 from tenuto.hosts.host import Host, HostLost, HostNotReady, HostResult
@@ -111,10 +112,9 @@ def test_a_lost_actor_is_a_lost_host(in_pool: InPool, run: DoRun, gone: Gone) ->
     """The node's process is killed under a run: HostLost with what Ray says, and no engine is left behind."""
     host = in_pool()
     engine = int(host.load()["pid"])
-    actor = int(Path(f"/proc/{engine}/stat").read_text().rpartition(")")[2].split()[1])
-
     with pytest.raises(HostLost) as lost:
-        run(host, "deaf", on_progress=lambda _: os.kill(actor, signal.SIGKILL))
+        run(host, "deaf", on_progress=lambda _: os.kill(parent(engine), signal.SIGKILL))
+
     assert "the actor was lost" in lost.value.evidence
     assert gone(engine, 2)
 
@@ -165,6 +165,50 @@ def test_an_engine_in_a_pool_sees_no_secret(
     assert "its own" == environment["ENGINE_KEY"]
     assert "secret" not in environment.values()
     assert not [name for name in environment if name.startswith(("RAY_", "TENUTO_"))]
+
+
+def test_a_service_runs_a_model_in_a_pool(pool: RayPool, tmp_path: Path) -> None:
+    """The model's table is all that it takes; a job whose actor is killed is run again and charged once."""
+    settings = tmp_path / "tenuto.toml"
+    settings.write_text(
+        f'[models."fake/speech"]\nhost = "ray"\nray_address = "{pool.address}"\nprice = "0.05"\n', "utf-8"
+    )
+    service = RunningService(tmp_path / "data", variables={"TENUTO_CONFIG": str(settings)})
+    service.start()
+    try:
+        service.key = service.make_key(credit="1")
+        job_id = service.submit("[fake:slow_segments=0.2] " + "Enough to be killed in" * 10, stream=True)
+        service.wait(job_id, states=("running",))
+        os.kill(wait_for_actor(pool, "fake:FakeSpeech"), signal.SIGKILL)
+        job = service.wait(job_id, timeout_s=120)
+    finally:
+        service.stop()
+
+    assert ("succeeded", 2, "0.050000") == (job["state"], job["attempt"], job["billing"]["charged"])
+
+
+def wait_for_actor(pool: RayPool, engine: str) -> int:
+    """The process of the actor above an engine's, once there is one."""
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        for pid in children(pool.head.pid):
+            if engine.encode() in command(pid):
+                return parent(pid)
+        time.sleep(0.1)
+    raise TimeoutError("no engine runs in the pool")
+
+
+def parent(pid: int) -> int:
+    """Who started a process."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def command(pid: int) -> bytes:
+    """A process's command line, empty when it is gone."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
 
 
 def test_a_lost_head_costs_the_host_and_not_the_worker(run: DoRun, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 MISSING = "Ray is not installed here; `make ray` installs it and runs these tests"
-START_S = 60.0
+START_S = 120.0
 OBJECTS_BYTES = 300 << 20
 
 

@@ -98,7 +98,10 @@ def test_a_key_command_that_cannot_be_done_makes_no_key(operator: Operator) -> N
 
 def test_a_restricted_key_sees_and_uses_its_models_only(paid_service: RunningService) -> None:
     """`--models` holds for the list of models and for jobs."""
-    key = paid_service.make_key("restricted", credit="1", models="fake/speech")
+    paid_service.command("accounts", "create", "restricted", "--credit", "1")
+    key = paid_service.command_json("keys", "create", "--account", "restricted", "--models", "fake/speech")[
+        "key"
+    ]
 
     with paid_service.client(key) as client:
         assert ["fake/speech"] == [model["id"] for model in client.get("/v1/models").json()["data"]]

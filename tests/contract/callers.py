@@ -14,11 +14,10 @@ from typing import Any
 
 import httpx2
 
+from servers.accounts import create_account, create_key, now_ms
 from servers.service import FINAL, RunningService
 from tenuto.accounts import operations as accounts
-from tenuto.billing import operations as billing
-from tenuto.billing.rules import parse_cny
-from tenuto.db.database import Row, open_database
+from tenuto.db.database import Row
 from tenuto.ids import Ids
 
 Faults = list[tuple[str, str]]
@@ -27,10 +26,6 @@ Faults = list[tuple[str, str]]
 SPEECH = "fake/speech"
 METERED = "fake/metered-speech"
 HELD = ("running", *FINAL)
-
-
-def now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 def job(text: Any = "Hold the note.", *, model: str = SPEECH, **parameters: Any) -> dict[str, Any]:
@@ -131,8 +126,7 @@ class Operator:
 
     def __init__(self, service: RunningService) -> None:
         self.service = service
-        url = service.database_url or "sqlite:///tenuto.db"
-        self.database = open_database(url, folder=service.folder)
+        self.database = service.open_database()
         self.http = httpx2.Client(base_url=service.url, timeout=30)
         self._ids = Ids(now_ms)
 
@@ -143,37 +137,15 @@ class Operator:
     def caller(self, *, credit: str = "0", models: Iterable[str] | None = None) -> Caller:
         """A new account and a key of it, which may be restricted to models."""
         name = f"account-{uuid.uuid4()}"
-
-        def create(tx: Any) -> str:
-            account_id = accounts.create_account(tx, self._ids, name=name, now_ms=now_ms())
-            if parse_cny(credit):
-                billing.credit(
-                    tx,
-                    self._ids,
-                    account_id=account_id,
-                    amount_micros=parse_cny(credit),
-                    note=None,
-                    now_ms=now_ms(),
-                )
-            return account_id
-
-        return self.key(self.database.write(create), models=models)
+        account_id = self.database.write(lambda tx: create_account(tx, self._ids, name, credit=credit))
+        return self.key(account_id, models=models)
 
     def key(
         self, account_id: str, *, models: Iterable[str] | None = None, expires_at: int | None = None
     ) -> Caller:
         """A further key of an account."""
-        allowed = None if models is None else list(models)
         key_id, key = self.database.write(
-            lambda tx: accounts.create_key(
-                tx,
-                self._ids,
-                account_id=account_id,
-                name="test",
-                models=allowed,
-                expires_at=expires_at,
-                now_ms=now_ms(),
-            )
+            lambda tx: create_key(tx, self._ids, account_id, models=models, expires_at=expires_at)
         )
         return Caller(self.http, account_id, key_id, key)
 

@@ -7,7 +7,8 @@ import uuid
 import httpx2
 import pytest
 
-from contract.callers import METERED, SPEECH, Caller, Operator, error_code, job, now_ms
+from contract.callers import METERED, SPEECH, Caller, Operator, error_code, job
+from servers.accounts import now_ms
 from servers.service import RunningService
 
 PATHS = [

@@ -15,6 +15,9 @@ from typing import IO, Any
 
 import httpx2
 
+from servers.accounts import key_of
+from tenuto.db.database import Database, open_database
+
 TENUTO = str(Path(sys.executable).with_name("tenuto"))
 READY_S = 20.0
 FINAL = ("succeeded", "failed", "cancelled", "recovery_required")
@@ -86,15 +89,17 @@ class RunningService:
         self.process.kill()
         self.process.wait()
 
-    def make_key(self, account: str = "tester", *, credit: str = "0", models: str | None = None) -> str:
+    def make_key(self, account: str = "tester", *, credit: str = "0") -> str:
         """An account (made when it is not there) and a new key of it."""
-        names = {line["name"] for line in self.command_json("accounts", "list")}
-        if account not in names:
-            self.command("accounts", "create", account, "--credit", credit)
-        extra = [] if models is None else ["--models", models]
-        made = self.command_json("keys", "create", "--account", account, *extra)
-        key: str = made["key"]
-        return key
+        database = self.open_database()
+        try:
+            return key_of(database, account, credit=credit)
+        finally:
+            database.close()
+
+    def open_database(self) -> Database:
+        """The service's records, which must be there."""
+        return open_database(self.database_url or "sqlite:///tenuto.db", folder=self.folder)
 
     def command(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         """An operator's command on this folder."""

@@ -9,6 +9,7 @@ SEED ?= 1
 QUALITY := read_back emotions likeness recognition recognition_second
 SERVE := $(VENV)/.serve-is-installed
 TEST := $(VENV)/.test-is-installed
+ADAPTERS := $(VENV)/adapters/.is-installed
 STUDIO := $(VENV)/.studio-is-built
 # Ray is large and few have a pool: it gets an environment of its own, which sees what is in .venv.
 RAY := build/ray
@@ -22,7 +23,7 @@ endef
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo serve check fix test mutants faults soak fuzz bench pictures quality ray
+.PHONY: help setup demo serve check fix test mutants faults soak fuzz bench pictures quality ray adapters
 
 help:  ## what there is to make
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST)
@@ -65,6 +66,9 @@ soak: $(TEST)  ## 20,000 faults in at most six hours; goes on where it was stopp
 fuzz: $(TEST)  ## our own parsers on bytes that nobody meant, for MINUTES
 	@$(BIN)/python -m tests.fuzz --minutes $(MINUTES)
 
+adapters: $(TEST) $(ADAPTERS)  ## the diffusers adapter on the real library, which with torch takes 1.3 GB
+	@$(BIN)/python -m pytest tests/engines/adapters/real/real_diffusers.py
+
 bench: $(TEST)  ## benchmarks, beside their limits
 	@$(BIN)/python -m bench
 
@@ -98,6 +102,14 @@ $(STUDIO): $(shell find studio -name node_modules -prune -o -type f -print) | $(
 	elif echo "building the studio" && ! (cd studio && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error); then \
 	  echo "the studio's packages cannot be had: going on without it; say make setup again"; \
 	else (cd studio && npm run --silent build -- --logLevel warn) && touch $@; fi
+
+# torch is the build that pip's settings give, for a processor or a GPU; all else is locked.
+$(ADAPTERS): requirements/adapters.in requirements/adapters.txt | $(BIN)/python
+	@$(BIN)/python -m venv $(VENV)/adapters
+	@echo "installing requirements/adapters.txt and torch"
+	@$(VENV)/adapters/bin/python -m pip --disable-pip-version-check --quiet install --no-deps --require-hashes -r requirements/adapters.txt
+	@$(VENV)/adapters/bin/python -m pip --disable-pip-version-check --quiet install $$(grep '^torch==' requirements/adapters.in)
+	@touch $@
 
 $(TEST): requirements/test.txt $(SERVE)
 	$(call install,requirements/test.txt)

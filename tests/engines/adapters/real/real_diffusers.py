@@ -1,0 +1,194 @@
+"""The diffusers adapter on the real library: whole pipelines with random weights. `make adapters` runs it.
+
+The pictures show nothing; that they come, with the size, the steps, the seed and the guidance that were asked
+for, is the library's own doing and no stand-in's.
+"""
+
+import ast
+import json
+import os
+import subprocess
+import textwrap
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from engines.adapters.drawing import Drawing, pixels
+from servers.service import RunningService
+from tenuto.hosts.host import Cancelled, HostNotReady
+from tenuto.media.png import read_png
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[3]
+PYTHON = os.environ.get("ADAPTERS_PYTHON", str(ROOT / ".venv" / "adapters" / "bin" / "python"))
+SIGNATURES = HERE.parent / "signatures.toml"
+SMALL = "options.dtype = 'float32'\noptions.device = 'cpu'\n"
+
+
+@pytest.fixture(scope="session")
+def pipelines(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a tiny Z-Image and a tiny Qwen-Image."""
+    folder = tmp_path_factory.mktemp("pipelines")
+    subprocess.run([PYTHON, str(HERE / "tiny_pipelines.py"), str(folder)], check=True, timeout=300)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def turbo(pipelines: Path) -> Iterator[Drawing]:
+    drawing = Drawing("diffusers-z-image-turbo", PYTHON, pipelines / "z-image", SMALL)
+    yield drawing
+    drawing.host.close()
+
+
+@pytest.fixture(scope="module")
+def qwen(pipelines: Path) -> Iterator[Drawing]:
+    drawing = Drawing("diffusers-qwen-image", PYTHON, pipelines / "qwen-image", SMALL)
+    yield drawing
+    drawing.host.close()
+
+
+def test_a_seed_a_prompt_and_a_guidance_make_a_picture_and_the_same_again(turbo: Drawing) -> None:
+    """Any other seed, prompt or guidance makes another one (R141)."""
+    first = turbo.draw(seed=2**63 - 1)
+    others = [
+        turbo.draw(seed=2**63 - 2),
+        turbo.draw("一只鹤飞过水面", seed=2**63 - 1),
+        turbo.draw(seed=2**63 - 1, guidance_scale=4),
+        turbo.draw(seed=2**63 - 1, num_inference_steps=3),
+    ]
+
+    assert first.content == turbo.draw(seed=2**63 - 1).content
+    assert len({first.content, *(other.content for other in others)}) == 5
+    assert pixels(first).std() > 1
+
+
+def test_the_guidance_of_qwen_image_guides(qwen: Drawing) -> None:
+    """It is true_cfg_scale there, which does nothing without something to be guided away from."""
+    unguided, guided = qwen.draw(guidance_scale=1), qwen.draw(guidance_scale=8)
+
+    assert unguided.content != guided.content
+    assert pixels(guided).std() > 1
+
+
+def test_a_size_is_drawn_at_the_next_multiple_of_sixteen_and_cut_in_the_middle(turbo: Drawing) -> None:
+    """Z-Image refuses others; 264 × 280 is the middle of the 272 × 288 of the same seed."""
+    whole = pixels(turbo.draw(width=272, height=288))
+    cut = turbo.draw(width=264, height=280)
+    png = read_png(cut.content)
+
+    assert (264, 280) == (png.width, png.height)
+    assert np.array_equal(whole[4:-4, 4:-4], pixels(cut))
+
+
+def test_each_step_is_told_and_a_run_ends_after_the_step_in_which_it_is_cancelled(turbo: Drawing) -> None:
+    """The process stays, and its next picture is what it was (P11)."""
+    before = turbo.draw(num_inference_steps=3)
+    told, pid = list(turbo.steps), turbo.host.pid
+    with pytest.raises(Cancelled):
+        turbo.draw(num_inference_steps=100, on_step=turbo.cancel)
+
+    assert [(1, 3), (2, 3), (3, 3)] == told
+    assert len(turbo.steps) < 5
+    assert before.content == turbo.draw(num_inference_steps=3).content
+    assert pid == turbo.host.pid
+
+
+def test_a_prompt_that_is_cut_is_told(turbo: Drawing) -> None:
+    """Z-Image reads 512 tokens; the picture comes all the same."""
+    result = turbo.draw("crane over the water " * 200)
+
+    assert 1 == len(result.metadata["warnings"])
+    assert "the model reads 512" in result.metadata["warnings"][0]
+
+
+@pytest.mark.parametrize(
+    ("adapter", "pipeline", "says"),
+    [
+        ("diffusers-qwen-image", "z-image", "no true_cfg_scale"),
+        ("diffusers-z-image-turbo", "z-image/vae", "model_index.json"),
+        ("diffusers-z-image-turbo", "nowhere", "nowhere"),
+    ],
+)
+def test_a_folder_that_does_not_fit_is_not_loaded(
+    pipelines: Path, adapter: str, pipeline: str, says: str
+) -> None:
+    """Nothing is fetched instead; what is wrong is said."""
+    drawing = Drawing(adapter, PYTHON, pipelines / pipeline, SMALL)
+    try:
+        with pytest.raises(HostNotReady) as caught:
+            drawing.host.load()
+        assert says in caught.value.message + caught.value.evidence
+    finally:
+        drawing.host.close()
+
+
+def test_weights_as_pickles_are_not_read(pipelines: Path, tmp_path: Path) -> None:
+    """Whoever writes one runs code where it is read."""
+    program = (
+        "import sys; from diffusers import ZImagePipeline as Z;"
+        "Z.from_pretrained(sys.argv[1]).save_pretrained(sys.argv[2], safe_serialization=False)"
+    )
+    subprocess.run(
+        [PYTHON, "-c", program, str(pipelines / "z-image"), str(tmp_path)], check=True, timeout=300
+    )
+    drawing = Drawing("diffusers-z-image-turbo", PYTHON, tmp_path, SMALL)
+    try:
+        with pytest.raises(HostNotReady, match="safetensors"):
+            drawing.host.load()
+    finally:
+        drawing.host.close()
+
+
+def test_the_stand_in_takes_what_the_library_takes() -> None:
+    """Of the version that is locked: names, order and defaults."""
+    listed = tomllib.loads(SIGNATURES.read_text("utf-8"))["function"]
+    said = {one["name"]: one["takes"] for one in listed if one["stub"].startswith("diffusers/")}
+    program = (
+        "import inspect, json, operator, sys, diffusers;"
+        "print(json.dumps({n: inspect.getsource(operator.attrgetter(n)(diffusers)) for n in sys.argv[1:]}))"
+    )
+    asked = subprocess.run(
+        [PYTHON, "-c", program, *said], capture_output=True, check=True, text=True, timeout=120
+    )
+
+    assert said == {name: _arguments(text) for name, text in json.loads(asked.stdout).items()}
+
+
+def test_an_image_job_is_drawn_by_a_pipeline(pipelines: Path, tmp_path: Path) -> None:
+    """Over HTTP, in a process under another Python, with the operator's defaults where the job has none."""
+    table = (
+        f'[models."here/pictures"]\nadapter = "diffusers-z-image-turbo"\ninterpreter = "{PYTHON}"\n'
+        'price = "0"\ndefaults = { width = 320, height = 264, num_inference_steps = 2 }\n'
+        f'options.path = "{pipelines}/z-image"\n'
+    )
+    (tmp_path / "tenuto.toml").write_text(table + SMALL)
+    service = RunningService(tmp_path / "data", variables={"TENUTO_CONFIG": str(tmp_path / "tenuto.toml")})
+    service.start()
+    try:
+        service.key = service.make_key()
+        with service.client() as client:
+            body = {"model": "here/pictures", "parameters": {"prompt": "a crane"}}
+            job = client.post("/v1/jobs", json=body, headers={"Idempotency-Key": "one"}).json()["id"]
+            operation = service.wait(job, timeout_s=120)
+            assert "succeeded" == operation["state"], operation
+            [artifact] = operation["artifacts"]
+            content = client.get(f"/v1/artifacts/{artifact['id']}/content").content
+
+        assert (320, 264) == (read_png(content).width, read_png(content).height)
+        assert (320, 264) == (artifact["metadata"]["width"], artifact["metadata"]["height"])
+    finally:
+        service.stop()
+
+
+def _arguments(source: str) -> str:
+    """A function's arguments in one line, without types."""
+    tree = ast.parse(textwrap.dedent(source))
+    function = next(node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
+    found = function.args
+    for one in [*found.posonlyargs, *found.args, *found.kwonlyargs, found.vararg, found.kwarg]:
+        if one is not None:
+            one.annotation = None
+    return ast.unparse(found)

@@ -226,7 +226,7 @@ class Engines:
             if not self._memory.fits(self._uses[model]):
                 taken_mib = sum(map(self._memory.takes_mib, self._uses[model]))
                 self._too_large.add(model)
-                _log.error("engine.too_large", model=model, taken_mib=taken_mib, limit_mib=limit_mib)
+                _log.warning("engine.too_large", model=model, taken_mib=taken_mib, limit_mib=limit_mib)
                 reason = f"it took {taken_mib} MiB, and engine_memory_mib is {limit_mib}"
                 self._tell(model, MAX_START_FAILURES, reason)
 

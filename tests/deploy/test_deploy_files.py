@@ -1,0 +1,311 @@
+"""The files of deploy/ against their schemas, and every figure in them against the program's own."""
+
+import json
+import re
+import shutil
+import subprocess
+import tomllib
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import check_jsonschema
+import kubernetes_validate
+import pytest
+import yaml
+from cloudcoil.models.keda.v1alpha1 import ScaledObject, TriggerAuthentication
+from jsonschema import Draft7Validator
+
+from deploy.proxies import CADDY, DEPLOY
+from servers.service import TENUTO
+from tenuto import config
+from tenuto.api.body import HttpLimits
+from tenuto.bootstrap import MIGRATIONS_PATIENCE_S
+from tenuto.cli import COMMANDS
+from tenuto.config import Settings
+from tenuto.db.awaiting import LOOK_S
+from tenuto.engines.registry import ENTRIES
+from tenuto.errors import PayloadTooLarge, Unavailable
+from tenuto.kinds.recognition import MAX_INPUT_BYTES
+
+ROOT = DEPLOY.parent
+KUBERNETES = DEPLOY / "kubernetes"
+VERSION = "1.32"
+SETTINGS = Settings(Path("data"))
+HTTP = HttpLimits()
+MIB = 1 << 20
+CLOSING_S = 30
+"""What a worker takes at most to close, beyond its jobs: upkeep 10, audit 10, heartbeat 5, sockets 5."""
+UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
+MANIFESTS = sorted(path for path in KUBERNETES.rglob("*.yaml") if path.name != "kustomization.yaml")
+COMPOSE = sorted((DEPLOY / "compose").glob("*.yaml"))
+
+
+def documents(path: Path) -> list[dict[str, Any]]:
+    """The objects in a file."""
+    return list(yaml.safe_load_all(path.read_text("utf-8")))
+
+
+def pods() -> Iterator[tuple[str, dict[str, Any]]]:
+    """The specification of every pod, by the name of what makes it."""
+    for path in MANIFESTS:
+        for found in documents(path):
+            if found["kind"] in ("Deployment", "Job"):
+                yield found["metadata"]["name"], found["spec"]["template"]["spec"]
+
+
+@pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: path.name)
+def test_every_manifest_is_what_kubernetes_takes(path: Path) -> None:
+    """By the strict schemas of the oldest version that we name; KEDA's by those of its types."""
+    for found in documents(path):
+        if found["kind"] in ("ScaledObject", "TriggerAuthentication"):
+            kind = ScaledObject if found["kind"] == "ScaledObject" else TriggerAuthentication
+            read = kind.model_validate(found)
+            # What it does not know it drops: nothing must be missing afterwards.
+            assert found == json.loads(read.model_dump_json(by_alias=True, exclude_unset=True))
+        else:
+            kubernetes_validate.validate(found, VERSION, strict=True)
+
+    assert documents(path)
+
+
+def test_kustomize_finds_every_file() -> None:
+    """Each manifest is named by the kustomization beside it, and nothing else is."""
+    for folder in (KUBERNETES, KUBERNETES / "keda"):
+        [listed] = documents(folder / "kustomization.yaml")
+        there = {path.name for path in folder.glob("*.yaml")} - {"kustomization.yaml"}
+
+        assert there == set(listed["resources"])
+        assert all(
+            (folder / name).exists()
+            for each in listed.get("configMapGenerator", [])
+            for name in each["files"]
+        )
+
+
+def test_every_pod_asks_for_little_and_may_do_less() -> None:
+    """No root, no capability, nothing to write on, a limit of memory; secrets by reference alone."""
+    for name, pod in pods():
+        [container] = pod["containers"]
+
+        assert pod["securityContext"]["runAsNonRoot"], name
+        assert {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        } == container["securityContext"], name
+        assert {"requests", "limits"} == set(container["resources"]), name
+        assert not [
+            each for each in container.get("env", []) if "value" in each and each["name"] != "TENUTO_CONFIG"
+        ], name
+
+
+def test_probes_ask_the_health_that_there_is() -> None:
+    """The API's on its port, a worker's on that of its metrics; a start may wait for its migrations (P19)."""
+    own = tomllib.loads((KUBERNETES / "tenuto.toml").read_text("utf-8"))
+    for name, pod in pods():
+        [container] = pod["containers"]
+        probes = {kind: container[kind] for kind in container if kind.endswith("Probe")}
+        if "api" not in container["args"] and "worker" not in container["args"]:
+            assert {} == probes
+            continue
+        ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+        asked = {
+            kind: (probe["httpGet"]["path"], ports[probe["httpGet"]["port"]])
+            for kind, probe in probes.items()
+        }
+        port = own["port"] if "api" in container["args"] else own["worker_metrics_port"]
+        startup = probes["startupProbe"]
+
+        assert {
+            "startupProbe": ("/readyz", port),
+            "readinessProbe": ("/readyz", port),
+            "livenessProbe": ("/livez", port),
+        } == asked, name
+        assert startup["periodSeconds"] * startup["failureThreshold"] >= MIGRATIONS_PATIENCE_S + LOOK_S - 1
+
+
+def test_nothing_is_killed_before_it_has_drained() -> None:
+    """The grace of every supervisor is longer than what the program takes by its own settings (P19)."""
+    worker_s = SETTINGS.drain_s + SETTINGS.host_grace_s + CLOSING_S
+    serve_s = HTTP.grace_s + SETTINGS.drain_s + SETTINGS.host_grace_s + 20
+    api_s = HTTP.grace_s + 25
+    needed = {"api": api_s, "worker": max(worker_s, serve_s), "serve": max(worker_s, serve_s)}
+    graces = []
+    for unit in UNITS:
+        text = unit.read_text("utf-8")
+        if found := re.search(r"^TimeoutStopSec=(\d+)$", text, re.MULTILINE):
+            graces.append((unit.name, command_of(text), int(found[1])))
+    for path in COMPOSE:
+        [composed] = documents(path)
+        graces += [
+            (f"{path.name} {name}", each["command"][0], int(each["stop_grace_period"].removesuffix("s")))
+            for name, each in composed["services"].items()
+            if each.get("command", [""])[0] in needed
+        ]
+    for name, pod in pods():
+        [container] = pod["containers"]
+        if container["args"][0] in needed:
+            before_s = container.get("lifecycle", {}).get("preStop", {}).get("sleep", {}).get("seconds", 0)
+            graces.append((name, container["args"][0], pod["terminationGracePeriodSeconds"] - before_s))
+
+    assert 12 == len(graces)
+    assert not [(name, grace_s) for name, command, grace_s in graces if grace_s < needed[command]]
+    assert all(
+        "\nKillMode=mixed\n" in unit.read_text("utf-8") for unit in UNITS if "migrate" not in unit.name
+    )
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
+def test_units_are_what_systemd_takes_and_expose_little(unit: Path, tmp_path: Path) -> None:
+    """`systemd-analyze verify` says nothing; `security` finds no more exposed than 2 of 10."""
+    program = shutil.which("systemd-analyze")
+    if program is None:
+        pytest.skip("no systemd-analyze here")
+    copy = tmp_path / unit.name
+    copy.write_text(unit.read_text("utf-8").replace("/opt/tenuto/.venv/bin/tenuto", TENUTO))
+    beside = [shutil.copy(other, tmp_path) for other in UNITS if other != unit]
+    verified = subprocess.run(
+        [program, "verify", "--man=no", "--recursive-errors=no", str(copy)], capture_output=True, text=True
+    )
+    secure = subprocess.run(
+        [program, "security", "--offline=true", "--threshold=20", str(copy)], capture_output=True, text=True
+    )
+
+    assert (0, "") == (verified.returncode, verified.stderr)
+    assert 0 == secure.returncode, secure.stdout[-300:]
+    assert len(UNITS) - 1 == len(beside)
+
+
+@pytest.mark.parametrize("path", COMPOSE, ids=lambda path: path.name)
+def test_compose_files_fit_the_specification(path: Path) -> None:
+    """By its schema; what they mount and build from is there."""
+    schema = files(check_jsonschema) / "builtin_schemas" / "vendor" / "compose-spec.json"
+    [composed] = documents(path)
+    Draft7Validator(json.loads(schema.read_text("utf-8"))).validate(composed)
+    named = set(composed["volumes"])
+    for name, service in composed["services"].items():
+        sources = [volume.split(":")[0] for volume in service.get("volumes", [])]
+
+        assert set(service.get("networks", [])) <= set(composed["networks"]), name
+        assert all((path.parent / place).exists() for place in sources if place.startswith(".")), name
+        assert {place for place in sources if not place.startswith(".")} <= named, name
+        assert set(service.get("depends_on", {})) <= set(composed["services"]), name
+
+
+def test_variables_and_settings_of_all_shapes_are_ones_that_there_are() -> None:
+    """Every TENUTO_ variable, and every file of settings, loads; every command is one; every model is one."""
+    texts = {path: path.read_text("utf-8") for path in DEPLOY.rglob("*") if path.is_file()}
+    named = {
+        name
+        for path, text in texts.items()
+        for name in re.findall(r"\b(TENUTO_[A-Z0-9_]+)(?:=|:)", text)
+        if path.parent.name != "caddy"
+    } - {"TENUTO_CONFIG", "TENUTO_SITE", "TENUTO_UPSTREAM"}
+    settings = {f"TENUTO_{name.upper()}" for name in Settings.__dataclass_fields__} | {
+        "TENUTO_DATA",
+        "TENUTO_LOG",
+    }
+    models = {entry.model for entry in ENTRIES}
+    given = [
+        model
+        for text in texts.values()
+        for each in re.findall(r"--models\"?, \"([^\"]+)\"", text)
+        for model in each.split(",")
+    ]
+    commands = {command_of(unit.read_text("utf-8")) for unit in UNITS}
+    commands |= {pod["containers"][0]["args"][0] for _, pod in pods()}
+
+    assert named <= settings
+    assert {path for path in texts if path.suffix == ".toml"} == {
+        path for path in texts if path.suffix == ".toml" and config.load({}, file=path)
+    }
+    assert len(given) == 10
+    assert set(given) <= models
+    assert commands <= set(COMMANDS)
+
+
+def test_the_image_is_built_from_what_is_there() -> None:
+    """Each file that is copied is in the checkout and not kept out; it runs as nobody special."""
+    text = (DEPLOY / "compose" / "Dockerfile").read_text("utf-8")
+    kept = (DEPLOY / "compose" / "Dockerfile.dockerignore").read_text("utf-8").splitlines()
+    copied = [
+        source
+        for line in re.findall(r"^COPY (?!--from)(.+)$", text, re.MULTILINE)
+        for source in line.split()[:-1]
+    ]
+
+    assert len(copied) >= 8
+    assert not [source for source in copied if not (ROOT / source).exists()]
+    assert not [
+        source for source in copied if not any(source.startswith(f[1:]) for f in kept if f[:1] == "!")
+    ]
+    assert [line for line in text.splitlines() if line.startswith("USER")] == ["USER 10001:10001"]
+    assert "--require-hashes -r requirements/serve.txt" in text
+    assert "://" not in text
+
+
+def test_the_proxies_limits_are_the_programs() -> None:
+    """Bodies, heads, patience, idle connections; what a proxy answers itself says what the program would."""
+    nginx = (DEPLOY / "nginx" / "tenuto.conf").read_text("utf-8")
+    passed = (DEPLOY / "nginx" / "tenuto.proxy").read_text("utf-8")
+    caddy = (DEPLOY / "caddy" / "Caddyfile").read_text("utf-8")
+    bodies = [
+        int(size)
+        for path in [*(DEPLOY / "nginx").iterdir(), *(DEPLOY / "caddy").iterdir()]
+        for size in re.findall(
+            r"(?:client_max_body_size|max_size) (\d+)(?:m;|MiB\n)", path.read_text("utf-8")
+        )
+    ]
+    too_large = PayloadTooLarge(f"the body may have at most {MAX_INPUT_BYTES} bytes")
+
+    assert [MAX_INPUT_BYTES // MIB + 1] * 4 == bodies
+    assert f"large_client_header_buffers 4 {HTTP.head_bytes // 1024}k;" in nginx
+    assert f"max_header_size {HTTP.head_bytes // 1024}KiB" in caddy
+    assert f"client_header_timeout {SETTINGS.slow_head_s}s;" in nginx
+    assert f"read_header {SETTINGS.slow_head_s}s" in caddy
+    assert f"send_timeout {SETTINGS.slow_reader_s}s;" in nginx
+    # A chat's first word may take its whole time, and the proxy must not be the first to go.
+    for text, pattern in ((passed, r"proxy_read_timeout (\d+)s"), (caddy, r"response_header_timeout (\d+)s")):
+        assert [SETTINGS.chat_timeout_s + 60] == [int(seconds) for seconds in re.findall(pattern, text)]
+    for text, pattern in ((nginx, r"keepalive_timeout (\d+)s"), (caddy, r"keepalive (\d+)s")):
+        assert [s for s in re.findall(pattern, text) if int(s) < HTTP.keep_alive_s]
+    for text in (nginx, caddy):
+        assert f'"message":"{too_large.message}"' in text
+        assert f'"code":"{too_large.code}"' in text
+        assert f'"code":"{Unavailable().code}"' in text
+
+
+def test_what_is_streamed_is_buffered_nowhere() -> None:
+    """Neither on its way in nor on its way out."""
+    passed = (DEPLOY / "nginx" / "tenuto.proxy").read_text("utf-8")
+    caddy = [path.read_text("utf-8") for path in (DEPLOY / "caddy").iterdir()]
+
+    assert {"proxy_request_buffering off;", "proxy_buffering off;"} <= set(passed.splitlines())
+    assert all("flush_interval -1" in text for text in caddy)
+    assert "enable_full_duplex" in "".join(caddy)
+
+
+def test_caddy_takes_its_files_as_they_are_shipped() -> None:
+    """Validated and formatted by Caddy itself; nginx tests its own in `test_deploy_proxies`."""
+    if not CADDY.exists():
+        pytest.skip("no caddy here")
+    shipped = DEPLOY / "caddy" / "Caddyfile"
+    said = subprocess.run(
+        [CADDY, "adapt", "--validate", "--config", shipped], capture_output=True, text=True, cwd=ROOT
+    )
+    formatted = [
+        subprocess.run([CADDY, "fmt", path], capture_output=True, text=True).stdout == path.read_text("utf-8")
+        for path in (DEPLOY / "caddy").iterdir()
+    ]
+
+    assert 0 == said.returncode, said.stderr
+    assert [True, True] == formatted
+
+
+def command_of(unit: str) -> str:
+    """The command of `tenuto` that a unit runs."""
+    found = re.search(r"^ExecStart=\S+/tenuto (\w+)", unit, re.MULTILINE)
+    assert found is not None
+    return found[1]

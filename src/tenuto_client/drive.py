@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import httpx2
 
+from tenuto_client import bodies
 from tenuto_client.exchange import Link
 from tenuto_client.steps import Answer, Do, FileBody, Flow, Lost, Pause, Request, Send, Sink, Step
 
@@ -79,7 +80,8 @@ class Driver:
                     return _answer(response, b"".join(response.iter_raw()))
                 step.sink.begin(response.status_code, dict(response.headers))
                 # As they come: blocks that were gathered would be lost with the connection.
-                for block in response.iter_raw():
+                timeout_s = step.request.timeout_s or self._timeout_s
+                for block in bodies.blocks(response, timeout_s):
                     step.sink.write(block)
                 return _answer(response, b"")
         except (httpx2.TransportError, httpx2.InvalidURL, ssl.SSLError) as error:
@@ -145,19 +147,20 @@ class AsyncDriver:
             async with aclosing(response):
                 if step.sink is None or response.status_code >= 300:
                     return _answer(response, b"".join([block async for block in response.aiter_raw()]))
-                await self._fill(step.sink, response)
+                timeout_s = step.request.timeout_s or self._timeout_s
+                await self._fill(step.sink, response, timeout_s)
                 return _answer(response, b"")
         except (httpx2.TransportError, httpx2.InvalidURL, ssl.SSLError) as error:
             raise _lost(error) from error
 
-    async def _fill(self, sink: Sink, response: httpx2.Response) -> None:
+    async def _fill(self, sink: Sink, response: httpx2.Response, timeout_s: float) -> None:
         import asyncio
 
         sink.begin(response.status_code, dict(response.headers))
         gathered: list[bytes] = []
         size_bytes = 0
         try:
-            async for block in response.aiter_raw():
+            async for block in bodies.blocks_async(response, timeout_s):
                 gathered.append(block)
                 size_bytes += len(block)
                 if size_bytes >= BLOCK_BYTES:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from tenuto import config, failpoints
 from tenuto.accounts import operations as accounts
+from tenuto.backup.move import refuse_moved
 from tenuto.backup.restore import refuse_unfinished
 from tenuto.blobs.blob import BlobStore
 from tenuto.blobs.opening import open_store
@@ -57,6 +58,7 @@ def open_records(
     """The database, migrated; where others migrate it, `patience_s` is how long that is waited for."""
     _make_folder(settings.folder)
     refuse_unfinished(settings.folder)
+    refuse_moved(settings.folder, settings.database, settings.blobs)
     database = open_database(settings.database, folder=settings.folder)
     try:
         if settings.migrations == "wait":

@@ -82,6 +82,10 @@ PLACES: Mapping[str, str] = {
     "restore.mid_blobs": "a restore has brought a blob more, and not yet all",
     "restore.before_rows": "a restore has all bytes and no row",
     "restore.after_rows": "a restore has all rows, its mark is still there",
+    "move.mid_blobs": "a move to another place has brought a blob more, and not yet all",
+    "move.before_rows": "a move has all bytes and no row",
+    "move.after_rows": "a move has all rows, they are not compared",
+    "move.before_done": "a move is compared, nothing says that it is done",
     "migration.statement": "a statement of a migration is written, not durable",
     "migration.after_commit": "a migration is durable, the next one is not begun",
     "db.before_commit": "a transaction's statements are done, its COMMIT is not sent",
@@ -97,7 +101,9 @@ HINDERED = frozenset(
 )
 """Where the system itself may raise an OSError, so that `raise` is what could happen."""
 
-OF_COMMANDS = frozenset(place for place in PLACES if place.startswith(("backup.", "restore.", "migration.")))
+OF_COMMANDS = frozenset(
+    place for place in PLACES if place.startswith(("backup.", "restore.", "move.", "migration."))
+)
 """Reached by an operator's command or by the first start on a database, never by a service that runs."""
 
 

@@ -5,6 +5,7 @@ goes up in parts, behind a claim (`blob_….tmp`) that only one write can make a
 writer died. A write is done when the store, asked again, names the bytes that were sent. Knows no rows.
 """
 
+import re
 import secrets
 import threading
 from collections.abc import Iterable, Iterator
@@ -28,6 +29,8 @@ PARTS_AT_ONCE = 2
 LISTED_AT_ONCE = 1000
 
 _CLAIM = ".tmp"
+_CODE = re.compile(r"<Code>(\w+)</Code>")
+_STATUS = re.compile(r"status code: (\d{3}[A-Za-z ]*)")
 # What a request raises that failed; for what is not there it is a FileNotFoundError.
 _FAILED = (BaseError, OSError, RequestFailed)
 
@@ -247,7 +250,13 @@ def _looking(what: str) -> Iterator[None]:
         # Without its bucket the store knows nothing of what is there and what is not.
         if isinstance(error, FileNotFoundError) and "NoSuchBucket" not in str(error):
             raise ArtifactUnavailable(f"{what} is not there.") from error
-        raise StoreAway(f"{what} cannot be read: the store does not answer, or refuses.") from error
+        raise StoreAway(f"{what} cannot be read: the store {_said(error)}.") from error
+
+
+def _said(error: Exception) -> str:
+    """What the store refused with: its code alone, as the rest of its answer may name keys."""
+    told = _CODE.search(str(error)) or _STATUS.search(str(error))
+    return "does not answer" if told is None else f"says {told.group(1)}"
 
 
 def _key(blob_id: str) -> str:

@@ -144,6 +144,22 @@ def restore(
 
 
 @app.command
+def migrate_to(
+    *,
+    database: Annotated[str, Parameter(help="The new database, empty: postgresql://…")],
+    blobs: Annotated[str, Parameter(help="The new place of the bytes, empty: s3://BUCKET/PREFIX.")],
+    leave_out_damaged: Annotated[
+        bool, Parameter(negative="", help="Do without blobs that are missing or damaged already.")
+    ] = False,
+    place: Place = HERE,
+) -> None:
+    """Move the stopped service to another database and store, and compare both; said again, it goes on."""
+    from tenuto.cli.move import move_to
+
+    move_to(place, database, blobs, leave_out_damaged=leave_out_damaged)
+
+
+@app.command
 def doctor(*, place: Place = HERE) -> None:
     """Check everything that serving needs; each failing line ends with the command that mends it."""
     from tenuto.cli.doctor import check

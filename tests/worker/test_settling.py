@@ -1,6 +1,7 @@
 """What a worker does with a result, in its order: durable bytes, then the rows that speak of them."""
 
 import shutil
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -8,6 +9,8 @@ import pytest
 from jobs.world import METERED, SPEECH, World
 from tenuto.jobs.queue import Claim
 from tenuto.worker import attempt, durable
+from tenuto.worker.calls import DOUBTFUL_RUN_S, LEAST_PAID_RUN_S, LEAST_RUN_S, EngineCalls
+from tenuto.worker.clocks import ClockAgreement
 from tenuto.worker.engines import Engines
 from worker.rig import Rig
 
@@ -41,6 +44,34 @@ def test_no_row_speaks_of_bytes_that_are_not_there(
     assert expected == world.state(claim.job_id)
     assert ([], []) == (world.all("select id from blob"), world.all("select id from artifact"))
     assert ["hold"] == world.entries(claim.job_id)
+
+
+@pytest.mark.parametrize(("model", "least_s"), [(SPEECH, LEAST_RUN_S), (METERED, LEAST_PAID_RUN_S)])
+def test_a_deadline_ends_a_run_while_the_clock_is_known(
+    world: World, rig: Rig, engines: Engines, model: str, least_s: float
+) -> None:
+    """To the moment, or after the least that a claimed job has; a clock that jumped ends nothing (P20)."""
+    claim = rig.running("worker_us", model)
+    calls = EngineCalls(rig.parts, engines, claim, rig.heartbeat.watch(claim.attempt_id, cancellable=True))
+    left = {"a start": calls.time_left_s()}
+    world.now_ms = claim.deadline_at - 7_200_000
+    left["a jump to the end"] = calls.time_left_s()
+    # Both clocks were looked at eleven minutes ago and have agreed since.
+    rig.heartbeat.agreement = ClockAgreement(world.now_ms - 660_000, time.monotonic() - 660)
+    left["two hours before"] = calls.time_left_s()
+    rig.heartbeat.agreement = ClockAgreement(claim.deadline_at - 660_000, time.monotonic() - 660)
+    world.now_ms = claim.deadline_at - 1000
+    left["a second before"] = calls.time_left_s()
+    world.now_ms += 3_600_000
+    left["another jump"] = calls.time_left_s()
+
+    assert {
+        "a start": 14 * 24 * 3600,
+        "a jump to the end": DOUBTFUL_RUN_S,
+        "two hours before": 7200,
+        "a second before": least_s,
+        "another jump": DOUBTFUL_RUN_S,
+    } == {when: round(seconds) for when, seconds in left.items()}
 
 
 @pytest.mark.parametrize("model", [SPEECH, METERED])

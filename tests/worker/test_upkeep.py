@@ -14,8 +14,9 @@ from tenuto.artifacts.operations import ORPHAN_AGE_MS
 from tenuto.catalog.rules import WORKER_AWAY_MS
 from tenuto.errors import Unavailable
 from tenuto.jobs.states import DEADLINE_MS
+from tenuto.worker.clocks import CLOCKS_AGREE_FOR_S, ClockAgreement
 from tenuto.worker.locks import is_held
-from tenuto.worker.upkeep import CLOCKS_AGREE_FOR_S, ClockAgreement, Upkeep
+from tenuto.worker.upkeep import Upkeep
 from worker.rig import SILENCE_S, Rig
 
 MINUTE_MS = 60_000

@@ -15,9 +15,12 @@ from tenuto.worker.engines import Engines
 from tenuto.worker.heartbeat import Watched
 from tenuto.worker.parts import Parts
 
-LEAST_RUN_S = 3600.0
-"""A job that was claimed has this time at least. Its deadline is on a wall clock, which may have jumped since
-upkeep, which alone fails what is overdue, last trusted it."""
+LEAST_RUN_S = 60.0
+"""A claimed job has this time at least: upkeep, which fails what waits too long, looks once a minute."""
+LEAST_PAID_RUN_S = 3600.0
+"""A call that is paid for has more: ended early it would be paid all the same, and its outcome unknown."""
+DOUBTFUL_RUN_S = 6 * 3600.0
+"""While the wall clock is in doubt, ten minutes after a start or a jump: as long as any work takes."""
 
 OnSegment = Callable[[bytes, dict[str, Any]], None]
 OnProgress = Callable[[dict[str, Any]], None]
@@ -61,10 +64,17 @@ class EngineCalls:
             inputs,
             on_segment=shown,
             on_progress=on_progress or watched.hear,
-            deadline_s=max(LEAST_RUN_S, (claim.deadline_at - self.parts.clock()) / 1000),
+            deadline_s=self.time_left_s(),
             cancelled=watched.stop,
             grace_s=self.parts.settings.host_grace_s,
             run_id=claim.attempt_id,
         )
         failpoints.hit("engine.after_call")
         return result
+
+    def time_left_s(self) -> float:
+        """Until the job's deadline, which is a moment of the wall clock; no jump of that ends a job."""
+        least_s = LEAST_RUN_S if self.claim.rerunnable else LEAST_PAID_RUN_S
+        if not self.watched.trusts_clock():
+            least_s = DOUBTFUL_RUN_S
+        return max(least_s, (self.claim.deadline_at - self.parts.clock()) / 1000)

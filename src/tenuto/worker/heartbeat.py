@@ -6,6 +6,7 @@ the worker's attempts fall silent and are rescued: by the fence that costs work,
 
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +17,7 @@ from tenuto.catalog import operations as catalog
 from tenuto.errors import Unavailable
 from tenuto.hosts.host import Cancellation
 from tenuto.jobs import lanes, lifecycle
+from tenuto.worker.clocks import ClockAgreement
 from tenuto.worker.parts import Parts
 
 PROGRESS_S = 1.0
@@ -30,6 +32,8 @@ class Watched:
 
     attempt_id: str
     cancellable: bool
+    trusts_clock: Callable[[], bool]
+    """Whether the wall clock may end it."""
     stop: Cancellation = field(default_factory=Cancellation)
     progress: dict[str, Any] | None = None
     heard_at: float = field(default_factory=time.monotonic)
@@ -58,6 +62,7 @@ class Heartbeat:
         self._parts = parts
         self._lock = threading.Lock()
         self._watched: dict[str, Watched] = {}
+        self.agreement = ClockAgreement(parts.clock(), time.monotonic())
         self._stopping = threading.Event()
         self.beaten_at = time.monotonic()
         """When it last went round, on the monotonic clock, whether or not the database answered."""
@@ -75,7 +80,7 @@ class Heartbeat:
 
     def watch(self, attempt_id: str, *, cancellable: bool) -> Watched:
         """Speak for this attempt until `forget`. A metered attempt is not cancelled once it is called."""
-        watched = Watched(attempt_id, cancellable)
+        watched = Watched(attempt_id, cancellable, self._trusts_clock)
         with self._lock:
             self._watched[attempt_id] = watched
         return watched
@@ -89,11 +94,15 @@ class Heartbeat:
         with self._lock:
             return list(self._watched.values())
 
+    def _trusts_clock(self) -> bool:
+        return self.agreement.holds(self._parts.clock(), time.monotonic())
+
     def _run(self) -> None:
         interval_s = self._parts.settings.heartbeat_s
         beat_at = progress_at = 0.0
         while not self._stopping.is_set():
             now = self.beaten_at = time.monotonic()
+            self._trusts_clock()
             active = self.active()
             fresh = [watched for watched in active if watched.progress is not None]
             if now >= beat_at or (fresh and now >= progress_at):

@@ -24,6 +24,7 @@ from tenuto.jobs import parts as job_parts
 from tenuto.jobs.lanes import OpenAttempt
 from tenuto.worker import locks, retention
 from tenuto.worker.auditing import Auditor
+from tenuto.worker.clocks import ClockAgreement
 from tenuto.worker.engines import Engines
 from tenuto.worker.heartbeat import Heartbeat
 from tenuto.worker.parts import Bell, Parts
@@ -35,8 +36,6 @@ SWEEP_S = 600.0
 WEIGH_S = 5.0
 CHANGED_MIB = 16
 """A change of what an engine takes is told when it is at least so large."""
-CLOCKS_AGREE_MS = 60_000
-CLOCKS_AGREE_FOR_S = 600.0
 
 _log = structlog.get_logger("tenuto.worker")
 
@@ -242,24 +241,3 @@ class Upkeep:
         except HostNotReady:
             return
         self._bell.ring()
-
-
-class ClockAgreement:
-    """Whether wall and monotonic time have gone side by side long enough to act on a deadline."""
-
-    def __init__(self, wall_ms: int, monotonic_s: float) -> None:
-        self._wall_ms = wall_ms
-        self._since = self._monotonic_s = monotonic_s
-        self._jumped_at = float("-inf")
-
-    def holds(self, wall_ms: int, monotonic_s: float) -> bool:
-        """Look at both clocks; a jump of more than a minute starts the ten minutes anew."""
-        passed_ms = (monotonic_s - self._monotonic_s) * 1000
-        if abs((wall_ms - self._wall_ms) - passed_ms) > CLOCKS_AGREE_MS:
-            self._since = self._jumped_at = monotonic_s
-            self._wall_ms, self._monotonic_s = wall_ms, monotonic_s
-        return monotonic_s - self._since >= CLOCKS_AGREE_FOR_S
-
-    def is_steady(self, monotonic_s: float) -> bool:
-        """Whether no jump was seen for as long: who was at work during one may look a day late, or years."""
-        return monotonic_s - self._jumped_at >= CLOCKS_AGREE_FOR_S

@@ -26,8 +26,8 @@ BOTH = pytest.mark.parametrize("name", ["indextts-2.5", "indextts-2.5-inference"
 def frames(content: bytes) -> bytes:
     with wave.open(io.BytesIO(content)) as file:
         assert (1, 2, RATE) == (file.getnchannels(), file.getsampwidth(), file.getframerate())
-        content: bytes = file.readframes(file.getnframes())
-    return content
+        found: bytes = file.readframes(file.getnframes())
+    return found
 
 
 def asked(model: Adapted) -> dict[str, Any]:

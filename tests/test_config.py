@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tenuto import config
-from tenuto.config import ModelSettings, OwnPrice, Settings
+from tenuto.config import ModelSettings, OwnPrice, RaySettings, Settings
 from tenuto.errors import SettingsInvalid
 
 
@@ -124,6 +124,14 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, text: str) -> None:
         ('models."a/b".threads = true', 'models."a/b".threads'),
         ('models."a/b".unit = "hour"', 'models."a/b".unit'),
         ('models."a/b".enabled = 1', 'models."a/b".enabled'),
+        ('models."a/b".host = "thread"', 'models."a/b".host'),
+        ('models."a/b".ray_gpus = 1', 'models."a/b".ray_gpus'),
+        ('models."a/b" = { host = "ray", ray_cpus = -1 }', 'models."a/b".ray_cpus'),
+        ('models."a/b" = { host = "ray", ray_gpus = true }', 'models."a/b".ray_gpus'),
+        ('models."a/b" = { host = "ray", ray_wait_s = 0 }', 'models."a/b".ray_wait_s'),
+        ('models."a/b" = { host = "ray", ray_address = "ray://head:10001" }', 'models."a/b".ray_address'),
+        ('models."a/b" = { host = "ray", composed_of = ["c", "d"] }', 'models."a/b".host'),
+        ('models."a/b" = { host = "ray", upstream = "http://c" }', 'models."a/b".host'),
     ],
 )
 def test_a_value_of_the_wrong_kind_is_named(tmp_path: Path, line: str, named: str) -> None:
@@ -199,6 +207,7 @@ def test_what_is_no_amount(tmp_path: Path, price: str) -> None:
                 interpreter=st.none() | st.just("/usr/bin/python3"),
                 price=st.builds(OwnPrice, st.sampled_from(["job", "audio_minute"]), st.integers(0, 2**50)),
                 threads=st.integers(0, 8),
+                ray=st.none() | st.builds(RaySettings, st.just("head:6379"), st.floats(0, 8)),
             ),
             max_size=3,
         ),

@@ -146,7 +146,11 @@ def _spec(model: Model, settings: Settings) -> EngineSpec:
         "threads": own.threads or MAX_THREADS,
     }
     return EngineSpec(
-        engine=model.entry.engine, interpreter=own.interpreter or sys.executable, options=options
+        engine=model.entry.engine,
+        interpreter=own.interpreter or sys.executable,
+        options=options,
+        load_timeout_s=model.entry.load_timeout_s + (own.ray.wait_s if own.ray is not None else 0),
+        ray=own.ray,
     )
 
 

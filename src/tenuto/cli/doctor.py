@@ -1,5 +1,6 @@
 """`tenuto doctor`: is everything there that serving needs? Each bad line ends with its remedy."""
 
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -111,12 +112,22 @@ def _engines(settings: Settings) -> Iterator[Line]:
         broken = [
             (entry.model, interpreter)
             for entry in engines_of(model.entry)
-            if not _runs(interpreter := _interpreter(settings, entry.model))
+            if not _is_in_pool(settings, entry.model)
+            and not _runs(interpreter := _interpreter(settings, entry.model))
         ]
+        in_pool = [entry for entry in engines_of(model.entry) if _is_in_pool(settings, entry.model)]
+        if in_pool and importlib.util.find_spec("ray") is None:
+            yield _bad(name, "Ray is not installed beside Tenuto", "pip install 'tenuto[ray]'")
+            continue
         for engine, interpreter in broken:
             yield _bad(name, f"{interpreter} does not run", f'correct [models."{engine}"] interpreter')
         if not broken:
-            yield _good(name, "weights verified, interpreter runs")
+            there = ", in a Ray pool that was not asked" if in_pool else ", interpreter runs"
+            yield _good(name, f"weights verified{there}")
+
+
+def _is_in_pool(settings: Settings, model: str) -> bool:
+    return settings.models.get(model, ModelSettings()).ray is not None
 
 
 def _interpreter(settings: Settings, model: str) -> str:

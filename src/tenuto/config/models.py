@@ -120,6 +120,12 @@ def _model(where: str, table: dict[str, Any], faults: list[str]) -> ModelSetting
     threads = table.get("threads", 0)
     if isinstance(threads, bool) or (isinstance(threads, int) and threads < 0):
         faults.append(f"{where}.threads: {threads!r} is not a number of threads; 0 means as many as fit")
+    if "composed_of" in table:
+        faults.extend(
+            f"{where}.{key}: means nothing for a model of others' engines; set it for each of those"
+            for key in HOST_FIELDS
+            if key in table
+        )
     return ModelSettings(
         enabled=table.get("enabled", True),
         interpreter=table.get("interpreter"),
@@ -148,7 +154,7 @@ def _upstream(where: str, table: dict[str, Any], faults: list[str]) -> UpstreamS
     if type(connections) is not int or not 1 <= connections <= MAX_UPSTREAM_CONNECTIONS:
         limit = MAX_UPSTREAM_CONNECTIONS
         faults.append(f"{where}.connections: {connections!r} is not an integer from 1 to {limit}")
-    for key in ("interpreter", "threads", "warm", "unit", "price", "hold"):
+    for key in ("interpreter", "threads", "warm", "unit", "price", "hold", *HOST_FIELDS):
         if key in table and "adapter" not in table:
             faults.append(f"{where}.{key}: means nothing for a model of an upstream, whose chats are free")
     return UpstreamSettings(

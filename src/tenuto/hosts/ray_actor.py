@@ -5,6 +5,7 @@ It knows the lengths in front of a message (`tenuto_host/wire.py`) and nothing o
 """
 
 import contextlib
+import fnmatch
 import io
 import os
 import shutil
@@ -68,15 +69,19 @@ class EngineRelay:
         self._code = unpack(code)
         filled = [text.replace("{code}", str(self._code)) for text in arguments]
         places = ["--fd", str(self._theirs.fileno()), "--parent", str(os.getpid())]
-        self._popen = subprocess.Popen(
-            [*filled, *places],
-            env={**defaults, **inherited(patterns), **variables},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            pass_fds=(self._theirs.fileno(),),
-            start_new_session=True,
-        )
+        try:
+            self._popen = subprocess.Popen(
+                [*filled, *places],
+                env={**defaults, **inherited(patterns), **variables},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                pass_fds=(self._theirs.fileno(),),
+                start_new_session=True,
+            )
+        except OSError:
+            shutil.rmtree(self._code, ignore_errors=True)
+            raise
         self._theirs.close()
         for work in (self._collect, self._wait):
             threading.Thread(target=work, name=work.__name__, daemon=True).start()
@@ -153,8 +158,6 @@ class EngineRelay:
 
 def inherited(patterns: list[str]) -> dict[str, str]:
     """The node's own variables that an engine may see."""
-    import fnmatch
-
     return {
         name: text
         for name, text in os.environ.items()

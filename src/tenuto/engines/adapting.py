@@ -61,7 +61,7 @@ class Heard:
     def told(self, model_id: str, revision: str, language: str | None) -> Result:
         """The transcript as a run's result."""
         if self.misplaced:
-            self.doubts.append(f"{self.misplaced} segments with impossible times were left out.")
+            self.doubts.append(f"Segments with impossible times were left out: {self.misplaced}.")
         value = {
             "language": language,
             "segments": self.segments,

@@ -79,7 +79,7 @@ def test_what_the_model_leaves_out_is_doubted(adapt: Adapt) -> None:
     doubts = [model.heard(SOUND)["doubts"] for _ in range(3)]
 
     assert ["Some of the words have no times and were left out."] == doubts[0]
-    assert ["1 segments with impossible times were left out."] == doubts[1]
+    assert ["Segments with impossible times were left out: 1."] == doubts[1]
     assert "The model was stopped after 612 tokens." in doubts[2]
 
 

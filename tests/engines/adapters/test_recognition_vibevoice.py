@@ -92,7 +92,7 @@ def test_times_that_cannot_be_are_left_out_and_doubted(adapt: Adapt, item: dict[
     value = adapt(NAME, [json.dumps([*ITEMS, item])]).heard(SOUND)
 
     assert 4 == len(value["segments"])
-    assert ["1 segments with impossible times were left out."] == value["doubts"]
+    assert ["Segments with impossible times were left out: 1."] == value["doubts"]
 
 
 def test_what_is_no_text_is_no_word(adapt: Adapt) -> None:

@@ -1,6 +1,8 @@
 """IndexTTS-2.5 through a real host, on stand-ins of both packages: every parameter, and every trap."""
 
 import io
+import os
+import signal
 import wave
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ from tenuto.engines.manifests import shipped
 from tenuto.engines.speech_indextts.reading import readable, split
 from tenuto.hosts.host import Cancelled, EngineFailed, HostNotReady
 from tenuto.kinds import speech
+from worker.rig import eventually
 
 RATE = 22_050
 TEXT = "One sentence. Another one, with more words in it."
@@ -138,6 +141,24 @@ def test_a_long_recording_is_cut_and_that_is_said(adapt: Adapt, reference: Path)
 
     assert ["The recording lasts 15.5 s; the model hears its first 15 s."] == long
     assert [] == model.run(PARAMETERS, {"voice": voice(300, 15)}).metadata["warnings"]
+
+
+def test_a_callers_voice_is_gone_after_its_run(adapt: Adapt, reference: Path) -> None:
+    """No recording stays on the disk; what a killed process left goes when the next one starts."""
+    model = adapt("indextts-2.5", fresh=True, reference=str(reference))
+    model.run(PARAMETERS, {"voice": voice(300), "emotion_voice": voice(400)})
+    paths = [Path(asked(model)[name]) for name in ("spk_audio_prompt", "emo_audio_prompt")]
+    left = paths[0].parent
+    there = [path.exists() for path in [left, *paths]]
+    pid = model.host.pid
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    assert eventually(lambda: not model.host.alive)
+    stays = left.exists()
+    model.host.load()
+
+    assert [True, False, False] == there
+    assert (True, False) == (stays, left.exists())
 
 
 def test_emotions_come_from_recordings_vectors_and_texts(adapt: Adapt, reference: Path) -> None:

@@ -6,7 +6,6 @@ The parameters arrive checked and complete. Nothing here knows jobs, accounts or
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -35,9 +34,7 @@ class IndexTTS:
     ) -> None:
         self._model_id = str(options["model"])
         self._revision = str(options["model_revision"])
-        self._folder = tempfile.TemporaryDirectory(prefix="tenuto-indextts-")
-        original = Path(options["reference"]).expanduser()
-        self._references = references.References(Path(self._folder.name), original)
+        self._references = references.References(Path(options["reference"]).expanduser())
         self._library = library(options)
         self.info = {
             "model_id": self._model_id,
@@ -47,6 +44,12 @@ class IndexTTS:
 
     def run(self, run: Run) -> Result:
         """Speak the text segment by segment; the result is their samples, one after the other."""
+        try:
+            return self._spoken(run)
+        finally:
+            self._references.forget()
+
+    def _spoken(self, run: Run) -> Result:
         parameters = run.parameters
         text = readable(parameters["text"], parameters["lang"])
         if not any(sign.isalnum() for sign in text):

@@ -38,7 +38,7 @@ class IndexTTS2:
         if unknown:
             # They reach transformers' generate, which refuses what it does not know.
             raise ValueError(f"The following `model_kwargs` are not used by the model: {sorted(unknown)}")
-        assert Path(spk_audio_prompt).stat().st_mtime_ns, "the recording is a file"
+        assert Path(spk_audio_prompt).is_file(), "the package looks at its name and its date"
         limit = max_text_tokens_per_segment
         texts = [text[start : start + limit] for start in range(0, len(text), limit)]
         for index, part in enumerate(texts):

@@ -23,7 +23,7 @@ endef
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo serve check fix test mutants faults soak fuzz bench pictures quality ray adapters
+.PHONY: help setup demo serve check fix test mutants faults soak cluster fuzz bench pictures quality ray adapters
 
 help:  ## what there is to make
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST)
@@ -62,6 +62,9 @@ faults: $(TEST)  ## 500 faults against a service under load, both databases, at 
 soak: $(TEST)  ## 20,000 faults in at most six hours; goes on where it was stopped, with the same SEED
 	@$(BIN)/python -m tests.faults --count 20000 --minutes 360 --seed $(SEED) --write
 	@TENUTO_STATE_MACHINE_EXAMPLES=2000 $(BIN)/python -m pytest -n 2 --hypothesis-seed=$(SEED) tests/properties
+
+cluster: $(TEST)  ## many machines on this one: load, kills, cut links, a restarted database and store, 100,000 claims
+	@$(BIN)/python -m tests.cluster --seed $(SEED)
 
 fuzz: $(TEST)  ## our own parsers on bytes that nobody meant, for MINUTES
 	@$(BIN)/python -m tests.fuzz --minutes $(MINUTES)

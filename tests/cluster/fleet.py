@@ -112,6 +112,11 @@ class Node:
         """SIGTERM, and the exit code."""
         assert self.process is not None
         self.process.send_signal(signal.SIGTERM)
+        return self.await_end()
+
+    def await_end(self) -> int:
+        """The exit code, once it has ended."""
+        assert self.process is not None
         return self.process.wait(STOP_S)
 
     def kill(self) -> None:
@@ -235,8 +240,10 @@ class Fleet:
     def _environment(self, machine: Machine, folder: Path) -> dict[str, str]:
         host, port = machine.reach(self._database)
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("TENUTO_")}
+        cache = {name: value for name, value in os.environ.items() if name == "TENUTO_CACHE"}
         return {
             **inherited,
+            **cache,
             **self._variables,
             **self._store_for(machine),
             "TENUTO_ENGINES": self.engines,

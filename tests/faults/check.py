@@ -15,6 +15,7 @@ from crash import checker
 from faults.clients import Client
 from faults.works import CANARY
 from faults.world import World
+from servers.service import RunningService
 from tenuto.db.database import Database
 
 DEFECTS = ("attempt.abandoned", "upkeep.failed", "http.failed", "waits.failed", "audit.finding")
@@ -47,11 +48,16 @@ _KEY = re.compile(r"tn_[0-9A-Za-z]{49}")
 
 def findings(world: World, clients: list[Client]) -> list[str]:
     """Everything that is not as it must be; for a world that has come to rest."""
+    return findings_of(world.service, clients, [world.service.log_path, world.folder / "elsewhere.log"])
+
+
+def findings_of(service: RunningService, clients: list[Client], logs: list[Path]) -> list[str]:
+    """The same of any service, whose processes wrote these logs."""
     found = [fault for client in clients for fault in client.faults]
     if not found:
         found += [f"not finished: {work}" for client in clients for work in client.unfinished()]
-    found += _audit(world)
-    database = checker.open_records(world.service)
+    found += _audit(service)
+    database = checker.open_records(service)
     try:
         for check in (_accepted, _uploaded, _events, _paid_once, _lost_often):
             found += check(database, clients)
@@ -59,14 +65,14 @@ def findings(world: World, clients: list[Client]) -> list[str]:
             found += _rest(database)
     finally:
         database.close()
-    if world.service.database_url is None:
-        found += _said(checker.check_integrity, world.service)
-    return found + list(_logs(world, clients))
+    if service.database_url is None:
+        found += _said(checker.check_integrity, service)
+    return found + list(_logs(logs))
 
 
-def outcomes(world: World) -> Counter[str]:
+def outcomes(service: RunningService) -> Counter[str]:
     """How jobs ended and what attempts went through, for the report."""
-    database = checker.open_records(world.service)
+    database = checker.open_records(service)
     try:
         jobs = checker.rows(database, "select state as name, count(*) as n from job group by state")
         ends = checker.rows(database, "select outcome as name, count(*) as n from attempt group by outcome")
@@ -77,9 +83,9 @@ def outcomes(world: World) -> Counter[str]:
     return counted
 
 
-def _audit(world: World) -> list[str]:
+def _audit(service: RunningService) -> list[str]:
     """The operator's own command; deep, it reads every byte again."""
-    done = world.service.command("audit", "--deep", check=False)
+    done = service.command("audit", "--deep", check=False)
     return (
         []
         if done.returncode == 0
@@ -164,9 +170,9 @@ def _lost_often(database: Database, clients: list[Client]) -> Iterator[str]:
         yield f"{row['id']} failed with {row['error_code']} after {row['hosts_lost']} losses"
 
 
-def _logs(world: World, clients: list[Client]) -> Iterator[str]:
+def _logs(paths: list[Path]) -> Iterator[str]:
     """P16 and defects: no key, no text, no event that only a bug causes."""
-    for path in (world.service.log_path, world.folder / "elsewhere.log"):
+    for path in paths:
         if not path.exists():
             continue
         text = path.read_text(errors="replace")

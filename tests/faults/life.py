@@ -102,7 +102,7 @@ def live(
         code = world.stop()
         result.findings += [] if code == 0 else [f"`serve` ended with {code}"]
         result.findings += check.findings(world, clients)
-        result.ends = check.outcomes(world)
+        result.ends = check.outcomes(world.service)
     except BaseException:
         with suppress(Exception):
             world.kill()

@@ -59,14 +59,18 @@ def _next_accounts(models: int) -> str:
 
 @lru_cache
 def _oldest_queued(models: int) -> str:
+    if models == 1:
+        return f"""
+            select * from job where {_WAITING.format(model="model_0")} and account_id = :account_id
+            order by id limit 1 for update skip locked"""  # noqa: S608 (texts of this file)
     candidates = _for_each(
         models,
         f"""select id from (select id from job where {{waiting}} and account_id = :account_id
                             order by id limit {CANDIDATES}) as oldest_{{model}}""",  # noqa: S608 (numbers of this file)
     )
     return f"""
-        select * from job where id in ({candidates}) and state = 'queued'
-        order by id limit 1 for update skip locked"""  # noqa: S608 (texts of this file)
+        select j.* from ({candidates}) as candidate join job j on j.id = candidate.id
+        where j.state = 'queued' order by j.id limit 1 for update of j skip locked"""  # noqa: S608
 
 
 @lru_cache

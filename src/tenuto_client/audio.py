@@ -65,14 +65,7 @@ def as_flac(source: Path | bytes) -> Iterator[Path | bytes]:
 
 def convert(source: Path, target: Path) -> float:
     """Write the recording as 16 kHz mono FLAC; gives its seconds. Raises AudioError."""
-    try:
-        seconds = _convert_with_soundfile(source, target)
-    except _Unreadable as error:
-        if shutil.which("ffmpeg") is None:
-            raise AudioError(
-                f"{source} cannot be read as audio ({error}); with ffmpeg on the PATH more formats can be"
-            ) from error
-        seconds = _convert_with_ffmpeg(source, target)
+    seconds = _convert(source, target)
     if seconds > MAX_SECONDS:
         raise AudioError(
             f"{source} lasts {seconds / 60:.0f} minutes; the service takes 120. Cut it into parts with "
@@ -97,10 +90,7 @@ def split(
     parts: list[Part] = []
     with tempfile.TemporaryDirectory(prefix="tenuto-", dir=into) as temporary:
         whole = Path(temporary, "whole.flac")
-        try:
-            seconds = _convert_with_soundfile(Path(source), whole)
-        except _Unreadable:
-            seconds = _convert_with_ffmpeg(Path(source), whole)
+        seconds = _convert(Path(source), whole)
         with soundfile.SoundFile(whole) as file:
             for index, (start_s, end_s) in enumerate(_cuts(file, seconds, part_s, overlap_s)):
                 path = into / f"{Path(source).stem}-{index:03}.flac"
@@ -122,6 +112,17 @@ def convert_to_wav(source: Path, target: Path) -> None:
 
 class _Unreadable(Exception):
     """soundfile does not know the format."""
+
+
+def _convert(source: Path, target: Path) -> float:
+    try:
+        return _convert_with_soundfile(source, target)
+    except _Unreadable as error:
+        if shutil.which("ffmpeg") is None:
+            raise AudioError(
+                f"{source} cannot be read as audio ({error}); with ffmpeg on the PATH more formats can be"
+            ) from error
+    return _convert_with_ffmpeg(source, target)
 
 
 def _convert_with_soundfile(source: Path, target: Path) -> float:

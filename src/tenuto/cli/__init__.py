@@ -23,14 +23,36 @@ COMMANDS = {
 }
 """The operator's commands, for the list of all: reading it must not load them."""
 
+CHINESE = {
+    "serve": "在这台机器上运行全部服务。",
+    "api": "只运行 API。",
+    "worker": "只运行一个工作进程。",
+    "migrate": "把数据库更新到最新结构。",
+    "migrate-to": "把全部记录和数据搬到另一个数据库和存储。",
+    "accounts": "账户：谁在调用，谁付费。",
+    "keys": "API 密钥：只显示一次，只存哈希。",
+    "models": "模型及其权重。",
+    "voice-library": "人人可用的音色，以及各账户的音色。",
+    "recover": "等待运营者决定的任务。",
+    "audit": "核对余额、任务和数据是否一致。",
+    "backup": "在服务运行时备份记录和数据。",
+    "restore": "恢复一份备份。",
+    "doctor": "检查提供服务所需的一切。",
+}
+"""The same for whoever reads Chinese; what is said of one command alone is English."""
+
 
 def main() -> None:
     """The entry point of the `tenuto` command."""
     from tenuto_client import commands
+    from tenuto_client.commands.words import is_chinese
 
     words = sys.argv[1:]
     if not words or words[0] in ("-h", "--help") or words[0] in commands.VERBS:
-        sys.exit(commands.main(words, others=COMMANDS))
+        others = {
+            name: CHINESE.get(name, about) if is_chinese() else about for name, about in COMMANDS.items()
+        }
+        sys.exit(commands.main(words, others=others))
     _operate()
 
 

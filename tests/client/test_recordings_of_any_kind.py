@@ -9,7 +9,8 @@ import numpy
 import pytest
 import soundfile
 
-from tenuto_client.audio import RATE, AudioError, convert, split
+from tenuto_client import AudioError
+from tenuto_client.audio import RATE, convert, split
 
 SECONDS, HERTZ, GIVEN_RATE = 3, 440, 44_100
 
@@ -23,7 +24,7 @@ def spoken(tmp_path_factory: pytest.TempPathFactory) -> Path:
     wave = 0.5 * numpy.sin(2 * numpy.pi * HERTZ * numpy.arange(SECONDS * GIVEN_RATE) / GIVEN_RATE)
     soundfile.write(folder / "tone.wav", numpy.column_stack([wave, wave]), GIVEN_RATE)
     picture = ["-f", "lavfi", "-i", f"color=size=64x64:duration={SECONDS}"]
-    made = ["-c:a", "aac", "-c:v", "mpeg4", folder / "-odd name.mp4"]
+    made = ["-c:a", "aac", "-c:v", "mpeg4", str(folder / "-odd name.mp4")]
     subprocess.run(["ffmpeg", "-v", "error", "-i", folder / "tone.wav", *picture, *made], check=True)
     return folder / "-odd name.mp4"
 

@@ -304,6 +304,14 @@ def test_caddy_takes_its_files_as_they_are_shipped() -> None:
     assert [True, True] == formatted
 
 
+def test_sizing_says_what_engines_take() -> None:
+    """docs/operations/sizing.md has the figures of the registry, by the names of the models."""
+    sizing = (ROOT / "docs" / "operations" / "sizing.md").read_text("utf-8")
+    told = {name: int(mib) for name, mib in re.findall(r"^\| `([^`]+)` \| (\d+) MiB", sizing, re.MULTILINE)}
+
+    assert {entry.model: entry.memory_mib for entry in ENTRIES if entry.memory_mib} == told
+
+
 def command_of(unit: str) -> str:
     """The command of `tenuto` that a unit runs."""
     found = re.search(r"^ExecStart=\S+/tenuto (\w+)", unit, re.MULTILINE)

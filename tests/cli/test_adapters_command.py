@@ -37,7 +37,7 @@ def test_adapters_are_listed_with_what_must_be_accepted(operator: Operator) -> N
 
     assert set(manifests.shipped()) == set(listed)
     assert ("yes", "no") == (listed["indextts-2.5"]["accept first"], listed["openai-image"]["accept first"])
-    assert "there is no nope; there are faster-whisper" in told(unknown)
+    assert "there is no nope; there are diffusers-flux-dev" in told(unknown)
 
 
 def test_serve_refuses_a_model_whose_licence_is_not_accepted(operator: Operator, tmp_path: Path) -> None:
@@ -53,3 +53,41 @@ def test_serve_refuses_a_model_whose_licence_is_not_accepted(operator: Operator,
     assert manifest.licence.url in line
     assert f'accept_licence = "{manifest.licence.name}"' in line
     assert not operator.folder.exists()
+
+
+def test_doctor_tells_what_an_added_model_lacks(operator: Operator, tmp_path: Path) -> None:
+    """A licence that is not accepted; then a file, an interpreter and a key that are not there."""
+    file = tmp_path / "tenuto.toml"
+    text = as_table(manifests.shipped()["indextts-2.5"], "/nowhere/python")
+    server = as_table(manifests.shipped()["openai-speech"], None).replace("# upstream_key", "upstream_key")
+    file.write_text(text.replace("accept_licence", "# accept_licence"))
+    refused = operator("doctor", "--config", str(file), engines="fake")
+    file.write_text(f"{text}\n{server}")
+    lacking = operator("doctor", "--config", str(file), engines="fake")
+    failing = [line for line in lacking.stdout.splitlines() if line.startswith("FAIL  ")]
+
+    assert "must be accepted first" in refused.stdout
+    assert [
+        "there is none yet",
+        "/nowhere/python does not run",
+        "path is not there",
+        "path is not there",
+    ] == [line.split(": ")[1].partition(" → ")[0] for line in failing[:4]]
+    assert "there is no key in the variable ITS_KEY" in failing[4]
+
+
+def test_added_models_are_listed_with_tenutos_own(operator: Operator, tmp_path: Path) -> None:
+    """With the revision that the table says; an account's key may be restricted to them."""
+    file = tmp_path / "tenuto.toml"
+    table = as_table(manifests.shipped()["openai-image"], None)
+    file.write_text(table + '\nrevision = "r7"\n')
+    listed = rows(operator("models", "list", "--config", str(file)))
+    operator("accounts", "create", "me", "--config", str(file))
+    key = operator(
+        "keys", "create", "--account", "me", "--models", "openai/gpt-image-1", "--config", str(file)
+    )
+
+    assert ("openai/gpt-image-1", "image", "r7", "none needed") == tuple(
+        listed[-1][name] for name in ("model", "kind", "revision", "weights")
+    )
+    assert 0 == key.returncode

@@ -20,8 +20,12 @@ import pytest
 from contract.recordings import recording
 from servers.media_upstream import KEY, MediaUpstream
 from servers.service import RunningService
+from tenuto import config
+from tenuto.catalog.rules import models
+from tenuto.engines import manifests
 from tenuto.media.png import read_png
 from tenuto.media.wav import read_pcm16_wav
+from tenuto.worker.engines import missing_here
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "engine"
 UNIT_S = 0.06
@@ -61,6 +65,8 @@ class Served:
 
     service: RunningService
     upstream: MediaUpstream
+    environment: Path
+    """In which the package is installed."""
 
     def job(self, model: str, parameters: dict[str, Any], **more: Any) -> Any:
         """A job's operation at its end."""
@@ -85,13 +91,15 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("adapters")
     upstream = MediaUpstream(key=KEY)
     (folder / "key").write_text(f"{KEY}\n")
-    settings = SETTINGS.format(interpreter=installed(folder), url=upstream.url, key_file=folder / "key")
+    environment = installed(folder)
+    interpreter = environment / "bin" / "python"
+    settings = SETTINGS.format(interpreter=interpreter, url=upstream.url, key_file=folder / "key")
     (folder / "tenuto.toml").write_text(settings)
     variables = {"TENUTO_CONFIG": str(folder / "tenuto.toml"), "THERE_KEY": KEY}
     service = RunningService(folder / "data", variables=variables)
     service.start()
     service.key = service.make_key(credit="100")
-    yield Served(service, upstream)
+    yield Served(service, upstream, environment)
     service.stop()
     upstream.close()
 
@@ -109,7 +117,7 @@ def installed(folder: Path) -> Path:
     ]
     for step in steps:
         subprocess.run(step, check=True, capture_output=True, timeout=120)
-    return environment / "bin" / "python"
+    return environment
 
 
 def test_an_engine_of_somebody_else_is_installed_and_speaks(served: Served) -> None:
@@ -125,6 +133,26 @@ def test_an_engine_of_somebody_else_is_installed_and_speaks(served: Served) -> N
     assert ["text", "stream", "duration_factor"] == listed["honoured_parameters"]
     assert find_spec("tenuto_morse") is None
     assert len(lines) <= 60
+
+
+def test_a_machine_without_the_engines_python_knows_the_model_all_the_same(
+    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The package beside Tenuto, never imported, tells the API what the model is; a worker offers it not."""
+    [packages] = served.environment.glob("lib/python*/site-packages")
+    table = '[models."a/b"]\nadapter = "morse"\ninterpreter = "/nowhere/python"\n'
+    (tmp_path / "tenuto.toml").write_text(table)
+    settings = config.load({}, file=tmp_path / "tenuto.toml")
+    monkeypatch.setenv("PYTHONPATH", str(packages))
+    manifests.installed.cache_clear()
+    try:
+        model = models(settings)["a/b"]
+    finally:
+        manifests.installed.cache_clear()
+
+    assert ("tenuto_morse:Morse", True) == (model.entry.engine, model.entry.installed)
+    assert ["/nowhere/python"] == missing_here(model, settings)
+    assert "tenuto_morse" not in sys.modules
 
 
 def test_a_speech_job_is_spoken_by_another_server(served: Served) -> None:

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tenuto import bootstrap
-from tenuto.catalog.rules import models
+from tenuto.catalog import keys
+from tenuto.catalog.rules import Model, models
 from tenuto.cli.common import Place, new_ids
 from tenuto.config import ModelSettings, Settings
 from tenuto.config.storage import bucket_of
-from tenuto.engines.registry import engines_of, weights_of
-from tenuto.errors import TenutoError
+from tenuto.engines.registry import EngineEntry, engines_of, weights_of
+from tenuto.errors import OperatorError, SettingsInvalid, TenutoError
 from tenuto.weights.cache import is_verified
 
 MIN_FREE_BYTES = 1 << 30
@@ -104,26 +105,47 @@ def _bytes(settings: Settings) -> Iterator[Line]:
 
 
 def _engines(settings: Settings) -> Iterator[Line]:
-    for name, model in models(settings).items():
-        missing = [weight for weight in weights_of(model.entry) if not is_verified(settings.cache, weight)]
-        if missing:
-            yield _bad(name, f"lacks {', '.join(missing)}", "tenuto models pull")
-            continue
-        broken = [
-            (entry.model, interpreter)
-            for entry in engines_of(model.entry)
-            if not _is_in_pool(settings, entry.model)
-            and not _runs(interpreter := _interpreter(settings, entry.model))
-        ]
-        in_pool = [entry for entry in engines_of(model.entry) if _is_in_pool(settings, entry.model)]
-        if in_pool and importlib.util.find_spec("ray") is None:
-            yield _bad(name, "Ray is not installed beside Tenuto", "pip install 'tenuto[ray]'")
-            continue
-        for engine, interpreter in broken:
-            yield _bad(name, f"{interpreter} does not run", f'correct [models."{engine}"] interpreter')
-        if not broken:
-            there = ", in a Ray pool that was not asked" if in_pool else ", interpreter runs"
-            yield _good(name, f"weights verified{there}")
+    try:
+        offered = models(settings)
+    except SettingsInvalid as error:
+        for fault in error.message.splitlines()[1:]:
+            yield _bad("models", fault.strip(), "correct its table")
+        return
+    for name, model in offered.items():
+        yield from _engine(settings, name, model)
+
+
+def _engine(settings: Settings, name: str, model: Model) -> Iterator[Line]:
+    """Of one model: its weights, what its engines need on this machine, the key of its server."""
+    missing = [weight for weight in weights_of(model.entry) if not is_verified(settings.cache, weight)]
+    if missing:
+        yield _bad(name, f"lacks {', '.join(missing)}", "tenuto models pull")
+        return
+    parts = engines_of(model.entry)
+    in_pool = [entry for entry in parts if _is_in_pool(settings, entry.model)]
+    if in_pool and importlib.util.find_spec("ray") is None:
+        yield _bad(name, "Ray is not installed beside Tenuto", "pip install 'tenuto[ray]'")
+        return
+    faults = [fault for entry in parts if entry not in in_pool for fault in _lacking(settings, entry)]
+    try:
+        keys.check({name: model}, os.environ)
+    except OperatorError as error:
+        faults.append(_bad(name, error.message, f'correct [models."{name}"] upstream_key_variable or _file'))
+    yield from faults
+    if not faults:
+        there = ", in a Ray pool that was not asked" if in_pool else ", interpreter runs"
+        yield _good(name, f"weights verified{there}")
+
+
+def _lacking(settings: Settings, entry: EngineEntry) -> Iterator[Line]:
+    interpreter = _interpreter(settings, entry.model)
+    if not _runs(interpreter):
+        yield _bad(
+            entry.model, f"{interpreter} does not run", f'correct [models."{entry.model}"] interpreter'
+        )
+    for path in entry.paths:
+        if not Path(path).expanduser().exists():
+            yield _bad(entry.model, f"{path} is not there", f'correct [models."{entry.model}"] options')
 
 
 def _is_in_pool(settings: Settings, model: str) -> bool:

@@ -52,7 +52,9 @@ def test_a_refusal_after_a_part_that_was_charged_is_doubtful(upstream: MediaUpst
     with pytest.raises(OutcomeUnknown, match="after it was called 1 times"):
         server.run(Asked(speech("One two. Three four.")))
 
-    assert ["One two. ", "Three "] == [asked.body["input"] for asked in upstream.asked]
+    assert [("One two. ", "attempt_1-0"), ("Three ", "attempt_1-1")] == [
+        (asked.body["input"], asked.idempotency_key) for asked in upstream.asked
+    ]
 
 
 @pytest.mark.parametrize("fault", ["status=500", "status=502", "close", "cut"])
@@ -151,7 +153,7 @@ def test_the_key_is_sent_and_shown_nowhere(monkeypatch: pytest.MonkeyPatch) -> N
             engine("openai-speech", server.url).run(Asked(speech()))
 
         assert [f"Bearer {KEY}", None] == [asked.key for asked in server.asked]
-        assert {"attempt_1"} == {asked.idempotency_key for asked in server.asked}
+        assert {"attempt_1-0"} == {asked.idempotency_key for asked in server.asked}
         assert KEY not in f"{speaking.info}{caught.value}"
     finally:
         server.close()

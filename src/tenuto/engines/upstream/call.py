@@ -72,9 +72,9 @@ class Server:
             return http.client.HTTPSConnection(self._host, self._port, timeout=CONNECT_S, context=self._tls)
         return http.client.HTTPConnection(self._host, self._port, timeout=CONNECT_S)
 
-    def headers(self, media_type: str, run_id: str) -> dict[str, str]:
-        """Of every request; an upstream that knows idempotency keys charges for a run's call once."""
-        said = {"Content-Type": media_type, "Accept-Encoding": "identity", "Idempotency-Key": run_id}
+    def headers(self, media_type: str, call_id: str) -> dict[str, str]:
+        """Of every request; a server that knows idempotency keys charges for a call once."""
+        said = {"Content-Type": media_type, "Accept-Encoding": "identity", "Idempotency-Key": call_id}
         return said if self._key is None else {**said, "Authorization": f"Bearer {self._key}"}
 
     def path(self, name: str) -> str:
@@ -89,6 +89,7 @@ class Calls:
         self._server = server
         self._run = run
         self._made = 0
+        """Calls that were answered. Each has a name of its own: one that a server knows means the same call."""
 
     def post_json(self, name: str, value: dict[str, Any], most_bytes: int, tell: Tell) -> Answer:
         """Send a JSON body; gives the answer of at most so many bytes."""
@@ -145,7 +146,7 @@ class Calls:
             raise self.refused("has a certificate that is not to be trusted") from error
         except OSError:
             return None
-        headers = self._server.headers(media_type, self._run.run_id)
+        headers = self._server.headers(media_type, f"{self._run.run_id}-{self._made}")
         exchange = _Exchange(connection, self._server.path(name), body, headers, most_bytes)
         thread = threading.Thread(target=exchange.carry_out, name="upstream", daemon=True)
         thread.start()
@@ -228,7 +229,8 @@ class _Exchange:
             self.media_type = response.headers.get_content_type()
             self.retry_after_s = _seconds(response.headers.get("Retry-After"))
             self._read(response)
-        except (OSError, http.client.HTTPException, ValueError) as error:
+        except (OSError, http.client.HTTPException, ValueError, AttributeError) as error:
+            # The last is what TLS raises when it is broken off in the middle of a read.
             self.fault = type(error).__name__
 
     def break_off(self) -> None:

@@ -103,9 +103,9 @@ def test_a_host_that_starts_after_its_parents_death_ends_at_once() -> None:
     assert (0, b"") == (ended.returncode, ended.stdout + ended.stderr)
 
 
-@pytest.mark.parametrize("interpreter", ["/no/such/python", "/", "/bin/true", "no-such-python", "a\0b"])
-def test_a_wrong_interpreter_is_not_ready(make_host: MakeHost, interpreter: str) -> None:
-    """What cannot be started, or is no Python, is said at once."""
+@pytest.mark.parametrize("interpreter", ["no-such-python", "a\0b"])
+def test_what_is_no_path_is_not_ready(make_host: MakeHost, interpreter: str) -> None:
+    """An interpreter that no system could start is said at once."""
     with pytest.raises(HostNotReady):
         make_host(interpreter=interpreter).load()
 

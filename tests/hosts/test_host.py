@@ -330,6 +330,36 @@ def test_a_load_that_hangs_is_ended(make_host: MakeHost) -> None:
     assert host.pid is None
 
 
+@pytest.mark.parametrize("interpreter", ["/no/such/python", "/bin/true", "/"])
+def test_a_wrong_interpreter_is_not_ready(make_host: MakeHost, interpreter: str) -> None:
+    """What cannot be started, or is no Python, is said in bounded time, and no process is left."""
+    begun, host = time.monotonic(), make_host(interpreter=interpreter)
+    with pytest.raises(HostNotReady) as error:
+        host.load()
+
+    assert interpreter in error.value.message or "ended with" in error.value.message
+    assert time.monotonic() - begun < 25
+    assert host.pid is None
+
+
+def test_a_full_host_runs_nothing_more(host: Host, run: DoRun) -> None:
+    """Who waits for a place until the deadline is told that nothing was run; who has it goes on."""
+    cancelled, started = Cancellation(), threading.Event()
+    with ThreadPoolExecutor() as pool:
+        running = pool.submit(
+            run, host, "until_cancelled", on_progress=lambda _: started.set(), cancelled=cancelled
+        )
+        assert started.wait(10)
+        with pytest.raises(HostNotReady) as error:
+            run(host, "echo", deadline_s=0.2)
+
+        assert "busy" in error.value.message
+        assert not running.done()
+        cancelled.set()
+        with pytest.raises(Cancelled):
+            running.result(10)
+
+
 @pytest.mark.parametrize("engine", ["no_such_module:Demo", "demo:NoSuchClass"])
 def test_an_engine_that_is_not_there_is_not_ready(make_host: MakeHost, engine: str) -> None:
     """A wrong name is a failed load."""

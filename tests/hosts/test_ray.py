@@ -84,16 +84,6 @@ def test_a_full_pool_is_not_ready_in_time(in_pool: InPool, run: DoRun) -> None:
     assert b"echo" == run(host, "echo").content
 
 
-@pytest.mark.parametrize("interpreter", ["/no/such/python", "/bin/true", "/"])
-def test_a_wrong_interpreter_is_not_ready(in_pool: InPool, interpreter: str) -> None:
-    """As an actor's interpreter it would stay pending for ever; as a process of an actor it ends."""
-    began = time.monotonic()
-    message = refused(in_pool(interpreter=interpreter))
-
-    assert interpreter in message or "ended with 0" in message
-    assert time.monotonic() - began < 25
-
-
 def test_a_pool_that_is_not_there_is_not_ready(in_pool: InPool) -> None:
     """An address where nobody answers is named in bounded time."""
     began = time.monotonic()

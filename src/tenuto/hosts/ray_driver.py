@@ -31,6 +31,7 @@ CONNECT_S = 20.0
 AHEAD_S = 0.5
 # For the actor to end the engine, before the worker ends us.
 END_S = 0.9
+# How often the main thread looks at the time: while the engine is loaded, and after it was.
 LOOK_S = 0.1
 LOADED_S = 3600.0
 # Pieces of a long message that are on their way at once.
@@ -54,15 +55,20 @@ class Driver:
         self._actor: Any = None
         # What we wait for until the engine is loaded, and until when; told when that moment passes.
         self._stage = ("", float("inf"))
+        # When the load as a whole is given up.
         self._latest = float("inf")
         self._is_loaded = False
         self._state = threading.Lock()
         # Pieces sent to the actor so far: each has a number.
         self._number = 0
+        # Where the engine is; told with what it says of itself.
+        self._node = ""
         # Messages that the engine has yet to answer: while there are any, one call waits for what it says.
         self._owed = 0
         self._reading = False
+        # Calls that wait, for the thread that carries back.
         self._heard: SimpleQueue[Any] = SimpleQueue()
+        # Set when the engine says no more.
         self._silent = threading.Event()
 
     def watch(self) -> None:
@@ -119,12 +125,9 @@ class Driver:
         self._ray.get(self._actor.__ray_ready__.remote())
         self._until(f"the engine was not loaded in {plan['timeout_s']:g} s", plan["timeout_s"])
         code = ray_actor.pack({"tenuto_host": str(environment.HOST), **plan["folders"]})
+        named = [plan[name] for name in ("arguments", "defaults", "variables", "patterns")]
         try:
-            self._node = self._ray.get(
-                self._actor.start.remote(
-                    code, *(plan[name] for name in ("arguments", "defaults", "variables", "patterns"))
-                )
-            )
+            self._node = self._ray.get(self._actor.start.remote(code, *named))
         except self._ray.exceptions.RayTaskError as error:
             raise Refused(f"cannot start {plan['arguments'][0]} on its node: {error.cause}") from error
 

@@ -9,7 +9,9 @@ from bench import (
     ROOT,
     accept,
     chat,
+    cluster,
     footprint,
+    growth,
     hosts,
     image,
     overhead,
@@ -18,6 +20,7 @@ from bench import (
     sdk,
     slots,
     start,
+    storage,
     transfer,
 )
 from bench.report import Row
@@ -34,10 +37,13 @@ PARTS: dict[str, Measure] = {
     "slots": slots.measure,
     "chat": chat.measure,
     "transfer": transfer.measure,
+    "storage": storage.measure,
     "overhead": overhead.measure,
     "sdk": sdk.measure,
     "image": image.measure,
     "hosts": hosts.measure,
+    "cluster": cluster.measure,
+    "growth": growth.measure,
 }
 
 

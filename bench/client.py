@@ -4,6 +4,7 @@ Client and service share the machine's cores, so what the client takes is missin
 connections and answers, nothing of Tenuto but the headers that tell a replay.
 """
 
+import itertools
 import select
 import socket
 import time
@@ -13,6 +14,7 @@ from dataclasses import dataclass, field
 
 LONGEST_ANSWER_BYTES = 64 * 1024
 TIMEOUT_S = 30.0
+HERE = "127.0.0.1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +57,8 @@ class Tally:
 class Connection:
     """One keep-alive connection."""
 
-    def __init__(self, port: int) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port), TIMEOUT_S)
+    def __init__(self, port: int, host: str = HERE) -> None:
+        self.socket = socket.create_connection((host, port), TIMEOUT_S)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._received = b""
 
@@ -87,8 +89,14 @@ class Connection:
         self.socket.close()
 
 
-def flood(port: int, scripts: Sequence[Iterator[bytes]], go_on: Callable[[int], bool]) -> Tally:
-    """One client for each script: it sends the next request when the last was answered.
+def flood(
+    port: int,
+    scripts: Sequence[Iterator[bytes]],
+    go_on: Callable[[int], bool],
+    *,
+    hosts: Sequence[str] = (HERE,),
+) -> Tally:
+    """One client for each script, spread over the hosts: it sends a request when the last was answered.
 
     `go_on` is asked, with the number of answers so far, before each request; when it declines, clients stop.
     """
@@ -97,8 +105,8 @@ def flood(port: int, scripts: Sequence[Iterator[bytes]], go_on: Callable[[int], 
     clients: dict[int, tuple[Connection, Iterator[bytes]]] = {}
     sent_at: dict[int, float] = {}
     began = time.perf_counter()
-    for script in scripts:
-        connection = Connection(port)
+    for script, host in zip(scripts, itertools.cycle(hosts), strict=False):
+        connection = Connection(port, host)
         number = connection.socket.fileno()
         clients[number] = connection, script
         poll.register(number, select.EPOLLIN)

@@ -58,6 +58,10 @@ class Stage:
     def port(self) -> int:
         return self.service.port
 
+    @property
+    def host(self) -> str:
+        return self.service.host
+
     def api(self) -> psutil.Process:
         """The process that answers HTTP."""
         assert self.service.process is not None
@@ -73,7 +77,7 @@ class Stage:
 
     def submit(self, text: str, *, key: str | None = None) -> str:
         """One job; gives its id."""
-        connection = Connection(self.port)
+        connection = Connection(self.port, self.host)
         answer = connection.ask(next(submissions(key or self.keys[0], text, replays=0)))
         connection.close()
         assert answer.status == 202, answer
@@ -95,7 +99,7 @@ class Stage:
 
     def shown(self, job_id: str, key: str) -> bytes:
         """The answer to a poll, as bytes."""
-        connection = Connection(self.port)
+        connection = Connection(self.port, self.host)
         answer = connection.ask(get(f"/v1/jobs/{job_id}", key))
         connection.close()
         return answer.head + answer.body
@@ -124,7 +128,7 @@ def stage(postgres: PostgresServer | None, **variables: str) -> Iterator[Stage]:
         service.start()
         ready_s = time.perf_counter() - began
         database = open_database(url)
-        yield Stage(name, service, database, _make_keys(database), folder, ready_s)
+        yield Stage(name, service, database, make_keys(database), folder, ready_s)
     finally:
         if database is not None:
             database.close()
@@ -152,7 +156,8 @@ def clients(keys: list[str], number: int, text: str = TEXT) -> list[Iterator[byt
     return [submissions(keys[client % len(keys)], text) for client in range(number)]
 
 
-def _make_keys(database: Database) -> list[str]:
+def make_keys(database: Database) -> list[str]:
+    """A key of each of the accounts, which are made and have credit."""
     ids = Ids(_now_ms)
     keys = []
     for number in range(ACCOUNTS):

@@ -90,17 +90,23 @@ def measure(postgres: PostgresServer | None) -> list[Row]:
         return rows + _loaded(running)
 
 
-def _idle(running: Stage) -> list[Row]:
+def idle_starts_s(running: Stage, probes: int) -> list[float]:
+    """Seconds from the 202 to running, of one job at a time."""
     script = submissions(running.keys[0], TEXT, replays=0)
-    watch = Watch(running, Connection(running.port))
+    watch = Watch(running, Connection(running.port, running.host))
     took_s = []
-    for number in range(FIRST_PROBES + IDLE_PROBES):
+    for number in range(FIRST_PROBES + probes):
         job_id, probe = watch.probe(next(script))
         if number >= FIRST_PROBES:  # the first ones load the engine
             took_s.append((probe.running_ms - probe.accepted_ms) / 1000)
         running.wait(job_id, "succeeded")
         time.sleep(random.uniform(0.0, 0.02))
     watch.connection.close()
+    return took_s
+
+
+def _idle(running: Stage) -> list[Row]:
+    took_s = idle_starts_s(running, IDLE_PROBES)
     p50, p99 = p50_ms(took_s), quantile(took_s, 0.99) * 1000
     how = "fixed; until the claim's commit is seen in the database, one job at a time, an instant engine"
     return [
@@ -145,7 +151,7 @@ def _crowd(port: int, keys: list[str], ending: Event) -> None:
 def _watch(running: Stage, keys: list[str]) -> tuple[list[Probe], list[float]]:
     """Probes of the accounts in turn, each so long after its last one that its turn has come again."""
     scripts: Iterator[Iterator[bytes]] = itertools.cycle([submissions(k, BUSY_TEXT, replays=0) for k in keys])
-    watch = Watch(running, Connection(running.port))
+    watch = Watch(running, Connection(running.port, running.host))
     probes = []
     until = time.monotonic() + LOADED_S
     while time.monotonic() < until:

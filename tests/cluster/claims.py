@@ -24,7 +24,7 @@ JOBS_AN_ACCOUNT = 8
 LET_GO = 0.1
 """The part of claims whose slot is given back alone."""
 LOOK_S, PAUSE_S = 0.02, 0.002
-READY_S, MOST_S, END_S = 60.0, 250.0, 30.0
+READY_S, MOST_S, END_S = 60.0, 300.0, 30.0
 
 _STATE = """
     select (select count(*) from job where state = 'running' and lane = :lane) as running,

@@ -14,8 +14,16 @@ CANDIDATES = 16
 """So many of an account's jobs of each model are looked at for one that nobody has locked just now."""
 
 # A pause that ends later than any pause can was set by a clock that has gone back since: it is none.
-_WAITING = """state = 'queued' and lane = :lane and model = :{model}
+# The columns of the index are compared as rows, and ordered by from its first on: were they said to be equal
+# to something, the planner would know that another index, of all jobs that ever were, has the same order.
+_WAITING = """state = 'queued' and (lane, model) >= (:lane, :{model}) and (lane, model) <= (:lane, :{model})
               and (not_before_at <= :now or not_before_at > :latest)"""
+_BEHIND = """state = 'queued' and (lane, model, account_id) > (:lane, :{model}, w.account_id)
+             and (lane, model) <= (:lane, :{model}) and (not_before_at <= :now or not_before_at > :latest)"""
+_OF_ACCOUNT = """state = 'queued' and (lane, model, account_id) >= (:lane, :{model}, :account_id)
+                 and (lane, model, account_id) <= (:lane, :{model}, :account_id)
+                 and (not_before_at <= :now or not_before_at > :latest)"""
+_FIRST = "order by lane, model, account_id, id"
 
 
 def next_accounts(tx: Transaction, lane: str, models: Sequence[str], now_ms: int, limit: int) -> list[Row]:
@@ -41,10 +49,8 @@ def has_work(tx: Transaction, lane: str, models: Sequence[str], now_ms: int) -> 
 
 @lru_cache
 def _next_accounts(models: int) -> str:
-    first = _for_each(models, "select min(account_id) as account_id from job where {waiting}")
-    following = _for_each(
-        models, "select min(account_id) as account_id from job where {waiting} and account_id > w.account_id"
-    )
+    first = _for_each(models, _WAITING, "account_id", f"{_FIRST} limit 1")
+    following = _for_each(models, _BEHIND, "account_id", f"{_FIRST} limit 1")
     return f"""
         with recursive waiting (account_id) as (
             select min(account_id) from ({first}) as firsts
@@ -61,13 +67,9 @@ def _next_accounts(models: int) -> str:
 def _oldest_queued(models: int) -> str:
     if models == 1:
         return f"""
-            select * from job where {_WAITING.format(model="model_0")} and account_id = :account_id
-            order by id limit 1 for update skip locked"""  # noqa: S608 (texts of this file)
-    candidates = _for_each(
-        models,
-        f"""select id from (select id from job where {{waiting}} and account_id = :account_id
-                            order by id limit {CANDIDATES}) as oldest_{{model}}""",  # noqa: S608 (numbers of this file)
-    )
+            select * from job where {_OF_ACCOUNT.format(model="model_0")}
+            {_FIRST} limit 1 for update skip locked"""  # noqa: S608 (texts of this file)
+    candidates = _for_each(models, _OF_ACCOUNT, "id", f"{_FIRST} limit {CANDIDATES}")
     return f"""
         select j.* from ({candidates}) as candidate join job j on j.id = candidate.id
         where j.state = 'queued' order by j.id limit 1 for update of j skip locked"""  # noqa: S608
@@ -75,18 +77,17 @@ def _oldest_queued(models: int) -> str:
 
 @lru_cache
 def _has_work(models: int) -> str:
-    found = _for_each(
-        models,
-        """select one from (select 1 as one from job where {waiting}
-                            order by account_id, id limit 1) as found_{model}""",
-    )
-    return f"{found} limit 1"
+    return f"{_for_each(models, _WAITING, 'id', f'{_FIRST} limit 1')} limit 1"
 
 
-def _for_each(models: int, look: str) -> str:
-    """The look for every model, one behind the other."""
-    names = [f"model_{number}" for number in range(models)]
-    return " union all ".join(look.format(waiting=_WAITING.format(model=name), model=name) for name in names)
+def _for_each(models: int, condition: str, column: str, first: str) -> str:
+    """A look by the index for every model, one behind the other."""
+    looks = [
+        f"""select {column} from (
+                select {column} from job where {condition.format(model=name)} {first}) as of_{name}"""  # noqa: S608
+        for name in (f"model_{number}" for number in range(models))
+    ]
+    return " union all ".join(looks)
 
 
 def _parameters(lane: str, models: Sequence[str], now_ms: int) -> dict[str, str | int]:

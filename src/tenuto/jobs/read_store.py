@@ -2,6 +2,7 @@
 
 from tenuto.db.database import Row, Transaction
 from tenuto.jobs.states import ALL, SUCCEEDED
+from tenuto.jobs.store import AFTER_ALL
 
 # What an operation shows, and no more: a body may be long, and columns cost time even when they are short.
 _OPERATION = """
@@ -14,9 +15,6 @@ _OPERATION = """
     left join artifact a on a.id = j.artifact_id
 """
 _JOB = _OPERATION + "where j.id = :id and j.account_id = :account_id"
-_AFTER_ALL = "joc"
-"""Greater than any id of a job."""
-
 # Both columns of the index are compared, so that no other one can be taken: by the job's id alone, a page of
 # an account with few jobs would be looked for among everybody's.
 _OF_ACCOUNT = (
@@ -55,7 +53,7 @@ def jobs(
     return tx.all(
         _JOBS if state is None else _JOBS_IN_STATE[state],
         account_id=account_id,
-        before=after or _AFTER_ALL,
+        before=after or AFTER_ALL,
         kind=kind,
         model=model,
         limit=limit,
@@ -67,7 +65,8 @@ def ahead(tx: Transaction, lane: str, job_id: str, limit: int) -> int:
     row = tx.one(
         """select count(*) as ahead from (
                select 1 as one from job
-               where state = 'queued' and lane = :lane and id < :id order by id limit :limit) as earlier""",
+               where state = 'queued' and (lane, id) > (:lane, '') and (lane, id) < (:lane, :id)
+               order by lane, id limit :limit) as earlier""",
         lane=lane,
         id=job_id,
         limit=limit,

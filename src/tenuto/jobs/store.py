@@ -9,6 +9,13 @@ from dataclasses import dataclass
 from tenuto.db.database import Row, Transaction
 from tenuto.jobs.decision import Decision
 
+AFTER_ALL = "joc"
+"""Greater than any id of a job.
+
+Where rows are looked for by an index of two columns, both are compared: were the first said to be equal to
+something, the planner would know that the order of another index, of all jobs that ever were, serves as well.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class NewJob:
@@ -188,7 +195,10 @@ def queued(tx: Transaction, lane: str) -> int:
 
 def oldest_queued_at(tx: Transaction, lane: str) -> int | None:
     row = tx.one(
-        "select created_at from job where state = 'queued' and lane = :lane order by id limit 1", lane=lane
+        """select created_at from job where state = 'queued' and (lane, id) > (:lane, '')
+           and (lane, id) < (:lane, :after_all) order by lane, id limit 1""",
+        lane=lane,
+        after_all=AFTER_ALL,
     )
     return None if row is None else int(row["created_at"])
 
@@ -215,10 +225,13 @@ def note_cancel(tx: Transaction, job_id: str, now_ms: int) -> Row | None:
 def overdue(tx: Transaction, lane: str, now_ms: int, limit: int) -> list[Row]:
     """Queued jobs past their deadline; all jobs have as long, so none is where none of the oldest is."""
     return tx.all(
-        """select id from (select id, deadline_at from job where state = 'queued' and lane = :lane
-                           order by id limit :limit) as oldest
+        """select id from (
+               select id, deadline_at from job
+               where state = 'queued' and (lane, id) > (:lane, '') and (lane, id) < (:lane, :after_all)
+               order by lane, id limit :limit) as oldest
            where deadline_at <= :now order by id""",
         lane=lane,
+        after_all=AFTER_ALL,
         now=now_ms,
         limit=limit,
     )

@@ -1,0 +1,212 @@
+"""The same figures with a million finished and twenty thousand queued jobs in the database, and with few.
+
+Two services on two databases of one server, asked in turns, so that what else the machine does meets both.
+The queue is of a model whose workers are away, and stands in the lane of the jobs that are measured.
+`BENCH_FINISHED` is for those who have no quarter of an hour.
+"""
+
+import itertools
+import os
+import random
+import statistics
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench import slots, start
+from bench.client import Connection, flood, for_seconds, get
+from bench.report import Row, above, below, p50_ms
+from bench.stage import PRICES, TEXT, Stage, clients, stage, submissions
+from cluster import grown
+from cluster.plans import plans_of
+from jobs.world import request_of
+from servers.postgres import PostgresServer
+from tenuto.accounts import operations as accounts
+from tenuto.catalog import rules as catalog
+from tenuto.catalog.rules import Model
+from tenuto.config import load
+from tenuto.db.database import Transaction
+from tenuto.ids import Ids
+from tenuto.jobs import lanes, lifecycle, queue, read, submit
+from tenuto.jobs.audit import runs
+
+FINISHED, WAITING = int(os.environ.get("BENCH_FINISHED", "1000000")), 20_000
+FEW = 1_000
+"""So many finished jobs has the other database, for there must be something to poll."""
+MORE = 1.10
+PAIRS, PROBES, ROUNDS, ROUND_S = 300, 60, 5, 1.5
+CLIENTS, SLOTS = 32, 8
+AWAY = "fake/metered-speech"
+CLOSED = f'[models."fake/speech"]\nprice = "0.001"\n[models."{AWAY}"]\nenabled = false\n'
+
+
+def measure(postgres: PostgresServer | None) -> list[Row]:
+    """On PostgreSQL alone."""
+    if postgres is None:
+        return []
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tenuto-bench-")))
+        for name, text in (("open", PRICES), ("closed", CLOSED)):
+            (folder / f"{name}.toml").write_text(text)
+        variables = {"TENUTO_CONFIG": str(folder / "closed.toml"), "TENUTO_SPEECH_SLOTS": str(SLOTS)}
+        few, many = (stack.enter_context(stage(postgres, **variables)) for _ in range(2))
+        models = catalog.models(load({"TENUTO_ENGINES": "fake", "TENUTO_CONFIG": str(folder / "open.toml")}))
+        began = time.monotonic()
+        for running, finished, waiting in ((few, FEW, 0), (many, FINISHED, WAITING)):
+            _grow(running, models, finished, waiting)
+        grew_s = time.monotonic() - began
+        return list(
+            _rows(
+                Pair(few, many), f"{FINISHED:,} finished and {WAITING:,} queued jobs, made in {grew_s:.0f} s"
+            )
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """The two services."""
+
+    few: Stage
+    many: Stage
+
+    def each(self) -> tuple[Stage, Stage]:
+        return self.few, self.many
+
+
+def _grow(running: Stage, models: dict[str, Model], finished: int, waiting: int) -> None:
+    """Copies of a finished job of every account, and of one that waits; no audit is due for an hour."""
+    made = [running.submit(TEXT, key=key) for key in running.keys]
+    for job_id in made:
+        running.wait(job_id, "succeeded")
+    grown.copy(running.database, made, finished)
+    if waiting:
+        grown.copy(
+            running.database, [_waiting(running, models, key) for key in running.keys], waiting, first=10**9
+        )
+    now_ms = time.time_ns() // 1_000_000
+    running.database.write(lambda tx: runs.begin(tx, "bench", now_ms=now_ms))
+
+
+def _waiting(running: Stage, models: dict[str, Model], key: str) -> str:
+    """A job whose workers are away, accepted as the API does while they are not."""
+    now_ms = time.time_ns() // 1_000_000
+    ids = Ids(lambda: now_ms)
+
+    def accept(tx: Transaction) -> str:
+        caller = accounts.authenticate(tx, key, now_ms=now_ms)
+        request = request_of(caller, str(uuid.uuid4()), {"model": AWAY, "parameters": {"text": TEXT}})
+        parsed = submit.parse(request, models)
+        return submit.accept(tx, ids, request, parsed, submit.bind(tx, caller, parsed), now_ms=now_ms).job_id
+
+    return running.database.write(accept)
+
+
+def _rows(pair: Pair, much: str) -> Iterator[Row]:
+    how = f"{MORE} × the same with {FEW:,} finished jobs, in turns; {much}"
+    yield _quicker("202 → running, idle, p50", *_starts(pair), how)
+    busy = [slots.busy_percent(running, SLOTS)[0] for running in pair.each()]
+    what = f"growth: {SLOTS} slots with jobs of {slots.JOB_S} s, engines busy"
+    yield above(what, busy[1], busy[0] / MORE, "%", how, digits=1)
+    polls = [_polls(running) for running in pair.each()]
+    yield _quicker(
+        f"poll of a finished job that was not asked for before, p50 of {PAIRS}", *_in_turns(pair, polls), how
+    )
+    lists = [itertools.repeat(get("/v1/jobs?limit=20", running.keys[0])) for running in pair.each()]
+    yield _quicker("list of 20 jobs, p50", *_in_turns(pair, lists), how)
+    yield from _plans(pair.many)
+    for running in pair.each():
+        for _ in range(SLOTS):
+            running.submit("[fake:sleep=3600] Busy.")
+    accepts = [submissions(running.keys[1], replays=0) for running in pair.each()]
+    yield _quicker(f"accept, 1 client, p50 of {PAIRS}", *_in_turns(pair, accepts), how)
+    few, many = _floods(pair)
+    yield above(f"growth: accept, {CLIENTS} clients", many, few / MORE, "jobs/s", how)
+
+
+def _quicker(what: str, few_s: list[float], many_s: list[float], how: str) -> Row:
+    return below(f"growth: {what}", p50_ms(many_s), MORE * p50_ms(few_s), "ms", how)
+
+
+def _starts(pair: Pair) -> tuple[list[float], list[float]]:
+    """From the 202 to running, in short rounds."""
+    took: tuple[list[float], list[float]] = ([], [])
+    for _ in range(ROUNDS):
+        for running, took_s in zip(pair.each(), took, strict=True):
+            took_s.extend(start.idle_starts_s(running, PROBES // ROUNDS))
+    return took
+
+
+def _polls(running: Stage) -> Iterator[bytes]:
+    """Each of another job of one account: the API remembers the answers of those it was asked for."""
+    mine = "select account_id from job where id = :id"
+    ours = running.submit(TEXT)
+    running.wait(ours, "succeeded")
+    rows = running.query(
+        f"""select id from job where account_id = ({mine}) and state = 'succeeded' order by id limit {FEW}""",
+        id=ours,
+    )
+    ids = [row["id"] for row in rows]
+    random.shuffle(ids)
+    return (get(f"/v1/jobs/{job_id}", running.keys[0]) for job_id in itertools.cycle(ids))
+
+
+def _in_turns(pair: Pair, scripts: list[Iterator[bytes]]) -> tuple[list[float], list[float]]:
+    """One client of each service, a request here and a request there."""
+    took: tuple[list[float], list[float]] = ([], [])
+    connections = [Connection(running.port, running.host) for running in pair.each()]
+    for _ in range(PAIRS):
+        for connection, script, took_s in zip(connections, scripts, took, strict=True):
+            request = next(script)
+            began = time.perf_counter()
+            answer = connection.ask(request)
+            took_s.append(time.perf_counter() - began)
+            assert answer.status < 300, answer
+    for connection in connections:
+        connection.close()
+    return took
+
+
+def _floods(pair: Pair) -> tuple[float, float]:
+    """Jobs a second of many clients, in rounds."""
+    rates: tuple[list[float], list[float]] = ([], [])
+    for _ in range(ROUNDS):
+        for running, accepted in zip(pair.each(), rates, strict=True):
+            tally = flood(
+                running.port, clients(running.keys, CLIENTS), for_seconds(ROUND_S), hosts=[running.host]
+            )
+            assert not tally.other, tally.other
+            accepted.append(tally.new / tally.seconds)
+    return statistics.median(rates[0]), statistics.median(rates[1])
+
+
+def _plans(running: Stage) -> Iterator[Row]:
+    """How PostgreSQL carries out the hot statements, from its own mouth."""
+    now_ms = time.time_ns() // 1_000_000
+    offered = frozenset({"fake/speech"})
+    account_id, job_id = running.query("select account_id, id from job order by id limit 1")[0].values()
+    ids = Ids(lambda: now_ms)
+
+    def claim(tx: Transaction) -> None:
+        # A job that somebody has just submitted is the worker's; this one is given back at once.
+        claimed = queue.claim(
+            tx, ids, worker_id="bench", lane="speech", slots=SLOTS, models=frozenset({AWAY}), now_ms=now_ms
+        )
+        assert claimed is not None
+        lifecycle.release(tx, ids, claimed.attempt_id, now_ms=now_ms, reason="to see how it is done")
+
+    operations: dict[str, Callable[[Transaction], object]] = {
+        "a claim": claim,
+        "a look for work": lambda tx: lanes.has_work(tx, "speech", models=offered, now_ms=now_ms),
+        "a poll": lambda tx: read.get(tx, account_id=account_id, job_id=job_id),
+        "a list of failed jobs": lambda tx: read.list_jobs(
+            tx, account_id=account_id, state="failed", kind=None, model=None, after=None, limit=20
+        ),
+        "a look for lost attempts": lanes.open_attempts,
+    }
+    for what, operation in operations.items():
+        for plan in plans_of(running.database, operation):
+            yield Row(f"growth: plan of {what}", f"{plan.pages} pages", reason=plan.line())

@@ -69,8 +69,8 @@ cluster: $(TEST)  ## many machines on this one: load, kills, cut links, a restar
 fuzz: $(TEST)  ## our own parsers on bytes that nobody meant, for MINUTES
 	@$(BIN)/python -m tests.fuzz --minutes $(MINUTES)
 
-adapters: $(TEST) $(ADAPTERS)  ## the diffusers adapter on the real library, which with torch takes 1.3 GB
-	@$(BIN)/python -m pytest tests/engines/adapters/real/real_diffusers.py
+adapters: $(TEST) $(ADAPTERS)  ## adapters on the real diffusers and transformers, which with torch take 1.3 GB
+	@$(BIN)/python -m pytest tests/engines/adapters/real/real_diffusers.py tests/engines/adapters/real/real_generation.py
 
 bench: $(TEST)  ## benchmarks, beside their limits
 	@$(BIN)/python -m bench

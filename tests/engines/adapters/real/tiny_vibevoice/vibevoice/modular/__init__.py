@@ -1,0 +1,1 @@
+"""A part of the vibevoice package around a model with random weights."""

@@ -4,126 +4,32 @@ import json
 import re
 import shutil
 import subprocess
-import tomllib
-from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 import check_jsonschema
-import kubernetes_validate
 import pytest
-import yaml
-from cloudcoil.models.keda.v1alpha1 import ScaledObject, TriggerAuthentication
 from jsonschema import Draft7Validator
 
+from deploy.manifests import documents, pods
 from deploy.proxies import CADDY, DEPLOY
 from servers.service import TENUTO
 from tenuto import config
 from tenuto.api.body import HttpLimits
-from tenuto.bootstrap import MIGRATIONS_PATIENCE_S
 from tenuto.cli import COMMANDS
 from tenuto.config import Settings
-from tenuto.db.awaiting import LOOK_S
 from tenuto.engines.registry import ENTRIES
 from tenuto.errors import PayloadTooLarge, Unavailable
 from tenuto.kinds.recognition import MAX_INPUT_BYTES
 
 ROOT = DEPLOY.parent
-KUBERNETES = DEPLOY / "kubernetes"
-VERSION = "1.32"
 SETTINGS = Settings(Path("data"))
 HTTP = HttpLimits()
 MIB = 1 << 20
 CLOSING_S = 30
 """What a worker takes at most to close, beyond its jobs: upkeep 10, audit 10, heartbeat 5, sockets 5."""
 UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
-MANIFESTS = sorted(path for path in KUBERNETES.rglob("*.yaml") if path.name != "kustomization.yaml")
 COMPOSE = sorted((DEPLOY / "compose").glob("*.yaml"))
-
-
-def documents(path: Path) -> list[dict[str, Any]]:
-    """The objects in a file."""
-    return list(yaml.safe_load_all(path.read_text("utf-8")))
-
-
-def pods() -> Iterator[tuple[str, dict[str, Any]]]:
-    """The specification of every pod, by the name of what makes it."""
-    for path in MANIFESTS:
-        for found in documents(path):
-            if found["kind"] in ("Deployment", "Job"):
-                yield found["metadata"]["name"], found["spec"]["template"]["spec"]
-
-
-@pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: path.name)
-def test_every_manifest_is_what_kubernetes_takes(path: Path) -> None:
-    """By the strict schemas of the oldest version that we name; KEDA's by those of its types."""
-    for found in documents(path):
-        if found["kind"] in ("ScaledObject", "TriggerAuthentication"):
-            kind = ScaledObject if found["kind"] == "ScaledObject" else TriggerAuthentication
-            read = kind.model_validate(found)
-            # What it does not know it drops: nothing must be missing afterwards.
-            assert found == json.loads(read.model_dump_json(by_alias=True, exclude_unset=True))
-        else:
-            kubernetes_validate.validate(found, VERSION, strict=True)
-
-    assert documents(path)
-
-
-def test_kustomize_finds_every_file() -> None:
-    """Each manifest is named by the kustomization beside it, and nothing else is."""
-    for folder in (KUBERNETES, KUBERNETES / "keda"):
-        [listed] = documents(folder / "kustomization.yaml")
-        there = {path.name for path in folder.glob("*.yaml")} - {"kustomization.yaml"}
-
-        assert there == set(listed["resources"])
-        assert all(
-            (folder / name).exists()
-            for each in listed.get("configMapGenerator", [])
-            for name in each["files"]
-        )
-
-
-def test_every_pod_asks_for_little_and_may_do_less() -> None:
-    """No root, no capability, nothing to write on, a limit of memory; secrets by reference alone."""
-    for name, pod in pods():
-        [container] = pod["containers"]
-
-        assert pod["securityContext"]["runAsNonRoot"], name
-        assert {
-            "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": True,
-            "capabilities": {"drop": ["ALL"]},
-        } == container["securityContext"], name
-        assert {"requests", "limits"} == set(container["resources"]), name
-        assert not [
-            each for each in container.get("env", []) if "value" in each and each["name"] != "TENUTO_CONFIG"
-        ], name
-
-
-def test_probes_ask_the_health_that_there_is() -> None:
-    """The API's on its port, a worker's on that of its metrics; a start may wait for its migrations (P19)."""
-    own = tomllib.loads((KUBERNETES / "tenuto.toml").read_text("utf-8"))
-    for name, pod in pods():
-        [container] = pod["containers"]
-        probes = {kind: container[kind] for kind in container if kind.endswith("Probe")}
-        if "api" not in container["args"] and "worker" not in container["args"]:
-            assert {} == probes
-            continue
-        ports = {port["name"]: port["containerPort"] for port in container["ports"]}
-        asked = {
-            kind: (probe["httpGet"]["path"], ports[probe["httpGet"]["port"]])
-            for kind, probe in probes.items()
-        }
-        port = own["port"] if "api" in container["args"] else own["worker_metrics_port"]
-        startup = probes["startupProbe"]
-
-        assert {
-            "startupProbe": ("/readyz", port),
-            "readinessProbe": ("/readyz", port),
-            "livenessProbe": ("/livez", port),
-        } == asked, name
-        assert startup["periodSeconds"] * startup["failureThreshold"] >= MIGRATIONS_PATIENCE_S + LOOK_S - 1
 
 
 def test_nothing_is_killed_before_it_has_drained() -> None:

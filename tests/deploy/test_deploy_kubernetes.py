@@ -1,0 +1,113 @@
+"""Kubernetes' manifests against its schemas, and their ports, probes and rights against the program."""
+
+import json
+import re
+import tomllib
+from pathlib import Path
+
+import kubernetes_validate
+import pytest
+from cloudcoil.models.keda.v1alpha1 import ScaledObject, TriggerAuthentication
+
+from deploy.manifests import KUBERNETES, MANIFESTS, documents, pods
+from deploy.proxies import DEPLOY
+from tenuto.bootstrap import MIGRATIONS_PATIENCE_S
+from tenuto.db.awaiting import LOOK_S
+
+VERSION = "1.32"
+
+
+@pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: path.name)
+def test_every_manifest_is_what_kubernetes_takes(path: Path) -> None:
+    """By the strict schemas of the oldest version that we name; KEDA's by those of its types."""
+    for found in documents(path):
+        if found["kind"] in ("ScaledObject", "TriggerAuthentication"):
+            kind = ScaledObject if found["kind"] == "ScaledObject" else TriggerAuthentication
+            read = kind.model_validate(found)
+            # What it does not know it drops: nothing must be missing afterwards.
+            assert found == json.loads(read.model_dump_json(by_alias=True, exclude_unset=True))
+        else:
+            kubernetes_validate.validate(found, VERSION, strict=True)
+
+    assert documents(path)
+
+
+def test_kustomize_finds_every_file() -> None:
+    """Each manifest is named by the kustomization beside it, and nothing else is."""
+    for folder in (KUBERNETES, KUBERNETES / "keda"):
+        [listed] = documents(folder / "kustomization.yaml")
+        there = {path.name for path in folder.glob("*.yaml")} - {"kustomization.yaml"}
+
+        assert there == set(listed["resources"])
+        assert all(
+            (folder / name).exists()
+            for each in listed.get("configMapGenerator", [])
+            for name in each["files"]
+        )
+
+
+def test_every_pod_asks_for_little_and_may_do_less() -> None:
+    """No root, no capability, nothing to write on, a limit of memory; secrets by reference alone."""
+    for name, pod in pods():
+        [container] = pod["containers"]
+
+        assert pod["securityContext"]["runAsNonRoot"], name
+        assert {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        } == container["securityContext"], name
+        assert {"requests", "limits"} == set(container["resources"]), name
+        assert not [
+            each for each in container.get("env", []) if "value" in each and each["name"] != "TENUTO_CONFIG"
+        ], name
+
+
+def test_probes_ask_the_health_that_there_is() -> None:
+    """The API's on its port, a worker's on that of its metrics; a start may wait for its migrations (P19)."""
+    own = tomllib.loads((KUBERNETES / "tenuto.toml").read_text("utf-8"))
+    for name, pod in pods():
+        [container] = pod["containers"]
+        probes = {kind: container[kind] for kind in container if kind.endswith("Probe")}
+        if "api" not in container["args"] and "worker" not in container["args"]:
+            assert {} == probes
+            continue
+        ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+        asked = {
+            kind: (probe["httpGet"]["path"], ports[probe["httpGet"]["port"]])
+            for kind, probe in probes.items()
+        }
+        port = own["port"] if "api" in container["args"] else own["worker_metrics_port"]
+        startup = probes["startupProbe"]
+
+        assert {
+            "startupProbe": ("/readyz", port),
+            "readinessProbe": ("/readyz", port),
+            "livenessProbe": ("/livez", port),
+        } == asked, name
+        assert startup["periodSeconds"] * startup["failureThreshold"] >= MIGRATIONS_PATIENCE_S + LOOK_S - 1
+
+
+def test_metrics_are_scraped_where_they_are_told() -> None:
+    """The port that a pod names for Prometheus is the one that its process listens on."""
+    own = tomllib.loads((KUBERNETES / "tenuto.toml").read_text("utf-8"))
+    named = {
+        found["metadata"]["name"]: int(
+            found["spec"]["template"]["metadata"]["annotations"]["prometheus.io/port"]
+        )
+        for path in MANIFESTS
+        for found in documents(path)
+        if found["kind"] == "Deployment"
+    }
+    [alone] = documents(DEPLOY / "prometheus" / "prometheus.yaml")
+    [inside] = documents(DEPLOY / "prometheus" / "kubernetes.yaml")
+    relabelled = inside["scrape_configs"][0]["relabel_configs"][1]
+    [address] = re.findall(relabelled["regex"], "10.0.0.7:8080;9464")
+    jobs = [job["job_name"] for config in (alone, inside) for job in config["scrape_configs"]]
+
+    assert {
+        own["metrics_port"] if name == "tenuto-api" else own["worker_metrics_port"] for name in named
+    } == {*named.values()}
+    assert own["metrics_port"] == named["tenuto-api"]
+    assert ("10.0.0.7", "9464") == address
+    assert all(job.startswith("tenuto") for job in jobs)

@@ -75,9 +75,9 @@ def _upload(running: Stage, file: Path) -> tuple[list[Row], str]:
         shas.append(size_mib / _sha256_s(file))
         disks.append(size_mib / _write_s(file))
         alone.append(size_mib / _decode_s(file))
-        with poller.going(meanwhile_s), _memory(running) as memory:
+        with poller.going(meanwhile_s), memory_of(running) as memory:
             began = time.perf_counter()
-            artifact_id = _send(running, file, digest)
+            artifact_id = send(running, file, digest)
             rates.append(size_mib / (time.perf_counter() - began))
         grown.append(memory.grown_mib)
     poller.close()
@@ -112,7 +112,7 @@ def _upload(running: Stage, file: Path) -> tuple[list[Row], str]:
     return rows, artifact_id
 
 
-def _send(running: Stage, file: Path, digest: str) -> str:
+def send(running: Stage, file: Path, digest: str) -> str:
     """One upload; gives the artifact's id."""
     head = (
         "POST /v1/input-artifacts HTTP/1.1\r\nHost: bench\r\nContent-Type: audio/flac\r\n"
@@ -136,12 +136,12 @@ def _download(running: Stage, file: Path, artifact_id: str) -> list[Row]:
     request, size = get(path, running.keys[0]), file.stat().st_size
     program = nginx.find()
     if program is None:
-        rate = statistics.median(_fetch(running.port, request, size) for _ in range(ROUNDS))
+        rate = statistics.median(fetch(running.port, request, size) for _ in range(ROUNDS))
         return [Row("download, every block checked", f"{rate:.0f} MiB/s", reason="there is no nginx here")]
     ours, theirs = [], []
     with nginx.served(program, file) as port:
         for number in itertools.chain([-1], range(2 * ROUNDS)):
-            pair = _fetch(running.port, request, size), _fetch(port, get(f"/{file.name}", "none"), size)
+            pair = fetch(running.port, request, size), fetch(port, get(f"/{file.name}", "none"), size)
             if number >= 0:  # the first pair warms the page cache
                 ours.append(pair[0])
                 theirs.append(pair[1])
@@ -158,7 +158,7 @@ def _download(running: Stage, file: Path, artifact_id: str) -> list[Row]:
     ]
 
 
-def _fetch(port: int, request: bytes, size: int) -> float:
+def fetch(port: int, request: bytes, size: int) -> float:
     """MiB a second of one whole answer, received into one buffer."""
     buffer = bytearray(MIB)
     with socket.create_connection(("127.0.0.1", port), TIMEOUT_S) as connection:
@@ -256,7 +256,7 @@ class _Memory:
 
 
 @contextmanager
-def _memory(running: Stage) -> Iterator[_Memory]:
+def memory_of(running: Stage) -> Iterator[_Memory]:
     memory, ending = _Memory(running.api()), threading.Event()
 
     def go() -> None:

@@ -26,7 +26,8 @@ class Windows:
     def read(self, fetch: Fetch, first: int, end: int) -> Iterator[tuple[int, memoryview]]:
         """Blocks from `first` up to `end` in turn, each window with the index of its first block.
 
-        The first window is one block, so that it comes soon.
+        The first window is one block, so that it comes soon; the others end where a part does, or a share
+        of one: stores keep parts together.
         """
         at, size = first, 1
         current: Future[memoryview] | None = None
@@ -36,7 +37,7 @@ class Windows:
                 # A window that no thread has begun to fetch is fetched here: the threads may all be stuck.
                 is_here = current is not None and not current.cancel()
                 window = current.result() if is_here and current is not None else fetch(at, size)
-                next_size = min(WINDOW_BLOCKS, end - at - size)
+                next_size = min(WINDOW_BLOCKS - (at + size) % WINDOW_BLOCKS, end - at - size)
                 if next_size > 0 and self._room.acquire(blocking=False):
                     coming = self._threads.submit(fetch, at + size, next_size)
                 yield at, window

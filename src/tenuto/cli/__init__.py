@@ -19,6 +19,7 @@ COMMANDS = {
     "audit": "Hold balances, jobs and bytes against each other.",
     "backup": "Copy the records and their bytes while the service runs.",
     "restore": "Bring a backup back.",
+    "migrate-to": "Move the service to another database and another store of bytes.",
     "doctor": "Check everything that serving needs.",
 }
 """The operator's commands, for the list of all: reading it must not load them."""

@@ -38,7 +38,8 @@ def move_to(place: Place, database: str, blobs: str, *, leave_out_damaged: bool)
         f"moved and compared: {moved.rows} rows of {moved.tables} tables, {moved.blobs} blobs of"
         f" {moved.blob_bytes} bytes{without}"
     )
-    say(f'now set database = "{move.shown(database)}" (with its password) and blobs = "{blobs}"')
+    password = "" if move.shown(database) == database else " (with its password)"
+    say(f'now set database = "{move.shown(database)}"{password} and blobs = "{blobs}"')
 
 
 def _move(here: Settings, there: Settings, source: Side, *, leave_out_damaged: bool) -> Moved:

@@ -17,6 +17,8 @@ from tenuto.worker.health import Watch
 from tenuto.worker.supervisor import Worker
 from worker.rig import Interrupted, Rig
 
+HELD = 'tenuto_engine_resident_bytes{model="fake/speech"}'
+
 
 def test_a_service_tells_its_health_and_its_events_on_binds_of_their_own(tmp_path: Path) -> None:
     """Events are counted whatever the level of the log; what nobody has seen yet stands at 0 (P16)."""
@@ -34,6 +36,10 @@ def test_a_service_tells_its_health_and_its_events_on_binds_of_their_own(tmp_pat
         service.key = service.make_key(credit="1")
         service.wait(service.submit("Hold the note."))
         api, worker = (scrape(port) for port in ports)
+        until = time.monotonic() + 15
+        while HELD not in worker and time.monotonic() < until:
+            time.sleep(0.1)
+            worker = scrape(ports[1])
         told = [httpx2.get(f"http://127.0.0.1:{ports[1]}{path}") for path in ("/livez", "/readyz", "/other")]
     finally:
         service.stop()
@@ -52,6 +58,7 @@ def test_a_service_tells_its_health_and_its_events_on_binds_of_their_own(tmp_pat
         api['tenuto_slots{lane="speech"}'],
         api['tenuto_model_callable{model="fake/speech"}'],
     )
+    assert 5 << 20 < worker[HELD] < 500 << 20
     assert "job.succeeded" not in service.log_path.read_text()
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 # A longer message travels in pieces of this size, several on their way at once.
-PIECE_BYTES = 8 << 20
+PIECE_BYTES = 4 << 20
 EVIDENCE_BYTES = 8 << 10
 # What the driver's own end of a connection has, too.
 SOCKET_BUFFER_BYTES = 1 << 20

@@ -35,7 +35,7 @@ END_S = 0.9
 LOOK_S = 0.1
 LOADED_S = 3600.0
 # Pieces of a long message that are on their way at once.
-WINDOW = 3
+WINDOW = 4
 
 _LENGTHS = struct.Struct("!II")
 _ANSWERED = ("run", "health")

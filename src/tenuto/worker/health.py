@@ -1,13 +1,16 @@
 """What a worker tells whoever watches it: whether it lives, whether it takes jobs, how its attempts went."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Gauge, Histogram, Metric
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
 
 from tenuto import logs, metrics
 from tenuto.config import Settings
+from tenuto.worker.memory import MIB
 from tenuto.worker.supervisor import Worker
 
 STUCK_S = 60.0
@@ -43,6 +46,25 @@ class Watch:
         """The attempts that run here."""
         return 0 if self.worker is None else self.worker.running()
 
+    def engines(self) -> Mapping[str, int]:
+        """The engines that are loaded here, and the MiB that each took when it was measured last."""
+        return {} if self.worker is None else self.worker.engines()
+
+
+class EnginesCollector(Collector):
+    """What the loaded engines take, as upkeep measured it."""
+
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
+
+    def collect(self) -> Iterable[Metric]:
+        taken = GaugeMetricFamily(
+            "tenuto_engine_resident_bytes", "What a loaded engine takes of this machine.", labels=("model",)
+        )
+        for engine, mib in self._watch.engines().items():
+            taken.add_metric((engine,), mib * MIB)
+        yield taken
+
 
 def expose(settings: Settings) -> Watch:
     """Answers /metrics, /livez and /readyz where the settings say, until the process ends. OperatorError."""
@@ -65,6 +87,7 @@ def expose(settings: Settings) -> Watch:
 
     logs.listen(note)
     Gauge("tenuto_attempts_running", "Attempts that run here.", registry=registry).set_function(watch.running)
+    registry.register(EnginesCollector(watch))
     checks = {"/livez": watch.live, "/readyz": watch.ready}
     metrics.serve(registry, settings.metrics_host, settings.worker_metrics_port, checks)
     return watch

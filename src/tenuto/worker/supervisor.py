@@ -3,7 +3,7 @@
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 import structlog
@@ -109,6 +109,10 @@ class Worker:
     def dead_slots(self) -> int:
         """How many slots take no job any more, though nobody has stopped them."""
         return sum(slot.is_dead() for slot in self._slots)
+
+    def engines(self) -> Mapping[str, int]:
+        """The engines that are loaded, and the MiB that each took when it was measured last."""
+        return self._upkeep.weighed
 
     def running(self) -> int:
         """How many attempts run here."""

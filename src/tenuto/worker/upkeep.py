@@ -63,7 +63,8 @@ class Upkeep:
         self._auditor = Auditor(parts)
         self.sweeper = Sweeper(parts)
         self._due = dict.fromkeys(("house", "sweep", "weigh"), 0.0)
-        self._weighed: dict[str, int] = {}
+        # MiB by engine, as they were told; replaced as a whole.
+        self.weighed: dict[str, int] = {}
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="upkeep", daemon=True)
 
@@ -208,12 +209,12 @@ class Upkeep:
 
     def _weigh(self) -> None:
         """Keep the engines within what they may take, and tell the operator what they do take."""
-        weighed, before = self._engines.weigh(), self._weighed
+        weighed, before = self._engines.weigh(), self.weighed
         changed = max((abs(mib - before.get(engine, 0)) for engine, mib in weighed.items()), default=0)
         if weighed.keys() != before.keys() or changed >= CHANGED_MIB:
             worker_id = self._parts.worker_id
             self._parts.database.write(lambda tx: catalog.engines_weighed(tx, worker_id, weighed))
-            self._weighed = weighed
+            self.weighed = weighed
 
     def _forget_workers(self, now_ms: int) -> None:
         parts = self._parts

@@ -2,11 +2,15 @@
 
 import json
 import re
+import shutil
+import subprocess
 import tomllib
+from importlib.metadata import version
 from pathlib import Path
 
 import kubernetes_validate
 import pytest
+import yaml
 from cloudcoil.models.keda.v1alpha1 import ScaledObject, TriggerAuthentication
 
 from deploy.manifests import KUBERNETES, MANIFESTS, documents, pods
@@ -44,6 +48,25 @@ def test_kustomize_finds_every_file() -> None:
             for each in listed.get("configMapGenerator", [])
             for name in each["files"]
         )
+
+
+def test_what_kustomize_makes_of_them_is_sound() -> None:
+    """Names of settings and images are put in everywhere; what comes out is what Kubernetes takes."""
+    program = shutil.which("kubectl")
+    if program is None:
+        pytest.skip("no kubectl here")
+    rendered = subprocess.run([program, "kustomize", str(KUBERNETES)], capture_output=True, text=True)
+    found = list(yaml.safe_load_all(rendered.stdout))
+    for one in found:
+        kubernetes_validate.validate(one, VERSION, strict=True)
+    images = set(re.findall(r"image: (\S+)", rendered.stdout))
+    settings = [one["metadata"]["name"] for one in found if one["kind"] == "ConfigMap"]
+    used = set(re.findall(r"name: (tenuto-settings\S*)", rendered.stdout))
+
+    assert 0 == rendered.returncode, rendered.stderr
+    assert {f"tenuto:{version('tenuto')}"} == images
+    assert set(settings) == used
+    assert {"tenuto"} == {one["metadata"].get("namespace", "tenuto") for one in found}
 
 
 def test_every_pod_asks_for_little_and_may_do_less() -> None:

@@ -4,6 +4,8 @@ PYTHON ?= python3
 MINUTES ?= 10
 VENV := .venv
 BIN := $(VENV)/bin
+# Tests start hundreds of processes, and each would compile all of its modules again where the shell forbids to keep them.
+export PYTHONDONTWRITEBYTECODE :=
 # What faults are drawn from: make faults SEED=7 has those of another draw.
 SEED ?= 1
 QUALITY := read_back emotions likeness recognition recognition_second
@@ -51,7 +53,7 @@ fix: $(TEST)  ## what ruff can mend by itself
 test: $(TEST) $(STUDIO) check  ## everything a change must pass; continuous integration runs this
 	@$(BIN)/tenuto models pull
 	@$(BIN)/tenuto models pull whisper-base
-	@$(BIN)/python -m pytest -n 2
+	@$(BIN)/python -m pytest -n 2 --dist worksteal
 
 mutants: $(TEST)  ## seeded faults, one by one in a copy of the tree: does a test see each of them?
 	@$(BIN)/python -m tests.mutants
@@ -62,6 +64,7 @@ faults: $(TEST)  ## 500 faults against a service under load, both databases, at 
 soak: $(TEST)  ## 20,000 faults in at most six hours; goes on where it was stopped, with the same SEED
 	@$(BIN)/python -m tests.faults --count 20000 --minutes 360 --seed $(SEED) --write
 	@TENUTO_STATE_MACHINE_EXAMPLES=2000 $(BIN)/python -m pytest -n 2 --hypothesis-seed=$(SEED) tests/properties
+	@CRASH_EVERY_PLACE=1 $(BIN)/python -m pytest tests/crash/test_failpoints.py
 
 cluster: $(TEST)  ## many machines on this one: load, kills, cut links, a restarted database and store, 100,000 claims
 	@$(BIN)/python -m tests.cluster --seed $(SEED)

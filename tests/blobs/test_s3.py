@@ -334,6 +334,23 @@ def test_a_bucket_that_is_not_there_is_no_missing_blob(place: S3Place, new_id: N
         S3Blobs(replace(place, bucket="no-such-bucket")).read_all(record)
 
 
+def test_a_store_of_an_authority_of_its_own(place: S3Place, seaweed: SeaweedServer, new_id: NewId) -> None:
+    """TLS: with the authority's certificate all requests work, without it none is sent (`s3_ca_file`)."""
+    if seaweed.ca is None:
+        pytest.skip("making a certificate needs openssl")
+    stranger = replace(place, endpoint=f"https://127.0.0.1:{seaweed.https_port}", timeout_s=TIMEOUT_S)
+    trusted = S3Blobs(replace(stranger, ca_certificates=seaweed.ca, timeout_s=place.timeout_s))
+
+    record = trusted.write(new_id(), chunks(LARGE))
+
+    assert LARGE == trusted.read_all(record)
+    assert 0 == trusted.unfinished()
+    with pytest.raises(StoreAway):
+        S3Blobs(stranger).read_all(record)
+    with pytest.raises(StoreAway):
+        S3Blobs(stranger).unfinished()
+
+
 def test_a_store_that_is_busy(place: S3Place, new_id: NewId) -> None:
     """503 to everything: tried a few times, then given up in time."""
     asked: list[str] = []

@@ -22,6 +22,7 @@ ACCESS_KEY, SECRET_KEY = "tenuto-tests", "secret-of-the-tests"
 REGION = "us-east-1"
 LOCAL = "127.0.0.1"
 _PORTS = ("master", "volume", "filer", "s3")
+_KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2")
 
 
 class NoSeaweed(Exception):
@@ -40,10 +41,18 @@ class SeaweedServer:
     address: str
     within: tuple[str, ...]
     """Words before the command, to run it on another machine of a network."""
+    https_port: int
+    """Where it speaks TLS, with a certificate that `ca` signed; nothing listens there without openssl."""
 
     @property
     def endpoint(self) -> str:
         return f"http://{self.address}:{self.port}"
+
+    @property
+    def ca(self) -> str | None:
+        """The certificate of its own authority, as PEM; None without openssl."""
+        file = self.folder / "ca.pem"
+        return file.read_text() if file.exists() else None
 
     @property
     def variables(self) -> dict[str, str]:
@@ -77,7 +86,7 @@ def start_seaweedfs(
         "actions": ["Admin", "Read", "Write", "List", "Tagging"],
     }
     (folder / "s3.json").write_text(json.dumps({"identities": [identity]}))
-    ports = _free_ports(2 * len(_PORTS))
+    *ports, https_port = _free_ports(2 * len(_PORTS) + 1)
     options = [
         *(f"-ip={address}", f"-ip.bind={address}", f"-dir={folder}", f"-s3.config={folder / 's3.json'}"),
         *("-filer", "-s3", "-s3.iam=false", "-s3.port.iceberg=0", "-s3.port.lance=0"),
@@ -88,12 +97,28 @@ def start_seaweedfs(
         f"-s3.localSocket={folder / 's3.sock'}",
         *(f"-{name}.port={port}" for name, port in zip(_PORTS, ports, strict=False)),
         *(f"-{name}.port.grpc={port}" for name, port in zip(_PORTS, ports[len(_PORTS) :], strict=True)),
+        *_tls(folder, address, https_port),
         *extra,
     ]
     master, port = ports[_PORTS.index("master")], ports[_PORTS.index("s3")]
-    server = SeaweedServer(folder, options, master, port, _begin(folder, options, within), address, within)
+    process = _begin(folder, options, within)
+    server = SeaweedServer(folder, options, master, port, process, address, within, https_port)
     _await(server)
     return server
+
+
+def _tls(folder: Path, address: str, port: int) -> list[str]:
+    """A certificate for the address, signed by an authority of the folder's own."""
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        return []
+    signed = ("-CA", str(folder / "ca.pem"), "-CAkey", str(folder / "ca.key"))
+    named = ("-addext", f"subjectAltName=IP:{address}", "-addext", "basicConstraints=critical,CA:false")
+    for own, more in (("ca", ("-subj", "/CN=tests")), ("tls", ("-subj", "/CN=store", *named, *signed))):
+        out = ("-keyout", str(folder / f"{own}.key"), "-out", str(folder / f"{own}.pem"))
+        subprocess.run([openssl, "req", "-x509", *_KEY, *out, *more], check=True, capture_output=True)
+    files = (f"-s3.cert.file={folder / 'tls.pem'}", f"-s3.key.file={folder / 'tls.key'}")
+    return [f"-s3.port.https={port}", *files]
 
 
 def _begin(folder: Path, options: list[str], within: tuple[str, ...]) -> "subprocess.Popen[bytes]":

@@ -94,6 +94,7 @@ def test_compose_files_fit_the_specification(path: Path) -> None:
     for name, service in composed["services"].items():
         sources = [volume.split(":")[0] for volume in service.get("volumes", [])]
 
+        assert (service["image"] == "tenuto") == ("build" in service), name
         assert set(service.get("networks", [])) <= set(composed["networks"]), name
         assert all((path.parent / place).exists() for place in sources if place.startswith(".")), name
         assert {place for place in sources if not place.startswith(".")} <= named, name

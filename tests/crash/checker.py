@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from servers.service import RunningService
-from tenuto.db.database import Database, Row, Transaction, open_database
+from tenuto.db.database import Database, Row, Transaction
 
 PRICE = "0.05"
 PRICE_MICROS = 50_000
@@ -15,7 +15,14 @@ PRICED = f'[models."fake/speech"]\nprice = "{PRICE}"\n'
 
 def open_records(service: RunningService) -> Database:
     """The service's own database, beside it."""
-    return open_database(service.database_url or "sqlite:///tenuto.db", folder=service.folder)
+    return service.open_database()
+
+
+def let_an_hour_pass(service: RunningService) -> None:
+    """For the sweep, which one worker does an hour: the next one that starts does it now."""
+    database = open_records(service)
+    database.write(lambda tx: tx.run("delete from sweep"))
+    database.close()
 
 
 def rows(database: Database, sql: str, **parameters: Any) -> list[dict[str, Any]]:

@@ -23,14 +23,14 @@ LONGEST_PAUSE_S = 1.6
 SETTLE_S = 0.4
 
 PLAN = {
-    "sqlite": {"api": 4, "worker": 4, "host": 3, "everything": 3},
+    "sqlite": {"api": 3, "worker": 3, "host": 2, "everything": 2},
     "postgresql": {
-        "api": 3,
-        "worker": 3,
-        "host": 2,
-        "everything": 2,
+        "api": 2,
+        "worker": 2,
+        "host": 1,
+        "everything": 1,
         "postgres": 2,
-        "everything+postgres": 2,
+        "everything+postgres": 1,
     },
 }
 """What is killed how often, in an order that is drawn; the campaign (`make faults`) kills far more often."""

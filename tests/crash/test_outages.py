@@ -60,6 +60,7 @@ def test_postgresql_goes_away_under_load(
     checker.check_audit(running)
 
 
+@ON_POSTGRES
 def test_a_dead_worker_elsewhere_is_noticed(make_service: MakeService) -> None:
     """From SIGKILL of a worker on another machine to the next attempt: at most a third longer than the
     silence, which is 40 s by default; nobody sees its lock, its beat alone has stopped (P9)."""

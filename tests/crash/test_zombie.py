@@ -76,6 +76,7 @@ def test_a_paid_result_that_was_swept_before_it_was_recorded_is_stored_anew(
     known = {row["id"] for row in checker.rows(database, "select id from blob")}
     [bytes_] = [path for path in _blobs(running) if path.name not in known]
     os.utime(bytes_, (time.time() - DAY_S - 60,) * 2)
+    checker.let_an_hour_pass(running)
     with _other_worker(running):
         waits = running.wait(job_id, states=("recovery_required",))
         until(lambda: not bytes_.exists(), 15, "the bytes are swept")

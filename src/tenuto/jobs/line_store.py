@@ -10,7 +10,7 @@ from functools import lru_cache
 from tenuto.db.database import Row, Transaction
 from tenuto.jobs.states import MAX_PAUSE_MS
 
-CANDIDATES = 16
+CANDIDATES = 4
 """So many of an account's jobs of each model are looked at for one that nobody has locked just now."""
 
 # A pause that ends later than any pause can was set by a clock that has gone back since: it is none.

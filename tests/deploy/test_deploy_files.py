@@ -9,7 +9,7 @@ from pathlib import Path
 
 import check_jsonschema
 import pytest
-from jsonschema import Draft7Validator
+from jsonschema import Draft202012Validator
 
 from deploy.manifests import documents, pods
 from deploy.proxies import CADDY, DEPLOY
@@ -89,7 +89,7 @@ def test_compose_files_fit_the_specification(path: Path) -> None:
     """By its schema; what they mount and build from is there."""
     schema = files(check_jsonschema) / "builtin_schemas" / "vendor" / "compose-spec.json"
     [composed] = documents(path)
-    Draft7Validator(json.loads(schema.read_text("utf-8"))).validate(composed)
+    Draft202012Validator(json.loads(schema.read_text("utf-8"))).validate(composed)
     named = set(composed["volumes"])
     for name, service in composed["services"].items():
         sources = [volume.split(":")[0] for volume in service.get("volumes", [])]

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from servers.postgres import PostgresServer, start_postgres
 from servers.seaweedfs import SeaweedServer, start_seaweedfs
@@ -16,6 +17,10 @@ from tenuto.db.migrations import migrate
 
 # As in a host: numpy's own threads only get in the way. It reads this when a test first imports it.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+# How long one example takes is the machine's affair; what may not be slow has a test or a bench that says so.
+settings.register_profile("tests", deadline=None)
+settings.load_profile("tests")
 
 _DATABASES = ("sqlite", "postgresql")
 _numbers = itertools.count(1)

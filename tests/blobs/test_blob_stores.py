@@ -53,7 +53,7 @@ def test_chunks_are_never_longer_than_a_block(stored: Stored, new_id: NewId) -> 
     assert {0, BLOCK_BYTES, 2 * BLOCK_BYTES, len(CONTENT)} <= {0, *itertools.accumulate(lengths)}
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_any_range_is_what_slicing_gives(stored: Stored, new_id: NewId, data: st.DataObject) -> None:
     """A range may start and end anywhere, on or beside the edge of a block, and be empty."""
@@ -68,7 +68,7 @@ def test_any_range_is_what_slicing_gives(stored: Stored, new_id: NewId, data: st
     assert CONTENT[start:end] == read
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(cuts=st.lists(st.integers(0, len(CONTENT)), max_size=12))
 def test_chunks_of_any_size_make_the_same_record(stored: Stored, new_id: NewId, cuts: list[int]) -> None:
     """How the bytes arrive, empty chunks too, does not show in what is stored."""

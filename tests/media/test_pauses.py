@@ -84,7 +84,7 @@ def test_lengths_follow_the_rate(rate: int) -> None:
     assert kept + 2 == len(after(wav([9999, *[0] * long, 9999], rate=rate)))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.tuples(st.sampled_from([0, 100, 131, 9000]), st.integers(1, 3 * LONG)), max_size=8))
 def test_a_second_pass_changes_nothing(runs: list[tuple[int, int]]) -> None:
     """What is left is short enough; loud samples are all there, in their order (R104)."""

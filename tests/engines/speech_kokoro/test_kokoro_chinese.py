@@ -4,7 +4,7 @@ import json
 from functools import cache
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tenuto.engines.speech_kokoro import zh_numbers, zh_pinyin
@@ -28,14 +28,12 @@ def said(text: str, *, normalise: bool = True) -> str:
     return "".join(unit.phonemes for unit in read(text, normalise=normalise)).strip()
 
 
-@settings(deadline=None)
 @given(st.text("今天银行<>|XINGAa1259年月日.,:%￥-—，。！“”（） \n😀é界", max_size=40), st.booleans())
 def test_the_units_make_up_the_text(text: str, normalise: bool) -> None:
     """Whatever is written, the units hold every character of it in order."""
     assert text == "".join(unit.text for unit in read(text, normalise=normalise))
 
 
-@settings(deadline=None)
 @given(st.lists(st.sampled_from(["<行|XING2>", "<长|ZHANG3>", "好", "，", "2026年", "A4"]), max_size=12))
 def test_an_annotation_is_never_divided(parts: list[str]) -> None:
     """No unit ends within an annotation, so no segment can."""

@@ -3,7 +3,7 @@
 from functools import cache
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tenuto.engines.speech_kokoro import ja_kana, ja_numbers
@@ -21,7 +21,6 @@ def said(text: str, *, normalise: bool = True) -> str:
     return "".join(unit.phonemes for unit in units).replace(" ", "")
 
 
-@settings(deadline=None)
 @given(
     st.text("今日はっーンゃ々〜USBa1259年月本５．.,:%￥-、。！「」（） \n😀界", max_size=30), st.booleans()
 )

@@ -3,7 +3,7 @@
 from functools import cache
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tenuto.engines.speech_kokoro import ar_numbers, ar_sounds, en_numbers, en_spelling, es, es_numbers
@@ -23,7 +23,6 @@ def said(text: str, *, normalise: bool = True) -> str:
     return "".join(unit.phonemes for unit in english().read(text, normalise=normalise)).strip()
 
 
-@settings(deadline=None)
 @given(st.text(ALPHABET, max_size=60), st.booleans())
 def test_the_units_make_up_the_text(text: str, normalise: bool) -> None:
     """Whatever is written, the units hold every character of it in order."""
@@ -31,7 +30,6 @@ def test_the_units_make_up_the_text(text: str, normalise: bool) -> None:
     assert text == "".join(unit.text for unit in Spanish().read(text, normalise=normalise))
 
 
-@settings(deadline=None)
 @given(st.text("abcdefghijklmnopqrstuvwxyz", min_size=1, max_size=25))
 def test_every_word_has_sounds(word: str) -> None:
     """A word that no dictionary has is guessed from its letters."""

@@ -53,6 +53,8 @@ class Network(Protocol):
     """Machines that reach each other."""
 
     kind: str
+    cut_seen_s: float
+    """How long it may take who asks the database to find out that the link is cut."""
 
     def machine(self, name: str) -> Machine: ...
 
@@ -74,6 +76,7 @@ class Switch:
     """A bridge in a namespace of its own; the last address of the network is ours, of the caller's side."""
 
     kind = "network namespaces"
+    cut_seen_s = 12.0
 
     def __init__(self) -> None:
         if os.geteuid() != 0 or not all(map(shutil.which, ("ip", "nsenter"))):
@@ -208,6 +211,8 @@ class Proxies:
     """Machines that are processes of this one; each reaches servers through proxies of its own."""
 
     kind = "processes behind proxies"
+    # A proxy acknowledges what it does not pass on: the link looks whole, and an answer is waited for.
+    cut_seen_s = 40.0
 
     def __init__(self) -> None:
         self._machines: list[Proxied] = []

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+import pytest
 
 from servers.accounts import create_account, create_key, now_ms
 from servers.service import FINAL, RunningService
@@ -26,6 +27,8 @@ Faults = list[tuple[str, str]]
 SPEECH = "fake/speech"
 METERED = "fake/metered-speech"
 HELD = ("running", *FINAL)
+ON_ONE_DATABASE = pytest.mark.parametrize("service", ["sqlite"], indirect=True)
+"""What is told of a request before anything is stored, and what an engine may say, is the same on both."""
 
 
 def job(text: Any = "Hold the note.", *, model: str = SPEECH, **parameters: Any) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import uuid
 import psutil
 import pytest
 
-from contract.callers import Caller, Operator, job
+from contract.callers import ON_ONE_DATABASE, Caller, Operator, job
 from contract.corpora import FOLDER, Attack, attacks
 from contract.recordings import post as post_recording
 from contract.voices import upload as upload_voice
@@ -39,6 +39,7 @@ def test_every_file_stands_in_its_table(kind: str) -> None:
     assert all(len(attack.what) > 2 and attack.answers for attack in attacks(kind))
 
 
+@ON_ONE_DATABASE
 @pytest.mark.parametrize("attack", attacks("http"), ids=lambda attack: attack.name)
 def test_bytes_that_are_no_request(
     service: RunningService, operator: Operator, caller: Caller, attack: Attack
@@ -57,6 +58,7 @@ def test_bytes_that_are_no_request(
     assert 200 == caller.get("/v1/models").status_code
 
 
+@ON_ONE_DATABASE
 @pytest.mark.parametrize("attack", attacks("json"), ids=lambda attack: attack.name)
 def test_json_that_is_none(operator: Operator, caller: Caller, attack: Attack) -> None:
     """Bombs, liars and other formats are refused by every route that takes JSON (P14)."""
@@ -78,6 +80,7 @@ def test_json_that_is_none(operator: Operator, caller: Caller, attack: Attack) -
     assert 202 == caller.post_job(job(), key="one").status_code
 
 
+@ON_ONE_DATABASE
 @pytest.mark.parametrize("attack", attacks("flac")[::8], ids=lambda attack: attack.name)
 def test_recordings_that_lie(operator: Operator, caller: Caller, attack: Attack) -> None:
     """Some of the corpus, as they come through the door; tests/media reads all of it (P14)."""
@@ -87,6 +90,7 @@ def test_recordings_that_lie(operator: Operator, caller: Caller, attack: Attack)
     assert (0, int(answer.status_code == 201), 0) == _stored(operator, caller)
 
 
+@ON_ONE_DATABASE
 @pytest.mark.parametrize("attack", attacks("wav"), ids=lambda attack: attack.name)
 def test_voices_that_lie(operator: Operator, caller: Caller, attack: Attack) -> None:
     """What is no PCM16 WAV of 1 to 15 seconds, to the byte, is refused, whatever it says (P14)."""
@@ -96,6 +100,7 @@ def test_voices_that_lie(operator: Operator, caller: Caller, attack: Attack) -> 
     assert (0, 0, int(answer.status_code == 201)) == _stored(operator, caller)
 
 
+@ON_ONE_DATABASE
 def test_the_service_has_not_grown(service: RunningService) -> None:
     """After all of the attacks it holds no more memory than work takes."""
     assert service.process is not None

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from contract.callers import Caller, Operator, error_code, job
+from contract.callers import ON_ONE_DATABASE, Caller, Operator, error_code, job
 from servers.service import FINAL
 
 IMAGE = "fake/image"
@@ -76,6 +76,7 @@ def test_prompts_of_both_languages_are_taken(rich: Caller, prompt: str) -> None:
     assert content != other
 
 
+@ON_ONE_DATABASE
 @pytest.mark.parametrize(
     ("prompt", "code"),
     [("", "empty"), ("x" * 20_001, "too_long"), ("字" * 6_667, "too_long"), (5, "wrong_type")],
@@ -90,6 +91,7 @@ def test_a_prompt_is_required(rich: Caller) -> None:
     assert [("parameters.prompt", "required")] == rich.refused({"model": IMAGE, "parameters": {}})
 
 
+@ON_ONE_DATABASE
 @pytest.mark.parametrize("name", ["width", "height"])
 @pytest.mark.parametrize("value", [255, 248, 0, -256, 2049, 2056, 257, 260, 2**70])
 def test_sides_out_of_bounds_are_refused(rich: Caller, name: str, value: int) -> None:
@@ -97,6 +99,7 @@ def test_sides_out_of_bounds_are_refused(rich: Caller, name: str, value: int) ->
     assert [(f"parameters.{name}", "out_of_range")] == rich.refused(image(**{name: value}))
 
 
+@ON_ONE_DATABASE
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -110,6 +113,7 @@ def test_figures_out_of_bounds_are_refused(rich: Caller, name: str, value: Any) 
     assert [(f"parameters.{name}", "out_of_range")] == rich.refused(image(**{name: value}))
 
 
+@ON_ONE_DATABASE
 @pytest.mark.parametrize("name", ["width", "height", "num_inference_steps", "seed", "guidance_scale"])
 @pytest.mark.parametrize("value", ["512", True, None, [512], {}])
 def test_figures_have_their_type(rich: Caller, name: str, value: Any) -> None:
@@ -117,6 +121,7 @@ def test_figures_have_their_type(rich: Caller, name: str, value: Any) -> None:
     assert [(f"parameters.{name}", "wrong_type")] == rich.refused(image(**{name: value}))
 
 
+@ON_ONE_DATABASE
 @pytest.mark.parametrize("name", ["width", "height", "num_inference_steps", "seed"])
 def test_integers_are_written_as_such(rich: Caller, name: str) -> None:
     """`512.0` is no integer (R92)."""
@@ -136,6 +141,7 @@ def test_bounds_are_inclusive_and_numbers_have_two_forms(rich: Caller) -> None:
     assert {"succeeded"} == {rich.wait(answer.json()["id"])["state"] for answer in answers}
 
 
+@ON_ONE_DATABASE
 @pytest.mark.parametrize("name", ["steps", "negative_prompt", "n", "size", "text", "stream", "Width"])
 def test_unknown_parameters_are_refused(rich: Caller, name: str) -> None:
     """What an image has not is named (R25, R147)."""
@@ -211,6 +217,7 @@ def test_what_is_left_out_is_the_models_choice(operator: Operator, rich: Caller)
     assert (512, 512) == size_of(given[1])
 
 
+@ON_ONE_DATABASE
 @pytest.mark.parametrize("wrong", ["garbage", "cut", "trailing", "other_size", "jpeg", "nan", "raise"])
 def test_what_is_no_png_of_that_size_fails_the_job(operator: Operator, wrong: str) -> None:
     """A broken or other image is never a result, and costs nothing (R33, R34, R145, R217)."""

@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 import pytest
 
-from contract.callers import Caller, Operator, error_code
+from contract.callers import ON_ONE_DATABASE, Caller, Operator, error_code
 from contract.recordings import (
     DUAL,
     ENGINES,
@@ -82,6 +82,7 @@ def test_any_key_of_the_account_names_an_input(operator: Operator, payer: Caller
     assert ["succeeded"] * 2 == [other.wait(job_id)["state"] for job_id in jobs]
 
 
+@ON_ONE_DATABASE
 @pytest.mark.parametrize(
     ("parameters", "fault"),
     [
@@ -127,6 +128,7 @@ def test_all_faults_are_told_at_once(payer: Caller) -> None:
     ] == [param for param, _ in found]
 
 
+@ON_ONE_DATABASE
 @pytest.mark.parametrize(
     "parameters",
     [
@@ -216,6 +218,7 @@ def test_segments_have_their_fields_and_no_words(payer: Caller) -> None:
     assert {"S01", "S02"} >= {segment["speaker"] for segment in first} - {None}
 
 
+@ON_ONE_DATABASE
 @pytest.mark.parametrize(("model", "role"), [(FIRST, "segment_text"), (SECOND, "word_timestamps")])
 def test_a_single_engine_is_a_model_of_its_own(payer: Caller, model: str, role: str) -> None:
     """It gives the transcript of its role alone, the same that the dual model gives (R128, R136)."""
@@ -292,6 +295,7 @@ def test_a_job_has_fourteen_days(operator: Operator, payer: Caller) -> None:
     assert 14 * DAY_MS == row["deadline_at"] - row["created_at"]
 
 
+@ON_ONE_DATABASE
 @pytest.mark.parametrize(
     ("directive", "code"),
     [

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from contract.callers import Caller, Faults, job
+from contract.callers import ON_ONE_DATABASE, Caller, Faults, job
+
+pytestmark = ON_ONE_DATABASE
 
 QUICK = "[fake:raise] "
 WHITE_SPACE = [

@@ -27,7 +27,13 @@ from bench.stage import Stage, stage
 from servers.postgres import PostgresServer
 
 MINUTE = f"{TEXT} {TEXT} {TEXT[: TEXT.index(' Later')]}"
-"""A little more than a minute of speech."""
+"""A little more than a minute of speech, which begins with a short sentence."""
+BREATHLESS = (
+    "This is one of those sentences that simply goes on and on without any comma at all until everybody has "
+    f"forgotten how it began and who was meant. {MINUTE}"
+)
+"""One whose first segment ends only where it must, so is as long as a first one gets."""
+BEGINNINGS = {"a short sentence": MINUTE, "a long one": BREATHLESS}
 FIRSTS = 3
 FIRST_S = 2.0
 LOOK_S = 0.01
@@ -49,28 +55,30 @@ def measure(postgres: PostgresServer | None) -> list[Row]:
     with stage(None, TENUTO_ENGINES="real", TENUTO_CONFIG="") as running:
         client = _Client(running)
         try:
-            client.final(client.submit(MODEL, {"text": "Loaded.", "lang": "en"}))
-            row, sound = _first_segment(client)
-            return [row, *_eight(running, client, client.upload(_heard(sound)))]
+            spoken = client.final(client.submit(MODEL, {"text": MINUTE, "lang": "en"}))
+            seconds = spoken["result"]["duration_ms"] / 1000
+            rows = [_first_segment(client, *named, seconds) for named in BEGINNINGS.items()]
+            sound = client.content(f"/v1/artifacts/{spoken['artifacts'][0]['id']}/content")
+            return rows + _eight(running, client, client.upload(_heard(sound)))
         finally:
             client.close()
 
 
-def _first_segment(client: "_Client") -> tuple[Row, bytes]:
-    """And the speech that was made. Jobs run to their end: a host that is killed would load anew."""
+def _first_segment(client: "_Client", beginning: str, text: str, seconds: float) -> Row:
     waited_s = []
     for _ in range(FIRSTS):
-        job_id = client.submit(MODEL, {"text": MINUTE, "lang": "en", "stream": True})
+        # Whoever is cancelled may take the host with him, and the next one loads it.
+        client.final(client.submit(MODEL, {"text": "Loaded.", "lang": "en"}))
+        job_id = client.submit(MODEL, {"text": text, "lang": "en", "stream": True})
         waited_s.append(client.first_segment_s(job_id))
-        operation = client.final(job_id)
-    row = below(
-        f"first segment of {operation['result']['duration_ms'] / 1000:.0f} s of speech, after `running`",
+        client.cancel(job_id)
+    return below(
+        f"first segment of {seconds:.0f} s of speech or more, after `running`; it begins with {beginning}",
         statistics.median(waited_s),
         FIRST_S,
         "s",
         f"fixed; until its bytes are there, median of {FIRSTS}, {min(waited_s):.2f} to {max(waited_s):.2f} s",
     )
-    return row, client.content(f"/v1/artifacts/{operation['artifacts'][0]['id']}/content")
 
 
 def _eight(running: Stage, client: "_Client", artifact_id: str) -> list[Row]:
@@ -133,10 +141,13 @@ class _Client:
         artifact_id: str = self._post("/v1/input-artifacts", named, flac)["artifact"]["id"]
         return artifact_id
 
+    def cancel(self, job_id: str) -> None:
+        self._post(f"/v1/jobs/{job_id}/cancel", "", b"")
+        assert self._ended(job_id)["state"] == "cancelled"
+
     def final(self, job_id: str) -> dict[str, Any]:
         """The job once it has ended well."""
-        while (found := self._read(f"/v1/jobs/{job_id}?wait=20"))["state"] in ("queued", "running"):
-            pass
+        found = self._ended(job_id)
         assert found["state"] == "succeeded", found
         return found
 
@@ -158,6 +169,11 @@ class _Client:
 
     def close(self) -> None:
         self._connection.close()
+
+    def _ended(self, job_id: str) -> dict[str, Any]:
+        while (found := self._read(f"/v1/jobs/{job_id}?wait=20"))["state"] in ("queued", "running"):
+            pass
+        return found
 
     def _read(self, path: str) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(self.content(path))

@@ -118,6 +118,18 @@ def again(blobs: S3Blobs, blob_id: str, content: bytes) -> bytes:
 
 
 @contextmanager
+def serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
+    """The address of a store that answers so."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@contextmanager
 def soon() -> Iterator[None]:
     began = time.monotonic()
     yield
@@ -364,6 +376,51 @@ def test_a_store_of_an_authority_of_its_own(place: S3Place, seaweed: SeaweedServ
         S3Blobs(stranger).unfinished()
 
 
+@pytest.mark.parametrize("is_honest", [True, False])
+def test_a_store_whose_tags_say_nothing(place: S3Place, new_id: NewId, is_honest: bool) -> None:
+    """Where the tag is not made of our bytes (they are encrypted), they are read again before the
+    write counts: a store that keeps others than it acknowledged is found out (P5).
+    """
+    kept: dict[str, bytes] = {}
+
+    class Store(BaseHTTPRequestHandler):
+        def do_PUT(self) -> None:
+            body = self.rfile.read(int(self.headers["content-length"]))
+            kept[self.path] = body if is_honest else body[:-1] + bytes([body[-1] ^ 1])
+            self._answer(200, b"")
+
+        def do_GET(self) -> None:
+            first, _, last = self.headers.get("range", "bytes=0-").removeprefix("bytes=").partition("-")
+            whole = kept[self.path]
+            part = whole[int(first) : int(last) + 1 if last else None]
+            self._answer(206, part, f"bytes {first}-{int(first) + len(part) - 1}/{len(whole)}")
+
+        def do_HEAD(self) -> None:
+            self._answer(200, kept[self.path])
+
+        def _answer(self, status: int, body: bytes, content_range: str | None = None) -> None:
+            self.send_response(status)
+            self.send_header("etag", '"c0ffee"')
+            self.send_header("last-modified", "Sat, 21 Nov 2026 20:00:00 GMT")
+            self.send_header("content-length", str(len(body)))
+            if content_range is not None:
+                self.send_header("content-range", content_range)
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with serving(Store) as endpoint:
+        blobs = S3Blobs(replace(place, endpoint=endpoint))
+        if is_honest:
+            assert SMALL == blobs.read_all(blobs.write(new_id(), SMALL))
+        else:
+            with pytest.raises(StorageFailed, match="does not give back"):
+                blobs.write(new_id(), SMALL)
+
+
 def test_a_store_that_is_busy(place: S3Place, new_id: NewId) -> None:
     """503 to everything: tried a few times, then given up in time."""
     asked: list[str] = []
@@ -382,17 +439,13 @@ def test_a_store_that_is_busy(place: S3Place, new_id: NewId) -> None:
         def log_message(self, *_: object) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Busy)
-    Thread(target=server.serve_forever, daemon=True).start()
-    busy = S3Blobs(replace(place, endpoint=f"http://127.0.0.1:{server.server_port}"))
+    with serving(Busy) as endpoint:
+        busy = S3Blobs(replace(place, endpoint=endpoint))
+        with soon(), pytest.raises(StoreAwayForWrites):
+            busy.write(new_id(), SMALL)
+        with soon(), pytest.raises(StoreAway):
+            busy.read_all(BlobRecord(new_id(), 1, "", "00000000"))
 
-    with soon(), pytest.raises(StoreAwayForWrites):
-        busy.write(new_id(), SMALL)
-    with soon(), pytest.raises(StoreAway):
-        busy.read_all(BlobRecord(new_id(), 1, "", "00000000"))
-
-    server.shutdown()
-    server.server_close()
     assert 3 == len(asked)
 
 

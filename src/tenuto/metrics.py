@@ -31,6 +31,7 @@ ERRORS = (
     "http.failed",
     "job.recovery_required",
     "preview.given_up",
+    "sweep.failed",
     "upkeep.failed",
     "waits.failed",
     "worker.died",

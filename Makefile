@@ -79,7 +79,7 @@ adapters: $(TEST) $(ADAPTERS)  ## adapters on the real diffusers and transformer
 bench: $(TEST)  ## benchmarks, beside their limits
 	@$(BIN)/python -m bench
 
-ray: $(RAY)/.is-installed  ## installs Ray beside .venv, and runs the tests of hosts in a pool of one node, too
+ray: $(RAY)/.is-installed  ## installs Ray beside .venv, and runs the tests of hosts in a pool on this machine, too
 	@$(RAY)/bin/python -m pytest tests/hosts
 
 pictures: $(TEST) $(STUDIO)  ## every page of the studio into build/pictures, and those of the documentation anew

@@ -40,9 +40,9 @@ def in_pool(pool: RayPool, request: pytest.FixtureRequest) -> InPool:
     """Give a function that makes a host in the pool; every host is closed in the end."""
 
     def make(
-        *, cpus: float = 1, wait_s: int = 30, address: str = pool.address, **changes: object
+        *, cpus: float = 1, gpus: float = 0, wait_s: int = 30, address: str = pool.address, **changes: object
     ) -> ChildHost:
-        host = ChildHost(spec_of(ray=RaySettings(address, cpus=cpus, wait_s=wait_s), **changes))
+        host = ChildHost(spec_of(ray=RaySettings(address, cpus, gpus, wait_s), **changes))
         request.addfinalizer(host.close)
         return host
 
@@ -199,6 +199,27 @@ def command(pid: int) -> bytes:
         return Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return b""
+
+
+def test_an_engine_on_another_node_is_lost_with_it(in_pool: InPool, pool: RayPool, run: DoRun) -> None:
+    """A node with what is asked for is found; the engine is told its GPU; a lost node is a lost host."""
+    with ray_pool.joined(pool, cpus=1, gpus=1) as node:
+        host = in_pool(gpus=1, wait_s=60)
+        engine = int(host.load()["pid"])
+        environment = run(host, "surroundings").metadata["environment"]
+
+        assert engine in children(node.pid)
+        assert "0" == environment["CUDA_VISIBLE_DEVICES"]
+        assert b"r" * 30_000_000 == run(host, "big", size_bytes=30_000_000).content
+        begun: list[float] = []
+
+        def kill(_: object) -> None:
+            begun.append(time.monotonic())
+            ray_pool.kill_node(node)
+
+        with pytest.raises(HostLost):
+            run(host, "deaf", on_progress=kill)
+        assert time.monotonic() - begun[0] < 15
 
 
 def test_a_lost_head_costs_the_host_and_not_the_worker(run: DoRun, monkeypatch: pytest.MonkeyPatch) -> None:

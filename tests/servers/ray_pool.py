@@ -1,4 +1,4 @@
-"""A Ray pool of one node for the tests: started as its operator would, gone with everything in the end."""
+"""A Ray pool on this machine, for the tests: started as its operator would, in the end gone altogether."""
 
 import contextlib
 import importlib.util
@@ -41,28 +41,54 @@ class RayPool:
 
 @contextmanager
 def ray_pool(*, cpus: int) -> Iterator[RayPool]:
-    """A pool with so many CPUs to give away, on a free port."""
+    """A pool of one node with so many CPUs to give away, on a free port."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with _node("--head", f"--port={port}", "--include-dashboard=false", cpus=cpus, gpus=0) as head:
+        yield RayPool(f"127.0.0.1:{port}", head)
+
+
+@contextmanager
+def joined(pool: RayPool, *, cpus: int, gpus: int) -> Iterator[subprocess.Popen[bytes]]:
+    """A second node of the pool; GPUs are as many as it says, not as many as there are."""
+    with _node(f"--address={pool.address}", cpus=cpus, gpus=gpus) as node:
+        yield node
+
+
+def kill_node(node: subprocess.Popen[bytes]) -> None:
+    """Kill everything of a node at once."""
+    for pid in [*children(node.pid), node.pid]:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    node.wait()
+
+
+@contextmanager
+def _node(*options: str, cpus: int, gpus: int) -> Iterator[subprocess.Popen[bytes]]:
     folder = tempfile.mkdtemp(prefix="ray-")
-    port, agent = free_ports(2)
-    command = [str(Path(sys.executable).with_name("ray")), "start", "--head", "--block"]
-    command += ["--node-ip-address=127.0.0.1", f"--port={port}", f"--num-cpus={cpus}", "--num-gpus=0"]
-    command += ["--include-dashboard=false", f"--temp-dir={folder}", f"--object-store-memory={OBJECTS_BYTES}"]
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        agent = free.getsockname()[1]
+    command = [str(Path(sys.executable).with_name("ray")), "start", "--block", *options]
+    command += [f"--num-cpus={cpus}", f"--num-gpus={gpus}", f"--object-store-memory={OBJECTS_BYTES}"]
     # A fixed one otherwise, and a node whose agent finds it taken ends itself.
     command += [f"--dashboard-agent-listen-port={agent}"]
-    environment = {**os.environ, "RAY_USAGE_STATS_ENABLED": "0"}
+    command += [f"--temp-dir={folder}"] if "--head" in options else []
     said = Path(folder) / "said"
     with said.open("wb") as output:
-        head = subprocess.Popen(
-            command, env=environment, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+        node = subprocess.Popen(
+            command,
+            env={**os.environ, "RAY_USAGE_STATS_ENABLED": "0"},
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
         )
     try:
         _wait_for(said)
-        yield RayPool(f"127.0.0.1:{port}", head)
+        yield node
     finally:
-        for pid in [*children(head.pid), head.pid]:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        head.wait()
+        kill_node(node)
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -74,15 +100,6 @@ def children(pid: int) -> list[int]:
             with contextlib.suppress(OSError):
                 found += [int(child) for child in task.read_text().split()]
     return found[1:]
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports of 127.0.0.1 that nobody has."""
-    with contextlib.ExitStack() as stack:
-        taken = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in taken:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in taken]
 
 
 def _wait_for(said: Path) -> None:

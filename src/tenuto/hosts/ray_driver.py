@@ -26,7 +26,7 @@ from tenuto_host.serve import end_with
 
 MISSING = "Ray is not installed beside Tenuto; install the extra: pip install 'tenuto[ray]'"
 # For the head to answer and to let us in.
-CONNECT_S = 20.0
+CONNECT_S = 40.0
 # We tell why nothing was loaded so long before the worker stops waiting.
 AHEAD_S = 0.5
 # For the actor to end the engine, before the worker ends us.

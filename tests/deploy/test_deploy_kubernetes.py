@@ -115,23 +115,22 @@ def test_probes_ask_the_health_that_there_is() -> None:
 def test_metrics_are_scraped_where_they_are_told() -> None:
     """The port that a pod names for Prometheus is the one that its process listens on."""
     own = tomllib.loads((KUBERNETES / "tenuto.toml").read_text("utf-8"))
-    named = {
-        found["metadata"]["name"]: int(
-            found["spec"]["template"]["metadata"]["annotations"]["prometheus.io/port"]
-        )
-        for path in MANIFESTS
-        for found in documents(path)
-        if found["kind"] == "Deployment"
-    }
+    told = {}
+    for path in MANIFESTS:
+        for found in documents(path):
+            if found["kind"] == "Deployment":
+                template = found["spec"]["template"]
+                [container] = template["spec"]["containers"]
+                ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+                scraped = int(template["metadata"]["annotations"]["prometheus.io/port"])
+                told[found["metadata"]["name"]] = (scraped, ports["metrics"])
+    settings = {name: "metrics_port" if name == "tenuto-api" else "worker_metrics_port" for name in told}
     [alone] = documents(DEPLOY / "prometheus" / "prometheus.yaml")
     [inside] = documents(DEPLOY / "prometheus" / "kubernetes.yaml")
     relabelled = inside["scrape_configs"][0]["relabel_configs"][1]
     [address] = re.findall(relabelled["regex"], "10.0.0.7:8080;9464")
     jobs = [job["job_name"] for config in (alone, inside) for job in config["scrape_configs"]]
 
-    assert {
-        own["metrics_port"] if name == "tenuto-api" else own["worker_metrics_port"] for name in named
-    } == {*named.values()}
-    assert own["metrics_port"] == named["tenuto-api"]
+    assert {name: (own[port], own[port]) for name, port in settings.items()} == told
     assert ("10.0.0.7", "9464") == address
     assert all(job.startswith("tenuto") for job in jobs)

@@ -58,16 +58,21 @@ class Adapted:
 Adapt = Callable[..., Adapted]
 
 
-def voice(pitch: float, seconds: float = 2.0) -> bytes:
+def voice(pitch: int, seconds: float = 2.0) -> bytes:
     """A recording of somebody who says one tone."""
     return pcm16_wav(tone(pitch, seconds), RATE, 1)
 
 
-@functools.cache
-def tone(pitch: float, seconds: float) -> bytes:
+def tone(pitch: int, seconds: float) -> bytes:
     """PCM16, mono, 16 kHz."""
+    count = int(seconds * RATE)
+    return (_second(pitch) * (count // RATE + 1))[: 2 * count]
+
+
+@functools.cache
+def _second(pitch: int) -> bytes:
     step = 2 * math.pi * pitch / RATE
-    return array("h", (int(8000 * math.sin(i * step)) for i in range(int(seconds * RATE)))).tobytes()
+    return array("h", (int(8000 * math.sin(i * step)) for i in range(RATE))).tobytes()
 
 
 def cancelled() -> Cancellation:

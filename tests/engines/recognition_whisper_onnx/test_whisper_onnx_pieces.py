@@ -6,9 +6,9 @@ import numpy as np
 import onnxruntime
 import pytest
 
+from tenuto.engines.languages import understood
 from tenuto.engines.recognition_whisper_onnx import guards
 from tenuto.engines.recognition_whisper_onnx.chinese import simplified
-from tenuto.engines.languages import understood
 from tenuto.engines.recognition_whisper_onnx.model_file import ModelFile
 from tenuto.engines.recognition_whisper_onnx.onnx_writer import Graph
 from tenuto.engines.recognition_whisper_onnx.search import Found

@@ -36,11 +36,12 @@ class BlobStore(Protocol):
     def write(self, blob_id: str, content: bytes | Iterable[bytes]) -> BlobRecord:
         """Stores the bytes durably, all or none of them. StorageFailed: none, also when the id is taken.
 
+        StoreAwayForWrites: whether they are there is not known; the same bytes may be written again.
         An exception of `content` itself goes through, and then nothing is stored either.
         """
 
     def read(self, record: BlobRecord, start: int = 0, end: int | None = None) -> Iterator[bytes]:
-        """The bytes from `start` up to `end`, in chunks of at most 1 MiB, each of one block, which was checked.
+        """The bytes from `start` up to `end`, in chunks of at most 1 MiB, each of one block that was checked.
 
         The first step raises ArtifactUnavailable if the bytes are not there and CorruptBlob if they are of
         another size; any step raises CorruptBlob before it gives a byte of a block with another checksum.

@@ -166,7 +166,7 @@ def test_a_speech_job_is_spoken_by_another_server(served: Served) -> None:
 
 
 def test_an_image_job_that_charges_is_drawn_once_and_charged(served: Served) -> None:
-    """With the key in a file; the run's id goes along as idempotency key; 0.05 CNY (R140)."""
+    """With the key in a file; the run's id goes along as idempotency key; 0.05 CNY (R146)."""
     before = len(served.upstream.asked)
     operation = served.job("there/pictures", {"prompt": "a crane", "width": 512, "height": 512})
     png = read_png(served.content(operation))
@@ -178,7 +178,7 @@ def test_an_image_job_that_charges_is_drawn_once_and_charged(served: Served) -> 
 
 
 def test_a_doubtful_call_that_charges_waits_for_the_operator(served: Served) -> None:
-    """The answer is lost: recovery_required, the hold kept, and nothing is asked again (P14)."""
+    """The answer is lost: recovery_required, the hold kept, and nothing is asked again (P10)."""
     before = len(served.upstream.asked)
     served.upstream.faults.append("close")
     operation = served.job("there/pictures", {"prompt": "a crane"})
@@ -202,7 +202,7 @@ def test_a_refused_call_that_charges_costs_nothing(served: Served) -> None:
 
 
 def test_a_free_call_that_is_lost_is_made_again(served: Served) -> None:
-    """Twice broken off, then answered: the caller sees a job that succeeded in its third attempt (P9)."""
+    """Twice broken off, then answered: the caller sees a job that succeeded in its third attempt."""
     served.upstream.faults += ["close", "cut"]
     operation = served.job("there/voice", {"text": "Again."})
 

@@ -64,7 +64,7 @@ class MediaUpstream:
         class Handler(_Handler):
             server_of = upstream
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server = _Quiet(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
         self.port: int = self._server.server_address[1]
         self.url = f"http://127.0.0.1:{self.port}/v1"
@@ -73,6 +73,13 @@ class MediaUpstream:
     def close(self) -> None:
         self._server.shutdown()
         self._server.server_close()
+
+
+class _Quiet(ThreadingHTTPServer):
+    """Connections that break are what this server is for: nothing is printed of them."""
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        self.RequestHandlerClass.server_of.gone.set()  # type: ignore[attr-defined]
 
 
 class Refused(Exception):

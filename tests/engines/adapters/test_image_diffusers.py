@@ -32,7 +32,7 @@ def draw(interpreter: str, tmp_path: Path) -> Iterator[Draw]:
 
 def test_a_model_draws_with_its_own_defaults_and_its_own_guidance(draw: Draw) -> None:
     """Z-Image-Turbo without guidance in nine steps, Qwen-Image by true_cfg_scale, which needs something to be
-    guided away from; every seed of the contract (R141)."""
+    guided away from; every seed of the contract (R143)."""
     turbo = draw("diffusers-z-image-turbo", "ZImagePipeline")
     qwen = draw("diffusers-qwen-image", "QwenImagePipeline")
     turbo.draw(num_inference_steps=9, seed=2**63 - 1)
@@ -66,7 +66,7 @@ def test_a_size_is_drawn_at_the_next_multiple_of_sixteen_and_cut_in_the_middle(d
 
 
 def test_each_step_is_told_and_a_run_that_is_cancelled_ends_after_it(draw: Draw) -> None:
-    """The process stays as it was (P11)."""
+    """The process stays as it was."""
     drawing = draw("diffusers-z-image-turbo", "ZImagePipeline")
     drawing.draw(num_inference_steps=3)
     told, pid = list(drawing.steps), drawing.host.pid

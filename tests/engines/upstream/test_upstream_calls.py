@@ -26,7 +26,7 @@ LOST = ("status=500", "status=502", "close", "cut", "short", "html", "nan", "sil
 def test_a_metered_call_that_may_have_been_carried_out_is_doubtful_and_made_once(
     upstream: MediaUpstream, fault: str
 ) -> None:
-    """Cut, refused by a broken server or answered with nonsense: charged, perhaps; never sent again (P14)."""
+    """Cut, refused by a broken server or answered with nonsense: charged, perhaps; never sent again (P10)."""
     upstream.faults.append(fault)
     with pytest.raises(OutcomeUnknown) as caught:
         engine("openai-speech", upstream.url, metered=True, patience_s=60).run(Asked(speech()))
@@ -46,7 +46,7 @@ def test_a_metered_call_that_was_refused_is_a_failure(upstream: MediaUpstream, f
 
 
 def test_a_refusal_after_a_part_that_was_charged_is_doubtful(upstream: MediaUpstream) -> None:
-    """A text of two calls, the second of which is refused: the first was paid for (P14)."""
+    """A text of two calls, the second of which is refused: the first was paid for (P10)."""
     upstream.faults += ["", "status=400"]
     server = engine("openai-speech", upstream.url, "options.max_input_characters = 9", metered=True)
     with pytest.raises(OutcomeUnknown, match="after it was called 1 times"):
@@ -79,7 +79,7 @@ def test_a_free_call_that_gives_nonsense_fails_for_good(upstream: MediaUpstream,
 
 
 def test_a_free_server_that_is_busy_is_waited_for(upstream: MediaUpstream) -> None:
-    """429 and 503 say "later": as long as they ask, and the run says that it lives (P12)."""
+    """429 and 503 say "later": as long as they ask, and the run says that it lives."""
     upstream.faults += ["busy=1", "status=503"]
     run, began = Asked(speech()), time.monotonic()
     result = engine("openai-speech", upstream.url, patience_s=30).run(run)
@@ -113,7 +113,7 @@ LINKS: dict[str, tuple[Callable[[Proxy], Any], int]] = {
 
 @pytest.mark.parametrize("fault", LINKS)
 def test_a_link_that_breaks_leaves_a_metered_call_in_doubt(upstream: MediaUpstream, fault: str) -> None:
-    """Once anything was sent, nobody here can know what became of it (P10, P14)."""
+    """Once anything was sent, nobody here can know what became of it (P10)."""
     link = Proxy(("127.0.0.1", upstream.port))
     hurt, calls = LINKS[fault]
     try:
@@ -132,7 +132,7 @@ def test_a_link_that_breaks_leaves_a_metered_call_in_doubt(upstream: MediaUpstre
 
 
 def test_a_run_that_is_cancelled_leaves_the_server_at_once(upstream: MediaUpstream) -> None:
-    """In the middle of a call the connection is closed, so the server may stop its work (P11)."""
+    """In the middle of a call the connection is closed, so the server may stop its work."""
     upstream.faults.append("hang=30")
     began = time.monotonic()
     with pytest.raises(Cancelled):
@@ -143,7 +143,7 @@ def test_a_run_that_is_cancelled_leaves_the_server_at_once(upstream: MediaUpstre
 
 
 def test_the_key_is_sent_and_shown_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It comes through a variable of the process, which is taken out of it; a wrong one is said to be one."""
+    """It comes in a variable, which is taken out of the process; a wrong one is said to be one (P16)."""
     server = MediaUpstream(key=KEY)
     try:
         monkeypatch.setenv("UPSTREAM_KEY", KEY)

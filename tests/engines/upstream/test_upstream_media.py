@@ -77,7 +77,7 @@ def test_pieces_of_different_rates_are_no_sound(upstream: MediaUpstream) -> None
 
 
 def test_a_text_without_words_is_not_sent(upstream: MediaUpstream) -> None:
-    """The job fails with nothing_to_speak and the server is not asked (R31)."""
+    """The job fails with nothing_to_speak and the server is not asked."""
     with pytest.raises(EngineError) as caught:
         engine("openai-speech", upstream.url).run(Asked(speech("… — !")))
 
@@ -157,7 +157,7 @@ def test_a_picture_of_another_form_or_size_becomes_the_one_asked_for(omni: Media
 
 @pytest.mark.parametrize("fault", ["url", "half", "html", 'json={"data": []}', "json=[NaN]", "giant"])
 def test_an_answer_without_a_picture_is_refused(upstream: MediaUpstream, fault: str) -> None:
-    """Also an address to fetch one from, which is never followed."""
+    """Also an address to fetch one from, which is never followed (P17)."""
     upstream.faults.append(fault)
     with pytest.raises(EngineError) as caught:
         engine("openai-image", upstream.url).run(Asked(image()))

@@ -51,7 +51,7 @@ def qwen(pipelines: Path) -> Iterator[Drawing]:
 
 
 def test_a_seed_a_prompt_and_a_guidance_make_a_picture_and_the_same_again(turbo: Drawing) -> None:
-    """Any other seed, prompt or guidance makes another one (R141)."""
+    """Any other seed, prompt or guidance makes another one (R144)."""
     first = turbo.draw(seed=2**63 - 1)
     others = [
         turbo.draw(seed=2**63 - 2),
@@ -84,7 +84,7 @@ def test_a_size_is_drawn_at_the_next_multiple_of_sixteen_and_cut_in_the_middle(t
 
 
 def test_each_step_is_told_and_a_run_ends_after_the_step_in_which_it_is_cancelled(turbo: Drawing) -> None:
-    """The process stays, and its next picture is what it was (P11)."""
+    """The process stays, and its next picture is what it was."""
     before = turbo.draw(num_inference_steps=3)
     told, pid = list(turbo.steps), turbo.host.pid
     with pytest.raises(Cancelled):

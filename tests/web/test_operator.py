@@ -167,7 +167,7 @@ def test_the_service_at_a_glance(studio: Studio) -> None:
 def test_a_worker_shows_what_it_cannot_run_and_what_its_engines_take(studio: Studio) -> None:
     """The operator reads why a model is not offered there, and how full the machine is."""
     operator = studio.operator()
-    away = {"model": "fake/image", "memory_mib": 300, "reason": "not on this machine: /opt/python"}
+    away = {"model": "fake/image", "memory_mib": 300, "reason": "not on this machine: /srv/python"}
 
     def register(tx: Transaction) -> None:
         catalog.register_worker(

@@ -23,6 +23,7 @@ ACCOUNTS = 6
 JOBS_AN_ACCOUNT = 8
 LET_GO = 0.1
 """The part of claims whose slot is given back alone."""
+KEPT, KEPT_S = 0.2, 0.005
 LOOK_S, PAUSE_S = 0.02, 0.002
 READY_S, MOST_S, END_S = 60.0, 300.0, 30.0
 
@@ -160,6 +161,9 @@ def _work(url: str, number: int, slots: int, shared: _Shared) -> None:
         else:
             held = claim.attempt_id
             shared.hold()
+            # Sometimes it is kept for a while, so that another one would be seen beside it.
+            if dice.random() < KEPT:
+                time.sleep(KEPT_S)
     if held is not None:
         shared.let_go()
         world.release(held)

@@ -17,7 +17,7 @@ NOTICED_S = SILENCE_S * 40 / 30
 SLOTS = 2
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     """A fleet that works; a test leaves it whole."""
     folder = tmp_path_factory.mktemp("fleet")

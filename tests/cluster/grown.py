@@ -31,7 +31,7 @@ _BALANCES = """
         available_micros = (select cast(sum(available_micros) as bigint) from entry
                             where account_id = account.id),
         held_micros = (select cast(sum(held_micros) as bigint) from entry where account_id = account.id)
-    where exists (select 1 from entry where account_id = account.id)
+    where id = :id and exists (select 1 from entry where account_id = account.id)
 """
 
 
@@ -50,7 +50,8 @@ def copy(database: Database, models: list[str], count: int, *, first: int = 1) -
                     tx.do(sql, job_id=job_id, first=start + nth, last=last, step=len(models))
 
         database.write(copy_some)
-    database.write(lambda tx: tx.do(_BALANCES))
+    for account in database.read(lambda tx: tx.all("select id from account")):
+        database.write(lambda tx, account=account: tx.do(_BALANCES, id=account["id"]))  # type: ignore[misc]
     for name in ("account", *OWN_IDS):
         # As autovacuum does after a while.
         database.write(lambda tx, name=name: tx.do(f"analyze {name}"))  # type: ignore[misc]

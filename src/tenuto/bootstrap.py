@@ -28,7 +28,7 @@ from tenuto.config import Settings
 from tenuto.db.awaiting import await_migrations
 from tenuto.db.database import Database, open_database
 from tenuto.db.migrations import later, migrate, pending
-from tenuto.errors import OperatorError, TenutoError, Unavailable
+from tenuto.errors import OperatorError, StoreAwayForWrites, TenutoError, Unavailable
 from tenuto.ids import Ids
 from tenuto.logs import set_up_logs
 
@@ -119,7 +119,10 @@ def install_voices(database: Database, blobs: BlobStore) -> None:
     voices = builtin.built_in_voices()
     lacking = database.read(lambda tx: builtin.missing(tx, voices))
     ids = Ids(clock)
-    recordings = {voice.voice_id: blobs.write(ids.new("blob"), voice.content()) for voice in lacking}
+    try:
+        recordings = {voice.voice_id: blobs.write(ids.new("blob"), voice.content()) for voice in lacking}
+    except StoreAwayForWrites as error:
+        raise OperatorError("the store of bytes does not answer; `tenuto doctor` says why") from error
     failpoints.hit("install.after_bytes")
     now_ms = clock()
     database.write(lambda tx: builtin.install(tx, voices, recordings, now_ms=now_ms))

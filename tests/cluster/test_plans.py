@@ -27,7 +27,7 @@ ACCOUNTS = 4
 PAGES = 120
 """A statement may touch so many: what looks at a hundred rows does; the tables have thousands, and grow."""
 COUNTED = WAITING // ACCOUNTS + PAGES
-"""How many of its own jobs wait is counted for each account, once a second."""
+"""How many of its own jobs wait is counted for each account, now and then."""
 
 ENDS = "finish a job"
 """Done once; it comes last."""

@@ -1,14 +1,16 @@
 """How many more jobs an account may queue, as last counted, so that few submissions have to count.
 
 Counting takes as long as the queue is. What is remembered is on the safe side: in this process every job
-takes from it, jobs that run make room that is seen a second later, and only what other API processes accept
-within that second is not seen, so that their limit is exact to that.
+takes from it, and jobs that run make room that is seen with the next count. What other API processes accept
+meanwhile is not seen. So where there is much room a quarter of it is taken as known, for half a minute: four
+processes together cannot go beyond it. Where there is little, all of it is, for a second.
 """
 
 import time
 from collections.abc import Callable
 
 FRESH_S = 1.0
+MUCH, SHARE, MUCH_FRESH_S = 400, 4, 30.0
 MAX_KNOWN = 20_000
 
 
@@ -31,4 +33,7 @@ class Rooms:
         """So many more jobs were allowed just now."""
         if len(self._known) >= MAX_KNOWN:
             self._known.clear()
-        self._known[account_id, lane] = (left, self._clock() + FRESH_S)
+        if left >= MUCH:
+            self._known[account_id, lane] = (left // SHARE, self._clock() + MUCH_FRESH_S)
+        else:
+            self._known[account_id, lane] = (left, self._clock() + FRESH_S)

@@ -89,7 +89,7 @@ class Calls:
         self._server = server
         self._run = run
         self._made = 0
-        """Calls that were answered. Each has a name of its own: one that a server knows means the same call."""
+        """Calls that were answered. Each has a name of its own, or a server may take it for a repetition."""
 
     def post_json(self, name: str, value: dict[str, Any], most_bytes: int, tell: Tell) -> Answer:
         """Send a JSON body; gives the answer of at most so many bytes."""

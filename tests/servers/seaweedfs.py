@@ -65,6 +65,8 @@ class SeaweedServer:
         self.process.wait()
 
     def start(self) -> None:
+        """Again, on the same data; one that runs still, because a test came to its end early, is killed."""
+        self.kill()
         self.process = _begin(self.folder, self.options, self.within)
         _await(self)
 

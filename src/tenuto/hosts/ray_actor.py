@@ -5,6 +5,7 @@ It knows the lengths in front of a message (`tenuto_host/wire.py`) and nothing o
 """
 
 import contextlib
+import fcntl
 import fnmatch
 import io
 import os
@@ -29,6 +30,10 @@ SOCKET_BUFFER_BYTES = 1 << 20
 FAREWELL_S = 0.6
 # After the end of a process: one that left its group may still hold the pipe.
 DRAIN_S = 1.0
+
+# The folder with an engine's code, and the lock of whoever needs it.
+PREFIX = "tenuto-host-"
+LOCK = ".lock"
 
 # Calls of one group are carried out one after the other, in a thread of their own.
 GROUPS = {"talk": 1, "send": 1, "watch": 1, "control": 1}
@@ -179,11 +184,26 @@ def pack(folders: dict[str, str]) -> bytes:
 
 
 def unpack(code: bytes) -> Path:
-    """A new folder of ours alone, with the unpacked code in it. Raises OSError."""
-    place = Path(tempfile.mkdtemp(prefix="tenuto-"))
+    """A new folder of ours alone, with the unpacked code in it; locked while we live. Raises OSError."""
+    _sweep()
+    place = Path(tempfile.mkdtemp(prefix=PREFIX))
+    # Never closed: the lock ends with this process, and says then that the folder is nobody's.
+    fcntl.flock(os.open(place / LOCK, os.O_RDWR | os.O_CREAT), fcntl.LOCK_EX)
     with zipfile.ZipFile(io.BytesIO(code)) as archive:
         archive.extractall(place)
     return place
+
+
+def _sweep() -> None:
+    """Remove what actors left behind that were killed."""
+    for lock in Path(tempfile.gettempdir()).glob(f"{PREFIX}*/{LOCK}"):
+        with contextlib.suppress(OSError):
+            descriptor = os.open(lock, os.O_RDWR)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(lock.parent, ignore_errors=True)
+            finally:
+                os.close(descriptor)
 
 
 def _kill_group(pid: int) -> None:

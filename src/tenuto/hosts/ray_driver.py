@@ -75,7 +75,8 @@ class Driver:
         """Stay in the main thread: end when asked to, or when a stage of the load takes too long."""
         while time.monotonic() < self._stage[1]:
             if signal.sigtimedwait({signal.SIGTERM}, LOADED_S if self._is_loaded else LOOK_S) is not None:
-                self._end_now()
+                self._end_engine(in_order=False)
+                os.kill(os.getpid(), signal.SIGKILL)
         self._refuse(self._stage[0])
 
     def serve(self) -> None:
@@ -168,8 +169,7 @@ class Driver:
             else:
                 body = self._worker.recv(body_size, socket.MSG_WAITALL) if body_size else b""
                 self._expect(lengths + header + body, is_answered)
-        with contextlib.suppress(self._ray.exceptions.RayError):
-            self._ray.get(self._actor.end.remote(True), timeout=END_S)
+        self._end_engine(in_order=True)
         os._exit(0)
 
     def _send_long(self, head: bytes, body_size: int) -> None:
@@ -258,13 +258,13 @@ class Driver:
     def _refuse(self, message: str) -> None:
         with contextlib.suppress(OSError):
             self._say({"type": "failed", "code": "engine_not_ready", "message": message, "transient": False})
+        self._end_engine(in_order=False)
         os._exit(1)
 
-    def _end_now(self) -> None:
+    def _end_engine(self, *, in_order: bool) -> None:
         if self._actor is not None:
             with contextlib.suppress(Exception):
-                self._ray.get(self._actor.end.remote(False), timeout=END_S)
-        os.kill(os.getpid(), signal.SIGKILL)
+                self._ray.get(self._actor.end.remote(in_order), timeout=END_S)
 
 
 def main(arguments: list[str]) -> None:

@@ -67,7 +67,7 @@ print(written, peak() - before)
 
 
 def test_a_large_body_goes_up_in_parts(place: S3Place, new_id: NewId) -> None:
-    """Its checksums are ours, its tag is the one that we expect of its parts, and no claim is left."""
+    """Its checksums are ours, its tag is the one that we expect of its parts, and no reservation is left."""
     blobs, blob_id = S3Blobs(place), new_id()
 
     record = blobs.write(blob_id, chunks(LARGE, 700_001))
@@ -85,7 +85,7 @@ def test_a_large_body_goes_up_in_parts(place: S3Place, new_id: NewId) -> None:
 
 
 def test_a_large_body_that_breaks_off_leaves_nothing(place: S3Place, new_id: NewId) -> None:
-    """Parts were on their way when the caller went: no object, no claim, no upload, and the id is free."""
+    """Parts were on their way when the caller went: no object, no reservation, no upload; the id is free."""
 
     def broken() -> Iterator[bytes]:
         yield from chunks(LARGE)

@@ -135,7 +135,7 @@ def test_a_put_that_is_cut_in_the_middle(
 @pytest.mark.parametrize(
     ("content", "mark"),
     [(SMALL, b"HTTP/1.1 200"), (LARGE, b"CompleteMultipartUploadResult"), (LARGE, b"HTTP/1.1 200")],
-    ids=["whole", "completed", "claimed"],
+    ids=["whole", "completed", "reserved"],
 )
 def test_stored_but_its_answer_was_lost(
     place: S3Place, proxy: Proxy, new_id: NewId, content: bytes, mark: bytes

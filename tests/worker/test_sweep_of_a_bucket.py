@@ -22,7 +22,7 @@ WAIT_S = 30.0
 def test_orphans_and_unfinished_uploads_go(
     world: World, rig: Rig, seaweed: SeaweedServer, tmp_path: Path
 ) -> None:
-    """After a day: bytes without a row, a claim and the parts behind it; a result's bytes stay (P5)."""
+    """After a day: bytes without a row, a reservation and the parts behind it; a result's bytes stay (P5)."""
     keys = Credentials(ACCESS_KEY, SECRET_KEY)
     place = S3Place(bucket="swept", prefix=tmp_path.name, endpoint=seaweed.endpoint, credentials=keys)
     blobs = S3Blobs(place)

@@ -1,8 +1,9 @@
 """Blobs as objects of an S3-compatible store: `PREFIX/XX/blob_…`, XX as in a folder.
 
 An object is whole or not there, so there is no name to change when it is durable. What is larger than a part
-goes up in parts, behind a claim (`blob_….tmp`) that only one write can make and that the sweep finds when its
-writer died. A write is done when the store, asked again, names the bytes that were sent. Knows no rows.
+goes up in parts, behind a reservation (`blob_….tmp`) that only one write can make and that the sweep finds
+when its writer died. A write is done when the store, asked again, names the bytes that were sent. Knows no
+rows.
 """
 
 import re
@@ -28,7 +29,7 @@ PARTS_AT_ONCE = 2
 """Parts of one write that are under way; with the one that fills they are what a write holds in memory."""
 LISTED_AT_ONCE = 1000
 
-_CLAIM = ".tmp"
+_RESERVED = ".tmp"
 _CODE = re.compile(r"<Code>(\w+)</Code>")
 _STATUS = re.compile(r"status code: (\d{3}[A-Za-z ]*)")
 # What a request raises that failed; for what is not there it is a FileNotFoundError.
@@ -43,7 +44,7 @@ class S3Blobs:
         self._store = client(place)
         self._uploads = Uploads(place)
         self._windows = Windows()
-        # It stands in our claims, so that a write that is tried again knows the one that it made itself.
+        # It stands in our reservations: a write that is tried again knows the one that it made itself.
         self._name = secrets.token_hex(16).encode()
         self._writing: set[str] = set()
         self._lock = threading.Lock()
@@ -56,7 +57,7 @@ class S3Blobs:
             first.append(chunk)
             first_bytes += len(chunk)
             if first_bytes > PART_BYTES:
-                with _storing(passing), self._claim(blob_id):
+                with _storing(passing), self._reserved(blob_id):
                     return self._put_parts(blob_id, chain(first, passing), passing)
         record = passing.record(blob_id)
         with _storing(passing):
@@ -96,18 +97,18 @@ class S3Blobs:
         with _storing():
             failpoints.hit("blob.before_delete")
             obstore.delete(self._store, key)
-            if self._has(key + _CLAIM):
-                # The claim goes last: as long as it is there, the uploads behind it are found again.
+            if self._has(key + _RESERVED):
+                # The reservation goes last: as long as it is there, the uploads behind it are found again.
                 self._uploads.end(key)
-                obstore.delete(self._store, key + _CLAIM)
+                obstore.delete(self._store, key + _RESERVED)
 
     def ids(self, older_than_ms: int) -> Iterator[str]:
         last = None
         with _looking("The bucket"):
             for page in obstore.list(self._store, chunk_size=LISTED_AT_ONCE):
                 for found in page:
-                    # A blob and its claim follow each other, and an id comes once.
-                    name = found["path"].rpartition("/")[2].removesuffix(_CLAIM)
+                    # A blob and its reservation follow each other, and an id comes once.
+                    name = found["path"].rpartition("/")[2].removesuffix(_RESERVED)
                     is_old = found["last_modified"].timestamp() * 1000 < older_than_ms
                     if is_old and name != last and is_id(name, "blob"):
                         last = name
@@ -149,37 +150,37 @@ class S3Blobs:
         return record
 
     @contextmanager
-    def _claim(self, blob_id: str) -> Iterator[None]:
+    def _reserved(self, blob_id: str) -> Iterator[None]:
         """Only one writer of an id comes in here, on all machines; what it leaves unfinished is ended."""
-        key, claim = _key(blob_id), _key(blob_id) + _CLAIM
+        key, reservation = _key(blob_id), _key(blob_id) + _RESERVED
         with self._lock:
             if blob_id in self._writing:
                 raise _taken(blob_id)
             self._writing.add(blob_id)
         try:
             try:
-                obstore.put(self._store, claim, self._name, mode="create", use_multipart=False)
+                obstore.put(self._store, reservation, self._name, mode="create", use_multipart=False)
             except _FAILED as error:
                 # Its answer may have been lost, or it is from an earlier try of this write.
-                if not self._holds(claim):
+                if not self._holds(reservation):
                     raise _taken(blob_id) if isinstance(error, AlreadyExistsError) else error from None
             try:
                 yield
             except BaseException:
                 with suppress(*_FAILED):
                     self._uploads.end(key)
-                    obstore.delete(self._store, claim)
+                    obstore.delete(self._store, reservation)
                 raise
-            # A claim that stays is small, and goes with its blob.
+            # A reservation that stays is small, and goes with its blob.
             with suppress(*_FAILED):
-                obstore.delete(self._store, claim)
+                obstore.delete(self._store, reservation)
         finally:
             with self._lock:
                 self._writing.discard(blob_id)
 
-    def _holds(self, claim: str) -> bool:
+    def _holds(self, reservation: str) -> bool:
         try:
-            return bytes(obstore.get(self._store, claim).bytes()) == self._name
+            return bytes(obstore.get(self._store, reservation).bytes()) == self._name
         except FileNotFoundError:
             return False
 

@@ -1,4 +1,4 @@
-"""`python -m bench [--only NAME | --many] [--write]`: measures, prints the table, or writes its page of docs/."""
+"""`python -m bench [--only NAME | --many] [--write]`: measures, prints the table, or writes its page."""
 
 import argparse
 import sys

@@ -15,9 +15,9 @@ from bench import ROOT
 _HOW = (
     "Written by `.venv/bin/python -m bench --write` (`make bench` prints the same table; `--many` measures "
     "many machines and a database that has grown); `--only NAME` runs one part. Real processes of "
-    "`tenuto serve` with the fake engines, eight accounts with a key each and a price on every job, one request "
-    "in ten a replay. References are measured in the same run, between the rounds of what they are compared "
-    "with; values are medians unless they say otherwise."
+    "`tenuto serve` with the fake engines, eight accounts with a key each and a price on every job, one in "
+    "ten requests a replay. References are measured in the same run, between the rounds of what they are "
+    "compared with; values are medians unless they say otherwise."
 )
 _COLUMNS = ("measure", "value", "limit", "how the limit came about", "")
 

@@ -32,7 +32,7 @@ upstream = "http://127.0.0.1:{closed}/v1"
 """
 BROKEN = """
 [models."fake/speech"]
-interpreter = "/nonexistent"
+interpreter = "/bin/false"
 [models."fake/metered-speech"]
 price = "0.05"
 """

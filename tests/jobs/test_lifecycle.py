@@ -7,8 +7,8 @@ import pytest
 
 from jobs.world import METERED, PRICE_MICROS, World, offered
 from tenuto.config import Price
-from tenuto.db.database import ConstraintFailed, Transaction
-from tenuto.errors import Stale
+from tenuto.db.database import Transaction
+from tenuto.errors import Stale, Swept
 from tenuto.jobs import lifecycle, states
 from tenuto.jobs.queue import Claim
 
@@ -234,7 +234,7 @@ def test_a_condemned_blob_refuses_a_late_commit(world: World) -> None:
     )
     before = world.everything()
 
-    with pytest.raises(ConstraintFailed):
+    with pytest.raises(Swept):
         world.record(claim.attempt_id, result)
     assert before == world.everything()
 

@@ -18,9 +18,10 @@ THEMES: dict[str, list[str] | None] = {"light": None, "dark": ["color-contrast"]
 """What axe looks for in each: all there is, and then the one thing that colours change."""
 SETTLED = """async () => {
   const running = document.getAnimations().filter(one => one instanceof CSSTransition)
-  await Promise.all(running.map(one => one.finished.catch(() => null)))
+  const all = Promise.all(running.map(one => one.finished.catch(() => null)))
+  await Promise.race([all, new Promise(done => setTimeout(done, 2000))])
 }"""
-"""Colours fade into each other when the theme changes."""
+"""Colours fade into each other when the theme changes; what fades on a part that is not drawn never ends."""
 
 
 def test_every_page_can_be_used_by_everybody(

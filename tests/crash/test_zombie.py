@@ -65,7 +65,7 @@ def test_a_paid_result_that_was_swept_before_it_was_recorded_is_stored_anew(
     comes back it records no bytes that are gone, and what was paid for is not lost (P5, P6, P10).
     """
     shots = Shots(tmp_path / "shots")
-    # Beats are rare and the claim is long written: a process that stands still while it writes holds up others.
+    # Beats are rare and the claim is long written: a process that is stopped while it writes holds up others.
     running = make_service(**shots.variables, TENUTO_SILENCE_S="3", TENUTO_HEARTBEAT_S="1")
     running.start()
     running.key = running.make_key(credit="1")

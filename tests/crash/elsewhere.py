@@ -46,7 +46,9 @@ class OtherWorker:
 
     def _start(self) -> subprocess.Popen[bytes]:
         with self.log_path.open("ab") as log:
-            return subprocess.Popen([TENUTO, "worker"], env=self._environment, stdout=subprocess.DEVNULL, stderr=log)
+            return subprocess.Popen(
+                [TENUTO, "worker"], env=self._environment, stdout=subprocess.DEVNULL, stderr=log
+            )
 
     def _keep(self) -> None:
         while True:

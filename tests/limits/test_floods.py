@@ -22,9 +22,8 @@ COUNT = int(os.environ.get("FLOOD_CLIENTS", "170"))
 REQUESTS = 200
 ROUNDS = 3
 NOTICED_S = 1.5
-SLACK_S = 0.02
-"""What the flood's own requests, sixty-four at once, may hold a request up on the processors that they share
-with the one who sends them: a turn of each; more would mean a queue that grows."""
+SLACK_S = 0.005
+"""So much of a percentile is the machine's noise."""
 READER_BYTES = 512 * 1024
 OTHERS_BYTES = 128 * 1024 * 1024
 

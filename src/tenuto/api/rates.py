@@ -5,6 +5,7 @@ that goes on asking after it was refused is answered late, so that its flood is 
 so are strangers without a key, all together, when they ask for more than one key might.
 """
 
+import random
 import time
 from collections.abc import Callable
 
@@ -15,7 +16,9 @@ MAX_KEYS = 20_000
 PROMPT_REFUSALS_PER_SECOND = 10
 PROMPT_REFUSALS = 20
 """So many refusals of a key are answered at once, and a few more each second; the rest after a pause."""
-PAUSE_S = 0.25
+PAUSE_S = (0.15, 0.35)
+"""From, to: each pause is of another length, or a flood's connections would come back together, wave by wave,
+and whoever asks during a wave would wait for all of it."""
 
 
 class Buckets:
@@ -67,9 +70,9 @@ class Rates:
             f"this key makes more than {self._per_second} requests a second; wait as Retry-After says",
             limit="requests_per_second",
         )
-        refusal.pause_s = 0.0 if self._refusals.take(key_id) else PAUSE_S
+        refusal.pause_s = 0.0 if self._refusals.take(key_id) else random.uniform(*PAUSE_S)
         raise refusal
 
     def strangers_pause_s(self) -> float:
         """How long the refusal of one without a valid key is held back."""
-        return 0.0 if self._per_second == 0 or self._strangers.take("") else PAUSE_S
+        return 0.0 if self._per_second == 0 or self._strangers.take("") else random.uniform(*PAUSE_S)

@@ -175,6 +175,10 @@ class Proxy:
         links = list(self._links)
         for link in links:
             self._break(link, is_reset=is_reset)
+        if is_reset:
+            # An abort closes its socket only in the loop's next turn.
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
         return len(links)
 
     def _break(self, link: _Link, *, is_reset: bool) -> None:

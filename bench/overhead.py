@@ -15,7 +15,7 @@ from bench.client import Connection, get
 from bench.report import Row, below
 from bench.stage import Stage, stage
 from servers.postgres import PostgresServer
-from tenuto.bootstrap import settings_from
+from tenuto import config
 from tenuto.engines.registry import ENTRIES
 from tenuto.engines.speech_kokoro import KokoroEngine
 from tenuto.worker.engines import spec_of
@@ -113,7 +113,7 @@ def _direct(parameters: dict[str, Any]) -> tuple[float, float]:
     """Seconds that the engine takes, and seconds of speech that it makes."""
     if not _engine:
         entry = next(entry for entry in ENTRIES if entry.model == MODEL)
-        _engine.append(KokoroEngine(dict(spec_of(entry, settings_from({})).options)))
+        _engine.append(KokoroEngine(dict(spec_of(entry, config.load({})).options)))
     began = time.perf_counter()
     result = _engine[0].run(DirectRun(parameters))
     return time.perf_counter() - began, (result.duration_ms or 0) / 1000

@@ -13,7 +13,7 @@ from crash import checker
 from crash.conftest import MakeService
 from crash.processes import Family, family, is_alive, send, until
 from servers.service import RunningService
-from tenuto import bootstrap
+from tenuto import bootstrap, config
 from tenuto.accounts import operations as accounts
 from tenuto.catalog import rules as catalog
 from tenuto.db.database import Database, Transaction
@@ -252,7 +252,7 @@ def _queue(database: Database, keys: list[str]) -> None:
     now_ms = bootstrap.clock()
     # A millisecond for each id: the likes of a job begin with the same 20 characters, others do not.
     ids = Ids(itertools.count(now_ms - 1_000_000).__next__)
-    models = catalog.models(bootstrap.settings_from({"TENUTO_ENGINES": "fake"}))
+    models = catalog.models(config.load({"TENUTO_ENGINES": "fake"}))
     value = {"model": "fake/speech", "parameters": {"text": "One of many."}}
     body = json.dumps(value)
 

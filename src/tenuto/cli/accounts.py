@@ -13,6 +13,7 @@ from tenuto.cli.common import (
     Names,
     Place,
     change,
+    json_line,
     model_names,
     moment,
     new_ids,
@@ -57,7 +58,7 @@ def create_account(name: str, *, place: Place = HERE, credit: str = "0", as_json
 
     account_id = change(place, create)
     if as_json:
-        say(bootstrap.as_json({"id": account_id, "name": name, "available": cny(amount)}))
+        say(json_line({"id": account_id, "name": name, "available": cny(amount)}))
     else:
         say(f"{account_id}  {name}  {cny(amount)} CNY")
         tell(f"A key for it: tenuto keys create --account {shlex.quote(name)}{_where(place)}")
@@ -83,7 +84,7 @@ def list_accounts(*, place: Place = HERE, as_json: AsJson = False) -> None:
         for row in rows
     ]
     if as_json:
-        say(bootstrap.as_json(listed))
+        say(json_line(listed))
         return
     table(("id", "name", "available", "held", "state", "created"), (line.values() for line in listed))
 
@@ -143,7 +144,7 @@ def invite_account(name: str, *, place: Place = HERE, as_json: AsJson = False) -
     account_id, path = change(place, invite)
     link = invitations.studio_url(settings, serving_at(settings.folder)) + path
     if as_json:
-        say(bootstrap.as_json({"id": account_id, "link": link}))
+        say(json_line({"id": account_id, "link": link}))
     else:
         say(link)
         tell(
@@ -241,7 +242,7 @@ def list_keys(*, account: str | None = None, place: Place = HERE, as_json: AsJso
         for row in rows
     ]
     if as_json:
-        say(bootstrap.as_json(listed))
+        say(json_line(listed))
         return
     for line in listed:
         line["models"] = "all" if line["models"] is None else ",".join(line["models"])
@@ -277,7 +278,7 @@ def revoke_key(key_id: str, *, place: Place = HERE) -> None:
 
 def _show_key(key_id: str, key: str, *, as_json: bool) -> None:
     if as_json:
-        say(bootstrap.as_json({"id": key_id, "key": key}))
+        say(json_line({"id": key_id, "key": key}))
         return
     say(key)
     tell(f"This is {key_id}. The key is shown this once: keep it now.")

@@ -1,7 +1,7 @@
 """`tenuto audit`: do the records, the money and, where asked, the bytes agree? It changes nothing."""
 
 from tenuto import bootstrap
-from tenuto.cli.common import Place, say, tell
+from tenuto.cli.common import Place, json_line, say, tell
 from tenuto.jobs.audit import MAX_FINDINGS, Report, report
 from tenuto.jobs.audit.check import Finding
 from tenuto.jobs.audit.deep import Rehashed, rehash
@@ -30,7 +30,7 @@ def look(place: Place, *, deep: bool, as_json: bool) -> bool:
     finally:
         database.close()
     if as_json:
-        say(bootstrap.as_json(_plain(records, hashed if deep else None, unlisted)))
+        say(json_line(_plain(records, hashed if deep else None, unlisted)))
     else:
         _sum_up(records, hashed if deep else None, unlisted)
     return not findings

@@ -1,5 +1,6 @@
 """What every command shares: the options that settings come from, opening the records, tables."""
 
+import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from cyclopts import Parameter
 
-from tenuto import bootstrap
+from tenuto import bootstrap, config
 from tenuto.config import Settings
 from tenuto.db.database import Database, Transaction
 from tenuto.engines.registry import ENTRIES
@@ -36,7 +37,7 @@ class Place:
 
     def settings(self, **options: Any) -> Settings:
         """The settings of this command; SettingsInvalid names all that are wrong."""
-        return bootstrap.settings_from(os.environ, file=self.config, folder=self.data, **options)
+        return config.load(os.environ, file=self.config, options={"folder": self.data, **options})
 
 
 HERE = Place()
@@ -82,6 +83,11 @@ def model_names(names: str | None, settings: Settings) -> list[str] | None:
 def say(text: str) -> None:
     """A line of result."""
     print(text, flush=True)
+
+
+def json_line(value: Any) -> str:
+    """One line of JSON for scripts."""
+    return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def tell(text: str) -> None:

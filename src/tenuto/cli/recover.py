@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import App, Parameter
 
 from tenuto import bootstrap
-from tenuto.cli.common import HERE, AsJson, Place, moment, new_ids, records, say, table
+from tenuto.cli.common import HERE, AsJson, Place, json_line, moment, new_ids, records, say, table
 from tenuto.errors import OperatorError
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def list_jobs(*, place: Place = HERE, as_json: AsJson = False) -> None:
         for r in rows
     ]
     if as_json:
-        say(bootstrap.as_json([dict(zip(headings, line, strict=True)) for line in lines]))
+        say(json_line([dict(zip(headings, line, strict=True)) for line in lines]))
     else:
         table(headings, lines)
 
@@ -57,7 +57,7 @@ def show(job_id: str, *, place: Place = HERE, as_json: AsJson = False) -> None:
     with records(place) as database:
         found = recover.examine(database, blobs, job_id, now_ms=now_ms)
     if as_json:
-        say(bootstrap.as_json(found))
+        say(json_line(found))
         return
     for line in lines(found):
         say(line)

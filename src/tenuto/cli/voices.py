@@ -7,7 +7,7 @@ from typing import Literal
 from cyclopts import App
 
 from tenuto import bootstrap
-from tenuto.cli.common import HERE, AsJson, Place, moment, new_ids, records, say, table
+from tenuto.cli.common import HERE, AsJson, Place, json_line, moment, new_ids, records, say, table
 from tenuto.errors import InvalidRequest, OperatorError
 
 app = App(name="voice-library", help="Voices that everybody may use, and those of accounts.")
@@ -42,7 +42,7 @@ def list_voices(*, place: Place = HERE, as_json: AsJson = False) -> None:
         for row in rows
     ]
     if as_json:
-        say(bootstrap.as_json(listed))
+        say(json_line(listed))
         return
     for line in listed:
         line["languages"] = ",".join(line["languages"]) or None
@@ -99,7 +99,7 @@ def import_voice(
                 now_ms=now_ms,
             )
         )
-    say(bootstrap.as_json({"id": voice_id, "name": name, "kind": kind}) if as_json else voice_id)
+    say(json_line({"id": voice_id, "name": name, "kind": kind}) if as_json else voice_id)
 
 
 def _content(file: Path) -> bytes:

@@ -4,8 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from tenuto import bootstrap
-from tenuto.cli.common import say, table
+from tenuto.cli.common import json_line, say, table
 from tenuto.config import Settings
 
 if TYPE_CHECKING:
@@ -18,7 +17,7 @@ def teller(settings: Settings, *, as_json: bool) -> "Callable[[Sequence[Ability]
     def tell(abilities: "Sequence[Ability]") -> None:
         if as_json:
             models = [asdict(ability) for ability in abilities]
-            say(bootstrap.as_json({"engine_memory_mib": settings.engine_memory_mib, "models": models}))
+            say(json_line({"engine_memory_mib": settings.engine_memory_mib, "models": models}))
             return
         table(
             ("model", "lane", "slots", "host", "MiB", "runs here"),

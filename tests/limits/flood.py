@@ -48,7 +48,11 @@ def main() -> None:
         line.setblocking(False)
         clients.append(client)
         chooser.register(line, selectors.EVENT_READ, client)
-        time.sleep(COME_S / int(count))
+        if kind == "hasty":
+            # Or the first ones would wait for the last, and then all would ask in one moment.
+            ask(chooser, time.monotonic() + COME_S / int(count))
+        else:
+            time.sleep(COME_S / int(count))
     print("flooding", flush=True)
     until = time.monotonic() + float(limit_s)
     if kind == "reader":
@@ -95,8 +99,8 @@ def end(client: Slow, chooser: selectors.BaseSelector) -> None:
 
 def ask(chooser: selectors.BaseSelector, until: float) -> None:
     """Every answer is followed by the next request at once."""
-    while time.monotonic() < until:
-        for ready, _ in chooser.select(timeout=0.1):
+    while (left := until - time.monotonic()) > 0:
+        for ready, _ in chooser.select(timeout=left):
             client: Slow = ready.data
             client.answer += client.line.recv(4096)
             if client.answer.endswith(b"}"):

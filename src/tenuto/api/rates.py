@@ -66,12 +66,16 @@ class Rates:
         """One request of this key. Raises RateLimited, which says how long its answer is held back."""
         if self._per_second == 0 or self._requests.take(key_id):
             return
+        # Not by a name of this frame: error, traceback and frame would keep each other until a collection.
+        raise self._refusal(key_id)
+
+    def _refusal(self, key_id: str) -> RateLimited:
         refusal = RateLimited(
             f"this key makes more than {self._per_second} requests a second; wait as Retry-After says",
             limit="requests_per_second",
         )
         refusal.pause_s = 0.0 if self._refusals.take(key_id) else random.uniform(*PAUSE_S)
-        raise refusal
+        return refusal
 
     def strangers_pause_s(self) -> float:
         """How long the refusal of one without a valid key is held back."""

@@ -6,6 +6,7 @@ keep-alive timer. What a connection may and may not do is `connection.py`'s.
 
 import asyncio
 import contextlib
+import gc
 import signal
 import socket
 from collections.abc import Callable, Generator
@@ -49,6 +50,9 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Starts to accept, then tells `on_ready`."""
         await super().startup(sockets)
+        # Modules, routes and schemas stay for good. Every full collection would look through all of them:
+        # nobody would be answered for 30 to 50 ms.
+        gc.freeze()
         self.on_ready(self.addresses)
 
     @contextlib.contextmanager

@@ -9,10 +9,8 @@ import io
 import itertools
 import json
 import statistics
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -20,6 +18,7 @@ import psutil
 import soundfile
 import soxr
 
+from bench.beside import beside
 from bench.client import Connection, get
 from bench.overhead import MODEL, TEXT
 from bench.report import Row, below
@@ -89,7 +88,8 @@ def _eight(running: Stage, client: "_Client", artifact_id: str) -> list[Row]:
             for _ in range(number)
         ]
         began = time.perf_counter()
-        with _memory(running) as memory:
+        memory = _Memory(running)
+        with beside(memory.look, MEMORY_EVERY_S):
             for job in jobs:
                 client.final(job)
         return time.perf_counter() - began, memory.peak_mib, memory.at_once
@@ -208,20 +208,3 @@ class _Memory:
         [row] = self._running.query("select count(*) as running from job where state = 'running'")
         self.peak_mib = max(self.peak_mib, held / MIB)
         self.at_once = max(self.at_once, row["running"])
-
-
-@contextmanager
-def _memory(running: Stage) -> Iterator[_Memory]:
-    memory, ending = _Memory(running), threading.Event()
-
-    def go() -> None:
-        while not ending.wait(MEMORY_EVERY_S):
-            memory.look()
-
-    thread = threading.Thread(target=go)
-    thread.start()
-    try:
-        yield memory
-    finally:
-        ending.set()
-        thread.join()

@@ -12,7 +12,6 @@ import os
 import socket
 import statistics
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,6 +22,7 @@ import psutil
 import soundfile
 
 from bench import nginx
+from bench.beside import beside
 from bench.client import TIMEOUT_S, Connection, get
 from bench.report import Row, above, below, p50_ms
 from bench.stage import TEXT, Stage, stage
@@ -75,7 +75,7 @@ def _upload(running: Stage, file: Path) -> tuple[list[Row], str]:
         shas.append(size_mib / _sha256_s(file))
         disks.append(size_mib / _write_s(file))
         alone.append(size_mib / _decode_s(file))
-        with poller.going(meanwhile_s), memory_of(running) as memory:
+        with beside(lambda: meanwhile_s.append(poller.poll()), 0), memory_of(running) as memory:
             began = time.perf_counter()
             artifact_id = send(running, file, digest)
             rates.append(size_mib / (time.perf_counter() - began))
@@ -222,23 +222,6 @@ class _Poller:
         time.sleep(POLL_EVERY_S)
         return took
 
-    @contextmanager
-    def going(self, took_s: list[float]) -> Iterator[None]:
-        """Polls until the block ends."""
-        ending = threading.Event()
-
-        def go() -> None:
-            while not ending.is_set():
-                took_s.append(self.poll())
-
-        thread = threading.Thread(target=go)
-        thread.start()
-        try:
-            yield
-        finally:
-            ending.set()
-            thread.join()
-
     def close(self) -> None:
         self._connection.close()
 
@@ -257,16 +240,6 @@ class _Memory:
 
 @contextmanager
 def memory_of(running: Stage) -> Iterator[_Memory]:
-    memory, ending = _Memory(running.api()), threading.Event()
-
-    def go() -> None:
-        while not ending.wait(MEMORY_EVERY_S):
-            memory.look()
-
-    thread = threading.Thread(target=go)
-    thread.start()
-    try:
+    memory = _Memory(running.api())
+    with beside(memory.look, MEMORY_EVERY_S):
         yield memory
-    finally:
-        ending.set()
-        thread.join()

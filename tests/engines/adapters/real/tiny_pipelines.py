@@ -32,6 +32,13 @@ CHAT = (
     "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
 WIDTH = 32
+LANGUAGE_MODEL = {
+    "hidden_size": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 2,
+}
+"""What reads the prompt, as small as it can be, whichever model it is."""
 
 
 def tokenizer() -> PreTrainedTokenizerFast:
@@ -56,12 +63,9 @@ def z_image() -> ZImagePipeline:
     words = tokenizer()
     text_encoder = Qwen3Model(
         Qwen3Config(
+            **LANGUAGE_MODEL,
             vocab_size=len(words),
-            hidden_size=16,
             intermediate_size=32,
-            num_hidden_layers=2,
-            num_attention_heads=2,
-            num_key_value_heads=2,
             head_dim=8,
             max_position_embeddings=1024,
         )
@@ -106,12 +110,9 @@ def qwen_image() -> QwenImagePipeline:
     text_encoder = Qwen2_5_VLForConditionalGeneration(
         Qwen2_5_VLConfig(
             text_config={
+                **LANGUAGE_MODEL,
                 "vocab_size": len(words),
-                "hidden_size": 16,
                 "intermediate_size": 16,
-                "num_hidden_layers": 2,
-                "num_attention_heads": 2,
-                "num_key_value_heads": 2,
                 "rope_scaling": {"mrope_section": [1, 1, 2], "rope_type": "default", "type": "default"},
                 "rope_theta": 1000000.0,
             },

@@ -50,16 +50,16 @@ class DiffusionPipeline:
 
     def _draw(
         self,
-        *,
         prompt: str,
-        width: int,
-        height: int,
+        size: tuple[int, int],
         steps: int,
         guidance: float,
+        *,
         generator: Any,
         callback: Callable[..., dict[str, Any]],
         output_type: str,
     ) -> Any:
+        width, height = size
         if width % 16 or height % 16:
             raise ValueError(f"Height must be divisible by 16 (got {height}).")
         if "[oom]" in prompt:
@@ -102,16 +102,8 @@ class ZImagePipeline(DiffusionPipeline):
         callback_on_step_end_tensor_inputs: Any = ["latents"],  # noqa: B006 (as it stands there)
         max_sequence_length: Any = 512,
     ) -> Any:
-        return self._draw(
-            prompt=prompt,
-            width=width,
-            height=height,
-            steps=num_inference_steps,
-            guidance=guidance_scale,
-            generator=generator,
-            callback=callback_on_step_end,
-            output_type=output_type,
-        )
+        way = {"generator": generator, "callback": callback_on_step_end, "output_type": output_type}
+        return self._draw(prompt, (width, height), num_inference_steps, guidance_scale, **way)
 
 
 class QwenImagePipeline(DiffusionPipeline):
@@ -141,16 +133,9 @@ class QwenImagePipeline(DiffusionPipeline):
         callback_on_step_end_tensor_inputs: Any = ["latents"],  # noqa: B006 (as it stands there)
         max_sequence_length: Any = 512,
     ) -> Any:
-        return self._draw(
-            prompt=prompt,
-            width=width,
-            height=height,
-            steps=num_inference_steps,
-            guidance=true_cfg_scale if negative_prompt is not None and true_cfg_scale > 1 else 1,
-            generator=generator,
-            callback=callback_on_step_end,
-            output_type=output_type,
-        )
+        guidance = true_cfg_scale if negative_prompt is not None and true_cfg_scale > 1 else 1
+        way = {"generator": generator, "callback": callback_on_step_end, "output_type": output_type}
+        return self._draw(prompt, (width, height), num_inference_steps, guidance, **way)
 
 
 class OldPipeline(DiffusionPipeline):

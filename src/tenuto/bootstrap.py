@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 Say = Callable[[str], None]
 
 BLOB_READERS = 8
+DATABASE_AWAY = "the database does not answer; start it, or correct the setting database"
 FLUSH_S = 30.0
 MIGRATIONS_PATIENCE_S = 300.0
 """How long a process waits for `tenuto migrate`; whoever supervises it starts it again."""
@@ -56,7 +57,7 @@ def open_records(
     settings: Settings, *, patience_s: float = 0.0, stopping: threading.Event | None = None
 ) -> Database:
     """The database, migrated; where others migrate it, `patience_s` is how long that is waited for."""
-    _make_folder(settings.folder)
+    make_folder(settings.folder)
     refuse_unfinished(settings.folder)
     refuse_moved(settings.folder, settings.database, settings.blobs)
     database = open_database(settings.database, folder=settings.folder)
@@ -74,9 +75,7 @@ def open_records(
             _log().warning("database.newer", migrations=newer)
     except Unavailable as error:
         database.close()
-        raise OperatorError(
-            "the database does not answer; start it, or correct the setting database"
-        ) from error
+        raise OperatorError(DATABASE_AWAY) from error
     except BaseException:
         database.close()
         raise
@@ -95,9 +94,7 @@ def open_as_it_is(settings: Settings) -> Database:
         waiting = pending(database)
     except Unavailable as error:
         database.close()
-        raise OperatorError(
-            "the database does not answer; start it, or correct the setting database"
-        ) from error
+        raise OperatorError(DATABASE_AWAY) from error
     except BaseException:
         database.close()
         raise
@@ -147,7 +144,7 @@ def run_serve(settings: Settings, say: Say) -> None:
     arm_failpoints()
     # A model's table that is wrong, a key that is missing: told once, and not by the child again and again.
     keys.check(catalog.models(settings), os.environ)
-    _make_folder(settings.folder)
+    make_folder(settings.folder)
     lock = FolderLock(settings.folder)
     # Migrated before the worker looks; what refuses the start is told once, and not by both.
     open_records(settings, patience_s=MIGRATIONS_PATIENCE_S).close()
@@ -200,6 +197,7 @@ def run_worker(
             return
         raise
     try:
+        database.occupy()
         ids = Ids(clock)
         parts = Parts(
             settings=settings,
@@ -241,6 +239,7 @@ def _run_api(
         service.waits.stop()
 
     database = open_records(settings, patience_s=MIGRATIONS_PATIENCE_S)
+    database.occupy()
     service = build_service(settings, database, needs_worker=child is not None)
     install_voices(database, service.blobs)
     studio = make_studio(settings)
@@ -337,7 +336,8 @@ def _flush_use(service: "Service", studio: "Studio", stopping: threading.Event) 
             _log().warning("key_use.not_written")
 
 
-def _make_folder(folder: Path) -> None:
+def make_folder(folder: Path) -> None:
+    """The data folder, which its owner alone may read."""
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:

@@ -5,10 +5,12 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import obstore
 import pytest
 
@@ -94,9 +96,35 @@ def moved(place: RunningService, target: Target, folder: Path) -> RunningService
     return replace(place, folder=folder, database_url=target[0], variables=variables, said=[])
 
 
+@contextmanager
+def lone_api(place: RunningService) -> Iterator[str]:
+    """`tenuto api` on this place, without a worker; gives its address."""
+    with place.log_path.open("a") as log:
+        process = subprocess.Popen(
+            [TENUTO, "api", "--port", "0"],
+            env=place.environment,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+        )
+    assert process.stdout is not None
+    try:
+        first = process.stdout.readline()
+        assert "http://" in first, place.log_path.read_text()[-2000:]
+        yield "http://" + first.split("http://")[1].split(",")[0]
+    finally:
+        process.terminate()
+        process.wait(30)
+        process.stdout.close()
+
+
 def results(place: RunningService) -> dict[str, Any]:
+    return results_at(place.url, place.key)
+
+
+def results_at(url: str, key: str) -> dict[str, Any]:
     """What its callers read: every operation, and the bytes of every artifact."""
-    with place.client() as client:
+    with httpx2.Client(base_url=url, headers={"Authorization": f"Bearer {key}"}, timeout=30) as client:
         jobs = client.get("/v1/jobs?limit=100").json()["data"]
         artifacts = [artifact["id"] for job in jobs for artifact in job["artifacts"]]
         contents = {each: client.get(f"/v1/artifacts/{each}/content").content for each in artifacts}
@@ -140,6 +168,35 @@ def test_a_service_is_moved_though_it_is_killed_at_every_step(
     lines = {running: "in use by another", half: "is being moved", other: "is unfinished"}
     lines |= {left: "was moved", again: "already"}
     assert [] == [line for line, told in lines.items() if told not in line]
+
+
+def test_a_service_moves_there_and_back_unless_an_api_is_left(
+    place: RunningService, make_target: Callable[[], Target], tmp_path: Path
+) -> None:
+    """An API alone, which has no row as a worker has, is noticed on either database, though it works from a
+    data folder of its own; from PostgreSQL and a bucket everything comes back to SQLite and a folder.
+    """
+    target, home = make_target(), ("sqlite:///tenuto.db", "directory")
+    there, elsewhere = moved(place, target, tmp_path / "there"), moved(place, target, tmp_path / "elsewhere")
+    back = replace(place, folder=there.folder)
+
+    with lone_api(place):
+        forth_refused = refused(move(place, target))
+    forth = move(place, target)
+    with lone_api(elsewhere) as url:
+        before = results_at(url, place.key)
+        back_refused = refused(move(there, home))
+    came_back = move(there, home)
+    audit = back.command("audit", "--deep")
+    with lone_api(back) as url:
+        after = results_at(url, place.key)
+
+    assert ["a `tenuto api` or worker still works with"] * 2 == [
+        line.removeprefix("tenuto: ")[:41] for line in (forth_refused, back_refused)
+    ]
+    assert [0, 0] == [forth.returncode, came_back.returncode], came_back.stderr
+    assert "agrees" in audit.stdout
+    assert before == after
 
 
 def test_nothing_is_moved_onto_something_else(

@@ -61,6 +61,12 @@ class Interrupted:
     def listen(self, topic: str) -> Listener:
         return self.real.listen(topic)
 
+    def occupy(self) -> None:
+        self.real.occupy()
+
+    def is_occupied(self) -> bool:
+        return self.real.is_occupied()
+
     def close(self) -> None:
         self.real.close()
 

@@ -30,9 +30,7 @@ def look(place: Place) -> bool:
     try:
         missing = pending(database)
     except Unavailable as error:
-        raise OperatorError(
-            "the database does not answer; start it, or correct the setting database"
-        ) from error
+        raise OperatorError(bootstrap.DATABASE_AWAY) from error
     finally:
         database.close()
     for name in missing:

@@ -24,6 +24,8 @@ def move_to(place: Place, database: str, blobs: str, *, leave_out_damaged: bool)
     if move.shown(here.database) == move.shown(there.database) or here.blobs == there.blobs:
         raise OperatorError("name another database and another place of bytes than those of the settings")
     bootstrap.arm_failpoints()
+    if not here.database.startswith("sqlite:"):
+        bootstrap.make_folder(here.folder)  # This machine may have been no part of the service until now.
     lock = locks.FolderLock(here.folder)
     try:
         source = Side(bootstrap.open_as_it_is(here), bootstrap.open_blobs(here))
@@ -43,7 +45,7 @@ def move_to(place: Place, database: str, blobs: str, *, leave_out_damaged: bool)
 
 
 def _move(here: Settings, there: Settings, source: Side, *, leave_out_damaged: bool) -> Moved:
-    _refuse_running(source.database, here.folder)
+    _refuse_running(source.database, here.folder, here.database)
     if newer := later(source.database):
         raise OperatorError(f"the database is of a newer version: it has {newer[0]!r}. Install that version.")
     planned = Move(move.shown(here.database), here.blobs, move.shown(there.database), there.blobs)
@@ -53,6 +55,8 @@ def _move(here: Settings, there: Settings, source: Side, *, leave_out_damaged: b
         move.begin(here.folder, planned, target)
         moved = move.carry_out(here.folder, source, target, tell=tell, leave_out_damaged=leave_out_damaged)
         _compare_audits(source.database, target.database)
+        # One on another machine has its own data folder, and saw nothing of the move.
+        _refuse_running(source.database, here.folder, here.database)
         move.finish(here.folder, planned)
     finally:
         target.database.close()
@@ -66,7 +70,7 @@ def _ask(database: Database, shown: str) -> None:
         raise OperatorError(f"{shown} does not answer; start it, or correct --database") from error
 
 
-def _refuse_running(database: Database, folder: Path) -> None:
+def _refuse_running(database: Database, folder: Path, url: str) -> None:
     now_ms, machine = bootstrap.clock(), locks.machine(folder / "locks")
     for row in database.read(catalog.workers):
         if row["machine"] == machine:
@@ -77,6 +81,11 @@ def _refuse_running(database: Database, folder: Path) -> None:
                 f"the worker {row['id']} on another machine was seen {ago_s} s ago; stop every process of the"
                 f" service, and wait until it was {SEEN_WITHIN_S} s"
             )
+    if database.is_occupied():
+        raise OperatorError(
+            f"a `tenuto api` or worker still works with {move.shown(url)};"
+            " stop every process of the service first"
+        )
 
 
 def _compare_audits(source: Database, target: Database) -> None:

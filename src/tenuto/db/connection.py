@@ -64,6 +64,9 @@ SERVER_NETWORK = f"""
     set tcp_user_timeout = {2 * UNACKNOWLEDGED_MS};
 """
 
+OCCUPIED = 7_364_680_119
+"""The advisory lock that every process of a service shares; the server frees it when a session ends."""
+
 _SETTINGS = f"""
     {SERVER_NETWORK}
     set statement_timeout = {STATEMENT_TIMEOUT_MS};
@@ -107,6 +110,8 @@ class Connection:
         url: str,
         lock_timeout_ms: int = LOCK_TIMEOUT_MS,
         answer_timeout_ms: int = ANSWER_TIMEOUT_MS,
+        *,
+        occupies: bool = False,
     ) -> None:
         """Raises psycopg.OperationalError when the server is away, OperatorError when it is too old."""
         self._answer_timeout_ms = answer_timeout_ms
@@ -118,6 +123,8 @@ class Connection:
         )
         self._session.execute(_SETTINGS)
         self._session.execute(f"set lock_timeout = {lock_timeout_ms:d}".encode())
+        if occupies:
+            self._session.execute(f"select pg_advisory_lock_shared({OCCUPIED})".encode())
         version = self._session.info.server_version
         if version < FLOOR:
             self._session.close()
@@ -134,7 +141,8 @@ class Connection:
         # Prepared since the last round trip; forgotten when that fails, for the server may not have them.
         self._unconfirmed: list[tuple[str, tuple[int, ...]]] = []
         self._numbers = count()
-        self._unanswered = 0
+        # What was handed to libpq since the last round trip, one for each answer to come: who asked, or nobody.
+        self._unanswered: list[PostgresAsked | None] = []
         self._is_committing = False
         # A statement of the transaction that runs now has failed, or the connection has.
         self.has_failed = False
@@ -188,8 +196,8 @@ class Connection:
         finally:
             self._is_committing = False
 
-    def send(self, sql: str, parameters: Mapping[str, Value]) -> None:
-        """Hands a statement to libpq; it goes out with the next `fetch` at the latest."""
+    def send(self, sql: str, parameters: Mapping[str, Value], asked: "PostgresAsked | None" = None) -> None:
+        """Hands a statement to libpq; it goes out with the next `fetch` at the latest, which tells who asked."""
         text, names = for_postgres(sql)
         values: list[bytes | None] = []
         types: list[int] = []
@@ -213,22 +221,26 @@ class Connection:
             self._libpq.send_query_prepared(statement, values, [1] * len(values), 1)
         except psycopg.OperationalError as error:
             raise self._lost() from error
-        self._unanswered += 1
+        self._unanswered.append(asked)
 
     def fetch(self) -> pq.abc.PGresult:
         """Sends what waits and returns the last statement's answer; the first error of any is raised."""
         last: pq.abc.PGresult | None = None
         failed: pq.abc.PGresult | None = None
+        unanswered, self._unanswered = self._unanswered, []
         try:
             self._libpq.pipeline_sync()
             self._flush()
-            while (answer := self._answer()).status != pq.ExecStatus.PIPELINE_SYNC:
-                if answer.status == pq.ExecStatus.FATAL_ERROR:
-                    failed = failed or answer
-                last = answer
+            for asked in unanswered:
+                last = self._answer()
+                if last.status == pq.ExecStatus.FATAL_ERROR:
+                    failed = failed or last
+                if asked is not None:
+                    asked.answer = last
+            end = self._answer()
+            assert end.status == pq.ExecStatus.PIPELINE_SYNC, "each statement has one answer"
         except psycopg.OperationalError as error:
             raise self._lost() from error
-        self._unanswered = 0
         if failed is not None:
             for key in self._unconfirmed:
                 self._prepared.pop(key, None)
@@ -270,6 +282,7 @@ class Connection:
             self._prepared.clear()
         statement = b"s%d" % next(self._numbers)
         self._libpq.send_prepare(statement, text.encode(), key[1])
+        self._unanswered.append(None)
         self._prepared[key] = statement
         self._unconfirmed.append(key)
         return statement
@@ -358,3 +371,31 @@ class PostgresTransaction:
 
     def do(self, sql: str, /, **parameters: Value) -> None:
         self._connection.send(sql, parameters)
+
+    def ask(self, sql: str, /, **parameters: Value) -> "PostgresAsked":
+        asked = PostgresAsked(self._connection)
+        self._connection.send(sql, parameters, asked)
+        return asked
+
+
+class PostgresAsked:
+    """An Asked; `answer` is set by the round trip that brings it."""
+
+    __slots__ = ("_connection", "answer")
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self.answer: pq.abc.PGresult | None = None
+
+    def one(self) -> Row | None:
+        rows = self._connection.rows(self._answered(), 1)
+        return rows[0] if rows else None
+
+    def changed(self) -> int:
+        return self._answered().command_tuples or 0
+
+    def _answered(self) -> pq.abc.PGresult:
+        if self.answer is None:
+            self._connection.fetch()
+        assert self.answer is not None, "what was asked is answered by the next round trip"
+        return self.answer

@@ -33,6 +33,18 @@ class Row(Protocol):
     def keys(self) -> Iterable[str]: ...
 
 
+class Asked(Protocol):
+    """The answer to a statement of `ask`, had when it is looked at."""
+
+    def one(self) -> Row | None:
+        """The first row, or None."""
+        ...
+
+    def changed(self) -> int:
+        """The number of rows that the statement changed."""
+        ...
+
+
 class Transaction(Protocol):
     """What an operation may do to the database, until it returns."""
 
@@ -50,6 +62,13 @@ class Transaction(Protocol):
 
     def do(self, sql: str, /, **parameters: Value) -> None:
         """Like `run`, for who does not need the number: on PostgreSQL it costs no round trip of its own.
+
+        Its error may come from a later call or from the commit.
+        """
+        ...
+
+    def ask(self, sql: str, /, **parameters: Value) -> Asked:
+        """Like `one` or `run`, for who has more to say before looking: the next answer brings this one too.
 
         Its error may come from a later call or from the commit.
         """
@@ -109,6 +128,14 @@ class Database(Protocol):
         ...
 
     def listen(self, topic: str) -> Listener: ...
+
+    def occupy(self) -> None:
+        """Says that a service works with this database, until `close` or the end of the process."""
+        ...
+
+    def is_occupied(self) -> bool:
+        """Whether another process, on whichever machine, has said so and lives."""
+        ...
 
     def close(self) -> None:
         """Finishes what is running; what still waits gets Unavailable."""

@@ -17,6 +17,7 @@ from psycopg.conninfo import conninfo_to_dict
 from tenuto.db.connection import (
     ANSWER_TIMEOUT_MS,
     LOCK_TIMEOUT_MS,
+    OCCUPIED,
     SNAPSHOT_ANSWER_TIMEOUT_MS,
     Collision,
     Connection,
@@ -64,6 +65,7 @@ class PostgresDatabase:
         self._threads: list[threading.Thread] = []
         self._idle = 0
         self._closed = False
+        self._occupies = False
         # Guards the four fields above and the two below.
         self._changing = threading.Lock()
         # Until this moment of the monotonic clock nobody tries to connect.
@@ -115,6 +117,17 @@ class PostgresDatabase:
 
     def listen(self, topic: str) -> PostgresListener:
         return self._notices.listen(topic)
+
+    def occupy(self) -> None:
+        # Connections that are opened from now on take the lock as they are; of the older ones one is enough.
+        self._occupies = True
+        self.read(lambda tx: tx.all("select pg_advisory_lock_shared(:number)", number=OCCUPIED))
+
+    def is_occupied(self) -> bool:
+        look = "select pg_try_advisory_xact_lock(:number) as is_free"
+        found = self.read(lambda tx: tx.one(look, number=OCCUPIED))
+        assert found is not None
+        return not found["is_free"]
 
     def close(self) -> None:
         self._groups.close()
@@ -194,7 +207,7 @@ class PostgresDatabase:
             raise Unavailable(AWAY)
         began = time.monotonic()
         try:
-            connection = Connection(self._url, lock_timeout_ms, answer_timeout_ms)
+            connection = Connection(self._url, lock_timeout_ms, answer_timeout_ms, occupies=self._occupies)
         except psycopg.Error as error:
             with self._changing:
                 # Where nobody answers, to try takes seconds: as long again nobody waits for that.

@@ -17,7 +17,7 @@ from typing import Final, TypeVar
 from tenuto.db.database import ConstraintFailed, Row, Transaction, Value
 from tenuto.db.pending import Pending
 from tenuto.db.sql import for_sqlite
-from tenuto.db.turn import Turn
+from tenuto.db.turn import Occupied, Turn
 from tenuto.db.wakeup import Receiver, Sender
 from tenuto.db.writer import Writer
 from tenuto.errors import OperatorError, Unavailable
@@ -70,6 +70,27 @@ class SqliteTransaction:
     def do(self, sql: str, /, **parameters: Value) -> None:
         self._execute(for_sqlite(sql), parameters)
 
+    def ask(self, sql: str, /, **parameters: Value) -> "SqliteAsked":
+        cursor = self._execute(for_sqlite(sql), parameters)
+        # Read at once: a cursor that stands in the middle of a table would see what is changed after it.
+        return SqliteAsked(cursor.fetchone(), max(0, cursor.rowcount))
+
+
+class SqliteAsked:
+    """An Asked. In our own process there is no way to be saved."""
+
+    __slots__ = ("_changed", "_row")
+
+    def __init__(self, row: Row | None, changed: int) -> None:
+        self._row = row
+        self._changed = changed
+
+    def one(self) -> Row | None:
+        return self._row
+
+    def changed(self) -> int:
+        return self._changed
+
 
 class SqliteDatabase:
     """A Database in one file of this machine."""
@@ -87,6 +108,7 @@ class SqliteDatabase:
         self._readers: weakref.WeakSet[_Reader] = weakref.WeakSet()
         self._own = threading.local()
         self._closed = False
+        self._occupied: Occupied | None = None
         self._writer = self._open_writer()
         self._sender = Sender(self._path.parent / "wake")
 
@@ -133,6 +155,15 @@ class SqliteDatabase:
     def listen(self, topic: str) -> "SqliteListener":
         return SqliteListener(_connect(self._path), Receiver(self._path.parent / "wake", topic))
 
+    def occupy(self) -> None:
+        if self._occupied is None:
+            self._occupied = Occupied(self._path)
+            self._occupied.share()
+
+    def is_occupied(self) -> bool:
+        with closing(Occupied(self._path)) as occupied:
+            return occupied.is_shared()
+
     def close(self) -> None:
         if self._closed:
             return
@@ -140,6 +171,8 @@ class SqliteDatabase:
         self._writer.close()
         for reader in list(self._readers):
             reader.close()
+        if self._occupied is not None:
+            self._occupied.close()
         self._sender.close()
 
     def _open_writer(self) -> Writer:

@@ -1,8 +1,8 @@
-"""Whose turn it is to write to a SQLite database: two lock files beside it, shared by all its processes.
+"""Lock files beside a SQLite database, for all its processes: whose turn it is to write, and who serves.
 
 SQLite's own write lock is polled with sleeps, so a process that writes without pause starves the others.
 Here the next in line holds `<database>.turn` while it waits for `<database>.lock`: who has just written
-must queue behind it. The kernel frees both when a process dies. Knows nothing of what is written.
+must queue behind it. The kernel frees them when a process dies. Knows nothing of what is written.
 """
 
 import fcntl
@@ -19,6 +19,29 @@ from tenuto.errors import Unavailable
 TURN_TIMEOUT_S = 10.0
 _FIRST_PAUSE_S = 0.00005
 _LONGEST_PAUSE_S = 0.0003
+
+
+class Occupied:
+    """A file beside the database whose lock all processes of a service share."""
+
+    def __init__(self, database: Path) -> None:
+        self._file = os.open(f"{database}.occupied", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+    def share(self) -> None:
+        """From now on until `close`; it waits for nobody longer than a look at it takes."""
+        fcntl.flock(self._file, fcntl.LOCK_SH)
+
+    def is_shared(self) -> bool:
+        """Whether anybody shares it."""
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        fcntl.flock(self._file, fcntl.LOCK_UN)
+        return False
+
+    def close(self) -> None:
+        os.close(self._file)
 
 
 class Turn:

@@ -61,8 +61,8 @@ mutants: $(TEST)  ## seeded faults, one by one in a copy of the tree: does a tes
 faults: $(TEST)  ## 500 faults against a service under load, both databases, at most ten minutes
 	@$(BIN)/python -m tests.faults --count 500 --minutes 9 --seed $(SEED)
 
-soak: $(TEST)  ## 20,000 faults in at most six hours; goes on where it was stopped, with the same SEED
-	@$(BIN)/python -m tests.faults --count 20000 --minutes 360 --seed $(SEED) --write
+soak: $(TEST)  ## 20,000 faults, a tenth of them over S3, in at most six hours; goes on where it was stopped, with the same SEED
+	@$(BIN)/python -m tests.faults --count 20000 --store both --minutes 360 --seed $(SEED) --write
 	@TENUTO_STATE_MACHINE_EXAMPLES=2000 $(BIN)/python -m pytest -n 2 --hypothesis-seed=$(SEED) tests/properties
 	@CRASH_EVERY_PLACE=1 $(BIN)/python -m pytest tests/crash/test_failpoints.py
 	@TENUTO_OPENAPI_EXAMPLES=400 $(BIN)/python -m pytest -n 2 --hypothesis-seed=$(SEED) tests/api/test_openapi.py

@@ -1,10 +1,12 @@
 """The fault campaign.
 
-    python -m tests.faults --count N --seed S [--database sqlite|postgresql] [--minutes M] [--write]
+    python -m tests.faults --count N --seed S [--database sqlite|postgresql] [--store s3|both] [--minutes M]
     python -m tests.faults --seed S --database sqlite --only NUMBER
 
-Without a database both are tried, half of the count each. A campaign that was ended goes on where it stopped
-when it is called with the same seed. Exits with 1 when something was found, or hardly a fault was had.
+Without a database both are tried, half of the count each, their bytes in a folder. With `--store s3` it is
+PostgreSQL and an S3 store; with `--store both` that gets a tenth of the count, beside the others. A campaign
+that was ended goes on where it stopped when it is called with the same seed. Exits with 1 when something was
+found, or hardly a fault was had.
 """
 
 from __future__ import annotations
@@ -20,10 +22,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from faults.campaign import Campaign
     from faults.life import Result
-    from faults.plan import Dialect
+    from faults.plan import Shape
 
 TESTS = Path(__file__).parents[1]
 FOLDER = TESTS.parent / "build" / "faults"
+S3_SHARE = 0.1
 LEAST = 0.5
 """Of what was wanted; less is a failure of the campaign itself."""
 
@@ -37,25 +40,23 @@ def main() -> int:
     # Whoever ends us ends the services that we started, too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     asked = _arguments()
-    dialects: list[Dialect] = [asked.database] if asked.database else ["sqlite", "postgresql"]
+    shapes = _shapes(asked)
     if asked.only is not None:
-        again = [campaign.replay(dialect, asked.seed, asked.only, FOLDER) for dialect in dialects]
-        for dialect, life in zip(dialects, again, strict=True):
-            print(f"{dialect}: {dict(life.hit)} {dict(life.places)}; {_line(life)}")
+        again = [campaign.replay(shape, asked.seed, asked.only, FOLDER) for shape in shapes]
+        for shape, life in zip(shapes, again, strict=True):
+            print(f"{shape}: {dict(life.hit)} {dict(life.places)}; {_line(life)}")
         return _tell(again)
-    if not asked.database:
-        _run_both(asked)
-    campaigns = [
-        campaign.Campaign(dialect, asked.seed, -(-asked.count // len(dialects)), FOLDER)
-        for dialect in dialects
-    ]
-    if asked.database:
+    campaigns = [campaign.Campaign(shape, asked.seed, count, FOLDER) for shape, count in shapes.items()]
+    if len(campaigns) == 1:
         _run(campaigns[0], asked.minutes)
+    else:
+        _run_all(campaigns, asked.minutes)
+        campaigns = [campaign.Campaign(each.shape, each.seed, each.count, FOLDER) for each in campaigns]
     if asked.write:
         report.write(campaign.recorded(FOLDER))
     short = [each for each in campaigns if each.faults < each.count]
     for each in short:
-        print(f"{each.dialect}: {each.faults} of {each.count} faults in {asked.minutes} minutes")
+        print(f"{each.shape}: {each.faults} of {each.count} faults in {asked.minutes} minutes")
     # A slow machine is no fault of the service; a campaign that hits nothing proves nothing.
     is_idle = any(each.faults < LEAST * each.count for each in campaigns)
     return 1 if is_idle or any(life.findings for each in campaigns for life in each.lives) else 0
@@ -64,35 +65,51 @@ def main() -> int:
 def _run(campaign: Campaign, minutes: float) -> None:
     """What is left of it, said life by life."""
     for life in campaign.run(time.monotonic() + 60 * minutes):
-        print(f"{campaign.dialect}: {campaign.faults} of {campaign.count}; {_line(life)}", flush=True)
+        print(f"{campaign.shape}: {campaign.faults} of {campaign.count}; {_line(life)}", flush=True)
         _tell([life])
 
 
-def _run_both(asked: argparse.Namespace) -> None:
+def _run_all(campaigns: list[Campaign], minutes: float) -> None:
     """Side by side, a process each: a life waits more than it works."""
-    words = [sys.executable, "-m", "tests.faults", "--count", str(-(-asked.count // 2))]
-    words += ["--seed", str(asked.seed), "--minutes", str(asked.minutes)]
-    both = [subprocess.Popen([*words, "--database", name]) for name in ("sqlite", "postgresql")]
+    words = [sys.executable, "-m", "tests.faults", "--minutes", str(minutes)]
+    running = [
+        subprocess.Popen([*words, *each.words, "--seed", str(each.seed), "--count", str(each.count)])
+        for each in campaigns
+    ]
     try:
-        for process in both:
+        for process in running:
             process.wait()
     finally:
-        for process in both:
+        for process in running:
             process.terminate()
             process.wait()
+
+
+def _shapes(asked: argparse.Namespace) -> dict[Shape, int]:
+    """What is tried, and how many faults each gets."""
+    if asked.store == "s3":
+        return {"s3": asked.count}
+    shapes: dict[Shape, int] = {"s3": round(S3_SHARE * asked.count)} if asked.store == "both" else {}
+    databases: list[Shape] = [asked.database] if asked.database else ["sqlite", "postgresql"]
+    left = asked.count - sum(shapes.values())
+    return {**{each: -(-left // len(databases)) for each in databases}, **shapes}
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m tests.faults", description=(__doc__ or "").split("\n")[0]
     )
-    parser.add_argument("--count", type=int, default=500, help="faults that must hit, over both databases")
+    parser.add_argument("--count", type=int, default=500, help="faults that must hit, over all that is tried")
     parser.add_argument("--seed", type=int, default=1, help="what everything is drawn from")
     parser.add_argument("--database", choices=("sqlite", "postgresql"), help="this one alone")
+    parser.add_argument("--store", choices=("folder", "s3", "both"), default="folder", help="where bytes are")
     parser.add_argument("--minutes", type=float, default=10.0, help="no fault comes later than this")
     parser.add_argument("--only", type=int, help="the number of one fault, to be had again")
     parser.add_argument("--write", action="store_true", help="write docs/reliability.md, of all that ran")
-    return parser.parse_args()
+    asked = parser.parse_args()
+    if asked.database == "sqlite" and asked.store != "folder":
+        parser.error("an S3 store is tried with PostgreSQL: leave out --database sqlite, or --store")
+    return asked
 
 
 def _line(life: Result) -> str:

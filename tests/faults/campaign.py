@@ -13,9 +13,9 @@ from typing import Any, cast
 
 from faults import plan
 from faults.life import Result, live
-from faults.plan import Dialect
+from faults.plan import Shape
 from faults.seen import Book
-from faults.works import Media
+from faults.works import LARGE_MINUTES, LONG_MINUTES, Media
 from servers.postgres import PostgresServer, start_postgres
 
 LIFE = 100
@@ -27,9 +27,9 @@ DRAWN = 3
 
 @dataclass
 class Campaign:
-    """One database's lives, what is done of them, and where that is written down."""
+    """One shape's lives, what is done of them, and where that is written down."""
 
-    dialect: Dialect
+    shape: Shape
     seed: int
     count: int
     folder: Path
@@ -37,10 +37,15 @@ class Campaign:
 
     def __post_init__(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.record = self.folder / f"{self.dialect}-{self.seed}.jsonl"
+        self.record = self.folder / f"{self.shape}-{self.seed}.jsonl"
         if self.record.exists():
             lines = self.record.read_text("utf-8").splitlines()
             self.lives = [_result(json.loads(line)) for line in lines]
+
+    @property
+    def words(self) -> list[str]:
+        """The options that ask for this shape alone."""
+        return ["--store", "s3"] if self.shape == "s3" else ["--database", self.shape]
 
     @property
     def faults(self) -> int:
@@ -48,8 +53,8 @@ class Campaign:
 
     def run(self, until: float) -> Iterator[Result]:
         """The lives that are left, each when it has ended; none is begun after `until` (monotonic)."""
-        server = start_postgres() if self.dialect == "postgresql" else None
-        book = Book(Media.make())
+        server = None if self.shape == "sqlite" else start_postgres()
+        book = Book(_media(self.shape))
         try:
             while self.faults < self.count and time.monotonic() < until:
                 result = self._live(server, book, until)
@@ -68,11 +73,11 @@ class Campaign:
         wanted = min(LIFE, self.count - self.faults)
         numbers = range(first, first + DRAWN * wanted)
         return live(
-            self.folder / f"{self.dialect}-{self.seed}-{first}",
+            self.folder / f"{self.shape}-{self.seed}-{first}",
             server,
-            [plan.draw(self.seed, number, self.dialect) for number in numbers],
+            [plan.draw(self.seed, number, self.shape) for number in numbers],
             wanted=wanted,
-            dialect=self.dialect,
+            shape=self.shape,
             seed=f"{self.seed}/{first}",
             book=book,
             until=until,
@@ -80,28 +85,33 @@ class Campaign:
 
 
 def recorded(folder: Path) -> list[Campaign]:
-    """Every campaign that is written down there, by its database and seed."""
+    """Every campaign that is written down there, by its shape and seed."""
     named = [file.stem.split("-") for file in sorted(folder.glob("*-*.jsonl"), reverse=True)]
-    return [Campaign(cast(Dialect, dialect), int(seed), 0, folder) for dialect, seed in named]
+    return [Campaign(cast(Shape, shape), int(seed), 0, folder) for shape, seed in named]
 
 
-def replay(dialect: Dialect, seed: int, number: int, folder: Path) -> Result:
+def replay(shape: Shape, seed: int, number: int, folder: Path) -> Result:
     """One fault alone, on a fresh service under the same load."""
-    server = start_postgres() if dialect == "postgresql" else None
+    server = None if shape == "sqlite" else start_postgres()
     try:
         return live(
-            folder / f"{dialect}-{seed}-only-{number}-{time.monotonic_ns()}",
+            folder / f"{shape}-{seed}-only-{number}-{time.monotonic_ns()}",
             server,
-            [plan.draw(seed, number, dialect)],
+            [plan.draw(seed, number, shape)],
             wanted=1,
-            dialect=dialect,
+            shape=shape,
             seed=f"{seed}/{number}",
-            book=Book(Media.make()),
+            book=Book(_media(shape)),
             until=time.monotonic() + 600,
         )
     finally:
         if server is not None:
             server.stop()
+
+
+def _media(shape: Shape) -> Media:
+    """Where bytes go up in parts, the long recording is larger than one."""
+    return Media.make(LARGE_MINUTES if shape == "s3" else LONG_MINUTES)
 
 
 def total(lives: list[Result]) -> Result:

@@ -48,7 +48,8 @@ _KEY = re.compile(r"tn_[0-9A-Za-z]{49}")
 
 def findings(world: World, clients: list[Client]) -> list[str]:
     """Everything that is not as it must be; for a world that has come to rest."""
-    return findings_of(world.service, clients, [world.service.log_path, world.folder / "elsewhere.log"])
+    logs = [world.service.log_path, world.folder / "elsewhere.log"]
+    return findings_of(world.service, clients, logs) + ([] if world.bucket is None else _stored(world))
 
 
 def findings_of(service: RunningService, clients: list[Client], logs: list[Path]) -> list[str]:
@@ -91,6 +92,17 @@ def _audit(service: RunningService) -> list[str]:
         if done.returncode == 0
         else [f"audit: {line}" for line in (done.stdout + done.stderr).splitlines()]
     )
+
+
+def _stored(world: World) -> list[str]:
+    """P5, P6: every blob of a row, read from its store without the service and hashed once more."""
+    database = checker.open_records(world.service)
+    try:
+        # What was erased, or condemned by a sweep, may be gone.
+        sql = "select id, size_bytes, sha256 from blob where condemned_at is null"
+        return list(world.store.wrong(checker.rows(database, sql)))
+    finally:
+        database.close()
 
 
 def _accepted(database: Database, clients: list[Client]) -> Iterator[str]:

@@ -10,6 +10,7 @@ import psycopg
 
 from crash.processes import family, is_alive, send
 from faults import plan
+from faults.bucket import TIMEOUT_S
 from faults.plan import Fault
 from faults.world import SILENCE_S, World
 from servers.proxy import Towards
@@ -18,6 +19,11 @@ REACH_S = 2.5
 """So long a shot at a failpoint waits for somebody to come by."""
 FULL_S = 2.5
 """How long a disk stays full at most: longer than all tries of one write take together."""
+
+LONG_STALLS = 0.5
+_WRITTEN, _ENDED, _READ = b"Content-Length: 0\r\n", b"CompleteMultipartUploadResult", b"HTTP/1.1 20"
+STORED = (_WRITTEN, _WRITTEN, _WRITTEN, _WRITTEN, _ENDED, _READ)
+"""How the store's answers are told apart."""
 
 WAITS_FOR_A_DEATH = frozenset(
     {
@@ -161,6 +167,43 @@ def _cut_commit(world: World, fault: Fault) -> bool:
     return hit
 
 
+# --- the store of bytes ----------------------------------------------------------------------------------
+
+
+def _kill_store(world: World, fault: Fault) -> bool:
+    world.store.kill(fault.seconds)
+    return True
+
+
+def _kill_all_and_store(world: World, fault: Fault) -> bool:
+    return _kill_all(world, fault) and _kill_store(world, fault)
+
+
+def _refuse_store(world: World, fault: Fault) -> bool:
+    world.store.refuse(fault.seconds)
+    return True
+
+
+def _stall_store(world: World, fault: Fault) -> bool:
+    """Every other time for longer than an answer is waited for."""
+    world.store.stall(fault.seconds + (TIMEOUT_S if fault.dice < LONG_STALLS else 0.0))
+    return True
+
+
+def _cut_store(world: World, fault: Fault) -> bool:
+    return world.store.proxy.cut(is_reset=fault.dice < 0.5) > 0
+
+
+def _cut_stored(world: World, fault: Fault) -> bool:
+    """The store has done it, and whoever asked does not hear of it: mostly a write, or a large one's end."""
+    proxy = world.store.proxy
+    cuts = proxy.cuts()
+    proxy.cut_at(STORED[int(fault.dice * len(STORED))], Towards.CLIENT, nth=fault.nth)
+    hit = proxy.wait_cuts(cuts + 1, REACH_S)
+    proxy.pass_on()
+    return hit
+
+
 # --- databases -------------------------------------------------------------------------------------------
 
 
@@ -230,4 +273,10 @@ _KINDS: Mapping[str, Callable[[World, Fault], bool]] = {
     plan.END_SESSIONS: _end_sessions,
     plan.LOCK_ROWS: _lock_rows,
     plan.LOCK_FILE: _lock_file,
+    plan.KILL_STORE: _kill_store,
+    plan.KILL_ALL_AND_STORE: _kill_all_and_store,
+    plan.STALL_STORE: _stall_store,
+    plan.REFUSE_STORE: _refuse_store,
+    plan.CUT_STORE: _cut_store,
+    plan.CUT_STORED: _cut_stored,
 }

@@ -12,7 +12,7 @@ from typing import Any
 from faults import check, plan
 from faults.clients import Client
 from faults.inject import inject
-from faults.plan import Dialect, Fault
+from faults.plan import Fault, Shape
 from faults.seen import Book
 from faults.world import World
 from servers.postgres import PostgresServer
@@ -63,7 +63,7 @@ def live(
     faults: list[Fault],
     *,
     wanted: int,
-    dialect: Dialect,
+    shape: Shape,
     seed: str,
     book: Book,
     until: float,
@@ -76,7 +76,7 @@ def live(
     began = time.monotonic()
     folder.mkdir(parents=True)
     book.forget_ids()
-    world = World(folder, dialect, server)
+    world = World(folder, shape, server)
     world.start()
     clients: list[Client] = []
     try:
@@ -108,7 +108,7 @@ def live(
             world.kill()
         raise
     finally:
-        world.close()
+        world.close(is_kept=bool(result.findings))
     for client in clients:
         result.answers += client.link.counts
     result.took_s = time.monotonic() - began

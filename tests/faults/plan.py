@@ -10,7 +10,8 @@ from typing import Literal
 
 from tenuto import failpoints
 
-Dialect = Literal["sqlite", "postgresql"]
+Shape = Literal["sqlite", "postgresql", "s3"]
+"""What a service stands on: a database and a folder of bytes; or PostgreSQL and an S3 store."""
 
 KILL_WORKER, KILL_HOST, KILL_API = "worker killed", "engine's host killed", "API killed"
 KILL_ALL, SIGTERM, STOP_WORKER = "everything killed", "SIGTERM and start", "worker stopped, then woken"
@@ -25,6 +26,9 @@ END_SESSIONS, LOCK_ROWS, LOCK_FILE = (
     "rows locked by another",
     "SQLite locked by another",
 )
+KILL_STORE, STALL_STORE, REFUSE_STORE = "store killed", "store stalled", "store refuses"
+CUT_STORE, CUT_STORED = "store's links cut", "stored, and its answer lost"
+KILL_ALL_AND_STORE = "everything and the store killed"
 
 _WEIGHTS: Mapping[str, int] = {
     KILL_WORKER: 16,
@@ -41,27 +45,41 @@ _WEIGHTS: Mapping[str, int] = {
     CUT_CLIENTS: 4,
     CUT_ANSWER: 4,
 }
-_OF_DATABASE: Mapping[Dialect, Mapping[str, int]] = {
+_OF_POSTGRESQL: Mapping[str, int] = {
+    KILL_DATABASE: 2,
+    HALT_DATABASE: 2,
+    KILL_ALL_AND_DATABASE: 1,
+    CUT_DATABASE: 4,
+    CUT_COMMIT: 6,
+    END_SESSIONS: 3,
+    LOCK_ROWS: 3,
+}
+_OF_STORE: Mapping[str, int] = {
+    KILL_STORE: 9,
+    STALL_STORE: 9,
+    REFUSE_STORE: 9,
+    CUT_STORE: 12,
+    CUT_STORED: 24,
+    KILL_ALL_AND_STORE: 2,
+}
+_OF_SHAPE: Mapping[Shape, Mapping[str, int]] = {
     "sqlite": {LOCK_FILE: 4},
-    "postgresql": {
-        KILL_DATABASE: 2,
-        HALT_DATABASE: 2,
-        KILL_ALL_AND_DATABASE: 1,
-        CUT_DATABASE: 4,
-        CUT_COMMIT: 6,
-        END_SESSIONS: 3,
-        LOCK_ROWS: 3,
-    },
+    "postgresql": _OF_POSTGRESQL,
+    "s3": {**_OF_POSTGRESQL, **_OF_STORE},
 }
 """How often a kind is drawn, against the others."""
 
-OF_POSTGRESQL = frozenset(_OF_DATABASE["postgresql"])
+SHAPES: tuple[Shape, ...] = tuple(_OF_SHAPE)
 
-WORKER_KILLS = (KILL_WORKER, KILL_ALL, KILL_ALL_AND_DATABASE)
+WORKER_KILLS = (KILL_WORKER, KILL_ALL, KILL_ALL_AND_DATABASE, KILL_ALL_AND_STORE)
 DATABASE_KILLS = (KILL_DATABASE, HALT_DATABASE, KILL_ALL_AND_DATABASE)
+STORE_KILLS = (KILL_STORE, KILL_ALL_AND_STORE)
 
 SERVED = frozenset(failpoints.PLACES) - failpoints.OF_COMMANDS - {"install.after_bytes"}
 """Passed by a service that runs; the others by a first start, or by an operator's command."""
+
+_OF_FOLDER = frozenset({"blob.before_fsync", "blob.before_rename", "blob.before_folder_fsync"})
+"""Where bytes are files; an object is whole or not there."""
 
 _OF_WORKERS = (
     *("register.", "claim.", "input.", "recording.", "fence.", "engine.", "segment.", "part.", "result."),
@@ -100,15 +118,26 @@ class Fault:
         return f"{self.number}: {self.kind}{at}"
 
 
-def draw(seed: int, number: int, dialect: Dialect) -> Fault:
+def kinds(shape: Shape) -> Mapping[str, int]:
+    """What may happen to such a service, and how often it is drawn."""
+    return {**_WEIGHTS, **_OF_SHAPE[shape]}
+
+
+def places(shape: Shape, *, hindered: bool = False) -> frozenset[str]:
+    """The failpoints that it passes; those alone where the system itself may raise an error."""
+    passed = SERVED & failpoints.HINDERED if hindered else SERVED
+    return passed - _OF_FOLDER if shape == "s3" else passed
+
+
+def draw(seed: int, number: int, shape: Shape) -> Fault:
     """The fault of this number."""
-    dice = random.Random(f"{seed}/{dialect}/{number}")
-    weights = {**_WEIGHTS, **_OF_DATABASE[dialect]}
+    dice = random.Random(f"{seed}/{shape}/{number}")
+    weights = kinds(shape)
     [kind] = dice.choices(list(weights), list(weights.values()))
     return Fault(
         number=number,
         kind=kind,
-        place=_place(dice, kind),
+        place=_place(dice, kind, shape),
         error=dice.choice(ERRORS),
         nth=dice.choice((1, 1, 1, 2, 3)),
         seconds=dice.uniform(0.1, 1.0),
@@ -118,11 +147,11 @@ def draw(seed: int, number: int, dialect: Dialect) -> Fault:
     )
 
 
-def _place(dice: random.Random, kind: str) -> str | None:
+def _place(dice: random.Random, kind: str, shape: Shape) -> str | None:
     if kind in (PLACE_KILL, PLACE_DELAY):
-        return dice.choice(sorted(SERVED))
+        return dice.choice(sorted(places(shape)))
     if kind == PLACE_STOP:
-        return dice.choice(sorted(SERVED - NO_STOP))
+        return dice.choice(sorted(places(shape) - NO_STOP))
     if kind == PLACE_ERROR:
-        return dice.choice(sorted(failpoints.HINDERED))
+        return dice.choice(sorted(places(shape, hindered=True)))
     return None

@@ -9,22 +9,23 @@ from pathlib import Path
 from faults import plan, promises
 from faults.campaign import LIFE, Campaign, total
 from faults.life import CLIENTS, Result
-from faults.plan import Dialect
+from faults.plan import Shape
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "reliability.md"
 FULL_SOAK = 20_000
-Totals = Mapping[Dialect, Result]
-NAMES = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}
+Totals = Mapping[Shape, Result]
+NAMES: Mapping[Shape, str] = {"sqlite": "SQLite", "postgresql": "PostgreSQL", "s3": "PostgreSQL and S3"}
 
 PAGE = Path(__file__).with_name("page.md")
 """Its prose."""
 
 
 def write(campaigns: list[Campaign]) -> None:
-    """The whole page, of these campaigns: one or more of each database."""
+    """The whole page, of these campaigns: one or more of each shape."""
     totals: Totals = {
-        dialect: total([life for each in campaigns if each.dialect == dialect for life in each.lives])
-        for dialect in dict.fromkeys(each.dialect for each in campaigns)
+        shape: total([life for each in campaigns if each.shape == shape for life in each.lives])
+        for shape in plan.SHAPES
+        if any(each.shape == shape for each in campaigns)
     }
     parts = {
         "promises": _promises(),
@@ -42,7 +43,7 @@ def write(campaigns: list[Campaign]) -> None:
             soak=FULL_SOAK,
             seed=last.seed,
             count=last.faults,
-            database=last.dialect,
+            shape=" ".join(last.words),
         ),
         encoding="utf-8",
     )
@@ -61,29 +62,30 @@ def _run(campaigns: list[Campaign], totals: Totals) -> Iterable[str]:
     yield f"{day}, {os.cpu_count()} cores shared with other work. {faults:,} faults hit, "
     yield f"{faults / FULL_SOAK:.1%} of the full soak of {FULL_SOAK:,}.\n"
     yield f"**Found by the checker: {found}.**\n\n"
+    killed = {"workers": plan.WORKER_KILLS, "databases": plan.DATABASE_KILLS, "stores": plan.STORE_KILLS}
     rows: list[tuple[str, ...]] = [
-        ("", "seed", "faults", "workers killed", "databases killed", "lives", "minutes", "s a fault")
+        ("", "seed", "faults", *(f"{what} killed" for what in killed), "lives", "minutes", "s a fault")
     ]
     for each in campaigns:
         one = total(each.lives)
-        killed = sum(one.hit[kind] for kind in plan.WORKER_KILLS) + one.by_kill
-        databases = sum(one.hit[kind] for kind in plan.DATABASE_KILLS)
-        figures = (killed, databases, len(each.lives), f"{one.took_s / 60:.1f}")
+        kills = {what: sum(one.hit[kind] for kind in kinds) for what, kinds in killed.items()}
+        kills["workers"] += one.by_kill
+        figures = (*kills.values(), len(each.lives), f"{one.took_s / 60:.1f}")
         pace = f"{one.took_s / max(1, one.faults):.2f}"
-        rows.append((NAMES[each.dialect], *map(str, (each.seed, each.faults, *figures, pace))))
+        rows.append((NAMES[each.shape], *map(str, (each.seed, each.faults, *figures, pace))))
     yield from _table(rows)
 
 
 def _kinds(totals: Totals) -> Iterable[str]:
     kinds = sorted({kind for one in totals.values() for kind in one.hit})
-    rows = [("fault", *(NAMES[dialect] for dialect in totals))]
+    rows = [("fault", *(NAMES[shape] for shape in totals))]
     rows += [(kind, *(str(one.hit[kind]) for one in totals.values())) for kind in kinds]
     missed = [str(one.missed.total()) for one in totals.values()]
     yield from _table([*rows, ("drawn, but nobody was there to be hit", *missed)])
 
 
 def _places(totals: Totals) -> Iterable[str]:
-    rows = [("place", *(NAMES[dialect] for dialect in totals))]
+    rows = [("place", *(NAMES[shape] for shape in totals))]
     places = sorted({place for one in totals.values() for place in one.places})
     yield from _table(
         [*rows, *((f"`{place}`", *(str(one.places[place]) for one in totals.values())) for place in places)]
@@ -92,7 +94,7 @@ def _places(totals: Totals) -> Iterable[str]:
 
 def _ends(totals: Totals) -> Iterable[str]:
     counted: dict[str, Counter[str]] = {name: one.ends + _answers(one) for name, one in totals.items()}
-    rows = [("", *(NAMES[dialect] for dialect in totals))]
+    rows = [("", *(NAMES[shape] for shape in totals))]
     names = sorted({name for one in counted.values() for name in one})
     yield from _table([*rows, *((name, *(f"{one[name]:,}" for one in counted.values())) for name in names)])
 

@@ -1,17 +1,22 @@
 """The campaign's own checks can fail: each fault that they look for is made, and is found."""
 
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from faults import check
+from faults.bucket import Bucket
 from faults.clients import Client
 from faults.seen import Book, see
 from faults.works import CANARY, Media, Work
 from jobs.world import METERED, World
+from servers.seaweedfs import SeaweedServer
+from tenuto.blobs.s3 import S3Blobs
 from tenuto.db.database import Database
+from tenuto.ids import Ids
 
 BODY = {"model": "fake/speech", "parameters": {"text": CANARY}}
 
@@ -114,6 +119,24 @@ def test_what_does_not_rest_and_what_failed_too_soon_are_found(world: World, cli
 
     assert 3 == len(busy)
     assert [claim.job_id] == [line.split()[0] for line in check._lost_often(world.database, [client])]
+
+
+def test_bytes_that_a_store_lost_or_changed_are_found(seaweed: SeaweedServer) -> None:
+    """Acknowledged through the proxy, and then gone or others behind the service's back (P5, P6)."""
+    bucket, ids = Bucket(seaweed), Ids(clock=lambda: 1_700_000_000_000)
+    blobs = S3Blobs(bucket.place(bucket.endpoint))
+    rows = [asdict(blobs.write(ids.new("blob"), content)) for content in (b"sound", b"lost", b"other")]
+    rows = [{**row, "id": row["blob_id"]} for row in rows]
+    whole = list(bucket.wrong(rows))
+    for row, now in zip(rows[1:], (None, b"0ther"), strict=True):
+        blobs.delete(row["id"])
+        if now is not None:
+            blobs.write(row["id"], now)
+    found = list(bucket.wrong(rows))
+    bucket.proxy.close()
+
+    assert [] == whole
+    assert ["P5", "P6"] == [line[:2] for line in found]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from faults import plan, promises
 from faults.inject import _KINDS
-from faults.plan import Dialect
+from faults.plan import Shape
 from faults.promises import TESTS
 from faults.report import PAGE
 from tenuto import failpoints
@@ -14,25 +14,27 @@ from tenuto import failpoints
 DRAWN = 4000
 
 
-@pytest.mark.parametrize("dialect", ["sqlite", "postgresql"])
-def test_a_fault_is_drawn_from_seed_and_number_alone(dialect: Dialect) -> None:
+@pytest.mark.parametrize("shape", plan.SHAPES)
+def test_a_fault_is_drawn_from_seed_and_number_alone(shape: Shape) -> None:
     """The same again is the same; another number, or another seed, is another fault."""
-    once, again, other = ([plan.draw(seed, n, dialect) for n in range(50)] for seed in (1, 1, 2))
+    once, again, other = ([plan.draw(seed, n, shape) for n in range(50)] for seed in (1, 1, 2))
 
     assert once == again
     assert [] == [fault for fault, unlike in zip(once, other, strict=True) if fault == unlike]
     assert len(once) == len({fault.dice for fault in once})
 
 
-@pytest.mark.parametrize("dialect", ["sqlite", "postgresql"])
-def test_every_kind_and_every_place_is_drawn(dialect: Dialect) -> None:
-    """Nothing is left out by its weight; the other database's faults are not drawn."""
-    drawn = [plan.draw(1, number, dialect) for number in range(DRAWN)]
-    others = {plan.LOCK_FILE} if dialect == "postgresql" else set(_KINDS) & plan.OF_POSTGRESQL
+@pytest.mark.parametrize("shape", plan.SHAPES)
+def test_every_kind_and_every_place_is_drawn(shape: Shape) -> None:
+    """Nothing is left out by its weight; another shape's faults are not drawn."""
+    drawn = [plan.draw(1, number, shape) for number in range(DRAWN)]
+    passed = {kind: {fault.place for fault in drawn if fault.kind == kind} for kind in plan.kinds(shape)}
 
-    assert set(_KINDS) - others == {fault.kind for fault in drawn}
-    assert plan.SERVED == {fault.place for fault in drawn if fault.kind == plan.PLACE_KILL}
-    assert failpoints.HINDERED == {fault.place for fault in drawn if fault.kind == plan.PLACE_ERROR}
+    assert set(_KINDS) == {kind for each in plan.SHAPES for kind in plan.kinds(each)}
+    assert set(passed) == {fault.kind for fault in drawn}
+    assert plan.places(shape) == passed[plan.PLACE_KILL]
+    assert plan.places(shape, hindered=True) == passed[plan.PLACE_ERROR]
+    assert (failpoints.HINDERED <= passed[plan.PLACE_KILL]) == (shape != "s3")
 
 
 def test_every_promise_is_named_by_a_test() -> None:

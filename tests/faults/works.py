@@ -20,7 +20,9 @@ CANARY = "kanarienvogel"
 LOST = frozenset({"engine_crashed", "storage_failed", "input_unreadable"})
 """Why any job may fail under faults: its engine's process or its bytes were lost three times."""
 
-VOICES, RECORDINGS, LONG_MINUTES = 4, 6, 10.5
+VOICES, RECORDINGS = 4, 6
+LONG_MINUTES, LARGE_MINUTES = 10.5, 15.5
+"""Of the long recording: more than one part for the engines; and more than one for an S3 store, 8 MiB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +33,9 @@ class Media:
     wavs: tuple[bytes, ...]
 
     @staticmethod
-    def make() -> "Media":
+    def make(long_minutes: float = LONG_MINUTES) -> "Media":
         flacs = [recording(words) for words in range(2, 2 + RECORDINGS)]
-        return Media((*flacs, long_recording(LONG_MINUTES)[0]), tuple(map(voice_recording, range(VOICES))))
+        return Media((*flacs, long_recording(long_minutes)[0]), tuple(map(voice_recording, range(VOICES))))
 
 
 @dataclass(slots=True)

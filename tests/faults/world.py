@@ -1,7 +1,8 @@
 """The service under fault: its processes, kept alive as an init system would, and the ways to hurt them.
 
-`serve` with its worker, a second worker as on another machine (locks of its own), the database's server, a
-proxy before the API and one before PostgreSQL, and the folder that arms failpoints. It knows no jobs.
+`serve` with its worker, a second worker as on another machine (locks of its own), the database's server, the
+store of bytes where it is no folder, a proxy before the API and one before each of these servers, and the
+folder that arms failpoints. It knows no jobs.
 """
 
 import itertools
@@ -18,9 +19,11 @@ import httpx2
 from crash.elsewhere import OtherWorker
 from crash.processes import Supervisor, children, crash_postgres, family, is_alive
 from crash.shots import Shots
-from faults.plan import Dialect
+from faults.bucket import Bucket
+from faults.plan import Shape
 from servers.postgres import PostgresServer
 from servers.proxy import Proxy
+from servers.seaweedfs import start_seaweedfs
 from servers.service import RunningService
 
 SILENCE_S = 2.0
@@ -48,7 +51,7 @@ class World:
     """One life of a service on a fresh folder and database."""
 
     folder: Path
-    dialect: Dialect
+    shape: Shape
     server: PostgresServer | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
 
@@ -57,7 +60,9 @@ class World:
         config = self.folder / "tenuto.toml"
         config.write_text(PRICES)
         self.database_proxy: Proxy | None = None
+        self.bucket = Bucket(start_seaweedfs()) if self.shape == "s3" else None
         own = {"TENUTO_CONFIG": str(config), **self.shots.variables}
+        own |= {} if self.bucket is None else self.bucket.settings
         self.service = RunningService(
             self.folder / "data", self._database(), variables={**SETTINGS, **own, **self.settings}
         )
@@ -65,7 +70,12 @@ class World:
 
     def start(self) -> None:
         """All of it, ready."""
-        self.service.start()
+        try:
+            self.service.start()
+        except BaseException:
+            if self.bucket is not None:
+                self.bucket.close()
+            raise
         self.supervisor = Supervisor(self.service)
         self.client_proxy = Proxy(("127.0.0.1", self.service.port))
         self.second = OtherWorker(self.service, is_kept=True)
@@ -80,11 +90,13 @@ class World:
         self.second.stop(signal.SIGKILL)
         self.supervisor.give_up()
 
-    def close(self) -> None:
-        """Nobody needs the links any more."""
+    def close(self, *, is_kept: bool) -> None:
+        """Nobody needs the links and the store any more; its data may be wanted."""
         for proxy in (self.client_proxy, self.database_proxy):
             if proxy is not None:
                 proxy.close()
+        if self.bucket is not None:
+            self.bucket.close(keep_in=self.folder / "store" if is_kept else None)
 
     # --- who is there --------------------------------------------------------------------------------
 
@@ -127,6 +139,11 @@ class World:
         assert self.server is not None
         with self._starting:
             self.server.restart()
+
+    @property
+    def store(self) -> Bucket:
+        assert self.bucket is not None
+        return self.bucket
 
     def drop(self) -> None:
         """The database of a life that went well is not needed any more."""

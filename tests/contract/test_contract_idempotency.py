@@ -1,5 +1,6 @@
 """Idempotency keys: one job however often it is sent, a conflict for any other body, bound for ever."""
 
+import http.client
 import json
 import threading
 import uuid
@@ -114,6 +115,21 @@ def test_keys_are_compared_exactly(caller: Caller) -> None:
     keys = ["Key", "key", "k ey", "k  ey"]
 
     assert 4 == len({caller.post_job(job(), key=key).json()["id"] for key in keys})
+
+
+def test_blanks_around_a_key_are_none_of_it(caller: Caller) -> None:
+    """A retry through a proxy that drops blanks at the ends of a field has the same key (R19, R21)."""
+    key = str(uuid.uuid4())
+    body = json.dumps(job()).encode()
+    connection = http.client.HTTPConnection(caller.http.base_url.host, caller.http.base_url.port)
+    ids = []
+    for value in (f"{key} ", key, f"  {key}\t "):
+        headers = {"Authorization": f"Bearer {caller.key}\t", "Content-Type": "application/json "}
+        connection.request("POST", "/v1/jobs", body, {**headers, "Idempotency-Key": value})
+        ids.append(json.loads(connection.getresponse().read())["id"])
+    connection.close()
+
+    assert caller.newest() * 3 == ids
 
 
 def test_concurrent_duplicates_make_one_job(caller: Caller) -> None:

@@ -65,7 +65,8 @@ class HttpLimits:
 LENGTHS = frozenset((b"content-length", b"transfer-encoding"))
 """The two headers that say where a body ends."""
 
-_FRAMING = LENGTHS | {b"host"}
+FRAMING = LENGTHS | {b"host"}
+"""The headers of which a request may have one alone, read as they are sent."""
 
 
 class ClientGone(Exception):
@@ -195,7 +196,7 @@ def framing_fault(version: str, headers: RawHeaders) -> str | None:
     """What makes it doubtful where this request ends or whom it is for, or None. Names are in lower case."""
     found: dict[bytes, bytes] = {}
     for name, value in headers:
-        if name in _FRAMING:
+        if name in FRAMING:
             if name in found:
                 return f"{name.decode().title()} must be given once."
             found[name] = value

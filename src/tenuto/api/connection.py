@@ -18,7 +18,7 @@ from uvicorn.protocols.http.flow_control import CLOSE_HEADER
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from tenuto.api import errors
-from tenuto.api.body import LENGTHS, Exchange, HttpLimits, framing_fault
+from tenuto.api.body import FRAMING, LENGTHS, Exchange, HttpLimits, framing_fault
 from tenuto.errors import MalformedHttp
 
 OnRefusal = Callable[[str], None]
@@ -127,7 +127,9 @@ class Connection(HttpToolsProtocol):
         name = name.lower()
         if name == b"expect":
             self.expect_100_continue = value.lower() == b"100-continue"
-        self.headers.append((name, value))
+        # Blanks around a value are none of it: a retry through a proxy that drops them has the same key. What
+        # says where a request ends is judged as it was sent, for others may read it otherwise.
+        self.headers.append((name, value if name in FRAMING else value.strip(b" \t")))
 
     def on_headers_complete(self) -> None:
         version = self.parser.get_http_version()

@@ -82,11 +82,12 @@ def _grow(running: Stage, models: dict[str, Model], finished: int, waiting: int)
     made = [running.submit(TEXT, key=key) for key in running.keys]
     for job_id in made:
         running.wait(job_id, "succeeded")
-    grown.copy(running.database, made, finished)
+    url = running.service.database_url
+    assert url is not None, "growth is for PostgreSQL"
+    grown.copy(url, made, finished)
     if waiting:
-        grown.copy(
-            running.database, [_waiting(running, models, key) for key in running.keys], waiting, first=10**9
-        )
+        queued = [_waiting(running, models, key) for key in running.keys]
+        grown.copy(url, queued, waiting, first=10**9)
     now_ms = time.time_ns() // 1_000_000
     running.database.write(lambda tx: runs.begin(tx, "bench", now_ms=now_ms))
 

@@ -69,8 +69,8 @@ def big(postgres_server: PostgresServer, postgres_template: str) -> Iterator[Gro
         assert claim is not None
         world.finish(claim.attempt_id)
     queued = [world.submit(caller, "metered", model=METERED).job_id for caller in callers]
-    grown.copy(database, finished, FINISHED)
-    grown.copy(database, queued, WAITING, first=10**9)
+    grown.copy(postgres_server.url(name), finished, FINISHED)
+    grown.copy(postgres_server.url(name), queued, WAITING, first=10**9)
     for caller in callers[1:]:
         for number in range(3):
             world.submit(caller, f"speech {number}", model=SPEECH)
@@ -98,9 +98,10 @@ def _submit(big: Grown) -> Operation:
 
     def run(tx: Transaction) -> None:
         accounts.authenticate(tx, big.key, now_ms=big.world.now_ms)
+        room = submit.ask_room(tx, big.caller, parsed.model, max_queued=20_000, now_ms=big.world.now_ms)
         submit.find_replay(tx, request)
-        submit.check_room(tx, big.caller, parsed.model, max_queued=20_000, now_ms=big.world.now_ms)
         bound = submit.bind(tx, big.caller, parsed)
+        room.check()
         submit.accept(tx, big.ids, request, parsed, bound, now_ms=big.world.now_ms)
 
     return run

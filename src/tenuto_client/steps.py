@@ -42,12 +42,6 @@ class Request:
     """How long to wait for the first byte of the answer, when that is not the client's own limit."""
 
 
-class Live(Protocol):
-    """An answer whose body is still arriving."""
-
-    def close(self) -> Any: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Answer:
     """One answer: names of headers in lower case, the body whole, or `live` when it was asked for so."""

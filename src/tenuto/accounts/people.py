@@ -27,7 +27,6 @@ class Login:
 
     account_id: str
     password_hash: str
-    is_suspended: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +124,7 @@ def find_login(tx: Transaction, name: str) -> Login | None:
     row = people_store.login_by_name(tx, name)
     if row is None:
         return None
-    return Login(row["account_id"], row["password_hash"], row["suspended_at"] is not None)
+    return Login(row["account_id"], row["password_hash"])
 
 
 def change_password(tx: Transaction, *, account_id: str, old_hash: str, new_hash: str, now_ms: int) -> bool:

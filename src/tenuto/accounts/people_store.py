@@ -31,7 +31,7 @@ def login(tx: Transaction, account_id: str) -> Row | None:
 
 def login_by_name(tx: Transaction, name: str) -> Row | None:
     return tx.one(
-        """select l.account_id, l.password_hash, a.suspended_at
+        """select l.account_id, l.password_hash
            from account a join login l on l.account_id = a.id where a.name = :name""",
         name=name,
     )

@@ -14,7 +14,6 @@ from tenuto.errors import Fault, InvalidRequest
 
 BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 SECRET_CHARACTERS = 43
-CHECKSUM_CHARACTERS = 6
 MAX_NAME_CHARACTERS = 80
 
 _PAIRS = [first + second for first in BASE62 for second in BASE62]

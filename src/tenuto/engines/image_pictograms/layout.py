@@ -42,7 +42,6 @@ _PLACES: dict[str, tuple[tuple[int, int, int], tuple[int, int, int] | None]] = {
     "room": ((246, 234, 216), (205, 172, 132)),
     "": ((245, 245, 245), (228, 230, 233)),
 }
-_PLAIN = (245, 245, 245)
 _SHADED = (186, 200, 214)
 """For things that are white themselves."""
 _STARS = 90

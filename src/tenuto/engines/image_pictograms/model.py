@@ -19,7 +19,6 @@ from .encoder import SentenceEncoder
 Floats = npt.NDArray[np.float32]
 
 SIDE = 64
-_ENLARGED = 4
 _FAINT = 0.08
 _MAX_SHARE = 4.0
 """No more than this much of what guidance adds, or pictures burn out at high scales."""

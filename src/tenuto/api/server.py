@@ -126,5 +126,7 @@ def _bind(host: str, port: int) -> list[socket.socket]:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         return [socket.create_server((host, port), family=family, backlog=2048)]
     except OSError as error:
-        message = f"can't listen on {host}:{port}: {error.strerror}; choose another with --port"
+        # Python adds the address a second time, in brackets.
+        why = str(error.strerror).partition(" (while ")[0]
+        message = f"can't listen on {host}:{port}: {why}; choose another with --host or --port"
         raise OperatorError(message) from error

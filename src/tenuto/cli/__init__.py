@@ -49,7 +49,7 @@ def main() -> None:
     from tenuto_client.commands.words import is_chinese
 
     words = sys.argv[1:]
-    if not words or words[0] in ("-h", "--help") or words[0] in commands.VERBS:
+    if not words or (words[0] not in COMMANDS and words[0] != "--version"):
         others = {
             name: CHINESE.get(name, about) if is_chinese() else about for name, about in COMMANDS.items()
         }
@@ -68,7 +68,8 @@ def _operate() -> None:
         # Its own way of telling an error is a box of several lines, cut to the width of the terminal.
         app(exit_on_error=False, print_error=False)
     except CycloptsError as error:
-        print(f"tenuto: {error} (see tenuto --help)", file=sys.stderr)
+        command = " ".join(["tenuto", *(error.command_chain or ())])
+        print(f"tenuto: {error} (see {command} -h)", file=sys.stderr)
         sys.exit(2)
     except TenutoError as error:
         print(f"tenuto: {error.message}", file=sys.stderr)

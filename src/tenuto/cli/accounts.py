@@ -37,8 +37,10 @@ def create_account(name: str, *, place: Place = HERE, credit: str = "0", as_json
 
     Parameters
     ----------
-    name: What it is called; unique.
-    credit: CNY to begin with, for example 10 or 0.5.
+    name
+        What it is called; unique.
+    credit
+        CNY to begin with, for example 10 or 0.5.
     """
     from tenuto.accounts import operations
     from tenuto.billing import operations as billing
@@ -95,8 +97,10 @@ def credit_account(name: str, amount: str, *, place: Place = HERE) -> None:
 
     Parameters
     ----------
-    name: The account's name or id.
-    amount: CNY, for example 10 or -2.5.
+    name
+        The account's name or id.
+    amount
+        CNY, for example 10 or -2.5.
     """
     from tenuto.accounts import operations
     from tenuto.billing import operations as billing
@@ -121,7 +125,8 @@ def invite_account(name: str, *, place: Place = HERE, as_json: AsJson = False) -
 
     Parameters
     ----------
-    name: The account's name or id; an account that is not there is made.
+    name
+        The account's name or id; an account that is not there is made.
     """
     from tenuto.accounts import operations, people, sessions
     from tenuto.db.database import Transaction
@@ -158,7 +163,8 @@ def suspend_account(name: str, *, place: Place = HERE) -> None:
 
     Parameters
     ----------
-    name: The account's name or id.
+    name
+        The account's name or id.
     """
     from tenuto.accounts import operations, people
 
@@ -173,7 +179,8 @@ def resume_account(name: str, *, place: Place = HERE) -> None:
 
     Parameters
     ----------
-    name: The account's name or id.
+    name
+        The account's name or id.
     """
     from tenuto.accounts import operations, people
 
@@ -195,10 +202,14 @@ def create_key(
 
     Parameters
     ----------
-    account: The account's name or id.
-    name: What the key is for.
-    models: The only models it may use, comma-separated.
-    expires: After how long it ends, for example 30d; leave out for never.
+    account
+        The account's name or id.
+    name
+        What the key is for.
+    models
+        The only models it may use, comma-separated.
+    expires
+        After how long it ends, for example 30d; leave out for never.
     """
     from tenuto.accounts import operations
     from tenuto.db.database import Transaction
@@ -218,7 +229,13 @@ def create_key(
 
 @keys.command(name="list")
 def list_keys(*, account: str | None = None, place: Place = HERE, as_json: AsJson = False) -> None:
-    """List keys: prefix, last four characters, state; never the key itself."""
+    """List keys: prefix, last four characters, state; never the key itself.
+
+    Parameters
+    ----------
+    account
+        Only this account's, by its name or id.
+    """
     from tenuto.accounts import operations
     from tenuto.db.database import Row, Transaction
 
@@ -256,8 +273,10 @@ def rotate_key(key_id: str, *, grace: str = "24h", place: Place = HERE, as_json:
 
     Parameters
     ----------
-    key_id: The key's id, as `tenuto keys list` shows it.
-    grace: How long the old secret still works: 0s, 30m, 24h, 7d.
+    key_id
+        The key's id, as `tenuto keys list` shows it.
+    grace
+        How long the old secret still works: 0s, 30m, 24h, 7d.
     """
     from tenuto.accounts import operations
 
@@ -268,7 +287,13 @@ def rotate_key(key_id: str, *, grace: str = "24h", place: Place = HERE, as_json:
 
 @keys.command(name="revoke")
 def revoke_key(key_id: str, *, place: Place = HERE) -> None:
-    """Refuse a key from the next request on."""
+    """Refuse a key from the next request on.
+
+    Parameters
+    ----------
+    key_id
+        The key's id, as `tenuto keys list` shows it.
+    """
     from tenuto.accounts import operations
 
     now_ms = bootstrap.clock()

@@ -23,7 +23,8 @@ def list_adapters(name: str | None = None, *, interpreter: Interpreter = None) -
 
     Parameters
     ----------
-    name: An adapter; leave out for all.
+    name
+        An adapter; leave out for all.
     """
     try:
         if name is not None:

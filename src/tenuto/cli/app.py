@@ -39,9 +39,12 @@ def serve(
 
     Parameters
     ----------
-    host: The address to listen on.
-    port: The port; 0 chooses a free one.
-    engines: The real engines, or the fake ones for tests and trials.
+    host
+        The address to listen on.
+    port
+        The port; 0 chooses a free one.
+    engines
+        The real engines, or the fake ones for tests and trials.
     """
     settings = place.settings(host=host, port=port, engines=engines)
     set_up_logs(settings.log_level)
@@ -50,7 +53,15 @@ def serve(
 
 @app.command
 def api(*, place: Place = HERE, host: str | None = None, port: int | None = None) -> None:
-    """Run the API alone; workers run elsewhere."""
+    """Run the API alone; workers run elsewhere.
+
+    Parameters
+    ----------
+    host
+        The address to listen on.
+    port
+        The port; 0 chooses a free one.
+    """
     settings = place.settings(host=host, port=port)
     set_up_logs(settings.log_level)
     bootstrap.run_api(settings, say)
@@ -62,7 +73,8 @@ def worker(*, place: Place = HERE, models: Names = None, json: AsJson = False) -
 
     Parameters
     ----------
-    models: The models to run, comma-separated; leave out for all.
+    models
+        The models to run, comma-separated; leave out for all.
     """
     from tenuto.cli.worker import teller
 
@@ -75,7 +87,8 @@ def worker(*, place: Place = HERE, models: Names = None, json: AsJson = False) -
 def migrate(
     *,
     check: Annotated[
-        bool, Parameter(negative="", help="Only say what is missing; fail when something is.")
+        bool,
+        Parameter(negative="", show_default=False, help="Only say what is missing; fail when something is."),
     ] = False,
     place: Place = HERE,
 ) -> None:
@@ -91,7 +104,9 @@ def migrate(
 @app.command
 def audit(
     *,
-    deep: Annotated[bool, Parameter(negative="", help="Hash every blob again, too.")] = False,
+    deep: Annotated[
+        bool, Parameter(negative="", show_default=False, help="Hash every blob again, too.")
+    ] = False,
     json: AsJson = False,
     place: Place = HERE,
 ) -> None:
@@ -110,7 +125,10 @@ def backup(
     folder: Path,
     *,
     leave_out_damaged: Annotated[
-        bool, Parameter(negative="", help="Do without blobs that are missing or damaged already.")
+        bool,
+        Parameter(
+            negative="", show_default=False, help="Do without blobs that are missing or damaged already."
+        ),
     ] = False,
     place: Place = HERE,
 ) -> None:
@@ -118,7 +136,8 @@ def backup(
 
     Parameters
     ----------
-    folder: A folder that is not there yet; it appears when the backup is whole.
+    folder
+        A folder that is not there yet; it appears when the backup is whole.
     """
     from tenuto.cli.backup import take
 
@@ -129,14 +148,17 @@ def backup(
 def restore(
     folder: Path,
     *,
-    check: Annotated[bool, Parameter(negative="", help="Verify the backup and write nothing.")] = False,
+    check: Annotated[
+        bool, Parameter(negative="", show_default=False, help="Verify the backup and write nothing.")
+    ] = False,
     place: Place = HERE,
 ) -> None:
     """Verify a backup and restore it into an empty data folder and an empty database.
 
     Parameters
     ----------
-    folder: The backup.
+    folder
+        The backup.
     """
     from tenuto.cli.backup import put_back
 
@@ -149,7 +171,10 @@ def migrate_to(
     database: Annotated[str, Parameter(help="The new database, empty: postgresql://…")],
     blobs: Annotated[str, Parameter(help="The new place of the bytes, empty: s3://BUCKET/PREFIX.")],
     leave_out_damaged: Annotated[
-        bool, Parameter(negative="", help="Do without blobs that are missing or damaged already.")
+        bool,
+        Parameter(
+            negative="", show_default=False, help="Do without blobs that are missing or damaged already."
+        ),
     ] = False,
     place: Place = HERE,
 ) -> None:

@@ -17,13 +17,16 @@ from tenuto.config import Settings
 from tenuto.db.database import Database, Transaction
 from tenuto.engines.registry import ENTRIES
 from tenuto.errors import OperatorError
+from tenuto_client.commands.tables import aligned
 
 if TYPE_CHECKING:
     from tenuto.ids import Ids
 
 T = TypeVar("T")
 
-AsJson = Annotated[bool, Parameter(name="--json", negative="", help="JSON instead of words.")]
+AsJson = Annotated[
+    bool, Parameter(name="--json", negative="", show_default=False, help="JSON instead of words.")
+]
 Names = Annotated[str | None, Parameter(help="Comma-separated names; leave out for all.")]
 
 
@@ -102,9 +105,8 @@ def table(headings: Iterable[str], rows: Iterable[Iterable[Any]]) -> None:
         for line in lines:
             say("\t".join(line))
         return
-    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
-    for line in lines:
-        say("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+    for text in aligned(lines):
+        say(text)
 
 
 def moment(at_ms: int | None) -> str | None:

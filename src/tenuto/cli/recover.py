@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 app = App(name="recover", help="Jobs that wait for an operator.")
 
 Who = Annotated[str | None, Parameter(name="--operator", help="Who decides; else the user of this shell.")]
+JobId = Annotated[str, Parameter(help="The job, as `tenuto recover list` shows it.")]
 Note = Annotated[str | None, Parameter(help="Why; kept with the decision, shown to operators alone.")]
 
 
@@ -48,7 +49,7 @@ def list_jobs(*, place: Place = HERE, as_json: AsJson = False) -> None:
 
 
 @app.command
-def show(job_id: str, *, place: Place = HERE, as_json: AsJson = False) -> None:
+def show(job_id: JobId, *, place: Place = HERE, as_json: AsJson = False) -> None:
     """Show all the evidence of a job, its recorded bytes read again, and what each exit would do."""
     from tenuto.cli.evidence import lines
     from tenuto.jobs import recover
@@ -65,7 +66,7 @@ def show(job_id: str, *, place: Place = HERE, as_json: AsJson = False) -> None:
 
 @app.command
 def complete(
-    job_id: str,
+    job_id: JobId,
     *,
     file: Annotated[Path | None, Parameter(help="The result, when none was recorded.")] = None,
     operator: Who = None,
@@ -88,7 +89,7 @@ def complete(
 
 
 @app.command
-def requeue(job_id: str, *, operator: Who = None, note: Note = None, place: Place = HERE) -> None:
+def requeue(job_id: JobId, *, operator: Who = None, note: Note = None, place: Place = HERE) -> None:
     """Run the job again, although its first call may have been paid for."""
     from tenuto.jobs import recover
 
@@ -102,9 +103,11 @@ def requeue(job_id: str, *, operator: Who = None, note: Note = None, place: Plac
 
 @app.command
 def void(
-    job_id: str,
+    job_id: JobId,
     *,
-    cancelled: Annotated[bool, Parameter(negative="", help="End it as cancelled, not failed.")] = False,
+    cancelled: Annotated[
+        bool, Parameter(negative="", show_default=False, help="End it as cancelled, not failed.")
+    ] = False,
     operator: Who = None,
     note: Note = None,
     place: Place = HERE,

@@ -64,10 +64,14 @@ def import_voice(
 
     Parameters
     ----------
-    file: The recording: a PCM16 WAV of 1 to 15 seconds.
-    name: What the voice is called.
-    kind: A speaker, or a reference for emotion alone.
-    languages: The languages that it is for, comma-separated: zh, en, ja, es, ar.
+    file
+        The recording: a PCM16 WAV of 1 to 15 seconds.
+    name
+        What the voice is called.
+    kind
+        A speaker, or a reference for emotion alone.
+    languages
+        The languages that it is for, comma-separated: zh, en, ja, es, ar.
     """
     from tenuto.kinds.speech import LANGUAGES
     from tenuto.voices import operations, rules

@@ -38,7 +38,8 @@ def pull_weights(*names: str, place: Place = HERE) -> None:
 
     Parameters
     ----------
-    names: Weights or models by name; leave out for everything that the enabled models need.
+    names
+        Weights or models by name; leave out for everything that the enabled models need.
     """
     from tenuto.weights.pull import pull
 
@@ -52,7 +53,13 @@ def pull_weights(*names: str, place: Place = HERE) -> None:
 
 @app.command(name="verify")
 def verify_weights(*names: str, place: Place = HERE) -> None:
-    """Hash the weights again, in full; fail when one is not what it should be."""
+    """Hash the weights again, in full; fail when one is not what it should be.
+
+    Parameters
+    ----------
+    names
+        Weights or models by name; leave out for everything that the enabled models need.
+    """
     from tenuto.weights.verify import verify
 
     settings = place.settings()

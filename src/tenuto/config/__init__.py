@@ -305,9 +305,8 @@ def _check_together(values: Mapping[str, Any], faults: list[str]) -> None:
     if isinstance(database, str):
         scheme = database.partition("://")[0] if "://" in database else ""
         if scheme not in ("sqlite", "postgresql", "postgres"):
-            faults.append(
-                f"database: {scheme[:20]}:// is not known; write sqlite:///tenuto.db or postgresql://…"
-            )
+            what = f"{scheme[:20]}:// is not known" if scheme else "that is no address"
+            faults.append(f"database: {what}; write sqlite:///tenuto.db or postgresql://…")
     blobs = values.get("blobs", DIRECTORY)
     if isinstance(blobs, str) and not is_place(blobs):
         faults.append(f"blobs: that is no place; write {WHAT}")

@@ -44,7 +44,7 @@ def main(words: Sequence[str], *, others: Mapping[str, str] | None = None) -> in
         sys.stdout.write(_overview(others or {}))
         return OK
     if words[0] not in VERBS:
-        sys.stderr.write(f"tenuto: {t('what is not known: {0}').format(words[0])} (tenuto -h)\n")
+        sys.stderr.write(f"tenuto: {_unknown(words[0], [*VERBS, *(others or {})])}\n")
         return USAGE
     options = parser_of(words[0]).parse_args(list(words[1:]))
     options.others = list(others or {})
@@ -75,6 +75,16 @@ def parser_of(verb: str) -> Parser:
     parser = Parser(prog=f"tenuto {verb}", description=t(about))
     import_module(f"tenuto_client.commands.{module}").add(parser, verb)
     return parser
+
+
+def _unknown(word: str, known: Sequence[str]) -> str:
+    from difflib import get_close_matches
+
+    from tenuto_client.commands.words import t
+
+    meant = get_close_matches(word, known, n=1)
+    told = t("what is not known: {0}").format(word)
+    return told + (f" → tenuto {meant[0]}" if meant else f" ({t('see {command}', command='tenuto -h')})")
 
 
 def _overview(others: Mapping[str, str]) -> str:

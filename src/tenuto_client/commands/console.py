@@ -6,12 +6,12 @@ import argparse
 import json
 import os
 import sys
-import unicodedata
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tenuto_client.commands.progress import Progress
+from tenuto_client.commands.tables import aligned
 from tenuto_client.commands.words import t
 
 if TYPE_CHECKING:
@@ -99,12 +99,8 @@ class Console:
                 self.say("\t".join(line))
             return
         shown = [[t(heading) for heading in headings], *lines]
-        widths = [max(_width(line[column]) for line in shown) for column in range(len(headings))]
-        for number, line in enumerate(shown):
-            text = "  ".join(
-                cell + " " * (width - _width(cell)) for cell, width in zip(line, widths, strict=True)
-            )
-            self.say(_bold(text.rstrip()) if number == 0 else text.rstrip())
+        for number, text in enumerate(aligned(shown)):
+            self.say(_bold(text) if number == 0 else text)
 
 
 def _is_piped() -> bool:
@@ -118,8 +114,3 @@ def _bold(text: str) -> str:
 
 def _cell(value: Any) -> str:
     return "-" if value is None or value == "" else " ".join(str(value).split())
-
-
-def _width(text: str) -> int:
-    """Columns on a terminal; a Chinese character takes two."""
-    return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)

@@ -60,7 +60,7 @@ def check_recording(content: bytes) -> Wav:
     if not MIN_RECORDING_S * wav.sample_rate <= wav.frame_count <= MAX_RECORDING_S * wav.sample_rate:
         seconds = wav.frame_count / wav.sample_rate
         message = (
-            f"the recording lasts {seconds:.3f} s; from {MIN_RECORDING_S} to {MAX_RECORDING_S} s are allowed"
+            f"the recording lasts {seconds:.7g} s; from {MIN_RECORDING_S} to {MAX_RECORDING_S} s are allowed"
         )
         raise InvalidRequest([Fault("body", "out_of_range", message)])
     return wav

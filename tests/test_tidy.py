@@ -19,7 +19,7 @@ from tenuto import errors
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 TREES = {p.relative_to(SRC).as_posix(): ast.parse(p.read_text("utf-8")) for p in sorted(SRC.rglob("*.py"))}
-READS_THE_CLOCK = ("tenuto/bootstrap.py", "tenuto_client/")
+READS_THE_CLOCK = ("tenuto/bootstrap/", "tenuto_client/")
 PRINTS = ("tenuto/cli/",)
 MOUNTS_THE_CLIENT = ("tenuto_client/", "tenuto/cli/")
 WALL_CLOCK = {"time.time", "time.time_ns", "datetime.now", "datetime.utcnow", "datetime.today", "date.today"}

@@ -1,0 +1,27 @@
+"""What every process of ours has: the wall clock, the failpoints that tests armed, the log."""
+
+import os
+import time
+from typing import Any
+
+from tenuto import failpoints
+
+
+def clock() -> int:
+    """Wall time in milliseconds UTC."""
+    return time.time_ns() // 1_000_000
+
+
+def arm_failpoints() -> None:
+    """For tests alone; whoever finds the variable set by mistake finds this line in the log."""
+    text = os.environ.get(failpoints.VARIABLE, "")
+    failpoints.arm(text)
+    if text:
+        log().warning("failpoints.armed", text=text)
+
+
+def log() -> Any:
+    """Loaded by the processes that log, for it takes as long as all the rest of a short command."""
+    import structlog
+
+    return structlog.get_logger("tenuto")

@@ -226,51 +226,6 @@ def test_a_store_that_is_busy(place: S3Place, new_id: NewId) -> None:
     assert 3 == len(asked)
 
 
-@pytest.mark.parametrize("is_honest", [True, False])
-def test_a_store_whose_tags_say_nothing(place: S3Place, new_id: NewId, is_honest: bool) -> None:
-    """Where the tag is not made of our bytes (they are encrypted), they are read again before the
-    write counts: a store that keeps others than it acknowledged is found out (P5).
-    """
-    kept: dict[str, bytes] = {}
-
-    class Store(BaseHTTPRequestHandler):
-        def do_PUT(self) -> None:
-            body = self.rfile.read(int(self.headers["content-length"]))
-            kept[self.path] = body if is_honest else body[:-1] + bytes([body[-1] ^ 1])
-            self._answer(200, b"")
-
-        def do_GET(self) -> None:
-            first, _, last = self.headers.get("range", "bytes=0-").removeprefix("bytes=").partition("-")
-            whole = kept[self.path]
-            part = whole[int(first) : int(last) + 1 if last else None]
-            self._answer(206, part, f"bytes {first}-{int(first) + len(part) - 1}/{len(whole)}")
-
-        def do_HEAD(self) -> None:
-            self._answer(200, kept[self.path])
-
-        def _answer(self, status: int, body: bytes, content_range: str | None = None) -> None:
-            self.send_response(status)
-            self.send_header("etag", '"c0ffee"')
-            self.send_header("last-modified", "Sat, 21 Nov 2026 20:00:00 GMT")
-            self.send_header("content-length", str(len(body)))
-            if content_range is not None:
-                self.send_header("content-range", content_range)
-            self.end_headers()
-            if self.command != "HEAD":
-                self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with serving(Store) as endpoint:
-        blobs = S3Blobs(replace(place, endpoint=endpoint))
-        if is_honest:
-            assert SMALL == blobs.read_all(blobs.write(new_id(), SMALL))
-        else:
-            with pytest.raises(StorageFailed, match="does not give back"):
-                blobs.write(new_id(), SMALL)
-
-
 def test_a_store_that_is_killed(place: S3Place, seaweed: SeaweedServer, new_id: NewId) -> None:
     """What it acknowledged is there when it is back, and the write that it fell into is made again."""
     blobs = S3Blobs(place)

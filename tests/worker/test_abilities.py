@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from jobs.world import World
+from jobs.world import METERED, World
 from servers import ray_pool
 from tenuto.catalog import operations as catalog
 from tenuto.catalog.rules import MAX_START_FAILURES, models
@@ -20,7 +20,8 @@ from tenuto.config import ModelSettings, RaySettings, Settings
 from tenuto.hosts.host import HostNotReady
 from tenuto.worker.abilities import look
 from tenuto.worker.engines import Engines
-from worker.rig import Rig
+from tenuto.worker.supervisor import Worker
+from worker.rig import Rig, eventually
 
 SPEECH, IMAGE, FIRST = "fake/speech", "fake/image", "fake/segment-text"
 
@@ -58,6 +59,24 @@ def test_a_worker_says_what_it_can_run_and_why_not(tmp_path: Path) -> None:
     assert reasons(wrong)[IMAGE] is None
     little = Settings(folder=tmp_path, engine_memory_mib=10)
     assert "engine_memory_mib is 10" in str(reasons(little)["hexgrad/Kokoro-82M"])
+
+
+def test_a_worker_leaves_what_it_cannot_run_to_others(world: World, rig: Rig) -> None:
+    """Without its interpreter it takes no job of a model, though that job is the first in line (P9)."""
+    settings = replace(rig.parts.settings, models={METERED: ModelSettings(interpreter="/no/such/python")})
+    parts = replace(rig.parts, settings=settings, worker_id="worker_bare")
+    caller = world.caller()
+    waits = world.submit(caller, "first", model=METERED).job_id
+    runs = world.submit(caller, "second", model=SPEECH).job_id
+    worker = Worker(parts, look(settings, parts.models, [METERED, SPEECH]))
+    worker.start()
+    try:
+        ended = eventually(lambda: world.state(runs) == "succeeded")
+    finally:
+        worker.stop()
+
+    assert ended
+    assert ("queued", 0) == (world.state(waits), world.job(waits)["attempts"])
 
 
 @pytest.mark.skipif(ray_pool.is_installed(), reason="Ray is installed here")

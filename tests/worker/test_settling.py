@@ -2,11 +2,16 @@
 
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from jobs.world import METERED, SPEECH, World
+from tenuto.blobs.blob import BlobRecord
+from tenuto.blobs.directory import DirectoryBlobs
+from tenuto.errors import StoreAwayForWrites
 from tenuto.jobs.queue import Claim
 from tenuto.worker import attempt, durable
 from tenuto.worker.calls import DOUBTFUL_RUN_S, LEAST_PAID_RUN_S, LEAST_RUN_S, EngineCalls
@@ -44,6 +49,37 @@ def test_no_row_speaks_of_bytes_that_are_not_there(
     assert expected == world.state(claim.job_id)
     assert ([], []) == (world.all("select id from blob"), world.all("select id from artifact"))
     assert ["hold"] == world.entries(claim.job_id)
+
+
+class Away(DirectoryBlobs):
+    """A real folder that cannot be reached for the first so many writes."""
+
+    def __init__(self, folder: Path, writes: int) -> None:
+        super().__init__(folder)
+        self.refusals = writes
+
+    def write(self, blob_id: str, content: bytes | Iterable[bytes]) -> BlobRecord:
+        if self.refusals > 0:
+            self.refusals -= 1
+            raise StoreAwayForWrites
+        return super().write(blob_id, content)
+
+
+@pytest.mark.parametrize("model", [SPEECH, METERED])
+def test_a_store_that_is_away_is_waited_for(
+    world: World, rig: Rig, engines: Engines, model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was made, or paid for, is not given up however long the store stays away: one run, one charge
+    (P1, P3, P10).
+    """
+    monkeypatch.setattr(durable, "STORE_PAUSE_S", 0.001)
+    rig.parts = replace(rig.parts, blobs=Away(rig.folder / "blobs", 3 * durable.STORE_TRIES))
+    claim = rig.running("worker_us", model)
+    run(rig, engines, claim)
+
+    assert "succeeded" == world.state(claim.job_id)
+    assert 1 == world.job(claim.job_id)["attempts"]
+    assert ["hold", "settle"] == world.entries(claim.job_id)
 
 
 @pytest.mark.parametrize(("model", "least_s"), [(SPEECH, LEAST_RUN_S), (METERED, LEAST_PAID_RUN_S)])

@@ -5,12 +5,16 @@
 
 import os
 import time
+from dataclasses import replace
 
 import pytest
 
 from jobs.world import LANE, METERED, PRICE_MICROS, World, at_once
+from servers.ports import free_port
 from tenuto import failpoints
 from tenuto.artifacts.operations import ORPHAN_AGE_MS
+from tenuto.blobs.s3 import S3Blobs
+from tenuto.blobs.s3_place import Credentials, S3Place
 from tenuto.catalog.rules import WORKER_AWAY_MS
 from tenuto.errors import Unavailable
 from tenuto.jobs.states import DEADLINE_MS
@@ -231,6 +235,21 @@ def test_damaged_bytes_are_never_a_success(world: World, rig: Rig, fault: str) -
     rig.upkeep().look(0.0)
 
     assert "recovery_required" == world.state(claim.job_id)
+
+
+def test_a_store_that_is_away_damages_nothing(world: World, rig: Rig) -> None:
+    """Whether recorded bytes are whole is not known while nobody answers: it is looked at again (P1, P6)."""
+    rig.neighbour()
+    claim = rig.running("worker_b")
+    rig.record(claim)
+    nobody = S3Place("away", endpoint=f"http://127.0.0.1:{free_port()}", credentials=Credentials("a", "b"))
+    near, rig.parts = rig.parts, replace(rig.parts, blobs=S3Blobs(nobody))
+    rig.upkeep().look(0.0)
+    meanwhile = world.state(claim.job_id)
+    rig.parts = near
+    rig.upkeep().look(0.0)
+
+    assert ("running", "succeeded") == (meanwhile, world.state(claim.job_id))
 
 
 def test_a_late_result_with_damaged_bytes_goes_on_waiting(world: World, rig: Rig) -> None:

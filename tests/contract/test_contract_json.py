@@ -1,5 +1,6 @@
 """Bodies that are not the JSON which every reader understands alike: 400 and nothing is stored."""
 
+import gzip
 import json
 
 import pytest
@@ -106,6 +107,28 @@ def test_another_media_type_is_refused(caller: Caller, media_type: str) -> None:
 def test_the_media_type_may_be_written_in_any_way(caller: Caller, media_type: str) -> None:
     """Case and parameters of the media type do not matter (R11)."""
     assert 202 == caller.post_job(job(), headers={"Content-Type": media_type}).status_code
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "media_type"),
+    [
+        ("POST", "/v1/jobs", "application/json"),
+        ("POST", "/v1/chat/completions", "application/json"),
+        ("PUT", "/v1/voice-preference", "application/json"),
+        ("POST", "/v1/input-artifacts", "audio/flac"),
+        ("POST", "/v1/voices", "audio/wav"),
+    ],
+)
+def test_a_compressed_body_is_refused_by_name(
+    caller: Caller, method: str, path: str, media_type: str
+) -> None:
+    """It is told what is wrong, not that its bytes are no JSON or no FLAC (R1, R11, R149, R163)."""
+    headers = {"Content-Type": media_type, "Content-Encoding": "identity, GZip", "Idempotency-Key": "zipped"}
+    answer = caller.request(method, path, headers=headers, content=gzip.compress(SOUND))
+
+    assert (415, "unsupported_media_type") == error_code(answer)
+    assert "Content-Encoding" in answer.json()["error"]["message"]
+    assert 202 == caller.post_job(SOUND, headers={"Content-Encoding": "identity"}).status_code
 
 
 def test_a_body_has_at_most_a_mebibyte(caller: Caller) -> None:

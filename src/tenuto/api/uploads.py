@@ -3,17 +3,24 @@
 import re
 
 from tenuto.api.call import Call
-from tenuto.errors import Fault
+from tenuto.errors import Fault, UnsupportedMediaType
 
 SHA256_HEADER = "X-Service-Content-SHA256"
 IDEMPOTENCY_HEADER = "Idempotency-Key"
 
 _SHA256 = re.compile(rb"[0-9A-Fa-f]{64}\Z")
 _IDEMPOTENCY_KEY = re.compile(rb"[\x20-\x7e]{1,255}\Z")
+_COMPRESSIONS = frozenset((b"gzip", b"x-gzip", b"compress", b"x-compress", b"deflate", b"br", b"zstd"))
 
 
 def media_type(call: Call) -> bytes:
-    """The media type of the body, without parameters; none when two are told: others may take the other."""
+    """The media type of the body, without parameters; none when two are told: others may take the other.
+
+    UnsupportedMediaType for a compressed body, which would only be misread: nothing here unpacks one.
+    """
+    for codings in values(call, "Content-Encoding"):
+        if any(coding.strip().lower() in _COMPRESSIONS for coding in codings.split(b",")):
+            raise UnsupportedMediaType("the body must be sent as it is, without a Content-Encoding")
     given = values(call, "Content-Type")
     return given[0].partition(b";")[0].strip().lower() if len(given) == 1 else b""
 

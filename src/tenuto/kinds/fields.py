@@ -208,7 +208,7 @@ def read_items(rule: Rule, param: str, values: list[Any], faults: list[Fault]) -
 def wrong_type(param: str, value: Any, expected: str) -> Fault:
     """The fault of a value that is not of the expected JSON type."""
     if value is None:
-        message = f"is null, which is not the same as leaving it out; leave it out or send {expected}"
+        message = f"is null, which is not the same as leaving it out; send {expected}"
     elif isinstance(value, list | dict):
         message = f"is {_JSON_TYPES[type(value)]}; {expected} is expected"
     else:

@@ -76,7 +76,9 @@ def parse(request: Request, models: dict[str, Model]) -> Parsed:
     name = request.value["model"]
     model = models.get(name)
     if model is None or model.interface != "jobs":
-        raise InvalidRequest([*faults, Fault("model", "unknown_model", _unknown_model(name))])
+        is_chat = model is not None and request.caller.may_use(name)
+        message = "is a chat model; POST /v1/chat/completions asks it" if is_chat else _unknown_model(name)
+        raise InvalidRequest([*faults, Fault("model", "unknown_model", message)])
     if not request.caller.may_use(model.name):
         raise ModelNotAllowed
     if parsed is None:

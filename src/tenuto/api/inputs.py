@@ -113,38 +113,13 @@ async def _admit(call: Call, upload: _Upload, body: AsyncIterator[bytes]) -> tup
 
 
 async def _record(call: Call, upload: _Upload, blob: BlobRecord, decoded: Decoded) -> Answer:
-    """The row, and the key's when there is one, in one transaction."""
-    service = call.service
-    account_id, now_ms = upload.caller.account_id, service.clock()
-
-    def record(tx: Transaction) -> Input:
-        limit_bytes = service.settings.stored_mib << 20
-        inputs.check_room(tx, account_id, size_bytes=blob.size_bytes, limit_bytes=limit_bytes)
-        artifact_id = inputs.add_input(
-            tx,
-            service.ids,
-            account_id=account_id,
-            media_type=INPUT_MEDIA_TYPE,
-            blob=blob,
-            decoded=decoded,
-            now_ms=now_ms,
-        )
-        if upload.idempotency_key is not None:
-            first = bind_upload(
-                tx,
-                key_id=upload.caller.key_id,
-                idempotency_key=upload.idempotency_key,
-                request_sha256=upload.request_sha256,
-                record_id=artifact_id,
-                now_ms=now_ms,
-            )
-            if first != artifact_id:
-                raise _First(first)
-        failpoints.hit("upload.before_commit")
-        return inputs.get_input(tx, account_id=account_id, artifact_id=artifact_id)
-
+    """Record what was uploaded; where its key was bound meanwhile, the answer is that of the first upload."""
+    service, account_id = call.service, upload.caller.account_id
+    now_ms = service.clock()
     try:
-        shown = await service.database.write_async(record)
+        shown = await service.database.write_async(
+            lambda tx: _add(tx, call, upload, blob, decoded, now_ms=now_ms)
+        )
         failpoints.hit("upload.after_commit")
         return _answer(shown)
     except Unavailable:
@@ -160,6 +135,37 @@ async def _record(call: Call, upload: _Upload, blob: BlobRecord, decoded: Decode
     except TenutoError:
         await _forget(call, blob)
         raise
+
+
+def _add(
+    tx: Transaction, call: Call, upload: _Upload, blob: BlobRecord, decoded: Decoded, *, now_ms: int
+) -> Input:
+    """The row, and the key's when there is one, in one transaction."""
+    service, account_id = call.service, upload.caller.account_id
+    limit_bytes = service.settings.stored_mib << 20
+    inputs.check_room(tx, account_id, size_bytes=blob.size_bytes, limit_bytes=limit_bytes)
+    artifact_id = inputs.add_input(
+        tx,
+        service.ids,
+        account_id=account_id,
+        media_type=INPUT_MEDIA_TYPE,
+        blob=blob,
+        decoded=decoded,
+        now_ms=now_ms,
+    )
+    if upload.idempotency_key is not None:
+        first = bind_upload(
+            tx,
+            key_id=upload.caller.key_id,
+            idempotency_key=upload.idempotency_key,
+            request_sha256=upload.request_sha256,
+            record_id=artifact_id,
+            now_ms=now_ms,
+        )
+        if first != artifact_id:
+            raise _First(first)
+    failpoints.hit("upload.before_commit")
+    return inputs.get_input(tx, account_id=account_id, artifact_id=artifact_id)
 
 
 async def _forget(call: Call, blob: BlobRecord) -> None:

@@ -73,13 +73,9 @@ def import_voice(
     languages
         The languages that it is for, comma-separated: zh, en, ja, es, ar.
     """
-    from tenuto.kinds.speech import LANGUAGES
     from tenuto.voices import operations, rules
 
-    spoken = [language.strip() for language in languages.split(",") if language.strip()]
-    unknown = [language for language in spoken if language not in LANGUAGES]
-    if unknown:
-        raise OperatorError(f"there is no language {', '.join(unknown)}; there are {', '.join(LANGUAGES)}")
+    spoken = _languages(languages)
     fault = rules.name_fault("name", name)
     if fault is not None:
         raise InvalidRequest([fault])
@@ -104,6 +100,17 @@ def import_voice(
             )
         )
     say(json_line({"id": voice_id, "name": name, "kind": kind}) if as_json else voice_id)
+
+
+def _languages(text: str) -> list[str]:
+    """The languages that are named; OperatorError for one that no model speaks."""
+    from tenuto.kinds.speech import LANGUAGES
+
+    named = [language.strip() for language in text.split(",") if language.strip()]
+    unknown = [language for language in named if language not in LANGUAGES]
+    if unknown:
+        raise OperatorError(f"there is no language {', '.join(unknown)}; there are {', '.join(LANGUAGES)}")
+    return named
 
 
 def _content(file: Path) -> bytes:

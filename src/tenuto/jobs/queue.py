@@ -71,19 +71,7 @@ def claim(
     taken = attempt_store.take_slot(tx, lane, number, job["id"], attempt_id)
     assert taken == 1, "the slot row was locked"
     store.add_event(tx, job["id"], started["event_sequence"], "running", now_ms=now_ms, attempt_id=attempt_id)
-    return Claim(
-        job_id=job["id"],
-        attempt_id=attempt_id,
-        number=started["attempts"],
-        account_id=account_id,
-        kind=job["kind"],
-        model=job["model"],
-        lane=lane,
-        parameters=json.loads(job["parameters"]),
-        input_artifact_ids=json.loads(job["input_artifact_ids"]),
-        rerunnable=bool(job["rerunnable"]),
-        deadline_at=job["deadline_at"],
-    )
+    return _claim_of(job, account_id, lane, attempt_id=attempt_id, number=started["attempts"])
 
 
 def _take_turn(tx: Transaction, lane: str, offered: list[str], now_ms: int, *, draw: str) -> str | None:
@@ -106,3 +94,19 @@ def _place(account: Row, draw: str) -> tuple[int, int]:
     order is drawn anew for each claim, or the account with the lowest id would have the most turns."""
     served = account["served"] or 0
     return served, zlib.crc32(f"{draw}{account['account_id']}".encode()) if served else 0
+
+
+def _claim_of(job: Row, account_id: str, lane: str, *, attempt_id: str, number: int) -> Claim:
+    return Claim(
+        job_id=job["id"],
+        attempt_id=attempt_id,
+        number=number,
+        account_id=account_id,
+        kind=job["kind"],
+        model=job["model"],
+        lane=lane,
+        parameters=json.loads(job["parameters"]),
+        input_artifact_ids=json.loads(job["input_artifact_ids"]),
+        rerunnable=bool(job["rerunnable"]),
+        deadline_at=job["deadline_at"],
+    )

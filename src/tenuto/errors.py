@@ -44,7 +44,7 @@ class InvalidRequest(TenutoError):
     ) -> None:
         self.faults = faults or []
         if message is None and self.faults:
-            message = " ".join(f"{fault.param}: {fault.message}" for fault in self.faults)
+            message = "; ".join(f"{fault.param}: {fault.message}" for fault in self.faults)
         if param is None and self.faults:
             param = self.faults[0].param
         super().__init__(message, param=param)

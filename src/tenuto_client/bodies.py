@@ -8,6 +8,7 @@ that was read past the library is closed afterwards.
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -82,5 +83,12 @@ def _losses() -> Iterator[None]:
 
     try:
         yield
-    except (httpcore2.NetworkError, httpcore2.TimeoutException) as error:
-        raise Lost(str(error) or type(error).__name__, was_sent=True) from error
+    except httpcore2.TimeoutException as error:
+        raise Lost("nothing came in time", was_sent=True) from error
+    except httpcore2.NetworkError as error:
+        raise Lost(in_words(str(error) or type(error).__name__), was_sent=True) from error
+
+
+def in_words(told: str) -> str:
+    """What the system says of a connection, without its number."""
+    return re.sub(r"\[Errno -?\d+\] (.)", lambda found: found[1].lower(), told)

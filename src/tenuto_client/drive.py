@@ -228,5 +228,17 @@ async def _read_file_async(body: FileBody) -> AsyncIterator[bytes]:
 
 
 def _lost(error: Exception) -> Lost:
-    what = str(error) or type(error).__name__
-    return Lost(what, was_sent=not isinstance(error, _NEVER_SENT))
+    return Lost(_why(error), was_sent=not isinstance(error, _NEVER_SENT))
+
+
+def _why(error: Exception) -> str:
+    """What happened to a connection, in words for people; the error itself is the cause of what is raised."""
+    told = bodies.in_words(str(error) or type(error).__name__)
+    if isinstance(error, httpx2.TimeoutException):
+        return "no connection in time" if isinstance(error, _NEVER_SENT) else "nothing came in time"
+    if isinstance(error, httpx2.RemoteProtocolError):
+        has_ended = "disconnected" in told or "closed connection" in told
+        return "the answer broke off" if has_ended else "what answers there speaks no HTTP"
+    if "CERTIFICATE_VERIFY_FAILED" in told:
+        return f"its certificate is not trusted: {told.rpartition('failed: ')[2]}"
+    return "what answers there speaks no TLS: is it http://?" if "WRONG_VERSION_NUMBER" in told else told

@@ -250,7 +250,7 @@ def refusal(
     kind = _BY_CODE.get(code) or _BY_STATUS.get(status, ServiceFailed if status >= 500 else Refused)
     first = str(details[0].get("code")) if details else ""
     return kind(
-        str(told.get("message") or f"the service answered {status}"),
+        str(told.get("message") or _unexplained(status)),
         status=status,
         details=details,
         retry_after_s=retry_after_s,
@@ -259,3 +259,10 @@ def refusal(
         request_id=told.get("request_id") or request_id,
         remedy=_REMEDIES.get(first),
     )
+
+
+def _unexplained(status: int) -> str:
+    """A proxy says 5xx and 429 without a body of ours; all else comes from another program."""
+    if status >= 500 or status == 429:
+        return f"the service answered {status}"
+    return f"the service answered {status}, not as Tenuto does: is the base address that of a Tenuto service?"

@@ -14,7 +14,7 @@ from tenuto_client.steps import OnBytes
 from tenuto_client.submission import Reading
 
 if TYPE_CHECKING:
-    from tenuto_client.client import Session
+    from tenuto_client.session import Session
 
 
 class Job:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from tenuto_client.commands.progress import Progress
 from tenuto_client.commands.tables import aligned
-from tenuto_client.commands.words import t
+from tenuto_client.commands.words import retold, t
 
 if TYPE_CHECKING:
     from tenuto_client.drive import Driver
@@ -68,7 +68,8 @@ class Console:
 
     def _on_wait(self, seconds: float, why: str) -> None:
         if not self.quiet:
-            text = t("no answer ({why}); again in {seconds:.0f} s", why=why, seconds=seconds)
+            told = retold(why)
+            text = t("no answer ({why}); again in {seconds:.0f} s", why=told, seconds=seconds)
             self.progress.stage(text)
 
     def say(self, text: str) -> None:

@@ -45,13 +45,14 @@ def exit_code(error: Exception) -> int:
 
 def told(error: Exception, console: Console) -> int:
     """Say what went wrong and what mends it; gives the exit code. A defect of ours is raised."""
-    from tenuto_client.commands.words import t
+    from tenuto_client.commands.words import retold, t
     from tenuto_client.errors import Refused, TenutoError
 
     if isinstance(error, TenutoError):
         headline = t(_HEADLINES[error.code]) if error.code in _HEADLINES else ""
-        # Both languages say the whole: the headline is ours, what follows is the service's own.
-        message = f"{headline}: {error.message}" if headline else error.message
+        # Both languages say the whole; only what the service itself says stays as it was said.
+        said = retold(error.message)
+        message = f"{headline}{t(': ')}{said}" if headline else said
         if isinstance(error, Refused) and error.request_id:
             message += f" [{error.request_id}]"
         remedy = error.remedy
@@ -61,7 +62,9 @@ def told(error: Exception, console: Console) -> int:
         console.error(message, remedy)
         return exit_code(error)
     if isinstance(error, OSError):
-        message = t("{path}: {why}", path=error.filename or t("a file"), why=error.strerror or str(error))
+        message = t(
+            "{path}: {why}", path=error.filename or t("a file"), why=retold(error.strerror or str(error))
+        )
         console.error(message, getattr(console.options, "cut_off", None))
         return FAILED
     raise error

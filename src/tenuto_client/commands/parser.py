@@ -20,6 +20,8 @@ _SAID: tuple[tuple[str, str], ...] = (
     (r"argument (.+): expected at least one argument", "{0} needs a value"),
     (r"argument (.+): invalid choice: (.+) \(choose from (.+)\)", "{0} cannot be {1}; there are {2}"),
     (r"argument (.+): not allowed with argument (.+)", "{0} and {1} exclude each other"),
+    (r"argument (.+): invalid float value: (.+)", "{0} must be a number, not {1}"),
+    (r"argument (.+): invalid int value: (.+)", "{0} must be a whole number, not {1}"),
     (r"argument (.+): invalid \w+ value: (.+)", "{0} cannot be {1}"),
     (r"argument (.+?): (.+)", "{0}: {1}"),
 )

@@ -30,6 +30,8 @@ def run(options: argparse.Namespace, console: Console) -> int:
     from tenuto_client.commands import work
 
     source = Path(options.file).expanduser()
+    if source.is_dir():
+        raise AudioError(t("{path} is a folder; name a file in it", path=options.file))
     if not source.is_file():
         raise AudioError(t("{path}: there is no such file", path=options.file))
     ending = Path(options.output or "").suffix.removeprefix(".").lower()

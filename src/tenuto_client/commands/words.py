@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
@@ -12,6 +13,19 @@ def t(english: str, **values: Any) -> str:
     """The text in the user's language, its `{names}` filled in."""
     text = _chinese().get(english, english) if is_chinese() else english
     return text.format(**values) if values else text
+
+
+def retold(message: str) -> str:
+    """What an error says, in the user's language; what has no translation stays as it was said."""
+    if not is_chinese():
+        return message
+    found = next(
+        ((fit, chinese) for pattern, chinese in _errors() if (fit := pattern.fullmatch(message))), None
+    )
+    if found is None:
+        return message
+    named = [retold(part) for part in found[0].groups()]
+    return re.sub(r"\{(\d)\}", lambda number: named[int(number[1])], found[1])
 
 
 @cache
@@ -27,3 +41,13 @@ def _chinese() -> Mapping[str, str]:
     from tenuto_client.commands.zh import WORDS
 
     return WORDS
+
+
+@cache
+def _errors() -> tuple[tuple[re.Pattern[str], str], ...]:
+    from tenuto_client.commands.zh_errors import ERRORS
+
+    return tuple(
+        (re.compile(re.sub(r"\\{\d\\}", "(.+?)", re.escape(english)), re.DOTALL), chinese)
+        for english, chinese in ERRORS
+    )

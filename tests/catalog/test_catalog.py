@@ -102,10 +102,10 @@ def reasons(world: World, *models: str) -> dict[str, str | None]:
     """Why each model can't be called; the two questions give one answer."""
     answer = world.read(lambda tx: catalog.reasons(tx, [*models], now_ms=world.now_ms))
     for model in models:
-        is_callable = world.read(
-            lambda tx, name=model: catalog.is_callable(tx, name, now_ms=world.now_ms)  # type: ignore[misc]
+        offer = world.read(
+            lambda tx, name=model: catalog.ask_callable(tx, name, now_ms=world.now_ms).one()  # type: ignore[misc]
         )
-        assert (answer[model] is None) == is_callable
+        assert (answer[model] is None) == (offer is not None)
     return answer
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import psycopg
 
-from tenuto.db.database import Database, Row, Transaction, Value
+from tenuto.db.database import Asked, Database, Row, Transaction, Value
 from tenuto.db.sql import for_postgres
 
 _KEPT = "explain (generic_plan, format json) "
@@ -87,6 +87,10 @@ class _Explaining:
     def do(self, sql: str, /, **parameters: Value) -> None:
         self._explain(sql, parameters)
         self._tx.do(sql, **parameters)
+
+    def ask(self, sql: str, /, **parameters: Value) -> Asked:
+        self._explain(sql, parameters)
+        return self._tx.ask(sql, **parameters)
 
     def _explain(self, sql: str, parameters: dict[str, Value]) -> None:
         self._tx.do("savepoint explained")

@@ -15,9 +15,10 @@ from tenuto.accounts.rules import Caller
 from tenuto.artifacts import operations as artifacts
 from tenuto.billing import reads as billing
 from tenuto.catalog import operations as catalog
+from tenuto.db.connection import Connection
 from tenuto.db.database import Transaction, open_database
 from tenuto.ids import Ids
-from tenuto.jobs import erasure, lanes, lifecycle, queue, read, segments, submit, waiting
+from tenuto.jobs import audit, erasure, lanes, lifecycle, queue, read, segments, submit, waiting
 from tenuto.jobs import parts as job_parts
 from tenuto.jobs.audit import runs
 from tenuto.jobs.queue import Claim
@@ -28,6 +29,9 @@ PAGES = 120
 """A statement may touch so many: what looks at a hundred rows does; the tables have thousands, and grow."""
 COUNTED = WAITING // ACCOUNTS + PAGES
 """How many of its own jobs wait is counted for each account, now and then."""
+
+LISTS, TRIED = 10, 5
+"""So often PostgreSQL plans a prepared statement for its parameters before it may keep a plan."""
 
 ENDS = "finish a job"
 """Done once; it comes last."""
@@ -226,3 +230,24 @@ def test_plans_that_are_kept_use_indexes_too(big: Grown) -> None:
 
     assert len(kept) > 40
     assert [] == [plan.line() for plan in kept if plan.scanned() & set(grown.OWN_IDS)]
+
+
+def test_the_plan_of_a_list_is_kept(big: Grown) -> None:
+    """A list is planned once, not for every caller anew: planning grows with what is known of the tables."""
+    connection = Connection(big.url)
+    for _ in range(LISTS):
+        connection.read(OPERATIONS["list jobs"](big))
+    (listed,) = connection.read(
+        lambda tx: tx.all(
+            "select generic_plans as kept from pg_prepared_statements where statement like :list",
+            list="%order by j.%",
+        )
+    )
+    connection.close()
+
+    assert listed["kept"] >= LISTS - TRIED
+
+
+def test_copies_are_as_true_as_their_models(big: Grown) -> None:
+    """The audit finds nothing in a database that was grown: what is measured is what use would have left."""
+    assert [] == big.world.database.snapshot(audit.audit)

@@ -92,6 +92,41 @@ def test_run_counts_and_returning_answers(notes: Database) -> None:
     assert (6, [6, 6, 1]) == (row["size"], sizes)
 
 
+def test_what_was_asked_is_as_it_was_then(notes: Database) -> None:
+    """An answer is looked at when it is needed: what the operation did in between changes it no more."""
+
+    def work(tx: Transaction) -> tuple[object, ...]:
+        before = tx.ask("select id, size from note where size > :size order by id", size=1)
+        missing = tx.ask("select id from note where id = 'none'")
+        changed = tx.ask("update note set size = size + 1 where size > :size", size=1)
+        tx.do("delete from note where id = 'b'")
+        left = tx.ask("select count(*) as number from note")
+        first, counted = before.one(), left.one()
+        assert first is not None
+        assert counted is not None
+        assert first["id"] == (before.one() or {})["id"], "it may be looked at twice"
+        return dict(first), missing.one(), changed.changed(), counted["number"]
+
+    notes.write(lambda tx: add_all(tx, a=1, b=2, c=3))
+
+    assert ({"id": "b", "size": 2}, None, 2, 2) == notes.write(work)
+    assert ["a", "c"] == ids(notes)
+
+
+def test_what_was_asked_fails_with_its_operation(notes: Database) -> None:
+    """An error of what was asked undoes the whole operation, also where nobody looked at the answer."""
+
+    def work(tx: Transaction) -> None:
+        tx.do("insert into note (id) values ('new')")
+        tx.ask("insert into note (id) values ('there')")
+
+    notes.write(lambda tx: add(tx, "there"))
+    with pytest.raises(ConstraintFailed):
+        notes.write(work)
+
+    assert ["there"] == ids(notes)
+
+
 def test_a_failing_operation_fails_alone(notes: Database) -> None:
     """Of operations that wait together, the one that raises is undone; its error reaches its caller alone."""
 

@@ -42,6 +42,16 @@ def test_an_accepted_job_is_all_there(world: World) -> None:
     assert (99 * PRICE_MICROS, PRICE_MICROS) == world.balance(caller.account_id)
 
 
+def test_a_new_job_is_shown_as_it_is_read(world: World) -> None:
+    """What the 202 shows is what the next poll shows, though no row was read for it."""
+    caller = world.caller()
+    body = {"model": SPEECH, "parameters": {"text": "你好。"}, "metadata": {"mine": "1"}}
+    shown = [world.send(request_of(caller, f"key {number}", body)).operation for number in range(3)]
+
+    assert [0, 1, 2] == [operation and operation.queue_position for operation in shown]
+    assert shown == [operation and world.operation(caller.account_id, operation.id) for operation in shown]
+
+
 def test_the_price_of_acceptance_stays(world: World) -> None:
     """A job is charged what its model cost when it was accepted, whatever it costs later."""
     claim = world.running()
@@ -206,7 +216,9 @@ def test_room_is_checked_in_order(world: World) -> None:
 
     def check(who: Caller, max_queued: int) -> None:
         model = world.models[SPEECH]
-        world.read(lambda tx: submit.check_room(tx, who, model, max_queued=max_queued, now_ms=world.now_ms))
+        world.read(
+            lambda tx: submit.ask_room(tx, who, model, max_queued=max_queued, now_ms=world.now_ms).check()
+        )
 
     for number in range(2):
         world.submit(caller, f"key {number}")

@@ -171,13 +171,15 @@ async def _accept(call: Call, request: Request) -> tuple[Operation, bool]:
     now_ms = service.clock()
 
     def accept(tx: Transaction) -> tuple[Operation, bool, int | None]:
+        # Asked before it is known whether it matters: the answers come together.
+        room = submit.ask_room(tx, request.caller, parsed.model, max_queued=max_queued, now_ms=now_ms)
         replay = _replay(tx, request)
         if replay is not None:
             return *replay, None
         bound = submit.bind(tx, request.caller, parsed)
-        left = submit.check_room(tx, request.caller, parsed.model, max_queued=max_queued, now_ms=now_ms)
+        left = room.check()
         accepted = submit.accept(tx, service.ids, request, parsed, bound, now_ms=now_ms)
-        operation = read.get(tx, account_id=account_id, job_id=accepted.job_id)
+        operation = accepted.operation or read.get(tx, account_id=account_id, job_id=accepted.job_id)
         failpoints.hit("accept.before_commit")
         return operation, accepted.replayed, left
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from tenuto.catalog import store
 from tenuto.catalog.rules import MAX_START_FAILURES, WORKER_AWAY_MS
-from tenuto.db.database import Row, Transaction
+from tenuto.db.database import Asked, Row, Transaction
 
 
 def register_worker(
@@ -59,12 +59,9 @@ def engine_not_started(tx: Transaction, worker_id: str, model: str, *, failures:
     store.set_start_failures(tx, worker_id, model, start_failures=failures, reason=reason)
 
 
-def is_callable(tx: Transaction, model: str, *, now_ms: int) -> bool:
-    """Whether a job for the model may be accepted now."""
-    usable = store.usable_offer(
-        tx, model, seen_after=now_ms - WORKER_AWAY_MS, max_failures=MAX_START_FAILURES
-    )
-    return usable is not None
+def ask_callable(tx: Transaction, model: str, *, now_ms: int) -> Asked:
+    """Whether a job for the model may be accepted now: a row, or none."""
+    return store.usable_offer(tx, model, seen_after=now_ms - WORKER_AWAY_MS, max_failures=MAX_START_FAILURES)
 
 
 def reasons(tx: Transaction, models: list[str], *, now_ms: int) -> dict[str, str | None]:

@@ -1,6 +1,6 @@
 """The rows of workers and of what they offer. Takes a transaction, never commits, decides nothing."""
 
-from tenuto.db.database import Row, Transaction
+from tenuto.db.database import Asked, Row, Transaction
 
 
 def add_worker(
@@ -65,8 +65,8 @@ def offers(tx: Transaction, seen_after: int) -> list[Row]:
     )
 
 
-def usable_offer(tx: Transaction, model: str, *, seen_after: int, max_failures: int) -> Row | None:
-    return tx.one(
+def usable_offer(tx: Transaction, model: str, *, seen_after: int, max_failures: int) -> Asked:
+    return tx.ask(
         """select 1 as one from worker_model m join worker w on w.id = m.worker_id
            where m.model = :model and m.start_failures < :max_failures and w.seen_at > :seen_after limit 1""",
         model=model,

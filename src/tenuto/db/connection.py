@@ -1,8 +1,8 @@
 """One connection to PostgreSQL, spoken through libpq's pipeline: what needs no answer travels with what does.
 
-A transaction's `begin` goes out with its first statement and its `commit` with those that nobody waits for,
-so a submission takes two round trips instead of six. psycopg's cursors cost three times this processor
-time. Knows neither threads nor tables.
+A transaction's `begin` goes out with its first statement, its `commit` with those that nobody waits for, and
+what is asked together is answered together, so a submission takes four round trips instead of ten.
+psycopg's cursors cost three times this processor time. Knows neither threads nor tables.
 """
 
 import select
@@ -18,15 +18,13 @@ from psycopg.types.numeric import NumericBinaryLoader
 
 from tenuto import failpoints
 from tenuto.db.database import ConstraintFailed, Row, Transaction, Value
+from tenuto.db.network import NETWORK, SERVER_NETWORK
 from tenuto.db.sql import for_postgres
 from tenuto.errors import OperatorError, Unavailable
 
 T = TypeVar("T")
 
 FLOOR = 150_000
-CONNECT_TIMEOUT_S = 5
-# What was sent and is not acknowledged by the other machine in so long never will be: its cable is pulled.
-UNACKNOWLEDGED_MS = 5_000
 STATEMENT_TIMEOUT_MS = 15_000
 LOCK_TIMEOUT_MS = 5_000
 # A transaction whose client has stopped may not hold its locks.
@@ -46,23 +44,6 @@ _PLAN_CHECK = "RevalidateCachedQuery"
 _UNAVAILABLE_CLASSES = frozenset(("08", "53", "57", "58"))
 # A lock was not had in time; the server has become read-only.
 _UNAVAILABLE_STATES = frozenset(("55P03", "25006"))
-
-NETWORK: Mapping[str, Any] = {
-    "connect_timeout": CONNECT_TIMEOUT_S,
-    "keepalives_idle": 5,
-    "keepalives_interval": 5,
-    "keepalives_count": 3,
-    "tcp_user_timeout": UNACKNOWLEDGED_MS,
-}
-"""How a connection finds out that the server's machine is gone; a socket in a folder ignores it."""
-
-# The same from the server's side: it would keep the sessions of a lost machine for hours, and has not many.
-SERVER_NETWORK = f"""
-    set tcp_keepalives_idle = 10;
-    set tcp_keepalives_interval = 5;
-    set tcp_keepalives_count = 3;
-    set tcp_user_timeout = {2 * UNACKNOWLEDGED_MS};
-"""
 
 OCCUPIED = 7_364_680_119
 """The advisory lock that every process of a service shares; the server frees it when a session ends."""
@@ -141,7 +122,7 @@ class Connection:
         # Prepared since the last round trip; forgotten when that fails, for the server may not have them.
         self._unconfirmed: list[tuple[str, tuple[int, ...]]] = []
         self._numbers = count()
-        # What was handed to libpq since the last round trip, one for each answer to come: who asked, or nobody.
+        # Handed to libpq since the last round trip, one for each answer to come: who asked, or nobody.
         self._unanswered: list[PostgresAsked | None] = []
         self._is_committing = False
         # A statement of the transaction that runs now has failed, or the connection has.
@@ -197,7 +178,7 @@ class Connection:
             self._is_committing = False
 
     def send(self, sql: str, parameters: Mapping[str, Value], asked: "PostgresAsked | None" = None) -> None:
-        """Hands a statement to libpq; it goes out with the next `fetch` at the latest, which tells who asked."""
+        """Hands a statement to libpq; it goes out with the next `fetch`, which gives `asked` its answer."""
         text, names = for_postgres(sql)
         values: list[bytes | None] = []
         types: list[int] = []

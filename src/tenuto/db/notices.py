@@ -9,7 +9,7 @@ from contextlib import suppress
 
 import psycopg
 
-from tenuto.db.connection import NETWORK, SERVER_NETWORK
+from tenuto.db.network import NETWORK, SERVER_NETWORK
 
 CHANNEL = "tenuto"
 # All calls for one topic within this time become one notice.

@@ -6,10 +6,11 @@ Read only; knows neither HTTP nor the queue's rules. The structs here are the AP
 import msgspec
 
 from tenuto.billing.rules import cny
-from tenuto.db.database import Row, Transaction
+from tenuto.db.database import Asked, Row, Transaction
 from tenuto.errors import Erased, NotFound
 from tenuto.jobs import read_store
 from tenuto.jobs.states import FAILED, FINAL, QUEUED, RECOVERY_REQUIRED, RUNNING
+from tenuto.jobs.store import NewJob
 
 MAX_COUNTED_AHEAD = 100
 """Jobs ahead are counted up to here; beyond, `queue_position` is null: unknown."""
@@ -88,9 +89,44 @@ def get(tx: Transaction, *, account_id: str, job_id: str) -> Operation:
         raise NotFound
     ahead = None
     if row["state"] == QUEUED:
-        counted = read_store.ahead(tx, row["lane"], job_id, MAX_COUNTED_AHEAD)
-        ahead = counted if counted < MAX_COUNTED_AHEAD else None
+        ahead = position(ask_position(tx, row["lane"], job_id))
     return _operation(row, ahead)
+
+
+def ask_position(tx: Transaction, lane: str, job_id: str) -> Asked:
+    """Asks for a queued job's place in its lane; `position` reads the answer."""
+    return read_store.ahead(tx, lane, job_id, MAX_COUNTED_AHEAD)
+
+
+def position(asked: Asked) -> int | None:
+    """How many jobs are ahead of it; None: too many to be counted."""
+    row = asked.one()
+    assert row is not None, "a count is always one row"
+    ahead = int(row["ahead"])
+    return ahead if ahead < MAX_COUNTED_AHEAD else None
+
+
+def accepted(new: NewJob, ahead: int | None) -> Operation:
+    """The operation of a job that its own transaction has just made: what is in its row needs no reading."""
+    return Operation(
+        id=new.job_id,
+        kind=new.kind,
+        model=new.model,
+        state=QUEUED,
+        created_at=new.created_at // 1000,
+        started_at=None,
+        finished_at=None,
+        attempt=0,
+        queue_position=ahead,
+        progress=None,
+        input_artifact_ids=_raw(new.input_artifact_ids),
+        artifacts=[],
+        result=None,
+        error=None,
+        billing=Billing(held=cny(new.hold_micros), charged=cny(0)),
+        metadata=_raw(new.metadata),
+        cancel_requested=False,
+    )
 
 
 def sequence(tx: Transaction, job_id: str) -> int:

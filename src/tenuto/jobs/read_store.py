@@ -1,6 +1,8 @@
 """The queries behind reading jobs. Takes a transaction, changes nothing."""
 
-from tenuto.db.database import Row, Transaction
+from functools import cache
+
+from tenuto.db.database import Asked, Row, Transaction
 from tenuto.jobs.states import ALL, SUCCEEDED
 from tenuto.jobs.store import AFTER_ALL
 
@@ -16,22 +18,15 @@ _OPERATION = """
 """
 _JOB = _OPERATION + "where j.id = :id and j.account_id = :account_id"
 # Both columns of the index are compared, so that no other one can be taken: by the job's id alone, a page of
-# an account with few jobs would be looked for among everybody's.
-_OF_ACCOUNT = (
-    "where (j.account_id, j.id) > (:account_id, '') and (j.account_id, j.id) < (:account_id, :before)"
-)
+# an account with few jobs would be looked for among everybody's. PostgreSQL may plan neither by the account
+# nor by the number of rows, so its plan is as good for the next caller and is kept: to plan every time took
+# longer than all else, the longer the more jobs there were.
+_ACCOUNT = "(select cast(:account_id as text))"
+_OF_ACCOUNT = f"(j.account_id, j.id) > ({_ACCOUNT}, '') and (j.account_id, j.id) < ({_ACCOUNT}, :before)"
 # States that are few have an index of their own; the planner must see that it covers this one.
-_BUT_SUCCEEDED = "where j.account_id = :account_id and j.id < :before and j.state <> 'succeeded'"
-_PAGE = """
-           and (cast(:kind as text) is null or j.kind = :kind)
-           and (cast(:model as text) is null or j.model = :model)
-         order by j.account_id desc, j.id desc limit :limit"""
-_JOBS = _OPERATION + _OF_ACCOUNT + _PAGE
-_JOBS_IN_STATE = {
-    state: f"""{_OPERATION} {_OF_ACCOUNT if state == SUCCEEDED else _BUT_SUCCEEDED}
-           and j.state = '{state}' {_PAGE}"""
-    for state in ALL
-}
+_BUT_SUCCEEDED = "j.account_id = :account_id and j.id < :before and j.state <> 'succeeded'"
+_PAGES = (21, 51, 101)
+"""So many rows are read at most: the next of these, so that the statements that are kept are few."""
 
 
 def job(tx: Transaction, job_id: str, account_id: str) -> Row | None:
@@ -49,30 +44,42 @@ def jobs(
     after: str | None,
     limit: int,
 ) -> list[Row]:
-    """Newest first; `after` is the id that the last page ended with."""
-    return tx.all(
-        _JOBS if state is None else _JOBS_IN_STATE[state],
-        account_id=account_id,
-        before=after or AFTER_ALL,
-        kind=kind,
-        model=model,
-        limit=limit,
-    )
+    """Newest first; `after` is the id that the last page ended with. At most the last of `_PAGES`."""
+    rows = next(page for page in _PAGES if page >= limit)
+    asked = {"account_id": account_id, "before": after or AFTER_ALL, "kind": kind, "model": model}
+    given = {name: value for name, value in asked.items() if value is not None}
+    return tx.all(_jobs(state, "kind" in given, "model" in given, rows), **given)[:limit]
 
 
-def ahead(tx: Transaction, lane: str, job_id: str, limit: int) -> int:
-    """Queued jobs of the lane that were accepted earlier, counted up to `limit`."""
-    row = tx.one(
-        """select count(*) as ahead from (
+@cache
+def _jobs(state: str | None, is_of_kind: bool, is_of_model: bool, rows: int) -> str:
+    """The statement for a page."""
+    is_few = state not in (None, SUCCEEDED)
+    conditions = [_BUT_SUCCEEDED if is_few else _OF_ACCOUNT]
+    if state is not None:
+        assert state in ALL, state
+        conditions.append(f"j.state = '{state}'")
+    if is_of_kind:
+        conditions.append("j.kind = :kind")
+    if is_of_model:
+        conditions.append("j.model = :model")
+    return f"""{_OPERATION} where {" and ".join(conditions)}
+               order by j.account_id desc, j.id desc limit {rows}"""
+
+
+def ahead(tx: Transaction, lane: str, job_id: str, limit: int) -> Asked:
+    """Queued jobs of the lane that were accepted earlier, counted up to `limit`: `ahead`.
+
+    The limit stands in the text: PostgreSQL keeps a plan that knows it, where the queue is long too.
+    """
+    return tx.ask(
+        f"""select count(*) as ahead from (
                select 1 as one from job
                where state = 'queued' and (lane, id) > (:lane, '') and (lane, id) < (:lane, :id)
-               order by lane, id limit :limit) as earlier""",
+               order by lane, id limit {limit:d}) as earlier""",  # noqa: S608 (a number)
         lane=lane,
         id=job_id,
-        limit=limit,
     )
-    assert row is not None
-    return int(row["ahead"])
 
 
 def sequence(tx: Transaction, job_id: str) -> Row | None:

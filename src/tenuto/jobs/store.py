@@ -6,7 +6,7 @@ or 0 rows means that another was first, and nothing else may then be written.
 
 from dataclasses import dataclass
 
-from tenuto.db.database import Row, Transaction
+from tenuto.db.database import Asked, Row, Transaction
 from tenuto.jobs.decision import Decision
 
 AFTER_ALL = "joc"
@@ -129,9 +129,9 @@ def add_event(
     )
 
 
-def queued_of_account(tx: Transaction, account_id: str, lane: str, limit: int) -> int:
-    """How many jobs of the account wait in this lane, counted up to `limit`."""
-    row = tx.one(
+def queued_of_account(tx: Transaction, account_id: str, lane: str, limit: int) -> Asked:
+    """How many jobs of the account wait in this lane, counted up to `limit`: `queued`."""
+    return tx.ask(
         """select count(*) as queued from (
                select 1 as one from job where state = 'queued' and lane = :lane and account_id = :account_id
                limit :limit) as waiting""",
@@ -139,8 +139,6 @@ def queued_of_account(tx: Transaction, account_id: str, lane: str, limit: int) -
         lane=lane,
         limit=limit,
     )
-    assert row is not None
-    return int(row["queued"])
 
 
 def owned(tx: Transaction, job_id: str, account_id: str) -> Row | None:

@@ -11,7 +11,7 @@ from tenuto.accounts.rules import Caller
 from tenuto.billing import operations as billing
 from tenuto.catalog import operations as catalog
 from tenuto.catalog.rules import Model
-from tenuto.db.database import Transaction
+from tenuto.db.database import Asked, Transaction
 from tenuto.errors import (
     Fault,
     IdempotencyConflict,
@@ -21,7 +21,8 @@ from tenuto.errors import (
     RateLimited,
 )
 from tenuto.ids import Ids
-from tenuto.jobs import binding, store
+from tenuto.jobs import binding, read, store
+from tenuto.jobs.read import Operation
 from tenuto.jobs.states import DEADLINE_MS
 from tenuto.jobs.store import NewJob
 from tenuto.kinds import envelope
@@ -56,6 +57,41 @@ class Accepted:
 
     job_id: str
     replayed: bool
+    operation: Operation | None = None
+    """What is shown of a job made just now. One that was there before may have gone on: it is to be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What may refuse a valid job just now, as asked: a model that is down, a queue that is full."""
+
+    model: str
+    max_queued: int
+    offer: Asked
+    queued: Asked | None
+
+    def check(self) -> int | None:
+        """How many jobs the account may still queue, this one included; None when nothing was counted because
+        `max_queued` is 0. Raises ModelUnavailable (503) and RateLimited (429).
+        """
+        if self.offer.one() is None:
+            raise ModelUnavailable(
+                f"{self.model} is temporarily unavailable; GET /v1/models shows `callable`. "
+                "Nothing was stored."
+            )
+        if self.queued is None:
+            return None
+        counted = self.queued.one()
+        assert counted is not None, "a count is always one row"
+        left = self.max_queued - int(counted["queued"])
+        if left <= 0:
+            raise RateLimited(
+                f"this account has {self.max_queued} jobs queued, as many as it may; submit again when some "
+                "have run",
+                retry_after_s=10,
+                limit="queued_jobs",
+            )
+        return left
 
 
 def find_replay(tx: Transaction, request: Request) -> Accepted | None:
@@ -110,26 +146,13 @@ def with_unknown_references(tx: Transaction, caller: Caller, unfit: Unfit) -> In
     return InvalidRequest([*unfit.faults, *more])
 
 
-def check_room(tx: Transaction, caller: Caller, model: Model, *, max_queued: int, now_ms: int) -> int | None:
-    """What may refuse a valid job just now: a model that is down (503), a queue that is full (429).
-
-    Gives how many jobs the account may still queue, this one included; None when nothing was counted because
-    `max_queued` is 0.
-    """
-    if not catalog.is_callable(tx, model.name, now_ms=now_ms):
-        raise ModelUnavailable(
-            f"{model.name} is temporarily unavailable; GET /v1/models shows `callable`. Nothing was stored."
-        )
-    if max_queued == 0:
-        return None
-    left = max_queued - store.queued_of_account(tx, caller.account_id, model.lane, max_queued)
-    if left <= 0:
-        raise RateLimited(
-            f"this account has {max_queued} jobs queued, as many as it may; submit again when some have run",
-            retry_after_s=10,
-            limit="queued_jobs",
-        )
-    return left
+def ask_room(tx: Transaction, caller: Caller, model: Model, *, max_queued: int, now_ms: int) -> Room:
+    """Asks whether there is room for a job; `Room.check` judges. `max_queued` 0: jobs are not counted."""
+    offer = catalog.ask_callable(tx, model.name, now_ms=now_ms)
+    queued = None
+    if max_queued:
+        queued = store.queued_of_account(tx, caller.account_id, model.lane, max_queued)
+    return Room(model.name, max_queued, offer, queued)
 
 
 def bind(tx: Transaction, caller: Caller, parsed: Parsed) -> dict[str, Any]:
@@ -147,7 +170,7 @@ def bind(tx: Transaction, caller: Caller, parsed: Parsed) -> dict[str, Any]:
 def accept(
     tx: Transaction, ids: Ids, request: Request, parsed: Parsed, bound: dict[str, Any], *, now_ms: int
 ) -> Accepted:
-    """One transaction: idempotency key → job → hold → event. A key that is bound by now is answered so."""
+    """One transaction: idempotency key → job → event → hold. A key that is bound by now is answered so."""
     model = parsed.model
     new = NewJob(
         job_id=ids.new("job"),
@@ -177,6 +200,9 @@ def accept(
     store.insert_job(tx, new)
     for blob_id in binding.recordings(bound):
         store.add_recording(tx, new.job_id, blob_id)
+    store.add_event(tx, new.job_id, 0, "queued", now_ms=now_ms)
+    position = read.ask_position(tx, new.lane, new.job_id)
+    # The last, because it is the one that waits for its answer: on PostgreSQL all the above travels with it.
     billing.hold(
         tx,
         ids,
@@ -185,8 +211,7 @@ def accept(
         amount_micros=new.hold_micros,
         now_ms=now_ms,
     )
-    store.add_event(tx, new.job_id, 0, "queued", now_ms=now_ms)
-    return Accepted(new.job_id, replayed=False)
+    return Accepted(new.job_id, replayed=False, operation=read.accepted(new, read.position(position)))
 
 
 def _unknown_model(name: str) -> str:

@@ -50,19 +50,19 @@ class Slot:
         return not self._thread.is_alive()
 
     def _run(self) -> None:
-        woken = True
         claim: Claim | None = None
         while claim is not None or not self._stopping.is_set():
             since = self._bell.rung
-            claim = claim or self._claim(sure=woken)
+            claim = claim or self._claim()
             if claim is None:
-                woken = self._bell.wait(since, POLL_S)
+                self._bell.wait(since, POLL_S)
                 continue
             claim = attempt.run(self._parts, self._engines, self._heartbeat, claim, self._take)
-            woken = True
 
-    def _claim(self, *, sure: bool) -> Claim | None:
-        """A claim, or None. Unless somebody rang, a look is taken before a transaction is opened."""
+    def _claim(self) -> Claim | None:
+        """A claim, or None. A look is taken before a transaction is opened: the bell rings for every lane,
+        and to lock a slot for nothing would be a write, in the way of those who submit.
+        """
         parts, now_ms = self._parts, self._parts.clock()
 
         def look(tx: Transaction) -> bool:
@@ -70,7 +70,7 @@ class Slot:
 
         with self._engines.claiming:
             try:
-                if not self._offered() or not (sure or parts.database.read(look)):
+                if not self._offered() or not parts.database.read(look):
                     return None
                 claim = parts.database.write(lambda tx: self._take(tx, now_ms))
             except Unavailable:

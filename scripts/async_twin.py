@@ -2,8 +2,8 @@
 
     python scripts/async_twin.py [--check]
 
-`client.py` and `jobs.py` are the text; `aio.py` and `aio_jobs.py` say the same with `async` and `await`. With
-`--check` nothing is written, and the exit code says whether they still do.
+`client.py`, `resources.py` and `jobs.py` are the text; `aio.py`, `aio_resources.py` and `aio_jobs.py` say the
+same with `async` and `await`. With `--check` nothing is written, and the exit code says if they still do.
 """
 
 from __future__ import annotations
@@ -14,25 +14,24 @@ import sys
 from pathlib import Path
 
 FOLDER = Path(__file__).parents[1] / "src" / "tenuto_client"
-TWINS = {"client.py": "aio.py", "jobs.py": "aio_jobs.py"}
+TWINS = {"client.py": "aio.py", "resources.py": "aio_resources.py", "jobs.py": "aio_jobs.py"}
 
 CLASSES = ("Job", "Tenuto", "Session")
-"""Names that get another name; the resources keep theirs, nobody imports them."""
+"""Names that get another name; the resources keep theirs, nobody else imports them."""
 
-STAYS = ("__init__", "__repr__", "_heard", "_forget_when_over", "run")
+STAYS = ("__init__", "__repr__", "_heard", "_forget_when_over")
 """Methods that wait for nothing."""
 
 RULES: tuple[tuple[str, str], ...] = (
-    (r"\btenuto_client\.client\b", "tenuto_client.aio"),
-    (r"\btenuto_client\.jobs\b", "tenuto_client.aio_jobs"),
+    (r"\btenuto_client\.(resources|jobs)\b", r"tenuto_client.aio_\1"),
     (
         r"for programs that run in threads\. `aio\.py` is made from this file\.",
         "for asyncio. Made from `client.py`.",
     ),
+    (r"in threads\. `aio_resources\.py` is made from this file\.", "on asyncio. Made from `resources.py`."),
     (r"that runs in threads; `aio` has its twin\.", "that runs on asyncio. Made from `jobs.py`."),
-    (r"\bDriver\b", "AsyncDriver"),
     (r"\bIterator\b", "AsyncIterator"),
-    (r"`with` block", "`async with` block"),
+    (r"a `with` block", "an `async with` block"),
     (r"__enter__", "__aenter__"),
     (r"__exit__", "__aexit__"),
     (
@@ -42,8 +41,6 @@ RULES: tuple[tuple[str, str], ...] = (
     ),
     (r"  # noqa: UP028 .*", ""),
     (r"for block in self", "async for block in self"),
-    (r"def run\(self, flow: Flow\[T\]\) -> T:", "async def run(self, flow: Flow[T]) -> T:"),
-    (r"return self\.driver\.run", "return await self.driver.run"),
     (
         r"content = creation\.content_of\(file\)",
         "content = await asyncio.to_thread(creation.content_of, file)",
@@ -85,7 +82,7 @@ def _formatted(text: str) -> str:
 
 
 def main() -> int:
-    """Write both, or with `--check` say whether they are what they should be."""
+    """Write them, or with `--check` say whether they are what they should be."""
     stale = []
     for source, target in TWINS.items():
         text = twin((FOLDER / source).read_text("utf-8"))

@@ -11,7 +11,7 @@ from tenuto_client.session import AsyncSession
 
 
 class AsyncTenuto:
-    """A Tenuto service. Close it, or use it in a `async with` block.
+    """A Tenuto service. Close it, or use it in an `async with` block.
 
     `api_key` and `base_url` are taken from TENUTO_API_KEY and TENUTO_BASE_URL, or from what `tenuto login`
     saved, when they are left out. `timeout` is how many seconds a request may go without a byte. A request

@@ -1,4 +1,4 @@
-"""What a `AsyncTenuto` can be asked for: a noun a class. For asyncio; made from `resources.py`."""
+"""What a client can be asked for, a class a noun, on asyncio. Made from `resources.py`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a `Tenuto` can be asked for: a noun a class. For threads; `aio_resources.py` is made from this file."""
+"""What a client can be asked for, a class a noun, in threads. `aio_resources.py` is made from this file."""
 
 from __future__ import annotations
 

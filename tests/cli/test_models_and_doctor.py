@@ -1,11 +1,14 @@
 """`tenuto models` and `tenuto doctor`: what is there, what is missing, and the command that mends it."""
 
 import shlex
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from cli.conftest import Operator, rows, told
+from tenuto.db.database import open_database
+from tenuto.db.migrations import pending, shipped
 from tenuto.engines.registry import ENTRIES
 from tenuto.weights import Manifest, default_cache
 
@@ -84,6 +87,25 @@ def test_every_failing_line_of_doctor_ends_with_its_remedy(operator: Operator, t
     assert 1 == done.returncode
     assert {f"chmod 700 {operator.folder}", "tenuto models pull", "tenuto accounts create NAME"} == remedies
     assert 0 == operator("doctor", engines="fake").returncode
+
+
+def test_doctor_leaves_the_database_as_it_is(operator: Operator, empty_database_url: str) -> None:
+    """Where there is none it makes none, so that a restore and a move still find an empty place; who waits
+    for migrations is told the command that applies them.
+    """
+    fresh = operator("doctor", engines="fake")
+    left = list(operator.folder.iterdir())
+    new = operator("doctor", engines="fake", database=empty_database_url)
+    waits = operator("doctor", engines="fake", database=empty_database_url, migrations="wait")
+    with closing(open_database(empty_database_url)) as database:
+        missing = pending(database)
+
+    assert [1, 1, 1] == [done.returncode for done in (fresh, new, waits)]
+    for done in (fresh, new):
+        assert "ok    database: is empty; the first start makes its tables" in done.stdout
+    assert f"answers, but lacks {len(missing)} migrations → tenuto migrate" in waits.stdout
+    assert len(shipped()) == len(missing)
+    assert [] == left
 
 
 def test_doctor_tells_a_broken_interpreter_a_database_that_is_away_and_settings_that_are_wrong(

@@ -22,7 +22,9 @@ def greet(settings: Settings, database: Database, address: str, say: Say) -> Non
         say(f"  {link}")
     if is_first_run(database):
         command, data = _command(), shlex.quote(str(settings.folder.resolve()))
-        say("There is no account yet. For the API alone, in another terminal:")
+        # Where the records are elsewhere, the data folder alone does not lead there.
+        same = "" if settings.database.startswith("sqlite:") else " with the same settings"
+        say(f"There is no account yet. For the API alone, in another terminal{same}:")
         say(f"  {command} accounts create me --data {data}")
         say(f"  {command} keys create --account me --data {data}")
 

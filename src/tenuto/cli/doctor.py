@@ -6,17 +6,22 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 from tenuto import bootstrap
+from tenuto.backup.move import refuse_moved
+from tenuto.backup.restore import refuse_unfinished
 from tenuto.catalog import keys
 from tenuto.catalog.rules import Model, models
 from tenuto.cli.common import Place, new_ids
 from tenuto.config import ModelSettings, Settings
 from tenuto.config.storage import bucket_of
+from tenuto.db.database import open_database
+from tenuto.db.migrations import pending, shipped
 from tenuto.engines.registry import EngineEntry, engines_of, weights_of
-from tenuto.errors import OperatorError, SettingsInvalid, TenutoError
+from tenuto.errors import OperatorError, SettingsInvalid, TenutoError, Unavailable
 from tenuto.weights.cache import is_verified
 
 MIN_FREE_BYTES = 1 << 30
@@ -31,7 +36,7 @@ class Line:
 
 
 def check(place: Place) -> list[Line]:
-    """Look at everything; nothing is changed but that the database is made when it is not there."""
+    """Look at everything; nothing is made or changed but the data folder."""
     try:
         settings = place.settings()
     except TenutoError as error:
@@ -64,15 +69,19 @@ def _records(settings: Settings) -> Iterator[Line]:
     from tenuto.jobs.audit import audit
 
     try:
-        database = bootstrap.open_records(settings)
-    except TenutoError as error:
-        yield _bad("database", error.message, "correct the setting database, or start it")
+        lacking = _lacking_migrations(settings)
+        if lacking:
+            yield from _not_up_to_date(settings, lacking)
+            return
+        with closing(bootstrap.open_as_it_is(settings)) as database:
+            findings = database.snapshot(audit)
+            first = bootstrap.is_first_run(database)
+    except Unavailable:
+        yield _bad("database", "it does not answer", "correct the setting database, or start it")
         return
-    try:
-        findings = database.snapshot(audit)
-        first = bootstrap.is_first_run(database)
-    finally:
-        database.close()
+    except TenutoError as error:
+        yield _bad("database", error.message, "do what this line says")
+        return
     yield _good("database", "answers, its migrations are applied")
     if findings:
         yield _bad("ledger", f"{len(findings)} discrepancies", "tenuto audit")
@@ -80,6 +89,28 @@ def _records(settings: Settings) -> Iterator[Line]:
         yield _good("ledger", "agrees with every job")
     if first:
         yield _bad("accounts", "there is none yet", "tenuto accounts create NAME")
+
+
+def _lacking_migrations(settings: Settings) -> list[str]:
+    """What must be applied before anything can serve from the database; no table and no file is made."""
+    refuse_unfinished(settings.folder)
+    refuse_moved(settings.folder, settings.database, settings.blobs)
+    file = settings.database.removeprefix("sqlite:///")
+    if file != settings.database and not (settings.folder / file).exists():
+        return [migration.name for migration in shipped()]
+    with closing(open_database(settings.database, folder=settings.folder)) as database:
+        return pending(database)
+
+
+def _not_up_to_date(settings: Settings, lacking: list[str]) -> Iterator[Line]:
+    """Whoever starts first does it, or the operator, as the settings have it."""
+    if settings.migrations == "wait":
+        yield _bad("database", f"answers, but lacks {len(lacking)} migrations", "tenuto migrate")
+    elif len(lacking) == len(shipped()):
+        yield _good("database", "is empty; the first start makes its tables")
+        yield _bad("accounts", "there is none yet", "tenuto accounts create NAME")
+    else:
+        yield _good("database", f"answers; the next start applies {len(lacking)} migrations")
 
 
 def _bytes(settings: Settings) -> Iterator[Line]:

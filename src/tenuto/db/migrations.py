@@ -64,6 +64,11 @@ def migrate(
     return names
 
 
+def shipped() -> list[Migration]:
+    """All migrations of this program, in order."""
+    return load(files("tenuto.db") / "migrations")
+
+
 def pending(database: Database, *, folder: Traversable | None = None) -> list[str]:
     """The names that `migrate` would apply, without applying them; the same errors."""
     known = load(folder or files("tenuto.db") / "migrations")
@@ -75,7 +80,7 @@ def pending(database: Database, *, folder: Traversable | None = None) -> list[st
 
 def check_known(names: dict[str, str]) -> None:
     """Raises OperatorError unless this program has all of these migrations, unchanged."""
-    known = load(files("tenuto.db") / "migrations")
+    known = shipped()
     check(known, names)
     if unknown := set(names) - {migration.name for migration in known}:
         raise OperatorError(f"It is of a newer version: it has {min(unknown)!r}. Install a newer version.")
@@ -102,7 +107,7 @@ def load(folder: Traversable) -> list[Migration]:
 
 def later(database: Database) -> list[str]:
     """What a later version has added, that this program does not know and need not."""
-    known = {migration.name for migration in load(files("tenuto.db") / "migrations")}
+    known = {migration.name for migration in shipped()}
     return [name for name in database.read(applied) if name not in known]
 
 

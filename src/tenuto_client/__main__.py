@@ -2,6 +2,11 @@
 
 import sys
 
-from tenuto_client.commands import main
+try:
+    from tenuto_client.commands import main
 
-sys.exit(main(sys.argv[1:]))
+    code = main(sys.argv[1:])
+except KeyboardInterrupt:
+    # Nothing was begun yet; a verb tells of what it began.
+    code = 130
+sys.exit(code)

@@ -24,7 +24,7 @@ def link_to(
 
     Raises NotConfigured, InvalidSetting.
     """
-    if timeout <= 0 or max_retries < 0:
+    if not timeout > 0 or max_retries < 0:
         raise InvalidSetting("timeout is above 0 seconds, max_retries 0 or more")
     found = settings.credentials(api_key, base_url)
     kept = None

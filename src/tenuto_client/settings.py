@@ -77,6 +77,12 @@ def current_url(base_url: str | None, environment: Mapping[str, str] = os.enviro
     )
 
 
+def saved_key(base_url: str, environment: Mapping[str, str] = os.environ) -> str | None:
+    """The key that `tenuto login` saved for an address."""
+    key = _read(environment).get("keys", {}).get(base_url)
+    return str(key) if key else None
+
+
 def checked_url(text: str) -> str:
     """The address without a slash, or `/v1`, at its end. Raises InvalidSetting."""
     url = text.strip().rstrip("/").removesuffix("/v1")

@@ -45,6 +45,14 @@ CHINESE = {
 
 def main() -> None:
     """The entry point of the `tenuto` command."""
+    try:
+        _run()
+    except KeyboardInterrupt:
+        # Nothing was begun yet; a verb tells of what it began.
+        sys.exit(130)
+
+
+def _run() -> None:
     from tenuto_client import commands
     from tenuto_client.commands.words import is_chinese
 
@@ -74,5 +82,3 @@ def _operate() -> None:
     except TenutoError as error:
         print(f"tenuto: {error.message}", file=sys.stderr)
         sys.exit(1)
-    except KeyboardInterrupt:
-        sys.exit(130)

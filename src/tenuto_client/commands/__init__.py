@@ -37,7 +37,7 @@ VERBS: Mapping[str, tuple[str, str]] = {
 def main(words: Sequence[str], *, others: Mapping[str, str] | None = None) -> int:
     """Run `tenuto WORDS`; gives the exit code. `others` are commands that somebody else runs, by name."""
     from tenuto_client.commands.console import Console
-    from tenuto_client.commands.exits import OK, USAGE, told
+    from tenuto_client.commands.exits import INTERRUPTED, OK, USAGE, told
     from tenuto_client.commands.words import t
 
     if not words or words[0] in ("-h", "--help"):
@@ -56,7 +56,7 @@ def main(words: Sequence[str], *, others: Mapping[str, str] | None = None) -> in
     except KeyboardInterrupt:
         console.progress.clear()
         console.error(t("interrupted"), getattr(options, "cut_off", None))
-        return 130
+        return INTERRUPTED
     except BrokenPipeError:
         # Whoever read has gone; Python would complain once more at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import math
 from datetime import UTC, datetime
 from pathlib import Path
 
 from tenuto_client import downloads, following, pacing, reads
 from tenuto_client.commands.console import WORK_RETRIES, Console
-from tenuto_client.commands.parser import Parser
+from tenuto_client.commands.parser import Parser, checked
 from tenuto_client.commands.words import t
 from tenuto_client.records import Operation
 from tenuto_client.submission import Reading
@@ -36,7 +37,11 @@ def add(parser: Parser, verb: str) -> None:
         command.add_argument("job", metavar="JOB", help=t("its id"))
         if name == "wait":
             command.add_argument(
-                "--timeout", type=float, default=pacing.GIVE_UP_S, metavar="S", help=t("seconds; else 7200")
+                "--timeout",
+                type=checked(_seconds),
+                default=pacing.GIVE_UP_S,
+                metavar="S",
+                help=t("seconds; else 7200"),
             )
         if name == "download":
             command.add_argument(
@@ -55,6 +60,16 @@ def run(options: argparse.Namespace, console: Console) -> int:
 def moment(at: int | None) -> str | None:
     """A moment as people write it, in UTC."""
     return None if at is None else datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not seconds >= 0:
+        raise ValueError(t("write seconds, for example 60"))
+    return seconds
 
 
 def _list(options: argparse.Namespace, console: Console) -> int:

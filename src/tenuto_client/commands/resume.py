@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from tenuto_client.commands.exits import told
 from tenuto_client.commands.jobs import moment
 from tenuto_client.commands.parser import Parser
 from tenuto_client.commands.words import t
-from tenuto_client.errors import TenutoError
+from tenuto_client.errors import NotConfigured, TenutoError
 from tenuto_client.exchange import Link
 from tenuto_client.journal import Entry, Journal, fingerprint
 from tenuto_client.submission import check_caller
@@ -59,7 +60,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
 
 
 def _finish(options: argparse.Namespace, console: Console, entry: Entry) -> None:
-    link = console.link_to(str(entry.facts["base_url"]))
+    link = console.link_to(str(entry.facts["base_url"]), _key_of(entry))
     if options.same_key:
         entry.note(caller=fingerprint(link.api_key))
     check_caller(link, entry)
@@ -81,6 +82,24 @@ def _finish(options: argparse.Namespace, console: Console, entry: Entry) -> None
         del purpose["file"]
     operation, place = work.complete(console, link, entry, reading, purpose)
     work.report(console, operation, place)
+
+
+def _key_of(entry: Entry) -> str | None:
+    """The saved key that the entry was sent with, whatever the variables name now; None: as they say.
+
+    Raises NotConfigured where the variables' key is for another service: it is sent to no other.
+    """
+    url, caller = str(entry.facts["base_url"]), entry.facts.get("caller")
+    given, saved = os.environ.get(settings.API_KEY), settings.saved_key(url)
+    if given is None or fingerprint(given.strip()) == caller:
+        return None
+    if saved is not None and fingerprint(saved) == caller:
+        return saved
+    if os.environ.get(settings.BASE_URL) and settings.current_url(None) != url:
+        if saved is None:
+            raise NotConfigured(f"{settings.API_KEY} is for another service, and no key is saved for {url}")
+        return saved
+    return None
 
 
 def _at(console: Console, link: Link) -> None:

@@ -68,6 +68,7 @@ WORDS: dict[str, str] = {
     "ask for its end": "请求结束",
     "its id": "编号",
     "{job} will end within seconds": "{job} 将在几秒内结束",
+    "write seconds, for example 60": "请写秒数，例如 60",
     "seconds; else 7200": "秒；默认 7200",
     "where; else it is named after the job": "保存位置；省略则以任务编号命名",
     "the first day, 2026-11-01; else 31 days ago": "第一天，如 2026-11-01；默认 31 天前",

@@ -1,0 +1,35 @@
+"""`tenuto resume` where the variables name another service by now: no key goes to one that is not its own."""
+
+from client.conftest import accepted, content, succeeded, told
+from client.test_verbs import Run, run
+from servers.scripted import ScriptedService
+from tenuto_client import settings
+from tenuto_client.settings import Credentials
+
+__all__ = ["run"]
+
+
+def test_a_key_is_sent_to_no_other_service_than_its_own(run: Run) -> None:
+    """Without a saved key the work is left as it is, told in one line; with one it is finished under that."""
+    line = ("say", "Hold.", "--model", "m", "-o", "a.wav", "-q")
+    replies = [accepted(), told("recovery_required"), succeeded(), succeeded(), content()]
+    with ScriptedService(replies) as first, ScriptedService([told("queued")]) as second:
+        begun, _, _ = run(*line, url=first.url, key="tn_first")
+        refused = run("resume", url=second.url, key="tn_second")
+        asked_by_then = len(first.asked)
+        settings.save(Credentials(first.url, "tn_first"))
+        resumed = run("resume", "-q", url=second.url, key="tn_second")
+    keys = {asked.headers["authorization"] for asked in first.asked}
+
+    assert (3, 2) == (begun, asked_by_then)
+    assert (4, "") == refused[:2] and "TENUTO_API_KEY is for another service" in refused[2]
+    assert (0, "a.wav\n", "") == resumed
+    assert ({"Bearer tn_first"}, []) == (keys, second.asked)
+
+
+def test_a_time_that_is_no_time_is_refused_at_once(run: Run) -> None:
+    """`nan` seconds would never be over."""
+    for seconds in ("nan", "-1", "soon"):
+        code, _, err = run("jobs", "wait", "job_x", "--timeout", seconds)
+
+        assert (2, True) == (code, "write seconds, for example 60" in err)

@@ -24,6 +24,7 @@ PRINTS = ("tenuto/cli/",)
 MOUNTS_THE_CLIENT = ("tenuto_client/", "tenuto/cli/")
 WALL_CLOCK = {"time.time", "time.time_ns", "datetime.now", "datetime.utcnow", "datetime.today", "date.today"}
 COMMITS = {"commit", "rollback", "read", "write", "read_async", "write_async"}
+LINK = re.compile(r"\]\((?!https?:|mailto:)([^)#\s]*)(#[^)\s]+)?\)")
 STORE = re.compile(r"tenuto\.\w+\.(\w+_)?store\b")
 # One letter of each stands in brackets, or this file would break its own rule.
 NEVER = re.compile(r"/w[o]rk/|/r[o]ot/|/opt/[pw][yh]|p[y]pi\.org|python[h]osted|npm[j]s\.org|T[O]DO|F[I]XME")
@@ -73,8 +74,7 @@ def test_wall_time_is_read_in_one_place_and_nothing_prints() -> None:
 
 def test_no_file_names_a_machine_a_registry_or_unfinished_work() -> None:
     """What is committed holds on every machine; no requirement names an address."""
-    listing = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
-    names = [name for name in listing.stdout.split("\0") if name and (ROOT / name).is_file()]
+    names = committed()
     locks = [name for name in names if name.startswith("requirements/")]
 
     assert not [f"{n}: {found[0]}" for n in names if (found := NEVER.search(read(n)))]
@@ -101,11 +101,36 @@ def test_decisions_are_numbered_without_gaps() -> None:
     assert [f"{number:04}-" for number in range(1, len(numbers) + 1)] == numbers
 
 
+def test_links_between_documents_lead_somewhere() -> None:
+    """Every link to a file or a folder leads to one that is there, and one to a heading to a heading."""
+    documents = [name for name in committed() if name.endswith(".md")]
+    links = [(name, *link.groups()) for name in documents for link in LINK.finditer(read(name))]
+    broken = [f"{name}: {path}{part}" for name, path, part in links if not leads_somewhere(name, path, part)]
+
+    assert len(links) > 100
+    assert not broken
+
+
 def test_no_package_that_serving_needs_is_gpl() -> None:
     """Licences of the serving lock, as the packages state them: no GPL, no AGPL; LGPL may be linked."""
     packages = re.findall(r"^([\w.-]+)==", read("requirements/serve.txt"), re.MULTILINE)
 
     assert not [p for p in packages if re.search(r"(?<!L)GPL|GNU (Affero )?General", licence(p))]
+
+
+def committed() -> list[str]:
+    """The files that git tracks and that are there."""
+    listing = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
+    return [name for name in listing.stdout.split("\0") if name and (ROOT / name).is_file()]
+
+
+def leads_somewhere(name: str, path: str, part: str) -> bool:
+    """Whether a link in a document leads to a file or folder, and its part behind `#` to a heading."""
+    target = (ROOT / name).parent / path if path else ROOT / name
+    if not part or not target.is_file():
+        return target.exists()
+    headings = re.findall(r"^#+ (.+)$", target.read_text("utf-8"), re.MULTILINE)
+    return part[1:] in [re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings]
 
 
 def read(name: str) -> str:

@@ -1,7 +1,7 @@
 """What the process counts, and what a scrape reads from the database; served on a bind of its own."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
@@ -176,12 +176,17 @@ def expose(service: "Service") -> None:
     settings = service.settings
     if settings.metrics_port == 0:
         return
-    lane_names, models = list(settings.slots()), list(service.models)
+    lane_names = list(settings.slots())
+    worked = [name for name, model in service.models.items() if model.interface == "jobs"]
+    chats = [name for name, model in service.models.items() if model.interface == "chat"]
+
+    def look(tx: Transaction) -> Records:
+        records = read_records(tx, lane_names, worked, now_ms=service.clock())
+        # No worker has to do with chats: as in the catalog, this process knows of them by itself.
+        own = {name: service.chats.reason(name) is None for name in chats}
+        return replace(records, callable={**records.callable, **own})
+
     registry = service.metrics.registry
     metrics.count_events(registry)
-    registry.register(
-        RecordsCollector(
-            lambda tx: read_records(tx, lane_names, models, now_ms=service.clock()), service.database
-        )
-    )
+    registry.register(RecordsCollector(look, service.database))
     metrics.serve(registry, settings.metrics_host, settings.metrics_port)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from contract.callers import METERED, Caller, Operator, error_code, job
-from contract.recordings import body, recording, upload
+from contract.recordings import body, post, recording, upload
 from contract.test_contract_read import WRONG_IDS
 from contract.test_contract_segments import content, listed
 
@@ -216,3 +216,19 @@ def test_an_input_that_an_open_job_needs_is_not_erased(operator: Operator) -> No
         assert (410, "erased") == error_code(caller.get(f"/v1/artifacts/{each}/content"))
     assert 0 == rows["kept"]
     assert money == operator.money(caller)
+
+
+def test_an_upload_whose_bytes_were_erased_is_not_answered_as_if_they_were_there(operator: Operator) -> None:
+    """Its key answers 410: a client that resumes sends the recording under a new one (R112, R151)."""
+    caller = operator.caller()
+    sound = recording()
+    first = post(caller, sound, Idempotency_Key="first")
+    again = post(caller, sound, Idempotency_Key="first")
+    caller.request("DELETE", f"/v1/artifacts/{first.json()['artifact']['id']}")
+    erased = post(caller, sound, Idempotency_Key="first")
+    anew = post(caller, sound, Idempotency_Key="second")
+
+    assert first.json() == again.json()
+    assert (410, "erased") == error_code(erased)
+    assert 201 == anew.status_code
+    assert sound == caller.get(f"/v1/artifacts/{anew.json()['artifact']['id']}/content").content

@@ -77,7 +77,7 @@ def _head(call: Call, caller: Caller) -> _Upload:
 
 
 def _look(tx: Transaction, call: Call, upload: _Upload) -> Input | None:
-    """The record that this very upload made before; else there must be room for another."""
+    """The record that this very upload made before; else there must be room for another. Erased."""
     account_id = upload.caller.account_id
     if upload.idempotency_key is not None:
         found = find_upload(
@@ -87,7 +87,7 @@ def _look(tx: Transaction, call: Call, upload: _Upload) -> Input | None:
             request_sha256=upload.request_sha256,
         )
         if found is not None:
-            return inputs.get_input(tx, account_id=account_id, artifact_id=found)
+            return inputs.uploaded(tx, account_id=account_id, artifact_id=found)
     length = int(call.header(b"content-length") or 0)
     inputs.check_room(tx, account_id, size_bytes=length, limit_bytes=call.service.settings.stored_mib << 20)
     return None
@@ -129,7 +129,7 @@ async def _record(call: Call, upload: _Upload, blob: BlobRecord, decoded: Decode
         first = error.artifact_id
         await _forget(call, blob)
         shown = await service.database.read_async(
-            lambda tx: inputs.get_input(tx, account_id=account_id, artifact_id=first)
+            lambda tx: inputs.uploaded(tx, account_id=account_id, artifact_id=first)
         )
         return _answer(shown, replayed=True)
     except TenutoError:

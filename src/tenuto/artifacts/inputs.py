@@ -11,7 +11,7 @@ import msgspec
 from tenuto.artifacts import operations, store
 from tenuto.blobs.blob import BlobRecord
 from tenuto.db.database import Row, Transaction
-from tenuto.errors import NotFound, RateLimited
+from tenuto.errors import Erased, NotFound, RateLimited
 from tenuto.ids import Ids, is_id
 from tenuto.media.decoding import Decoded
 
@@ -83,17 +83,15 @@ def add_input(
 
 def get_input(tx: Transaction, *, account_id: str, artifact_id: str) -> Input:
     """The input. NotFound for foreign ids exactly as for missing ones."""
-    row = store.input_artifact(tx, artifact_id, account_id)
-    if row is None:
-        raise NotFound
-    return Input(
-        id=row["id"],
-        media_type=row["media_type"],
-        size_bytes=row["size_bytes"],
-        sha256=row["sha256"],
-        metadata=msgspec.Raw(row["metadata"].encode()),
-        created_at=row["created_at"] // 1000,
-    )
+    return _shown(_found(tx, account_id, artifact_id))
+
+
+def uploaded(tx: Transaction, *, account_id: str, artifact_id: str) -> Input:
+    """An input that an upload made before. Erased: its bytes are gone, so no job could name it."""
+    row = _found(tx, account_id, artifact_id)
+    if row["erased_at"] is not None:
+        raise Erased("the recording that this Idempotency-Key uploaded was erased; send it under a new key")
+    return _shown(row)
 
 
 def is_usable(tx: Transaction, *, account_id: str, artifact_id: str, media_type: str) -> bool:
@@ -123,3 +121,21 @@ def _usable(tx: Transaction, account_id: str, artifact_id: str, media_type: str,
     if row is None or row["erased_at"] is not None or row["media_type"] != media_type:
         return None
     return row
+
+
+def _found(tx: Transaction, account_id: str, artifact_id: str) -> Row:
+    row = store.input_artifact(tx, artifact_id, account_id)
+    if row is None:
+        raise NotFound
+    return row
+
+
+def _shown(row: Row) -> Input:
+    return Input(
+        id=row["id"],
+        media_type=row["media_type"],
+        size_bytes=row["size_bytes"],
+        sha256=row["sha256"],
+        metadata=msgspec.Raw(row["metadata"].encode()),
+        created_at=row["created_at"] // 1000,
+    )

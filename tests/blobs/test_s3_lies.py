@@ -89,7 +89,7 @@ def flipped(body: bytes) -> bytes:
     return body[:-1] + bytes([body[-1] ^ 1])
 
 
-@pytest.mark.parametrize("content", [SMALL, LARGE], ids=["whole", "in parts"])
+@pytest.mark.parametrize("content", [SMALL, LARGE], ids=["whole", "in-parts"])
 def test_a_store_whose_tags_say_nothing(place: S3Place, new_id: Callable[[], str], content: bytes) -> None:
     """Where the tag is not made of our bytes (they are encrypted), they are read again before the write
     counts: a store that keeps others than it acknowledged is found out (P5).

@@ -43,6 +43,9 @@ NEXT: dict[str, set[str]] = {
 MOST_OF_A_LOG = 10
 """Lines of a log that are told; the file stays for the others."""
 
+AUDIT_S = 600.0
+"""It reads some hundred megabytes, on a machine that may have other work."""
+
 _KEY = re.compile(r"tn_[0-9A-Za-z]{49}")
 
 
@@ -86,7 +89,7 @@ def outcomes(service: RunningService) -> Counter[str]:
 
 def _audit(service: RunningService) -> list[str]:
     """The operator's own command; deep, it reads every byte again."""
-    done = service.command("audit", "--deep", check=False)
+    done = service.command("audit", "--deep", check=False, timeout_s=AUDIT_S)
     return (
         []
         if done.returncode == 0

@@ -101,10 +101,12 @@ class RunningService:
         """The service's records, which must be there."""
         return open_database(self.database_url or "sqlite:///tenuto.db", folder=self.folder)
 
-    def command(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+    def command(
+        self, *arguments: str, check: bool = True, timeout_s: float = 60
+    ) -> subprocess.CompletedProcess[str]:
         """An operator's command on this folder."""
         done = subprocess.run(
-            [TENUTO, *arguments], env=self.environment, capture_output=True, text=True, timeout=60
+            [TENUTO, *arguments], env=self.environment, capture_output=True, text=True, timeout=timeout_s
         )
         assert not check or done.returncode == 0, done.stderr
         return done

@@ -3,12 +3,18 @@
 import os
 import time
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
+from threading import Semaphore
 
 import obstore
+import pytest
 
+from blobs.test_s3_faults import serving
 from jobs.world import World
 from servers.seaweedfs import ACCESS_KEY, SECRET_KEY, SeaweedServer
+from tenuto.artifacts import erasure
+from tenuto.artifacts import operations as artifacts
 from tenuto.artifacts.operations import ORPHAN_AGE_MS
 from tenuto.blobs.s3 import S3Blobs
 from tenuto.blobs.s3_content import PART_BYTES
@@ -17,6 +23,7 @@ from tenuto.worker.sweep import Sweeper
 from worker.rig import Rig
 
 WAIT_S = 30.0
+STALLED_S = 2.0
 
 
 def test_orphans_and_unfinished_uploads_go(
@@ -48,6 +55,45 @@ def test_orphans_and_unfinished_uploads_go(
 
     assert ({kept, orphan, half}, 1) == before == after_an_hour
     assert ({kept}, 0) == ({*blobs.ids(2**53)}, blobs.unfinished())
+
+
+def test_a_store_that_stalls_holds_no_rescue_up(
+    world: World, rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two hundred removals, each a request that is never answered: one is tried, beside the rescue of a
+    worker that died meanwhile (P9, P14).
+    """
+    monkeypatch.setattr(erasure, "PATIENCE_S", STALLED_S / 2)
+    asked = Semaphore(0)
+    tried: list[str] = []
+
+    class Stalled(BaseHTTPRequestHandler):
+        def do_DELETE(self) -> None:
+            tried.append(self.path)
+            asked.release()
+            time.sleep(2 * STALLED_S)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    condemned = [world.ids.new("blob") for _ in range(200)]
+    world.write(lambda tx: artifacts.condemn_rowless(tx, condemned, now_ms=world.now_ms))
+    rig.neighbour()
+    claim = rig.running("worker_b")
+    with serving(Stalled) as endpoint:
+        place = S3Place("away", endpoint=endpoint, credentials=Credentials("a", "b"), timeout_s=STALLED_S)
+        rig.parts = replace(rig.parts, blobs=S3Blobs(place))
+        upkeep = rig.upkeep()
+        began = time.monotonic()
+        upkeep.look(0.0)
+        took_s = time.monotonic() - began
+        is_asked = asked.acquire(timeout=WAIT_S)
+        upkeep.sweeper.join(WAIT_S)
+
+    assert is_asked
+    assert took_s < STALLED_S
+    assert ("queued", 1) == (world.state(claim.job_id), len(tried))
+    assert len(condemned) == len(world.all("select id from blob where is_removed = 0"))
 
 
 def unfinished(blobs: S3Blobs, expected: int) -> int:

@@ -1,11 +1,16 @@
 """Erasing artifacts: the row stays and says so, the bytes are condemned. Who may ask is not known here."""
 
+import time
+
 from tenuto import failpoints
 from tenuto.artifacts import backups, store
 from tenuto.artifacts.operations import forget_condemned
 from tenuto.blobs.blob import BlobStore
 from tenuto.db.database import Database, Row, Transaction
 from tenuto.errors import StorageFailed
+
+PATIENCE_S = 10.0
+"""So long the removals of one call that fail may take together: a store that stalls would take hours."""
 
 
 def find(tx: Transaction, *, account_id: str, artifact_id: str) -> Row | None:
@@ -42,16 +47,23 @@ def old_inputs(tx: Transaction, *, created_before: int, after: str, limit: int) 
 def remove(database: Database, blobs: BlobStore, blob_ids: list[str]) -> list[str]:
     """Remove the bytes of condemned blobs, then their rows; gives what could not be removed.
 
-    While a backup is under way nothing is removed, and nothing is stuck: upkeep does it afterwards.
+    One that fails keeps no other from going, unless failing takes its time: then the store is away. While a
+    backup is under way nothing is removed, and nothing is stuck: upkeep does it afterwards.
     """
     if not blob_ids or database.read(backups.is_under_way):
         return []
-    stuck = []
-    for blob_id in blob_ids:
+    stuck: list[str] = []
+    failing_s = 0.0
+    for number, blob_id in enumerate(blob_ids):
+        began = time.monotonic()
         try:
             blobs.delete(blob_id)
         except StorageFailed:
             stuck.append(blob_id)
+            failing_s += time.monotonic() - began
+            if failing_s > PATIENCE_S:
+                stuck += blob_ids[number + 1 :]
+                break
     removed = [blob_id for blob_id in blob_ids if blob_id not in stuck]
     if removed:
         failpoints.hit("removal.after_bytes")

@@ -1,4 +1,5 @@
-"""The sweep of bytes that nothing refers to, in a thread of its own: of millions it takes minutes.
+"""The sweep of bytes that nothing refers to, in a thread of its own: of millions, or by a store that stalls,
+it takes minutes.
 
 What is condemned is removed by every worker, now and then; looking for what to condemn, which reads every
 blob's name and row, is done once an hour by one of them. Nobody waits for it: rescues go on meanwhile.
@@ -6,6 +7,7 @@ blob's name and row, is done once an hour by one of them. Nobody waits for it: r
 
 import itertools
 import threading
+from collections.abc import Callable
 
 import structlog
 
@@ -34,10 +36,11 @@ class Sweeper:
 
     def look(self) -> None:
         """Begin, unless the last one goes on still. Call it only while the wall clock can be trusted."""
-        if self._thread is not None and self._thread.is_alive():
-            return
-        self._thread = threading.Thread(target=self._run, name="sweep", daemon=True)
-        self._thread.start()
+        self._begin(self._sweep)
+
+    def remove(self) -> None:
+        """Only what was condemned; unless a sweep goes on, which ends with that."""
+        self._begin(lambda: remove_condemned(self._parts))
 
     def join(self, timeout_s: float) -> None:
         """Wait for the sweep that goes on, if one does."""
@@ -49,9 +52,15 @@ class Sweeper:
         self._stopping.set()
         self.join(10)
 
-    def _run(self) -> None:
+    def _begin(self, work: Callable[[], None]) -> None:
+        if self._thread is not None and self._thread.is_alive():
+            return
+        self._thread = threading.Thread(target=self._run, args=(work,), name="sweep", daemon=True)
+        self._thread.start()
+
+    def _run(self, work: Callable[[], None]) -> None:
         try:
-            self._sweep()
+            work()
         except (Unavailable, ArtifactUnavailable):
             _log.warning("sweep.not_possible")
         except Exception:

@@ -28,7 +28,7 @@ from tenuto.worker.clocks import ClockAgreement
 from tenuto.worker.engines import Engines
 from tenuto.worker.heartbeat import Heartbeat
 from tenuto.worker.parts import Bell, Parts
-from tenuto.worker.sweep import Sweeper, remove_condemned
+from tenuto.worker.sweep import Sweeper
 
 LOOK_S = 0.5
 HOUSEKEEPING_S = 60.0
@@ -104,7 +104,8 @@ class Upkeep:
 
     def _round(self, now: float) -> None:
         self._rescue(now)
-        if now >= self._due["house"]:
+        is_house_due = now >= self._due["house"]
+        if is_house_due:
             self._due["house"] = now + HOUSEKEEPING_S
             self._keep_house(now)
         if now >= self._due["weigh"]:
@@ -113,6 +114,8 @@ class Upkeep:
         if now >= self._due["sweep"] and self._agreement.is_steady(now):
             self._due["sweep"] = now + SWEEP_S
             self.sweeper.look()
+        elif is_house_due:
+            self.sweeper.remove()
 
     def _rescue(self, now: float) -> None:
         ours = {watched.attempt_id for watched in self._heartbeat.active()}
@@ -200,7 +203,6 @@ class Upkeep:
             retention.keep_to(parts, now_ms=now_ms)
         if parts.database.write(lambda tx: backups.forget_dead(tx, now_ms=now_ms)):
             _log.warning("backup.forgotten")
-        remove_condemned(parts)
         self._forget_workers(now_ms)
         parts.database.write(job_parts.forget_final)
         for model in self._engines.broken():

@@ -55,7 +55,7 @@ class _Said:
 
 
 async def index(call: Call) -> Answer:
-    """GET /v1/voices: everybody's, then the account's own."""
+    """GET /v1/voices: everybody's and the account's own, in the order of their ids."""
 
     def look(tx: Transaction, who: Caller) -> tuple[list[Voice], str | None]:
         _require_synthesis(call, who)

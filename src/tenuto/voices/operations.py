@@ -80,7 +80,7 @@ class UploadKey:
 def list_voices(
     tx: Transaction, *, account_id: str, after: str | None, limit: int
 ) -> tuple[list[Voice], str | None]:
-    """Everybody's voices, then the account's own, with the cursor of the next page."""
+    """Everybody's voices and the account's own, by their ids, with the cursor of the next page."""
     rows = store.voices(tx, account_id, after or "", limit + 1)
     shown = [_voice(row) for row in rows[:limit]]
     return shown, shown[-1].voice_id if len(rows) > limit else None

@@ -54,8 +54,10 @@ def main() -> None:
 
 def _run() -> None:
     from tenuto_client import commands
+    from tenuto_client.commands import streams
     from tenuto_client.commands.words import is_chinese
 
+    streams.prepare()
     words = sys.argv[1:]
     if not words or (words[0] not in COMMANDS and words[0] != "--version"):
         others = {

@@ -17,6 +17,7 @@ from tenuto.config import Settings
 from tenuto.db.database import Database, Transaction
 from tenuto.engines.registry import ENTRIES
 from tenuto.errors import OperatorError
+from tenuto_client.commands import streams
 from tenuto_client.commands.tables import aligned
 
 if TYPE_CHECKING:
@@ -85,7 +86,12 @@ def model_names(names: str | None, settings: Settings) -> list[str] | None:
 
 def say(text: str) -> None:
     """A line of result."""
-    print(text, flush=True)
+    try:
+        streams.write(text + "\n")
+    except BrokenPipeError:
+        raise SystemExit(streams.leave()) from None
+    except OSError as error:
+        raise OperatorError(f"{error.filename}: {error.strerror}") from error
 
 
 def json_line(value: Any) -> str:

@@ -6,8 +6,8 @@ Nothing is imported here but what every start of every verb needs: `-h` answers 
 
 from __future__ import annotations
 
-import os
 import sys
+from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -36,31 +36,32 @@ VERBS: Mapping[str, tuple[str, str]] = {
 
 def main(words: Sequence[str], *, others: Mapping[str, str] | None = None) -> int:
     """Run `tenuto WORDS`; gives the exit code. `others` are commands that somebody else runs, by name."""
+    from tenuto_client.commands import streams
     from tenuto_client.commands.console import Console
-    from tenuto_client.commands.exits import INTERRUPTED, OK, USAGE, told
+    from tenuto_client.commands.exits import INTERRUPTED, USAGE, told
     from tenuto_client.commands.words import t
 
-    if not words or words[0] in ("-h", "--help"):
-        sys.stdout.write(_overview(others or {}))
-        return OK
-    if words[0] not in VERBS:
+    streams.prepare()
+    asks_for_all = not words or words[0] in ("-h", "--help")
+    if not asks_for_all and words[0] not in VERBS:
         sys.stderr.write(f"tenuto: {_unknown(words[0], [*VERBS, *(others or {})])}\n")
         return USAGE
-    options = parser_of(words[0]).parse_args(list(words[1:]))
+    options = Namespace() if asks_for_all else parser_of(words[0]).parse_args(list(words[1:]))
     options.others = list(others or {})
     console = Console(options)
     try:
+        if asks_for_all:
+            streams.write(_overview(others or {}))
+            return 0
         code: int = import_module(f"tenuto_client.commands.{VERBS[words[0]][0]}").run(options, console)
-        sys.stdout.flush()
+        streams.write("")
         return code
     except KeyboardInterrupt:
         console.progress.clear()
         console.error(t("interrupted"), getattr(options, "cut_off", None))
         return INTERRUPTED
     except BrokenPipeError:
-        # Whoever read has gone; Python would complain once more at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
+        return streams.leave()
     except Exception as error:
         console.progress.clear()
         return told(error, console)

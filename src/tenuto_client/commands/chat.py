@@ -8,9 +8,10 @@ from typing import Any
 
 from tenuto_client import chat as flows
 from tenuto_client import reads
+from tenuto_client.commands import streams
 from tenuto_client.commands.console import Console
 from tenuto_client.commands.parser import Parser
-from tenuto_client.commands.words import t
+from tenuto_client.commands.words import retold, t
 from tenuto_client.errors import ChatInterrupted, InvalidSetting
 from tenuto_client.parameters import ChatMessage, ChatParameters
 from tenuto_client.steps import Lost
@@ -79,13 +80,12 @@ def _answer(options: argparse.Namespace, console: Console, model: str, messages:
             for chunk in events.feed(block):
                 console.progress.clear()
                 pieces.append(chunk.content)
-                sys.stdout.write(chunk.content)
-                sys.stdout.flush()
+                streams.write(chunk.content)
     except Lost as error:
-        raise ChatInterrupted(t("the answer broke off: {why}", why=error)) from error
+        raise ChatInterrupted(t("the answer broke off: {why}", why=retold(str(error)))) from error
     finally:
         console.progress.clear()
-        sys.stdout.write("\n")
+        streams.write("\n")
     events.check()
     return "".join(pieces)
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from tenuto_client.commands import streams
 from tenuto_client.commands.progress import Progress
 from tenuto_client.commands.tables import aligned
 from tenuto_client.commands.words import retold, t
@@ -74,8 +75,7 @@ class Console:
 
     def say(self, text: str) -> None:
         """A line of result."""
-        sys.stdout.write(text + "\n")
-        sys.stdout.flush()
+        streams.write(text + "\n")
 
     def tell(self, text: str) -> None:
         """A line for the person, not for the script."""

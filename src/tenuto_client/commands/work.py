@@ -14,6 +14,7 @@ from typing import Any
 
 from tenuto_client import downloads, following, reads
 from tenuto_client.audio import as_flac
+from tenuto_client.commands import streams
 from tenuto_client.commands.console import WORK_RETRIES, Console
 from tenuto_client.commands.words import t
 from tenuto_client.errors import InvalidSetting, JobCancelled, JobFailed
@@ -176,8 +177,7 @@ def _formed(content: bytes, form: str) -> bytes:
 
 def put(place: str, content: bytes) -> None:
     if place == STDOUT:
-        sys.stdout.buffer.write(content)
-        sys.stdout.buffer.flush()
+        streams.write(content)
         return
     path = Path(place)
     temporary = path.with_name(f".{path.name}.{os.getpid()}{downloads.PARTIAL}")

@@ -12,6 +12,7 @@ from jobs.world import METERED, World, at_once
 from tenuto.worker import locks
 from tenuto.worker.heartbeat import Heartbeat
 from tenuto.worker.locks import LifeLock
+from tenuto.worker.loop import POLL_S
 from tenuto.worker.parts import Bell
 from worker.rig import Rig, eventually
 
@@ -108,6 +109,22 @@ def test_a_bell_wakes_everybody() -> None:
         thread.join(10)
 
     assert [True] * 4 == woken
+
+
+def test_one_look_in_vain_serves_all_slots_of_its_lane() -> None:
+    """Until it rings again, and for a moment alone: a lost ring is made good by the next poll (P1)."""
+    bell = Bell()
+    since = bell.rung
+    before = bell.rang_in_vain("speech", since)
+    bell.found_nothing("speech", since)
+    at_once = [bell.rang_in_vain(lane, since) for lane in ("speech", "image")]
+    assert not bell.wait(since, POLL_S)
+    polled = bell.rang_in_vain("speech", since)
+    bell.found_nothing("speech", since)
+    bell.ring()
+
+    assert [True, False] == at_once
+    assert [False, False, False] == [before, polled, bell.rang_in_vain("speech", bell.rung)]
 
 
 # --- the heartbeat --------------------------------------------------------------------------------

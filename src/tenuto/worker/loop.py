@@ -53,13 +53,13 @@ class Slot:
         claim: Claim | None = None
         while claim is not None or not self._stopping.is_set():
             since = self._bell.rung
-            claim = claim or self._claim()
+            claim = claim or self._claim(since)
             if claim is None:
                 self._bell.wait(since, POLL_S)
                 continue
             claim = attempt.run(self._parts, self._engines, self._heartbeat, claim, self._take)
 
-    def _claim(self) -> Claim | None:
+    def _claim(self, since: int) -> Claim | None:
         """A claim, or None. A look is taken before a transaction is opened: the bell rings for every lane,
         and to lock a slot for nothing would be a write, in the way of those who submit.
         """
@@ -70,7 +70,10 @@ class Slot:
 
         with self._engines.claiming:
             try:
-                if not self._offered() or not parts.database.read(look):
+                if not self._offered() or self._bell.rang_in_vain(self._lane, since):
+                    return None
+                if not parts.database.read(look):
+                    self._bell.found_nothing(self._lane, since)
                     return None
                 claim = parts.database.write(lambda tx: self._take(tx, now_ms))
             except Unavailable:

@@ -1,6 +1,7 @@
 """What every part of a worker needs, built once by `bootstrap`, and its bell."""
 
 import threading
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,12 +27,18 @@ class Parts:
     """The folder of lock files that tell this machine's workers which of them live."""
 
 
+IN_VAIN_S = 0.5
+"""So long one look at a lane that found nothing serves all its slots; less than what is between two polls."""
+
+
 class Bell:
-    """Rings for whoever waits, and remembers for whoever was about to."""
+    """Rings for whoever waits, and remembers for whoever was about to, and where it last rang in vain."""
 
     def __init__(self) -> None:
         self._condition = threading.Condition()
         self._rung = 0
+        # By lane: how often it had rung before a look that found nothing, and when that was.
+        self._in_vain: dict[str, tuple[int, float]] = {}
 
     @property
     def rung(self) -> int:
@@ -48,3 +55,14 @@ class Bell:
         """True as soon as it has rung more often than `since`."""
         with self._condition:
             return self._condition.wait_for(lambda: self._rung != since, timeout_s)
+
+    def found_nothing(self, lane: str, since: int) -> None:
+        """A look at the lane that was begun after so many rings found nothing."""
+        self._in_vain[lane] = (since, time.monotonic())
+
+    def rang_in_vain(self, lane: str, since: int) -> bool:
+        """Whether another slot of the lane has just looked, after the same ring, and found nothing: it rings
+        for all of them, and a look of each would cost as much as what it rang for.
+        """
+        rung, at_s = self._in_vain.get(lane, (-1, 0.0))
+        return rung == since and time.monotonic() - at_s < IN_VAIN_S

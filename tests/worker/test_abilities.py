@@ -71,7 +71,7 @@ def test_a_worker_leaves_what_it_cannot_run_to_others(world: World, rig: Rig) ->
     worker = Worker(parts, look(settings, parts.models, [METERED, SPEECH]))
     worker.start()
     try:
-        ended = eventually(lambda: world.state(runs) == "succeeded")
+        ended = eventually(lambda: world.state(runs) == "succeeded", 60)
     finally:
         worker.stop()
 

@@ -19,8 +19,9 @@ from tenuto.db.database import Transaction
 from tenuto.errors import ArtifactUnavailable, CorruptBlob, RangeNotSatisfiable, StoreAway, TenutoError
 
 _RANGE = re.compile(rb"bytes=(\d{0,15})-(\d{0,15})\Z")
-PIECE_BYTES = 256 * 1024
-"""So much of a block is handed to the connection at once: what a client that does not read makes us keep."""
+PIECE_BYTES = (32 * 1024, 256 * 1024)
+"""So much of a block is handed to the connection at once: what a client that does not read makes us keep. At
+first the one, then an eighth of what the client has taken, and at most the other."""
 STALL_S = 1.0
 """A client that has not taken a piece by then is slow; a block is not kept for it."""
 
@@ -96,13 +97,14 @@ async def _send(call: Call, opened: Opened, span: tuple[int, int], *, status: in
 class _Rest:
     """What of a download is still to be sent; a client that is slow to read makes us keep a piece of it.
 
-    While a block is sent, from its second piece on, the next one is read and checked in a thread.
+    While the second half of a block is sent the next one is read and checked in a thread.
     """
 
     def __init__(self, call: Call, opened: Opened, start: int, end: int) -> None:
         self._call, self._opened = call, opened
         self._start, self._end = start, end
         self._pieces: list[bytes] = []
+        self._taken_bytes = 0
         self._ahead: asyncio.Future[list[bytes]] | None = None
         self._begin()
 
@@ -126,7 +128,8 @@ class _Rest:
                 return
             if self._call.is_gone():
                 raise ClientGone  # Nothing more is read for nobody.
-            if self._ahead is None and self._read_to < self._end:
+            is_half = sum(map(len, self._pieces)) <= BLOCK_BYTES // 2
+            if is_half and self._ahead is None and self._read_to < self._end:
                 self._ahead = self._read()
 
     def close(self) -> None:
@@ -152,20 +155,27 @@ class _Rest:
     def _next_message(self) -> Any:
         """No variable of ours holds the piece while its client is waited for."""
         piece = self._pieces.pop()
+        most_bytes = max(PIECE_BYTES[0], self._taken_bytes // 8)
+        if len(piece) > most_bytes:
+            self._pieces.append(piece[most_bytes:])
+            piece = piece[:most_bytes]
         self._start += len(piece)
+        self._taken_bytes += len(piece)
         return {"type": "http.response.body", "body": piece, "more_body": not self.is_over()}
 
     def _keep_nothing(self) -> None:
         self.close()
         self._pieces.clear()
+        self._taken_bytes = 0
         self._begin()
 
 
 def _take(chunks: Iterator[bytes], size_bytes: int) -> list[bytes]:
     """The next so many bytes in pieces, the last one first."""
     pieces: list[bytes] = []
+    most_bytes = PIECE_BYTES[1]
     while chunk := next(chunks, b""):
-        pieces += (chunk[at : at + PIECE_BYTES] for at in range(0, len(chunk), PIECE_BYTES))
+        pieces += (chunk[at : at + most_bytes] for at in range(0, len(chunk), most_bytes))
         size_bytes -= len(chunk)
         if size_bytes <= 0:
             break

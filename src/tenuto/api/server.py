@@ -21,6 +21,9 @@ from tenuto.errors import OperatorError
 OnReady = Callable[[list[Any]], None]
 """Told where the server listens, once it accepts."""
 SWEEP_S = 0.5
+UNSENT_BYTES = 256 * 1024
+"""So much of an answer waits in the kernel at most, where it would be megabytes for each client that does not
+read. What is on its way to a fast and distant client is not bounded by it."""
 
 
 class Server(uvicorn.Server):
@@ -32,6 +35,9 @@ class Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, sockets: list[socket.socket], on_ready: OnReady) -> None:
         super().__init__(config)
         self.sockets = sockets
+        for listening in sockets:
+            if listening.family in (socket.AF_INET, socket.AF_INET6):  # its connections inherit it
+                listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_BYTES)
         self.on_ready = on_ready
 
     @property

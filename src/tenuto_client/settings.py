@@ -149,8 +149,8 @@ def _write(saved: dict[str, Any], environment: Mapping[str, str]) -> Path:
             temporary.flush()
             os.fsync(temporary.fileno())
         Path(name).replace(file)
-    except OSError:
+    except OSError as error:
         with suppress(OSError):
             Path(name).unlink()
-        raise
+        raise OSError(error.errno, error.strerror, str(file)) from error
     return file

@@ -282,6 +282,7 @@ def test_a_disk_that_is_full_keeps_the_work_for_later(run: Run, tmp_path: Path) 
         resumed = run("resume", url=service.url)
 
     assert (1, "", []) == (code, out, left) and "full/x.wav: File too large → tenuto resume" in err
+    assert f"tenuto jobs download {JOB} -o FILE" in err
     assert (0, "full/x.wav\n") == resumed[:2] and (tmp_path / "full" / "x.wav").is_file()
 
 

@@ -111,6 +111,7 @@ def _download(options: argparse.Namespace, console: Console) -> int:
     from tenuto_client.commands import work
 
     reading = _waited(options.job, console, pacing.GIVE_UP_S)
+    console.options.cut_off = f"tenuto jobs download {options.job} -o FILE"
     artifact = following.result_of(reading.operation)
     suffix = work.SUFFIXES.get(reading.operation.kind or "", "")
     name = options.output or f"{reading.operation.id}{suffix}"

@@ -107,6 +107,7 @@ def complete(
     _remember(console, reading)
     try:
         reading = console.run(following.wait(link, reading, on_change=console.progress.operation))
+        _remember(console, reading)
         operation = reading.operation
         artifact = following.result_of(operation)
         form = purpose.get("form") or ""
@@ -152,9 +153,10 @@ def report(console: Console, operation: Operation, place: str) -> None:
 
 
 def _remember(console: Console, reading: Reading) -> None:
-    """What to say when Ctrl-C comes."""
+    """What to say when Ctrl-C comes, or the disk is full."""
     job_id = reading.operation.id
-    console.options.cut_off = f"tenuto resume ({t('or')}: tenuto jobs cancel {job_id})"
+    other = f"cancel {job_id}" if reading.operation.is_pending else f"download {job_id} -o FILE"
+    console.options.cut_off = f"tenuto resume ({t('or')}: tenuto jobs {other})"
     console.progress.operation(reading.operation)
 
 

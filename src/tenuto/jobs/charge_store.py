@@ -1,6 +1,7 @@
 """The queries behind what jobs cost: the ledger's lines with their jobs and keys. Changes nothing."""
 
 from tenuto.db.database import Row, Transaction
+from tenuto.jobs.days import Days
 
 _WHERE = """
     from entry e join job j on j.id = e.job_id left join api_key k on k.id = j.key_id
@@ -15,24 +16,15 @@ _CHARGES: dict[str, str] = {
 }
 
 
-def charges(
-    tx: Transaction,
-    grouping: str,
-    account_id: str,
-    *,
-    low: str,
-    high: str,
-    since_ms: int,
-    until_ms: int,
-) -> list[Row]:
+def charges(tx: Transaction, grouping: str, account_id: str, days: Days) -> list[Row]:
     """Settled jobs; found by the lines' ids, which tell the time."""
     return tx.all(
         _CHARGES[grouping],
         account_id=account_id,
-        low=low,
-        high=high,
-        since=since_ms,
-        until=until_ms,
+        low=days.low,
+        high=days.high,
+        since=days.since_ms,
+        until=days.until_ms,
     )
 
 

@@ -5,13 +5,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tenuto.db.database import Row, Transaction
-from tenuto.ids import encode
 from tenuto.jobs import charge_store as store
+from tenuto.jobs.days import days, shown
 
 Grouping = Literal["model", "key", "day"]
-
-DAY_MS = 24 * 3600 * 1000
-_EPOCH = datetime.date(1970, 1, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,17 +44,7 @@ def of_account(
     tx: Transaction, account_id: str, grouping: Grouping, *, since: datetime.date, until: datetime.date
 ) -> list[Charge]:
     """From one day to another, both included: days in their order, models and keys dearest first."""
-    since_ms, until_ms = _start_ms(since), _start_ms(until) + DAY_MS
-    rows = store.charges(
-        tx,
-        grouping,
-        account_id,
-        # Ids tell the time and never go back, so that of a clock set back they run ahead.
-        low=_first_id(since_ms),
-        high=_first_id(until_ms + DAY_MS),
-        since_ms=since_ms,
-        until_ms=until_ms,
-    )
+    rows = store.charges(tx, grouping, account_id, days("entry", since, until))
     charges = [_charge(row, grouping) for row in rows]
     if grouping == "day":
         return sorted(charges, key=lambda charge: charge.group)
@@ -71,7 +58,7 @@ def ledger_lines(tx: Transaction, account_id: str, *, after: str, limit: int) ->
 
 def _charge(row: Row, grouping: Grouping) -> Charge:
     if grouping == "day":
-        day = (_EPOCH + datetime.timedelta(days=row["grouping"])).isoformat()
+        day = shown(row["grouping"])
         return Charge(day, day, row["jobs"], row["charged_micros"])
     return Charge(row["grouping"], row["label"] or row["grouping"], row["jobs"], row["charged_micros"])
 
@@ -90,12 +77,3 @@ def _line(row: Row) -> Line:
         key_name=row["key_name"],
         note=row["note"] if row["job_id"] is None else None,
     )
-
-
-def _start_ms(day: datetime.date) -> int:
-    return (day - _EPOCH).days * DAY_MS
-
-
-def _first_id(at_ms: int) -> str:
-    """Below every id that was made from this moment on."""
-    return "entry_" + encode(at_ms << 80)

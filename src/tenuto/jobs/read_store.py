@@ -3,6 +3,7 @@
 from functools import cache
 
 from tenuto.db.database import Asked, Row, Transaction
+from tenuto.jobs.days import Days
 from tenuto.jobs.states import ALL, SUCCEEDED
 from tenuto.jobs.store import AFTER_ALL
 
@@ -120,16 +121,7 @@ def attempts(tx: Transaction, job_id: str) -> list[Row]:
     )
 
 
-def usage(
-    tx: Transaction,
-    account_id: str,
-    *,
-    low: str,
-    high: str,
-    since_ms: int,
-    until_ms: int,
-    limit: int,
-) -> list[Row]:
+def usage(tx: Transaction, account_id: str, days: Days, *, limit: int) -> list[Row]:
     """Succeeded jobs by day (since 1970), model and key; found by their ids, which tell the time."""
     return tx.all(
         """select j.created_at / 86400000 as day, j.model, j.kind, j.key_id, count(*) as jobs,
@@ -141,9 +133,9 @@ def usage(
              and j.created_at >= :since and j.created_at < :until and j.state = 'succeeded'
            group by 1, 2, 3, 4 order by 1 desc, 2, 4 limit :limit""",
         account_id=account_id,
-        low=low,
-        high=high,
-        since=since_ms,
-        until=until_ms,
+        low=days.low,
+        high=days.high,
+        since=days.since_ms,
+        until=days.until_ms,
         limit=limit,
     )

@@ -49,7 +49,7 @@ def main(arguments: list[str]) -> None:
     try:
         greeting = inbox.get()
         if greeting is not None:
-            _serve(_load(options, greeting, channel), channel, inbox)
+            _serve(_load(options, greeting, channel), inbox)
     finally:
         # The connection ends with the process, not before: its end says that there is an exit status.
         connection.detach()
@@ -133,13 +133,13 @@ def _concurrency(engine: Engine) -> int:
     return max(1, int(getattr(engine, "concurrency", 1)))
 
 
-def _serve(engine: Engine, channel: Channel, inbox: Inbox[Any]) -> None:
+def _serve(engine: Engine, inbox: Inbox[Any]) -> None:
     for _ in range(_concurrency(engine) - 1):
-        threading.Thread(target=_serve_one, args=(engine, channel, inbox), daemon=True).start()
-    _serve_one(engine, channel, inbox)
+        threading.Thread(target=_serve_one, args=(engine, inbox), daemon=True).start()
+    _serve_one(engine, inbox)
 
 
-def _serve_one(engine: Engine, channel: Channel, inbox: Inbox[Any]) -> None:
+def _serve_one(engine: Engine, inbox: Inbox[Any]) -> None:
     while True:
         run = inbox.get()
         if not isinstance(run, HostedRun):

@@ -45,7 +45,6 @@ class _Copied:
 
     blobs: int = 0
     size_bytes: int = 0
-    kept: int = 0
 
 
 def take(
@@ -168,7 +167,7 @@ def _copy_all(blobs: BlobStore, place: Path, watch: _Watch, tell: Tell) -> tuple
     told_at = time.monotonic()
     for record in wanted(place):
         try:
-            copied.kept += _copy(blobs, target, record)
+            _copy(blobs, target, record)
         except StoreAway as error:
             raise OperatorError(f"the backup was not made: {error.message}") from error
         except (ArtifactUnavailable, CorruptBlob):
@@ -184,11 +183,11 @@ def _copy_all(blobs: BlobStore, place: Path, watch: _Watch, tell: Tell) -> tuple
     return copied, damaged
 
 
-def _copy(source: BlobStore, target: DirectoryBlobs, record: BlobRecord) -> bool:
-    """Copy a blob, checked; true when an earlier backup that was killed had copied it."""
+def _copy(source: BlobStore, target: DirectoryBlobs, record: BlobRecord) -> None:
+    """Copy a blob, checked, unless an earlier backup that was killed has copied it."""
     try:
         check_whole(target, record)
-        return True
+        return
     except (ArtifactUnavailable, CorruptBlob):
         target.delete(record.blob_id)
     try:
@@ -198,7 +197,6 @@ def _copy(source: BlobStore, target: DirectoryBlobs, record: BlobRecord) -> bool
     if copy != record:
         target.delete(record.blob_id)
         raise CorruptBlob(f"{record.blob_id} is not what was recorded")
-    return False
 
 
 def _refuse_damaged(damaged: list[str], leave_out: bool) -> None:

@@ -14,7 +14,6 @@ class OpenAttempt:
     job_id: str
     worker_id: str
     beat: int
-    recorded: bool
     machine: str | None
     lock_name: str | None
 
@@ -52,7 +51,6 @@ def open_attempts(tx: Transaction) -> list[OpenAttempt]:
             job_id=row["job_id"],
             worker_id=row["worker_id"],
             beat=row["beat"],
-            recorded=row["state"] == "recorded",
             machine=row["machine"],
             lock_name=row["lock_name"],
         )

@@ -238,7 +238,7 @@ def overdue(tx: Transaction, lane: str, now_ms: int, limit: int) -> list[Row]:
 def open_attempts(tx: Transaction) -> list[Row]:
     """Attempts that a worker should be at work on, with the lock that says whether it lives."""
     return tx.all(
-        """select t.id, t.job_id, t.worker_id, t.beat, t.state, w.machine, w.lock_name
+        """select t.id, t.job_id, t.worker_id, t.beat, w.machine, w.lock_name
            from attempt t left join worker w on w.id = t.worker_id
            where t.state <> 'ended' order by t.id limit 10000"""
     )

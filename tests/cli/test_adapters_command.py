@@ -14,11 +14,16 @@ from tenuto.config.models import read_models
 from tenuto.engines import manifests
 
 
+def accepted(table: str) -> str:
+    """The table once its licence was read."""
+    return table.replace("# accept_licence", "accept_licence")
+
+
 @pytest.mark.parametrize("every_line", [False, True])
 def test_the_table_that_is_printed_is_one_that_is_taken(every_line: bool) -> None:
     """Of every adapter that ships, with and without the lines that may be left out."""
     for name, manifest in manifests.shipped().items():
-        text = as_table(manifest, None)
+        text = accepted(as_table(manifest, None))
         if every_line:
             lines = [line.removeprefix("# ") for line in text.splitlines()]
             text = "\n".join(line for line in lines if re.match(r"\[|[\w.]+ = ", line))
@@ -41,11 +46,12 @@ def test_adapters_are_listed_with_what_must_be_accepted(operator: Operator) -> N
 
 
 def test_serve_refuses_a_model_whose_licence_is_not_accepted(operator: Operator, tmp_path: Path) -> None:
-    """One line names it, its address and what to write; nothing was started and no folder made."""
+    """As the printed table has it: one line names it, its address and what to write; nothing was started and
+    no folder made.
+    """
     file = tmp_path / "tenuto.toml"
     manifest = manifests.shipped()["indextts-2.5"]
-    text = as_table(manifest, "/usr/bin/python3").replace("accept_licence", "# accept_licence")
-    file.write_text(text)
+    file.write_text(as_table(manifest, "/usr/bin/python3"))
     refused = operator("serve", "--config", str(file), engines="fake")
     [line] = [line for line in refused.stderr.splitlines() if "licence" in line]
 
@@ -60,9 +66,9 @@ def test_doctor_tells_what_an_added_model_lacks(operator: Operator, tmp_path: Pa
     file = tmp_path / "tenuto.toml"
     text = as_table(manifests.shipped()["indextts-2.5"], "/nowhere/python")
     server = as_table(manifests.shipped()["openai-speech"], None).replace("# upstream_key", "upstream_key")
-    file.write_text(text.replace("accept_licence", "# accept_licence"))
+    file.write_text(text)
     refused = operator("doctor", "--config", str(file), engines="fake")
-    file.write_text(f"{text}\n{server}")
+    file.write_text(f"{accepted(text)}\n{server}")
     lacking = operator("doctor", "--config", str(file), engines="fake")
     failing = [line for line in lacking.stdout.splitlines() if line.startswith("FAIL  ")]
 

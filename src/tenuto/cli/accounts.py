@@ -63,7 +63,7 @@ def create_account(name: str, *, place: Place = HERE, credit: str = "0", as_json
         say(json_line({"id": account_id, "name": name, "available": cny(amount)}))
     else:
         say(f"{account_id}  {name}  {cny(amount)} CNY")
-        tell(f"A key for it: tenuto keys create --account {shlex.quote(name)}{_where(place)}")
+        tell(f"A key for it: tenuto keys create --account {shlex.quote(name)}{place.again}")
 
 
 @accounts.command(name="list")
@@ -315,7 +315,3 @@ def _duration_ms(text: str) -> int:
         message = f"{text!r} is not a length of time; write for example 30m, 24h or 7d"
         raise InvalidRequest([Fault("duration", "invalid_duration", message)])
     return int(match[1]) * _UNIT_MS[match[2]]
-
-
-def _where(place: Place) -> str:
-    return "" if place.data is None else f" --data {shlex.quote(str(place.data))}"

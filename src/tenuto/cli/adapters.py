@@ -37,10 +37,16 @@ def list_adapters(name: str | None = None, *, interpreter: Interpreter = None) -
 
 
 def as_table(manifest: Manifest, interpreter: str | None) -> str:
-    """The table of a model with this adapter; what may be left out stands behind a number sign."""
+    """The table of a model with this adapter; what may be left out stands behind a number sign.
+
+    So does the acceptance of its licence: a table that is appended unread accepts nothing.
+    """
     lines = [f"# {manifest.summary}", f'[models."{manifest.model}"]', f'adapter = "{manifest.name}"']
     if manifest.licence.needs_acceptance:
-        lines += [f"# {manifest.licence.url}", f'accept_licence = "{manifest.licence.name}"']
+        lines.append(
+            f"# To accept its licence, read {manifest.licence.url} and take the # off the next line."
+        )
+        lines.append(f'# accept_licence = "{manifest.licence.name}"')
     if manifest.own_interpreter or manifest.installed:
         lines.append(f'interpreter = "{interpreter or "/path/to/its/environment/bin/python"}"')
     if manifest.upstream:

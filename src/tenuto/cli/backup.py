@@ -65,7 +65,10 @@ def put_back(place: Place, folder: Path, *, check: bool) -> None:
     finally:
         database.close()
     restore.release(settings.folder)
-    say(f"{settings.folder} is restored to {moment(manifest.created_at)} UTC; now say: tenuto audit --deep")
+    say(
+        f"{settings.folder} is restored to {moment(manifest.created_at)} UTC;"
+        f" now say: tenuto audit --deep{place.again}"
+    )
 
 
 def _without(left_out: int) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -38,6 +39,12 @@ class Place:
 
     data: Annotated[Path | None, Parameter(help="The data folder; else TENUTO_DATA.")] = None
     config: Annotated[Path | None, Parameter(help="A TOML file of settings; else TENUTO_CONFIG.")] = None
+
+    @property
+    def again(self) -> str:
+        """The options that lead the next command here, too; with a space before each."""
+        given = (("--data", self.data), ("--config", self.config))
+        return "".join(f" {name} {shlex.quote(str(path))}" for name, path in given if path is not None)
 
     def settings(self, **options: Any) -> Settings:
         """The settings of this command; SettingsInvalid names all that are wrong."""

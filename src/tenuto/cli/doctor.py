@@ -164,8 +164,9 @@ def _engine(settings: Settings, name: str, model: Model) -> Iterator[Line]:
         faults.append(_bad(name, error.message, f'correct [models."{name}"] upstream_key_variable or _file'))
     yield from faults
     if not faults:
-        there = ", in a Ray pool that was not asked" if in_pool else ", interpreter runs"
-        yield _good(name, f"weights verified{there}")
+        weights = "weights verified" if weights_of(model.entry) else "needs no weights of ours"
+        there = "in a Ray pool that was not asked" if in_pool else "interpreter runs"
+        yield _good(name, f"{weights}, {there}")
 
 
 def _lacking(settings: Settings, entry: EngineEntry) -> Iterator[Line]:

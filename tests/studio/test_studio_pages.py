@@ -17,6 +17,17 @@ FIRST_LOAD_BYTES = 150 * 1024
 LONG_S = 12 * 60
 """Two parts."""
 RATE = 16_000
+SHORT_TAKE = """() => new Promise(done => {
+  const stop = () => {
+    const button = document.querySelector('.recorder button.danger')
+    if (!button) return requestAnimationFrame(stop)
+    button.click()
+    done()
+  }
+  document.querySelector('.recorder .row button').click()
+  stop()
+})"""
+"""Records and stops as soon as it can be stopped: on a busy machine two clicks of a test are a second apart."""
 
 
 def test_a_voice_comes_from_the_microphone(visitor: Person, member: Cookies) -> None:
@@ -25,8 +36,8 @@ def test_a_voice_comes_from_the_microphone(visitor: Person, member: Cookies) -> 
     visitor.open("/voices")
     page = visitor.page
     page.get_by_text("Record now").click()
-    page.get_by_role("button", name="Record", exact=True).click()
-    page.get_by_role("button", name="Stop").click()
+    page.get_by_role("button", name="Record", exact=True).wait_for()
+    page.evaluate(SHORT_TAKE)
     expect(page.get_by_text("Too short: at least 1 s.")).to_be_visible()
     page.get_by_role("button", name="Record", exact=True).click()
     expect(page.get_by_role("timer")).to_have_text(re.compile(r"^(1\.[3-9]|[2-9]\.)"))

@@ -22,10 +22,17 @@ export function moment(seconds: number): string {
   return new Intl.DateTimeFormat(locale(), { dateStyle: 'medium', timeStyle: 'medium' }).format(seconds * 1000)
 }
 
-/** The same, shorter, for tables. */
+/** The same, shorter, for tables: the year only where it is another one, and the month never as a bare number. */
 export function shortMoment(seconds: number): string {
-  const form = { month: '2-digit', day: '2-digit', hour: '2-digit', minute: '2-digit' } as const
-  return new Intl.DateTimeFormat(locale(), form).format(seconds * 1000)
+  const isOfThisYear = new Date(seconds * 1000).getFullYear() === new Date().getFullYear()
+  const form = { month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit' } as const
+  return new Intl.DateTimeFormat(locale(), isOfThisYear ? form : { ...form, year: 'numeric' }).format(seconds * 1000)
+}
+
+/** Today where the reader is, as a field for days has it. */
+export function today(): string {
+  const now = new Date()
+  return [now.getFullYear(), now.getMonth() + 1, now.getDate()].map((part) => String(part).padStart(2, '0')).join('-')
 }
 
 /** A whole number with its groups. */

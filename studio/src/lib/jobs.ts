@@ -3,6 +3,8 @@ import { call, freshKey, Problem } from './http.ts'
 import { isFinal, type Job } from './types.ts'
 
 const TRIES = 4
+// Who follows a job waits longer: a service that starts anew, a network that is gone for a minute and a half.
+const PATIENT_TRIES = 20
 const WAIT_S = 10
 
 /** Submits a job. A lost answer is asked for again under the same key, so there is never a second job. */
@@ -14,12 +16,12 @@ export async function submit(model: string, parameters: object, inputs: string[]
 
 /** The job again and again, each time that it may have changed, until it has ended. */
 export async function* follow(id: string, signal: AbortSignal): AsyncGenerator<Job> {
-  let job = await persist(() => call<Job>('GET', jobPath(id), { signal }), signal)
+  let job = await patiently(() => call<Job>('GET', jobPath(id), { signal }), signal)
   yield job
   while (!isFinal(job.state)) {
     // The service holds the answer back until the state changes; progress within a state is asked for each second.
     const wait = job.state === 'running' ? 1 : WAIT_S
-    job = await persist(() => call<Job>('GET', `${jobPath(id)}?wait=${wait}`, { signal }), signal)
+    job = await patiently(() => call<Job>('GET', `${jobPath(id)}?wait=${wait}`, { signal }), signal)
     yield job
   }
 }
@@ -44,16 +46,26 @@ const PASSING: readonly number[] = [0, 429, 503]
 
 /** Tries again what fails for a while only. */
 export async function persist<T>(
-  attempt: () => Promise<T>, signal?: AbortSignal, passing: readonly number[] = PASSING,
+  attempt: () => Promise<T>, signal?: AbortSignal, passing: readonly number[] = PASSING, tries = TRIES,
 ): Promise<T> {
   for (let tried = 1; ; tried++) {
     try {
       return await attempt()
     } catch (problem) {
-      if (!(problem instanceof Problem) || !passing.includes(problem.status) || tried === TRIES) throw problem
+      if (!(problem instanceof Problem) || !passing.includes(problem.status) || tried === tries) throw problem
       await pause(Math.min(problem.retryAfterS ?? tried, 5) * 1000, signal)
     }
   }
+}
+
+/** The same for what goes on at the service meanwhile and is only watched from here. */
+export function patiently<T>(attempt: () => Promise<T>, signal: AbortSignal): Promise<T> {
+  return persist(attempt, signal, PASSING, PATIENT_TRIES)
+}
+
+/** Whether a failure may be over by itself soon. */
+export function isPassing(problem: unknown): boolean {
+  return problem instanceof Problem && PASSING.includes(problem.status)
 }
 
 /** Some milliseconds, cut short by the signal, which then throws. */

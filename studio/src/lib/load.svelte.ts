@@ -1,13 +1,13 @@
 // Something that a page reads from the service: not there yet, there, or not to be had.
 import { call } from './http.ts'
-import { isStopped } from './jobs.ts'
+import { isPassing, isStopped } from './jobs.ts'
 import type { Page } from './types.ts'
 
 // Of one list; more would be no help in a field that one chooses from.
 const MOST_PAGES = 20
 const REREAD_MS = 5000
 
-/** What was read from an address. `again` reads it anew and keeps showing the old until the new is there. */
+/** What was read from an address. `again` reads it anew and keeps showing the old, a failure too, until the new is there. */
 export class Loaded<T> {
   data = $state.raw<T | null>(null)
   problem = $state.raw<unknown>(null)
@@ -22,15 +22,17 @@ export class Loaded<T> {
   async again(): Promise<void> {
     const turn = ++this.#turn
     this.isBusy = true
-    this.problem = null
     try {
       const data = await call<T>('GET', this.#path())
       // The address became another one meanwhile: this is the answer to an older question.
-      if (turn === this.#turn) this.data = data
+      if (turn !== this.#turn) return
+      this.data = data
+      this.problem = null
     } catch (problem) {
       if (turn === this.#turn && !isStopped(problem)) this.problem = problem
+    } finally {
+      if (turn === this.#turn) this.isBusy = false
     }
-    if (turn === this.#turn) this.isBusy = false
   }
 }
 
@@ -41,11 +43,12 @@ export function loaded<T>(path: () => string): Loaded<T> {
     path()
     void found.again()
   })
+  rereadWhile(found, () => isPassing(found.problem))
   return found
 }
 
-/** Reads it again every few seconds while this holds: a model that is away comes back by itself. */
-export function rereadWhile(found: Loaded<unknown>, holds: () => boolean): void {
+/** Reads it again every few seconds while this holds: a model or a service that is away comes back by itself. */
+export function rereadWhile(found: { again: () => Promise<void> }, holds: () => boolean): void {
   $effect(() => {
     if (!holds()) return
     const timer = setInterval(() => void found.again(), REREAD_MS)

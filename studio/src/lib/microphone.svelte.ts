@@ -20,6 +20,8 @@ export class Take {
   seconds = $state(0)
   level = $state(0)
   isRunning = $state(false)
+  /** Whether it was ended, by a click or by its length; before that the browser may still be asking. */
+  isOver = $state(false)
   file = $state.raw<Blob | null>(null)
   #blocks: Float32Array[] = []
   #frames = 0
@@ -44,6 +46,7 @@ export class Take {
   stop(): void {
     if (!this.isRunning) return
     this.isRunning = false
+    this.isOver = true
     this.level = 0
     const rate = this.#context?.sampleRate ?? 48000
     this.#release()

@@ -1,5 +1,7 @@
 // Lists that come in pages, newest first; more is added below when it is asked for.
 import { call } from './http.ts'
+import { isPassing } from './jobs.ts'
+import { rereadWhile } from './load.svelte.ts'
 import type { Page } from './types.ts'
 
 /** A list at an address that takes `after`. */
@@ -35,7 +37,6 @@ export class Pages<T> {
     const path = this.#path()
     const joint = path.includes('?') ? '&' : '?'
     this.isBusy = true
-    this.problem = null
     try {
       const page = await call<Page<T>>('GET', after ? `${path}${joint}after=${encodeURIComponent(after)}` : path)
       // Somebody changed a filter meanwhile: this is the answer to another question.
@@ -43,6 +44,7 @@ export class Pages<T> {
       this.items = after ? [...this.items, ...page.data] : page.data
       this.#next = page.next_cursor
       this.isRead = true
+      this.problem = null
     } catch (problem) {
       if (turn === this.#turn) this.problem = problem
     } finally {
@@ -58,5 +60,7 @@ export function paged<T>(path: () => string): Pages<T> {
     path()
     void found.again()
   })
+  // Only while nothing is shown: reading it from the start would take away what "more" has added.
+  rereadWhile(found, () => !found.isRead && isPassing(found.problem))
   return found
 }

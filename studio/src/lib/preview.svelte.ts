@@ -1,7 +1,7 @@
 // Hearing a speech job while it runs: segments are fetched as they are listed and joined without a gap in one
 // AudioContext that runs at their own rate, so no sample is changed. A new attempt drops all that was queued.
 import { call, send } from './http.ts'
-import { jobPath, pause, persist } from './jobs.ts'
+import { jobPath, patiently, pause } from './jobs.ts'
 import { SegmentQueue, type Segment } from './segments.ts'
 import type { Page } from './types.ts'
 import { readWav, toFloat32 } from './wav.ts'
@@ -28,7 +28,7 @@ export class Preview {
   async run(job: string, isOver: () => boolean, signal: AbortSignal): Promise<void> {
     signal.addEventListener('abort', () => this.stop(), { once: true })
     for (let isLast = false; ; ) {
-      const listing = await persist(() => call<Page<Segment>>('GET', `${jobPath(job)}/audio-segments`, { signal }), signal)
+      const listing = await patiently(() => call<Page<Segment>>('GET', `${jobPath(job)}/audio-segments`, { signal }), signal)
       const { restarted, fresh } = this.#queue.take(listing.data)
       if (restarted) this.#drop()
       for (const segment of fresh) await this.#add(job, segment, signal)
@@ -47,7 +47,7 @@ export class Preview {
 
   async #add(job: string, segment: Segment, signal: AbortSignal): Promise<void> {
     const path = `${jobPath(job)}/audio-segments/${encodeURIComponent(segment.segment_id)}/content`
-    const wav = readWav(await persist(async () => (await send('GET', path, { signal })).arrayBuffer(), signal))
+    const wav = readWav(await patiently(async () => (await send('GET', path, { signal })).arrayBuffer(), signal))
     if (wav === null || wav.channels !== 1 || this.#context.state === 'closed') return
     if (wav.rate !== this.#context.sampleRate) this.#changeRate(wav.rate)
     const buffer = this.#context.createBuffer(1, wav.samples.length, wav.rate)

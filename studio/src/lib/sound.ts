@@ -10,7 +10,7 @@ export type Prepared = { file: Blob; sha256: string }
 
 /** Why a file cannot be used; the word is the end of a message's name. */
 export class Unusable extends Error {
-  constructor(readonly reason: 'undecodable' | 'short' | 'long', readonly seconds = 0) {
+  constructor(readonly reason: 'undecodable' | 'unreadable' | 'short' | 'long', readonly seconds = 0) {
     super(reason)
   }
 }
@@ -21,11 +21,18 @@ export async function isFlac(file: Blob): Promise<boolean> {
   return String.fromCharCode(...head) === 'fLaC'
 }
 
+/** All bytes of a file. Browsers read no more than about two gigabytes at once, and nothing that is gone from the disk. */
+async function bytesOf(file: Blob): Promise<ArrayBuffer> {
+  return file.arrayBuffer().catch(() => {
+    throw new Unusable('unreadable')
+  })
+}
+
 /** All channels of any sound the browser knows, mixed into one at this rate. */
 export async function decode(file: Blob, rate: number): Promise<Float32Array> {
   // An offline context decodes straight to its own rate.
   const context = new OfflineAudioContext(1, 1, rate)
-  const sound = await context.decodeAudioData(await file.arrayBuffer()).catch(() => {
+  const sound = await context.decodeAudioData(await bytesOf(file)).catch(() => {
     throw new Unusable('undecodable')
   })
   const mixed = sound.getChannelData(0)
@@ -49,7 +56,7 @@ export function hash(file: Blob, progress: Progress, signal: AbortSignal): Promi
 
 /** A recording as the service takes it for a voice: the WAV as it is where it is one, or else decoded. */
 export async function asVoice(file: Blob): Promise<Blob> {
-  const wav = readWav(await file.arrayBuffer())
+  const wav = readWav(await bytesOf(file))
   const isGood = wav !== null && wav.channels >= 1 && wav.channels <= 2 && wav.rate >= 8000 && wav.rate <= 192_000
   const samples = isGood ? wav.samples : toInt16(await decode(file, VOICE_RATE))
   const seconds = isGood ? samples.length / wav.channels / wav.rate : samples.length / VOICE_RATE

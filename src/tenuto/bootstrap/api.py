@@ -15,6 +15,7 @@ from tenuto.errors import Unavailable
 from tenuto.ids import Ids
 
 if TYPE_CHECKING:
+    from tenuto.api.server import Server
     from tenuto.api.service import Service
     from tenuto.web.studio import Studio
     from tenuto.worker.child import ChildWorker
@@ -39,7 +40,6 @@ def serve_api(
     """The same, with the worker and the lock of a `serve` where there are any."""
     from tenuto.api import metrics, server
     from tenuto.bootstrap.greeting import address_of, greet
-    from tenuto.web.app import make_app
     from tenuto.web.studio import make_studio
 
     def on_ready(addresses: list[Any]) -> None:
@@ -62,15 +62,7 @@ def serve_api(
     stopping = threading.Event()
     flusher = threading.Thread(target=_flush_use, args=(service, studio, stopping), daemon=True)
     try:
-        http = server.make_server(
-            make_app(service, studio),
-            request_id=lambda: service.ids.new("req"),
-            host=settings.host,
-            port=settings.port,
-            limits=service.http,
-            on_refusal=service.metrics.refused,
-            on_ready=on_ready,
-        )
+        http = _make_server(service, studio, on_ready)
         flusher.start()
         metrics.expose(service)
         server.run(http, on_stop=on_stop)
@@ -113,6 +105,21 @@ def build_service(settings: Settings, database: Database, *, needs_worker: bool)
         uploads=Uploads(settings.uploads),
         readers=ThreadPoolExecutor(BLOB_READERS, thread_name_prefix="blob-reader"),
         needs_worker=needs_worker,
+    )
+
+
+def _make_server(service: "Service", studio: "Studio", on_ready: Callable[[list[Any]], None]) -> "Server":
+    from tenuto.api import server
+    from tenuto.web.app import make_app
+
+    return server.make_server(
+        make_app(service, studio),
+        request_id=lambda: service.ids.new("req"),
+        host=service.settings.host,
+        port=service.settings.port,
+        limits=service.http,
+        on_refusal=service.metrics.refused,
+        on_ready=on_ready,
     )
 
 

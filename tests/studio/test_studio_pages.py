@@ -27,7 +27,7 @@ SHORT_TAKE = """() => new Promise(done => {
   document.querySelector('.recorder .row button').click()
   stop()
 })"""
-"""Records and stops as soon as it can be stopped: on a busy machine two clicks of a test are a second apart."""
+"""Records and stops as soon as may be: on a busy machine two clicks of a test are a second apart."""
 
 
 def test_a_voice_comes_from_the_microphone(visitor: Person, member: Cookies) -> None:
@@ -124,7 +124,8 @@ def test_a_key_that_is_revoked_ends(visitor: Person, member: Cookies, fake_house
 def test_an_operator_invites_and_pays_in(
     browser: Browser, fake_house: RunningService, operator_cookie: Cookies
 ) -> None:
-    """The link makes the account once; the credit is on the other's page to the micro."""
+    """The link makes the account once, and says so afterwards; the credit is on the other's page to the
+    micro, and once, however often the button is pressed."""
     with (
         person(browser, fake_house.url) as operator,
         person(browser, fake_house.url, language="zh") as guest,
@@ -132,7 +133,7 @@ def test_an_operator_invites_and_pays_in(
         operator.become(operator_cookie)
         operator.open("/operator/accounts")
         operator.page.get_by_label("Account name").fill("guest")
-        operator.page.get_by_role("button", name="Make a link").click()
+        operator.page.get_by_role("button", name="Make a link").dblclick()
         link = operator.page.locator(".secret code").inner_text()
         guest.open(link.removeprefix(fake_house.url))
         guest.page.get_by_label("密码").fill(PASSWORD)
@@ -140,11 +141,16 @@ def test_an_operator_invites_and_pays_in(
         guest.page.get_by_role("heading", name="guest").wait_for()
         operator.page.get_by_role("button", name="Manage guest").click()
         operator.page.get_by_label("Amount in yuan").fill("1.500001")
-        operator.page.get_by_role("button", name="Add credit").click()
+        operator.page.get_by_role("button", name="Add credit").dblclick()
         operator.page.get_by_text("¥1.500001 was booked.").wait_for()
         guest.open("/usage")
 
         expect(guest.page.locator(".figures dd").first).to_have_text("¥21.500001")
+        guest.ask("POST", "/web/logout")
+        guest.open(link.removeprefix(fake_house.url))
+        guest.page.get_by_label("密码").fill(PASSWORD)
+        guest.page.get_by_role("button", name="设置密码并进入").click()
+        expect(guest.page.get_by_text("这个链接已经失效")).to_be_visible()
         assert [] == operator.faults + guest.faults
 
 

@@ -135,9 +135,11 @@ def test_an_account_that_is_no_operator_finds_no_operators_pages(visitor: Person
 
 
 def test_a_session_that_ended_asks_for_the_password_and_comes_back(visitor: Person) -> None:
-    """Nothing of the account stays on the page; after logging in one is where one was."""
+    """Nothing of the account stays on the page; after logging in one is where one was, and what one wrote
+    is there."""
     visitor.register("tired")
-    visitor.open("/usage")
+    visitor.open("/speech")
+    visitor.page.get_by_label("The text to speak").fill("Hold this.")
     visitor.ask("POST", "/web/logout")
     visitor.page.get_by_role("link", name="Jobs", exact=True).click()
     visitor.page.get_by_role("heading", name="Log in").wait_for()
@@ -146,3 +148,5 @@ def test_a_session_that_ended_asks_for_the_password_and_comes_back(visitor: Pers
     visitor.page.get_by_role("button", name="Log in").click()
 
     expect(visitor.page.get_by_role("heading", name="Jobs")).to_be_visible()
+    visitor.page.get_by_role("link", name="Speech", exact=True).click()
+    expect(visitor.page.get_by_label("The text to speak")).to_have_value("Hold this.")

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tenuto_client.errors import ChatInterrupted, UnexpectedAnswer, refusal
+from tenuto_client.errors import ChatInterrupted, UnexpectedAnswer, refusal, utf8
 from tenuto_client.exchange import Link, call, parsed
 from tenuto_client.parameters import ChatMessage, ChatParameters
 from tenuto_client.records import Json
@@ -78,7 +78,7 @@ def request_of(
         "POST",
         path_of("chat", "completions"),
         {"Content-Type": "application/json"},
-        json.dumps(body, ensure_ascii=False).encode(),
+        utf8(json.dumps(body, ensure_ascii=False)),
         is_repeatable=False,
         timeout_s=CHAT_TIMEOUT_S,
     )

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import httpx2
 
 from tenuto_client import bodies
+from tenuto_client.errors import utf8
 from tenuto_client.exchange import Link
 from tenuto_client.steps import Answer, Do, FileBody, Flow, Lost, Pause, Request, Send, Sink, Step
 
@@ -191,6 +192,8 @@ def _parts(request: Request, timeout_s: float) -> dict[str, Any]:
     headers = dict(request.headers)
     if isinstance(request.content, FileBody):
         headers["Content-Length"] = str(request.content.size_bytes)
+    for value in request.query.values():
+        utf8(str(value))
     return {
         "method": request.method,
         "url": request.path,

@@ -209,6 +209,16 @@ class ChatInterrupted(TenutoError):
     code = "chat_interrupted"
 
 
+def utf8(text: str) -> bytes:
+    """The text's bytes. Raises InvalidSetting: an argument or a file's name of other bytes is no text."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidSetting(
+            f"a text holds {error.object[error.start]!r}, which UTF-8 cannot carry"
+        ) from error
+
+
 _REMEDIES: dict[str, str] = {
     "invalid_api_key": "tenuto login",
     "model_not_allowed": "tenuto catalog",

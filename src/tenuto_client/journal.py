@@ -205,7 +205,7 @@ def _open(path: Path) -> Entry | None:
 
 
 def _line(facts: Mapping[str, Any]) -> bytes:
-    return json.dumps(facts, ensure_ascii=False).encode() + b"\n"
+    return json.dumps(facts).encode() + b"\n"
 
 
 def _age(path: Path) -> float:

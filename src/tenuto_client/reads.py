@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 from urllib.parse import quote
 
-from tenuto_client.errors import NoModel, UnexpectedAnswer
+from tenuto_client.errors import NoModel, UnexpectedAnswer, utf8
 from tenuto_client.exchange import Link, ask
 from tenuto_client.records import (
     Artifact,
@@ -79,7 +79,7 @@ def create_voice(link: Link, name: str, content: bytes, key: str | None) -> Flow
     """Upload a PCM16 WAV of 1 to 15 seconds; sent again it gives the same voice."""
     headers = {
         "Content-Type": "audio/wav",
-        "X-Service-Voice-Name": quote(name, safe=""),
+        "X-Service-Voice-Name": quote(utf8(name), safe=""),
         "X-Service-Content-SHA256": hashlib.sha256(content).hexdigest(),
         "Idempotency-Key": key or str(uuid.uuid4()),
     }
@@ -164,4 +164,4 @@ def erase_artifact(link: Link, artifact_id: str) -> Flow[None]:
 
 
 def _encode(document: Mapping[str, Any]) -> bytes:
-    return json.dumps(document, ensure_ascii=False).encode()
+    return utf8(json.dumps(document, ensure_ascii=False))

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 from urllib.parse import quote
 
+from tenuto_client.errors import utf8
+
 T = TypeVar("T")
 
 OnBytes = Callable[[int, int], None]
@@ -100,4 +102,4 @@ class Lost(Exception):
 
 def path_of(*parts: str) -> str:
     """A path under /v1 with every part URL-encoded."""
-    return "/v1/" + "/".join(quote(part, safe="") for part in parts)
+    return "/v1/" + "/".join(quote(utf8(part), safe="") for part in parts)

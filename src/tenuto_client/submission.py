@@ -24,6 +24,7 @@ from tenuto_client.errors import (
     Refused,
     ServiceFailed,
     UnexpectedAnswer,
+    utf8,
 )
 from tenuto_client.exchange import Link, ask, call, parsed
 from tenuto_client.journal import Entry, Journal, digest, fingerprint
@@ -218,4 +219,4 @@ def _without_journal(link: Link, work: Work) -> Flow[Reading]:
 
 
 def _encode(document: Document) -> bytes:
-    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
+    return utf8(json.dumps(document, ensure_ascii=False, separators=(",", ":")))

@@ -68,3 +68,15 @@ def test_an_error_is_chinese_to_its_end(run: Run, line: tuple[str, ...], told: s
     _, _, said = run(*line, LC_ALL="zh_CN.UTF-8")
 
     assert f"tenuto: {told}" == said.splitlines(keepends=True)[-1]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [("say", "\udcff"), ("chat", "\udcff"), ("jobs", "get", "\udcff"), ("jobs", "ls", "--model", "\udcff")],
+)
+def test_an_argument_that_is_no_text_is_refused_in_one_line(run: Run, line: tuple[str, ...]) -> None:
+    """Bytes that are no UTF-8, as a shell hands them over: nothing is sent."""
+    chosen = ("--model", "m") if line[0] in ("say", "chat") else ()
+    code, out, err = run(*line, *chosen, "-q", url="http://127.0.0.1:1")
+
+    assert (2, "", "tenuto: a text holds '\\udcff', which UTF-8 cannot carry\n") == (code, out, err)

@@ -39,6 +39,7 @@ ERRORS: tuple[tuple[str, str], ...] = (
     ),
     ("neither `tenuto login` nor {0} gave a key for {1}", "`tenuto login` 和 {0} 都没有给出 {1} 的密钥"),
     ("{0} is for another service, and no key is saved for {1}", "{0} 属于另一个服务，而没有保存 {1} 的密钥"),
+    ("a text holds {0}, which UTF-8 cannot carry", "文字含有 {0}，UTF-8 无法表示"),
     ("{0} is no base address; one looks like {1}", "{0} 不是服务地址；应写成 {1} 的样子"),
     (
         "this is no API key: one is a word of ASCII characters that begins with tn_",

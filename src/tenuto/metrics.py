@@ -81,7 +81,7 @@ def serve(
     try:
         server = make_server(host, port, app, _Server, _Quiet)
     except OSError as error:
-        message = f"can't listen on {host}:{port} for /metrics: {error.strerror}; choose another port for it"
+        message = f"cannot listen on {host}:{port} for /metrics: {error.strerror}; choose another port for it"
         raise OperatorError(message) from error
     threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()
     return server

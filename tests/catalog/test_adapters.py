@@ -201,5 +201,5 @@ def test_an_interpreter_that_does_not_answer_is_told(tmp_path: Path) -> None:
     [fails] = faults(f'[models."a/b"]\nadapter = "nope"\ninterpreter = "{broken}"')
 
     assert "there is no nope; there are " in away
-    assert f"{broken} can't be asked for its engines" in fails
+    assert f"{broken} cannot be asked for its engines" in fails
     assert {} == manifests.installed(sys.executable)

@@ -84,7 +84,7 @@ def test_a_second_serve_on_one_folder_and_a_port_that_is_taken_are_refused(
     taken = operator("serve", "--port", port, "--data", str(tmp_path / "other"), engines="fake")
 
     assert f"is in use by another `tenuto serve` (pid {first.pid}" in told(folder)
-    assert taken.stderr.splitlines()[-1].startswith(f"tenuto: can't listen on 127.0.0.1:{port}: ")
+    assert taken.stderr.splitlines()[-1].startswith(f"tenuto: cannot listen on 127.0.0.1:{port}: ")
     assert "" == taken.stdout
     assert (1, 1) == (folder.returncode, taken.returncode)
     assert 200 == httpx2.get(f"{url}/livez").status_code

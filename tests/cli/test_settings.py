@@ -93,7 +93,7 @@ def test_a_place_that_cannot_be_used_is_told_in_one_line(operator: Operator, tmp
 
     assert "the database does not answer; start it" in told(away)
     assert "file is not a database" in told(none)
-    assert "can't be the data folder: File exists; choose another with --data" in told(file)
+    assert "cannot be the data folder: File exists; choose another with --data" in told(file)
     assert {1} == {done.returncode for done in (away, none, file)}
 
 

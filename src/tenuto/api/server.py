@@ -134,5 +134,5 @@ def _bind(host: str, port: int) -> list[socket.socket]:
     except OSError as error:
         # Python adds the address a second time, in brackets.
         why = str(error.strerror).partition(" (while ")[0]
-        message = f"can't listen on {host}:{port}: {why}; choose another with --host or --port"
+        message = f"cannot listen on {host}:{port}: {why}; choose another with --host or --port"
         raise OperatorError(message) from error

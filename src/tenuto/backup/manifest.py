@@ -67,7 +67,7 @@ def read_manifest(folder: Path) -> Manifest:
     except FileNotFoundError as error:
         raise OperatorError(f"{folder} is no whole backup: it has no {NAME}") from error
     except OSError as error:
-        raise OperatorError(f"{folder} can't be read: {error.strerror}") from error
+        raise OperatorError(f"{folder} cannot be read: {error.strerror}") from error
     try:
         told: dict[str, Any] = json.loads(content)
         sha256, number = told.pop("sha256"), told["format"]
@@ -83,7 +83,7 @@ def read_manifest(folder: Path) -> Manifest:
         tables = {name: TableFile(**file) for name, file in told.pop("tables").items()}
         return Manifest(**told, tables=tables)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise OperatorError(f"{folder / NAME} can't be understood: the backup is damaged") from error
+        raise OperatorError(f"{folder / NAME} cannot be understood: the backup is damaged") from error
 
 
 def open_new(path: Path) -> Any:

@@ -170,7 +170,7 @@ def _dump(database: Database, work: Path) -> dict[str, TableFile]:
         make_folder(work / ROWS)
         return database.snapshot(lambda tx: rows.dump(database, tx, work / ROWS))
     except OSError as error:
-        raise OperatorError(f"{work} can't be written: {error.strerror}; nothing was moved") from error
+        raise OperatorError(f"{work} cannot be written: {error.strerror}; nothing was moved") from error
 
 
 def _load(source: Database, target: Database, work: Path, tables: dict[str, TableFile]) -> None:
@@ -218,11 +218,11 @@ def _bring(source: BlobStore, target: BlobStore, record: BlobRecord) -> bool:
     try:
         copy = target.write(record.blob_id, source.read(record))
     except StoreAway as error:
-        raise OperatorError(f"the bytes can't be read: {error.message}; say the same again") from error
+        raise OperatorError(f"the bytes cannot be read: {error.message}; say the same again") from error
     except (ArtifactUnavailable, CorruptBlob):
         return False
     except StorageFailed as error:
-        raise OperatorError(f"the bytes can't be written: {error.message} Say the same again.") from error
+        raise OperatorError(f"the bytes cannot be written: {error.message} Say the same again.") from error
     failpoints.hit("move.mid_blobs")
     if copy != record:
         target.delete(record.blob_id)
@@ -233,7 +233,7 @@ def _is_whole(store: BlobStore, record: BlobRecord) -> bool:
     try:
         check_whole(store, record)
     except StoreAway as error:
-        raise OperatorError(f"the bytes can't be read: {error.message}; say the same again") from error
+        raise OperatorError(f"the bytes cannot be read: {error.message}; say the same again") from error
     except ArtifactUnavailable:
         return False
     except CorruptBlob:
@@ -248,7 +248,7 @@ def _read(folder: Path) -> Move | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError) as error:
-        raise OperatorError(f"{folder / MARK} can't be understood; remove it if no move goes on") from error
+        raise OperatorError(f"{folder / MARK} cannot be understood; remove it if no move goes on") from error
 
 
 def _write(folder: Path, move: Move) -> None:

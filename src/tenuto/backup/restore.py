@@ -120,6 +120,6 @@ def _put(source: BlobStore, target: BlobStore, record: BlobRecord) -> None:
     try:
         copy = target.write(record.blob_id, source.read(record))
     except StorageFailed as error:
-        raise OperatorError(f"the bytes can't be written: {error.__cause__ or error.message}") from error
+        raise OperatorError(f"the bytes cannot be written: {error.__cause__ or error.message}") from error
     if copy != record:
         raise OperatorError(f"the backup is damaged: {record.blob_id} has changed while it was read")

@@ -69,7 +69,7 @@ def check(folder: Path, name: str, expected: TableFile) -> None:
                 size_bytes += len(line)
                 lines += 1
     except OSError as error:
-        raise OperatorError(f"{path} can't be read ({error.strerror}): the backup is damaged") from error
+        raise OperatorError(f"{path} cannot be read ({error.strerror}): the backup is damaged") from error
     if TableFile(lines - 1, size_bytes, digest.hexdigest()) != expected:
         raise OperatorError(f"{path} is not what the manifest says: the backup is damaged")
 

@@ -90,7 +90,9 @@ def take(
         _name(place, folder)
         return manifest
     except OSError as error:
-        raise OperatorError(f"{place} can't be written: {error.strerror}; the backup was not made") from error
+        raise OperatorError(
+            f"{place} cannot be written: {error.strerror}; the backup was not made"
+        ) from error
     finally:
         watch.stop()
 
@@ -150,7 +152,7 @@ def _prepare(folder: Path) -> Path:
         (place / NAME).unlink(missing_ok=True)
         make_folder(place / ROWS)
     except OSError as error:
-        raise OperatorError(f"{place} can't be written: {error.strerror}") from error
+        raise OperatorError(f"{place} cannot be written: {error.strerror}") from error
     return place
 
 

@@ -19,7 +19,7 @@ def credit(
         raise OperatorError("a credit of 0 changes nothing; give an amount such as 10 or -2.5")
     if store.move(tx, account_id, available_micros=amount_micros, held_micros=0) == 0:
         raise OperatorError(
-            "the account has less than that available; holds of open jobs can't be taken back"
+            "the account has less than that available; holds of open jobs cannot be taken back"
         )
     entry = Entry(
         ids.new("entry"),

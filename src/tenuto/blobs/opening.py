@@ -58,5 +58,5 @@ def _certificates(name: str) -> str:
         return Path(name).expanduser().read_text("ascii")
     except (OSError, UnicodeDecodeError) as error:
         raise OperatorError(
-            f"s3_ca_file: {name} can't be read as PEM; name a file of certificates"
+            f"s3_ca_file: {name} cannot be read as PEM; name a file of certificates"
         ) from error

@@ -94,7 +94,7 @@ def make_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
         raise OperatorError(
-            f"{folder} can't be the data folder: {error.strerror}; choose another with --data"
+            f"{folder} cannot be the data folder: {error.strerror}; choose another with --data"
         ) from error
 
 

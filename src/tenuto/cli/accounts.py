@@ -153,7 +153,7 @@ def invite_account(name: str, *, place: Place = HERE, as_json: AsJson = False) -
     else:
         say(link)
         tell(
-            f"It sets the password of {account_id}, once, within 7 days. Send it where others can't read it."
+            f"It sets the password of {account_id}, once, within 7 days. Send it where others cannot read it."
         )
 
 

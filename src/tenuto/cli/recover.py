@@ -139,7 +139,7 @@ def _brought(database: "Database", job_id: str, file: Path, place: Place) -> "Re
     try:
         content = file.read_bytes()
     except OSError as error:
-        raise OperatorError(f"{file} can't be read: {error.strerror}") from error
+        raise OperatorError(f"{file} cannot be read: {error.strerror}") from error
     brought = database.read(lambda tx: recover.fit(tx, job_id, content))
     blob = bootstrap.open_blobs(place.settings()).write(new_ids().new("blob"), content)
     return RecordedResult(blob, brought.media_type, brought.metadata, brought.duration_ms)

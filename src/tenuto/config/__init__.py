@@ -237,7 +237,7 @@ def _from_file(file: Path, faults: list[str]) -> dict[str, Any]:
     try:
         found = tomllib.loads(file.read_text("utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        faults.append(f"{file}: can't be read: {error}")
+        faults.append(f"{file}: cannot be read: {error}")
         return {}
     known = set(Settings.__dataclass_fields__)
     faults.extend(

@@ -151,7 +151,7 @@ def installed(interpreter: str) -> Mapping[str, Manifest]:
         )
         found = json.loads(asked.stdout)
     except (OSError, subprocess.SubprocessError, ValueError) as error:
-        raise ManifestInvalid(f"{interpreter} can't be asked for its engines: {error}") from error
+        raise ManifestInvalid(f"{interpreter} cannot be asked for its engines: {error}") from error
     manifests = {}
     for name, one in found.items():
         if one["manifest"] is None:

@@ -109,7 +109,7 @@ def _check_data(png: Png, packed: list[memoryview]) -> None:
             _require(len(rows) <= expected, "its image data are larger than its header says")
             _require(not unpacker.unconsumed_tail, "its image data are larger than its header says")
     except zlib.error as error:
-        raise PngInvalid("its image data can't be unpacked") from error
+        raise PngInvalid("its image data cannot be unpacked") from error
     _require(unpacker.eof and not unpacker.unused_data, "its image data don't end where they should")
     _require(len(rows) == expected, "its image data are smaller than its header says")
     _require(max(rows[::row_bytes]) <= _LAST_FILTER, "a row has a filter that there is not")

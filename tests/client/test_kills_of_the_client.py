@@ -11,13 +11,15 @@ from typing import Any
 
 import pytest
 
-from contract.callers import Caller, Operator
+from contract.callers import ON_ONE_DATABASE, Caller, Operator
 from servers.service import RunningService
 
 TESTS = Path(__file__).parents[1]
 KILLED = -9
 NEVER = 1_000_000
 MAX_STEPS = 60
+FIRST_UPLOAD = 2
+"""No recording was uploaded before this step."""
 
 Client = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -97,6 +99,31 @@ def test_whenever_it_is_killed_there_is_one_job_one_charge_and_the_file(
 
     assert {} == wrong
     assert (0, True) == (first.returncode, step > 8), first.stderr
+
+
+@ON_ONE_DATABASE
+def test_an_upload_that_was_erased_before_it_was_noted_is_sent_anew(
+    service: RunningService, operator: Operator, tmp_path: Path
+) -> None:
+    """Killed between upload and note, its input erased since: resumed, it ends with one job (R112, P9)."""
+    recording = tmp_path / "said.wav"
+    with wave.open(str(recording), "wb") as wav:
+        wav.setparams((1, 2, 16_000, 0, "NONE", ""))
+        wav.writeframes(b"\1\2" * 16_000)
+    caller = operator.caller(credit="6")
+    run = client_of(service, caller, tmp_path / "here")
+    uploaded: list[Any] = []
+    steps = iter(range(FIRST_UPLOAD, MAX_STEPS))
+    while not uploaded:
+        killed = run("transcribe", str(recording), "-o", "out.json", step=next(steps), when="after")
+        uploaded = operator.database.read(
+            lambda tx: tx.all("select id from artifact where account_id = :id", id=caller.account_id)
+        )
+    erased = caller.request("DELETE", f"/v1/artifacts/{uploaded[0]['id']}")
+    resumed = run("transcribe", str(recording), "-o", "out.json")
+
+    assert (KILLED, 200, 0) == (killed.returncode, erased.status_code, resumed.returncode), resumed.stderr
+    assert "" == check(caller, tmp_path / "here" / "out.json")
 
 
 def test_what_runs_is_not_taken_up_by_another(

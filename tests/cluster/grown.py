@@ -38,8 +38,11 @@ _BALANCES = """
 """
 
 
-def copy(url: str, models: list[str], count: int, *, first: int = 1) -> None:
-    """So many copies of these jobs in turns, numbered from `first`: numbers of two calls may not overlap."""
+def copy(url: str, models: list[str], count: int, *, first: int = 1, is_known: bool = True) -> None:
+    """So many copies of these jobs in turns, numbered from `first`: numbers of two calls may not overlap.
+
+    Unless it `is_known`, the server's statistics are what they were before.
+    """
     with psycopg.connect(url, autocommit=True) as session:
         session.execute(_SETTINGS)
         session.execute("create temporary table model (nth bigint, job_id text)")
@@ -51,7 +54,7 @@ def copy(url: str, models: list[str], count: int, *, first: int = 1) -> None:
                 for statement in statements:
                     session.execute(statement, numbers)
         session.execute(_BALANCES)
-        for table in ("account", *OWN_IDS):
+        for table in ("account", *OWN_IDS) if is_known else ():
             # As autovacuum does after a while: here and now, so that it does not while something is measured.
             # In this order, for connections keep the plans that they make when the second ends.
             session.execute(f"analyze {table}".encode())

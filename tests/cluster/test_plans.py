@@ -251,3 +251,32 @@ def test_the_plan_of_a_list_is_kept(big: Grown) -> None:
 def test_copies_are_as_true_as_their_models(big: Grown) -> None:
     """The audit finds nothing in a database that was grown: what is measured is what use would have left."""
     assert [] == big.world.database.snapshot(audit.audit)
+
+
+def test_a_queue_that_came_suddenly_is_not_read(
+    postgres_server: PostgresServer, postgres_template: str
+) -> None:
+    """Statistics that know of no queue do not make a worker read through the jobs of another's models."""
+    name = "sudden"
+    postgres_server.run(f"create database {name} template {postgres_template} strategy file_copy")
+    database = open_database(postgres_server.url(name))
+    world = World(database, now_ms=time.time_ns() // 1_000_000)
+    world.slots(2)
+    world.register("worker_a")
+    caller = world.caller(10**9)
+    done = world.submit(caller, "done", model=SPEECH).job_id
+    claim = world.claim()
+    assert claim is not None
+    world.finish(claim.attempt_id)
+    grown.copy(postgres_server.url(name), [done], WAITING)
+    away = world.submit(caller, "away", model=METERED).job_id
+    grown.copy(postgres_server.url(name), [away], WAITING, first=10**9, is_known=False)
+    world.submit(caller, "new", model=SPEECH)
+    models = frozenset({SPEECH, "fake/nobody"})
+    sudden = Grown(world, postgres_server.url(name), caller, "", done, away, claim)
+    look = _look(lambda tx, _: lanes.has_work(tx, LANE, models=models, now_ms=world.now_ms))
+    plans = [*plans_of(database, _claim(models)(sudden)), *plans_of(database, look(sudden))]
+    database.close()
+    postgres_server.run(f"drop database {name} with (force)")
+
+    assert [] == [plan.line() for plan in plans if plan.pages > PAGES]

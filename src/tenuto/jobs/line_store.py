@@ -13,15 +13,19 @@ from tenuto.jobs.states import MAX_PAUSE_MS
 CANDIDATES = 4
 """So many of an account's jobs of each model are looked at for one that nobody has locked just now."""
 
+# Written so, it is the predicate of one index alone (see its migration): a queue of which the statistics of
+# PostgreSQL know nothing yet, or no more, is not read from end to end.
+_QUEUED = "state || '' = 'queued'"
 # A pause that ends later than any pause can was set by a clock that has gone back since: it is none.
 # The columns of the index are compared as rows, and ordered by from its first on: were they said to be equal
 # to something, the planner would know that another index, of all jobs that ever were, has the same order.
-_WAITING = """state = 'queued' and (lane, model) >= (:lane, :{model}) and (lane, model) <= (:lane, :{model})
+_WAITING = f"""{_QUEUED} and (lane, model) >= (:lane, :{{model}}) and (lane, model) <= (:lane, :{{model}})
               and (not_before_at <= :now or not_before_at > :latest)"""
-_BEHIND = """state = 'queued' and (lane, model, account_id) > (:lane, :{model}, w.account_id)
-             and (lane, model) <= (:lane, :{model}) and (not_before_at <= :now or not_before_at > :latest)"""
-_OF_ACCOUNT = """state = 'queued' and (lane, model, account_id) >= (:lane, :{model}, :account_id)
-                 and (lane, model, account_id) <= (:lane, :{model}, :account_id)
+_BEHIND = f"""{_QUEUED} and (lane, model, account_id) > (:lane, :{{model}}, w.account_id)
+             and (lane, model) <= (:lane, :{{model}})
+             and (not_before_at <= :now or not_before_at > :latest)"""
+_OF_ACCOUNT = f"""{_QUEUED} and (lane, model, account_id) >= (:lane, :{{model}}, :account_id)
+                 and (lane, model, account_id) <= (:lane, :{{model}}, :account_id)
                  and (not_before_at <= :now or not_before_at > :latest)"""
 _FIRST = "order by lane, model, account_id, id"
 
@@ -72,7 +76,7 @@ def _oldest_queued(models: int) -> str:
     candidates = _for_each(models, _OF_ACCOUNT, "id", f"{_FIRST} limit {CANDIDATES}")
     return f"""
         select j.* from ({candidates}) as candidate join job j on j.id = candidate.id
-        where j.state = 'queued' order by j.id limit 1 for update of j skip locked"""  # noqa: S608
+        where j.{_QUEUED} order by j.id limit 1 for update of j skip locked"""  # noqa: S608
 
 
 @lru_cache

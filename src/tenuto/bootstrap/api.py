@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from tenuto.bootstrap.opening import MIGRATIONS_PATIENCE_S, install_voices, open_blobs, open_records
-from tenuto.bootstrap.process import arm_failpoints, clock, log
+from tenuto.bootstrap.process import Say, arm_failpoints, clock, log
 from tenuto.catalog import rules as catalog
 from tenuto.config import Settings
 from tenuto.db.database import Database
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from tenuto.web.studio import Studio
     from tenuto.worker.child import ChildWorker
     from tenuto.worker.locks import FolderLock
-
-Say = Callable[[str], None]
-"""A line for the person at the terminal."""
 
 BLOB_READERS = 8
 FLUSH_S = 30.0

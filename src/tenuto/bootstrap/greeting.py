@@ -6,9 +6,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tenuto.bootstrap.api import Say
 from tenuto.bootstrap.opening import is_first_run
-from tenuto.bootstrap.process import clock
+from tenuto.bootstrap.process import Say, clock
 from tenuto.config import Settings
 from tenuto.db.database import Database
 from tenuto.web.invitations import set_up_link

@@ -1,10 +1,14 @@
-"""What every process of ours has: the wall clock, the failpoints that tests armed, the log."""
+"""What every process of ours has: the wall clock, its log, words for the terminal, armed failpoints."""
 
 import os
 import time
+from collections.abc import Callable
 from typing import Any
 
 from tenuto import failpoints
+
+Say = Callable[[str], None]
+"""Takes a line for the person at the terminal."""
 
 
 def clock() -> int:

@@ -3,9 +3,9 @@
 import os
 import sys
 
-from tenuto.bootstrap.api import Say, serve_api
+from tenuto.bootstrap.api import serve_api
 from tenuto.bootstrap.opening import MIGRATIONS_PATIENCE_S, make_folder, open_records
-from tenuto.bootstrap.process import arm_failpoints
+from tenuto.bootstrap.process import Say, arm_failpoints
 from tenuto.catalog import keys
 from tenuto.catalog import rules as catalog
 from tenuto.config import Settings

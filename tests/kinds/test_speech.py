@@ -373,9 +373,7 @@ def test_messages_name_bound_and_size() -> None:
         'is "1", a string; a number is expected': message(top_p="1"),
         "is true, a boolean; a number is expected": message(top_p=True),
         'is "fr"; one of zh, en, ja, es, ar is expected': message(lang="fr"),
-        "is null, which is not the same as leaving it out; send true or false": message(
-            stream=None
-        ),
+        "is null, which is not the same as leaving it out; send true or false": message(stream=None),
     }
 
     assert list(expected) == list(expected.values())

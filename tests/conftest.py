@@ -3,6 +3,7 @@
 import itertools
 import os
 import shutil
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +18,10 @@ from tenuto.db.migrations import migrate
 
 # As in a host: numpy's own threads only get in the way. It reads this when a test first imports it.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+# A shell has Ctrl-C ignored by what it runs in the background, and by all that this starts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # How long one example takes is the machine's affair; what may not be slow has a test or a bench that says so.
 settings.register_profile("tests", deadline=None)

@@ -21,7 +21,7 @@ from tenuto.api.body import framing_fault
 from tenuto.api.call import Call
 from tenuto.chat import wire as chat_wire
 from tenuto.engines.speech_kokoro import zh_pinyin
-from tenuto.errors import InvalidRequest
+from tenuto.errors import InvalidRequest, UnsupportedMediaType
 from tenuto.hosts import messages
 from tenuto.ids import is_id
 from tenuto.kinds import chat, envelope, speech
@@ -142,7 +142,8 @@ def read_headers(content: bytes) -> None:
     framing_fault("1.1", headers)
     call = _call(headers, lines[0])
     faults: list[Any] = []
-    uploads.media_type(call)
+    with suppress(UnsupportedMediaType):
+        uploads.media_type(call)
     uploads.content_sha256(call, faults)
     uploads.idempotency_key(call, faults)
     _said(faults)

@@ -21,6 +21,8 @@ from tenuto.errors import OperatorError
 OnReady = Callable[[list[Any]], None]
 """Told where the server listens, once it accepts."""
 SWEEP_S = 0.5
+SWEPT_AT_ONCE = 16
+"""Then others have their turn: many who end in one sweep, each with an answer, would hold them up."""
 UNSENT_BYTES = 256 * 1024
 """So much of an answer waits in the kernel at most, where it would be megabytes for each client that does not
 read. What is on its way to a fast and distant client is not bounded by it."""
@@ -75,8 +77,11 @@ class Server(uvicorn.Server):
             # When our own loop stood still, the clients are not to blame for the time.
             elapsed_s = min(now - before, 2 * SWEEP_S)
             before = now
-            for connection in list(self.server_state.connections):
-                cast(Connection, connection).sweep(elapsed_s)
+            for number, connection in enumerate(list(self.server_state.connections)):
+                if connection in self.server_state.connections:
+                    cast(Connection, connection).sweep(elapsed_s)
+                if number % SWEPT_AT_ONCE == 0:
+                    await asyncio.sleep(0)
 
 
 def make_server(

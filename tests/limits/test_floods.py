@@ -25,7 +25,7 @@ NOTICED_S = 1.5
 SLACK_S = 0.005
 """So much of a percentile is the machine's noise."""
 READER_BYTES = 256 * 1024
-OTHERS_BYTES = 128 * 1024 * 1024
+OTHERS_BYTES = 64 * 1024 * 1024
 
 Limited = tuple[Operator, Refusals]
 

@@ -11,12 +11,10 @@ import faulthandler
 import importlib
 import os
 import platform
-import queue
 import signal
 import socket
 import sys
 import threading
-import time
 import traceback
 from collections.abc import Callable
 from types import ModuleType
@@ -24,15 +22,10 @@ from typing import Any
 
 from tenuto_host import wire
 from tenuto_host.engine import Engine
+from tenuto_host.inbox import Inbox
 from tenuto_host.runs import Channel, HostedRun, carry_out, failure
 
-# After the parent's last word an idle engine may end in order (atexit, temporary files) for so long.
-FAREWELL_S = 0.5
-
 _PR_SET_PDEATHSIG = 1
-
-# What the parent asks for: first to load (a header), then runs; None says that nothing more comes.
-Inbox = queue.SimpleQueue
 
 
 def main(arguments: list[str]) -> None:
@@ -43,9 +36,8 @@ def main(arguments: list[str]) -> None:
     os.set_inheritable(options.fd, False)
     connection = socket.socket(fileno=options.fd)
     channel = Channel(connection)
-    inbox: Inbox[Any] = queue.SimpleQueue()
     channel.send({"type": "hello", "protocol": wire.PROTOCOL, "python": _python(), "pid": os.getpid()})
-    threading.Thread(target=_listen, args=(connection, channel, inbox), name="listen", daemon=True).start()
+    inbox = Inbox(connection, channel)
     try:
         greeting = inbox.get()
         if greeting is not None:
@@ -75,31 +67,6 @@ def end_with(parent: int) -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         os._exit(0)
-
-
-def _listen(connection: socket.socket, channel: Channel, inbox: Inbox[Any]) -> None:
-    """Sort what the parent says. Its silence (the end of the stream) ends this process."""
-    try:
-        message = wire.read_message(connection)
-        while message is not None:
-            _take(*message, channel, inbox)
-            message = wire.read_message(connection)
-    except Exception:
-        traceback.print_exc()
-    inbox.put(None)
-    time.sleep(FAREWELL_S)
-    os._exit(0)
-
-
-def _take(header: dict[str, Any], body: bytes, channel: Channel, inbox: Inbox[Any]) -> None:
-    if header["type"] == "run":
-        inbox.put(channel.open(header, body))
-    elif header["type"] == "cancel":
-        channel.cancel(header["run_id"])
-    elif header["type"] == "health":
-        channel.send({"type": "health", "info": {"pid": os.getpid(), "running": channel.running()}})
-    else:
-        inbox.put(header)
 
 
 def _load(options: argparse.Namespace, greeting: dict[str, Any], channel: Channel) -> Engine:
@@ -133,17 +100,16 @@ def _concurrency(engine: Engine) -> int:
     return max(1, int(getattr(engine, "concurrency", 1)))
 
 
-def _serve(engine: Engine, inbox: Inbox[Any]) -> None:
+def _serve(engine: Engine, inbox: Inbox) -> None:
     for _ in range(_concurrency(engine) - 1):
-        threading.Thread(target=_serve_one, args=(engine, inbox), daemon=True).start()
-    _serve_one(engine, inbox)
+        threading.Thread(target=_serve_from, args=(inbox.get_kept, engine), daemon=True).start()
+    _serve_from(inbox.get, engine)
 
 
-def _serve_one(engine: Engine, inbox: Inbox[Any]) -> None:
+def _serve_from(get: Callable[[], Any], engine: Engine) -> None:
     while True:
-        run = inbox.get()
+        run = get()
         if not isinstance(run, HostedRun):
-            inbox.put(None)
             return
         carry_out(engine, run)
 

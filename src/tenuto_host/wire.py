@@ -46,37 +46,70 @@ def encode(header: dict[str, Any], body: Sequence[bytes] = ()) -> list[bytes]:
     return [_LENGTHS.pack(len(text), size) + text, *(part for part in body if part)]
 
 
+class MessageReader:
+    """Reads messages from a connection. With a receive timeout on it (SO_RCVTIMEO) a wait inside a message
+    ends, and what has come of the message is kept for the next call.
+    """
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._begin()
+
+    def read(self) -> Message | None:
+        """Read on until a message is whole; None when the timeout ends before.
+
+        Raises EOFError at the end of the stream, WireError for what is no message.
+        """
+        while len(self._parts) < len(self._sizes):
+            part = self._read_part(self._sizes[len(self._parts)])
+            if part is None:
+                return None
+            self._parts.append(part)
+            if len(self._parts) == 1:
+                self._sizes += _sizes(part)
+        text, body = self._parts[1], self._parts[2] if len(self._parts) > 2 else b""
+        header_size = _LENGTHS.unpack(self._parts[0])[0]
+        self._begin()
+        return _header(text[:header_size]), body or text[header_size:]
+
+    def _begin(self) -> None:
+        # What a message consists of, and what of it has come.
+        self._sizes = [_LENGTHS.size]
+        self._parts: list[bytes] = []
+        self._pieces: list[bytes] = []
+
+    def _read_part(self, size: int) -> bytes | None:
+        left = size - sum(len(piece) for piece in self._pieces)
+        while left:
+            try:
+                piece = self._connection.recv(left, socket.MSG_WAITALL)
+            except BlockingIOError:
+                return None
+            if not piece and (self._parts or self._pieces):
+                raise WireError("the stream ended inside a message")
+            if not piece:
+                raise EOFError
+            self._pieces.append(piece)
+            left -= len(piece)
+        part = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
+        self._pieces = []
+        return part
+
+
 def read_message(connection: socket.socket) -> Message | None:
     """Read the next message; None at the end of the stream. Raises WireError."""
-    lengths = _read(connection, _LENGTHS.size)
-    if not lengths:
+    try:
+        return MessageReader(connection).read()
+    except EOFError:
         return None
+
+
+def _sizes(lengths: bytes) -> list[int]:
+    """What follows the lengths: a short body comes with its header."""
     header_size, body_size = _LENGTHS.unpack(lengths)
     if not 1 <= header_size <= HEADER_LIMIT_BYTES or body_size > BODY_LIMIT_BYTES:
         raise WireError(f"a message of {header_size} + {body_size} bytes")
-    if body_size < JOINED_BYTES:
-        both = _read(connection, header_size + body_size)
-        text, body = both[:header_size], both[header_size:]
-    else:
-        text, body = _read(connection, header_size), _read(connection, body_size)
-    if len(text) != header_size or len(body) != body_size:
-        raise WireError("the stream ended inside a message")
-    return _header(text), body
-
-
-def _read(connection: socket.socket, size: int) -> bytes:
-    """Read exactly `size` bytes; b"" when the stream ends before the first."""
-    first = connection.recv(size, socket.MSG_WAITALL)
-    if len(first) in (0, size):
-        return first
-    pieces, left = [first], size - len(first)
-    while left:
-        piece = connection.recv(left, socket.MSG_WAITALL)
-        if not piece:
-            raise WireError("the stream ended inside a message")
-        pieces.append(piece)
-        left -= len(piece)
-    return b"".join(pieces)
+    return [header_size + body_size] if body_size < JOINED_BYTES else [header_size, body_size]
 
 
 def _header(text: bytes) -> dict[str, Any]:

@@ -6,6 +6,8 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,16 @@ import pytest
 import tenuto_host
 from tenuto.config import RaySettings
 from tenuto.hosts.child import ChildHost
-from tenuto.hosts.host import EngineSpec, Host, HostLost, HostNotReady, HostResult
+from tenuto.hosts.host import (
+    Cancellation,
+    Cancelled,
+    EngineSpec,
+    Host,
+    HostDeadline,
+    HostLost,
+    HostNotReady,
+    HostResult,
+)
 
 MakeHost = Callable[..., Host]
 DoRun = Callable[..., HostResult]
@@ -180,6 +191,49 @@ def test_a_breach_during_a_run_loses_the_host(
     assert gone(pid, 0)
 
 
+@pytest.mark.parametrize(
+    "lines", ["os.close(fd)", "say({})", "os.write(fd, b'x' * 8)", "[say(hello) for _ in range(100)]"]
+)
+def test_a_breach_of_an_idle_host_is_seen_without_a_run(
+    make_host: MakeHost, rogue: Callable[[str], str], gone: Gone, lines: str
+) -> None:
+    """The next job must not be the one that finds the host gone."""
+    host = make_host(
+        interpreter=rogue(f"say(hello); hear(); say(loaded); {lines}; import time; time.sleep(600)")
+    )
+    host.load()
+    pid = host.pid
+    assert pid is not None
+
+    assert gone(pid, 5.0)
+    # What it printed last is still taken in.
+    until = time.monotonic() + 5
+    while host.alive and time.monotonic() < until:
+        time.sleep(0.01)
+    assert not host.alive
+
+
+@pytest.mark.parametrize("is_cancelled", [False, True])
+def test_a_message_that_stops_in_its_middle_keeps_nobody(
+    make_host: MakeHost, rogue: Callable[[str], str], run: DoRun, gone: Gone, is_cancelled: bool
+) -> None:
+    """A deadline, and the end of a cancel's grace, also end a host that stops inside of a message."""
+    half = "os.write(fd, struct.pack('!II', 2, 200000) + b'{}' + b'short'); import time; time.sleep(600)"
+    host = make_host(interpreter=rogue(WELCOME + half))
+    host.load()
+    pid = host.pid
+    assert pid is not None
+    cancelled = Cancellation()
+    if is_cancelled:
+        threading.Timer(0.2, cancelled.set).start()
+    began = time.monotonic()
+
+    with pytest.raises(Cancelled if is_cancelled else HostDeadline):
+        run(host, "echo", cancelled=cancelled, grace_s=0.3, deadline_s=60 if is_cancelled else 0.5)
+    assert time.monotonic() - began < 5
+    assert gone(pid, 0)
+
+
 def test_a_rogue_that_keeps_to_the_protocol_is_served(
     make_host: MakeHost, rogue: Callable[[str], str], run: DoRun
 ) -> None:
@@ -231,8 +285,8 @@ def test_a_host_sees_no_secret_of_ours(
     )
     assert "secret" not in environment.values()
     assert seen["session"]
-    # Standard input, output and error, the connection, and the one that lists them.
-    assert 5 == len(seen["descriptors"])
+    # Standard input, output and error, the connection, the host's own pipe, and the one that lists them.
+    assert 7 == len(seen["descriptors"])
     # What the engine starts must not hold the connection open after its end.
     assert not seen["inheritable"]
 

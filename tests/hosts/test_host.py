@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tenuto.hosts import process
+from tenuto.hosts import inbox
 from tenuto.hosts.host import (
     Cancellation,
     Cancelled,
@@ -71,8 +71,8 @@ def test_segments_that_nobody_takes_make_the_engine_wait(
     host: Host, run: DoRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At the limit of what is unread nothing more is taken in, not even health; all still arrives once."""
-    monkeypatch.setattr(process, "UNREAD_LIMIT_MESSAGES", 0)
-    monkeypatch.setattr(process, "UNREAD_LIMIT_BYTES", 0)
+    monkeypatch.setattr(inbox, "UNREAD_LIMIT_MESSAGES", 0)
+    monkeypatch.setattr(inbox, "UNREAD_LIMIT_BYTES", 0)
     segments: list[int] = []
 
     def take(content: bytes, metadata: dict[str, Any]) -> None:

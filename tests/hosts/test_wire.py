@@ -28,6 +28,28 @@ def test_a_message_is_read_as_it_was_written(body: bytes) -> None:
     assert (header, body) == message
 
 
+@pytest.mark.parametrize("body", [b"", b"x" * 10, b"x" * wire.JOINED_BYTES])
+def test_a_message_that_comes_bit_by_bit_is_kept_between_looks(body: bytes) -> None:
+    """A receive timeout ends a look, wherever it falls; nothing of the message is lost."""
+    ours, theirs = socket.socketpair()
+    ours.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", 0, 1000))
+    header = {"type": "echo", "text": "slow"}
+    message = b"".join(wire.encode(header, [body]))
+    size = max(7, len(message) // 8)
+    reader = wire.MessageReader(ours)
+    looks: list[wire.Message | None] = []
+    with ours, theirs:
+        for start in range(0, len(message), size):
+            theirs.sendall(message[start : start + size])
+            looks.append(reader.read())
+        theirs.sendall(b"".join(wire.encode(header)))
+        following = reader.read()
+
+    assert (header, body) == looks[-1]
+    assert [None] * (len(looks) - 1) == looks[:-1]
+    assert (header, b"") == following
+
+
 def test_the_end_of_the_stream_is_no_message() -> None:
     """Between two messages the other end may leave."""
     ours, theirs = socket.socketpair()

@@ -114,9 +114,7 @@ class ChildHost:
         process = self._process
         if process is None or process.info is None:
             raise HostLost("no engine is loaded")
-        until = time.monotonic() + timeout_s
-        process.send({"type": "health"}, until=until)
-        answer = process.receive("", until, lambda: False)
+        answer = process.ask("health", time.monotonic() + timeout_s)
         if not isinstance(answer, messages.Health):
             raise HostLost(f"no answer in {timeout_s} s")
         return answer.info

@@ -11,21 +11,17 @@ import socket
 import subprocess
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from typing import Any
 
 from tenuto.hosts.environment import command, variables
 from tenuto.hosts.host import EngineSpec, HostLost, HostNotReady
-from tenuto.hosts.messages import Message, Segment, parse
+from tenuto.hosts.inbox import Inbox
+from tenuto.hosts.messages import Message
 from tenuto_host import wire
 
 EVIDENCE_BYTES = 8 << 10
-# What a run may leave unread before its engine has to wait.
-UNREAD_LIMIT_BYTES = 64 << 20
-UNREAD_LIMIT_MESSAGES = 1024
 # A host that takes nothing for so long has no thread left that listens.
 SEND_STALL_S = 10.0
 # From a killing signal to the end of the process; a driver in the kernel may hold it longer.
@@ -39,12 +35,6 @@ CLOSE_GRACE_S = 1.0
 _SPAWNER = ThreadPoolExecutor(max_workers=1, thread_name_prefix="tenuto-spawn")
 
 
-@dataclass
-class _Unread:
-    messages: deque[Message] = field(default_factory=deque)
-    size_bytes: int = 0
-
-
 class HostProcess:
     """A started host. Runs are known by id; "" stands for what is about no run."""
 
@@ -56,10 +46,6 @@ class HostProcess:
         # A driver's engine is on another machine, perhaps; it is asked once to end it.
         self._ends_others = spec.ray is not None
         self._asked = False
-        self._changed = threading.Condition()
-        self._unread: dict[str, _Unread] = {"": _Unread()}
-        # Set when the process is gone and everything that it said has been taken in.
-        self._lost: HostLost | None = None
         # Why we ended it, when it was us.
         self._reason = ""
         self._reaping = threading.Lock()
@@ -75,6 +61,7 @@ class HostProcess:
             raise HostNotReady(f"cannot start {spec.interpreter}: {error}") from error
         finally:
             theirs.close()
+        self._inbox = Inbox(self._connection)
         self._waiter = threading.Thread(target=self._wait, name="host-wait", daemon=True)
         self._drain = threading.Thread(target=self._collect, name="host-output", daemon=True)
         for thread in (self._waiter, self._drain):
@@ -87,34 +74,20 @@ class HostProcess:
 
     @property
     def lost(self) -> HostLost | None:
-        return self._lost
+        """Set once the process is gone and everything that it said has been taken in."""
+        return self._inbox.lost
 
     def wake(self) -> None:
         """Make everyone who waits here look again."""
-        with self._changed:
-            self._changed.notify_all()
+        self._inbox.wake()
 
     def open(self, run_id: str, until: float, given_up: Callable[[], bool]) -> bool:
         """Wait for a place for a run and take it; False when time or wish is over. Raises HostLost."""
-        with self._changed:
-            while len(self._unread) > self.concurrency and not given_up():
-                left = until - time.monotonic()
-                if self._lost is not None or left <= 0:
-                    break
-                self._changed.wait(left)
-            if self._lost is not None:
-                raise self._loss()
-            if len(self._unread) > self.concurrency or given_up():
-                return False
-            assert run_id not in self._unread, "a run's id is used once"
-            self._unread[run_id] = _Unread()
-            return True
+        return self._inbox.open(run_id, self.concurrency, until, given_up)
 
     def close_run(self, run_id: str) -> None:
         """Give the run's place back; what it still says is a breach of the protocol."""
-        with self._changed:
-            del self._unread[run_id]
-            self._changed.notify_all()
+        self._inbox.close(run_id)
 
     def send(self, header: dict[str, Any], body: Sequence[bytes] = (), *, until: float) -> None:
         """Send one message. A host that does not take it in time is killed. Raises HostLost."""
@@ -136,26 +109,18 @@ class HostProcess:
 
     def receive(self, run_id: str, until: float, woken: Callable[[], bool]) -> Message | None:
         """Give the run's next message; None when the time is over or `woken` says so. Raises HostLost."""
-        with self._changed:
-            unread = self._unread[run_id]
-            while not unread.messages:
-                left = until - time.monotonic()
-                if self._lost is not None:
-                    raise self._loss()
-                if woken() or left <= 0:
-                    return None
-                self._changed.wait(left)
-            message = unread.messages.popleft()
-            if isinstance(message, Segment):
-                unread.size_bytes -= len(message.content)
-            self._changed.notify_all()
-            return message
+        return self._inbox.receive(run_id, until, woken)
+
+    def ask(self, question: str, until: float) -> Message | None:
+        """Ask about no run, and give the answer; None when the time is over. Raises HostLost."""
+        self._inbox.forget_late()
+        self.send({"type": question}, until=until)
+        return self.receive("", until, lambda: False)
 
     def kill(self, reason: str) -> None:
         """End the process, and those that it started, now. The first reason is kept."""
-        with self._changed:
-            self._reason = self._reason or reason
         with self._reaping:
+            self._reason = self._reason or reason
             if self._popen.returncode is None and self._ends_others and not self._asked:
                 # A driver ends the engine on its node first; killed at once, it would leave that to the pool.
                 self._asked = True
@@ -173,20 +138,16 @@ class HostProcess:
 
     def wait_lost(self) -> HostLost:
         """Wait until a killed process is gone, and give what is known of its end."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._lost is not None, REAP_S)
-            return self._loss()
+        return self._inbox.wait_lost(REAP_S)
 
     def close(self) -> None:
         """Ask an idle process to end, kill it otherwise; then nothing of it is left."""
-        with self._changed:
-            idle = self.info is not None and len(self._unread) == 1
+        with self._reaping:
             self._reason = self._reason or "was closed"
-        if idle:
+        if self.info is not None and not self._inbox.has_runs():
             with contextlib.suppress(OSError):
                 self._connection.shutdown(socket.SHUT_WR)
-            with self._changed:
-                self._changed.wait_for(lambda: self._lost is not None, CLOSE_GRACE_S)
+            self._inbox.wait_lost(CLOSE_GRACE_S)
         self.kill("was closed")
         self.wait_lost()
 
@@ -205,41 +166,13 @@ class HostProcess:
 
     def _listen(self) -> None:
         """Take in what the host says until it ends or breaks the protocol; then see to its end."""
-        try:
-            message = wire.read_message(self._connection)
-            while message is not None and self._take(*parse(*message)):
-                message = wire.read_message(self._connection)
-        except ValueError as error:
-            self.kill(f"broke the protocol: {error}")
-        except OSError as error:
-            self.kill(f"closed the connection: {error}")
-        self.kill("")
+        self.kill(self._inbox.watch())
         self._waiter.join()
         # A process that left the group may still hold the pipe.
         self._drain.join(REAP_S)
         with self._sending:
             self._connection.close()
-        with self._changed:
-            self._lost = self._obituary()
-            self._changed.notify_all()
-
-    def _take(self, run_id: str, message: Message) -> bool:
-        size = len(message.content) if isinstance(message, Segment) else 0
-        with self._changed:
-            while True:
-                unread = self._unread.get(run_id)
-                if unread is None:
-                    raise ValueError(f"{type(message).__name__} for a run that is not under way")
-                full = unread.size_bytes > UNREAD_LIMIT_BYTES or len(unread.messages) > UNREAD_LIMIT_MESSAGES
-                if not full:
-                    break
-                if self._popen.returncode is not None:
-                    return False
-                self._changed.wait()
-            unread.messages.append(message)
-            unread.size_bytes += size
-            self._changed.notify_all()
-        return True
+        self._inbox.end(self._obituary())
 
     def _wait(self) -> None:
         """Reap the process, and end what it started before its number can be given to another."""
@@ -248,7 +181,7 @@ class HostProcess:
         with self._reaping:
             _kill_group(self._popen.pid)
             self._popen.wait()
-        self.wake()
+        self._inbox.reaped()
 
     def _collect(self) -> None:
         """Keep the last of what the engine prints."""
@@ -262,11 +195,6 @@ class HostProcess:
                     line = line[-EVIDENCE_BYTES:]
                     for whole in lines:
                         self._on_line(whole.decode("utf-8", "replace"))
-
-    def _loss(self) -> HostLost:
-        """Give the loss as an exception of the asker's own: several threads may raise it."""
-        lost = self._lost or HostLost("the engine's process was killed and has not ended yet")
-        return HostLost(lost.message, exit_code=lost.exit_code, evidence=lost.evidence)
 
     def _obituary(self) -> HostLost:
         exit_code = self._popen.returncode

@@ -25,6 +25,8 @@ UNREAD_LIMIT_MESSAGES = 1024
 LATE_LIMIT = 64
 # A reader looks up so often while a message that has begun does not go on.
 STALL_S = 0.1
+# The kernel counts milliseconds, up to 24 days of them.
+LONGEST_WAIT_S = 3600.0
 # The watchman looks so often whether somebody reads.
 WATCH_S = 0.1
 
@@ -211,7 +213,8 @@ class Inbox:
 
     def _wait(self, left_s: float | None) -> tuple[bool, bool]:
         """Wait for a message; whether somebody rang, and whether there is something to read."""
-        ready = [source for source, _ in self._sources.poll(None if left_s is None else left_s * 1000)]
+        limit_s = LONGEST_WAIT_S if left_s is None else min(left_s, LONGEST_WAIT_S)
+        ready = [source for source, _ in self._sources.poll(limit_s * 1000)]
         is_rung = self._bell in ready
         if is_rung:
             os.eventfd_read(self._bell)

@@ -122,6 +122,23 @@ def test_a_hold_beyond_the_balance_writes_nothing(world: World) -> None:
     assert before == world.everything()
 
 
+def test_an_account_has_at_most_a_billion(world: World) -> None:
+    """Available and held together, to the micro; what is beyond changes nothing, and spending makes room."""
+    most = MAX_CNY * 1_000_000
+    account_id = account(world, most)
+    hold(world, account_id, "job_a", 30)
+    before = world.everything()
+    for beyond in (1, most):
+        with pytest.raises(OperatorError, match=f"at most {MAX_CNY} CNY"):
+            world.credit(account_id, beyond)
+        assert before == world.everything()
+    settle(world, "job_a", 12)
+    world.credit(account_id, 12)
+
+    assert (most, 0) == world.balance(account_id)
+    clear(world)
+
+
 @pytest.mark.parametrize("first", ["settle", "void"])
 @pytest.mark.parametrize("second", ["settle", "void"])
 def test_the_database_allows_one_resolution(world: World, first: str, second: str) -> None:

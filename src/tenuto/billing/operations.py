@@ -5,6 +5,7 @@ one of each per job. An amount of 0 writes its entry and locks no account row.
 """
 
 from tenuto.billing import store
+from tenuto.billing.rules import MAX_CNY, MICROS_PER_CNY
 from tenuto.billing.store import Entry
 from tenuto.db.database import Transaction
 from tenuto.errors import InsufficientBalance, OperatorError
@@ -14,10 +15,20 @@ from tenuto.ids import Ids
 def credit(
     tx: Transaction, ids: Ids, *, account_id: str, amount_micros: int, note: str | None, now_ms: int
 ) -> None:
-    """The operator adds credit, or takes some of what is available back (a negative amount)."""
+    """The operator adds credit, or takes some of what is available back (a negative amount).
+
+    An account has at most MAX_CNY, available and held together: its sums never leave the columns' 64
+    bits, and programs that count in doubles read every balance exactly.
+    """
     if amount_micros == 0:
         raise OperatorError("a credit of 0 changes nothing; give an amount such as 10 or -2.5")
-    if store.move(tx, account_id, available_micros=amount_micros, held_micros=0) == 0:
+    if amount_micros > 0:
+        most_micros = MAX_CNY * MICROS_PER_CNY
+        if store.add(tx, account_id, available_micros=amount_micros, most_micros=most_micros) == 0:
+            raise OperatorError(
+                f"an account has at most {MAX_CNY} CNY, available and held together; give less"
+            )
+    elif store.move(tx, account_id, available_micros=amount_micros, held_micros=0) == 0:
         raise OperatorError(
             "the account has less than that available; holds of open jobs cannot be taken back"
         )

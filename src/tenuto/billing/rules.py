@@ -33,7 +33,8 @@ def parse_cny(text: str) -> int:
     """The micros of an amount such as `12`, `0.05` or `-3.5`; exact, at most six places."""
     if _CNY.match(text) is None or abs(float(text)) > MAX_CNY:
         message = (
-            f"{text!r} is not an amount in CNY; write for example 12 or 0.05, at most six decimal places"
+            f"{text!r} is not an amount in CNY; write for example 12 or 0.05, at most six decimal places,"
+            f" at most {MAX_CNY}"
         )
         raise InvalidRequest([Fault("amount", "invalid_amount", message)])
     whole, _, places = text.lstrip("-").partition(".")

@@ -53,6 +53,17 @@ def move(tx: Transaction, account_id: str, *, available_micros: int, held_micros
     )
 
 
+def add(tx: Transaction, account_id: str, *, available_micros: int, most_micros: int) -> int:
+    """Add to what is available, or change no row when the account would have more than `most_micros` in all."""
+    return tx.run(
+        """update account set available_micros = available_micros + :available
+           where id = :id and available_micros + held_micros <= :most - :available""",
+        id=account_id,
+        available=available_micros,
+        most=most_micros,
+    )
+
+
 def hold_of_job(tx: Transaction, job_id: str) -> Row | None:
     return tx.one(
         "select account_id, held_micros from entry where job_id = :job_id and type = 'hold'", job_id=job_id

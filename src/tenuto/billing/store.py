@@ -54,7 +54,7 @@ def move(tx: Transaction, account_id: str, *, available_micros: int, held_micros
 
 
 def add(tx: Transaction, account_id: str, *, available_micros: int, most_micros: int) -> int:
-    """Add to what is available, or change no row when the account would have more than `most_micros` in all."""
+    """Add to what is available, or change no row when the account would then have more than `most_micros`."""
     return tx.run(
         """update account set available_micros = available_micros + :available
            where id = :id and available_micros + held_micros <= :most - :available""",

@@ -203,6 +203,11 @@ def test_a_deaf_engine_is_killed_after_the_grace(host: Host, run: DoRun, gone: G
     assert b"echo" == run(host, "echo").content
 
 
+def test_a_deadline_may_be_decades_away(host: Host, run: DoRun) -> None:
+    """A job's deadline is a moment; where the wall clock says 1970 it is as far off (P20)."""
+    assert b"echo" == run(host, "echo", deadline_s=2e9).content
+
+
 def test_a_deadline_kills(host: Host, run: DoRun, gone: Gone) -> None:
     """A run that does not end in time ends with its process."""
     pid, begun = host.pid, time.monotonic()
@@ -230,6 +235,16 @@ def test_a_process_that_ends_during_a_run_is_lost(host: Host, run: DoRun, mode: 
     assert (HostLost, exit_code) == (type(lost.value), lost.value.exit_code)
     assert {"crash": "Segmentation fault", "leave": "the last words"}[mode] in lost.value.evidence
     assert not host.alive
+
+
+def test_a_process_that_leaves_its_connection_to_another_is_lost(host: Host, run: DoRun) -> None:
+    """What an engine forked into a session of its own cannot keep a run waiting for an answer."""
+    began = time.monotonic()
+    with pytest.raises(HostLost) as error:
+        run(host, "leave_another_behind", deadline_s=8)
+
+    assert 3 == error.value.exit_code
+    assert time.monotonic() - began < 4
 
 
 def test_a_run_without_an_engine_runs_nothing(make_host: MakeHost, run: DoRun) -> None:

@@ -47,8 +47,8 @@ def encode(header: dict[str, Any], body: Sequence[bytes] = ()) -> list[bytes]:
 
 
 class MessageReader:
-    """Reads messages from a connection. With a receive timeout on it (SO_RCVTIMEO) a wait inside a message
-    ends, and what has come of the message is kept for the next call.
+    """Reads messages from a connection. With a receive timeout on it (SO_RCVTIMEO) a look inside a message
+    ends, also while it dribbles in, and what has come of the message is kept for the next look.
     """
 
     def __init__(self, connection: socket.socket) -> None:
@@ -56,7 +56,7 @@ class MessageReader:
         self._begin()
 
     def read(self) -> Message | None:
-        """Read on until a message is whole; None when the timeout ends before.
+        """Read on until a message is whole; None when it is not, for now.
 
         Raises EOFError at the end of the stream, WireError for what is no message.
         """
@@ -80,7 +80,7 @@ class MessageReader:
 
     def _read_part(self, size: int) -> bytes | None:
         left = size - sum(len(piece) for piece in self._pieces)
-        while left:
+        if left:
             try:
                 piece = self._connection.recv(left, socket.MSG_WAITALL)
             except BlockingIOError:
@@ -90,7 +90,9 @@ class MessageReader:
             if not piece:
                 raise EOFError
             self._pieces.append(piece)
-            left -= len(piece)
+            if len(piece) < left:
+                # The timeout ended in it, a signal came, or the stream is over: the next look says which.
+                return None
         part = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
         self._pieces = []
         return part
@@ -98,8 +100,11 @@ class MessageReader:
 
 def read_message(connection: socket.socket) -> Message | None:
     """Read the next message; None at the end of the stream. Raises WireError."""
+    reader = MessageReader(connection)
     try:
-        return MessageReader(connection).read()
+        while (message := reader.read()) is None:
+            pass
+        return message
     except EOFError:
         return None
 

@@ -214,11 +214,12 @@ def test_a_breach_of_an_idle_host_is_seen_without_a_run(
 
 
 @pytest.mark.parametrize("is_cancelled", [False, True])
-def test_a_message_that_stops_in_its_middle_keeps_nobody(
-    make_host: MakeHost, rogue: Callable[[str], str], run: DoRun, gone: Gone, is_cancelled: bool
+@pytest.mark.parametrize("then", ["time.sleep(600)", "while os.write(fd, b'x'): time.sleep(0.02)"])
+def test_a_message_that_does_not_come_to_its_end_keeps_nobody(
+    make_host: MakeHost, rogue: Callable[[str], str], run: DoRun, gone: Gone, *, then: str, is_cancelled: bool
 ) -> None:
-    """A deadline, and the end of a cancel's grace, also end a host that stops inside of a message."""
-    half = "os.write(fd, struct.pack('!II', 2, 200000) + b'{}' + b'short'); import time; time.sleep(600)"
+    """A deadline, and the end of a cancel's grace, end a host that stops or dribbles inside a message too."""
+    half = f"import time; os.write(fd, struct.pack('!II', 2, 200000) + b'{{}}' + b'short')\n{then}"
     host = make_host(interpreter=rogue(WELCOME + half))
     host.load()
     pid = host.pid

@@ -181,6 +181,9 @@ class HostProcess:
         with self._reaping:
             _kill_group(self._popen.pid)
             self._popen.wait()
+        # A process that left the group may hold the other end: what was said is read, then it is the end.
+        with contextlib.suppress(OSError):
+            self._connection.shutdown(socket.SHUT_RD)
         self._inbox.reaped()
 
     def _collect(self) -> None:

@@ -157,6 +157,9 @@ class EngineRelay:
             os.waitid(os.P_PID, self._popen.pid, os.WEXITED | os.WNOWAIT)
         _kill_group(self._popen.pid)
         self._popen.wait()
+        # A process that left the group may hold the other end: what was said is read, then it is the end.
+        with contextlib.suppress(OSError):
+            self._connection.shutdown(socket.SHUT_RD)
         shutil.rmtree(self._code or "", ignore_errors=True)
         self._ended.set()
 

@@ -91,6 +91,16 @@ class Demo:
         print("the last words")
         os._exit(3)
 
+    def leave_another_behind(self, run: Run) -> Result:
+        if os.fork():
+            os._exit(3)
+        # Another session, another group, and it keeps the connection for longer than the run may take.
+        os.setsid()
+        os.close(1)
+        os.close(2)
+        time.sleep(10)
+        os._exit(0)
+
     def raise_error(self, run: Run) -> Result:
         raise ValueError("bad prompt")
 

@@ -270,7 +270,8 @@ def test_a_host_sees_no_secret_of_ours(
     make_host: MakeHost, run: DoRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The environment is a short list and what the specification adds; no descriptor of ours is open."""
-    for name in ("TENUTO_DATABASE_URL", "AWS_SECRET_ACCESS_KEY", "PGPASSWORD", "HF_TOKEN", "PYTHONPATH"):
+    secrets = ("TENUTO_DATABASE_URL", "AWS_SECRET_ACCESS_KEY", "PGPASSWORD", "HF_TOKEN", "NVIDIA_API_KEY")
+    for name in (*secrets, "PYTHONPATH"):
         monkeypatch.setenv(name, "secret")
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     secret = os.open("/dev/null", os.O_RDONLY)

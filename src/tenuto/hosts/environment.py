@@ -15,7 +15,9 @@ from tenuto.hosts.host import EngineSpec
 INHERITED = (
     *("PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "LC_*", "TZ", "TMPDIR", "XDG_CACHE_HOME"),
     *("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SSL_CERT_FILE", "SSL_CERT_DIR"),
-    *("CUDA*", "NVIDIA_*", "NCCL_*", "HIP_*", "ROCR_*", "HSA_*", "PYTORCH_*"),
+    *("CUDA*", "NCCL_*", "HIP_*", "ROCR_*", "HSA_*", "PYTORCH_*"),
+    # Not all of NVIDIA's: its keys begin so, too.
+    *("NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES", "NVIDIA_REQUIRE_*", "NVIDIA_TF32_OVERRIDE"),
     *("TORCH_HOME", "HF_HOME", "HF_HUB_CACHE", "HF_HUB_OFFLINE"),
     *("OMP_*", "MKL_*", "OPENBLAS_*", "KMP_*", "GOMP_*", "NUMEXPR_*"),
 )

@@ -209,7 +209,7 @@ def test_nothing_is_moved_onto_something_else(
         "is not empty; a service is moved to a database": (used[0], target[1]),
         "is not empty; a service is moved to a prefix": (target[0], "s3://moved"),
         "name another database": ("sqlite:///tenuto.db", target[1]),
-        "does not answer": (target[0].replace("moved", "nowhere"), target[1]),
+        " refuses us: database ": (target[0].replace("moved", "nowhere"), target[1]),
     }
 
     said = {told: refused(move(place, onto)) for told, onto in lines.items()}

@@ -182,7 +182,7 @@ def test_a_store_of_an_authority_of_its_own(place: S3Place, seaweed: SeaweedServ
 
     assert LARGE == trusted.read_all(record)
     assert 0 == trusted.unfinished()
-    with pytest.raises(StoreAway):
+    with pytest.raises(StoreAway, match=r"shows a certificate that is not trusted \(UnknownIssuer\)"):
         S3Blobs(stranger).read_all(record)
     with pytest.raises(StoreAway):
         S3Blobs(stranger).unfinished()

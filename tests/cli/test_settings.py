@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from cli.conftest import Operator, told
 
 
@@ -84,17 +86,28 @@ def test_a_wrong_command_line_exits_with_2(operator: Operator) -> None:
 
 
 def test_a_place_that_cannot_be_used_is_told_in_one_line(operator: Operator, tmp_path: Path) -> None:
-    """No traceback for a folder that is a file, a database that is away, one that is none."""
+    """No traceback for a folder that is a file, a database that is away or none, certificates that are none;
+    of a password that is not escaped, which libpq takes for a port, nothing is repeated.
+    """
     (tmp_path / "file").touch()
     (tmp_path / "none.db").write_text("This is no database." * 100)
     away = operator("accounts", "list", database="postgresql://127.0.0.1:1/tenuto")
+    slip = operator("accounts", "list", database="postgresql://127.0.0.1:secret/more@host/tenuto")
     none = operator("accounts", "list", database=f"sqlite:///{tmp_path / 'none.db'}")
+    store = {"blobs": "s3://tenuto", "s3_endpoint": "https://127.0.0.1:1", "s3_ca_file": "none.db"}
+    with pytest.MonkeyPatch.context() as keys:
+        keys.setenv("AWS_ACCESS_KEY_ID", "key")
+        keys.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+        no_certificate = operator("api", "--port", "0", **store)
     file = operator("accounts", "list", "--data", str(tmp_path / "file"))
 
-    assert "the database does not answer; start it" in told(away)
+    assert "the database does not answer: Connection refused; start it" in told(away)
+    assert "its port is no number" in told(slip)
+    assert "secret" not in told(slip)
+    assert "cannot be read as PEM" in told(no_certificate)
     assert "file is not a database" in told(none)
     assert "cannot be the data folder: File exists; choose another with --data" in told(file)
-    assert {1} == {done.returncode for done in (away, none, file)}
+    assert {1} == {done.returncode for done in (away, slip, none, no_certificate, file)}
 
 
 def test_help_is_a_result(operator: Operator) -> None:

@@ -184,7 +184,8 @@ def _take(chunks: Iterator[bytes], size_bytes: int) -> list[bytes]:
 
 def _tell(call: Call, opened: Opened, error: TenutoError) -> None:
     if isinstance(error, StoreAway):
-        _log.warning("store.away", artifact_id=opened.artifact_id, request_id=call.request_id)
+        known = {"artifact_id": opened.artifact_id, "request_id": call.request_id}
+        _log.warning("store.away", **known, reason=error.message)
         return
     call.service.metrics.damaged()
     _log.error("artifact.damaged", artifact_id=opened.artifact_id, request_id=call.request_id)

@@ -1,5 +1,6 @@
 """The store of blobs that the settings name. obstore is loaded only where bytes are kept in a bucket."""
 
+import ssl
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -55,8 +56,11 @@ def _place(bucket: Bucket, settings: Settings, environment: Mapping[str, str]) -
 
 def _certificates(name: str) -> str:
     try:
-        return Path(name).expanduser().read_text("ascii")
-    except (OSError, UnicodeDecodeError) as error:
+        found = Path(name).expanduser().read_text("ascii")
+        # obstore says what it makes of them when the first request goes out, in words of its own.
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=found)
+        return found
+    except (OSError, ValueError) as error:
         raise OperatorError(
             f"s3_ca_file: {name} cannot be read as PEM; name a file of certificates"
         ) from error

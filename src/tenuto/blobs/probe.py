@@ -1,9 +1,8 @@
 """Does a store of blobs do what it owes? A small blob is written, read, refused the second time, removed."""
 
 from tenuto.blobs.blob import BlobStore
+from tenuto.blobs.reasons import reason
 from tenuto.errors import OperatorError, StorageFailed, StoreAwayForWrites, TenutoError
-
-_CAUSE_CHARACTERS = 200
 
 
 def probe(store: BlobStore, blob_id: str) -> None:
@@ -42,5 +41,5 @@ def _remove(store: BlobStore, blob_id: str) -> None:
 def _told(error: TenutoError, step: str) -> OperatorError:
     if isinstance(error, OperatorError):
         return error
-    cause = str(error.__cause__ or error.message).splitlines()[0][:_CAUSE_CHARACTERS]
+    cause = error.message if error.__cause__ is None else f"the store {reason(error.__cause__)}"
     return OperatorError(f"a blob could not be {step}: {cause}")

@@ -6,7 +6,6 @@ when its writer died. A write is done when the store, asked again, names the byt
 rows.
 """
 
-import re
 import secrets
 import threading
 from collections.abc import Iterable, Iterator
@@ -18,6 +17,7 @@ from obstore.exceptions import AlreadyExistsError, BaseError
 
 from tenuto import failpoints
 from tenuto.blobs.blob import BLOCK_BYTES, BlobRecord, check_block, check_whole
+from tenuto.blobs.reasons import reason
 from tenuto.blobs.s3_content import PART_BYTES, Content
 from tenuto.blobs.s3_place import S3Place, client
 from tenuto.blobs.s3_uploads import RequestFailed, Uploads
@@ -30,8 +30,6 @@ PARTS_AT_ONCE = 2
 LISTED_AT_ONCE = 1000
 
 _RESERVED = ".tmp"
-_CODE = re.compile(r"<Code>(\w+)</Code>")
-_STATUS = re.compile(r"status code: (\d{3}[A-Za-z ]*)")
 # What a request raises that failed; for what is not there it is a FileNotFoundError.
 _FAILED = (BaseError, OSError, RequestFailed)
 
@@ -251,13 +249,7 @@ def _looking(what: str) -> Iterator[None]:
         # Without its bucket the store knows nothing of what is there and what is not.
         if isinstance(error, FileNotFoundError) and "NoSuchBucket" not in str(error):
             raise ArtifactUnavailable(f"{what} is not there.") from error
-        raise StoreAway(f"{what} cannot be read: the store {_said(error)}.") from error
-
-
-def _said(error: Exception) -> str:
-    """What the store refused with: its code alone, as the rest of its answer may name keys."""
-    told = _CODE.search(str(error)) or _STATUS.search(str(error))
-    return "does not answer" if told is None else f"says {told.group(1)}"
+        raise StoreAway(f"{what} cannot be read: the store {reason(error)}.") from error
 
 
 def _key(blob_id: str) -> str:

@@ -7,8 +7,8 @@ parts only when it is run: a worker never loads HTTP, a short command loads neit
 
 from tenuto.bootstrap.api import build_service, run_api
 from tenuto.bootstrap.opening import (
-    DATABASE_AWAY,
     MIGRATIONS_PATIENCE_S,
+    database_away,
     install_voices,
     is_first_run,
     make_folder,
@@ -21,11 +21,11 @@ from tenuto.bootstrap.serve import run_serve
 from tenuto.bootstrap.worker import run_worker
 
 __all__ = [
-    "DATABASE_AWAY",
     "MIGRATIONS_PATIENCE_S",
     "arm_failpoints",
     "build_service",
     "clock",
+    "database_away",
     "install_voices",
     "is_first_run",
     "make_folder",

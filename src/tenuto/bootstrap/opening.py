@@ -12,15 +12,16 @@ from tenuto.backup.move import refuse_moved
 from tenuto.backup.restore import refuse_unfinished
 from tenuto.blobs.blob import BlobStore
 from tenuto.blobs.opening import open_store
+from tenuto.blobs.reasons import reason
 from tenuto.bootstrap.process import clock, log
 from tenuto.config import Settings
 from tenuto.db.awaiting import await_migrations
+from tenuto.db.away import told
 from tenuto.db.database import Database, open_database
-from tenuto.db.migrations import later, migrate, pending
+from tenuto.db.migrations import later, migrate, pending, shipped
 from tenuto.errors import OperatorError, StoreAwayForWrites, Unavailable
 from tenuto.ids import Ids
 
-DATABASE_AWAY = "the database does not answer; start it, or correct the setting database"
 MIGRATIONS_PATIENCE_S = 300.0
 """How long a process waits for `tenuto migrate`; whoever supervises it starts it again."""
 
@@ -39,7 +40,7 @@ def open_records(
                 database,
                 patience_s=patience_s,
                 stopping=stopping or threading.Event(),
-                on_wait=lambda: log().info("database.awaited", remedy="tenuto migrate"),
+                on_wait=lambda why: log().info("database.awaited", reason=why, remedy="tenuto migrate"),
             )
         else:
             migrate(database)
@@ -57,9 +58,15 @@ def open_as_it_is(settings: Settings) -> Database:
         )
     database = open_database(settings.database, folder=settings.folder)
     with _closed_when_refused(database):
-        if pending(database):
-            raise OperatorError("the database is an older version's; `tenuto migrate` brings it up to date")
+        if lacking := pending(database):
+            what = "is empty" if len(lacking) == len(shipped()) else "is an older version's"
+            raise OperatorError(f"the database {what}; `tenuto migrate` brings it up to date")
     return database
+
+
+def database_away(error: Unavailable) -> OperatorError:
+    """For whoever started us: what the database does, why, and what would be right."""
+    return OperatorError(f"the database {told(error)}; start it, or correct the setting database")
 
 
 def open_blobs(settings: Settings) -> BlobStore:
@@ -77,7 +84,8 @@ def install_voices(database: Database, blobs: BlobStore) -> None:
     try:
         recordings = {voice.voice_id: blobs.write(ids.new("blob"), voice.content()) for voice in lacking}
     except StoreAwayForWrites as error:
-        raise OperatorError("the store of bytes does not answer; `tenuto doctor` says why") from error
+        why = reason(error.__cause__ or error)
+        raise OperatorError(f"the store of bytes {why}; start it, or correct its settings") from error
     failpoints.hit("install.after_bytes")
     now_ms = clock()
     database.write(lambda tx: builtin.install(tx, voices, recordings, now_ms=now_ms))
@@ -105,7 +113,7 @@ def _closed_when_refused(database: Database) -> Iterator[None]:
         yield
     except Unavailable as error:
         database.close()
-        raise OperatorError(DATABASE_AWAY) from error
+        raise database_away(error) from error
     except BaseException:
         database.close()
         raise

@@ -18,6 +18,7 @@ from tenuto.catalog.rules import Model, models
 from tenuto.cli.common import Place, new_ids
 from tenuto.config import ModelSettings, Settings
 from tenuto.config.storage import bucket_of
+from tenuto.db.away import told
 from tenuto.db.database import open_database
 from tenuto.db.migrations import pending, shipped
 from tenuto.engines.registry import EngineEntry, engines_of, weights_of
@@ -76,8 +77,8 @@ def _records(settings: Settings) -> Iterator[Line]:
         with closing(bootstrap.open_as_it_is(settings)) as database:
             findings = database.snapshot(audit)
             first = bootstrap.is_first_run(database)
-    except Unavailable:
-        yield _bad("database", "it does not answer", "correct the setting database, or start it")
+    except Unavailable as error:
+        yield _bad("database", f"it {told(error)}", "correct the setting database, or start it")
         return
     except TenutoError as error:
         yield _bad("database", error.message, "do what this line says")

@@ -30,7 +30,7 @@ def look(place: Place) -> bool:
     try:
         missing = pending(database)
     except Unavailable as error:
-        raise OperatorError(bootstrap.DATABASE_AWAY) from error
+        raise bootstrap.database_away(error) from error
     finally:
         database.close()
     for name in missing:

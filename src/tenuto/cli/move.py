@@ -8,6 +8,7 @@ from tenuto.backup.move import Move, Moved, Side
 from tenuto.catalog import operations as catalog
 from tenuto.cli.common import Place, say, tell
 from tenuto.config import Settings
+from tenuto.db.away import told
 from tenuto.db.database import Database, open_database
 from tenuto.db.migrations import later
 from tenuto.errors import OperatorError, Unavailable
@@ -67,7 +68,7 @@ def _ask(database: Database, shown: str) -> None:
     try:
         database.read(lambda tx: tx.one("select 1 as one"))
     except Unavailable as error:
-        raise OperatorError(f"{shown} does not answer; start it, or correct --database") from error
+        raise OperatorError(f"{shown} {told(error)}; start it, or correct --database") from error
 
 
 def _refuse_running(database: Database, folder: Path, url: str) -> None:

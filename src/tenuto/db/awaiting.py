@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 
+from tenuto.db.away import told
 from tenuto.db.database import Database
 from tenuto.db.migrations import pending
 from tenuto.errors import OperatorError, Unavailable
@@ -15,27 +16,28 @@ LOOK_S = 1.0
 
 
 def await_migrations(
-    database: Database, *, patience_s: float, stopping: threading.Event, on_wait: Callable[[], None]
+    database: Database, *, patience_s: float, stopping: threading.Event, on_wait: Callable[[str], None]
 ) -> None:
-    """Return when nothing is pending; look once a second, for `patience_s` at most. `on_wait` is told once.
+    """Return when nothing is pending; look once a second, for `patience_s` at most; once tell `on_wait` why.
 
     Raises OperatorError when it is not done by then, or we are to stop; Unavailable when the database is away
     still. What `pending` refuses is refused at once: waiting mends no changed file and no newer database.
     """
     until = time.monotonic() + patience_s
-    told = False
+    is_told = False
     while True:
         try:
             missing = pending(database)
-        except Unavailable:
+            why = f"{len(missing)} migrations are missing"
+        except Unavailable as error:
             if time.monotonic() >= until:
                 raise
-            missing = ["the database"]
+            missing, why = ["the database"], f"the database {told(error)}"
         if not missing:
             return
         if stopping.is_set() or time.monotonic() >= until:
             raise OperatorError(f"the database is not up to date, it lacks {missing[0]}; say: tenuto migrate")
-        if not told:
-            told = True
-            on_wait()
+        if not is_told:
+            is_told = True
+            on_wait(why)
         stopping.wait(LOOK_S)

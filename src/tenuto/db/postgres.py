@@ -66,10 +66,11 @@ class PostgresDatabase:
         self._idle = 0
         self._closed = False
         self._occupies = False
-        # Guards the four fields above and the two below.
+        # Guards the four fields above and the three below.
         self._changing = threading.Lock()
         # Until this moment of the monotonic clock nobody tries to connect.
         self._away_until = 0.0
+        self._away_because: psycopg.Error | None = None
         self._backoff_s = FIRST_BACKOFF_S
         self._groups = Groups(self._connect, lambda pending: self._submit(pending, is_write=True))
         self._notices = Notices(url)
@@ -204,7 +205,7 @@ class PostgresDatabase:
         with self._changing:
             is_away = time.monotonic() < self._away_until
         if is_away:
-            raise Unavailable(AWAY)
+            raise Unavailable(AWAY) from self._away_because
         began = time.monotonic()
         try:
             connection = Connection(self._url, lock_timeout_ms, answer_timeout_ms, occupies=self._occupies)
@@ -213,6 +214,7 @@ class PostgresDatabase:
                 # Where nobody answers, to try takes seconds: as long again nobody waits for that.
                 now = time.monotonic()
                 self._away_until = now + max(self._backoff_s, now - began)
+                self._away_because = error
                 self._backoff_s = min(self._backoff_s * 2, LONGEST_BACKOFF_S)
             raise _unavailable(AWAY, error) from error
         with self._changing:

@@ -7,6 +7,7 @@ from typing import TypeVar
 import structlog
 
 from tenuto.blobs.blob import BlobRecord
+from tenuto.blobs.reasons import reason
 from tenuto.db.database import Transaction
 from tenuto.errors import StorageFailed, StoreAwayForWrites, Unavailable
 from tenuto.worker.parts import Parts
@@ -34,7 +35,8 @@ def store(
         try:
             return parts.blobs.write(blob_id, content)
         except StorageFailed as error:
-            _log.error("blob.not_stored", blob_id=blob_id, nth=nth)
+            why = reason(error.__cause__ or error)
+            _log.error("blob.not_stored", blob_id=blob_id, nth=nth, reason=f"the store {why}")
             if nth >= STORE_TRIES and not isinstance(error, StoreAwayForWrites):
                 raise
             on_wait()

@@ -53,8 +53,8 @@ def when_back(watched: Watched, read_bytes: Callable[[], T]) -> T:
     while True:
         try:
             return read_bytes()
-        except StoreAway:
-            _log.warning("store.away", attempt_id=watched.attempt_id)
+        except StoreAway as error:
+            _log.warning("store.away", attempt_id=watched.attempt_id, reason=error.message)
         watched.live()
         stopped = threading.Event()
         with watched.stop.calling(stopped.set):

@@ -158,8 +158,8 @@ class Upkeep:
                 done = self._finish(attempt)
         except Stale:
             return
-        except StoreAway:
-            _log.warning("store.away", attempt_id=attempt.attempt_id)
+        except StoreAway as error:
+            _log.warning("store.away", attempt_id=attempt.attempt_id, reason=error.message)
             return  # Whether the recorded bytes are there is not known; it is looked at again.
         _log.warning("attempt.rescued", job_id=attempt.job_id, attempt_id=attempt.attempt_id, outcome=done)
         self._bell.ring()

@@ -1,0 +1,26 @@
+"""Why a store of bytes failed, in words for its operator. Knows obstore's messages, and asks nobody.
+
+Of an answer it repeats the code alone, as the rest may name keys; of obstore's own words, the network's.
+"""
+
+import re
+
+_SIGNS = (
+    (re.compile(r"<Code>(\w+)</Code>"), "says {}"),
+    (re.compile(r"status code: (\d{3}[A-Za-z ]*)"), "says {}"),
+    (re.compile(r"InvalidCertificate\(\s*(\w+)"), "shows a certificate that is not trusted ({})"),
+    (re.compile(r"InvalidMessage\("), "does not speak TLS at this address"),
+    (re.compile(r"failed to lookup address"), "does not answer: its host has no address"),
+    (re.compile(r'\bmessage: "([A-Za-z ]+)"'), "does not answer: {}"),
+)
+
+
+def reason(error: BaseException) -> str:
+    """What it does, such as "says NoSuchBucket" or "fails: No space left on device"."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"fails: {error.strerror}"
+    said = str(error)
+    for sign, words in _SIGNS:
+        if found := sign.search(said):
+            return words.format(*found.groups())
+    return "does not answer"

@@ -1,0 +1,34 @@
+"""Why a database was not there, in words for its operator. Knows no connections.
+
+Nothing of the address is repeated: libpq takes a part of a password that is not escaped for the host or port.
+"""
+
+import re
+from collections.abc import Iterator
+
+_REFUSED = re.compile(r"connection to server [^\n]*? failed: (FATAL: +)?([^\n]+)")
+_ESCAPED = "in a password / is written %2F and @ is written %40"
+_OTHERWISE = {
+    "resolve host": f"its host has no address ({_ESCAPED})",
+    "translate host name": f"its host has no address ({_ESCAPED})",
+    "invalid integer value": f"its port is no number ({_ESCAPED})",
+    "timeout expired": "nothing came back in time",
+}
+
+
+def told(error: BaseException) -> str:
+    """What it does: "refuses us: …" in the server's words, or "does not answer", and why if that is known."""
+    for cause in _causes(error):
+        said = str(cause)
+        if found := _REFUSED.search(said):
+            return f"{'refuses us' if found[1] else 'does not answer'}: {found[2]}"
+        for sign, reason in _OTHERWISE.items():
+            if sign in said:
+                return f"does not answer: {reason}"
+    return "does not answer"
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__

@@ -52,3 +52,22 @@ def test_pauses_are_kept_and_end_with_the_service(tmp_path: Path) -> None:
         took >= pause for took, pause in zip(between, (0.2, 0.4, 0.8), strict=True)
     ]
     assert stopped_s < 1.4
+
+
+def test_a_machine_that_can_start_nothing_for_a_moment_has_a_worker_afterwards(tmp_path: Path) -> None:
+    """No process, no memory, no descriptor: the service goes on, so its worker must come, too (P1)."""
+    program, note = tmp_path / "program", tmp_path / "started"
+    child = ChildWorker(Settings(tmp_path), [str(program)])
+    child.start()
+    time.sleep(0.15)
+    descriptors = len(list(Path("/proc/self/fd").iterdir()))
+    (tmp_path / "unfinished").write_text(f"#!/bin/sh\ntouch {note}\nexec sleep 60\n")
+    (tmp_path / "unfinished").chmod(0o700)
+    (tmp_path / "unfinished").rename(program)
+    until = time.monotonic() + 10
+    while not note.exists() and time.monotonic() < until:
+        time.sleep(0.02)
+    child.stop()
+
+    assert note.exists()
+    assert descriptors >= len(list(Path("/proc/self/fd").iterdir()))

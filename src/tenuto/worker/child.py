@@ -61,26 +61,38 @@ class ChildWorker:
     def _supervise(self) -> None:
         pause_s = RESTART_FIRST_S
         while not self._asked:
-            # The read end goes to the child: when we die, however we die, it reads the end of the pipe.
-            read_end, write_end = os.pipe()
             began = time.monotonic()
-            self._process = subprocess.Popen(
-                [*self._command, str(read_end)],
-                pass_fds=(read_end,),
-                stdin=subprocess.DEVNULL,
-                env=dict(os.environ) | {"TENUTO_CHILD_SETTINGS": config.dump(self._settings)},
-                start_new_session=True,
-            )
-            os.close(read_end)
-            if self._asked:
-                self._process.terminate()
-            code = self._process.wait()
-            os.close(write_end)
+            try:
+                code = self._live()
+            except OSError as error:
+                code = NOT_STARTED
+                _log.error("worker.not_started", reason=error.strerror)
             if self._asked:
                 return
             pause_s = restart_pause_s(code, time.monotonic() - began, pause_s)
             _log.error("worker.died", code=code, restart_in_s=round(pause_s, 1))
             self._stopping.wait(pause_s)
+
+    def _live(self) -> int:
+        """One worker from start to end; gives its code. OSError: the machine can start none just now."""
+        # The read end goes to the child: when we die, however we die, it reads the end of the pipe.
+        read_end, write_end = os.pipe()
+        try:
+            try:
+                process = self._process = subprocess.Popen(
+                    [*self._command, str(read_end)],
+                    pass_fds=(read_end,),
+                    stdin=subprocess.DEVNULL,
+                    env=dict(os.environ) | {"TENUTO_CHILD_SETTINGS": config.dump(self._settings)},
+                    start_new_session=True,
+                )
+            finally:
+                os.close(read_end)
+            if self._asked:
+                process.terminate()
+            return process.wait()
+        finally:
+            os.close(write_end)
 
 
 def restart_pause_s(code: int, lived_s: float, last_s: float) -> float:

@@ -18,15 +18,17 @@ KOKORO = "hexgrad/Kokoro-82M"
 def test_models_are_listed_with_licence_and_state_of_their_weights(
     operator: Operator, tmp_path: Path
 ) -> None:
-    """A cache without weights is told with the remedy."""
+    """A cache without weights is told with the remedy; real and fake models never stand beside each other."""
     listed = {line["model"]: line for line in rows(operator("models", "list", cache=str(tmp_path / "cache")))}
+    fakes = {line["model"]: line for line in rows(operator("models", "list", engines="fake"))}
 
-    assert [entry.model for entry in ENTRIES] == list(listed)
+    assert [entry.model for entry in ENTRIES if not entry.fake] == list(listed)
+    assert [entry.model for entry in ENTRIES if entry.fake] == list(fakes)
     assert ("Apache-2.0", "missing: tenuto models pull") == (
         listed[KOKORO]["licence"],
         listed[KOKORO]["weights"],
     )
-    assert "none needed" == listed["fake/speech"]["weights"]
+    assert "none needed" == fakes["fake/speech"]["weights"]
 
 
 @pytest.mark.real_engine

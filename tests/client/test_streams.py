@@ -15,11 +15,11 @@ from servers.service import TENUTO
         (">&-", (0, "", "")),
     ],
 )
-@pytest.mark.parametrize("line", ["", "completion zsh", "models adapters"])
+@pytest.mark.parametrize("line", ["", "completion zsh", "models adapters", "serve -h"])
 def test_a_stdout_that_takes_nothing_is_told_in_one_line(
     line: str, behind: str, expected: tuple[int, str, str]
 ) -> None:
-    """The list of all, a verb of callers, a command of operators; who has no stdout wants none."""
+    """The list of all, a verb of callers, an operator's, its help; who has no stdout wants none."""
     environment = os.environ | {"LC_ALL": "C.UTF-8"}
     shell = ["bash", "-c", f"'{TENUTO}' {line} {behind}"]
     done = subprocess.run(shell, env=environment, capture_output=True, text=True)

@@ -101,6 +101,26 @@ def test_a_text_comes_from_a_word_a_file_or_stdin(
     assert (2, 2) == (wrong[0], empty[0]) and "UTF-8" in wrong[2]
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("say", "x", "-o", "x.MP3"), "name it x.wav"),
+        (("draw", "x", "-o", "x.jpg"), "name it x.png"),
+        (("transcribe", "x.wav", "-o", "x.docx"), "name it x.txt"),
+        (("say", "chapter.txt"), "there is no such file"),
+    ],
+)
+def test_a_name_that_would_deceive_is_refused_before_any_work(
+    run: Run, tmp_path: Path, words: tuple[str, ...], told: str
+) -> None:
+    """An ending of another format, a text's file that is not there: one line, and no service is asked."""
+    (tmp_path / "x.wav").write_bytes(b"")
+    code, out, err = run(*words, url="http://127.0.0.1:9", key="tn_none")
+
+    assert (2, "", 1) == (code, out, err.count("\n"))
+    assert told in err
+
+
 def test_voices_jobs_and_money_from_the_command_line(
     run: Run, service: RunningService, caller: Caller, tmp_path: Path
 ) -> None:

@@ -4,6 +4,7 @@ An operator's command loads settings, opens what it needs, calls operations and 
 everything else to stderr; 0 is success, 1 a failure, 2 a wrong command line.
 """
 
+import errno
 import sys
 
 COMMANDS = {
@@ -83,4 +84,10 @@ def _operate() -> None:
         sys.exit(2)
     except TenutoError as error:
         print(f"tenuto: {error.message}", file=sys.stderr)
+        sys.exit(1)
+    except OSError as error:
+        # The help is printed by a library: what it cannot write is told here.
+        if error.errno != errno.ENOSPC:
+            raise
+        print(f"tenuto: {error.filename or 'stdout'}: {error.strerror}", file=sys.stderr)
         sys.exit(1)

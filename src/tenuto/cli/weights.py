@@ -20,11 +20,13 @@ app.command(list_adapters, name="adapters")
 
 @app.command(name="list")
 def list_models(*, place: Place = HERE) -> None:
-    """List the models, and whether their weights are here."""
+    """List the models, and whether their weights are here; the fake ones where `engines` names them."""
     settings = place.settings()
     cache = settings.cache
     rows = []
     for entry in _entries(settings):
+        if entry in ENTRIES and entry.fake != (settings.engines == "fake"):
+            continue
         needed = weights_of(entry)
         missing = [name for name in needed if not weights_cache.is_verified(cache, name)]
         state = "missing: tenuto models pull" if missing else "verified" if needed else "none needed"

@@ -16,6 +16,9 @@ from tenuto_client.errors import InvalidSetting
 LANGUAGES = ("zh", "en", "ja", "es", "ar")
 MAX_TEXT_FILE_BYTES = 1 << 20
 
+_FILE = re.compile(r"\S+\.(txt|md|srt)", re.IGNORECASE)
+"""What nobody means to hear: the name of a text file that was mistyped."""
+
 _SCRIPTS: tuple[tuple[str, str], ...] = (
     ("ja", "[\u3040-\u30ff]"),
     ("ar", "[\u0600-\u06ff]"),
@@ -107,6 +110,10 @@ def _text(given: str) -> str:
     elif len(given) < 1024 and "\n" not in given and Path(given).is_file():
         with Path(given).open("rb") as file:
             found = _decoded(file.read(MAX_TEXT_FILE_BYTES + 1), given)
+    elif _FILE.fullmatch(given):
+        raise InvalidSetting(
+            t("{path}: there is no such file; to speak its name, give it on stdin, with -", path=given)
+        )
     else:
         found = given.strip()
     if not found:

@@ -26,6 +26,16 @@ from tenuto_client.submission import Reading, Recording, Work, carry_on, submit
 
 STDOUT = "-"
 SUFFIXES = {"speech": ".wav", "image": ".png", "recognition": ".json"}
+_OTHER_FORMS = {
+    "say": ("WAV", ".wav", {".mp3", ".flac", ".ogg", ".opus", ".m4a", ".aac", ".aiff", ".mp4"}),
+    "draw": ("PNG", ".png", {".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".tiff", ".svg", ".pdf"}),
+    "transcribe": (
+        "txt, srt, vtt, json",
+        ".txt",
+        {".docx", ".doc", ".odt", ".pdf", ".rtf", ".html", ".ass", ".csv"},
+    ),
+}
+"""What a verb makes, how that ends, and endings of what it does not make: such a file would deceive."""
 
 
 def purpose_of(verb: str, output: str | None, form: str = "", source: Path | None = None) -> dict[str, Any]:
@@ -34,6 +44,12 @@ def purpose_of(verb: str, output: str | None, form: str = "", source: Path | Non
     if output == STDOUT:
         found["file"] = STDOUT
     elif output:
+        made, right, others = _OTHER_FORMS[verb]
+        if Path(output).suffix.lower() in others:
+            better = Path(output).with_suffix(right)
+            raise InvalidSetting(
+                t("{path}: what is made is {form}; name it {better}", path=output, form=made, better=better)
+            )
         found["file"] = str(writable(Path(output)))
     if source is not None:
         found["source"] = str(source.resolve())

@@ -133,6 +133,10 @@ WORDS: dict[str, str] = {
     "the language, for the second engine; else zh": "语言，供第二引擎使用；默认 zh",
     "{path}: there is no such file": "{path}：没有这个文件",
     "{path} is a folder; name a file in it": "{path} 是文件夹；请写其中的文件名",
+    "{path}: there is no such file; to speak its name, give it on stdin, with -": (
+        "{path}：没有这个文件；若要读出这个名字，请用 - 从标准输入给出"
+    ),
+    "{path}: what is made is {form}; name it {better}": "{path}：得到的是 {form}；请改名为 {better}",
     "{path}: there is no such folder": "{path}：没有这个文件夹",
     "{path} cannot be written": "{path} 不可写",
     "no voice is called {name}; there are {names}": "没有叫 {name} 的音色；现有 {names}",

@@ -39,11 +39,13 @@ def command(language: str, text: str) -> list[str] | None:
     return None if node is None else [node, "--input-type=module", "-e", text]
 
 
-# Each language on one database: what a page says does not depend on it.
+# Each language on one database: what a page says does not depend on it. With a scope for one test, which is
+# what pytest takes where a parameter is no fixture, each page would start a service of its own.
 @pytest.mark.parametrize(
     ("service", "page"),
     [("sqlite" if page.startswith("en") else "postgresql", page) for page in PAGES],
     indirect=["service"],
+    scope="session",
 )
 def test_every_block_of_the_page_runs(
     page: str, service: RunningService, caller: Caller, tmp_path: Path

@@ -69,6 +69,7 @@ def check(caller: Caller, file: Path) -> str:
     ("service", "kind", "when"),
     [("sqlite", "say", "before"), ("postgresql", "transcribe", "after")],
     indirect=["service"],
+    scope="session",
 )
 def test_whenever_it_is_killed_there_is_one_job_one_charge_and_the_file(
     kind: str, when: str, service: RunningService, operator: Operator, tmp_path: Path

@@ -40,7 +40,7 @@ def erase_artifact(tx: Transaction, *, account_id: str, artifact_id: str, now_ms
         return []
     if artifact["job_id"] is not None:
         store.forget_blob(tx, artifact["job_id"], artifact["blob_id"])
-    elif store.is_needed(tx, account_id, [INPUT_LANE], artifact_id):
+    elif store.is_needed(tx, account_id, INPUT_LANE, artifact_id):
         raise InvalidRequest(
             message="a job that has not ended needs this input; cancel it or wait until it has ended",
             param="artifact_id",

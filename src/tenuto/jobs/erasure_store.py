@@ -53,28 +53,30 @@ def remove_parts(tx: Transaction, job_id: str) -> None:
     tx.run("delete from part where job_id = :job_id", job_id=job_id)
 
 
-def is_needed(tx: Transaction, account_id: str, lanes: list[str], artifact_id: str) -> bool:
-    """Whether an open job of the account has this input. Each state is looked up by an index of its own."""
-    like = f"%{artifact_id}%"
-    queued = any(
-        tx.one(
-            """select 1 as one from job where state = 'queued' and lane = :lane and account_id = :account_id
-                 and input_artifact_ids like :like limit 1""",
-            lane=lane,
-            account_id=account_id,
-            like=like,
-        )
-        for lane in lanes
+def is_needed(tx: Transaction, account_id: str, lane: str, artifact_id: str) -> bool:
+    """Whether an open job of the account has this input. Each state is looked up by an index of its own.
+
+    One statement, which sees one moment: between two, a job may go from where the second looks to where the
+    first one did.
+    """
+    row = tx.one(
+        """select 1 as one from (
+               select id from (
+                   select id from job where state = 'queued' and lane = :lane and account_id = :account_id
+                     and input_artifact_ids like :like limit 1) as queued
+               union all
+               select id from (
+                   select j.id from slot s join job j on j.id = s.job_id
+                   where j.account_id = :account_id and j.input_artifact_ids like :like limit 1) as running
+               union all
+               select id from (
+                   select id from job where state = 'recovery_required' and account_id = :account_id
+                     and input_artifact_ids like :like limit 1) as waiting) as open limit 1""",
+        lane=lane,
+        account_id=account_id,
+        like=f"%{artifact_id}%",
     )
-    return queued or any(
-        tx.one(sql, account_id=account_id, like=like)
-        for sql in (
-            """select 1 as one from slot s join job j on j.id = s.job_id
-               where j.account_id = :account_id and j.input_artifact_ids like :like limit 1""",
-            """select 1 as one from job where state = 'recovery_required' and account_id = :account_id
-                 and input_artifact_ids like :like limit 1""",
-        )
-    )
+    return row is not None
 
 
 def ended_before(tx: Transaction, finished_before: int, limit: int) -> list[Row]:

@@ -115,6 +115,22 @@ def test_the_keyboard_reaches_everything(visitor: Person, member: Cookies) -> No
     assert "page" == page.evaluate("document.activeElement.id")
 
 
+def test_the_narrow_menu_folds_by_escape(
+    browser: Browser, fake_house: RunningService, member: Cookies
+) -> None:
+    """And the focus is where it was opened."""
+    with person(browser, fake_house.url, width=390) as somebody:
+        somebody.become(member)
+        somebody.open("/")
+        button = somebody.page.get_by_role("button", name="Menu")
+        button.press("Enter")
+        somebody.page.get_by_role("link", name="Jobs", exact=True).focus()
+        somebody.page.keyboard.press("Escape")
+
+        expect(button).to_have_attribute("aria-expanded", "false")
+        expect(button).to_be_focused()
+
+
 def test_another_language_is_there_at_once_and_stays(visitor: Person, member: Cookies) -> None:
     """Language and theme change without a step and are remembered by the browser, not by the account."""
     visitor.become(member)

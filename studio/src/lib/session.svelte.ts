@@ -3,24 +3,34 @@ import { call } from './http.ts'
 import type { Session } from './types.ts'
 
 let current = $state.raw<Session | null>(null)
+let isOver = $state(false)
 
 /** The session, null until it was read. */
 export function session(): Session | null {
   return current
 }
 
+/** Whether somebody was signed in on this page whose session ended without being asked to. */
+export function hasEnded(): boolean {
+  return isOver
+}
+
 /** Reads the session anew. */
 export async function readSession(): Promise<void> {
+  const before = current
   current = await call<Session>('GET', '/web/session')
+  isOver = current.account === null && (isOver || Boolean(before?.account))
 }
 
 /** Signs in through one of the doors: log in, register, set up, accept an invitation. */
 export async function enter(door: string, body: Record<string, string>): Promise<void> {
   current = await call<Session>('POST', `/web/${door}`, { body })
+  isOver = false
 }
 
 /** Ends the session here and at the service. */
 export async function leave(): Promise<void> {
   await call('POST', '/web/logout')
   await readSession()
+  isOver = false
 }

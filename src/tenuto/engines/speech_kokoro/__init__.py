@@ -92,7 +92,7 @@ class KokoroEngine:
         )
         pieces = segments(units, min(parameters["max_text_tokens_per_segment"], cap), cap, first)
         if not pieces:
-            raise EngineError("nothing_to_speak", "The text has nothing that can be spoken.")
+            raise EngineError("nothing_to_speak", "The text has nothing that can be spoken in its `lang`.")
         style, warnings = self._voices.style_of(parameters, run.inputs)
         if feeling:
             style = emotion.moved(style, feeling)

@@ -9,6 +9,7 @@ import textwrap
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import pytest
 
 import tenuto_host
 from tenuto.config import RaySettings
+from tenuto.hosts import process
 from tenuto.hosts.child import ChildHost
 from tenuto.hosts.host import (
     Cancellation,
@@ -303,6 +305,42 @@ def test_lines_that_the_engine_prints_are_handed_on(run: DoRun) -> None:
         run(host, "leave")
 
     assert (["the last words"], "the last words\n") == (lines, lost.value.evidence)
+
+
+def test_a_process_that_is_being_ended_is_given_no_other_run(
+    make_host: MakeHost, run: DoRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that takes longer to end than anybody waits is nobody's engine: no other job pays for it."""
+    monkeypatch.setattr(process, "REAP_S", 0.5)
+    host = make_host()
+    pid = host.load()["pid"]
+    with pytest.raises(HostDeadline):
+        run(host, "print_from_elsewhere", deadline_s=0.3)
+
+    assert not host.alive
+    with pytest.raises(HostNotReady):
+        run(host, "echo")
+    assert pid != host.load()["pid"]
+    assert b"echo" == run(host, "echo").content
+
+
+def test_who_waits_behind_a_run_that_is_left_does_not_pay_for_it(make_host: MakeHost, run: DoRun) -> None:
+    """The place that becomes free in a process that is being ended is none: nothing was run there."""
+    host = make_host()
+    host.load()
+    with ThreadPoolExecutor() as pool:
+        waiting: list[Future[HostResult]] = []
+
+        def leave(progress: dict[str, Any]) -> None:
+            waiting.append(pool.submit(run, host, "echo"))
+            # Long enough for it to stand in line.
+            time.sleep(0.1)
+            raise SystemExit
+
+        with pytest.raises(SystemExit):
+            run(host, "deaf", on_progress=leave)
+
+        assert HostNotReady is type(waiting[0].exception(10))
 
 
 def test_a_host_leaves_no_descriptor_open(make_host: MakeHost, run: DoRun) -> None:

@@ -44,8 +44,7 @@ class ChildHost:
 
     @property
     def alive(self) -> bool:
-        process = self._process
-        return process is not None and process.info is not None and process.lost is None
+        return self._usable() is not None
 
     @property
     def pid(self) -> int | None:
@@ -58,9 +57,11 @@ class ChildHost:
 
     def load(self) -> dict[str, Any]:
         with self._loading:
-            process = self._process
-            if process is not None and process.info is not None and process.lost is None:
-                return dict(process.info)
+            loaded = self._usable()
+            if loaded is not None:
+                return dict(loaded.info or {})
+            if self._process is not None:
+                _await_end(self._process)
             until = time.monotonic() + self._spec.load_timeout_s
             process = HostProcess(self._spec, self._on_line)
             with self._swapping:
@@ -90,8 +91,8 @@ class ChildHost:
         run_id: str = "",
     ) -> HostResult:
         deadline_at = time.monotonic() + deadline_s
-        process = self._process
-        if process is None or process.info is None:
+        process = self._usable()
+        if process is None:
             raise HostNotReady("no engine is loaded")
         cancelled = cancelled or Cancellation()
         run_id = run_id or f"{process.pid}-{next(self._run_ids)}"
@@ -125,6 +126,13 @@ class ChildHost:
             process = self._process
         if process is not None:
             process.close()
+
+    def _usable(self) -> HostProcess | None:
+        """The process, when its engine is loaded and nobody has begun to end it."""
+        process = self._process
+        if process is None or process.info is None or process.is_ending or process.lost is not None:
+            return None
+        return process
 
 
 class _Run:
@@ -217,6 +225,13 @@ class _Run:
             case messages.Failed(code, message, transient) if self._unwanted is None:
                 raise EngineFailed(code, message, transient)
         raise self._unwanted or Cancelled(lost=False)
+
+
+def _await_end(before: HostProcess) -> None:
+    """An engine's next process starts when its last one is gone: two may not fit beside each other."""
+    before.wait_lost()
+    if before.lost is None:
+        raise HostNotReady("the engine's last process has not ended yet")
 
 
 def _load(process: HostProcess, spec: EngineSpec, until: float) -> dict[str, Any]:

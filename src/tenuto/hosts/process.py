@@ -46,6 +46,8 @@ class HostProcess:
         # A driver's engine is on another machine, perhaps; it is asked once to end it.
         self._ends_others = spec.ray is not None
         self._asked = False
+        # Set when somebody begins to end it, or it began itself; the end may take a while.
+        self.is_ending = False
         # Why we ended it, when it was us.
         self._reason = ""
         self._reaping = threading.Lock()
@@ -83,7 +85,11 @@ class HostProcess:
 
     def open(self, run_id: str, until: float, given_up: Callable[[], bool]) -> bool:
         """Wait for a place for a run and take it; False when time or wish is over. Raises HostLost."""
-        return self._inbox.open(run_id, self.concurrency, until, given_up)
+        opened = self._inbox.open(run_id, self.concurrency, until, given_up)
+        if opened and self.is_ending:
+            self._inbox.close(run_id)
+            raise self.wait_lost()
+        return opened
 
     def close_run(self, run_id: str) -> None:
         """Give the run's place back; what it still says is a breach of the protocol."""
@@ -119,6 +125,7 @@ class HostProcess:
 
     def kill(self, reason: str) -> None:
         """End the process, and those that it started, now. The first reason is kept."""
+        self.is_ending = True
         with self._reaping:
             self._reason = self._reason or reason
             if self._popen.returncode is None and self._ends_others and not self._asked:
@@ -142,6 +149,7 @@ class HostProcess:
 
     def close(self) -> None:
         """Ask an idle process to end, kill it otherwise; then nothing of it is left."""
+        self.is_ending = True
         with self._reaping:
             self._reason = self._reason or "was closed"
         if self.info is not None and not self._inbox.has_runs():

@@ -101,6 +101,11 @@ class Demo:
         time.sleep(10)
         os._exit(0)
 
+    def print_from_elsewhere(self, run: Run) -> Result:
+        # In a session of its own, and what it prints goes where the engine's words go.
+        subprocess.Popen(["sleep", "3"], start_new_session=True)
+        return self.deaf(run)
+
     def raise_error(self, run: Run) -> Result:
         raise ValueError("bad prompt")
 

@@ -40,7 +40,7 @@ def open_records(
                 database,
                 patience_s=patience_s,
                 stopping=stopping or threading.Event(),
-                on_wait=lambda why: log().info("database.awaited", reason=why, remedy="tenuto migrate"),
+                on_wait=lambda why: log().info("database.awaited", reason=why),
             )
         else:
             migrate(database)

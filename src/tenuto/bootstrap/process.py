@@ -28,4 +28,9 @@ def log() -> Any:
     """Loaded by the processes that log, for it takes as long as all the rest of a short command."""
     import structlog
 
+    if not structlog.is_configured():
+        # A short command has set none up, and stdout is for its results alone.
+        from tenuto.logs import set_up_logs
+
+        set_up_logs("info")
     return structlog.get_logger("tenuto")

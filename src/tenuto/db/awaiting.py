@@ -28,7 +28,7 @@ def await_migrations(
     while True:
         try:
             missing = pending(database)
-            why = f"{len(missing)} migrations are missing"
+            why = f"{len(missing)} migrations are missing; say: tenuto migrate"
         except Unavailable as error:
             if time.monotonic() >= until:
                 raise

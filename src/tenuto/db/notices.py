@@ -97,6 +97,9 @@ class Notices:
                 self._closed.wait(RECONNECT_PAUSE_S)
             self._closed.wait(COALESCE_S)
         if connection is not None:
+            # The thread that listens hears that it shall end, rather than see it after its wait.
+            with suppress(psycopg.Error):
+                _notify(connection.pgconn, "")
             connection.close()
 
     def _receive(self) -> None:

@@ -1,6 +1,7 @@
 """What a child process does beyond `test_host.py`: interpreters, surroundings, breaches, our own death."""
 
 import os
+import resource
 import shlex
 import signal
 import subprocess
@@ -235,6 +236,24 @@ def test_a_message_that_does_not_come_to_its_end_keeps_nobody(
         run(host, "echo", cancelled=cancelled, grace_s=0.3, deadline_s=60 if is_cancelled else 0.5)
     assert time.monotonic() - began < 5
     assert gone(pid, 0)
+
+
+def test_a_message_for_which_there_is_no_memory_is_the_end_of_its_host(
+    make_host: MakeHost, rogue: Callable[[str], str], gone: Gone
+) -> None:
+    """It is ended and known to be lost, as after a breach; nothing is left that nobody hears (P14)."""
+    lines = "say(hello); hear(); say(loaded); os.write(fd, struct.pack('!II', 10, 500 << 20)); import time"
+    host = make_host(interpreter=rogue(f"{lines}\nos.write(fd, bytes(10)); time.sleep(600)"))
+    taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    before, most = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (taken + (300 << 20), most))
+    try:
+        host.load()
+        pid = host.pid
+        assert pid is not None
+        assert gone(pid, 5.0)
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (before, most))
 
 
 def test_a_rogue_that_keeps_to_the_protocol_is_served(

@@ -196,6 +196,8 @@ class Inbox:
             self._is_over, self._breach = True, f"broke the protocol: {error}"
         except OSError as error:
             self._is_over, self._breach = True, f"closed the connection: {error}"
+        except MemoryError:
+            self._is_over, self._breach = True, "said more than there is memory for"
         self._changed.notify_all()
         if self._is_over:
             self._unattended.notify()

@@ -149,6 +149,21 @@ def test_a_deep_folder_can_be_listened_in(tmp_path: Path) -> None:
         assert listener.wait(1)
 
 
+def test_a_database_that_is_listened_to_closes_at_once(empty_database_url: str) -> None:
+    """The thread that listens is told; it waits for half a second at a time."""
+    database = open_database(empty_database_url)
+    with closing(database.listen("jobs")) as listener:
+        database.wake("jobs")
+        while listener.wait(0.2):
+            pass
+    database.wake("jobs")
+    time.sleep(0.05)
+    began = time.monotonic()
+    database.close()
+
+    assert time.monotonic() - began < 0.2
+
+
 def test_waiting_costs_next_to_nothing(empty_database: Database) -> None:
     """An idle listener uses at most 0.5 % of a core (0.05 % when measured alone)."""
     with closing(empty_database.listen("jobs")) as listener:

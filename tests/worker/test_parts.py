@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -138,6 +139,17 @@ def quick(rig: Rig) -> Rig:
     rig.heartbeat = Heartbeat(rig.parts)
     rig.heartbeat.start()
     return rig
+
+
+def test_a_heart_that_waits_stops_at_once(world: World, rig: Rig) -> None:
+    """Nobody who stops a service waits until its worker has waited."""
+    rig.heartbeat.start()
+    assert eventually(lambda: world.row("select seen_at from worker")["seen_at"] is not None)
+    time.sleep(0.2)
+    began = time.monotonic()
+    rig.heartbeat.stop()
+
+    assert time.monotonic() - began < 0.5
 
 
 def test_watched_attempts_beat(world: World, quick: Rig) -> None:

@@ -75,6 +75,8 @@ class Heartbeat:
     def stop(self) -> None:
         self._stopping.set()
         if self._thread.ident is not None:
+            # It would else see it after its wait, a second later.
+            self._parts.database.wake("cancel")
             self._thread.join(timeout=5)
         self._listener.close()
 

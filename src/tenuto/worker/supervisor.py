@@ -95,7 +95,8 @@ class Worker:
         self._upkeep.stop()
         self._heartbeat.stop()
         self._engines.close()
-        # It waits at its socket for a second at most; closed under it, it would end with an error.
+        # It waits at its socket: closed under it, it would end with an error.
+        self._parts.database.wake("jobs")
         self._ear.join(STOP_S)
         self._listener.close()
         if not self._heartbeat.active():

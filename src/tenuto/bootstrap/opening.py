@@ -19,7 +19,7 @@ from tenuto.db.awaiting import await_migrations
 from tenuto.db.away import told
 from tenuto.db.database import Database, open_database
 from tenuto.db.migrations import later, migrate, pending, shipped
-from tenuto.errors import OperatorError, StoreAwayForWrites, Unavailable
+from tenuto.errors import OperatorError, StorageFailed, Unavailable
 from tenuto.ids import Ids
 
 MIGRATIONS_PATIENCE_S = 300.0
@@ -83,9 +83,9 @@ def install_voices(database: Database, blobs: BlobStore) -> None:
     ids = Ids(clock)
     try:
         recordings = {voice.voice_id: blobs.write(ids.new("blob"), voice.content()) for voice in lacking}
-    except StoreAwayForWrites as error:
+    except StorageFailed as error:
         why = reason(error.__cause__ or error)
-        raise OperatorError(f"the store of bytes {why}; start it, or correct its settings") from error
+        raise OperatorError(f"the store of bytes {why}; mend that, or correct its settings") from error
     failpoints.hit("install.after_bytes")
     now_ms = clock()
     database.write(lambda tx: builtin.install(tx, voices, recordings, now_ms=now_ms))

@@ -124,6 +124,7 @@ def test_what_is_no_sound_flac_is_refused(operator: Operator, caller: Caller, wh
 
     assert (400, "invalid_request") == error_code(answer)
     assert reason in answer.json()["error"]["message"]
+    assert [("body", "invalid_recording")] == faults(answer)
     assert before == stored(operator, caller)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 
 from tenuto.blobs.blob import BlobRecord, BlobStore
-from tenuto.errors import ChecksumMismatch, InvalidRequest, StorageFailed
+from tenuto.errors import ChecksumMismatch, Fault, InvalidRequest, StorageFailed
 from tenuto.media.decoding import Decoded, DecoderFailed, Decoding
 from tenuto.media.flac import FlacInvalid
 
@@ -94,9 +94,8 @@ def _judged(blobs: BlobStore, record: BlobRecord, expected_sha256: str, decoding
         try:
             return decoding.finish()
         except FlacInvalid as error:
-            raise InvalidRequest(
-                message=f"the file is not a FLAC that is accepted: {error}", param="body"
-            ) from error
+            message = f"the file is not a FLAC that is accepted: {error}"
+            raise InvalidRequest([Fault("body", "invalid_recording", message)]) from error
         except DecoderFailed as error:
             raise StorageFailed(f"The upload could not be judged: {error}.") from error
 

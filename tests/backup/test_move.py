@@ -13,6 +13,7 @@ from typing import Any
 import httpx2
 import obstore
 import pytest
+from obstore.store import S3Store
 
 from servers.postgres import PostgresServer
 from servers.seaweedfs import ACCESS_KEY, SECRET_KEY, SeaweedServer
@@ -58,9 +59,7 @@ def place(history: RunningService, seaweed: SeaweedServer, tmp_path: Path) -> Ru
 @pytest.fixture
 def make_target(postgres_server: PostgresServer, seaweed: SeaweedServer) -> Callable[[], Target]:
     """The URL of an empty database, and an empty prefix of a bucket that is there."""
-    keys = Credentials(ACCESS_KEY, SECRET_KEY)
-    bucket = S3Place(bucket="moved", endpoint=seaweed.endpoint, credentials=keys)
-    obstore.put(client(bucket), "made", b"")
+    obstore.put(_bucket(seaweed), "made", b"")
 
     def make() -> Target:
         name = f"moved_{next(_numbers)}"
@@ -68,6 +67,11 @@ def make_target(postgres_server: PostgresServer, seaweed: SeaweedServer) -> Call
         return postgres_server.url(name), f"s3://moved/{name.replace('_', '-')}"
 
     return make
+
+
+def _bucket(seaweed: SeaweedServer) -> S3Store:
+    keys = Credentials(ACCESS_KEY, SECRET_KEY)
+    return client(S3Place(bucket="moved", endpoint=seaweed.endpoint, credentials=keys))
 
 
 def move(
@@ -200,14 +204,19 @@ def test_a_service_moves_there_and_back_unless_an_api_is_left(
 
 
 def test_nothing_is_moved_onto_something_else(
-    place: RunningService, make_target: Callable[[], Target], postgres_server: PostgresServer
+    place: RunningService,
+    make_target: Callable[[], Target],
+    postgres_server: PostgresServer,
+    seaweed: SeaweedServer,
 ) -> None:
     """A target that is not empty, the same place, a database that is away: a line each, and no mark."""
     target, used = make_target(), make_target()
     postgres_server.run("create table of_another (id int)", used[0].rpartition("/")[2].partition("?")[0])
+    prefix = used[1].removeprefix("s3://moved/")
+    obstore.put(_bucket(seaweed), f"{prefix}/v2/blob_01m80pvn5r1f38djbjeemsc8v2", b"of another")
     lines = {
         "is not empty; a service is moved to a database": (used[0], target[1]),
-        "is not empty; a service is moved to a prefix": (target[0], "s3://moved"),
+        "is not empty; a service is moved to a prefix": (target[0], used[1]),
         "name another database": ("sqlite:///tenuto.db", target[1]),
         " refuses us: database ": (target[0].replace("moved", "nowhere"), target[1]),
     }

@@ -78,10 +78,12 @@ def test_a_listener_is_woken_across_processes(
         for _ in range(5):
             while listener.wait(0.15):
                 pass
-            threading.Timer(0.02, wake, (other_process, "jobs")).start()
+            waking = threading.Timer(0.02, wake, (other_process, "jobs"))
+            waking.start()
             started = time.monotonic()
             assert listener.wait(5)
             delays.append(time.monotonic() - started - 0.02)
+            waking.join()
 
     assert min(delays) < 0.05
 

@@ -221,10 +221,10 @@ def test_a_recording_of_several_parts_says_how_far_it_is(
     visitor.become(member)
     page = visitor.page
     samples = np.zeros(LONG_S * RATE, np.int16)
-    for start_s in (30, LONG_S - 30):
+    # Of one value: the fake engine waits here, half a second and then three.
+    for start_s, wait in ((30, 1105), (LONG_S - 30, 1130)):
         samples[start_s * RATE : (start_s + 1) * RATE] = np.arange(RATE) % 997 + 1
-        # Of one value: the fake engine waits here for a second.
-        samples[(start_s + 2) * RATE : (start_s + 3) * RATE] = 1110
+        samples[(start_s + 2) * RATE : (start_s + 3) * RATE] = wait
     soundfile.write(tmp_path / "long.flac", samples, RATE)
     visitor.open("/recognition")
     page.set_input_files("input[type=file]", tmp_path / "long.flac")

@@ -2,13 +2,17 @@
 
 import asyncio
 import itertools
+import re
+import socket
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing, suppress
+from pathlib import Path
 
 import psycopg
 import pytest
+from psycopg import conninfo
 
 from servers.postgres import PostgresServer, start_postgres
 from tenuto.db import connection
@@ -16,6 +20,10 @@ from tenuto.db.database import Database, Transaction, open_database
 from tenuto.errors import OperatorError, Unavailable
 
 _numbers = itertools.count(1)
+# Two messages of the protocol: ready for a query, and an error with its severity, state and text.
+READY = re.compile(rb"Z\x00\x00\x00\x05[ITE]$")
+_FIELDS = b"SFATAL\0VFATAL\0C57P01\0Mterminating connection\0\0"
+ENDED = b"E" + (len(_FIELDS) + 4).to_bytes(4, "big") + _FIELDS
 
 
 @pytest.fixture(scope="module")
@@ -320,3 +328,41 @@ def test_two_processes_that_group_do_not_tangle(url: str, notes: Database) -> No
 
     assert dict.fromkeys("abcd", 160) == sizes(notes)
     assert time.monotonic() - started < 10
+
+
+def test_a_session_that_is_ended_between_two_answers_is_lost(server: PostgresServer, url: str) -> None:
+    """The server's last word may come after an answer, about none: the connection is gone, nothing is wrong
+    with the statement (P2).
+    """
+    ended = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as relay:
+        port = relay.getsockname()[1]
+        threading.Thread(target=_relay, args=(relay, server.address, ended), daemon=True).start()
+        own = connection.Connection(
+            conninfo.make_conninfo(url, host="127.0.0.1", port=port, sslmode="disable")
+        )
+        before = own.read(lambda tx: tx.one("select 1 as one"))
+        ended.set()
+        with closing(own), pytest.raises(connection.ConnectionLost):
+            own.read(lambda tx: tx.one("select 1 as one"))
+
+    assert {"one": 1} == before
+
+
+def _relay(relay: socket.socket, address: Path, ended: threading.Event) -> None:
+    """Between a client and the server; once `ended`, readiness becomes the end of the session."""
+    client, _ = relay.accept()
+    with client, socket.socket(socket.AF_UNIX) as server:
+        server.connect(str(address))
+        threading.Thread(target=_pass_on, args=(client, server), daemon=True).start()
+        while block := server.recv(1 << 16):
+            if ended.is_set() and READY.search(block):
+                client.sendall(READY.sub(lambda _: ENDED, block))
+                return
+            client.sendall(block)
+
+
+def _pass_on(here: socket.socket, there: socket.socket) -> None:
+    with suppress(OSError):
+        while block := here.recv(1 << 16):
+            there.sendall(block)

@@ -219,6 +219,9 @@ class Connection:
                 if asked is not None:
                     asked.answer = last
             end = self._answer()
+            if end.status == pq.ExecStatus.FATAL_ERROR:
+                # Said between two answers, and about none of them: the server ends the session.
+                raise psycopg.OperationalError("the session was ended")
             assert end.status == pq.ExecStatus.PIPELINE_SYNC, "each statement has one answer"
         except psycopg.OperationalError as error:
             raise self._lost() from error

@@ -201,7 +201,7 @@ class Inbox:
         self._changed.notify_all()
         if self._is_over:
             self._unattended.notify()
-        return not (is_rung or self._is_over)
+        return not (self._is_over or is_rung)
 
     @contextlib.contextmanager
     def _reading(self) -> Iterator[None]:

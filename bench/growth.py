@@ -14,7 +14,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bench import slots, start
@@ -23,16 +23,18 @@ from bench.report import Row, above, below, p50_ms
 from bench.stage import PRICES, TEXT, Stage, clients, stage, submissions
 from cluster import grown
 from cluster.plans import plans_of
-from jobs.world import request_of
+from jobs.world import OPEN, World, request_of
 from servers.postgres import PostgresServer
 from tenuto.accounts import operations as accounts
-from tenuto.catalog import rules as catalog
+from tenuto.accounts.rules import Caller
+from tenuto.catalog import rules
 from tenuto.catalog.rules import Model
 from tenuto.config import load
 from tenuto.db.database import Transaction
 from tenuto.ids import Ids
-from tenuto.jobs import lanes, lifecycle, queue, read, submit
+from tenuto.jobs import lanes, lifecycle, queue, read
 from tenuto.jobs.audit import runs
+from tenuto.jobs.submit import submit
 
 FINISHED, WAITING = int(os.environ.get("BENCH_FINISHED", "1000000")), 20_000
 FEW = 1_000
@@ -56,10 +58,10 @@ def measure(postgres: PostgresServer | None) -> list[Row]:
             (folder / f"{name}.toml").write_text(text)
         variables = {"TENUTO_CONFIG": str(folder / "closed.toml"), "TENUTO_SPEECH_SLOTS": str(SLOTS)}
         few, many = (stack.enter_context(stage(postgres, **variables)) for _ in range(2))
-        models = catalog.models(load({"TENUTO_ENGINES": "fake", "TENUTO_CONFIG": str(folder / "open.toml")}))
+        models = rules.models(load({"TENUTO_ENGINES": "fake", "TENUTO_CONFIG": str(folder / "open.toml")}))
         began = time.monotonic()
         for running, finished, waiting in ((few, FEW, 0), (many, FINISHED, WAITING)):
-            _grow(running, models, finished, waiting)
+            _grow(running, models, folder, finished, waiting)
         grew_s = time.monotonic() - began
         return list(
             _rows(
@@ -79,7 +81,7 @@ class Pair:
         return self.few, self.many
 
 
-def _grow(running: Stage, models: dict[str, Model], finished: int, waiting: int) -> None:
+def _grow(running: Stage, models: dict[str, Model], folder: Path, finished: int, waiting: int) -> None:
     """Copies of a finished job of every account, and of one that waits; no audit is due for an hour.
 
     They differ in length, as jobs do. Copies of one length leave the same gap in each page of the table, and
@@ -95,24 +97,24 @@ def _grow(running: Stage, models: dict[str, Model], finished: int, waiting: int)
     assert url is not None, "growth is for PostgreSQL"
     grown.copy(url, made, finished)
     if waiting:
-        queued = [_waiting(running, models, key) for key in running.keys]
+        queued = _waiting(running, models, folder)
         grown.copy(url, queued, waiting, first=10**9)
     now_ms = time.time_ns() // 1_000_000
     running.database.write(lambda tx: runs.begin(tx, "bench", now_ms=now_ms))
 
 
-def _waiting(running: Stage, models: dict[str, Model], key: str) -> str:
-    """A job whose workers are away, accepted as the API does while they are not."""
-    now_ms = time.time_ns() // 1_000_000
-    ids = Ids(lambda: now_ms)
-
-    def accept(tx: Transaction) -> str:
-        caller = accounts.authenticate(tx, key, now_ms=now_ms)
+def _waiting(running: Stage, models: dict[str, Model], folder: Path) -> list[str]:
+    """A job of each key's account, accepted while a worker offered its model, which has gone since."""
+    database, now_ms = running.database, time.time_ns() // 1_000_000
+    world = World(database, folder, now_ms)
+    world.register(OPEN, frozenset({AWAY}))
+    made = []
+    for key in running.keys:
+        caller = database.read(lambda tx, key=key: accounts.authenticate(tx, key, now_ms=now_ms))  # type: ignore[misc]
         request = request_of(caller, str(uuid.uuid4()), {"model": AWAY, "parameters": {"text": TEXT}})
-        parsed = submit.parse(request, models)
-        return submit.accept(tx, ids, request, parsed, submit.bind(tx, caller, parsed), now_ms=now_ms).job_id
-
-    return running.database.write(accept)
+        made.append(submit(replace(world.submitting, models=models), request).job_id)
+    world.forget(OPEN)
+    return made
 
 
 def _rows(pair: Pair, much: str) -> Iterator[Row]:
@@ -213,7 +215,13 @@ def _plans(running: Stage) -> Iterator[Row]:
         "a look for work": lambda tx: lanes.has_work(tx, "speech", models=offered, now_ms=now_ms),
         "a poll": lambda tx: read.get(tx, account_id=account_id, job_id=job_id),
         "a list of failed jobs": lambda tx: read.list_jobs(
-            tx, account_id=account_id, state="failed", kind=None, model=None, after=None, limit=20
+            tx,
+            Caller("", account_id, None, None),
+            state="failed",
+            kind=None,
+            model=None,
+            after=None,
+            limit=20,
         ),
         "a look for lost attempts": lanes.open_attempts,
     }

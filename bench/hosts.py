@@ -23,7 +23,7 @@ CALLS = 1000
 WARM_UP = 100
 BIG_RUNS = 9
 BIG_BYTES = 30_000_000
-LIMITS_MS = {"child": 0.2, "ray": 1.5}
+LIMITS_MS = {"child": 0.4, "ray": 1.5}
 BIG_LIMIT_MS = 100.0
 RAY_PYTHON = ROOT / "build" / "ray" / "bin" / "python"
 

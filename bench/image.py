@@ -70,7 +70,7 @@ def measure(postgres: PostgresServer | None) -> list[Row]:
 
 
 def main() -> None:
-    from tenuto.engines.image_pictograms import PictogramsEngine
+    from tenuto_pictograms import PictogramsEngine
 
     weights = {name: str(default_cache() / name) for name in entry_of(MODEL).weights}
     engine = PictogramsEngine({"weights": weights})

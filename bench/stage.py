@@ -172,7 +172,9 @@ def make_keys(database: Database) -> list[str]:
 
 def _equip(tx: Any, ids: Ids, account_id: str) -> str:
     now_ms = _now_ms()
-    billing.credit(tx, ids, account_id=account_id, amount_micros=CREDIT_MICROS, note="bench", now_ms=now_ms)
+    billing.credit(
+        tx, ids.new("entry"), account_id=account_id, amount_micros=CREDIT_MICROS, note="bench", now_ms=now_ms
+    )
     _, key = accounts.create_key(
         tx, ids, account_id=account_id, name="bench", models=None, expires_at=None, now_ms=now_ms
     )

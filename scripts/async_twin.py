@@ -13,7 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-FOLDER = Path(__file__).parents[1] / "src" / "tenuto_client"
+FOLDER = Path(__file__).parents[1] / "packages" / "tenuto-client" / "src" / "tenuto_client"
 TWINS = {"client.py": "aio.py", "resources.py": "aio_resources.py", "jobs.py": "aio_jobs.py"}
 
 CLASSES = ("Job", "Tenuto", "Session")

@@ -1,16 +1,21 @@
-"""Writes docs/contract.md: every row of docs/requirements.md with the tests over HTTP that prove it.
+"""Writes docs/contract.md: each sentence of the contract as it was tried, each row with its tests.
 
     python scripts/contract_table.py [--check]
 
-A test of tests/contract or tests/client proves the rows that its docstring names (`R19`). A row that
-nothing names is an error, unless it stands in LATER, where it says what it waits for.
+A test of tests/contract or tests/client tests the rows that its docstring names (`R19`). A row that nothing
+names is an error. A row is called proved if one of its tests was seen to fail when the service broke that
+row: `python -m tests.contract` tries it and writes tests/contract/proved.toml.
+tests/contract/sentences.tsv is an acceptance test that was made by hand, from the contract alone.
 """
 
 from __future__ import annotations
 
 import ast
+import csv
 import re
 import sys
+import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,18 +23,34 @@ ROOT = Path(__file__).parents[1]
 ROWS = ROOT / "docs" / "requirements.md"
 TABLE = ROOT / "docs" / "contract.md"
 FOLDERS = (ROOT / "tests" / "contract", ROOT / "tests" / "client")
+PROVED = ROOT / "tests" / "contract" / "proved.toml"
+SENTENCES = ROOT / "tests" / "contract" / "sentences.tsv"
 
-LATER: dict[str, str] = {}
-"""Rows that belong to parts that are not there yet."""
+HEAD = """# The contract
 
-HEAD = """# The contract, row by row
+Written by `python scripts/contract_table.py`.
 
-Written by `python scripts/contract_table.py` from [requirements.md](requirements.md) and the tests of
-`tests/contract`, which run over HTTP against the service as a user starts it, on SQLite and on PostgreSQL;
-what holds for clients is proved by `tests/client`, on the SDK.
-A row without a test fails `make test`.
+## Sentence by sentence
 
-| row | rule | proved by | state |
+An acceptance test of 2026-11-22: somebody who had the contract and the documentation, and did not look at the
+code, tried each sentence over HTTP and on the command line. `in one reading` means that the sentence can be
+read in two ways, or holds to the letter and may disappoint; the evidence says how.
+
+"""
+
+ROWS_HEAD = """
+## Row by row
+
+The rows are those of [requirements.md](requirements.md). The tests are those of `tests/contract`, which run
+over HTTP against the service as a user starts it, on SQLite and on PostgreSQL; what holds for clients is
+tested by `tests/client`. A row without a test fails `make test`.
+
+`proved` means that one of the tests was seen to fail when the service broke that row: `python -m
+tests.contract` falsifies the service's answers, one lie at a time, and notes which test notices. `tested`
+means that no answer over HTTP can break the row: it is about what is stored, sent to an engine or written in
+a document, or about clients.
+
+| row | rule | tests | state |
 |---|---|---|---|
 """
 
@@ -53,16 +74,30 @@ def proofs() -> dict[str, list[str]]:
     return found
 
 
+def proved() -> dict[str, str]:
+    """By row, the test that was seen to fail when the service broke it."""
+    if not PROVED.exists():
+        return {}
+    return {row: proof["noticed_by"] for row, proof in tomllib.loads(PROVED.read_text("utf-8")).items()}
+
+
+def stale_proofs() -> list[str]:
+    """Rows whose proof names a test that does not test them any more."""
+    tests = proofs()
+    return [row for row, test in proved().items() if test not in tests.get(row, [])]
+
+
 def table() -> str:
     """The document."""
-    tests = proofs()
-    return HEAD + "".join(_line(row, rule, tests.get(row, [])) for row, rule in rows().items())
+    tests, seen = proofs(), proved()
+    lines = [_line(row, rule, tests.get(row, []), seen.get(row)) for row, rule in rows().items()]
+    return HEAD + _sentences() + ROWS_HEAD + "".join(lines)
 
 
-def unproved() -> list[str]:
-    """Rows that no test names though nothing is said to be missing for them."""
+def untested() -> list[str]:
+    """Rows that no test names."""
     tests = proofs()
-    return [row for row in rows() if row not in tests and row not in LATER]
+    return [row for row in rows() if row not in tests]
 
 
 def unknown() -> list[str]:
@@ -79,26 +114,43 @@ def _named(text: str) -> Iterator[str]:
                 yield f"R{number}"
 
 
-def _line(row: str, rule: str, tests: list[str]) -> str:
-    shown = tests[:3]
+def _sentences() -> str:
+    with SENTENCES.open(encoding="utf-8", newline="") as file:
+        tried = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+    counts = Counter(line["verdict"] for line in tried).most_common()
+    lines = [f"{len(tried)} sentences: {', '.join(f'{verdict} {count}' for verdict, count in counts)}.\n\n"]
+    lines.append("| # | sentence | | evidence |\n|---|---|---|---|\n")
+    section = ""
+    for line in tried:
+        if line["section"] != section:
+            section = line["section"]
+            lines.append(f"| | **{section}** | | |\n")
+        lines.append(f"| {line['number']} | {line['sentence']} | {line['verdict']} | {line['evidence']} |\n")
+    return "".join(lines)
+
+
+def _line(row: str, rule: str, tests: list[str], proof: str | None) -> str:
+    shown = sorted(tests, key=lambda test: test != proof)[:3]
     more = f" and {len(tests) - len(shown)} more" if len(tests) > len(shown) else ""
     by = ", ".join(f"`{test}`" for test in shown) + more
-    state = "proved" if tests else LATER.get(row, "NOT PROVED")
+    state = "proved" if proof in tests else "tested" if tests else "NOT TESTED"
     return f"| {row} | {rule} | {by} | {state} |\n"
 
 
 def main() -> int:
     """Write the table, or with `--check` say whether it is what it should be."""
-    missing, strange = unproved(), unknown()
+    missing, strange, outdated = untested(), unknown(), stale_proofs()
     for row in missing:
         sys.stderr.write(f"{row} is named by no test of tests/contract or tests/client\n")
     for row in strange:
         sys.stderr.write(f"{row} is named by a test and does not exist\n")
+    for row in outdated:
+        sys.stderr.write(f"{row}: its proof names a test that is gone; run python -m tests.contract\n")
     if "--check" in sys.argv[1:]:
         stale = not TABLE.exists() or TABLE.read_text("utf-8") != table()
         if stale:
             sys.stderr.write("docs/contract.md is not up to date; run python scripts/contract_table.py\n")
-        return 1 if missing or strange or stale else 0
+        return 1 if missing or strange or outdated or stale else 0
     TABLE.write_text(table(), "utf-8")
     return 1 if missing or strange else 0
 

@@ -31,7 +31,7 @@ from tenuto.weights import default_cache, location
 
 Numbers = npt.NDArray[np.float64]
 
-TABLE = Path(__file__).parents[1] / "src/tenuto/engines/speech_kokoro/emotion_directions.json"
+TABLE = Path(__file__).parents[1] / "packages/tenuto/src/tenuto/engines/speech_kokoro/emotion_directions.json"
 DURATIONS, PITCH = "/encoder/predictor/ReduceSum_output_0", "/encoder/F0_proj/Conv_output_0"
 VOICED_HZ = 50
 DIRECTIONS = 30

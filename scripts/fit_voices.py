@@ -5,9 +5,8 @@
 Each sample's speech is encoded as a recording would be. What a text does to an embedding is taken off, so
 that the voice remains. A ridge regression leads from embeddings to the principal components of the voices'
 styles, of timbre and prosody apart; the smallest weights of the model's voices that have these components are
-what the engine mixes. Writes src/tenuto/engines/speech_kokoro/likeness.npz: the same samples give the same
-numbers. The one that ships was fitted on the 286 samples 0 to 168 and 583 to 699; `make quality` measures it
-on people.
+what the engine mixes. Writes likeness.npz beside the engine: the same samples give the same numbers. The
+one that ships was fitted on the 286 samples 0 to 168 and 583 to 699; `make quality` measures it on people.
 """
 
 from __future__ import annotations

@@ -5,7 +5,10 @@ import re
 from dataclasses import fields
 from pathlib import Path
 
+import yaml
+
 from tenuto import config
+from tenuto.api import rates
 from tenuto.catalog.rules import models
 from tenuto.cli import COMMANDS
 from tenuto.cli import app as commands
@@ -21,7 +24,8 @@ from tenuto_client.commands import VERBS
 ROOT = Path(__file__).parents[1]
 RUNNING = (ROOT / "docs" / "operations" / "running.md").read_text("utf-8")
 SPEECH = (ROOT / "docs" / "speech.md").read_text("utf-8")
-SOURCES = {path: path.read_text("utf-8") for path in (ROOT / "src" / "tenuto").rglob("*.py")}
+SERVICE = ROOT / "packages" / "tenuto" / "src" / "tenuto"
+SOURCES = {path: path.read_text("utf-8") for path in SERVICE.rglob("*.py")}
 
 
 def test_every_setting_is_documented_with_its_variable_default_and_range() -> None:
@@ -159,6 +163,28 @@ def test_every_image_parameter_is_documented_with_its_bounds() -> None:
 
     assert list(expected) == list(table)
     assert not [(name, table[name]) for name, said in expected.items() if said not in table[name]]
+
+
+def test_the_documents_name_the_languages_of_the_image_model() -> None:
+    """docs/images.md against the catalog entry, in its order; the API's own description names none."""
+    [entry] = [entry for entry in ENTRIES if entry.kind == "image" and not entry.fake]
+    document = (ROOT / "docs" / "images.md").read_text("utf-8")
+    api = yaml.safe_load((ROOT / "openapi.yaml").read_text("utf-8"))["components"]["schemas"]
+    [said] = re.findall(rf"`{entry.model}`: (`zh`.*?);", document)
+
+    assert list(entry.languages) == re.findall(r"`(\w+)`", said)
+    assert (
+        "`languages` of the model's catalog entry"
+        in api["ImageParameters"]["properties"]["prompt"]["description"]
+    )
+
+
+def test_the_rate_of_a_preview_is_that_of_the_setting() -> None:
+    """docs/preview.md names the default of `requests_per_second`."""
+    document = (ROOT / "docs" / "preview.md").read_text("utf-8")
+
+    assert f"{config.load({'HOME': '~'}).requests_per_second} a second" in document
+    assert rates.BURST_SECONDS == 2 and "twice as many in a burst" in document
 
 
 def rows(document: str, heading: str) -> list[list[str]]:

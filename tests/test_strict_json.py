@@ -4,6 +4,8 @@ import hashlib
 import json
 import math
 import string
+import time
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -265,3 +267,62 @@ def test_names_are_sorted_by_code_points() -> None:
     ordered = {name: value[name] for name in sorted(names, key=lambda name: [ord(mark) for mark in name])}
 
     assert body_sha256(ordered) == body_sha256(value)
+
+
+def count(value: Any) -> tuple[int, int]:
+    """How many values it holds, itself included, and how many of them are empty lists and objects."""
+    if type(value) not in {list, dict}:
+        return 1, 0
+    inner = [count(child) for child in (value.values() if type(value) is dict else value)]
+    return 1 + sum(each[0] for each in inner), sum(each[1] for each in inner) + (not value)
+
+
+@given(VALUES, st.booleans())
+@example([",[{", {'a","b': '\\"[,'}, "\\", [], {}], False)
+def test_values_are_counted_before_they_are_read(value: Any, is_ascii: bool) -> None:
+    """What stands in names and texts does not count; empty lists and objects count twice."""
+    body = json.dumps(value, ensure_ascii=is_ascii).encode()
+    values, empty = count(value)
+
+    assert same(parse(body), parse(body, max_values=values + empty))
+    if values > 1:
+        with pytest.raises(InvalidRequest) as refused:
+            parse(body, max_values=values - 1)
+        assert ["too_many_values"] == [fault.code for fault in refused.value.faults]
+
+
+SIZE = 4 << 20
+MAX_VALUES = 10_000
+HOSTILE = {
+    "objects": b"[" + b"{}," * (SIZE // 3),
+    "lists": b"[" + b"[]," * (SIZE // 3),
+    "numbers": b"[" + b"1," * (SIZE // 2),
+    "texts": b"[" + b'"",' * (SIZE // 3),
+    "names": b"{" + b'"a":1,' * (SIZE // 6),
+    "not numbers": b"[" + b"NaN," * (SIZE // 4),
+    "commas in a text": b'"' + b"," * SIZE + b'"',
+    "quotes in a text": b'"' + b'\\"' * (SIZE // 2) + b'"',
+    "backslashes in a text": b'"' + b"\\\\" * (SIZE // 2) + b'"',
+    "NUL in a text": b'"' + b"\\u0000" * (SIZE // 6) + b'"',
+    "as many as may be": b"[" + b"{}," * 4999 + b'"' + b"x" * SIZE + b'"]',
+    "as many in depth": b"[" * 20
+    + b"{}," * 4900
+    + b'"'
+    + b"\\ud83d\\ude00" * (SIZE // 12)
+    + b'"'
+    + b"]" * 20,
+    "as many that are wrong": b"[" + b"NaN," * 9999 + b"1]",
+    "quotes without end": b'"' * SIZE,
+    "long numbers": b"[" + b"9" * SIZE + b"]",
+    "deep": b"[" * SIZE,
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_body_costs_little(name: str) -> None:
+    """4 MiB take a quarter of a second of the processor at most, whatever they hold (P14)."""
+    began = time.process_time()
+    with suppress(InvalidRequest):
+        parse(HOSTILE[name], max_values=MAX_VALUES)
+
+    assert time.process_time() - began < 0.25

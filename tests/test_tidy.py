@@ -17,15 +17,19 @@ import yaml
 from tenuto import errors
 
 ROOT = Path(__file__).parents[1]
-SRC = ROOT / "src"
-TREES = {p.relative_to(SRC).as_posix(): ast.parse(p.read_text("utf-8")) for p in sorted(SRC.rglob("*.py"))}
+ROOTS = [*ROOT.glob("packages/*/src"), *ROOT.glob("engines/*/src")]
+SOURCES = {p.relative_to(src).as_posix(): p for src in ROOTS for p in src.rglob("*.py")}
+TREES = {name: ast.parse(path.read_text("utf-8")) for name, path in sorted(SOURCES.items())}
 READS_THE_CLOCK = ("tenuto/bootstrap/", "tenuto_client/")
 PRINTS = ("tenuto/cli/",)
 MOUNTS_THE_CLIENT = ("tenuto_client/", "tenuto/cli/")
 WALL_CLOCK = {"time.time", "time.time_ns", "datetime.now", "datetime.utcnow", "datetime.today", "date.today"}
+ASKS = {"tx.one", "tx.all", "tx.ask"}
 COMMITS = {"commit", "rollback", "read", "write", "read_async", "write_async"}
 LINK = re.compile(r"\]\((?!https?:|mailto:)([^)#\s]*)(#[^)\s]+)?\)")
 STORE = re.compile(r"tenuto\.\w+\.(\w+_)?store\b")
+# `db` makes rows; each check of the audit names the columns that its findings show.
+HANDS_ROWS_ON = ("tenuto/db/", "tenuto/jobs/audit/")
 # One letter of each stands in brackets, or this file would break its own rule.
 NEVER = re.compile(r"/w[o]rk/|/r[o]ot/|/opt/[pw][yh]|p[y]pi\.org|python[h]osted|npm[j]s\.org|T[O]DO|F[I]XME")
 
@@ -34,7 +38,7 @@ NEVER = re.compile(r"/w[o]rk/|/r[o]ot/|/opt/[pw][yh]|p[y]pi\.org|python[h]osted|
 def test_a_module_opens_by_saying_what_lives_in_it_and_stays_short(name: str) -> None:
     """Every module has a docstring and fewer than 400 lines."""
     assert ast.get_docstring(TREES[name])
-    assert len(read(f"src/{name}").splitlines()) < 400
+    assert len(SOURCES[name].read_text("utf-8").splitlines()) < 400
 
 
 def test_a_store_stays_inside_its_noun_and_never_commits() -> None:
@@ -46,6 +50,27 @@ def test_a_store_stays_inside_its_noun_and_never_commits() -> None:
     assert not [f"{n}: {x}" for n in stores for x in dotted(n) if x.split(".")[1] in COMMITS]
 
 
+def test_rows_leave_a_store_as_records() -> None:
+    """Stores alone ask the database for rows; what they give away has fields, not names of columns."""
+    others = [n for n in TREES if n.startswith("tenuto/") and not n.startswith(HANDS_ROWS_ON)]
+    stores = [n for n in others if STORE.match(n.replace("/", "."))]
+    given = [(n, f) for n in stores for f in functions(n) if not f.name.startswith("_")]
+    askers = [n for n in others if n not in stores]
+
+    assert len(stores) > 5
+    assert not [f"{n}: {f.name} gives rows away" for n, f in given if knows_rows(f)]
+    assert not [f"{n} knows rows" for n in askers if "tenuto.db.database.Row" in imports(n)]
+    assert not [f"{n}: {x}" for n in askers for x in dotted(n) if x in ASKS]
+
+
+def test_every_test_file_has_a_name_of_its_own() -> None:
+    """pytest imports a file outside a package by its bare name: of two it would collect only the first."""
+    files = (ROOT / "tests").rglob("test_*.py")
+    names = [path.name for path in files if not (path.parent / "__init__.py").exists()]
+
+    assert [] == sorted({name for name in names if names.count(name) > 1})
+
+
 def test_only_edges_know_starlette_and_only_db_knows_drivers() -> None:
     """A rule can be read without HTTP or a driver in mind."""
     assert not importers({"starlette"}, but=("tenuto/api/", "tenuto/web/"))
@@ -54,12 +79,12 @@ def test_only_edges_know_starlette_and_only_db_knows_drivers() -> None:
 
 def test_hosts_and_clients_stand_alone() -> None:
     """A host needs nothing installed; a client knows the contract only; the command line alone mounts it."""
-    far_end = [(n, m) for n in TREES if n.startswith("tenuto_host/") for m in imports(n)]
+    far_end = [(n, m) for n in TREES if n.startswith("tenuto_engine/") for m in imports(n)]
     client = [(n, m) for n in TREES if n.startswith("tenuto_client/") for m in imports(n)]
-    allowed = {*sys.stdlib_module_names, "tenuto_host"}
+    allowed = {*sys.stdlib_module_names, "tenuto_engine"}
 
     assert not [f"{n} imports {m}" for n, m in far_end if m.split(".")[0] not in allowed]
-    assert not [f"{n} imports {m}" for n, m in client if m.split(".")[0] in ("tenuto", "tenuto_host")]
+    assert not [f"{n} imports {m}" for n, m in client if m.split(".")[0] in ("tenuto", "tenuto_engine")]
     assert not importers({"tenuto_client"}, but=MOUNTS_THE_CLIENT)
 
 
@@ -147,6 +172,18 @@ def imports(name: str) -> Iterator[str]:
         elif isinstance(node, ast.ImportFrom):
             base = package[: len(package) - node.level + 1] if node.level else []
             yield from (".".join([*base, *filter(None, [node.module]), alias.name]) for alias in node.names)
+
+
+def functions(name: str) -> Iterator[ast.FunctionDef]:
+    """The functions of a module."""
+    return (node for node in TREES[name].body if isinstance(node, ast.FunctionDef))
+
+
+def knows_rows(function: ast.FunctionDef) -> bool:
+    """Whether rows go into the function or come out of it: mypy sees to it that annotations are true."""
+    arguments = [*function.args.args, *function.args.kwonlyargs]
+    types = [ast.unparse(each) for each in (function.returns, *(a.annotation for a in arguments)) if each]
+    return any(re.search(r"\b(Row|Any|object)\b", type_) for type_ in types)
 
 
 def dotted(name: str) -> Iterator[str]:

@@ -45,6 +45,19 @@ describe('the queue', () => {
     expect(queue.place(1000, 500, RATE)).toBe(500 + LEAD_S * RATE)
   })
 
+  it('plays an attempt that was dropped no more, even while it is still listed', () => {
+    const queue = new SegmentQueue()
+    queue.take([segment('a', 0)])
+    const { restarted, fresh } = queue.take([segment('a', 0), segment('b', 0), segment('a', 1)])
+
+    expect([restarted, fresh.map((one) => one.segment_id)]).toEqual([true, ['b-0']])
+    expect(queue.take([segment('a', 2), segment('b', 1)])).toEqual({ restarted: false, fresh: [segment('b', 1)] })
+  })
+
+  it('plays what is there, wherever its sequences begin', () => {
+    expect(new SegmentQueue().take([segment('a', 7), segment('a', 3)]).fresh.map((one) => one.sequence)).toEqual([3, 7])
+  })
+
   it('stays as it is when nothing is listed yet', () => {
     const queue = new SegmentQueue()
 

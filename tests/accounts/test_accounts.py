@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+import unicodedata
 
 import pytest
 
@@ -187,6 +188,32 @@ def test_a_key_may_use_what_account_and_key_both_allow(
     assert (set("abc") if of_key is None else {*of_key}) == {m for m in "abc" if again.may_use(m)}
 
 
+@pytest.mark.parametrize(
+    ("name", "alike"),
+    [
+        ("Jos\u00e9", "Jose\u0301"),
+        ("ann", "Ann"),
+        ("bank", "\uff22\uff41\uff4e\uff4b"),
+        ("strasse", "Stra\u00dfe"),
+    ],
+)
+def test_names_that_would_be_confused_are_one(world: World, name: str, alike: str) -> None:
+    """Composed or not, in either case or width: the operator credits by name.
+
+    The text is kept as it was given, composed.
+    """
+    account_id = world.write(
+        lambda tx: accounts.create_account(tx, world.ids, name=alike, now_ms=world.now_ms)
+    )
+    stored = world.row("select name from account where id = :id", id=account_id)
+    with pytest.raises(OperatorError, match="already"):
+        world.write(lambda tx: accounts.create_account(tx, world.ids, name=name, now_ms=world.now_ms))
+    found = world.read(lambda tx: accounts.find_account(tx, name)).id
+
+    assert unicodedata.normalize("NFC", alike) == stored["name"]
+    assert account_id == found
+
+
 @pytest.mark.parametrize("name", ["", " a", "a ", "a\nb", "a\0", "x" * 81, "\u202e"])
 def test_a_name_that_cannot_be_read_is_refused(world: World, name: str) -> None:
     """Of accounts and of keys; nothing is written."""
@@ -205,7 +232,7 @@ def test_names_of_accounts_are_unique(world: World) -> None:
     account_id = account(world, "声音 studio")
 
     def found(name_or_id: str) -> str:
-        return str(world.read(lambda tx: accounts.find_account(tx, name_or_id))["id"])
+        return world.read(lambda tx: accounts.find_account(tx, name_or_id)).id
 
     assert [account_id, account_id] == [found("声音 studio"), found(account_id)]
     with pytest.raises(OperatorError, match="already"):
@@ -224,13 +251,13 @@ def test_keys_are_listed_without_their_secret(world: World) -> None:
     (shown,) = world.read(lambda tx: accounts.list_keys(tx, first))
 
     assert (key_id, "first", new[:7], new[-4:]) == (
-        shown["id"],
-        shown["account_name"],
-        shown["prefix"],
-        shown["last_four"],
+        shown.id,
+        shown.account_name,
+        shown.prefix,
+        shown.last_four,
     )
     assert 2 == len(world.read(accounts.list_keys))
-    assert ["first", "second"] == [row["name"] for row in world.read(accounts.list_accounts)]
+    assert ["first", "second"] == [row.name for row in world.read(accounts.list_accounts)]
 
 
 def test_when_a_key_was_last_used(world: World) -> None:

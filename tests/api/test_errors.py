@@ -1,5 +1,6 @@
 """What errors look like over HTTP."""
 
+import errno
 import json
 from typing import Any
 
@@ -34,6 +35,7 @@ def told(response: Response) -> dict[str, Any]:
         (errors.RequestTimeout(), 408, "invalid_request_error"),
         (errors.IdempotencyConflict(), 409, "conflict_error"),
         (errors.Erased(), 410, "not_found_error"),
+        (errors.PreconditionFailed(), 412, "invalid_request_error"),
         (errors.PayloadTooLarge(), 413, "invalid_request_error"),
         (errors.UnsupportedMediaType("input must be audio/flac"), 415, "invalid_request_error"),
         (errors.RangeNotSatisfiable(), 416, "invalid_request_error"),
@@ -108,6 +110,14 @@ def test_headers_say_how_to_go_on(error: errors.TenutoError, headers: dict[str, 
     assert headers == {name: response.headers[name] for name in spoken}
 
 
+@pytest.mark.parametrize("kind", [errors.StorageFailed, errors.ArtifactUnavailable, errors.StoreAway])
+def test_a_store_that_fails_tells_callers_no_path(kind: type[errors.TenutoError]) -> None:
+    """What a store said, with a path or a key in it, is for the log; the caller reads a fixed sentence."""
+    response = error_response(kind("/data/blobs/7f says tn_secret"), "req_1")
+
+    assert (503, kind.sentence()) == (response.status_code, told(response)["message"])
+
+
 @pytest.mark.parametrize(
     "error",
     [
@@ -125,6 +135,24 @@ def test_an_unexpected_error_tells_nothing_of_itself(error: Exception) -> None:
 
     assert (500, "internal_error") == (response.status_code, told(response)["code"])
     assert b"secret" not in bytes(response.body)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.EMFILE, "Too many open files", "/data/secret"),
+        OSError(errno.ENOSPC, "No space left on device"),
+        MemoryError(),
+        RuntimeError("can't start new thread"),
+    ],
+)
+def test_what_the_machine_lacks_is_no_defect(error: Exception) -> None:
+    """503, to be sent again, and nothing of where it was met."""
+    response = error_response(error, "req_1")
+
+    assert (503, "unavailable") == (response.status_code, told(response)["code"])
+    assert response.headers["retry-after"]
+    assert "secret" not in bytes(response.body).decode()
 
 
 def test_the_routers_refusals_are_ours() -> None:

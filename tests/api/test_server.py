@@ -41,6 +41,7 @@ QUICK = HttpLimits(
     write_stall_s=0.6,
     linger_s=0.6,
     linger_bytes=4 * MIB,
+    discards=0,
     connections=120,
     grace_s=1.0,
 )
@@ -608,6 +609,38 @@ def test_an_endless_body_is_not_read_for_ever(service: Service, path: bytes) -> 
 
     assert sent_bytes < service.limits.linger_bytes + 16 * MIB
     assert statuses(response) == [401 if path == b"/early" else 413]
+
+
+def test_few_clients_at_once_may_send_much_that_nobody_reads(serve: Callable[[HttpLimits], Service]) -> None:
+    """Beyond `linger_bytes` each needs a place, which is free again when its client has gone (P14)."""
+    service = serve(HttpLimits(linger_bytes=MIB, discards=1))
+    head = b"POST /early HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % (1 << 30)
+    with service.connect() as first:
+        first.sendall(head)
+        first.sendall(b"x" * (24 * MIB))
+        with service.connect() as second:
+            second.sendall(head)
+            sent_bytes = send_until_closed(second, b"x" * 65536, 64 * MIB)
+        first.sendall(b"x" * MIB)
+        held = first.recv(65536)
+    assert wait_for(lambda: service.open_connections() == 0)
+    with service.connect() as third:
+        third.sendall(head)
+        third.sendall(b"x" * (24 * MIB))
+        again = third.recv(65536)
+
+    assert sent_bytes < 18 * MIB
+    assert [[401], [401]] == [statuses(held), statuses(again)]
+
+
+def test_a_stranger_may_not_send_for_ever(serve: Callable[[HttpLimits], Service]) -> None:
+    """A place ends at its own limit too: no key, no more than `stranger_discard_bytes` (P15)."""
+    service = serve(HttpLimits(linger_bytes=MIB, stranger_discard_bytes=8 * MIB))
+    with service.connect() as client:
+        client.sendall(b"POST /early HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % (1 << 30))
+        sent_bytes = send_until_closed(client, b"x" * 65536, 128 * MIB)
+
+    assert sent_bytes < (8 + 16) * MIB
 
 
 def test_a_client_that_waits_after_an_early_answer_is_closed(service: Service) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -12,10 +13,10 @@ from tenuto.jobs import read
 
 
 @pytest.fixture
-def world(database: Database) -> World:
+def world(database: Database, tmp_path: Path) -> World:
     """Jobs, one at a time."""
-    made = World(database)
-    made.slots(1)
+    made = World(database, tmp_path)
+    made.open(1)
     return made
 
 

@@ -226,29 +226,33 @@ def test_what_is_erased_during_a_backup_is_removed_after_it(
     database.close()
 
 
-def test_a_dead_backup_does_not_hold_back_removals_for_ever(database: Database) -> None:
-    """After ten minutes of silence upkeep forgets it; one that speaks stays, and is told when it was late."""
-    write = database.write
-    write(lambda tx: backups.begin(tx, "backup_dead", now_ms=0))
-    write(lambda tx: backups.begin(tx, "backup_alive", now_ms=backups.DEAD_AFTER_MS))
-    forgotten = write(lambda tx: backups.forget_dead(tx, now_ms=backups.DEAD_AFTER_MS + 1))
-    late = write(lambda tx: backups.see(tx, "backup_dead", now_ms=0))
-    alive = write(lambda tx: backups.see(tx, "backup_alive", now_ms=0))
-    during = database.read(backups.is_under_way)
-    write(lambda tx: backups.end(tx, "backup_alive"))
+def test_a_backup_that_beats_is_not_forgotten_for_another_observer(database: Database) -> None:
+    """A row that has changed since it was read stays, also when the clock went back (P20, P21)."""
+    write, read = database.write, database.read
+    write(lambda tx: backups.begin(tx, "backup_1", now_ms=1_000_000))
+    [before] = read(backups.under_way)
+    beaten = write(lambda tx: backups.see(tx, "backup_1", now_ms=5))
+    kept = write(lambda tx: backups.forget(tx, "backup_1", seen_at=before.seen_at))
+    [after] = read(backups.under_way)
+    gone = write(lambda tx: backups.forget(tx, "backup_1", seen_at=after.seen_at))
+    late = write(lambda tx: backups.see(tx, "backup_1", now_ms=2_000_000))
 
-    assert (1, False, True) == (forgotten, late, alive)
-    assert (True, False) == (during, database.read(backups.is_under_way))
+    assert (True, False, True, False) == (beaten, kept, gone, late)
+    assert before.seen_at < after.seen_at
+    assert not read(backups.is_under_way)
 
 
-def test_a_backup_of_a_newer_program_is_refused(origin: Origin, tmp_path: Path) -> None:
-    """One line says that a newer version is needed."""
+@pytest.mark.parametrize(("name", "reason"), [("9999_later", "newer"), ("0001_initial", r"before 0\.1\.0")])
+def test_a_backup_of_a_newer_or_an_unreleased_program_is_refused(
+    origin: Origin, tmp_path: Path, name: str, reason: str
+) -> None:
+    """One line says that a newer version is needed, or that no released one reads it."""
     kept = shutil.copytree(origin.kept, tmp_path / "kept")
     manifest = read_manifest(kept)
     (kept / "manifest.json").unlink()
-    replace(manifest, migrations=manifest.migrations | {"9999_later": "0" * 64}).write(kept)
+    replace(manifest, migrations=manifest.migrations | {name: "0" * 64}).write(kept)
 
-    with pytest.raises(OperatorError, match="newer"):
+    with pytest.raises(OperatorError, match=reason):
         restore.verify(kept)
 
 

@@ -12,7 +12,7 @@ from tenuto.billing import operations as billing
 from tenuto.billing.rules import MAX_CNY, charge_micros, cny, parse_cny
 from tenuto.config import Price
 from tenuto.db.database import ConstraintFailed, Transaction
-from tenuto.errors import InsufficientBalance, InvalidRequest, OperatorError
+from tenuto.errors import InsufficientBalance, InvalidRequest, OperatorError, PriceInvalid
 
 MICROS = st.integers(-MAX_CNY * 1_000_000, MAX_CNY * 1_000_000)
 
@@ -80,7 +80,7 @@ def test_the_contracts_price_by_the_minute(duration_ms: int, micros: int) -> Non
 def test_a_price_by_the_job(world: World) -> None:
     """Whatever its duration, never above the hold; by the minute a duration is needed."""
     assert [7, 5] == [charge_micros(Price("job", 7, hold), None) for hold in (9, 5)]
-    with pytest.raises(ValueError, match="duration"):
+    with pytest.raises(PriceInvalid, match="duration"):
         charge_micros(Price("audio_minute", 1, 1), None)
 
 

@@ -216,3 +216,16 @@ def test_an_id_of_another_form_is_refused(stored: Stored, wrong: str) -> None:
         stored.store.delete(wrong)
     with pytest.raises(ValueError, match="is no id"):
         stored.store.read_all(BlobRecord(wrong, 0, "", ""))
+
+
+def test_a_store_has_one_id_for_ever(stored: Stored, new_id: Callable[[], str]) -> None:
+    """The first that it is given; of many who give one at once, one does, and all learn which."""
+    before = stored.store.store_id()
+    ids = [new_id().replace("blob_", "store_") for _ in range(8)]
+    with ThreadPoolExecutor(8) as threads:
+        answers = set(threads.map(stored.store.name_store, ids))
+
+    assert before is None
+    assert {stored.store.store_id()} == answers
+    assert answers <= set(ids)
+    assert [] == list(stored.store.ids(1 << 62))

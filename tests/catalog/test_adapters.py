@@ -2,6 +2,7 @@
 
 import sys
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,10 @@ from tenuto.config import Settings
 from tenuto.config.models import read_models
 from tenuto.engines import manifests
 from tenuto.engines.manifests import ManifestInvalid, parse
+from tenuto.engines.registry import of_manifest
 from tenuto.errors import OperatorError, SettingsInvalid
 from tenuto.kinds import image, speech
+from tenuto.weights.manifest import shipped
 
 INDEX = """[models."bilibili/IndexTTS-2.5"]
 adapter = "indextts-2.5"
@@ -32,6 +35,11 @@ summary = "Speaks."
 [licence]
 name = "MIT"
 url = "https://example.com"
+"""
+REQUIRED = """[options.x]
+type = "text"
+help = ""
+required = true
 """
 
 
@@ -178,7 +186,8 @@ def test_every_manifest_that_ships_is_whole() -> None:
         (OWN + "[options.threads]\ntype = 'integer'\nhelp = ''", "a name of the service's own"),
         (OWN + "[options.x]\ntype = 'integer'\nhelp = ''\ndefault = 'y'", "default does not fit"),
         (OWN.replace('name = "MIT"', 'name = ""'), "licence.name is missing"),
-        ("engine = 'a:B'\n" + OWN, "is the entry point's to say"),
+        ("engine = 'a b'\n" + OWN, "engine is not module:Class"),
+        ("offered = true\n" + OWN + REQUIRED, "offered is true, but"),
         ("colour = 1\n" + OWN, "there is no colour"),
         (OWN.replace("summary", "theme"), "there is no theme"),
         (OWN + "[options.x]\nhelp = ''", "options.x.type is missing"),
@@ -189,7 +198,7 @@ def test_every_manifest_that_ships_is_whole() -> None:
 def test_a_manifest_that_is_wrong_says_where(text: str, says: str) -> None:
     """Those of packages are other people's."""
     with pytest.raises(ManifestInvalid, match=says):
-        parse("own", text, engine="own:Own")
+        parse("own", text if text.startswith("engine") else 'engine = "own:Own"\n' + text)
 
 
 def test_an_interpreter_that_does_not_answer_is_told(tmp_path: Path) -> None:
@@ -202,4 +211,80 @@ def test_an_interpreter_that_does_not_answer_is_told(tmp_path: Path) -> None:
 
     assert "there is no nope; there are " in away
     assert f"{broken} cannot be asked for its engines" in fails
-    assert {} == manifests.installed(sys.executable)
+    assert ["llama", "pictograms"] == sorted(manifests.installed(sys.executable))
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[[engine]]\nname = ", "is not TOML"),
+        ("", 'engine.toml needs one [[engine]] with name = "other"'),
+        ("engine = 1", "engine is not a list of tables"),
+        ('[[engine]]\nname = "other"\nengine = "a:B"', "is the entry point's to say"),
+        ('[[engine]]\nname = "other"\nkind = "speech"\noffered = true', "licence.name is missing"),
+        ("[[weight]]\nname = 1", 'needs one [[engine]] with name = "other"'),
+        (None, "needs one [[engine]]"),
+    ],
+)
+@pytest.mark.usefixtures("nothing_remembered")
+def test_a_broken_package_takes_away_its_own_engine_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str | None, says: str
+) -> None:
+    """It is read, never imported, and the operator is told by `tenuto doctor`."""
+    install(tmp_path, monkeypatch, text)
+    offered, faults = manifests.offered_here()
+    weights = shipped().weights
+
+    assert ["llama", "pictograms"] == [manifest.name for manifest in offered]
+    assert [True] == [says in fault for fault in faults]
+    assert "e5-small-q4" in weights
+
+
+@pytest.mark.usefixtures("nothing_remembered")
+def test_an_installed_engine_brings_its_model_and_its_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that is offered needs no table of the operator's; files of its weights lie beside its manifest."""
+    weight = """[[weight]]
+name = "tiny"
+licence = "MIT"
+upstream = "https://example.com"
+revision = "1"
+file = { size_bytes = 1, sha256 = "%s" }
+[[weight.source]]
+from = "file"
+path = "tiny.bin"
+""" % ("0" * 64)
+    own = OWN.replace("[licence]", 'offered = true\nweights = ["tiny"]\n[engine.licence]')
+    install(tmp_path, monkeypatch, f'[[engine]]\nname = "other"\n{own}\n{weight}')
+    [manifest] = [each for each in manifests.offered_here()[0] if each.name == "other"]
+    entry = of_manifest(manifest)
+
+    assert ("a/b", "other_engine:Other", True, ("tiny",)) == (
+        *(entry.model, entry.engine),
+        *(entry.installed, entry.weights),
+    )
+    assert tmp_path / "other_engine" == shipped().folders["tiny"]
+
+
+@pytest.fixture
+def nothing_remembered() -> Iterator[None]:
+    """Which engines are installed is asked once a process: here, again in this test and after it."""
+    for once in (manifests.offered_here, shipped):
+        once.cache_clear()
+    yield
+    for once in (manifests.offered_here, shipped):
+        once.cache_clear()
+
+
+def install(folder: Path, monkeypatch: pytest.MonkeyPatch, manifest: str | None) -> None:
+    """A package with an engine on the path, as an installer leaves it; importing it fails."""
+    package, record = folder / "other_engine", folder / "other_engine-1.dist-info"
+    package.mkdir()
+    record.mkdir()
+    (package / "__init__.py").write_text("raise RuntimeError")
+    if manifest is not None:
+        (package / "engine.toml").write_text(manifest)
+    (record / "METADATA").write_text("Metadata-Version: 2.1\nName: other-engine\nVersion: 1\n")
+    (record / "entry_points.txt").write_text("[tenuto.engines]\nother = other_engine:Other\n")
+    monkeypatch.syspath_prepend(folder)

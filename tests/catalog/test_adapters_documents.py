@@ -83,10 +83,10 @@ def test_the_examples_are_sound(heading: str, tmp_path: Path) -> None:
 def test_every_setting_of_a_table_is_told() -> None:
     """And every key of a manifest, and every type of an option."""
     settings = set(re.findall(r"`(\w+)`", SECTIONS["Adding one"]))
-    keys = set(re.findall(r"`(?:\[options\.)?\[?(\w+)\]?`", SECTIONS[OWN]))
+    keys = set(re.findall(r"`(?:\[engine\.)?(\w+)\]?`", SECTIONS[OWN]))
     known = {one.name for one in fields(Manifest)} - {"name", "engine", "installed", "licence", "options"}
 
     assert set(ADAPTER_FIELDS) <= settings
     assert known <= keys
     assert all(f"{name}" in SECTIONS[OWN] for name in _TYPES)
-    assert "[licence]" in SECTIONS[OWN]
+    assert "[engine.licence]" in SECTIONS[OWN]

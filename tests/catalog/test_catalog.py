@@ -1,5 +1,6 @@
 """What workers say of themselves, and when a model can be called."""
 
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from jobs.world import METERED, SPEECH, World
 from tenuto.catalog import operations as catalog
 from tenuto.catalog import rules
-from tenuto.catalog.rules import MAX_START_FAILURES, WORKER_AWAY_MS
+from tenuto.catalog.rules import MAX_START_FAILURES
 from tenuto.config import ModelSettings, OwnPrice, Price, Settings
 from tenuto.engines.registry import engines_of
 from tenuto.errors import SettingsInvalid
@@ -25,16 +26,28 @@ def test_a_model_is_callable_while_a_worker_offers_it(world: World) -> None:
     )
 
 
-def test_short_absences_refuse_nothing(world: World) -> None:
-    """A worker that was seen within ten minutes counts: a restart or deploy refuses no job."""
+def test_a_worker_that_stops_in_order_offers_nothing_more(world: World) -> None:
+    """At once, while it drains; its row stays, and the other worker's offer counts (R24, R189)."""
     world.register("worker_a")
-    world.now_ms += WORKER_AWAY_MS - 1
-    assert {SPEECH: None} == reasons(world, SPEECH)
-    world.now_ms += 1
-    assert {SPEECH: "no worker offers it"} == reasons(world, SPEECH)
+    world.register("worker_b", frozenset({METERED}))
+    world.write(lambda tx: catalog.withdraw_offers(tx, "worker_a"))
 
-    world.write(lambda tx: catalog.see_worker(tx, "worker_a", now_ms=world.now_ms))
-    assert {SPEECH: None} == reasons(world, SPEECH)
+    assert {SPEECH: "no worker offers it", METERED: None} == reasons(world, SPEECH, METERED)
+    assert ["worker_a", "worker_b"] == [row.id for row in world.read(catalog.workers)]
+
+
+def test_a_worker_that_is_away_offers_nothing(world: World) -> None:
+    """Whoever else offers the model keeps it callable (R24, R189)."""
+    world.register("worker_a")
+    world.register("worker_b", frozenset({SPEECH}))
+    world.register("worker_c", frozenset({SPEECH}))
+
+    assert {SPEECH: None, METERED: "no worker offers it"} == reasons(
+        world, SPEECH, METERED, away={"worker_a"}
+    )
+    assert {SPEECH: "no worker offers it"} == reasons(
+        world, SPEECH, away={"worker_a", "worker_b", "worker_c"}
+    )
 
 
 def test_an_engine_that_fails_to_start_three_times_is_not_callable(world: World) -> None:
@@ -56,15 +69,15 @@ def test_one_worker_that_can_is_enough(world: World) -> None:
     fails(world, "worker_a", MAX_START_FAILURES)
     assert {SPEECH: None} == reasons(world, SPEECH)
     assert [0, MAX_START_FAILURES] == sorted(
-        row["start_failures"]
+        row.start_failures
         for worker in ("worker_a", "worker_b")
         for row in world.read(lambda tx, w=worker: catalog.worker_models(tx, w))  # type: ignore[misc]
-        if row["model"] == SPEECH
+        if row.model == SPEECH
     )
 
     world.write(lambda tx: catalog.forget_worker(tx, "worker_b"))
     assert {SPEECH: "its engine fails to start"} == reasons(world, SPEECH)
-    assert ["worker_a"] == [row["id"] for row in world.read(catalog.workers)]
+    assert ["worker_a"] == [row.id for row in world.read(catalog.workers)]
 
 
 def test_a_forgotten_worker_leaves_nothing(world: World) -> None:
@@ -98,12 +111,12 @@ def test_models_as_the_operator_sets_them() -> None:
     assert not {SPEECH, METERED} & {*rules.models(Settings(folder=Path("x")))}
 
 
-def reasons(world: World, *models: str) -> dict[str, str | None]:
+def reasons(world: World, *models: str, away: Collection[str] = ()) -> dict[str, str | None]:
     """Why each model can't be called; the two questions give one answer."""
-    answer = world.read(lambda tx: catalog.reasons(tx, [*models], now_ms=world.now_ms))
+    answer = world.read(lambda tx: catalog.reasons(tx, [*models], away=away))
     for model in models:
         offer = world.read(
-            lambda tx, name=model: catalog.ask_callable(tx, name, now_ms=world.now_ms).one()  # type: ignore[misc]
+            lambda tx, name=model: catalog.ask_callable(tx, name, away=away).one()  # type: ignore[misc]
         )
         assert (answer[model] is None) == (offer is not None)
     return answer
@@ -139,6 +152,22 @@ def test_a_hold_below_the_price_of_a_job_is_refused() -> None:
     )
 
     with pytest.raises(SettingsInvalid, match="below the price"):
+        rules.models(settings)
+
+
+@pytest.mark.parametrize(
+    ("model", "own", "fault"),
+    [
+        ("fake/image", OwnPrice("audio_minute", 50_000), "unit: audio_minute means nothing for image"),
+        (DUAL, OwnPrice(price_micros=50_000, hold_micros=0), "hold: is 0"),
+        (SPEECH, OwnPrice("job", 50_000, 0), "hold: is below the price"),
+    ],
+)
+def test_a_price_that_could_never_be_charged_is_refused(model: str, own: OwnPrice, fault: str) -> None:
+    """At the start and by `tenuto doctor`, not when the first job is to be settled (P3)."""
+    settings = Settings(folder=Path("x"), engines="fake", models={model: ModelSettings(price=own)})
+
+    with pytest.raises(SettingsInvalid, match=fault):
         rules.models(settings)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from tenuto.accounts import operations as accounts
 from tenuto.billing import usage as billing
+from tenuto.billing.rows import ChatUsageRow
 from tenuto.chat.answers import Usage
 from tenuto.chat.meter import Meter
 from tenuto.db.database import Database, Transaction
@@ -35,7 +36,7 @@ def account(database: Database) -> str:
     return database.write(lambda tx: accounts.create_account(tx, ids, name="ann", now_ms=NOW_MS))
 
 
-def recorded(database: Database, account_id: str) -> list[billing.UsageRow]:
+def recorded(database: Database, account_id: str) -> list[ChatUsageRow]:
     return database.read(lambda tx: billing.chat_usage(tx, account_id))
 
 
@@ -49,15 +50,15 @@ def test_calls_of_a_key_are_summed_by_model_and_day(database: Database) -> None:
         meter.note(account_id, "key_1", "a/b", Usage(3, 4))
         meter.note(account_id, "key_1", "a/b", Usage(1, 1))
         meter.note(account_id, "key_1", "a/b", Usage(5, 0))
-        meter.note(account_id, "key_2", "a/b", None)
+        meter.note(account_id, "key_2", "a/b", Usage(7, 8, is_estimated=True))
         await meter.close()
 
     asyncio.run(scenario())
 
     assert [
-        billing.UsageRow("a/b", "key_1", "2026-11-21", billing.Used(1, 5, 0)),
-        billing.UsageRow("a/b", "key_1", "2026-11-20", billing.Used(2, 4, 5)),
-        billing.UsageRow("a/b", "key_2", "2026-11-20", billing.Used(1, 0, 0)),
+        ChatUsageRow("a/b", "key_1", "2026-11-21", 1, 5, 0, 0),
+        ChatUsageRow("a/b", "key_1", "2026-11-20", 2, 4, 5, 0),
+        ChatUsageRow("a/b", "key_2", "2026-11-20", 1, 7, 8, 1),
     ] == recorded(database, account_id)
 
 
@@ -75,4 +76,5 @@ def test_a_write_of_unknown_outcome_counts_once(database: Database) -> None:
 
     asyncio.run(scenario())
 
-    assert [billing.Used(1, 3, 4)] == [row.used for row in recorded(database, account_id)]
+    [row] = recorded(database, account_id)
+    assert (1, 3, 4) == (row.calls, row.prompt_tokens, row.completion_tokens)

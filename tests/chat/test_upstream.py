@@ -100,11 +100,11 @@ def test_a_request_is_sent_again_only_when_no_connection_was_made() -> None:
         try:
             coming = threading.Thread(target=come_back)
             coming.start()
-            answer = await chat.complete(REQUEST)
+            answer = await chat.complete(REQUEST, lambda _: None)
             coming.join()
             cut = ChatRequest(model="a/b", messages=(Message("user", "[up:cut]"),))
             with pytest.raises(ModelUnavailable):
-                await chat.complete(cut)
+                await chat.complete(cut, lambda _: None)
             return answer.text
         finally:
             await chat.close()

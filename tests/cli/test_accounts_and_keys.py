@@ -6,6 +6,7 @@ import httpx2
 
 from cli.conftest import Operator, rows, told
 from servers.service import RunningService
+from tenuto.db.database import open_database
 
 
 def test_accounts_are_made_listed_and_credited(operator: Operator) -> None:
@@ -140,3 +141,19 @@ def status(service: RunningService, key: str) -> int:
     """What a request with this key is answered."""
     with service.client(key) as client:
         return client.get("/v1/models").status_code
+
+
+def test_a_damaged_restriction_is_listed_as_one(operator: Operator, database_url: str) -> None:
+    """One bad row breaks no list: the other keys are shown, and this one says what is wrong with it."""
+    operator.settings.update(database=database_url, engines="fake")
+    operator("accounts", "create", "me")
+    for name in ("whole", "broken"):
+        operator("keys", "create", "--account", "me", "--name", name, "--models", "fake/speech")
+    database = open_database(database_url)
+    database.write(lambda tx: tx.run("update api_key set models = '[oops' where name = 'broken'"))
+    database.close()
+    table = operator("keys", "list")
+    listed = operator.json("keys", "list")
+
+    assert ["fake/speech", "damaged"] == [line["models"] for line in rows(table)]
+    assert [(["fake/speech"], False), ([], True)] == [(line["models"], line["damaged"]) for line in listed]

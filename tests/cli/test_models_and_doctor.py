@@ -10,7 +10,7 @@ from cli.conftest import Operator, rows, told
 from tenuto.db.database import open_database
 from tenuto.db.migrations import pending, shipped
 from tenuto.engines.registry import ENTRIES
-from tenuto.weights import Manifest, default_cache
+from tenuto.weights import default_cache, manifest
 
 KOKORO = "hexgrad/Kokoro-82M"
 
@@ -40,7 +40,7 @@ def test_pull_and_verify_without_names_mean_what_the_real_engines_need(operator:
     of_model = operator("models", "pull", KOKORO, cache=str(cache))
     verified = operator("models", "verify", "kokoro-vocabulary", cache=str(cache))
 
-    assert set(needed) <= set(Manifest.load().weights)
+    assert set(needed) <= set(manifest.shipped().weights)
     assert [str(cache / name) for name in needed] == pulled.stdout.splitlines()
     assert set(pulled.stdout.splitlines()) > set(of_model.stdout.splitlines())
     assert (0, "all weights are what the manifest says\n") == (verified.returncode, verified.stdout)

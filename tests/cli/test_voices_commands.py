@@ -5,6 +5,7 @@ from pathlib import Path
 
 from cli.conftest import Operator, rows, told
 from servers.service import RunningService
+from tenuto.db.database import Transaction, open_database
 from tenuto.media.wav import pcm16_wav
 
 CONTENT = pcm16_wav(bytes(2 * 16_000), 16_000, 1)
@@ -18,6 +19,27 @@ def test_built_in_voices_are_there_from_the_start(operator: Operator) -> None:
     assert ["shared", *["official"] * 11, *["emotion"] * 2] == [voice["kind"] for voice in listed]
     assert [voice["id"] for voice in listed] == [line["id"] for line in table]
     assert listed == operator.json("voice-library", "list")
+
+
+def test_a_damaged_voice_breaks_no_list(operator: Operator, database_url: str) -> None:
+    """It is listed as damaged, between all the others."""
+    operator.settings.update(database=database_url)
+    whole = operator.json("voice-library", "list")
+    damage = {whole[2]["id"]: '["zh"', whole[3]["id"]: '{"zh": 1}'}
+    database = open_database(database_url)
+
+    def change(tx: Transaction) -> None:
+        for voice_id, languages in damage.items():
+            tx.run("update voice set languages = :text where id = :id", text=languages, id=voice_id)
+
+    database.write(change)
+    database.close()
+    listed = operator.json("voice-library", "list")
+    table = {line["id"]: line["languages"] for line in rows(operator("voice-library", "list"))}
+
+    shown = {"languages": [], "damaged": True}
+    assert [voice | (shown if voice["id"] in damage else {}) for voice in whole] == listed
+    assert set(damage) == {voice_id for voice_id, languages in table.items() if languages == "damaged"}
 
 
 def test_an_imported_voice_is_everybodys(paid_service: RunningService, tmp_path: Path) -> None:

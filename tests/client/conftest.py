@@ -22,15 +22,17 @@ START = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 
 @dataclass
 class VirtualClock:
-    """Time that passes only where it is waited for."""
+    """Time that passes only where it is waited for, and while a service takes its time to answer."""
 
     slept: list[float] = field(default_factory=list)
+    answering_s: float = 0.0
+    """How long all answers took so far."""
 
     def now(self) -> datetime:
-        return START + timedelta(seconds=sum(self.slept))
+        return START + timedelta(seconds=self.monotonic())
 
     def monotonic(self) -> float:
-        return sum(self.slept)
+        return sum(self.slept) + self.answering_s
 
     def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)

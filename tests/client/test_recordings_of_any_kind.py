@@ -30,7 +30,7 @@ def spoken(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_what_soundfile_cannot_read_is_converted_by_ffmpeg(spoken: Path, tmp_path: Path) -> None:
-    """16 kHz mono FLAC of the same sound and length; the same where it is cut into parts (R229)."""
+    """16 kHz mono FLAC of the same sound and length; the same when it is cut into parts."""
     seconds = convert(spoken, tmp_path / "tone.flac")
     samples, rate = soundfile.read(tmp_path / "tone.flac", always_2d=True)
     strength = numpy.abs(numpy.fft.rfft(samples[:, 0][RATE : 2 * RATE]))

@@ -277,7 +277,7 @@ def test_every_message_of_the_commands_has_its_chinese() -> None:
     from tenuto_client.commands.parser import _SAID
     from tenuto_client.commands.zh import WORDS
 
-    folder = ROOT / "src" / "tenuto_client" / "commands"
+    folder = ROOT / "packages" / "tenuto-client" / "src" / "tenuto_client" / "commands"
     texts = "".join(path.read_text("utf-8") for path in folder.glob("*.py") if path.name != "zh.py")
     calls = ast.walk(ast.parse(texts.replace("from __future__ import annotations", "")))
     used = {

@@ -204,10 +204,35 @@ def test_exit_codes(code: int, line: tuple[str, ...], replies: Any, run: Run) ->
 
 
 def test_a_dead_service_is_told_after_some_tries(run: Run) -> None:
-    """Exit code 5, and a line for every wait (R222)."""
+    """Exit code 5, and a line for every wait; the tries are limited (R224)."""
     code, _, err = run("balance", url="http://127.0.0.1:1")
 
-    assert (5, ["1", "2"]) == (code, re.findall(r"again in (\d+) s", err))
+    assert (5, ["1", "2"]) == (code, re.findall(r"^no answer .*; trying again in (\d+) s", err, re.MULTILINE))
+    assert "in 1 s, giving up in about 3 s" in err and "in 2 s, for the last time" in err
+
+
+@pytest.mark.parametrize(
+    ("status", "english", "chinese"),
+    [
+        (429, "the service limits the rate of requests", "服务限制请求频率"),
+        (503, "the service is not ready", "服务尚未就绪"),
+        (502, "the service answered 502", "服务回答 502"),
+    ],
+)
+def test_a_refusal_for_now_says_why_when_it_is_tried_again_and_until_when(
+    run: Run, status: int, english: str, chinese: str
+) -> None:
+    """There was an answer, and it is not called none; every wait says how long is left (R222)."""
+    with ScriptedService([Reply(status, headers={"Retry-After": "7"})]) as service:
+        in_english = run("balance", url=service.url)[2].splitlines()
+        words.is_chinese.cache_clear()
+        in_chinese = run("balance", url=service.url, LC_ALL="zh_CN.UTF-8")[2].splitlines()
+
+    assert [
+        f"{english}; trying again in 7 s, giving up in about 14 s",
+        f"{english}; trying again in 7 s, for the last time",
+    ] == in_english[:-1]
+    assert [f"{chinese}；7 秒后重试，约 14 秒后放弃", f"{chinese}；7 秒后最后一次重试"] == in_chinese[:-1]
 
 
 def test_what_the_command_line_gets_wrong_is_one_line(run: Run) -> None:
@@ -352,18 +377,23 @@ def test_help_is_quick_because_it_loads_little() -> None:
         ("tenuto jobs can", {"cancel"}),
         ("tenuto jobs ls --state q", {"queued"}),
         ("tenuto completion z", {"zsh"}),
+        ("tenuto transcribe so", {"song.flac"}),
     ],
 )
-def test_bash_completes_verbs_options_and_values(typed: str, found: set[str], run: Run) -> None:
+def test_bash_completes_verbs_options_values_and_files(
+    typed: str, found: set[str], run: Run, tmp_path: Path
+) -> None:
     """The script that `completion bash` prints, run by bash."""
+    (tmp_path / "song.flac").touch()
     script = run("completion", "bash")[1]
     words_typed = typed.split(" ")
     quoted = " ".join(repr(word) for word in words_typed)
-    line = f"COMP_WORDS=({quoted}); COMP_CWORD={len(words_typed) - 1}; _tenuto"
+    line = f"COMP_WORDS=({quoted}); COMP_CWORD={len(words_typed) - 1}; _shtab_tenuto"
     done = subprocess.run(
         ["bash", "-c", f'{script}\n{line}; printf "%s\\n" "${{COMPREPLY[@]}}"'],
         capture_output=True,
         text=True,
+        cwd=tmp_path,
     )
 
     assert found == set(done.stdout.split()), done.stderr

@@ -12,6 +12,8 @@ from collections import Counter
 from dataclasses import dataclass
 from multiprocessing.sharedctypes import Synchronized
 from multiprocessing.synchronize import Barrier
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from jobs.world import EVERY_MODEL, LANE, World
 from tenuto.db.database import Database, Transaction, open_database
@@ -71,9 +73,9 @@ class _Shared:
 def race(url: str, *, claims: int, slots: int, most_s: float = MOST_S) -> Seen:
     """So many claims by four processes on a database that has its tables and nothing else; fewer where they
     take longer than they may."""
-    database = open_database(url)
-    world = World(database)
-    world.slots(slots)
+    database, folder = open_database(url), TemporaryDirectory(prefix="tenuto-claims-")
+    world = World(database, Path(folder.name))
+    world.open(slots)
     for number in range(ACCOUNTS):
         caller = world.caller()
         for job in range(JOBS_AN_ACCOUNT):
@@ -86,7 +88,7 @@ def race(url: str, *, claims: int, slots: int, most_s: float = MOST_S) -> Seen:
         context.Value("q", 0),
     )
     processes = [
-        context.Process(target=_work, args=(url, number, slots, shared), daemon=True)
+        context.Process(target=_work, args=(url, folder.name, number, slots, shared), daemon=True)
         for number in range(PROCESSES)
     ]
     for process in processes:
@@ -104,6 +106,7 @@ def race(url: str, *, claims: int, slots: int, most_s: float = MOST_S) -> Seen:
     )
     findings = world.findings()
     database.close()
+    folder.cleanup()
     assert findings == []
     by_account = Counter({row["account_id"]: row["claims"] for row in rows})
     return Seen(by_account.total(), shared.most.value, most_running, uneven, by_account, took_s)
@@ -123,18 +126,16 @@ def _watch(database: Database, shared: _Shared, until: float) -> tuple[int, int]
     return most, uneven
 
 
-def _work(url: str, number: int, slots: int, shared: _Shared) -> None:
+def _work(url: str, folder: str, number: int, slots: int, shared: _Shared) -> None:
     """One process: claims until all claims are made, and holds nothing at its end."""
     database = open_database(url)
-    world = World(database)
+    world = World(database, Path(folder))
     dice = random.Random(number)
     world.register(f"worker_{number}", machine=f"machine {number}")
 
     def take(tx: Transaction, given_back: str | None) -> Claim | None:
         if given_back is not None:
-            lifecycle.release(
-                tx, world.ids, given_back, now_ms=world.now_ms, reason="claimed for its own sake"
-            )
+            lifecycle.release(tx, world.ids, given_back, now_ms=world.now_ms, reason="the worker is stopping")
         return queue.claim(
             tx,
             world.ids,

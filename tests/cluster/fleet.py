@@ -122,7 +122,7 @@ class Node:
     def kill(self) -> None:
         """SIGKILL of the process and of its engines, as when the machine loses its power."""
         assert self.process is not None
-        hosts = children(self.pid, "tenuto_host")
+        hosts = children(self.pid, "tenuto_engine")
         for pid in (self.pid, *hosts):
             send(pid, signal.SIGKILL)
         self.process.wait(GONE_S)

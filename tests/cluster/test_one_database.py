@@ -3,17 +3,18 @@
 import statistics
 import time
 import uuid
+from dataclasses import replace
+from pathlib import Path
 
 from cluster.fleet import Fleet
 from crash import checker
 from crash.clients import Client
 from crash.processes import until
-from jobs.world import request_of
+from jobs.world import World, request_of
 from tenuto.accounts import operations as accounts
 from tenuto.catalog import rules as catalog
 from tenuto.config import load
-from tenuto.ids import Ids
-from tenuto.jobs import submit
+from tenuto.jobs.submit import prepare
 from tenuto.worker.loop import POLL_S
 
 JOBS = 8
@@ -31,7 +32,7 @@ def test_work_is_heard_of_on_another_machine(fleet: Fleet) -> None:
     assert statistics.median(waits_s) < POLL_S / 4
 
 
-def test_work_that_nobody_is_told_of_is_found(fleet: Fleet) -> None:
+def test_work_that_nobody_is_told_of_is_found(fleet: Fleet, tmp_path: Path) -> None:
     """A job accepted without a wake-up, as when a notice is lost, runs after a poll at the latest (P1)."""
     caller = fleet.database.read(
         lambda tx: accounts.authenticate(tx, fleet.operator.key, now_ms=time.time_ns() // 1_000_000)
@@ -39,12 +40,8 @@ def test_work_that_nobody_is_told_of_is_found(fleet: Fleet) -> None:
     models = catalog.models(load(fleet.apis[0].environment))
     body = {"model": "fake/speech", "parameters": {"text": "Nobody is told."}}
     request = request_of(caller, str(uuid.uuid4()), body)
-    parsed = submit.parse(request, models)
-    now_ms = time.time_ns() // 1_000_000
-    ids = Ids(lambda: now_ms)
-    accepted = fleet.database.write(
-        lambda tx: submit.accept(tx, ids, request, parsed, submit.bind(tx, caller, parsed), now_ms=now_ms)
-    )
+    world = World(fleet.database, tmp_path, time.time_ns() // 1_000_000)
+    accepted = fleet.database.write(prepare(replace(world.submitting, models=models), request))
     took_s = until(
         lambda: (
             fleet.rows("select state from job where id = :id", id=accepted.job_id)[0]["state"] != "queued"

@@ -1,8 +1,10 @@
 """What operations cost when the database has grown: indexes are used, and few pages touched."""
 
+import datetime
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import pytest
 
@@ -18,14 +20,14 @@ from tenuto.catalog import operations as catalog
 from tenuto.db.connection import Connection
 from tenuto.db.database import Transaction, open_database
 from tenuto.ids import Ids
-from tenuto.jobs import audit, erasure, lanes, lifecycle, queue, read, segments, submit, waiting
-from tenuto.jobs import parts as job_parts
+from tenuto.jobs import audit, chunks, erasure, lanes, lifecycle, queue, read, segments, usage, waiting
 from tenuto.jobs.audit import runs
 from tenuto.jobs.queue import Claim
+from tenuto.jobs.submit import prepare
 
 FINISHED, WAITING = 16_000, 4_000
 ACCOUNTS = 4
-PAGES = 120
+PAGES = 160
 """A statement may touch so many: what looks at a hundred rows does; the tables have thousands, and grow."""
 COUNTED = WAITING // ACCOUNTS + PAGES
 """How many of its own jobs wait is counted for each account, now and then."""
@@ -33,6 +35,7 @@ COUNTED = WAITING // ACCOUNTS + PAGES
 LISTS, TRIED = 10, 5
 """So often PostgreSQL plans a prepared statement for its parameters before it may keep a plan."""
 
+DAY = datetime.date(2020, 2, 29)
 ENDS = "finish a job"
 """Done once; it comes last."""
 
@@ -57,13 +60,15 @@ class Grown:
 
 
 @pytest.fixture(scope="module")
-def big(postgres_server: PostgresServer, postgres_template: str) -> Iterator[Grown]:
+def big(
+    postgres_server: PostgresServer, postgres_template: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Grown]:
     """Finished jobs of some accounts, and a queue of jobs that this worker may take and of others."""
     name = "grown"
     postgres_server.run(f"create database {name} template {postgres_template} strategy file_copy")
     database = open_database(postgres_server.url(name))
     # Their ids come after those of the copies, and before those that this test makes.
-    world = World(database, now_ms=time.time_ns() // 1_000_000)
+    world = World(database, tmp_path_factory.mktemp("grown"), now_ms=time.time_ns() // 1_000_000)
     world.slots(2)
     world.register("worker_a")
     callers = [world.caller(10**9) for _ in range(ACCOUNTS)]
@@ -98,15 +103,11 @@ def big(postgres_server: PostgresServer, postgres_template: str) -> Iterator[Gro
 
 def _submit(big: Grown) -> Operation:
     request = big.world.request(big.caller, f"new {time.monotonic_ns()}")
-    parsed = submit.parse(request, big.world.models)
+    transaction = prepare(replace(big.world.submitting, ids=big.ids), request)
 
     def run(tx: Transaction) -> None:
         accounts.authenticate(tx, big.key, now_ms=big.world.now_ms)
-        room = submit.ask_room(tx, big.caller, parsed.model, max_queued=20_000, now_ms=big.world.now_ms)
-        submit.find_replay(tx, request)
-        bound = submit.bind(tx, big.caller, parsed)
-        room.check()
-        submit.accept(tx, big.ids, request, parsed, bound, now_ms=big.world.now_ms)
+        transaction(tx)
 
     return run
 
@@ -119,7 +120,9 @@ def _claim(models: frozenset[str]) -> Callable[[Grown], Operation]:
             )
             assert (claim is not None) == bool(models & EVERY_MODEL)
             if claim is not None:
-                lifecycle.release(tx, big.ids, claim.attempt_id, now_ms=big.world.now_ms, reason="once more")
+                lifecycle.release(
+                    tx, big.ids, claim.attempt_id, now_ms=big.world.now_ms, reason="the worker is stopping"
+                )
 
         return run
 
@@ -144,7 +147,7 @@ def _look(operation: Callable[[Transaction, Grown], object]) -> Callable[[Grown]
 
 def _list(**chosen: str) -> Callable[[Grown], Operation]:
     wanted = {"state": None, "kind": None, "model": None, "after": None} | chosen
-    return _look(lambda tx, big: read.list_jobs(tx, account_id=big.caller.account_id, limit=20, **wanted))
+    return _look(lambda tx, big: read.list_jobs(tx, big.caller, limit=20, **wanted))
 
 
 OPERATIONS: dict[str, Callable[[Grown], Operation]] = {
@@ -162,9 +165,28 @@ OPERATIONS: dict[str, Callable[[Grown], Operation]] = {
     "list jobs": _list(),
     "list queued jobs": _list(state="queued"),
     "list failed jobs, of which there are none": _list(state="failed"),
-    "a job's events": _look(
-        lambda tx, big: read.events(tx, account_id=big.caller.account_id, job_id=big.finished)
+    "list jobs of a model": _list(model=SPEECH),
+    "list jobs of a model that was never used": _list(model="fake/nobody"),
+    "list jobs of a kind": _list(kind="speech"),
+    "list jobs of a kind, of which there are none": _list(kind="image"),
+    "list succeeded jobs": _list(state="succeeded"),
+    "list succeeded jobs of a model": _list(state="succeeded", model=METERED),
+    "list failed jobs of a kind, of which there are none": _list(state="failed", kind="speech"),
+    "list jobs of a restricted key": _look(
+        lambda tx, big: read.list_jobs(
+            tx,
+            replace(big.caller, key_models=frozenset({METERED, "fake/nobody"})),
+            limit=20,
+            state=None,
+            kind=None,
+            model=None,
+            after=None,
+        )
     ),
+    "usage of days without jobs": _look(
+        lambda tx, big: usage.of_account(tx, big.caller.account_id, since=DAY, until=DAY, limit=1000)
+    ),
+    "a job's events": _look(lambda tx, big: read.events(tx, big.caller, big.finished)),
     "a job's segments": _look(
         lambda tx, big: segments.list_segments(
             tx, account_id=big.caller.account_id, job_id=big.finished, attempt_id=None
@@ -184,17 +206,15 @@ OPERATIONS: dict[str, Callable[[Grown], Operation]] = {
     "a worker's look for cancellations": _look(lambda tx, big: lanes.cancel_requests(tx, "worker_a")),
     "a worker's beat": _look(lambda tx, big: catalog.see_worker(tx, "worker_a", now_ms=big.world.now_ms)),
     "a worker's look for deadlines": _look(
-        lambda tx, big: waiting.expire(tx, big.ids, lane=LANE, now_ms=big.world.now_ms)
+        lambda tx, big: waiting.overdue(tx, lane=LANE, now_ms=big.world.now_ms)
     ),
-    "a worker's removal of parts": _look(lambda tx, big: job_parts.forget_final(tx)),
+    "a worker's removal of chunks": _look(lambda tx, big: chunks.forget_final(tx)),
     "a worker's look whether to audit": _look(lambda tx, big: runs.is_due(tx, now_ms=big.world.now_ms)),
     "the retention, with nothing old": _look(
         lambda tx, big: erasure.retain_jobs(tx, ended_before=1, now_ms=big.world.now_ms)
     ),
     "what was condemned": _look(lambda tx, big: artifacts.condemned(tx)),
-    "whether models are callable": _look(
-        lambda tx, big: catalog.reasons(tx, sorted(EVERY_MODEL), now_ms=big.world.now_ms)
-    ),
+    "whether models are callable": _look(lambda tx, big: catalog.reasons(tx, sorted(EVERY_MODEL), away=())),
     ENDS: _finish,
 }
 
@@ -254,13 +274,13 @@ def test_copies_are_as_true_as_their_models(big: Grown) -> None:
 
 
 def test_a_queue_that_came_suddenly_is_not_read(
-    postgres_server: PostgresServer, postgres_template: str
+    postgres_server: PostgresServer, postgres_template: str, tmp_path: Path
 ) -> None:
     """Statistics that know of no queue do not make a worker read through the jobs of another's models."""
     name = "sudden"
     postgres_server.run(f"create database {name} template {postgres_template} strategy file_copy")
     database = open_database(postgres_server.url(name))
-    world = World(database, now_ms=time.time_ns() // 1_000_000)
+    world = World(database, tmp_path, now_ms=time.time_ns() // 1_000_000)
     world.slots(2)
     world.register("worker_a")
     caller = world.caller(10**9)

@@ -4,13 +4,15 @@ import shutil
 from pathlib import Path
 
 import tenuto
+import tenuto_client
+import tenuto_engine
 from cluster.fleet import Fleet, Node
 from crash import checker
 from crash.clients import Client
 from crash.processes import until
 from tenuto.db import schema
 
-PACKAGES = ("tenuto", "tenuto_host", "tenuto_client")
+PACKAGES = (tenuto, tenuto_engine, tenuto_client)
 
 
 def test_old_and_new_processes_serve_side_by_side(fleet: Fleet, tmp_path: Path) -> None:
@@ -67,10 +69,11 @@ def _more(clients: list[Client]) -> None:
 
 def _later_program(fleet: Fleet, folder: Path) -> dict[str, str]:
     """A copy of this program with a later migration; the variables that run it."""
-    source = Path(tenuto.__file__).parents[1]
     for package in PACKAGES:
         shutil.copytree(
-            source / package, folder / package, ignore=shutil.ignore_patterns("__pycache__", "pictograms")
+            Path(package.__file__ or "").parent,
+            folder / package.__name__,
+            ignore=shutil.ignore_patterns("__pycache__"),
         )
     names = [table.name for table in fleet.database.read(lambda tx: schema.tables(tx, "postgresql"))]
     lines = ["create table later (id text primary key, job_id text not null references job (id));"]

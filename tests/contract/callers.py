@@ -10,16 +10,19 @@ import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import httpx2
 import pytest
 
+from contract import lying
 from servers.accounts import create_account, create_key, now_ms
 from servers.service import FINAL, RunningService
 from tenuto.accounts import operations as accounts
+from tenuto.accounts import rules
 from tenuto.db.database import Row
 from tenuto.ids import Ids
+from tenuto.jobs import waiting
 
 Faults = list[tuple[str, str]]
 """What `details` names: parameter and code of each fault, sorted."""
@@ -27,6 +30,8 @@ Faults = list[tuple[str, str]]
 SPEECH = "fake/speech"
 METERED = "fake/metered-speech"
 HELD = ("running", *FINAL)
+wait_s = 60.0
+"""How long a job may take; shorter where a lie may keep it from ending."""
 ON_ONE_DATABASE = pytest.mark.parametrize("service", ["sqlite"], indirect=True)
 """What is told of a request before anything is stored, and what an engine may say, is the same on both."""
 
@@ -104,9 +109,9 @@ class Caller:
         assert answer.status_code == 200, answer.text
         return answer.json()
 
-    def wait(self, job_id: str, states: tuple[str, ...] = FINAL, timeout_s: float = 60.0) -> Any:
+    def wait(self, job_id: str, states: tuple[str, ...] = FINAL, timeout_s: float | None = None) -> Any:
         """The operation once it is in one of the states; the contract knows no signal but polling."""
-        until = time.monotonic() + timeout_s
+        until = time.monotonic() + (timeout_s or wait_s)
         while (operation := self.read(job_id))["state"] not in states:
             assert time.monotonic() < until, operation
             time.sleep(0.01)
@@ -127,15 +132,37 @@ class Caller:
 class Operator:
     """Whoever owns the database of a running service."""
 
+    everybody: ClassVar[list["Operator"]] = []
+    """All that are not closed."""
+
     def __init__(self, service: RunningService) -> None:
+        self.everybody.append(self)
         self.service = service
         self.database = service.open_database()
-        self.http = httpx2.Client(base_url=service.url, timeout=30)
+        self.http = httpx2.Client(base_url=service.url, timeout=30, transport=lying.transport())
         self._ids = Ids(now_ms)
 
     def close(self) -> None:
+        self.everybody.remove(self)
         self.http.close()
         self.database.close()
+
+    def cancel_all(self) -> None:
+        """Cancel every open job, and wait until the lanes are free."""
+        until = time.monotonic() + 60
+        while open_jobs := self.database.read(
+            lambda tx: tx.all("select id, account_id from job where state in ('queued', 'running')")
+        ):
+            assert time.monotonic() < until, "jobs that were cancelled are still open"
+            for job in open_jobs:
+                owner = rules.Caller("", str(job["account_id"]), None, None)
+                self.database.write(
+                    lambda tx, owner=owner, job=job: waiting.cancel(  # type: ignore[misc]
+                        tx, self._ids, owner, job_id=job["id"], now_ms=now_ms()
+                    )
+                )
+            self.database.wake("cancel")
+            time.sleep(0.05)
 
     def caller(self, *, credit: str = "0", models: Iterable[str] | None = None) -> Caller:
         """A new account and a key of it, which may be restricted to models."""

@@ -13,7 +13,8 @@ class Attack:
 
     name: str
     answers: tuple[str, ...]
-    """Statuses, any of which is right; `closed`: the connection ends without one."""
+    """Statuses, any of which is right; `closed`: the connection ends without one. `job`: a recording that is
+    admitted, because only decoding it shows that it lies, and whose job fails."""
     what: str
     path: Path
 

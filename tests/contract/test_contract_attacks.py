@@ -85,8 +85,9 @@ def test_json_that_is_none(operator: Operator, caller: Caller, attack: Attack) -
 def test_recordings_that_lie(operator: Operator, caller: Caller, attack: Attack) -> None:
     """Some of the corpus, as they come through the door; tests/media reads all of it (P14)."""
     answer = post_recording(caller, attack.content())
+    answers = ("201",) if attack.answers == ("job",) else attack.answers
 
-    assert str(answer.status_code) in attack.answers
+    assert str(answer.status_code) in answers
     assert (0, int(answer.status_code == 201), 0) == _stored(operator, caller)
 
 

@@ -51,9 +51,12 @@ def used(operator: Operator, caller: Caller, calls: int) -> dict[str, billing.Us
     until = time.monotonic() + 10
     while True:
         rows = operator.database.read(lambda tx: billing.chat_usage(tx, caller.account_id))
-        if sum(row.used.calls for row in rows) >= calls:
+        if sum(row.calls for row in rows) >= calls:
             assert {caller.key_id} == {row.key_id for row in rows}
-            return {row.model: row.used for row in rows}
+            return {
+                row.model: billing.Used(row.calls, row.prompt_tokens, row.completion_tokens, row.estimated)
+                for row in rows
+            }
         assert time.monotonic() < until, rows
         time.sleep(0.02)
 
@@ -424,6 +427,33 @@ def test_usage_is_recorded_and_nothing_is_charged(operator: Operator) -> None:
 
     assert {CHAT: billing.Used(calls=2, prompt_tokens=5, completion_tokens=5)} == recorded
     assert (before, 1) == (operator.money(caller), entries["n"])
+
+
+def test_a_whole_answer_that_nobody_waits_for_is_recorded(operator: Operator) -> None:
+    """Its prompt is estimated if the model has told nothing yet: leaving early does not evade the meter."""
+    caller = operator.caller()
+    headers = {"Authorization": f"Bearer {caller.key}"}
+    with pytest.raises(httpx2.TimeoutException):
+        caller.http.post("/v1/chat/completions", headers=headers, json=body("[fake:sleep=60] x"), timeout=1)
+    recorded = used(operator, caller, 1)[CHAT]
+
+    assert (1, 1) == (recorded.calls, recorded.estimated_calls)
+    assert 0 < recorded.prompt_tokens
+
+
+def test_a_stream_that_is_cut_is_recorded_with_its_tokens(chatting: Operator, visitor: Caller) -> None:
+    """An upstream tells the usage at the end; of who leaves before, what was sent is estimated."""
+    headers = {"Authorization": f"Bearer {visitor.key}"}
+    value = body("[up:endless]", model=NARROW, stream=True)
+    with visitor.http.stream("POST", "/v1/chat/completions", headers=headers, json=value) as answer:
+        for number, _ in enumerate(answer.iter_lines()):
+            if number == 10:
+                break
+    recorded = used(chatting, visitor, 1)[NARROW]
+
+    assert (1, 1) == (recorded.calls, recorded.estimated_calls)
+    assert 0 < recorded.prompt_tokens
+    assert 0 < recorded.completion_tokens
 
 
 def test_usage_of_an_upstream_is_what_it_says(chatting: Operator, visitor: Caller) -> None:

@@ -2,6 +2,8 @@
 
 import hashlib
 import io
+import socket
+import time
 import wave
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ import httpx2
 import pytest
 
 from contract.callers import Caller, Operator, error_code
+from tenuto.api.artifacts import STALL_S
 
 BLOCK = 1 << 20
 LONG = " ".join(["A long text that fills more than one block."] * 20)
@@ -97,7 +100,7 @@ def test_head_has_the_headers_alone(caller: Caller, artifact: Any) -> None:
     [
         *("0-0", "0-9", "5-5", "100-", "-1", "-100", "0-", "0-99999999999"),
         *(f"{BLOCK - 1}-{BLOCK}", f"{BLOCK}-{2 * BLOCK - 1}", f"{BLOCK - 10}-{2 * BLOCK + 10}"),
-        "-999999999999",
+        *("-999999999999", "-" + "9" * 40, "0-" + "9" * 16, "0" * 30 + "5-9"),
     ],
 )
 def test_a_range_is_that_part_of_the_file(caller: Caller, long_artifact: Any, text: str) -> None:
@@ -116,7 +119,27 @@ def test_a_range_is_that_part_of_the_file(caller: Caller, long_artifact: Any, te
     assert str(end - start) == answer.headers["content-length"]
 
 
-@pytest.mark.parametrize("text", ["bytes=999999999-", "bytes=-0"])
+@pytest.mark.parametrize(
+    ("tags", "status"),
+    [
+        *(("*", 200), ("THIS", 200), ('"other", THIS', 200)),
+        *(('"other"', 412), ("W/THIS", 412), ("", 412)),
+    ],
+)
+def test_if_match_names_the_content_that_is_wanted(
+    caller: Caller, artifact: Any, tags: str, status: int
+) -> None:
+    """Other content than the one named is refused, compared strongly as RFC 9110 has it; ranges too."""
+    tags = tags.replace("THIS", f'"{artifact["sha256"]}"')
+    whole = caller.get(path(artifact), {"If-Match": tags})
+    part = caller.get(path(artifact), {"If-Match": tags, "Range": "bytes=0-0"})
+
+    assert (status, 206 if status == 200 else 412) == (whole.status_code, part.status_code)
+    if status == 412:
+        assert (412, "precondition_failed") == error_code(whole)
+
+
+@pytest.mark.parametrize("text", ["bytes=999999999-", "bytes=-0", "bytes=" + "9" * 5000 + "-"])
 def test_a_range_outside_of_the_file_is_416(caller: Caller, artifact: Any, text: str) -> None:
     """What starts behind the end can't be sent; the answer says how long the file is."""
     answer = caller.get(path(artifact), {"Range": text})
@@ -233,6 +256,33 @@ def test_damage_is_counted(paid: Operator) -> None:
     caller.get(path(artifact))
 
     assert before + 2 == _counted(metrics)
+
+
+def test_erasing_what_is_being_read_raises_no_alarm(paid: Operator) -> None:
+    """The connection is cut, for the bytes are gone; nothing is counted or logged as damaged: a caller could
+    otherwise wake the operator at will.
+    """
+    caller = paid.caller(credit="1")
+    metrics = f"http://127.0.0.1:{paid.service.variables['TENUTO_METRICS_PORT']}/metrics"
+    artifact = caller.wait(caller.submit(LONG))["artifacts"][0]
+    before = _counted(metrics)
+    with socket.socket() as slow:
+        slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        slow.settimeout(30)
+        slow.connect(("127.0.0.1", paid.service.port))
+        head = f"GET {path(artifact)} HTTP/1.1\r\nHost: tenuto\r\nAuthorization: Bearer {caller.key}\r\n\r\n"
+        slow.sendall(head.encode())
+        received = len(slow.recv(1024))
+        assert 200 == caller.request("DELETE", f"/v1/artifacts/{artifact['id']}").status_code
+        # What a client that does not read had in store is forgotten by then, and read again from the disk.
+        time.sleep(2 * STALL_S)
+        while piece := slow.recv(65536):
+            received += len(piece)
+
+    assert received < artifact["size_bytes"]
+    assert before == _counted(metrics)
+    assert f'"artifact_id": "{artifact["id"]}"' not in paid.service.log_path.read_text()
+    assert (410, "erased") == error_code(caller.get(path(artifact)))
 
 
 def _counted(metrics: str) -> int:

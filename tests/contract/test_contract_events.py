@@ -93,12 +93,16 @@ def test_other_accounts_see_neither(operator: Operator, caller: Caller, path: st
 
 
 def test_waiting_answers_at_the_first_change(caller: Caller) -> None:
-    """A request with `wait` is answered when its job ends, far before the time is over (R7)."""
+    """A request with `wait` is answered when its job ends, far before the time is over, and does not say that
+    it was held for all of that time (R7).
+    """
     job_id = caller.submit("[fake:sleep=1.2] x")
     caller.wait(job_id, ("running", *FINAL))
-    operation, took_s = timed(caller, f"/v1/jobs/{job_id}?wait=20")
+    began = time.monotonic()
+    answer = caller.get(f"/v1/jobs/{job_id}?wait=20")
+    took_s = time.monotonic() - began
 
-    assert "succeeded" == operation["state"]
+    assert ("succeeded", None) == (answer.json()["state"], answer.headers.get("preference-applied"))
     assert took_s < 1.2 + QUICK_S
 
 
@@ -115,7 +119,9 @@ def test_waiting_hears_of_the_start_too(caller: Caller) -> None:
 
 
 def test_waiting_ends_with_its_time(caller: Caller) -> None:
-    """Nothing changes: the operation as it is, after as many seconds, with Retry-After (R28)."""
+    """Nothing changes: the operation as it is, after that many seconds, with Retry-After; it says that it was
+    held (R28).
+    """
     job_id = caller.block_lane()
     began = time.monotonic()
     answer = caller.get(f"/v1/jobs/{job_id}?wait=1")
@@ -123,7 +129,19 @@ def test_waiting_ends_with_its_time(caller: Caller) -> None:
     caller.cancel(job_id)
 
     assert ("running", "1") == (answer.json()["state"], answer.headers["retry-after"])
+    assert "wait=1" == answer.headers["preference-applied"]
     assert 1 <= took_s < 1 + QUICK_S
+
+
+def test_a_key_that_is_revoked_while_it_waits_gets_no_answer(operator: Operator, caller: Caller) -> None:
+    """The key is looked at again before the answer: revoked means from then on (R164)."""
+    job_id = caller.block_lane()
+    other = operator.key(caller.account_id)
+    threading.Timer(0.3, operator.revoke, [other]).start()
+    answer = other.get(f"/v1/jobs/{job_id}?wait=1")
+    caller.cancel(job_id)
+
+    assert (401, "invalid_api_key") == error_code(answer)
 
 
 def test_what_is_over_is_not_waited_for(caller: Caller, paid: Operator) -> None:
@@ -177,13 +195,17 @@ def test_who_goes_away_frees_the_place(operator: Operator, caller: Caller) -> No
 
 
 def test_no_more_wait_than_may(operator: Operator, caller: Caller) -> None:
-    """From the hundred and first on an account's requests are answered at once; others' are not (R7)."""
+    """From the hundred and first on an account's requests are answered at once, and are not said to have been
+    held; others' are held (R7).
+    """
     job_id = caller.block_lane()
     waiting = [_ask(operator, caller, f"/v1/jobs/{job_id}?wait=30") for _ in range(110)]
     until = time.monotonic() + 10
     while len(answered := select.select(waiting, [], [], 0.1)[0]) < 10:
         assert time.monotonic() < until, len(answered)
-    _, own_s = timed(caller, f"/v1/jobs/{job_id}?wait=2")
+    began = time.monotonic()
+    own = caller.get(f"/v1/jobs/{job_id}?wait=2")
+    own_s = time.monotonic() - began
     stranger = operator.caller()
     other = stranger.submit("x")
     _, others_s = timed(stranger, f"/v1/jobs/{other}?wait=1")
@@ -194,6 +216,7 @@ def test_no_more_wait_than_may(operator: Operator, caller: Caller) -> None:
 
     assert 10 == len(answered)
     assert own_s < QUICK_S < others_s
+    assert ("1", None) == (own.headers["retry-after"], own.headers.get("preference-applied"))
 
 
 @pytest.mark.parametrize("value", ["31", "-1", "1.5", "x", "", "1e1", "%00", "٣"])

@@ -59,7 +59,8 @@ def test_every_model_is_tried_below(operator: Operator, caller: Caller) -> None:
 def test_no_path_starts_work_on_another_model(operator: Operator, allowed: str, way: str) -> None:
     """By a key's restriction, the account's, or one that comes later: 403, and nothing was stored (P13).
 
-    The catalog names the one model; a model that is made of others opens none of them, nor they it.
+    The catalog names the one model; a model that is made of others opens none of them, nor they it. Lists of
+    an account with other work are in test_contract_restricted_keys.py.
     """
     caller = operator.caller(credit="100", models=[allowed] if way == "key" else None)
     recording_id = upload_recording(caller)

@@ -1,8 +1,12 @@
 """Engines that fail in every way: the job says how, the money goes back, and the service serves on."""
 
+import time
+from typing import get_args
+
 import pytest
 
 from contract.callers import METERED, Caller, Operator
+from tenuto.jobs.failures import SENTENCES, ReleaseReason
 
 FAILURES = [
     ("raise", "engine_failed", 1),
@@ -87,3 +91,48 @@ def test_a_metered_crash_waits_for_the_operator(paid: Operator) -> None:
         operation["billing"]["held"],
     )
     paid.service.command("recover", "void", operation["id"])
+
+
+INSIDE = ("Traceback", "Error", "/", "\\", "python", "exit code", "signal", "SIG")
+
+
+@pytest.mark.parametrize(
+    "directive", ["raise", "garbage", "nan", "crash", "exit", "transient", "bad_segment"]
+)
+def test_callers_read_nothing_of_the_inside(paid: Operator, directive: str) -> None:
+    """An engine's exception, with a path in it, is evidence for the operator; a caller reads one of a closed
+    set of sentences, in the job's error and in its events (R34)."""
+    caller = paid.caller(credit="0.05")
+    job_id = caller.submit(f"[fake:{directive}] x", stream=True)
+    operation = caller.wait(job_id)
+    events = caller.get(f"/v1/jobs/{job_id}/events").json()["data"]
+    evidence = paid.service.command("recover", "show", job_id).stdout
+    shown = operation["error"]["message"]
+
+    assert [sentence for sentence in SENTENCES.values() if shown.startswith(sentence)]
+    assert not [word for word in INSIDE if word in shown]
+    details = {event["detail"] for event in events} - {None}
+    assert details <= {*SENTENCES, *get_args(ReleaseReason)}
+    assert "evidence" in evidence
+    if directive == "raise":
+        assert "ValueError: the fake engine was told to raise, in /" in evidence
+
+
+def test_an_engine_that_does_not_start_shows_callers_no_path(poor: Operator) -> None:
+    """Where an interpreter is, and why it does not start, is the operator's to know (R34)."""
+    caller = poor.caller(credit="1")
+    job_id = caller.submit("Hold the note.")
+    until = time.monotonic() + 60
+    while "released" not in (types := _types(caller, job_id)):
+        assert time.monotonic() < until, types
+        time.sleep(0.05)
+    events = caller.get(f"/v1/jobs/{job_id}/events").json()["data"]
+    caller.cancel(job_id)
+
+    assert "the model's engine did not start" in [event["detail"] for event in events]
+    assert "/bin/false" not in str(events)
+    assert "engine" in poor.service.command("recover", "show", job_id).stdout
+
+
+def _types(caller: Caller, job_id: str) -> list[str]:
+    return [event["type"] for event in caller.get(f"/v1/jobs/{job_id}/events").json()["data"]]

@@ -9,6 +9,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from contract import lying
 from contract.callers import Caller, Operator, error_code, job
 
 THREADS = 32
@@ -138,7 +139,9 @@ def test_concurrent_duplicates_make_one_job(caller: Caller) -> None:
     together = threading.Barrier(THREADS)
 
     def send() -> None:
-        with httpx2.Client(base_url=caller.http.base_url, timeout=30, verify=False) as http:
+        with httpx2.Client(
+            base_url=caller.http.base_url, timeout=30, verify=False, transport=lying.transport()
+        ) as http:
             own = Caller(http, caller.account_id, caller.key_id, caller.key)
             together.wait()
             answers.append(own.post_job(job(), key=key))

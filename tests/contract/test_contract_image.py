@@ -79,7 +79,13 @@ def test_prompts_of_both_languages_are_taken(rich: Caller, prompt: str) -> None:
 @ON_ONE_DATABASE
 @pytest.mark.parametrize(
     ("prompt", "code"),
-    [("", "empty"), ("x" * 20_001, "too_long"), ("字" * 6_667, "too_long"), (5, "wrong_type")],
+    [
+        ("", "empty"),
+        (" \u3000\n", "empty"),
+        ("x" * 20_001, "too_long"),
+        ("字" * 6_667, "too_long"),
+        (5, "wrong_type"),
+    ],
 )
 def test_a_prompt_that_is_none_is_refused(rich: Caller, prompt: Any, code: str) -> None:
     """Not empty, at most 20,000 bytes of UTF-8, a string (R137, R208)."""

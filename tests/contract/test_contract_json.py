@@ -49,8 +49,10 @@ SOUND = json.dumps(job()).encode()
         (SOUND[:-1] + b', "metadata": {"a\\u0000": "x"}}', [("metadata.a\\u0000", "unstorable_text")]),
         (b"[" * 33 + b"]" * 33, [("[0]" * 32, "too_deep")]),
         (TOP_P % (b"[" * 31 + b"]" * 31), [("parameters.top_p" + "[0]" * 30, "too_deep")]),
-        (b"[" * 500_000, [("body", "too_deep")]),
-        (b'{"a":' * 150_000, [("body", "too_deep")]),
+        (b"[" * 1_500, [("body", "too_deep")]),
+        (b'{"a":' * 1_500, [("body", "too_deep")]),
+        (b"[" * 500_000, [("body", "too_many_values")]),
+        (b'{"a":' * 150_000, [("body", "too_many_values")]),
     ],
     ids=lambda value: repr(value)[:50],
 )
@@ -103,7 +105,33 @@ def test_another_media_type_is_refused(caller: Caller, media_type: str) -> None:
     assert (415, "unsupported_media_type") == error_code(answer)
 
 
-@pytest.mark.parametrize("media_type", ["Application/JSON", "application/json; charset=utf-8"])
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("POST", "/v1/jobs"), ("POST", "/v1/chat/completions"), ("PUT", "/v1/voice-preference")],
+)
+@pytest.mark.parametrize("charset", ["utf-16", '"ISO-8859-1"', "gbk", ""])
+def test_a_charset_that_is_not_read_is_refused_by_name(
+    caller: Caller, method: str, path: str, charset: str
+) -> None:
+    """A body is read as UTF-8: one that is declared otherwise would be misread without a word (R11)."""
+    headers = {"Content-Type": f"application/json; profile=x;Charset={charset}", "Idempotency-Key": "other"}
+    answer = caller.request(method, path, headers=headers, content=SOUND)
+    message = answer.json()["error"]["message"]
+
+    assert (415, "unsupported_media_type") == error_code(answer)
+    assert f'"{charset.strip(chr(34))}"' in message and "send the body as UTF-8" in message
+
+
+@pytest.mark.parametrize(
+    "media_type",
+    [
+        "Application/JSON",
+        "application/json; charset=utf-8",
+        'application/json;Charset="UTF-8"',
+        "application/json; charset=us-ascii",
+        "application/json; q=1",
+    ],
+)
 def test_the_media_type_may_be_written_in_any_way(caller: Caller, media_type: str) -> None:
     """Case and parameters of the media type do not matter (R11)."""
     assert 202 == caller.post_job(job(), headers={"Content-Type": media_type}).status_code

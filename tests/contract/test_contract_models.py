@@ -1,6 +1,7 @@
 """GET /v1/models: what an entry says."""
 
 from contract.callers import METERED, SPEECH, Caller, Operator
+from tenuto.engines.registry import entries
 
 
 def test_the_catalog_lists_the_models(caller: Caller) -> None:
@@ -19,6 +20,7 @@ def test_the_catalog_lists_the_models(caller: Caller) -> None:
         assert {"text_bytes": 8192} == entry["limits"]
         assert [{"model_id": entry["id"], "model_revision": "1"}] == entry["engines"]
         assert "text" in entry["honoured_parameters"]
+        assert [] == entry["notes"]
 
 
 def test_the_catalog_tells_prices(operator: Operator, paid: Operator) -> None:
@@ -39,6 +41,14 @@ def test_the_catalog_tells_prices(operator: Operator, paid: Operator) -> None:
     assert [
         {"currency": "CNY", "unit": "job", "price": price, "hold": hold} for price, hold in expected
     ] == pricing
+
+
+def test_a_small_model_says_what_it_is_weak_at() -> None:
+    """Every real model has notes; the dual one says that its engines share their weights."""
+    notes = {entry.model: " ".join(entry.notes) for entry in entries(fake=False)}
+
+    assert [] == [model for model, text in notes.items() if not text]
+    assert "same weights" in notes["tenuto/dual-recognition"]
 
 
 def test_real_and_fake_models_are_never_listed_together(caller: Caller) -> None:

@@ -412,9 +412,9 @@ def test_parts_do_not_outlive_their_job(operator: Operator, payer: Caller) -> No
 
 
 def _forget(tx: Any) -> None:
-    from tenuto.jobs import parts
+    from tenuto.jobs import chunks
 
-    parts.forget_final(tx)
+    chunks.forget_final(tx)
 
 
 def _made(log: Path, job_id: str, *, at_least: int) -> list[tuple[str, int]]:
@@ -439,4 +439,4 @@ def _kill_worker(service: Any) -> None:
 def _hosts(service: Any) -> list[str]:
     """What the engine hosts of a service were started for."""
     children = psutil.Process(service.process.pid).children(recursive=True)
-    return [" ".join(child.cmdline()) for child in children if "tenuto_host" in " ".join(child.cmdline())]
+    return [" ".join(child.cmdline()) for child in children if "tenuto_engine" in " ".join(child.cmdline())]

@@ -205,20 +205,22 @@ def test_a_new_attempt_has_segments_and_an_id_of_its_own(caller: Caller) -> None
     ("text", "kept"),
     [
         ("[fake:segments=1025] x", 1024),
-        (f"[fake:segments=1] [fake:segment_kib={16 * 1024 + 1}] x", 0),
+        (f"[fake:segments=1] [fake:segment_kib={16 * 1024 + 1}] x", 3),
         (f"[fake:segments=21] [fake:segment_kib={16 * 1024}] x", 20),
     ],
 )
-def test_more_than_the_limits_fails_the_job(caller: Caller, text: str, kept: int) -> None:
-    """1,024 segments, 16 MiB a segment and 320 MiB an attempt are kept; the next fails the job, and what was
-    saved stays (R61, R62, R63)."""
+def test_more_than_the_limits_ends_the_preview_and_not_the_job(caller: Caller, text: str, kept: int) -> None:
+    """1,024 segments, 16 MiB a segment and 320 MiB an attempt are kept: a larger segment becomes several, the
+    preview ends with a warning at the other two, and the result is whole (R61, R62, R63)."""
     job_id = caller.submit(text, stream=True)
     operation = caller.wait(job_id)
     segments = listed(caller, job_id)
     caller.request("DELETE", f"/v1/jobs/{job_id}/content")
 
-    assert ("failed", "segment_limit") == (operation["state"], (operation["error"] or {}).get("code"))
+    assert "succeeded" == operation["state"], operation
     assert kept == len(segments)
+    ends = [warning for warning in operation["result"].get("warnings", []) if "preview ends" in warning]
+    assert len(ends) == (kept > 3)
     assert all(segment["size_bytes"] <= 16 * MIB for segment in segments)
     assert sum(segment["size_bytes"] for segment in segments) <= 320 * MIB
 

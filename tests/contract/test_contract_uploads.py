@@ -9,11 +9,13 @@ from contextlib import ExitStack, contextmanager
 from typing import TypeVar
 
 import httpx2
+import psutil
 import pytest
 
 from contract.callers import Caller, Operator, error_code, faults
 from contract.recordings import RATE, body, post, recording, upload
-from media.flacs import ADMITTED, REFUSED, silence
+from media.flacs import ADMITTED, ONLY_DECODED, REFUSED
+from media.test_flac_cost import tiny_frames
 
 T = TypeVar("T")
 
@@ -109,7 +111,6 @@ def test_a_checksum_in_capitals_is_right(caller: Caller) -> None:
         "a WAV under another name",
         "cut off by one byte",
         "a sample fewer promised than there are",
-        "a MD5 of other samples",
         "a text behind its last frame",
         "a head and no frame",
         "120 minutes and one sample, one minute promised",
@@ -274,8 +275,8 @@ def test_an_account_stores_so_much(poor: Operator) -> None:
 
 
 def test_a_bomb_does_not_hold_up_others(operator: Operator, caller: Caller) -> None:
-    """While a file of a few bytes is decoded for long, other requests are answered as ever."""
-    bomb = silence(300, rate=192_000, channels=8, bits=24)
+    """While a file that takes long to inspect is inspected, other requests are answered as ever (A2)."""
+    bomb = tiny_frames(4 << 20)
     answers: list[int] = []
     thread = threading.Thread(target=lambda: answers.append(post(operator.caller(), bomb).status_code))
     thread.start()
@@ -287,6 +288,41 @@ def test_a_bomb_does_not_hold_up_others(operator: Operator, caller: Caller) -> N
 
     assert [201] == answers
     assert reads > 20
+
+
+@pytest.mark.parametrize("what", ["no FLAC", "a recording"])
+def test_a_small_upload_costs_little(operator: Operator, caller: Caller, what: str) -> None:
+    """Less than 5 ms of the service's processor time, its children's included (B3)."""
+    content, status = (b"fLaC", 400) if what == "no FLAC" else (recording(), 201)
+    process = operator.service.process
+    assert process is not None
+    for _ in range(5):
+        post(caller, content)
+    before_s = _processor_s(process.pid)
+    answers = [post(caller, content).status_code for _ in range(40)]
+    each_s = (_processor_s(process.pid) - before_s) / len(answers)
+
+    assert [status] * 40 == answers
+    assert each_s < 0.005
+
+
+def _processor_s(pid: int) -> float:
+    """Of the process, of what it has started, and of those of them that have ended."""
+    process = psutil.Process(pid)
+    times = [one.cpu_times() for one in (process, *process.children(recursive=True))]
+    return sum(sum(one[:4]) for one in times)
+
+
+def test_what_only_decoding_reveals_fails_the_job(operator: Operator) -> None:
+    """Whole frames whose samples do not match the MD5: `input_unreadable`, and a refund (R134, P22)."""
+    caller = operator.caller(credit="6")
+    artifact_id = upload(caller, ONLY_DECODED["a MD5 of other samples"][0]())
+    job_id = caller.post_job(body(artifact_id, language="en")).json()["id"]
+    operation = caller.wait(job_id)
+
+    assert ("failed", "input_unreadable") == (operation["state"], operation["error"]["code"])
+    assert "MD5" in operation["error"]["message"]
+    assert (6_000_000, 0) == operator.money(caller)
 
 
 def test_an_erased_or_foreign_key_is_not_asked_for_its_body(operator: Operator) -> None:

@@ -88,6 +88,7 @@ def test_a_foreign_voice_and_an_emotion_cannot_be_chosen(caller: Caller, operato
         ),
         ({"voice_id": "x", "extra": 1}, [("extra", "unknown_name")]),
         ({"voice_id": "x", "content_account": "x" * 201}, [("content_account", "too_long")]),
+        ({"voice_id": "x", "content_account": " \u3000"}, [("content_account", "empty")]),
     ],
 )
 def test_wrong_bodies_are_refused(caller: Caller, body: Any, expected: Any) -> None:

@@ -77,7 +77,7 @@ def check_balances(database: Database, credit_micros: int) -> None:
 
 def check_blobs(service: RunningService, database: Database) -> int:
     """Every blob with a row is in its place, whole (P5, P6); gives how many files nobody refers to."""
-    files = {path.name: path for path in (service.folder / "blobs").rglob("*") if path.is_file()}
+    files = {path.name: path for path in (service.folder / "blobs").rglob("blob_*") if path.is_file()}
     known = rows(database, "select id, size_bytes, sha256 from blob order by id")
     damaged = [row["id"] for row in known if row["id"] not in files or not _is_whole(files[row["id"]], row)]
 

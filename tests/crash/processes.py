@@ -32,7 +32,7 @@ def family(service: RunningService) -> Family:
     """The service's processes, looked up in /proc."""
     api = service.process.pid if service.process is not None and service.process.poll() is None else None
     worker = None if api is None else child(api, "tenuto.bootstrap")
-    host = None if worker is None else child(worker, "tenuto_host")
+    host = None if worker is None else child(worker, "tenuto_engine")
     return Family(api, worker, host)
 
 

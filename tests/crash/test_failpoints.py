@@ -301,7 +301,7 @@ def _all_sorts_of_work(armed: Armed) -> None:
 
 
 def _files(service: RunningService) -> set[str]:
-    return {path.name for path in (service.folder / "blobs").rglob("*") if path.is_file()}
+    return {path.name for path in (service.folder / "blobs").rglob("blob_*") if path.is_file()}
 
 
 def _known(armed: Armed) -> set[str]:

@@ -33,7 +33,7 @@ def test_postgresql_goes_away_under_load(
     running.start()
     running.key = running.make_key(credit="100")
     clients = [Client(running, running.make_key(credit="100"), ["Under load."], n) for n in range(2)]
-    paid = [running.submit("[fake:sleep=1] Paid once.", model=METERED) for _ in range(3)]
+    paid = [running.submit("[fake:sleep=4] Paid once.", model=METERED) for _ in range(3)]
     for client in clients:
         client.start()
     for job_id in paid:

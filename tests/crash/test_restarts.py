@@ -2,9 +2,10 @@
 
 import collections
 import itertools
-import json
 import signal
 import time
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,14 +13,14 @@ import pytest
 from crash import checker
 from crash.conftest import MakeService
 from crash.processes import Family, family, is_alive, send, until
+from jobs.world import OPEN, World, request_of
 from servers.service import RunningService
 from tenuto import bootstrap, config
 from tenuto.accounts import operations as accounts
-from tenuto.catalog import rules as catalog
+from tenuto.catalog import rules
 from tenuto.db.database import Database, Transaction
 from tenuto.ids import Ids
-from tenuto.jobs import submit
-from tenuto.strict_json import body_sha256
+from tenuto.jobs.submit import submit
 
 NOTICED_S = 2.0
 GONE_S = 1.0
@@ -134,7 +135,7 @@ def test_a_second_serve_on_the_folder_is_refused(running: RunningService) -> Non
 
 def test_sigterm_lets_the_running_job_end_and_keeps_the_queue(running: RunningService) -> None:
     """What runs is finished before the exit, what waits stays, nothing new is claimed; 0 lost (P19)."""
-    first = running.submit("[fake:sleep=0.7] The one that runs.")
+    first = running.submit("[fake:sleep=3] The one that runs.")
     rest = [running.submit(f"[fake:sleep=0.7] Waiting {number}.") for number in range(5)]
     _wait_attempt(running, first, 1)
     before = family(running)
@@ -176,14 +177,14 @@ def test_what_does_not_end_in_time_is_given_back(make_service: MakeService) -> N
     checker.check_everything(running, jobs=1, credit_micros=1_000_000)
 
 
-def test_ten_thousand_queued_jobs_do_not_delay_a_start(make_service: MakeService) -> None:
+def test_ten_thousand_queued_jobs_do_not_delay_a_start(make_service: MakeService, tmp_path: Path) -> None:
     """Ready within 5 s after a crash; accounts take turns, each one's jobs in their order (P19)."""
     running = make_service()
     running.start()
     keys = [running.make_key(f"account {n}", credit="1000") for n in range(ACCOUNTS)]
     _kill_all(running)
     database = checker.open_records(running)
-    _queue(database, keys)
+    _queue(database, tmp_path, keys)
     running.key = keys[0]
     running.start()
     until(lambda: _started(database) > 0, 10, "an attempt started")
@@ -247,22 +248,22 @@ def _started(database: Database) -> int:
     return count
 
 
-def _queue(database: Database, keys: list[str]) -> None:
+def _queue(database: Database, folder: Path, keys: list[str]) -> None:
     """Ten thousand jobs: one of each account accepted by the API's own operation, the others its likes."""
     now_ms = bootstrap.clock()
     # A millisecond for each id: the likes of a job begin with the same 20 characters, others do not.
     ids = Ids(itertools.count(now_ms - 1_000_000).__next__)
-    models = catalog.models(config.load({"TENUTO_ENGINES": "fake"}))
-    value = {"model": "fake/speech", "parameters": {"text": "One of many."}}
-    body = json.dumps(value)
+    models = rules.models(config.load({"TENUTO_ENGINES": "fake"}))
+    world = World(database, folder, now_ms)
+    world.register(OPEN)
+    for key in keys:
+        caller = database.read(lambda tx, key=key: accounts.authenticate(tx, key, now_ms=now_ms))  # type: ignore[misc]
+        body = {"model": "fake/speech", "parameters": {"text": "One of many."}}
+        submit(replace(world.submitting, ids=ids, models=models), request_of(caller, "first", body))
+    world.forget(OPEN)
 
-    def accept(tx: Transaction) -> None:
-        for key in keys:
-            caller = accounts.authenticate(tx, key, now_ms=now_ms)
-            request = submit.Request(caller, "first", body, body_sha256(value), value)
-            parsed = submit.parse(request, models)
-            submit.accept(tx, ids, request, parsed, submit.bind(tx, caller, parsed), now_ms=now_ms)
+    def multiply(tx: Transaction) -> None:
         for statement in _LIKES:
             tx.run(statement, jobs=QUEUED // len(keys) - 1)
 
-    database.write(accept)
+    database.write(multiply)

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from importlib.resources import files
+from pathlib import Path
 
 import pytest
 
@@ -15,16 +16,25 @@ from tenuto.db.sql import statements
 
 MIGRATE = """
 import sys
+from pathlib import Path
 from tenuto import failpoints
 from tenuto.db.database import open_database
 from tenuto.db.migrations import migrate
 failpoints.arm(sys.argv[2])
 database = open_database(sys.argv[1])
-print(*migrate(database))
+print(*migrate(database, folder=Path(sys.argv[3])))
 database.close()
 """
 SHIPPED = migrations.load(files("tenuto.db") / "migrations")
-STATEMENTS = sum(len(statements(migration.script)) for migration in SHIPPED)
+# What a later version may add: so there is always one migration after another.
+LATER = """
+create table later (id text primary key, note text);
+alter table job add column later_note text;
+create index job_by_later_note on job (later_note);
+insert into later (id, note) values ('1', 'there');
+"""
+LATER_STATEMENTS = len(statements(LATER))
+STATEMENTS = sum(len(statements(migration.script)) for migration in SHIPPED) + LATER_STATEMENTS
 ADDS = re.compile(
     r"create (unique )?index \w+ on \w+|create table \w+|alter table \w+ add column \w+"
     r"|insert into \w+|update \w+ set",
@@ -33,49 +43,65 @@ ADDS = re.compile(
 
 
 @pytest.fixture
-def undisturbed(request: pytest.FixtureRequest, dialect: str) -> list[Table]:
-    """The tables of a database that was migrated in peace."""
-    if dialect == "sqlite":
-        url = f"sqlite:///{request.getfixturevalue('sqlite_template')}"
-    else:
-        url = request.getfixturevalue("postgres_server").url(request.getfixturevalue("postgres_template"))
-    opened = open_database(url)
-    tables = opened.read(lambda tx: schema.tables(tx, opened.dialect))
-    opened.close()
+def folder(tmp_path: Path) -> Path:
+    """The shipped migrations and a later one."""
+    folder = tmp_path / "migrations"
+    folder.mkdir()
+    for migration in SHIPPED:
+        (folder / f"{migration.name}.sql").write_text(migration.script)
+    (folder / "0990_later.sql").write_text(LATER)
+    return folder
+
+
+@pytest.fixture
+def known(folder: Path) -> list[str]:
+    """Their names."""
+    return [migration.name for migration in migrations.load(folder)]
+
+
+@pytest.fixture
+def undisturbed(folder: Path) -> list[Table]:
+    """The tables of a database that was migrated in peace; they are the same on either."""
+    database = open_database(f"sqlite:///{folder}/undisturbed.db")
+    migrations.migrate(database, folder=folder)
+    tables = database.read(lambda tx: schema.tables(tx, database.dialect))
+    database.close()
     return tables
 
 
 @pytest.mark.parametrize(
     "armed",
     [
-        *(f"migration.statement:{nth}:kill" for nth in (1, STATEMENTS // 2, STATEMENTS)),
-        *(f"migration.after_commit:{nth}:kill" for nth in (1, len(SHIPPED))),
+        *(
+            f"migration.statement:{nth}:kill"
+            for nth in (1, STATEMENTS // 2, STATEMENTS - LATER_STATEMENTS + 1, STATEMENTS)
+        ),
+        *(f"migration.after_commit:{nth}:kill" for nth in (1, len(SHIPPED) + 1)),
     ],
 )
 def test_a_killed_migration_is_gone_on_with(
-    empty_database_url: str, undisturbed: list[Table], armed: str
+    empty_database_url: str, folder: Path, known: list[str], undisturbed: list[Table], armed: str
 ) -> None:
     """SIGKILL inside a migration leaves nothing of it, between two leaves the first: the next start does the
     rest, and the tables are those of an undisturbed one (P21).
     """
-    killed = start(empty_database_url, armed).wait(60)
+    killed = start(empty_database_url, folder, armed).wait(60)
     half = open_database(empty_database_url)
-    known = {migration.name for migration in SHIPPED}
-    done = set(half.read(lambda tx: migrations.applied(tx) if schema.tables(tx, half.dialect) else {}))
-    rest = migrations.migrate(half)
+    done = list(half.read(lambda tx: migrations.applied(tx) if schema.tables(tx, half.dialect) else {}))
+    rest = migrations.migrate(half, folder=folder)
     made = half.read(lambda tx: schema.tables(tx, half.dialect))
     half.close()
 
     assert -signal.SIGKILL == killed
-    assert (known, set()) == (done | set(rest), done & set(rest))
+    assert known == done + rest
     assert undisturbed == made
 
 
 def test_processes_migrate_at_once_and_one_is_killed(
-    empty_database_url: str, undisturbed: list[Table]
+    empty_database_url: str, folder: Path, known: list[str], undisturbed: list[Table]
 ) -> None:
     """Three start together and one dies inside: every migration is applied once, nobody else fails (P21)."""
-    started = [start(empty_database_url, armed) for armed in ("migration.statement:9:kill", "", "")]
+    started = [start(empty_database_url, folder, armed) for armed in ("migration.statement:9:kill", "", "")]
     told = [process.communicate(timeout=60) for process in started]
     opened = open_database(empty_database_url)
     applied = list(opened.read(migrations.applied))
@@ -87,18 +113,18 @@ def test_processes_migrate_at_once_and_one_is_killed(
     assert started[0].returncode in (0, -signal.SIGKILL)
     assert [0, 0] == [process.returncode for process in started[1:]], told
     assert len(names) == len(set(names))
-    assert [migration.name for migration in SHIPPED] == applied
+    assert known == applied
     assert undisturbed == made
 
 
-def test_one_waits_for_another(empty_database_url: str) -> None:
+def test_one_waits_for_another(empty_database_url: str, folder: Path, known: list[str]) -> None:
     """Who comes while another is inside a migration waits, and finds it done."""
-    slow = start(empty_database_url, "migration.statement:3:delay=1")
-    quick = start(empty_database_url, "")
+    slow = start(empty_database_url, folder, "migration.statement:3:delay=1")
+    quick = start(empty_database_url, folder, "")
     names = [name for process in (slow, quick) for name in process.communicate(timeout=60)[0].split()]
 
     assert (0, 0) == (slow.returncode, quick.returncode)
-    assert [migration.name for migration in SHIPPED] == sorted(names)
+    assert known == sorted(names)
 
 
 @pytest.mark.parametrize("name", [migration.name for migration in SHIPPED])
@@ -124,7 +150,10 @@ def test_migrations_only_add(name: str) -> None:
     ]
 
 
-def start(url: str, armed: str) -> subprocess.Popen[str]:
+def start(url: str, folder: Path, armed: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-c", MIGRATE, url, armed], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", MIGRATE, url, armed, str(folder)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )

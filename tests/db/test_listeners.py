@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tenuto.db.database import Database, open_database
+from tenuto.db.notices import Notices
 
 WAKE = """
 import sys
@@ -164,6 +165,21 @@ def test_a_database_that_is_listened_to_closes_at_once(empty_database_url: str) 
     database.close()
 
     assert time.monotonic() - began < 0.2
+
+
+def test_closing_while_somebody_begins_to_listen_raises_nothing() -> None:
+    """A thread that is just being made is either joined after its start or never started."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(1000):
+            notices = Notices("postgresql://127.0.0.1:1/nobody")
+            listening = threading.Thread(target=notices.listen, args=("jobs",))
+            listening.start()
+            notices.close()
+            listening.join()
+    finally:
+        sys.setswitchinterval(interval)
 
 
 def test_waiting_costs_next_to_nothing(empty_database: Database) -> None:

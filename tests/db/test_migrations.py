@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tenuto.db.database import Database, open_database
-from tenuto.db.migrations import migrate, pending
+from tenuto.db.migrations import check_known, migrate, pending
 from tenuto.errors import OperatorError
 
 
@@ -89,6 +89,29 @@ def test_a_database_to_which_a_later_version_has_added_is_used(
     (folder / "0002_second.sql").unlink()
 
     assert ([], []) == (migrate(empty_database, folder=folder), pending(empty_database, folder=folder))
+
+
+def test_only_some_may_be_applied(empty_database: Database, folder: Path) -> None:
+    """A backup of an older version is restored into the tables of that version; the rest follows (P21)."""
+    first = migrate(empty_database, folder=folder, only=frozenset({"0001_first"}))
+    missing = pending(empty_database, folder=folder)
+    rest = migrate(empty_database, folder=folder)
+
+    assert (["0001_first"], ["0002_second"], ["0002_second"]) == (first, missing, rest)
+
+
+def test_a_database_of_an_unreleased_version_is_refused(empty_database: Database, tmp_path: Path) -> None:
+    """Its tables are left alone, and one sentence says that no released version reads them (P21)."""
+    unreleased = tmp_path / "unreleased"
+    unreleased.mkdir()
+    (unreleased / "0001_initial.sql").write_text("create table account (n bigint);\n")
+    migrate(empty_database, folder=unreleased)
+
+    for look in (migrate, pending):
+        with pytest.raises(OperatorError, match=r"before 0\.1\.0.*begin with an empty data folder"):
+            look(empty_database)
+    with pytest.raises(OperatorError, match=r"before 0\.1\.0"):
+        check_known({"0001_initial": "0" * 64})
 
 
 def test_two_may_migrate_at_once(empty_database_url: str, folder: Path) -> None:

@@ -191,7 +191,8 @@ def test_a_deadlock_is_run_again(notes: Database) -> None:
         thread.join(30)
 
     assert {"a": 2, "b": 2} == sizes(notes)
-    assert 3 == len(runs)
+    # The one that gave way may reach its row first once more, and then they collide a second time.
+    assert len(runs) >= 3
 
 
 def test_a_lock_is_not_waited_for_for_ever(url: str, notes: Database) -> None:
@@ -366,3 +367,17 @@ def _pass_on(here: socket.socket, there: socket.socket) -> None:
     with suppress(OSError):
         while block := here.recv(1 << 16):
             there.sendall(block)
+
+
+def test_a_damaged_text_keeps_no_other_row_from_being_read(server: PostgresServer) -> None:
+    """Bytes that are not UTF-8, as a flipped bit on the server's disk makes them: lone surrogates for them
+    (PEP 383), and the other rows are had.
+    """
+    server.run("create database damaged encoding 'SQL_ASCII' lc_collate 'C' lc_ctype 'C' template template0")
+    server.run("create table note (id text primary key, size bigint)", "damaged")
+    server.run("insert into note values ('a', 1), (convert_from('\\x62ff', 'SQL_ASCII'), 2)", "damaged")
+    server.run("update pg_database set encoding = 6 where datname = 'damaged'")
+    with closing(open_database(server.url("damaged"))) as database:
+        found = sizes(database)
+
+    assert {"a": 1, "b\udcff": 2} == found

@@ -88,7 +88,7 @@ def test_every_pod_asks_for_little_and_may_do_less() -> None:
 
 
 def test_probes_ask_the_health_that_there_is() -> None:
-    """The API's on its port, a worker's on that of its metrics; a start may wait for its migrations (P19)."""
+    """At the port of the metrics, where no caller is in the way; a start may wait for migrations (P19)."""
     own = tomllib.loads((KUBERNETES / "tenuto.toml").read_text("utf-8"))
     for name, pod in pods():
         [container] = pod["containers"]
@@ -101,7 +101,7 @@ def test_probes_ask_the_health_that_there_is() -> None:
             kind: (probe["httpGet"]["path"], ports[probe["httpGet"]["port"]])
             for kind, probe in probes.items()
         }
-        port = own["port"] if "api" in container["args"] else own["worker_metrics_port"]
+        port = own["metrics_port" if "api" in container["args"] else "worker_metrics_port"]
         startup = probes["startupProbe"]
 
         assert {

@@ -17,7 +17,7 @@ from deploy.proxies import DEPLOY
 from servers.ports import free_port
 from servers.service import RunningService
 from tenuto.api.app import ROUTES
-from tenuto.api.metrics import LIMITS
+from tenuto.api.metrics import CAUSES, LIMITS
 
 ROOT = DEPLOY.parent
 RULES = DEPLOY / "prometheus" / "tenuto.rules.yaml"
@@ -90,7 +90,8 @@ def test_every_label_that_is_asked_for_can_be_there() -> None:
         "limit": set(LIMITS),
         "route": set(ROUTES),
         "level": {"info", "warning", "error"},
-        "status": {"500", "503"},
+        "status": {"500"},
+        "cause": set(CAUSES),
         "job": {"tenuto.*"},
     }
     strange = [

@@ -1,6 +1,7 @@
 """KEDA's query on the real schema: how many workers each lane has use for."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -27,10 +28,10 @@ def dialect() -> str:
 
 
 @pytest.fixture
-def world(database: Database) -> Iterator[World]:
+def world(database: Database, tmp_path: Path) -> Iterator[World]:
     """Records with two slots for speech."""
-    made = World(database)
-    made.slots(2)
+    made = World(database, tmp_path)
+    made.open(2)
     yield made
     assert [] == made.findings()
 

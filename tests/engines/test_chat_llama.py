@@ -67,8 +67,8 @@ class Model:
 @pytest.fixture(scope="module")
 def model() -> Iterator[Model]:
     cache = load({}).cache
-    options = {"weights": {WEIGHT: str(location(cache, WEIGHT))}, "threads": 2}
-    host = ChildHost(EngineSpec("chat_llama:LlamaChat", sys.executable, options))
+    options = {"weights": {WEIGHT: str(location(cache, WEIGHT))}, "threads": 2, "default_tokens": 40}
+    host = ChildHost(EngineSpec("tenuto_llama:LlamaChat", sys.executable, options, installed=True))
     host.load()
     yield Model(host)
     host.close()
@@ -113,6 +113,13 @@ def test_the_answer_ends_at_its_limit_or_before_a_stop_text(model: Model) -> Non
     assert "stop" == stopped.reason
     assert "4" in stopped.text
     assert "5" not in "".join(stopped.pieces)
+
+
+def test_an_answer_without_a_limit_has_the_models_default(model: Model) -> None:
+    """A caller who names no limit does not keep the model from others for as long as its context holds."""
+    said = model.say("Count from one to one thousand, one number a line.", max_tokens=None)
+
+    assert ("length", 40) == (said.reason, said.completion_tokens)
 
 
 def test_what_a_caller_writes_is_never_a_control_token(model: Model) -> None:

@@ -18,7 +18,10 @@ from faults.world import World
 from servers.service import RunningService
 from tenuto.db.database import Database
 
-DEFECTS = ("attempt.abandoned", "upkeep.failed", "http.failed", "waits.failed", "audit.finding")
+DEFECTS = (
+    *("attempt.abandoned", "attempt.unforeseen", "claim.failed", "upkeep.failed"),
+    *("http.failed", "waits.failed", "audit.finding"),
+)
 """Events that a fault from outside may not cause."""
 
 NEXT: dict[str, set[str]] = {
@@ -39,6 +42,8 @@ NEXT: dict[str, set[str]] = {
     "cancelled": set(),
 }
 """Which event may follow which."""
+
+NO_DESCRIPTOR = "Too many open files"
 
 MOST_OF_A_LOG = 10
 """Lines of a log that are told; the file stays for the others."""
@@ -176,11 +181,12 @@ def _paid_once(database: Database, clients: list[Client]) -> Iterator[str]:
 
 
 def _lost_often(database: Database, clients: list[Client]) -> Iterator[str]:
-    """Whoever failed for a lost engine or lost bytes had lost them three times."""
+    """Whoever failed for a lost engine had lost it three times; nobody fails for a machine's fault."""
     for row in checker.rows(
         database,
-        """select id, error_code, hosts_lost from job where state = 'failed' and hosts_lost < 2
-           and error_code in ('engine_crashed', 'storage_failed')""",
+        """select id, error_code, hosts_lost from job where state = 'failed'
+           and ((hosts_lost < 2 and error_code = 'engine_crashed')
+                or error_code in ('storage_failed', 'input_unreadable', 'deadline_exceeded'))""",
     ):
         yield f"{row['id']} failed with {row['error_code']} after {row['hosts_lost']} losses"
 
@@ -197,13 +203,20 @@ def _logs(paths: list[Path]) -> Iterator[str]:
 
 
 def _defects(path: Path, text: str) -> Iterator[str]:
-    for line in text.splitlines():
+    """A process that cannot even begin, as no file can be opened, is ended by its interpreter: no defect."""
+    lines = text.splitlines()
+    for number, line in enumerate(lines):
         if line.startswith("{"):
             event: dict[str, Any] = json.loads(line) if line.endswith("}") else {}
             if event.get("event") in DEFECTS:
                 yield f"{path.name}: {line[:3000]}"
-        elif "Traceback" in line:
+        elif "Traceback" in line and NO_DESCRIPTOR not in _end_of(lines[number + 1 :]):
             yield f"{path.name}: {line[:500]}"
+
+
+def _end_of(lines: list[str]) -> str:
+    """What a traceback says, behind its frames."""
+    return next((line for line in lines if not line.startswith(" ")), "")
 
 
 def _said(check: Any, *arguments: Any) -> list[str]:

@@ -131,6 +131,7 @@ class Client(threading.Thread):
         if work.refused:
             return
         work.sends += 1
+        began = time.monotonic()
         answer = self.link.ask("POST", "/v1/jobs", json=work.body, headers={"Idempotency-Key": work.key})
         if answer is not None and answer.status_code == 403 and not work.answers:
             work.refused = True
@@ -144,6 +145,7 @@ class Client(threading.Thread):
             if work.answers > 1 and not replayed:
                 self.faults.append(f"P2: key {work.key} was accepted anew")
             if work.job_id is None:
+                work.accepted_at = began
                 self._book.publish(self.account, f"/v1/jobs/{operation['id']}")
             work.job_id = operation["id"]
             self._see(work, operation)
@@ -289,4 +291,4 @@ class Client(threading.Thread):
     # --- what it sees ----------------------------------------------------------------------------------
 
     def _see(self, work: Work, operation: dict[str, Any]) -> None:
-        self.faults += see(work, operation)
+        self.faults += see(work, operation, hosts_killed=self._book.hosts_killed(work.accepted_at))

@@ -1,10 +1,12 @@
 """How each kind of fault is carried out on a world, and whether it hit: what did not is not counted."""
 
+import resource
 import signal
 import sqlite3
 import time
 from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
+from pathlib import Path
 
 import psycopg
 
@@ -12,7 +14,7 @@ from crash.processes import family, is_alive, send
 from faults import plan
 from faults.bucket import TIMEOUT_S
 from faults.plan import Fault
-from faults.world import SILENCE_S, World
+from faults.world import SILENCE_S, SPEECH_SLOTS, World
 from servers.proxy import Towards
 
 REACH_S = 2.5
@@ -133,6 +135,73 @@ def _fill_disk(world: World, fault: Fault) -> bool:
         world.shots.arm(place, "1:raise=ENOSPC")
         hits += world.shots.fired(place, until - time.monotonic()) is not None
     return hits > 0
+
+
+def _limit(world: World, fault: Fault, kind: int, limit_of: Callable[[int], int]) -> bool:
+    """Take something from every process of the service, as from its machine, and give it back."""
+    before = {}
+    for pid in [pid for pid in (world.api(), *world.workers()) if pid is not None]:
+        with suppress(OSError):
+            before[pid] = resource.prlimit(pid, kind)
+            resource.prlimit(pid, kind, (limit_of(pid), before[pid][1]))
+    time.sleep(fault.seconds * FULL_S)
+    for pid, limits in before.items():
+        with suppress(OSError):
+            resource.prlimit(pid, kind, limits)
+    return bool(before)
+
+
+def _no_room(world: World, fault: Fault) -> bool:
+    """The disk of the data folder is full, for records that lie there, too."""
+    return _limit(world, fault, resource.RLIMIT_FSIZE, lambda pid: 0)
+
+
+def _no_descriptors(world: World, fault: Fault) -> bool:
+    """Nobody can open a file, a socket or a pipe, nor start a process."""
+    return _limit(world, fault, resource.RLIMIT_NOFILE, lambda pid: len([*Path(f"/proc/{pid}/fd").iterdir()]))
+
+
+# --- rows ------------------------------------------------------------------------------------------------
+
+
+def _damage(world: World, damage: str, repair: str, way: str) -> bool:
+    """A job of the operator's own, damaged while it waits: it comes to them, and nobody else notices."""
+    for number in range(SPEECH_SLOTS):
+        world.own.submit(f"[fake:sleep=0.6] Before the damaged one, {number}.")
+    job_id = world.own.submit("To be damaged.")
+    if job_id is None or not world.own.change(job_id, damage, state="queued"):
+        return False
+    if not world.own.comes_to(job_id, "recovery_required"):
+        raise AssertionError(f"{job_id}, with {damage}, does not wait for an operator")
+    world.own.change(job_id, repair, state="recovery_required")
+    world.own.recover(way, job_id)
+    if not world.own.comes_to(job_id, "succeeded"):
+        raise AssertionError(f"{job_id} does not succeed after recover {way}")
+    return True
+
+
+def _unreadable_row(world: World, fault: Fault) -> bool:
+    return _damage(world, "parameters = 'x' || parameters", "parameters = substr(parameters, 2)", "requeue")
+
+
+def _wrong_price(world: World, fault: Fault) -> bool:
+    """More than was held for it."""
+    twice, half = (
+        f"price_micros = price_micros {how} 2, hold_micros = hold_micros {how} 2" for how in ("*", "/")
+    )
+    return _damage(world, twice, half, "complete")
+
+
+def _deaf_run(world: World, fault: Fault) -> bool:
+    """Its engine does not look at the cancel; the runs beside it, in the same process, go on."""
+    job_id = world.own.submit("[fake:hang] Deaf.")
+    if job_id is None:
+        return False
+    is_running = world.own.comes_to(job_id, "running")
+    world.own.cancel(job_id)
+    if not world.own.comes_to(job_id, "cancelled"):
+        raise AssertionError(f"{job_id} was cancelled, and is not")
+    return is_running
 
 
 # --- links -----------------------------------------------------------------------------------------------
@@ -263,6 +332,11 @@ _KINDS: Mapping[str, Callable[[World, Fault], bool]] = {
     plan.PLACE_ERROR: _fail_at,
     plan.PLACE_DELAY: _delay_at,
     plan.DISK_FULL: _fill_disk,
+    plan.NO_ROOM: _no_room,
+    plan.NO_DESCRIPTORS: _no_descriptors,
+    plan.UNREADABLE_ROW: _unreadable_row,
+    plan.WRONG_PRICE: _wrong_price,
+    plan.DEAF_RUN: _deaf_run,
     plan.CUT_CLIENTS: _cut_clients,
     plan.CUT_ANSWER: _cut_answer,
     plan.KILL_DATABASE: _kill_database,

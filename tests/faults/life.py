@@ -89,11 +89,14 @@ def live(
                 world.wait_ready(READY_S)
             injecting = time.monotonic()
             book.wanted = fault.place or ""
-            _count(result, fault, inject(world, fault))
+            has_hit = _injected(world, fault, result)
+            _count(result, fault, has_hit)
+            if has_hit and fault.kind == plan.KILL_HOST:
+                book.host_killed()
             book.wanted = ""
             result.seconds[fault.kind] += time.monotonic() - injecting
             broken = [said for client in clients for said in client.faults]
-            if result.faults >= wanted or time.monotonic() > until or broken:
+            if result.faults >= wanted or time.monotonic() > until or broken or result.findings:
                 break
         resting = time.monotonic()
         result.findings += _rest(world, clients, random.Random(seed))
@@ -116,6 +119,15 @@ def live(
         shutil.rmtree(folder)
         world.drop()
     return result
+
+
+def _injected(world: World, fault: Fault, result: Result) -> bool:
+    """Whether it hit; what a fault itself finds is a finding of the life."""
+    try:
+        return inject(world, fault)
+    except AssertionError as error:
+        result.findings.append(f"{fault}: {error}")
+        return True
 
 
 def _clients(world: World, book: Book, seed: str) -> list[Client]:

@@ -26,6 +26,9 @@ END_SESSIONS, LOCK_ROWS, LOCK_FILE = (
     "rows locked by another",
     "SQLite locked by another",
 )
+NO_ROOM, NO_DESCRIPTORS = "no file may grow for a while", "no descriptors for a while"
+UNREADABLE_ROW, WRONG_PRICE = "a queued job's record damaged", "a queued job's price damaged"
+DEAF_RUN = "a cancelled run that does not stop, beside others"
 KILL_STORE, STALL_STORE, REFUSE_STORE = "store killed", "store stalled", "store refuses"
 CUT_STORE, CUT_STORED = "store's links cut", "stored, and its answer lost"
 KILL_ALL_AND_STORE = "everything and the store killed"
@@ -42,6 +45,11 @@ _WEIGHTS: Mapping[str, int] = {
     PLACE_ERROR: 14,
     PLACE_DELAY: 6,
     DISK_FULL: 2,
+    NO_ROOM: 2,
+    NO_DESCRIPTORS: 2,
+    UNREADABLE_ROW: 1,
+    WRONG_PRICE: 1,
+    DEAF_RUN: 1,
     CUT_CLIENTS: 4,
     CUT_ANSWER: 4,
 }

@@ -2,11 +2,13 @@
 
 import random
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
 from faults.works import Media, Work
 from servers.service import FINAL
+from tenuto.jobs.states import MAX_HOSTS_LOST
 
 
 class Book:
@@ -17,8 +19,17 @@ class Book:
         self._lock = threading.Lock()
         self._bytes: dict[str, str] = {}
         self._ids: dict[str, list[tuple[str, str]]] = {}
+        self._host_kills: list[float] = []
         self.wanted = ""
         """The place that a fault waits for somebody to pass: clients do more of what leads there."""
+
+    def host_killed(self) -> None:
+        """An engine's process was killed just now."""
+        self._host_kills.append(time.monotonic())
+
+    def hosts_killed(self, since: float) -> int:
+        """How many, since this moment of the monotonic clock."""
+        return sum(moment >= since for moment in self._host_kills)
 
     def agree(self, group: str, sha256: str) -> bool:
         """Whether these bytes are those that the group had before."""
@@ -40,25 +51,28 @@ class Book:
         self._ids.clear()
 
 
-def see(work: Work, operation: dict[str, Any]) -> Iterator[str]:
-    """Note a look at a job; gives what may not be."""
+def see(work: Work, operation: dict[str, Any], *, hosts_killed: int = 0) -> Iterator[str]:
+    """Note a look at a job; gives what may not be. `hosts_killed`: by the campaign, since it was accepted."""
     state, attempt, before = operation["state"], operation["attempt"], work.operation.get("state")
     # Queued comes after the attempt that was lost, and before the next one.
     place = (attempt, 2) if state in FINAL else (attempt, int(state == "queued"))
     was_final = work.place[1] == 2 and before != "recovery_required"
     if (before != "recovery_required" and place < work.place) or (was_final and operation != work.operation):
         yield f"P8: went back from {work.operation} to {operation}"
-    if before != state and not _may_be(work, operation):
+    if before != state and not _may_be(work, operation, hosts_killed):
         yield f"ended badly: {work.body} {operation}"
     work.place, work.operation = place, operation
 
 
-def _may_be(work: Work, operation: dict[str, Any]) -> bool:
-    """Whether this work may be in such a state."""
+def _may_be(work: Work, operation: dict[str, Any], hosts_killed: int) -> bool:
+    """Whether this work may be in such a state: a job fails by its own text, or when its engine died under it
+    three times, and by nothing else that happens to a machine.
+    """
     code = (operation["error"] or {}).get("code")
+    has_crashed = code == "engine_crashed" and hosts_killed >= MAX_HOSTS_LOST
     return {
         "succeeded": not work.must_fail and len(operation["artifacts"]) == 1,
-        "failed": code in work.codes or (work.is_metered and code == "engine_failed"),
+        "failed": code in work.codes or has_crashed or (work.is_metered and code == "engine_failed"),
         "cancelled": work.cancelled,
         "recovery_required": work.is_metered,
     }.get(operation["state"], True)

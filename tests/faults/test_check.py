@@ -22,10 +22,10 @@ BODY = {"model": "fake/speech", "parameters": {"text": CANARY}}
 
 
 @pytest.fixture
-def world(database: Database) -> World:
+def world(database: Database, tmp_path: Path) -> World:
     """Not audited afterwards: what is broken here is broken on purpose."""
-    made = World(database)
-    made.slots(1)
+    made = World(database, tmp_path)
+    made.open(1)
     return made
 
 
@@ -156,6 +156,8 @@ def test_bytes_that_a_store_lost_or_changed_are_found(seaweed: SeaweedServer) ->
         ([shown("succeeded"), shown("running")], "P8"),
         ([shown("succeeded"), shown("succeeded", note="changed")], "P8"),
         ([shown("failed", error={"code": "engine_failed"})], "ended badly"),
+        ([shown("failed", error={"code": "storage_failed"})], "ended badly"),
+        ([shown("failed", error={"code": "engine_crashed"})], "ended badly"),
         ([shown("recovery_required")], "ended badly"),
         ([shown("cancelled")], "ended badly"),
         ([shown("succeeded", artifacts=[])], "ended badly"),
@@ -170,6 +172,15 @@ def test_looks_that_may_not_be_are_noted(looks: list[dict[str, Any]], finds: str
     assert all(fault.startswith(finds) for fault in noted)
 
 
+def test_a_job_may_fail_whose_engine_was_killed_three_times() -> None:
+    """That is what a job does whose engine crashes; a campaign that kills engines cannot tell them apart."""
+    crashed = shown("failed", error={"code": "engine_crashed"})
+    noted = {kills: [*see(Work("key", BODY, ""), crashed, hosts_killed=kills)] for kills in (2, 3)}
+
+    assert noted[2]
+    assert [] == noted[3]
+
+
 @pytest.mark.parametrize(
     ("line", "is_found"),
     [
@@ -177,6 +188,8 @@ def test_looks_that_may_not_be_are_noted(looks: list[dict[str, Any]], finds: str
         ('{"event": "attempt.abandoned"}', True),
         ('{"event": "http.failed", "exception": "…"}', True),
         ("Traceback (most recent call last):", True),
+        ("Traceback (most recent call last):\n  File\nOSError: [Errno 24] Too many open files: 'x'", False),
+        ("Traceback (most recent call last):\n  File\nKeyError: 'x'", True),
     ],
 )
 def test_a_defect_in_a_log_is_found(line: str, is_found: bool) -> None:

@@ -17,9 +17,6 @@ from contract.voices import recording as voice_recording
 CANARY = "kanarienvogel"
 """Stands in every text; it may be in no log."""
 
-LOST = frozenset({"engine_crashed", "storage_failed", "input_unreadable"})
-"""Why any job may fail under faults: its engine's process or its bytes were lost three times."""
-
 VOICES, RECORDINGS = 4, 6
 LONG_MINUTES, LARGE_MINUTES = 10.5, 15.5
 """Of the long recording: more than one part for the engines; and more than one for an S3 store, 8 MiB."""
@@ -46,10 +43,12 @@ class Work:
     body: dict[str, Any]
     group: str
     """Works of one group have the same bytes; empty: nothing is known of them."""
-    codes: frozenset[str] = LOST
-    """How it may fail."""
+    codes: frozenset[str] = frozenset()
+    """How it may fail, by its own text; nothing that happens to a machine fails a job."""
     must_fail: bool = False
     job_id: str | None = None
+    accepted_at: float = 0.0
+    """On the monotonic clock."""
     sends: int = 0
     answers: int = 0
     place: tuple[int, int] = (0, 0)
@@ -164,7 +163,7 @@ def _failing(dice: random.Random) -> Work:
         )
     )
     made = _work(dice, "fake/speech", {"text": f"[fake:{directive}] {CANARY}"}, group="")
-    made.codes, made.must_fail = LOST | {code}, True
+    made.codes, made.must_fail = frozenset({code}), True
     return made
 
 

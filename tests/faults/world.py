@@ -20,6 +20,7 @@ from crash.elsewhere import OtherWorker
 from crash.processes import Supervisor, children, crash_postgres, family, is_alive
 from crash.shots import Shots
 from faults.bucket import Bucket
+from faults.own import OwnJobs
 from faults.plan import Shape
 from servers.postgres import PostgresServer
 from servers.proxy import Proxy
@@ -27,13 +28,14 @@ from servers.seaweedfs import start_seaweedfs
 from servers.service import RunningService
 
 SILENCE_S = 2.0
+SPEECH_SLOTS = 3
 PRICES = "".join(
     f'[models."fake/{name}"]\nprice = "{price}"\nhold = "{hold}"\n'
     for name, price, hold in (("speech", "0.05", "0.05"), ("metered-speech", "0.07", "0.09"))
 )
 SETTINGS: Mapping[str, str] = {
     "TENUTO_REQUESTS_PER_SECOND": "0",
-    "TENUTO_SPEECH_SLOTS": "3",
+    "TENUTO_SPEECH_SLOTS": str(SPEECH_SLOTS),
     "TENUTO_RECOGNITION_SLOTS": "2",
     "TENUTO_SILENCE_S": str(SILENCE_S),
     "TENUTO_HEARTBEAT_S": "0.4",
@@ -79,6 +81,7 @@ class World:
         self.supervisor = Supervisor(self.service)
         self.client_proxy = Proxy(("127.0.0.1", self.service.port))
         self.second = OtherWorker(self.service, is_kept=True)
+        self.own = OwnJobs(self.service)
 
     def stop(self) -> int:
         """SIGTERM to everything; the exit code of `serve`."""
@@ -109,7 +112,7 @@ class World:
         return [pid for pid in (own, self.second.pid) if pid is not None and is_alive(pid)]
 
     def hosts(self) -> list[int]:
-        return [host for worker in self.workers() for host in children(worker, "tenuto_host")]
+        return [host for worker in self.workers() for host in children(worker, "tenuto_engine")]
 
     def everything(self) -> list[int]:
         api = self.api()

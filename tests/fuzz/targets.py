@@ -7,7 +7,7 @@ import hashlib
 import json
 import socket
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -26,10 +26,10 @@ from tenuto.hosts import messages
 from tenuto.ids import is_id
 from tenuto.kinds import chat, envelope, speech
 from tenuto.media import flac, png, wav
-from tenuto.media.flac_chain import FrameChain
 from tenuto.media.flac_digest import Digest
+from tenuto.media.flac_inspection import Inspection
 from tenuto.voices import rules as voices
-from tenuto_host import wire
+from tenuto_engine import wire
 
 Target = Callable[[bytes], None]
 CORPORA = Path(__file__).parents[1] / "corpora"
@@ -50,35 +50,31 @@ def read_wav(content: bytes) -> None:
         )
 
 
-def read_flac(content: bytes) -> None:
-    """Head, first frame and end are refused with a reason or read within their bounds."""
-    source = _Source(content)
-    with suppress(flac.FlacInvalid):
-        info, raw = flac.read_head(source.exactly)
-        assert 1 <= info.channels <= flac.MAX_CHANNELS
-        assert 0 < info.sample_rate < 1 << 20
-        assert flac.STREAMINFO_BYTES == len(raw)
-        assert 42 == len(flac.with_unknown_total(raw))
-        flac.check_length(info, info.total_frames)
-        rest = content[source.at :]
-        first = flac.check_first_frame(rest[:64], info)
-        assert 1 <= first.frames <= 1 << 16
-        flac.check_end(rest, info, first, info.total_frames)
+def inspect_flac(content: bytes) -> None:
+    """A file is counted or refused with a reason, and both the same however its bytes come."""
+    found = _inspected([content])
+
+    assert found == _inspected(_pieces(content))
+    if not isinstance(found, str):
+        assert 1 <= found.channels <= flac.MAX_CHANNELS
+        assert 0 < found.frames <= flac.MAX_DURATION_S * found.sample_rate
 
 
-def follow_frames(content: bytes) -> None:
-    """A chain of frames is the same one however its bytes come."""
-    whole, pieces = FrameChain(), FrameChain()
-    whole.add(content)
+def _inspected(pieces: Iterable[bytes]) -> flac.FlacSummary | str:
+    inspection = Inspection()
+    for piece in pieces:
+        inspection.add(piece)
+    try:
+        return inspection.finish()
+    except flac.FlacInvalid as error:
+        return str(error)
+
+
+def _pieces(content: bytes) -> Iterator[bytes]:
     at, step = 0, 1
     while at < len(content):
-        pieces.add(content[at : at + step])
+        yield content[at : at + step]
         at, step = at + step, step * 2 % 251 + 1
-    for chain in (whole, pieces):
-        with suppress(flac.FlacInvalid):
-            chain.finish(-1)
-
-    assert whole.end == pieces.end
 
 
 def digest_samples(content: bytes) -> None:
@@ -93,8 +89,7 @@ def digest_samples(content: bytes) -> None:
     digest, half = Digest(info), len(content) // 8 * 4
     for piece in (content[:half], content[half:]):
         digest.add(memoryview(piece))
-
-    assert {} == digest.finish()
+    digest.finish()
 
 
 def read_png(content: bytes) -> None:
@@ -222,8 +217,7 @@ def read_annotations(content: bytes) -> None:
 
 TARGETS: dict[str, tuple[Target, tuple[str, ...]]] = {
     "wav": (read_wav, ("wav",)),
-    "flac": (read_flac, ("flac",)),
-    "flac-chain": (follow_frames, ("flac",)),
+    "flac": (inspect_flac, ("flac",)),
     "flac-digest": (digest_samples, ()),
     "png": (read_png, ("png",)),
     "json": (read_json, ("json",)),
@@ -273,19 +267,6 @@ _MADE: dict[str, tuple[bytes, ...]] = {
     ),
 }
 """What has no folder: one of each, to begin with."""
-
-
-class _Source:
-    """Bytes as the decoding child reads them."""
-
-    def __init__(self, content: bytes) -> None:
-        self.content = content
-        self.at = 0
-
-    def exactly(self, size: int) -> bytes:
-        found = self.content[self.at : self.at + size]
-        self.at += len(found)
-        return found
 
 
 def _call(headers: list[tuple[bytes, bytes]], query_string: bytes) -> Call:

@@ -1,18 +1,21 @@
 """The format of messages, and what the far end is written in."""
 
 import ast
+import signal
 import socket
 import struct
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import tenuto_host
-from tenuto_host import wire
+import tenuto_engine
+from tenuto.engines import fake
+from tenuto_engine import wire
 
-FAR_END = Path(tenuto_host.__file__ or "").parent
+FAR_END = Path(tenuto_engine.__file__ or "").parent
 
 
 @pytest.mark.parametrize("body", [b"", b"x", b"x" * wire.JOINED_BYTES, b"x" * 3_000_000])
@@ -28,26 +31,31 @@ def test_a_message_is_read_as_it_was_written(body: bytes) -> None:
     assert (header, body) == message
 
 
-@pytest.mark.parametrize("body", [b"", b"x" * 10, b"x" * wire.JOINED_BYTES])
-def test_a_message_that_comes_bit_by_bit_is_kept_between_looks(body: bytes) -> None:
-    """A receive timeout ends a look, wherever it falls; nothing of the message is lost."""
+@pytest.mark.parametrize("body", [b"x" * 10, b"x" * wire.JOINED_BYTES])
+def test_signals_in_the_middle_of_a_message_lose_nothing_of_it(body: bytes) -> None:
+    """A signal ends a call to the kernel early, wherever it falls; each one here brings the next piece."""
     ours, theirs = socket.socketpair()
-    ours.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", 0, 1000))
     header = {"type": "echo", "text": "slow"}
     message = b"".join(wire.encode(header, [body]))
-    size = max(7, len(message) // 8)
-    reader = wire.MessageReader(ours)
-    looks: list[wire.Message | None] = []
-    with ours, theirs:
-        for start in range(0, len(message), size):
-            theirs.sendall(message[start : start + size])
-            looks.append(reader.read())
-        theirs.sendall(b"".join(wire.encode(header)))
-        following = reader.read()
+    size = len(message) // 8
+    pieces = iter([message[start : start + size] for start in range(0, len(message), size)])
+    before = signal.signal(signal.SIGUSR1, lambda *_: theirs.sendall(next(pieces, b"")))
+    reader, is_read = threading.get_ident(), threading.Event()
 
-    assert (header, body) == looks[-1]
-    assert [None] * (len(looks) - 1) == looks[:-1]
-    assert (header, b"") == following
+    def interrupt() -> None:
+        while not is_read.wait(0.002):
+            signal.pthread_kill(reader, signal.SIGUSR1)
+
+    with ours, theirs, ThreadPoolExecutor() as pool:
+        interrupting = pool.submit(interrupt)
+        try:
+            read = wire.read_message(ours)
+        finally:
+            is_read.set()
+            interrupting.result(10)
+            signal.signal(signal.SIGUSR1, before)
+
+    assert (header, body) == read
 
 
 def test_the_end_of_the_stream_is_no_message() -> None:
@@ -94,7 +102,7 @@ def test_what_does_not_fit_is_not_sent(header: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    [*sorted(FAR_END.glob("*.py")), FAR_END.parent / "tenuto/engines/fake.py"],
+    [*sorted(FAR_END.glob("*.py")), Path(fake.__file__)],
     ids=lambda path: str(path.name),
 )
 def test_the_far_end_reads_under_python_3_9(path: Path) -> None:

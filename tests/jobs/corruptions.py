@@ -248,10 +248,16 @@ CONTENTS = {
         spoil("update upload_key set key_id = '{other_key}'"),
     ],
     "blob_orphan": [
-        spoil("insert into blob values ('blob_x', 1, 'x', 'x', null, {now} - 93600001, 0)"),
+        spoil(
+            """insert into blob (id, size_bytes, sha256, block_crcs, created_at)
+               values ('blob_x', 1, 'x', 'x', {now} - 93600001)"""
+        ),
     ],
     "blob_condemned": [
-        spoil("insert into blob values ('blob_x', 0, '', '', {now} - 93600001, 1, 0)"),
+        spoil(
+            """insert into blob (id, size_bytes, sha256, block_crcs, condemned_at, created_at)
+               values ('blob_x', 0, '', '', {now} - 93600001, 1)"""
+        ),
     ],
 }
 

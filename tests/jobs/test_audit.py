@@ -14,18 +14,18 @@ from tenuto.accounts.rules import Caller
 from tenuto.artifacts import inputs, uploads
 from tenuto.config import Price
 from tenuto.db.database import Transaction
-from tenuto.jobs import audit, parts, segments, states
-from tenuto.jobs.audit import runs
-from tenuto.jobs.parts import Place
+from tenuto.jobs import audit, chunks, segments, states
+from tenuto.jobs.audit import integrity, runs
+from tenuto.jobs.chunks import ChunkKey
 from tenuto.jobs.queue import Claim
 from tenuto.jobs.segments import NewSegment
-from tenuto.media.decoding import Decoded
+from tenuto.media.flac import FlacSummary
 from tenuto.media.wav import pcm16_wav, read_pcm16_wav
 from tenuto.voices import operations as voices
 
 WAV = read_pcm16_wav(pcm16_wav(bytes(200), 8_000, 1))
 HEARING = "fake/segment-text"
-PLACE = Place("segment_text", 0, 0, 160_000, "fake/segment-text", "1")
+CHUNK = ChunkKey("segment_text", 0, 0, 160_000, "fake/segment-text", "1")
 
 
 @pytest.mark.parametrize("name", CORRUPTIONS)
@@ -129,7 +129,8 @@ def test_one_worker_audits_in_an_hour(world: World) -> None:
     world.write(lambda tx: runs.end(tx, "worker_b", report, now_ms=world.now_ms))
     last = world.read(runs.last)
     assert last is not None
-    assert (world.now_ms, {check.name: 0 for check in audit.CHECKS}) == (last.ended_at, last.findings)
+    checks = [*(check.name for check in audit.CHECKS), integrity.CHECK]
+    assert (world.now_ms, dict.fromkeys(checks, 0)) == (last.ended_at, last.findings)
 
 
 def test_a_beginning_in_the_future_does_not_count(world: World) -> None:
@@ -222,7 +223,7 @@ def hear(world: World, caller: Caller, *, finish: bool = True) -> tuple[Claim, s
             account_id=caller.account_id,
             media_type="audio/flac",
             blob=blob,
-            decoded=Decoded(16_000, 1, 160_000),
+            summary=FlacSummary(16_000, 1, 160_000),
             now_ms=world.now_ms,
         )
         return uploads.bind_upload(
@@ -240,7 +241,7 @@ def hear(world: World, caller: Caller, *, finish: bool = True) -> tuple[Claim, s
     body = {"model": HEARING, "parameters": {}, "input_artifact_ids": [input_id]}
     world.send(request_of(caller, input_id, body))
     claim = claimed(world)
-    world.write(lambda tx: parts.add(tx, claim.attempt_id, PLACE, {}, now_ms=world.now_ms))
+    world.write(lambda tx: chunks.add(tx, claim.attempt_id, CHUNK, {}, now_ms=world.now_ms))
     if finish:
         world.finish(claim.attempt_id)
     return claim, input_id

@@ -66,7 +66,7 @@ def test_sound_bytes_give_no_finding(stored: Stored) -> None:
         (CONTENT[:-1], "blob_damaged", "{blob} has 2097154 bytes instead of 2097155."),
         (CONTENT + b"!", "blob_damaged", "{blob} has 2097156 bytes instead of 2097155."),
         (b"", "blob_damaged", "{blob} has 0 bytes instead of 2097155."),
-        (None, "blob_missing", "{blob} cannot be opened."),
+        (None, "blob_missing", "{blob} is not there."),
     ],
 )
 def test_a_damaged_file_is_found(stored: Stored, content: bytes | None, check: str, fault: str) -> None:

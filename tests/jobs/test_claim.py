@@ -8,7 +8,7 @@ import pytest
 
 from jobs.world import EVERY_MODEL, LANE, METERED, SPEECH, World, at_once
 from tenuto.jobs import lanes
-from tenuto.jobs.queue import ACCOUNTS_IN_LINE, Claim
+from tenuto.jobs.queue import ACCOUNTS_LOOKED_AT, Claim
 
 THREADS = 8
 
@@ -89,7 +89,7 @@ def test_accounts_take_turns(world: World) -> None:
 
 def test_more_accounts_than_a_claim_looks_at_take_turns(world: World) -> None:
     """Each has had a turn before any has its second; those that a claim does not look at are not last."""
-    callers = [world.caller() for _ in range(ACCOUNTS_IN_LINE + 2)]
+    callers = [world.caller() for _ in range(ACCOUNTS_LOOKED_AT + 2)]
     jobs = {world.submit(caller, f"{n}").job_id: caller.account_id for caller in callers for n in range(2)}
     served = [jobs[str(run_next(world))] for _ in callers]
 

@@ -131,6 +131,30 @@ def test_lost_workers_and_lost_hosts_are_counted_apart(world: World) -> None:
     assert ("queued", 2, 10) == (job["state"], job["hosts_lost"], job["workers_lost"])
 
 
+def test_a_loss_that_was_shared_fails_no_job(world: World) -> None:
+    """However often others may have been the cause, the job is tried again; from the third time on alone."""
+    claim, alone = world.running(), []
+    for _ in range(20):
+        world.try_again(claim.attempt_id, shared=True)
+        claim = claimed(world)
+        alone.append(claim.is_suspect)
+
+    assert [False, *[True] * 19] == alone
+    job = world.job(claim.job_id)
+    assert ("running", 0, 20) == (job["state"], job["hosts_lost"], job["losses_shared"])
+
+
+def test_a_job_that_is_lost_alone_fails_whatever_it_shared_before(world: World) -> None:
+    """Losses with others in the process neither save a job that crashes alone nor bring it nearer to that."""
+    claim = world.running()
+    for shared in (True, False, True, False, True):
+        world.try_again(claim.attempt_id, shared=shared)
+        claim = claimed(world)
+    world.try_again(claim.attempt_id)
+
+    assert ("failed", 6) == (world.job(claim.job_id)["state"], world.job(claim.job_id)["attempts"])
+
+
 def test_a_released_job_is_not_counted(world: World) -> None:
     """A worker that drains gives the job back unharmed; with a pause it waits so long."""
     claim = world.running()

@@ -1,5 +1,6 @@
 """The operation as its caller sees it, lists, and how long to wait before the next look."""
 
+import itertools
 import json
 from collections.abc import Callable
 from functools import partial
@@ -8,9 +9,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from jobs.world import METERED, SPEECH, World, request_of
+from jobs.world import METERED, SPEECH, World, any_key, request_of
+from tenuto.accounts.rules import Caller
 from tenuto.errors import NotFound
 from tenuto.jobs import read
+from tenuto.jobs.failures import SENTENCES
 from tenuto.jobs.read import Operation
 from tenuto.jobs.states import FINAL
 
@@ -41,9 +44,7 @@ def test_the_fields_of_an_operation(world: World) -> None:
         "metadata": {"a": "b"},
         "cancel_requested": False,
     } == plain(world.operation(caller.account_id, job_id))
-    assert body == json.loads(
-        world.read(lambda tx: read.request_body(tx, account_id=caller.account_id, job_id=job_id))
-    )
+    assert body == json.loads(world.read(lambda tx: read.request_body(tx, caller, job_id)))
 
 
 def test_an_operation_follows_its_job(world: World) -> None:
@@ -80,7 +81,7 @@ def test_why_a_job_failed(world: World) -> None:
     world.unknown(waiting.attempt_id)
     shown = world.operation(waiting.account_id, waiting.job_id)
 
-    assert read.JobError("nothing_to_speak", "it broke") == (
+    assert read.JobError("nothing_to_speak", SENTENCES["nothing_to_speak"]) == (
         world.operation(failed.account_id, failed.job_id).error
     )
     assert (None, "0.050000", "0.000000") == (shown.error, shown.billing.held, shown.billing.charged)
@@ -108,11 +109,11 @@ def test_other_accounts_ids_do_not_exist(world: World) -> None:
     claim = world.running()
     other = world.caller()
     messages = set()
-    looks: tuple[Callable[..., object], ...] = (read.get, read.request_body)
+    looks: tuple[Callable[..., object], ...] = (read.shown, read.request_body, read.events)
     for job_id in (claim.job_id, "job_0"):
         for look in looks:
             with pytest.raises(NotFound) as caught:
-                world.read(partial(look, account_id=other.account_id, job_id=job_id))
+                world.read(partial(look, caller=other, job_id=job_id))
             messages.add(str(caught.value))
         with pytest.raises(NotFound):
             world.cancel(other.account_id, job_id)
@@ -180,11 +181,47 @@ def test_a_list_can_be_narrowed(world: World) -> None:
     assert 0 == found(state="succeeded", kind="speech", model=SPEECH)
 
 
+@pytest.mark.parametrize("limit", [1, 3, 100])
+def test_every_filter_gives_what_fits_page_by_page(world: World, limit: int) -> None:
+    """State, kind, model and a key's restriction, alone and together; none twice, none left out."""
+    caller, other = world.caller(10**9), world.caller(10**9)
+    for number in range(12):
+        who, used = (caller, other)[number % 4 == 3], (SPEECH, METERED)[number % 2]
+        job_id = world.submit(who, f"key {number}", model=used).job_id
+        if number % 3 == 0:
+            world.cancel(who.account_id, job_id)
+    everything = listed(world, caller.account_id)
+    restrictions = (None, frozenset({SPEECH}), frozenset({METERED, "none"}), frozenset({SPEECH, METERED}))
+    for state, kind, model, key_models in itertools.product(
+        (None, "queued", "cancelled", "succeeded"), (None, "speech", "image"), (None, METERED), restrictions
+    ):
+        if model is not None and key_models is not None and model not in key_models:
+            continue
+        found: list[Operation] = []
+        cursor: str | None = None
+        pages = 0
+        key = Caller("key", caller.account_id, None, key_models)
+        while cursor is not None or pages == 0:
+            narrow = {"state": state, "kind": kind, "model": model, "after": cursor, "limit": limit}
+            operations, cursor = world.read(lambda tx, k=key, n=narrow: read.list_jobs(tx, k, **n))  # type: ignore[misc]
+            found += operations
+            pages += 1
+
+        assert [
+            job
+            for job in everything
+            if (state is None or job.state == state)
+            and (kind is None or job.kind == kind)
+            and (model is None or job.model == model)
+            and (key_models is None or job.model in key_models)
+        ] == found
+
+
 def test_events_tell_a_jobs_life(world: World) -> None:
     """In order, each with its attempt, without a gap."""
     claim = world.running()
     world.rescue(claim.attempt_id)
-    events = world.read(lambda tx: read.events(tx, account_id=claim.account_id, job_id=claim.job_id))
+    events = world.read(lambda tx: read.events(tx, any_key(claim.account_id), claim.job_id))
 
     assert [
         (0, "queued", None),
@@ -201,8 +238,28 @@ def plain(operation: Operation) -> dict[str, Any]:
 
 def page(world: World, account_id: str, **given: Any) -> tuple[list[Operation], str | None]:
     narrow = {"state": None, "kind": None, "model": None, "after": None, "limit": 20} | given
-    return world.read(lambda tx: read.list_jobs(tx, account_id=account_id, **narrow))
+    return world.read(lambda tx: read.list_jobs(tx, any_key(account_id), **narrow))
 
 
 def listed(world: World, account_id: str) -> list[Operation]:
     return page(world, account_id)[0]
+
+
+def test_a_damaged_row_breaks_no_list(world: World) -> None:
+    """What of it cannot be read is left out, as JSON too; its other fields, and the other jobs, are shown."""
+    caller = world.caller()
+    sound, bad = (world.submit(caller, key).job_id for key in ("sound", "bad"))
+    before = world.job(bad)["metadata"]
+    for column, text in (("metadata", '{"a": 1'), ("input_artifact_ids", "[artifact")):
+        world.run(f"update job set {column} = :text where id = :id", text=text, id=bad)
+    listed, _ = world.read(
+        lambda tx: read.list_jobs(tx, caller, state=None, kind=None, model=None, after=None, limit=10)
+    )
+    shown = msgspec.json.decode(msgspec.json.encode(listed))
+    world.run(
+        "update job set metadata = :text, input_artifact_ids = '[]' where id = :id", text=before, id=bad
+    )
+
+    assert [(bad, {}, []), (sound, {}, [])] == [
+        (job["id"], job["metadata"], job["input_artifact_ids"]) for job in shown
+    ]

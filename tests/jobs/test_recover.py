@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from jobs.world import METERED, PRICE_MICROS, World, at_once
+from jobs.world import METERED, PRICE_MICROS, World, any_key, at_once
 from tenuto.blobs.directory import DirectoryBlobs
 from tenuto.catalog import operations as catalog
-from tenuto.errors import OperatorError, Stale
+from tenuto.errors import IdempotencyConflict, OperatorError, Stale
 from tenuto.jobs import lanes, lifecycle, read, recover
+from tenuto.jobs.failures import OUTCOME_UNKNOWN
 from tenuto.jobs.lifecycle import RecordedResult
 from tenuto.jobs.queue import Claim
 
@@ -27,8 +28,12 @@ def test_the_operator_sees_all_the_evidence(world: World) -> None:
     [attempt] = shown["attempts"]
     job = world.row("select * from idempotency where job_id = :id", id=claim.job_id)
 
-    assert [claim.job_id] == [row["id"] for row in world.read(recover.waiting)]
-    assert ("recovery_required", "no answer") == (shown["job"]["state"], shown["job"]["reason"])
+    assert [claim.job_id] == [job.id for job in world.read(recover.waiting)]
+    assert ("recovery_required", OUTCOME_UNKNOWN, "no answer") == (
+        shown["job"]["state"],
+        shown["job"]["reason"],
+        attempt["evidence"],
+    )
     assert (job["body_sha256"], job["idempotency_key"]) == (
         shown["job"]["body_sha256"],
         shown["job"]["idempotency_key"],
@@ -120,7 +125,7 @@ def test_a_decision_stands_in_the_ledger_and_in_the_events(
     decide(world, how, claim.job_id)
     shown = evidence(world, claim.job_id)
     last = shown["events"][-1]
-    seen = world.read(lambda tx: read.events(tx, account_id=claim.account_id, job_id=claim.job_id))
+    seen = world.read(lambda tx: read.events(tx, any_key(claim.account_id), claim.job_id))
 
     assert (event, "alice", "asked the upstream: ticket 7", detail) == (
         last["type"],
@@ -134,6 +139,30 @@ def test_a_decision_stands_in_the_ledger_and_in_the_events(
         shown["money"]["entries"][-1]["note"],
     )
     assert "alice" not in repr(seen)
+    assert [] == world.findings()
+
+
+@pytest.mark.parametrize("how", ["complete", "requeue", "void"])
+def test_a_decision_that_is_repeated_decides_once(world: World, how: str) -> None:
+    """After a lost answer it finds its own ledger line, also where the job waits once more (P3, P10).
+
+    The same id for another decision is a conflict.
+    """
+    claim = waiting(world)
+    by = recover.Decision("alice", "ticket 7", world.ids.new("entry"))
+    decide(world, how, claim.job_id, by=by)
+    if how == "requeue":
+        again = world.claim()
+        assert again is not None
+        world.fence(again.attempt_id)
+        world.unknown(again.attempt_id)
+    before = evidence(world, claim.job_id)
+    decide(world, how, claim.job_id, by=by)
+
+    assert before == evidence(world, claim.job_id)
+    assert 1 == [entry["id"] for entry in before["money"]["entries"]].count(by.entry_id)
+    with pytest.raises(IdempotencyConflict):
+        decide(world, "void" if how != "void" else "requeue", claim.job_id, by=by)
     assert [] == world.findings()
 
 
@@ -238,6 +267,21 @@ def test_voiding(world: World, cancel: bool, state: str) -> None:
     assert before == world.everything()
 
 
+def test_a_damaged_job_that_names_no_attempt_can_be_voided(broken_world: World) -> None:
+    """There is nothing to complete, and the operator is told so; the hold comes back all the same (P3)."""
+    world = broken_world
+    claim = waiting(world)
+    world.run("update job set attempt_id = null where id = :id", id=claim.job_id)
+    before = world.everything()
+    with pytest.raises(OperatorError, match="names no attempt; void it"):
+        decide(world, "complete", claim.job_id)
+
+    assert before == world.everything()
+    decide(world, "void", claim.job_id)
+    assert ("failed", ["hold", "void"]) == (world.state(claim.job_id), world.entries(claim.job_id))
+    assert (CREDIT, 0) == world.balance(claim.account_id)
+
+
 @pytest.mark.parametrize("how", ["requeue", "void"])
 def test_the_operators_word_ends_an_attempt_whose_result_had_come(world: World, how: str) -> None:
     """A late result that was recorded and not settled is not left behind as an open attempt."""
@@ -306,14 +350,14 @@ def waiting(world: World) -> Claim:
     return claim
 
 
-def decide(world: World, how: str, job_id: str) -> None:
+def decide(world: World, how: str, job_id: str, *, by: recover.Decision = BY) -> None:
     result = world.result()
     if how == "complete":
-        world.write(lambda tx: recover.complete(tx, world.ids, job_id, result, by=BY, now_ms=world.now_ms))
+        world.write(lambda tx: recover.complete(tx, world.ids, job_id, result, by=by, now_ms=world.now_ms))
     elif how == "requeue":
-        world.write(lambda tx: recover.requeue(tx, world.ids, job_id, by=BY, now_ms=world.now_ms))
+        world.write(lambda tx: recover.requeue(tx, world.ids, job_id, by=by, now_ms=world.now_ms))
     else:
-        world.write(lambda tx: recover.void(tx, world.ids, job_id, cancel=False, by=BY, now_ms=world.now_ms))
+        world.write(lambda tx: recover.void(tx, world.ids, job_id, cancel=False, by=by, now_ms=world.now_ms))
 
 
 def evidence(world: World, job_id: str) -> dict[str, Any]:

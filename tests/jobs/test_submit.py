@@ -1,23 +1,33 @@
 """Accepting a job: one key one operation, all faults at once, the order of checks, the hold."""
 
+import asyncio
+from dataclasses import replace
+from urllib.parse import urlsplit
+
 import pytest
 
 from jobs.world import EVERY_MODEL, METERED, PRICE_MICROS, SPEECH, World, at_once, offered, request_of
+from servers.postgres import THROUGH, PostgresServer
+from servers.proxy import Proxy, Towards
 from tenuto.accounts.rules import Caller
+from tenuto.catalog import operations as catalog
+from tenuto.catalog.presence import Presence
 from tenuto.config import Price
+from tenuto.db.database import open_database
 from tenuto.errors import (
     IdempotencyConflict,
     InsufficientBalance,
     InvalidRequest,
     ModelUnavailable,
-    RateLimited,
     TenutoError,
 )
-from tenuto.jobs import submit
+from tenuto.jobs.quota import QueueFull
 from tenuto.jobs.states import DEADLINE_MS
-from tenuto.jobs.submit import Accepted
+from tenuto.jobs.submit import Accepted, submit, submit_async
 
 MANY = 50
+COMMITTED = b"COMMIT\0"
+"""What PostgreSQL says to a commit that was done."""
 
 
 def test_an_accepted_job_is_all_there(world: World) -> None:
@@ -48,8 +58,8 @@ def test_a_new_job_is_shown_as_it_is_read(world: World) -> None:
     body = {"model": SPEECH, "parameters": {"text": "你好。"}, "metadata": {"mine": "1"}}
     shown = [world.send(request_of(caller, f"key {number}", body)).operation for number in range(3)]
 
-    assert [0, 1, 2] == [operation and operation.queue_position for operation in shown]
-    assert shown == [operation and world.operation(caller.account_id, operation.id) for operation in shown]
+    assert [0, 1, 2] == [operation.queue_position for operation in shown]
+    assert shown == [world.operation(caller.account_id, operation.id) for operation in shown]
 
 
 def test_the_price_of_acceptance_stays(world: World) -> None:
@@ -68,7 +78,7 @@ def test_the_same_again_is_the_same_job(world: World) -> None:
     before = world.everything()
     second = world.submit(caller, "key")
 
-    assert Accepted(first.job_id, replayed=True) == second
+    assert Accepted(first.operation, replayed=True) == second
     assert before == world.everything()
 
 
@@ -98,9 +108,10 @@ def test_a_replay_is_answered_when_nothing_new_could_start(world: World) -> None
     first = world.submit(caller, "key")
     world.models = {}
     narrowed = Caller(caller.key_id, caller.account_id, frozenset(), frozenset())
+    again = world.submit(narrowed, "key")
 
     assert (0, PRICE_MICROS) == world.balance(caller.account_id)
-    assert Accepted(first.job_id, replayed=True) == world.submit(narrowed, "key")
+    assert (first.job_id, True) == (again.job_id, again.replayed)
 
 
 def test_an_idempotency_key_is_bound_for_ever(world: World) -> None:
@@ -112,7 +123,8 @@ def test_an_idempotency_key_is_bound_for_ever(world: World) -> None:
     world.finish(claim.attempt_id)
     world.now_ms += 10 * 365 * 24 * 3600 * 1000
 
-    assert Accepted(first.job_id, replayed=True) == world.submit(caller, "key")
+    again = world.submit(caller, "key")
+    assert (first.job_id, True, "succeeded") == (again.job_id, again.replayed, again.operation.state)
     with pytest.raises(IdempotencyConflict):
         world.submit(caller, "key", text="another")
 
@@ -172,9 +184,8 @@ def test_all_faults_are_named_at_once(world: World) -> None:
         "extra": True,
     }
     caller = world.caller()
-    with pytest.raises(submit.Unfit) as caught:
-        submit.parse(request_of(caller, "key", body), world.models)
-    refusal = world.read(lambda tx: submit.with_unknown_references(tx, caller, caught.value))
+    with pytest.raises(InvalidRequest) as caught:
+        world.send(request_of(caller, "key", body))
 
     assert {
         "parameters.text",
@@ -185,7 +196,7 @@ def test_all_faults_are_named_at_once(world: World) -> None:
         "input_artifact_ids",
         "metadata.a",
         "extra",
-    } == {fault.param for fault in refusal.faults}
+    } == {fault.param for fault in caught.value.faults}
 
 
 def test_model_then_entitlement_then_parameters(world: World) -> None:
@@ -204,32 +215,85 @@ def test_model_then_entitlement_then_parameters(world: World) -> None:
 def test_a_long_name_is_not_repeated_whole(world: World) -> None:
     """An error's size has a bound."""
     with pytest.raises(InvalidRequest) as caught:
-        request = request_of(world.caller(), "key", {"model": "m" * 200, "parameters": {}})
-        submit.parse(request, world.models)
+        world.send(request_of(world.caller(), "key", {"model": "m" * 200, "parameters": {}}))
 
     assert len(str(caught.value)) < 400
 
 
-def test_room_is_checked_in_order(world: World) -> None:
-    """A model that is down is 503 before a full queue is 429; other accounts are not in the way."""
-    caller, other = world.caller(), world.caller()
-
-    def check(who: Caller, max_queued: int) -> None:
-        model = world.models[SPEECH]
-        world.read(
-            lambda tx: submit.ask_room(tx, who, model, max_queued=max_queued, now_ms=world.now_ms).check()
-        )
-
+def test_a_model_that_is_down_comes_before_a_full_queue(world: World) -> None:
+    """503, then 429; other accounts are not in the way, and a replay is answered all the same."""
+    caller, other, world.max_queued = world.caller(), world.caller(), 2
     for number in range(2):
         world.submit(caller, f"key {number}")
+    world.run("delete from worker_model")
+
     with pytest.raises(ModelUnavailable):
-        check(caller, 2)
+        world.submit(caller, "one more")
+    assert world.submit(caller, "key 1").replayed
     world.register("worker_a", EVERY_MODEL)
-    with pytest.raises(RateLimited):
-        check(caller, 2)
-    check(caller, 3)
-    check(caller, 0)
-    check(other, 2)
+    with pytest.raises(QueueFull):
+        world.submit(caller, "one more")
+    assert world.submit(caller, "key 1").replayed
+    assert not world.submit(other, "key").replayed
+    world.max_queued = 3
+    assert not world.submit(caller, "one more").replayed
+    world.max_queued = 0
+    assert not world.submit(caller, "and another").replayed
+
+
+def test_a_worker_that_is_away_makes_no_model_callable(world: World) -> None:
+    """Its row still offers the model; it has stood still for too long."""
+    presence = Presence(away_s=0)
+    presence.observe(world.read(catalog.workers), now_s=1.0)
+    request = world.request(world.caller(), "key")
+
+    with pytest.raises(ModelUnavailable):
+        submit(replace(world.submitting, presence=presence), request)
+    assert not submit(world.submitting, request).replayed
+
+
+def test_the_event_loop_submits_as_a_thread_does(world: World) -> None:
+    """The same key and body, by either way, are one job; so are the refusals."""
+    caller = world.caller()
+    request, faulty = world.request(caller, "key"), world.request(caller, "faulty", text="")
+
+    async def both() -> tuple[Accepted, Accepted]:
+        return await submit_async(world.submitting, request), await submit_async(world.submitting, request)
+
+    first, second = asyncio.run(both())
+    assert (False, True) == (first.replayed, second.replayed)
+    assert Accepted(first.operation, replayed=True) == second == submit(world.submitting, request)
+    with pytest.raises(InvalidRequest) as by_loop:
+        asyncio.run(submit_async(world.submitting, faulty))
+    with pytest.raises(InvalidRequest) as by_thread:
+        submit(world.submitting, faulty)
+    assert by_thread.value.faults == by_loop.value.faults
+
+
+def test_a_lost_answer_is_asked_for_again(
+    world: World, database_url: str, postgres_server: PostgresServer
+) -> None:
+    """The commit was carried out and its answer lost: the job is found by its key, is one, and workers are
+    told of it (P2).
+    """
+    if world.database.dialect != "postgresql":
+        pytest.skip("SQLite's answers have no way on which they could be lost")
+    caller, told = world.caller(), world.database.listen("jobs")
+    assert told.wait(10), "it hears from now on"
+    link = Proxy(postgres_server.address)
+    linked = open_database(THROUGH.format(port=link.port, name=urlsplit(database_url).path[1:]))
+    linked.read(lambda tx: tx.one("select 1 as one"))
+    link.cut_at(COMMITTED, Towards.CLIENT)
+    accepted = submit(replace(world.submitting, database=linked), world.request(caller, "key"))
+    was_told = told.wait(10)
+    linked.close()
+    link.close()
+    told.close()
+
+    assert accepted.replayed
+    assert was_told
+    assert ["queued"] == [row["state"] for row in world.all("select state from job")]
+    assert (99 * PRICE_MICROS, PRICE_MICROS) == world.balance(caller.account_id)
 
 
 def test_a_price_of_nothing_needs_no_credit(world: World) -> None:
@@ -248,7 +312,7 @@ def test_a_price_of_nothing_needs_no_credit(world: World) -> None:
 def codes(world: World, caller: Caller, body: object) -> list[str]:
     """The codes of everything that is wrong with a body."""
     try:
-        submit.parse(request_of(caller, "key", body), world.models)
+        world.send(request_of(caller, "key", body))
     except InvalidRequest as error:
         return [fault.code for fault in error.faults]
     except TenutoError as error:

@@ -6,7 +6,12 @@ from tenuto.jobs.states import DEADLINE_MS
 
 
 def expire(world: World, lane: str = LANE) -> int:
-    return world.write(lambda tx: waiting.expire(tx, world.ids, lane=lane, now_ms=world.now_ms))
+    """What upkeep does: one transaction for each job that is overdue."""
+
+    def end(job_id: str) -> bool:
+        return world.write(lambda tx: waiting.expire(tx, world.ids, job_id=job_id, now_ms=world.now_ms))
+
+    return sum(map(end, world.read(lambda tx: waiting.overdue(tx, lane=lane, now_ms=world.now_ms))))
 
 
 def test_a_queued_job_fails_at_its_deadline(world: World) -> None:

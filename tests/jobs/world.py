@@ -9,6 +9,7 @@ import json
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TypeVar
 
 from tenuto import strict_json
@@ -16,22 +17,27 @@ from tenuto.accounts import operations as accounts
 from tenuto.accounts.rules import Caller
 from tenuto.billing import operations as billing
 from tenuto.blobs.blob import BlobRecord
+from tenuto.blobs.directory import DirectoryBlobs
 from tenuto.catalog import operations as catalog
+from tenuto.catalog.presence import Presence
 from tenuto.catalog.rules import Model
 from tenuto.config import Price
 from tenuto.db.database import Database, Transaction
 from tenuto.engines.registry import entries
 from tenuto.ids import Ids
-from tenuto.jobs import audit, lanes, lifecycle, queue, read, submit, waiting
+from tenuto.jobs import audit, lanes, lifecycle, queue, read, waiting
+from tenuto.jobs.failures import FailureCode
 from tenuto.jobs.lifecycle import RecordedResult
 from tenuto.jobs.queue import Claim
 from tenuto.jobs.read import Operation
-from tenuto.jobs.submit import Accepted, Request
+from tenuto.jobs.submit import Accepted, Request, SubmitContext, submit
 
 T = TypeVar("T")
 
 START_MS = 1_800_000_000_000
 LANE = "speech"
+OPEN = "worker_that_offers"
+"""The worker that makes every model callable; nothing runs on it."""
 SPEECH = "fake/speech"
 METERED = "fake/metered-speech"
 EVERY_MODEL = frozenset({SPEECH, METERED})
@@ -58,14 +64,19 @@ class World:
     """The database, and what a process beside it would have: ids, a clock, models."""
 
     database: Database
+    folder: Path
+    """Where the bytes of its artifacts would lie."""
     now_ms: int = START_MS
     models: dict[str, Model] = field(default_factory=offered)
+    max_queued: int = 20_000
     room: int = 1
     ids: Ids = field(init=False)
+    blobs: DirectoryBlobs = field(init=False)
     _callers: int = 0
 
     def __post_init__(self) -> None:
         self.ids = Ids(lambda: self.now_ms)
+        self.blobs = DirectoryBlobs(self.folder / "blobs")
 
     def write(self, operation: Callable[[Transaction], T]) -> T:
         return self.database.write(operation)
@@ -105,7 +116,7 @@ class World:
         self.write(
             lambda tx: billing.credit(
                 tx,
-                self.ids,
+                self.ids.new("entry"),
                 account_id=account_id,
                 amount_micros=amount_micros,
                 note=None,
@@ -131,6 +142,15 @@ class World:
         self.room = count
         self.write(lambda tx: lanes.set_slots(tx, lane, count))
 
+    def open(self, slots: int) -> None:
+        """So many slots, and a worker that offers every model: without one no job is accepted."""
+        self.slots(slots)
+        self.register(OPEN, frozenset(self.models), machine="elsewhere")
+
+    def forget(self, worker_id: str) -> None:
+        """A worker that is there no longer."""
+        self.write(lambda tx: catalog.forget_worker(tx, worker_id))
+
     # --- jobs -----------------------------------------------------------------------------------
 
     def request(self, caller: Caller, key: str, text: str = "你好。", model: str = SPEECH) -> Request:
@@ -138,20 +158,24 @@ class World:
         return request_of(caller, key, {"model": model, "parameters": {"text": text}})
 
     def submit(self, caller: Caller, key: str, text: str = "你好。", model: str = SPEECH) -> Accepted:
-        """What the edge does with a submission, in its order: replay, parse, accept."""
         return self.send(self.request(caller, key, text, model))
 
     def send(self, request: Request) -> Accepted:
-        replay = self.read(lambda tx: submit.find_replay(tx, request))
-        if replay is not None:
-            return replay
-        parsed = submit.parse(request, self.models)
+        return submit(self.submitting, request)
 
-        def accept(tx: Transaction) -> Accepted:
-            bound = submit.bind(tx, request.caller, parsed)
-            return submit.accept(tx, self.ids, request, parsed, bound, now_ms=self.now_ms)
-
-        return self.write(accept)
+    @property
+    def submitting(self) -> SubmitContext:
+        """What a process that takes jobs has, as this world is now."""
+        now_ms = self.now_ms
+        return SubmitContext(
+            self.database,
+            self.blobs,
+            self.models,
+            self.ids,
+            lambda: now_ms,
+            Presence(),
+            self.max_queued,
+        )
 
     def claim(self, worker_id: str = "worker_a", models: frozenset[str] = EVERY_MODEL) -> Claim | None:
         return self.write(
@@ -194,20 +218,16 @@ class World:
         self.record(attempt_id)
         self.succeed(attempt_id)
 
-    def fail(self, attempt_id: str, code: str = "engine_failed") -> None:
-        self.write(
-            lambda tx: lifecycle.fail(
-                tx, self.ids, attempt_id, code=code, message="it broke", now_ms=self.now_ms
-            )
-        )
+    def fail(self, attempt_id: str, code: FailureCode = "engine_failed") -> None:
+        self.write(lambda tx: lifecycle.fail(tx, self.ids, attempt_id, code=code, now_ms=self.now_ms))
 
     def cancelled(self, attempt_id: str) -> None:
         self.write(lambda tx: lifecycle.cancelled(tx, self.ids, attempt_id, now_ms=self.now_ms))
 
-    def try_again(self, attempt_id: str) -> None:
+    def try_again(self, attempt_id: str, *, shared: bool = False) -> None:
         self.write(
             lambda tx: lifecycle.try_again(
-                tx, self.ids, attempt_id, code="engine_crashed", message="it died", now_ms=self.now_ms
+                tx, self.ids, attempt_id, code="engine_crashed", now_ms=self.now_ms, shared=shared
             )
         )
 
@@ -217,13 +237,18 @@ class World:
     def release(self, attempt_id: str, pause_ms: int = 0) -> None:
         self.write(
             lambda tx: lifecycle.release(
-                tx, self.ids, attempt_id, now_ms=self.now_ms, reason="stopping", pause_ms=pause_ms
+                tx,
+                self.ids,
+                attempt_id,
+                now_ms=self.now_ms,
+                reason="the worker is stopping",
+                pause_ms=pause_ms,
             )
         )
 
     def unknown(self, attempt_id: str) -> None:
         self.write(
-            lambda tx: lifecycle.outcome_unknown(tx, attempt_id, message="no answer", now_ms=self.now_ms)
+            lambda tx: lifecycle.outcome_unknown(tx, attempt_id, evidence="no answer", now_ms=self.now_ms)
         )
 
     def beat(self, attempt_id: str, progress: dict[str, Any] | None = None) -> bool | None:
@@ -239,7 +264,7 @@ class World:
     def cancel(self, caller_account: str, job_id: str) -> bool:
         return self.write(
             lambda tx: waiting.cancel(
-                tx, self.ids, account_id=caller_account, job_id=job_id, now_ms=self.now_ms
+                tx, self.ids, any_key(caller_account), job_id=job_id, now_ms=self.now_ms
             )
         )
 
@@ -297,6 +322,11 @@ class World:
     def findings(self) -> list[str]:
         """What the audit finds."""
         return [finding.line for finding in self.read(audit.audit)]
+
+
+def any_key(account_id: str) -> Caller:
+    """An account's caller of whose key nothing is known but that it is not restricted."""
+    return Caller("key", account_id, None, None)
 
 
 def request_of(caller: Caller, key: str, body: Any) -> Request:

@@ -119,6 +119,13 @@ def test_text_is_required() -> None:
     assert [("parameters.text", "required")] == [(fault.param, fault.code) for fault in found]
 
 
+@pytest.mark.parametrize("blank", [" ", "\u3000\n", "\ufeff", " " * 2048])
+def test_an_emo_text_of_white_space_is_none(blank: str) -> None:
+    """It is refused as an empty one is: no emotion could be taken from it (R81)."""
+    assert [("emo_text", "empty")] == faults(use_emo_text=True, emo_text=blank)
+    assert [] == faults(use_emo_text=True, emo_text=f"{blank[:9]}x{blank[:9]}")
+
+
 def test_white_space_at_the_ends() -> None:
     """White space at either end is refused, whichever it is; U+200B is none (R70)."""
     refused = {

@@ -18,10 +18,13 @@ SMALL = {
     "TENUTO_QUEUED_JOBS": "1",
     "TENUTO_UPLOADS": "1",
     "TENUTO_STORED_MIB": "1",
+    "TENUTO_STORED_FILES": "3",
     "TENUTO_QUEUED_CHATS": "1",
     "TENUTO_JOB_BODY_KIB": "2",
     "TENUTO_CHAT_BODY_KIB": "2",
     "TENUTO_CONNECTIONS": "30",
+    "TENUTO_CONNECTIONS_PER_ADDRESS": "25",
+    "TENUTO_REQUESTS_AT_ONCE": "12",
     "TENUTO_SLOW_HEAD_S": "1",
     "TENUTO_SLOW_BODY_S": "1",
     "TENUTO_SLOW_READER_S": "1",
@@ -30,14 +33,17 @@ SHORT = {"TENUTO_HOST_GRACE_S": "0.2", "TENUTO_DRAIN_S": "0"}
 """So that the end of a test waits for no job."""
 WAITED_S = 4
 TIMES = {"TENUTO_SLOW_HEAD_S": "4", "TENUTO_SLOW_BODY_S": "4", "TENUTO_SLOW_READER_S": "4"}
-TIMES["TENUTO_CONNECTIONS"] = "1800"
+TIMES["TENUTO_CONNECTIONS"] = TIMES["TENUTO_CONNECTIONS_PER_ADDRESS"] = "1800"
+# All the slow ones come from one account.
+TIMES["TENUTO_REQUESTS_AT_ONCE"] = "1000"
 
 
 class Refusals:
     """What /metrics tells of refusals."""
 
     def __init__(self, port: int) -> None:
-        self._url = f"http://127.0.0.1:{port}/metrics"
+        self.address = f"http://127.0.0.1:{port}"
+        self._url = self.address + "/metrics"
 
     def all(self) -> dict[str, int]:
         text = httpx2.get(self._url, timeout=30).text
@@ -67,6 +73,12 @@ def usual(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Operator, 
 def calm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Operator, Refusals]]:
     """The same, that nobody floods: what the machine is busy with otherwise tells in both."""
     yield from _running(tmp_path_factory.mktemp("calm") / "data", TIMES)
+
+
+@pytest.fixture(scope="session")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Operator, Refusals]]:
+    """Nothing is set: what a new installation bears."""
+    yield from _running(tmp_path_factory.mktemp("plain") / "data", {})
 
 
 def start_flood(service: RunningService, *words: str) -> subprocess.Popen[str]:

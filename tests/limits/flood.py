@@ -3,12 +3,16 @@
     python flood.py HOST PORT COUNT LIMIT_S KIND KEY… [PATH]
 
 KIND is `head` (a header that never ends), `body` (a job's body, a byte at a time), `reader` (asks for PATH
-and reads nothing; how it ends only the service can tell) or `hasty` (asks for PATH again and again). They
-come within two seconds, and each is slow at moments of its own. It is a program, so that its own work takes
-no turns from the client whose answers are timed.
+and reads nothing; how it ends only the service can tell), `hasty` (asks for PATH again and again), `crowd`
+(every other one asks without a key and stays, the others begin a body and stay; who is closed comes back,
+from several addresses) or `heavy` (a chat of 4 MiB of tiny values each second). They come within two seconds,
+and each is slow at moments of its own. It is a program, so that its own work takes no turns from the client
+whose answers are timed.
 """
 
+import errno
 import json
+import resource
 import selectors
 import socket
 import sys
@@ -20,6 +24,11 @@ COME_S = 2.0
 DRIP_S = 1.0
 TICKS = 20
 SMALL_BUFFER = 4096
+CROWD_ADDRESSES = [f"127.0.0.{number}" for number in range(2, 10)]
+CROWD_PAUSE_S = 0.004
+"""Between two who come back."""
+HEAVY_BYTES = 4 << 20
+HEAVY_PAUSE_S = 1.0
 
 
 @dataclass
@@ -37,6 +46,10 @@ class Slow:
 def main() -> None:
     host, port, count, limit_s, kind, *rest = sys.argv[1:]
     keys, path = (rest[:-1], rest[-1]) if kind in ("reader", "hasty") else (rest, "/v1/jobs")
+    if kind in ("crowd", "heavy"):
+        flood = crowd if kind == "crowd" else heavy
+        print(json.dumps(flood((host, int(port)), int(count), float(limit_s), keys)), flush=True)
+        return
     clients: list[Slow] = []
     chooser = selectors.DefaultSelector()
     for number in range(int(count)):
@@ -107,6 +120,74 @@ def ask(chooser: selectors.BaseSelector, until: float) -> None:
                 client.answers += 1
                 client.answer = b""
                 client.line.send(client.request)
+
+
+def crowd(place: tuple[str, int], count: int, limit_s: float, keys: list[str]) -> dict[str, object]:
+    """As many connections as may be, kept open for as long as the service lets them."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
+    chooser = selectors.DefaultSelector()
+    came = 0
+    absent = list(range(count))
+    until = time.monotonic() + COME_S + limit_s
+    has_come = False
+    while time.monotonic() < until:
+        if absent:
+            come(chooser, place, absent.pop(), keys)
+            came += 1
+        if came == count and not has_come:
+            has_come = True
+            print("flooding", flush=True)
+        due = time.monotonic() + (CROWD_PAUSE_S if has_come else COME_S / count)
+        for ready, _ in chooser.select(timeout=max(0.0, due - time.monotonic())):
+            absent += leave_or_stay(chooser, ready)
+        time.sleep(max(0.0, due - time.monotonic()))
+    return {"came": came, "there": count - len(absent)}
+
+
+def come(chooser: selectors.BaseSelector, place: tuple[str, int], number: int, keys: list[str]) -> None:
+    line = socket.socket()
+    line.bind((CROWD_ADDRESSES[number % len(CROWD_ADDRESSES)], 0))
+    line.setblocking(False)
+    assert line.connect_ex(place) in (0, errno.EINPROGRESS)
+    chooser.register(line, selectors.EVENT_WRITE, (number, keys[number // 2 % len(keys)]))
+
+
+def leave_or_stay(chooser: selectors.BaseSelector, ready: selectors.SelectorKey) -> list[int]:
+    """Asks once it is connected; gives the number of a client that was closed."""
+    line, (number, key) = ready.fileobj, ready.data
+    assert isinstance(line, socket.socket)
+    try:
+        if ready.events & selectors.EVENT_WRITE:
+            line.send(
+                opening("body", key, "/v1/jobs") if number % 2 else b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"
+            )
+            chooser.modify(line, selectors.EVENT_READ, ready.data)
+            return []
+        if line.recv(4096):
+            return []
+    except OSError:
+        pass
+    chooser.unregister(line)
+    line.close()
+    return [number]
+
+
+def heavy(place: tuple[str, int], count: int, limit_s: float, keys: list[str]) -> dict[str, object]:
+    """A chat's body of tiny values from each connection in turn."""
+    body = b"[" + b"{}," * (HEAVY_BYTES // 3) + b"1]"
+    lines = [socket.create_connection(place) for _ in range(count)]
+    answers: list[str] = []
+    until = time.monotonic() + limit_s
+    print("flooding", flush=True)
+    while time.monotonic() < until:
+        for number, line in enumerate(lines):
+            head = opening("body", keys[number % len(keys)], "/v1/chat/completions").partition(
+                b"Content-Length"
+            )[0]
+            line.sendall(head + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+            answers.append(line.recv(65536).split(b"\r\n")[0].decode())
+            time.sleep(HEAVY_PAUSE_S / count)
+    return {"answers": len(answers), "ends": sorted(set(answers))}
 
 
 def told(clients: list[Slow]) -> dict[str, object]:

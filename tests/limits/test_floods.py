@@ -110,6 +110,41 @@ def test_who_asks_without_a_pause(usual: Limited, calm: Limited, who: str) -> No
     one_is_good(flood)
 
 
+def test_two_thousand_connections_and_fifty_keys(plain: Limited, calm: Limited) -> None:
+    """A thousand without a key and a thousand of fifty accounts, who come back whenever they are closed: a
+    new connection and a request of another account take less than twice what they take elsewhere (P14).
+    """
+    operator, _ = plain
+    keys = [operator.caller().key for _ in range(50)]
+
+    def flood() -> Round:
+        crowd = start_flood(operator.service, "2000", "60", "crowd", *keys)
+        assert is_there(crowd)
+        took = p99s(operator, calm[0], headers={"Connection": "close"})
+        assert crowd.poll() is None
+        crowd.kill()
+        crowd.wait()
+        return Round(0.0, *took)
+
+    one_is_good(flood)
+
+
+def test_bodies_of_many_values(plain: Limited, calm: Limited) -> None:
+    """Three connections with a chat of 4 MiB of `{}` each second, refused: others hardly notice (P14)."""
+    operator, _ = plain
+
+    def flood() -> Round:
+        heavy = start_flood(operator.service, "3", "60", "heavy", operator.caller().key)
+        assert is_there(heavy)
+        took = p99s(operator, calm[0])
+        assert heavy.poll() is None
+        heavy.kill()
+        heavy.wait()
+        return Round(0.0, *took)
+
+    one_is_good(flood)
+
+
 def one_is_good(flood: Callable[[], Round]) -> None:
     rounds: list[Round] = []
     while len(rounds) < ROUNDS and not (rounds and rounds[-1].is_good):
@@ -118,18 +153,18 @@ def one_is_good(flood: Callable[[], Round]) -> None:
     assert rounds[-1].is_good, rounds
 
 
-def p99s(*places: Operator) -> tuple[float, ...]:
+def p99s(*places: Operator, headers: dict[str, str] | None = None) -> tuple[float, ...]:
     """Of so many requests to each place, in turn; every caller stays below its key's rate."""
     callers = [place.caller() for place in places]
-    took = [sorted(times) for times in zip(*(look(callers) for _ in range(REQUESTS)), strict=True)]
+    took = [sorted(times) for times in zip(*(look(callers, headers) for _ in range(REQUESTS)), strict=True)]
     return tuple(times[int(len(times) * 0.99)] for times in took)
 
 
-def look(callers: list[Caller]) -> list[float]:
+def look(callers: list[Caller], headers: dict[str, str] | None) -> list[float]:
     took = []
     for caller in callers:
         began = time.perf_counter()
-        answer = caller.get("/v1/account/balance")
+        answer = caller.get("/v1/account/balance", headers)
         took.append(time.perf_counter() - began)
         assert answer.status_code == 200, answer.text
         time.sleep(0.003)

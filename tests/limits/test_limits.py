@@ -7,8 +7,9 @@ import hashlib
 import re
 import socket
 import time
+from collections import Counter
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import httpx2
@@ -18,7 +19,7 @@ from contract.callers import Caller, Operator, error_code, job
 from contract.recordings import recording
 from limits.conftest import SMALL, Refusals
 from tenuto import config
-from tenuto.api.intake import MAX_UPLOADS, Uploads
+from tenuto.api.intake import MAX_UPLOADS, RESERVED_UPLOADS, Uploads
 from tenuto.api.metrics import LIMITS
 from tenuto.chat.wire import refusal
 from tenuto.errors import RateLimited, Unavailable
@@ -86,7 +87,7 @@ def test_queued_jobs(small: Limited) -> None:
         error_code(answers[0]),
         answers[0].headers["retry-after"],
     )
-    assert "1 jobs queued, as many as it may" in answers[0].text
+    assert "1 jobs queued, which is its limit" in answers[0].text
     assert 202 == accepted.status_code
 
 
@@ -118,6 +119,24 @@ def test_stored_mib(small: Limited) -> None:
     )
 
 
+def test_stored_files(small: Limited) -> None:
+    """However small they are, so many uploads are stored and no more, until one is erased (P14)."""
+    caller = small[0].caller()
+    stored = [upload(caller, recording()) for _ in range(3)]
+    answers: list[httpx2.Response] = []
+    risen = counted(small[1], "stored_files", lambda: answers.append(upload(caller, recording())))
+    caller.request("DELETE", f"/v1/artifacts/{stored[0].json()['artifact']['id']}")
+    again = upload(caller, recording())
+
+    assert [201, 201, 201] == [answer.status_code for answer in stored]
+    assert (1, (429, "rate_limited"), "120") == (
+        risen,
+        error_code(answers[0]),
+        answers[0].headers["retry-after"],
+    )
+    assert 201 == again.status_code
+
+
 def test_process_uploads() -> None:
     """Thirty-two at once of all accounts together; the next is told 503, by the limit's name."""
     uploads = Uploads(0)
@@ -130,6 +149,23 @@ def test_process_uploads() -> None:
     assert "process_uploads" == caught.value.limit
     with uploads.place("account_last"):
         pass
+
+
+def test_few_accounts_do_not_take_all_uploads() -> None:
+    """Four accounts with eight slow uploads each leave places to accounts that have none under way (P14)."""
+    uploads = Uploads(8)
+    with ExitStack() as stack:
+        taken = Counter[str]()
+        for account_id in "abcd" * 8:
+            with suppress(Unavailable):
+                stack.enter_context(uploads.place(account_id))
+                taken[account_id] += 1
+        for number in range(RESERVED_UPLOADS):
+            stack.enter_context(uploads.place(f"other_{number}"))
+
+        assert MAX_UPLOADS - RESERVED_UPLOADS == taken.total()
+        with pytest.raises(Unavailable):
+            stack.enter_context(uploads.place("another"))
 
 
 def test_queued_chats(small: Limited) -> None:
@@ -207,10 +243,7 @@ def test_connections(small: Limited) -> None:
 
     def crowd() -> None:
         with ExitStack() as stack:
-            lines = [
-                stack.enter_context(socket.create_connection(("127.0.0.1", operator.service.port)))
-                for _ in range(int(SMALL["TENUTO_CONNECTIONS"]) + 5)
-            ]
+            lines = crowd_from("127.0.0.2", "127.0.0.3", stack, operator)
             lines[-1].settimeout(5)
             told.append(lines[-1].recv(4096))
 
@@ -225,6 +258,78 @@ def test_connections(small: Limited) -> None:
         != b"HTTP/1.1 200"
     ):
         assert time.monotonic() < until
+
+
+def test_idle_connections_make_room(small: Limited) -> None:
+    """A crowd that does nothing for a second is closed for whoever comes; nobody is refused then (P14)."""
+    operator, _ = small
+    with ExitStack() as stack:
+        lines = crowd_from("127.0.0.2", "127.0.0.3", stack, operator)
+        until = time.monotonic() + 10
+        while not answer_to(operator, LIVE).startswith(b"HTTP/1.1 200 "):
+            assert time.monotonic() < until
+            time.sleep(0.1)
+        lines[0].settimeout(10)
+
+        assert b"" == lines[0].recv(4096)
+
+
+def test_connections_per_address(small: Limited) -> None:
+    """One address may have twenty-five of the thirty; another one is served at once (P14)."""
+    operator, refusals = small
+    told: list[bytes] = []
+
+    def crowd() -> None:
+        with ExitStack() as stack:
+            lines = connect_from("127.0.0.4", 28, stack, operator)
+            lines[-1].settimeout(5)
+            told.append(lines[-1].recv(4096))
+            told.append(answer_to(operator, LIVE))
+
+    risen = counted(refusals, "connections_per_address", crowd)
+
+    assert risen == 3
+    assert [b"HTTP/1.1 503 ", b"HTTP/1.1 200 "] == [answer[:13] for answer in told]
+    assert b"from this address" in told[0]
+
+
+def test_requests_at_once(small: Limited) -> None:
+    """Twelve under way, be they waiting ones; the next is told 429, and another account is served (P14)."""
+    operator, refusals = small
+    caller, other = operator.caller(), operator.caller()
+    job_id = caller.block_lane()
+    told: list[bytes] = []
+
+    def crowd() -> None:
+        with ExitStack() as stack:
+            for _ in range(int(SMALL["TENUTO_REQUESTS_AT_ONCE"])):
+                stack.enter_context(_raw(caller, f"GET /v1/jobs/{job_id}?wait=20", "", b""))
+            until = time.monotonic() + 10
+            while not told or b" 429 " not in told[-1]:
+                assert time.monotonic() < until
+                line = stack.enter_context(_raw(caller, "GET /v1/account/balance", "", b""))
+                told.append(line.recv(4096))
+                time.sleep(0.05)
+            assert 200 == other.get("/v1/account/balance").status_code
+
+    risen = counted(refusals, "requests_at_once", crowd)
+    caller.cancel(job_id)
+
+    assert 1 == risen
+    assert b"retry-after: 1\r\n" in told[-1].lower()
+
+
+def test_probes_are_answered_however_full_it_is(small: Limited) -> None:
+    """At the port of the metrics, while the API's own port refuses everybody: nothing is restarted (P14)."""
+    operator, refusals = small
+    with ExitStack() as stack:
+        crowd_from("127.0.0.2", "127.0.0.3", stack, operator)
+        refused = answer_to(operator, LIVE)
+        probed = [httpx2.get(refusals.address + path, timeout=30) for path in ("/livez", "/readyz")]
+
+    assert refused.startswith(b"HTTP/1.1 503 ")
+    assert [200, 200] == [answer.status_code for answer in probed]
+    assert 404 == httpx2.get(refusals.address + "/v1/jobs", timeout=30).status_code
 
 
 def test_slow_head(small: Limited) -> None:
@@ -280,7 +385,23 @@ def test_slow_reader(small: Limited) -> None:
     assert 10 == refusals.given_up() - given_up
 
 
+LIVE = b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
 JSON = {"Content-Type": "application/json"}
+
+
+def connect_from(address: str, count: int, stack: ExitStack, operator: Operator) -> list[socket.socket]:
+    """Open connections that come from an address of this machine."""
+    there = ("127.0.0.1", operator.service.port)
+    return [
+        stack.enter_context(socket.create_connection(there, timeout=20, source_address=(address, 0)))
+        for _ in range(count)
+    ]
+
+
+def crowd_from(first: str, second: str, stack: ExitStack, operator: Operator) -> list[socket.socket]:
+    """Five more than there may be, from two addresses that keep to their share."""
+    more = int(SMALL["TENUTO_CONNECTIONS"]) - 15
+    return connect_from(first, 20, stack, operator) + connect_from(second, more, stack, operator)
 
 
 def wait_for(operator: Operator, job_id: str, state: str) -> None:

@@ -157,6 +157,21 @@ def _changed(content: bytes, at: int, value: int) -> bytes:
     return content[:at] + bytes([value]) + content[at + 1 :]
 
 
+def _hiding() -> bytes:
+    """One frame of 64 samples, among whose bytes it seems to end and another of 64 samples to begin."""
+    whole = closed(frame_head(0, 64, 1) + b"\x02" + bytes(range(40)))
+    inner = frame_head(1, 64, 1) + b"\x02"
+    rest = bytes(range(128 - 40 - 2 - len(inner)))
+    return head(replace(_UNSAID, block=64)) + closed(whole + inner + rest)
+
+
+def _uneven() -> bytes:
+    """A frame in the middle is shorter than the first."""
+    sizes = (256, 128, 256)
+    sound = b"".join(frame(number, [noise(size)], _UNSAID) for number, size in enumerate(sizes))
+    return head(_UNSAID) + sound
+
+
 _SOUND = Recipe([noise(10_000)])
 _UNSAID = replace(_SOUND, total=0, md5=NO_MD5)
 
@@ -190,12 +205,11 @@ REFUSED: dict[str, tuple[Callable[[], bytes], str]] = {
     "a frame fewer than promised": (lambda: head(_SOUND) + b"".join(frames(_SOUND)[:-1]), "promises 10000"),
     "a sample fewer promised than there are": (lambda: made(replace(_SOUND, total=9_999)), "promises 9999"),
     "a sample more promised than there are": (lambda: made(replace(_SOUND, total=10_001)), "promises 10001"),
-    "a MD5 of other samples": (lambda: made(replace(_SOUND, md5=b"x" * 16)), "MD5"),
-    "cut off by one byte": (lambda: made(_SOUND)[:-1], "promises"),
+    "cut off by one byte": (lambda: made(_SOUND)[:-1], "cut off"),
     "cut off by one byte, no length promised": (lambda: made(_UNSAID)[:-1], "cut off"),
     "cut off in its first frame": (lambda: made(_UNSAID)[:500], "cut off"),
     "a text behind its last frame": (lambda: made(_SOUND) + b"TAG", "damaged"),
-    "a byte behind its last frame that could begin one": (lambda: made(_SOUND) + b"\xff", "follows"),
+    "a byte behind its last frame that could begin one": (lambda: made(_SOUND) + b"\xff", "behind"),
     "two files, one behind the other": (lambda: made(_SOUND) * 2, "damaged"),
     "a bit turned in a frame": (lambda: _changed(made(_SOUND), 9000, made(_SOUND)[9000] ^ 1), "damaged"),
     "zeros for a frame's head": (lambda: head(_SOUND) + bytes(8) + b"".join(frames(_SOUND)), "no frame"),
@@ -205,7 +219,7 @@ REFUSED: dict[str, tuple[Callable[[], bytes], str]] = {
     ),
     "a frame twice, a length and MD5 unsaid": (
         lambda: head(_UNSAID) + frames(_UNSAID)[0] * 2,
-        "cut off",
+        "missing",
     ),
     "120 minutes and one sample": (lambda: silence(7200 + 1 / 8000, rate=8000), "120 minutes"),
     "120 minutes and one sample, no length promised": (
@@ -220,8 +234,26 @@ REFUSED: dict[str, tuple[Callable[[], bytes], str]] = {
         lambda: silence(7200, rate=192_000, channels=8, bits=24),
         "more than",
     ),
+    "more metadata blocks than any file has": (
+        lambda: made(replace(_SOUND, metadata=((1, b""),) * 2000)),
+        "1024 metadata blocks",
+    ),
+    "zeros behind its last frame": (lambda: made(_SOUND) + bytes(4096), "stands behind"),
+    "a frame of half the size before another": (_uneven, "another size"),
 }
 """What is wrong with each, how it is made, and a word of the reason that is given."""
+
+ONLY_DECODED: dict[str, tuple[Callable[[], bytes], str]] = {
+    "a MD5 of other samples": (lambda: made(replace(_SOUND, md5=b"x" * 16)), "MD5"),
+    "a reserved kind of subframe": (
+        lambda: (
+            head(replace(_UNSAID, samples=[[0] * 16])) + closed(frame_head(0, 16, 1) + b"\x04" + bytes(2))
+        ),
+        "damaged",
+    ),
+    "a frame hidden in another": (_hiding, "as many samples"),
+}
+"""What no checksum shows: admitted, and refused when it is decoded."""
 
 ADMITTED: dict[str, tuple[Callable[[], bytes], tuple[int, int, int]]] = {
     "16 kHz, mono, 16 bit": (lambda: made(_SOUND), (10_000, 16_000, 1)),

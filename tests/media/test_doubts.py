@@ -54,8 +54,8 @@ def test_a_room_that_hums_is_not_talking() -> None:
     [
         (WHOLE[:2], "Nothing was written after 20 s, although there is sound."),
         (words((1, 20), (38, 45)), None),
-        (words((1, 9), (42, 45)), "27 s of sound have no words."),
-        ([], "39 s of sound have no words."),
+        (words((1, 9), (42, 45)), "27 s of audio have no transcript."),
+        ([], "39 s of audio have no transcript."),
         ([WHOLE[2], WHOLE[0], WHOLE[1], WHOLE[3]], "The times go backwards at 1 s."),
         ([{**one, "text": "and then we went away"} for one in WHOLE], "The text repeats itself at 36 s."),
         ([{**WHOLE[0], "text": "no, no, no, no, no, no, no, no, no"}, *WHOLE[1:]], "repeats itself at 1 s"),

@@ -13,27 +13,13 @@ import numpy as np
 import pytest
 import soundfile
 
-from media.flacs import ADMITTED, NO_MD5, REFUSED, Recipe, made, noise, silence
+from media.flacs import ADMITTED, NO_MD5, ONLY_DECODED, REFUSED, Recipe, made, noise, silence
+from media.readers import as_pcm, decode, inspect
 from tenuto.media import cuts
-from tenuto.media.decoding import Decoded, DecoderFailed, Decoding
-from tenuto.media.flac import FlacInvalid
+from tenuto.media.decoding import DecoderEnded, DecoderFailed, Decoding
+from tenuto.media.flac import FlacInvalid, FlacSummary
 
 RATE = 16_000
-
-
-def decode(content: bytes, output: int | None = None) -> Decoded:
-    """What the child finds."""
-    with closing(Decoding(output)) as decoding:
-        decoding.feed_all(content[at : at + (1 << 20)] for at in range(0, len(content), 1 << 20))
-        return decoding.finish()
-
-
-def as_pcm(content: bytes) -> tuple[Decoded, "np.ndarray[tuple[int], np.dtype[np.int16]]"]:
-    """What the child finds, and the samples that it writes."""
-    with tempfile.TemporaryFile() as file:
-        decoded = decode(content, file.fileno())
-        file.seek(0)
-        return decoded, np.frombuffer(file.read(), "<i2")
 
 
 def encoded(samples: "np.ndarray[tuple[int, ...], np.dtype[np.int16]]", rate: int) -> bytes:
@@ -45,11 +31,36 @@ def encoded(samples: "np.ndarray[tuple[int, ...], np.dtype[np.int16]]", rate: in
 
 @pytest.mark.parametrize("what", REFUSED)
 def test_a_flac_that_is_not_what_it_says_is_refused(what: str) -> None:
-    """The header is held against the samples, nothing may be missing or too much (R155, R156, P22)."""
+    """The head is held against the frames, nothing may be missing or too much (R155, R156, P22)."""
     make, reason = REFUSED[what]
 
     with pytest.raises(FlacInvalid, match=reason):
-        decode(make())
+        inspect(make())
+
+
+@pytest.mark.parametrize("what", ONLY_DECODED)
+def test_what_no_checksum_shows_is_refused_when_it_is_decoded(what: str) -> None:
+    """Admitted as its frames say; the job that decodes it ends with the reason (P22)."""
+    make, reason = ONLY_DECODED[what]
+    content = make()
+
+    assert inspect(content).frames
+    with pytest.raises(FlacInvalid, match=reason):
+        as_pcm(content)
+
+
+def test_more_sound_than_was_admitted_is_not_decoded() -> None:
+    """The child stops where the recording should end."""
+    with pytest.raises(FlacInvalid, match="longer than its frames"):
+        as_pcm(made(Recipe([noise(50_000)])), 1000)
+
+
+def test_an_admitted_flac_is_decoded_to_the_same_count() -> None:
+    """Two ways to count, one number; none of the files that are admitted fails its job."""
+    for what, (make, (frames, rate, channels)) in ADMITTED.items():
+        content = make()
+        if frames < 100_000:
+            assert FlacSummary(rate, channels, frames) == as_pcm(content)[0].summary, what
 
 
 @pytest.mark.parametrize("what", ADMITTED)
@@ -57,13 +68,13 @@ def test_a_sound_flac_is_counted_to_the_sample(what: str) -> None:
     """Any rate and up to eight channels; 7,200.000 seconds pass (R155, R156)."""
     make, (frames, rate, channels) = ADMITTED[what]
 
-    assert Decoded(rate, channels, frames) == decode(make())
+    assert FlacSummary(rate, channels, frames) == inspect(make())
 
 
 def test_a_duration_is_rounded_up_to_the_millisecond() -> None:
     """What is charged for is never less than what was decoded (R134)."""
-    assert [1, 1, 2] == [Decoded(RATE, 1, frames).duration_ms for frames in (1, 16, 17)]
-    assert 7_200_000 == Decoded(44_100, 2, 44_100 * 7200).duration_ms
+    assert [1, 1, 2] == [FlacSummary(RATE, 1, frames).duration_ms for frames in (1, 16, 17)]
+    assert 7_200_000 == FlacSummary(44_100, 2, 44_100 * 7200).duration_ms
 
 
 def test_a_bomb_ends_within_its_limits() -> None:
@@ -72,20 +83,20 @@ def test_a_bomb_ends_within_its_limits() -> None:
     content = silence(60, rate=192_000, channels=8, bits=24)
     began = time.monotonic()
 
-    assert 60_000 == decode(content).duration_ms
+    assert 60_000 == as_pcm(content)[0].summary.duration_ms
     assert len(content) < 10_000
     assert time.monotonic() - began < 60
     assert max(before, 200 << 10) >= resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
 
 
-def test_a_child_that_dies_is_a_refusal() -> None:
-    """Whatever kills it, its limits or a fault of the library: the file is not admitted."""
-    with closing(Decoding()) as decoding:
+def test_a_child_that_dies_is_told_apart_from_a_refusal() -> None:
+    """Its limits, a fault of the library or the machine may have killed it: another attempt may go well."""
+    with tempfile.TemporaryFile() as file, closing(Decoding(file.fileno(), 1000)) as decoding:
         decoding.feed(made(Recipe([noise(5000)])))
         decoding.abandon()
         decoding.feed(bytes(4 << 20))
 
-        with pytest.raises(FlacInvalid, match="too much time or memory"):
+        with pytest.raises(DecoderEnded, match="too much time or memory"):
             decoding.finish()
 
 
@@ -111,9 +122,10 @@ def test_other_rates_and_channels_become_sixteen_kilohertz_mono(rate: int, chann
     tone = np.where((seconds > 1) & (seconds < 2), np.sin(seconds * 2 * np.pi * 440), 0)
     stereo = np.repeat((tone * 10_000).astype(np.int16)[:, None], channels, axis=1)
     decoded, pcm = as_pcm(encoded(stereo, rate))
+    summary = decoded.summary
     spectrum = np.abs(np.fft.rfft(pcm[RATE : 2 * RATE].astype(float)))
 
-    assert (rate * 3, channels, 3000) == (decoded.frames, decoded.channels, decoded.duration_ms)
+    assert (rate * 3, channels, 3000) == (summary.frames, summary.channels, summary.duration_ms)
     assert abs(decoded.pcm_frames - 3 * RATE) <= 1
     assert 440 == int(spectrum.argmax())
     assert 9_900 < float(np.abs(pcm[RATE + 800 : 2 * RATE - 800]).max()) < 10_100
@@ -154,13 +166,13 @@ def test_how_many_parts(seconds: float, parts: int) -> None:
 
 def test_a_promised_md5_of_nothing_is_none() -> None:
     """Sixteen zeros say that there is none."""
-    assert 5000 == decode(made(Recipe([noise(5000)], md5=NO_MD5))).frames
+    assert 5000 == as_pcm(made(Recipe([noise(5000)], md5=NO_MD5)))[0].summary.frames
 
 
 def test_nothing_of_the_services_secrets_reaches_the_child(monkeypatch: pytest.MonkeyPatch) -> None:
     """It reads a caller's bytes, so it is given no variable that it does not need."""
     monkeypatch.setenv("TENUTO_DATABASE", "postgresql://user:secret@host/db")
-    with closing(Decoding()) as decoding:
+    with tempfile.TemporaryFile() as file, closing(Decoding(file.fileno(), 1000)) as decoding:
         # The kernel shows it a moment after the new program has begun.
         while not (environment := Path(f"/proc/{decoding.pid}/environ").read_bytes()):
             time.sleep(0.001)

@@ -18,7 +18,17 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from mutants.table import ROOT, Mutant, applied, mutants
 
-COPIED = ("src", "tests", "docs", "examples", "pyproject.toml", "openapi.yaml", "README.md", "Makefile")
+COPIED = (
+    "packages",
+    "engines",
+    "tests",
+    "docs",
+    "examples",
+    "pyproject.toml",
+    "openapi.yaml",
+    "README.md",
+    "Makefile",
+)
 TIMEOUT_S = 600
 PASSED, FAILED = 0, 1
 
@@ -85,7 +95,11 @@ def run(tree: Path, tests: list[str], *, stop: bool) -> tuple[int, str]:
         [*command, *(["-x"] if stop else []), *tests],
         cwd=tree,
         # The tree's own sources come before those that are installed.
-        env=os.environ | {"PYTHONPATH": str(tree / "src"), "PYTHONDONTWRITEBYTECODE": "1"},
+        env=os.environ
+        | {
+            "PYTHONPATH": os.pathsep.join(map(str, sorted(tree.glob("packages/*/src")))),
+            "PYTHONDONTWRITEBYTECODE": "1",
+        },
         capture_output=True,
         text=True,
         timeout=TIMEOUT_S,

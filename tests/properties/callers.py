@@ -3,14 +3,15 @@
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
-from jobs.world import METERED, SPEECH, at_once, request_of
-from properties.ground import FATES, FINAL, PICKS, Ground, Operation
+from jobs.world import METERED, SPEECH, any_key, at_once
+from properties.ground import FATES, FINAL, PICKS, Ground
 from properties.model import PRICE, Job
 from tenuto.accounts.rules import Caller
 from tenuto.artifacts.erasure import remove
 from tenuto.db.database import Transaction
 from tenuto.errors import IdempotencyConflict, InsufficientBalance, InvalidRequest, NotFound, OperatorError
-from tenuto.jobs import erasure, submit, waiting
+from tenuto.jobs import erasure, waiting
+from tenuto.jobs.submit import Accepted, Request, prepare
 
 DAYS_14_MS = 14 * 24 * 3600 * 1000
 TEXTS = st.lists(st.sampled_from("一二"), min_size=2, max_size=3)
@@ -39,15 +40,15 @@ class Callers(Ground):
     )
     def submit(self, who: int, key: int, text: str, model: str, fate: str) -> None:
         caller, body = self.callers[who], f"{model} {text}"
-        accept = self.accepting(caller, key, text, model)
+        request = self.request(caller, key, text, model)
         if fate == "undone":
-            self.undone(accept)
+            self.undone(prepare(self.world.submitting, request))
             return
         bound = self.model.keys.get((caller.key_id, f"key {key}"))
         before = self.model.balance(caller.account_id)[0]
         for _ in range(2 if fate == "unanswered" else 1):
             try:
-                accepted = self.world.write(accept)
+                accepted = self.world.send(request)
             except IdempotencyConflict:
                 assert bound is not None and bound[0] != body
             except InsufficientBalance:
@@ -64,12 +65,12 @@ class Callers(Ground):
         caller = self.callers[who]
         bound = self.model.keys.get((caller.key_id, f"key {key}"))
         can_pay = self.model.balance(caller.account_id)[0] >= PRICE
-        asked = [self.accepting(caller, key, text, SPEECH) for text in texts]
-        answers = at_once(len(texts), lambda number: self.world.write(asked[number]))
+        requests = [self.request(caller, key, text, SPEECH) for text in texts]
+        answers = at_once(len(texts), lambda number: self.world.send(requests[number]))
         made = [
             (answer.job_id, f"{SPEECH} {text}")
             for answer, text in zip(answers, texts, strict=True)
-            if isinstance(answer, submit.Accepted)
+            if isinstance(answer, Accepted)
         ]
         if bound is None and not can_pay:
             assert [InsufficientBalance] * len(texts) == [type(answer) for answer in answers]
@@ -77,9 +78,9 @@ class Callers(Ground):
         winner = bound[0] if bound is not None else made[0][1]
         assert len({job_id for job_id, _ in made}) <= 1
         assert [f"{SPEECH} {text}" == winner for text in texts] == [
-            isinstance(answer, submit.Accepted) for answer in answers
+            isinstance(answer, Accepted) for answer in answers
         ]
-        assert all(isinstance(answer, submit.Accepted | IdempotencyConflict) for answer in answers)
+        assert all(isinstance(answer, Accepted | IdempotencyConflict) for answer in answers)
         if bound is None:
             self.accepted(caller, key, winner, made[0][0])
 
@@ -97,7 +98,7 @@ class Callers(Ground):
         account = job.account if is_own else self.stranger(job)
 
         def operation(tx: Transaction) -> list[str]:
-            return erasure.erase_content(tx, account_id=account, job_id=job.job_id, now_ms=world.now_ms)
+            return erasure.erase_content(tx, any_key(account), job_id=job.job_id, now_ms=world.now_ms)
 
         if not is_own or job.state not in FINAL:
             self.refused(InvalidRequest if is_own else NotFound, operation)
@@ -106,17 +107,8 @@ class Callers(Ground):
         if fate == "done":
             remove(self.database, self.rig.parts.blobs, blobs)
 
-    def accepting(self, caller: Caller, key: int, text: str, model: str) -> Operation:
-        """The accepting transaction of a submission."""
-        world = self.world
-        request = request_of(caller, f"key {key}", {"model": model, "parameters": {"text": text}})
-        parsed = submit.parse(request, world.models)
-
-        def accept(tx: Transaction) -> submit.Accepted:
-            bound = submit.bind(tx, caller, parsed)
-            return submit.accept(tx, world.ids, request, parsed, bound, now_ms=world.now_ms)
-
-        return accept
+    def request(self, caller: Caller, key: int, text: str, model: str) -> Request:
+        return self.world.request(caller, f"key {key}", text, model)
 
     def accepted(self, caller: Caller, key: int, body: str, job_id: str) -> None:
         """The model's side of an acceptance; of a replay there is none."""
@@ -127,5 +119,5 @@ class Callers(Ground):
 
     def cancelling(self, tx: Transaction, account: str, job: Job) -> bool:
         return waiting.cancel(
-            tx, self.world.ids, account_id=account, job_id=job.job_id, now_ms=self.world.now_ms
+            tx, self.world.ids, any_key(account), job_id=job.job_id, now_ms=self.world.now_ms
         )

@@ -51,10 +51,10 @@ class Ground(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.world = World(self.database)
+        self.place = Path(tempfile.mkdtemp(dir=self.folder))
+        self.world = World(self.database, self.place)
         empty(self.world)
         self.world.slots(SLOTS)
-        self.place = Path(tempfile.mkdtemp(dir=self.folder))
         self.rig = Rig(self.world, self.place)
         self.rig.neighbour("worker_b")
         self.lock = self.rig.lock("worker_b")
@@ -138,7 +138,7 @@ class Ground(RuleBasedStateMachine):
             lifecycle.record_result(tx, attempt_id, result, now_ms=now)
             lifecycle.succeed(tx, world.ids, attempt_id, now_ms=now)
 
-        again = {"code": "engine_crashed", "message": "it died"}
+        again: dict[str, Any] = {"code": "engine_crashed"}
         operations: dict[str, Operation] = {
             "settle": settle,
             "fence": lambda tx: lifecycle.pass_fence(tx, world.ids, attempt_id, now_ms=now),
@@ -146,10 +146,10 @@ class Ground(RuleBasedStateMachine):
             "fail": lambda tx: lifecycle.fail(tx, world.ids, attempt_id, now_ms=now, **again),
             "cancelled": lambda tx: lifecycle.cancelled(tx, world.ids, attempt_id, now_ms=now),
             "release": lambda tx: lifecycle.release(
-                tx, world.ids, attempt_id, now_ms=now, reason="stopping", pause_ms=PAUSE_MS
+                tx, world.ids, attempt_id, now_ms=now, reason="the worker is stopping", pause_ms=PAUSE_MS
             ),
             "try_again": lambda tx: lifecycle.try_again(tx, world.ids, attempt_id, now_ms=now, **again),
-            "unknown": lambda tx: lifecycle.outcome_unknown(tx, attempt_id, message="no answer", now_ms=now),
+            "unknown": lambda tx: lifecycle.outcome_unknown(tx, attempt_id, evidence="no answer", now_ms=now),
             "damage": lambda tx: lifecycle.result_unusable(tx, attempt_id, message="rotten", now_ms=now),
         }
         return operations[name]
@@ -269,6 +269,7 @@ def empty(world: World) -> None:
         "worker_model",
         "worker",
         "audit",
+        "queue_room",
     ):
         world.run(f"delete from {table}")
     world.run("update job set artifact_id = null")

@@ -10,13 +10,13 @@ from properties.ground import FATES, PICKS, SLOTS, WORKERS, Ground
 from properties.model import Attempt, Late, Model
 from tenuto.db.database import Transaction
 from tenuto.errors import Stale
-from tenuto.jobs import lifecycle, parts, queue, segments
-from tenuto.jobs.parts import Place
+from tenuto.jobs import chunks, lifecycle, queue, segments
+from tenuto.jobs.chunks import ChunkKey
 from tenuto.jobs.queue import Claim
 from tenuto.jobs.segments import NewSegment
 
 ENDINGS = ("succeed", "fail", "cancelled", "release", "try_again", "unknown", "damage", "settle")
-PLACE = Place("segment_text", 0, 0, 160_000, "fake/segment-text", "1")
+CHUNK = ChunkKey("segment_text", 0, 0, 160_000, "fake/segment-text", "1")
 
 
 class Workers(Ground):
@@ -149,7 +149,7 @@ class Workers(Ground):
 
         self.call(
             fate,
-            lambda tx: parts.add(tx, attempt.attempt_id, PLACE, {}, now_ms=world.now_ms),
+            lambda tx: chunks.add(tx, attempt.attempt_id, CHUNK, {}, now_ms=world.now_ms),
             expected,
         )
 

@@ -22,7 +22,9 @@ def create_account(tx: Transaction, ids: Ids, name: str, *, credit: str) -> str:
     """A new account with so much credit in CNY; its id."""
     account_id = accounts.create_account(tx, ids, name=name, now_ms=now_ms())
     if amount := parse_cny(credit):
-        billing.credit(tx, ids, account_id=account_id, amount_micros=amount, note="opening", now_ms=now_ms())
+        billing.credit(
+            tx, ids.new("entry"), account_id=account_id, amount_micros=amount, note="opening", now_ms=now_ms()
+        )
     return account_id
 
 
@@ -53,7 +55,7 @@ def key_of(database: Database, name: str, *, credit: str) -> str:
 
     def make(tx: Transaction) -> str:
         try:
-            account_id = str(accounts.find_account(tx, name)["id"])
+            account_id = accounts.find_account(tx, name).id
         except OperatorError:
             account_id = create_account(tx, ids, name, credit=credit)
         return create_key(tx, ids, account_id)[1]

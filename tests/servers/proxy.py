@@ -61,6 +61,7 @@ class _Trap:
 
     mark: bytes
     left: int
+    refuses: bool = False
 
 
 class Proxy:
@@ -108,14 +109,14 @@ class Proxy:
         self._limits[towards] = size_bytes
         self._is_reset = is_reset
 
-    def cut_at(self, mark: bytes, towards: Towards, *, nth: int = 1) -> None:
+    def cut_at(self, mark: bytes, towards: Towards, *, nth: int = 1, and_refuse: bool = False) -> None:
         """Cuts one link, once, at the nth of these marks; neither its block nor what follows passes.
 
         Towards the server a request is lost; towards the client an answer is: a commit was done, or a chat
-        was paid for, and whoever asked does not know it.
+        was paid for, and whoever asked does not know it. `and_refuse`: nobody may connect from then on.
         """
         assert 0 < len(mark) <= LONGEST_MARK
-        self._traps[towards] = _Trap(mark, nth)
+        self._traps[towards] = _Trap(mark, nth, and_refuse)
 
     def cuts(self) -> int:
         """How many links were cut so far."""
@@ -221,7 +222,10 @@ class Proxy:
             await self._open[way].wait()
             if link not in self._links:
                 return
+            trap = self._traps.get(way)
             if self._is_trapped(tail, block, way):
+                if trap is not None and trap.refuses:
+                    await self._refuse()
                 self._break(link, is_reset=True)
                 return
             tail = (tail + block)[-LONGEST_MARK:]

@@ -34,6 +34,8 @@ class RunningService:
     port: int = 0
     host: str = "127.0.0.1"
     key: str = ""
+    verb: str = "serve"
+    """`api`: without a worker of its own."""
     process: subprocess.Popen[str] | None = None
     said: list[str] = field(default_factory=list)
     """The lines that it has printed since its last start."""
@@ -60,7 +62,7 @@ class RunningService:
         """Start it and wait until /readyz answers 200."""
         with self.log_path.open("a") as log:
             self.process = subprocess.Popen(
-                [TENUTO, "serve", "--port", str(self.port)],
+                [TENUTO, self.verb, "--port", str(self.port)],
                 env=self.environment,
                 stdout=subprocess.PIPE,
                 stderr=log,

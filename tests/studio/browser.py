@@ -1,4 +1,4 @@
-"""A browser as a person has it, driven by Playwright: Debian's Chromium with a microphone that always hums.
+"""A browser as a person has it, driven by Playwright: Chromium with a microphone that always hums.
 
 What a page must never do is noted while it is used: errors of its scripts, violations of its policy, requests
 to another host.
@@ -17,7 +17,8 @@ from playwright.sync_api import Browser, Cookie, Page, Playwright
 
 ROOT = Path(__file__).parents[2]
 AXE = ROOT / "studio" / "node_modules" / "axe-core" / "axe.min.js"
-BUILT = ROOT / "src" / "tenuto" / "web" / "static" / "index.html"
+BUILT = ROOT / "packages" / "tenuto" / "src" / "tenuto" / "web" / "static" / "index.html"
+PACKAGED = ROOT / "build" / "browser"
 PASSWORD = "a password for tests"
 WAIT_MS = 30_000
 LAN_NAME = "lan.test"
@@ -32,24 +33,37 @@ ARGUMENTS = [
 
 
 def why_not() -> str | None:
-    """Why no browser can be driven here; None where one can."""
-    if chromium() is None:
-        return "no Chromium here; install Debian's package chromium"
+    """Why no browser can be driven here; None if one can."""
+    if packaged() is None and installed() is None:
+        return "no browser: `make test` unpacks one on x86-64; elsewhere install Debian's package chromium"
     if not BUILT.exists():
-        return "the studio is not built; `make setup` builds it where Node.js is there"
+        return "the studio is not built: run `make setup` with Node.js 20.19 or newer installed"
     return None
 
 
-def chromium() -> str | None:
-    """The browser, by the names that systems give it."""
+def packaged() -> Path | None:
+    """The browser that `make test` unpacked, the same on every machine; it brings no Chinese font."""
+    return PACKAGED / "chromium" if (PACKAGED / "chromium").exists() else None
+
+
+def installed() -> Path | None:
+    """The system's browser, by the names that systems give it."""
     names = ("chromium", "chromium-browser", "google-chrome")
-    return next((found for name in names if (found := shutil.which(name))), None)
+    return next((Path(path) for name in names if (path := shutil.which(name))), None)
 
 
-def launch(playwright: Playwright) -> Browser:
-    """The browser; root cannot have its sandbox."""
-    arguments = [*ARGUMENTS, *(["--no-sandbox"] if os.getuid() == 0 else [])]
-    return playwright.chromium.launch(executable_path=chromium(), args=arguments)
+def launch(playwright: Playwright, *, prefer_installed: bool = False) -> Browser:
+    """The browser; root cannot have its sandbox, nor can the packaged one, whose helper is not setuid."""
+    choices = (installed(), packaged()) if prefer_installed else (packaged(), installed())
+    path = next(choice for choice in choices if choice is not None)
+    environment: dict[str, str | float | bool] = dict(os.environ)
+    if path == packaged():
+        environment |= {
+            "LD_LIBRARY_PATH": str(PACKAGED / "lib"),
+            "FONTCONFIG_FILE": str(PACKAGED / "fonts.conf"),
+        }
+    sandbox = [] if os.getuid() != 0 and path == installed() else ["--no-sandbox"]
+    return playwright.chromium.launch(executable_path=path, args=[*ARGUMENTS, *sandbox], env=environment)
 
 
 Cookies = list[Cookie]
@@ -92,6 +106,10 @@ class Person:
         status, answer = self.ask("POST", "/web/register", {"name": name, "password": PASSWORD})
         assert status == 201, answer
 
+    def hide_keys(self) -> None:
+        """Replace every full key that the page shows by an example of the same length that opens nothing."""
+        self.page.evaluate(_HIDE_KEYS)
+
     def become(self, cookies: Cookies) -> None:
         """Be whoever has this session."""
         self.page.context.add_cookies([cast(Any, cookie) for cookie in cookies])
@@ -109,6 +127,15 @@ class Person:
             for node in one["nodes"]
         ]
 
+
+_HIDE_KEYS = """() => {
+  const key = /tn_[0-9A-Za-z]{49}/g
+  const example = 'tn_' + 'EXAMPLE'.repeat(7)
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT)
+  while (walker.nextNode()) walker.currentNode.data = walker.currentNode.data.replace(key, example)
+  const fields = document.querySelectorAll('input, textarea')
+  for (const field of fields) field.value = field.value.replace(key, example)
+}"""
 
 _ASK = """async ([method, path, body]) => {
   const headers = body === null ? {} : {'Content-Type': 'application/json'}

@@ -1,6 +1,6 @@
 """The studio as a person meets it: a browser, and a service with everything real or with the fake engines.
 
-Everything here is skipped, with the reason, where there is no browser or the studio is not built.
+Without a browser or a built studio everything here fails with the reason: what is skipped is not tested.
 """
 
 import re
@@ -23,7 +23,7 @@ VARIABLES = {
 def browser() -> Iterator[Browser]:
     """One browser for the tests of a file: while it is there, its event loop is that of the whole process."""
     if reason := why_not():
-        pytest.skip(reason)
+        pytest.fail(reason)
     with sync_playwright() as playwright:
         launched = launch(playwright)
         yield launched

@@ -59,7 +59,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as data, sync_playwright() as playwright:
         house = RunningService(Path(data) / "data", engines=arguments.engines, variables=OPEN)
         house.start()
-        browser = launch(playwright)
+        browser = launch(playwright, prefer_installed=True)
         try:
             with person(browser, house.url) as operator:
                 cookies = _prepare(operator, house)
@@ -107,6 +107,7 @@ def _take(
         scene.set_up(somebody)
         somebody.page.wait_for_load_state("networkidle")
         somebody.page.mouse.move(0, 0)
+        somebody.hide_keys()
         png = somebody.page.screenshot(full_page=True, animations="disabled")
         (folder / f"{name}-{language}-{theme}-{width}.png").write_bytes(png)
         if (name, *look) in SHOWN:

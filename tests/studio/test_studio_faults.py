@@ -75,6 +75,34 @@ def test_an_operator_decides_what_nobody_else_may(
     assert [] == operator.faults
 
 
+def test_what_the_service_calls_damaged_is_shown_so(
+    browser: Browser, fake_house: RunningService, operator_cookie: Cookies
+) -> None:
+    """A key and an account whose restriction cannot be read, in both languages, with what to do about it."""
+    with person(browser, fake_house.url) as operator:
+        operator.become(operator_cookie)
+        operator.open("/keys")
+        for name in ("whole", "broken"):
+            operator.ask("POST", "/web/keys", {"name": name, "models": ["fake/speech"]})
+            operator.ask("POST", "/web/operator/accounts", {"name": name})
+        for table in ("api_key", "account"):
+            _damage(fake_house, f"update {table} set models = '[oops' where name = 'broken'")
+        shown = {}
+        for path in ("/keys", "/operator/accounts"):
+            operator.open(path)
+            for language in ("en", "zh"):
+                operator.page.locator(".looks select").first.select_option(language)
+                row = operator.page.locator("tr", has=operator.page.get_by_text("broken", exact=True))
+                shown[path, language] = row.locator(".state.failed").inner_text(), row.inner_text()
+        marks = operator.page.locator("tr .state.failed").count()
+
+    assert ["Damaged", "已损坏"] * 2 == [mark for mark, _ in shown.values()]
+    assert "Revoke it and make another." in shown["/keys", "en"][1]
+    assert "Manage the account and save the models again." in shown["/operator/accounts", "en"][1]
+    assert 1 == marks
+    assert [] == operator.faults
+
+
 def test_over_plain_http_all_works_but_the_microphone(
     browser: Browser, fake_house: RunningService, member: Cookies, tmp_path: Path
 ) -> None:
@@ -112,6 +140,15 @@ def test_over_plain_http_all_works_but_the_microphone(
     # Browsers say, of every page, that this one header means nothing without HTTPS.
     assert [] == [fault for fault in somebody.faults if "Cross-Origin-Opener-Policy" not in fault]
     assert not is_secure
+
+
+def _damage(service: RunningService, sql: str) -> None:
+    """Change records behind everybody's back."""
+    database = service.open_database()
+    try:
+        database.write(lambda tx: tx.run(sql))
+    finally:
+        database.close()
 
 
 def _say(somebody: Person, text: str, *, model: str = "fake/speech") -> str:

@@ -163,6 +163,19 @@ def test_an_operator_invites_and_pays_in(
         assert [] == operator.faults + guest.faults
 
 
+def test_what_nobody_can_read_is_said_below_the_text(visitor: Person, member: Cookies) -> None:
+    """Before it is submitted, and in the language of the page; a text that is read whole has no such line."""
+    visitor.become(member)
+    visitor.open("/speech")
+    text, line = visitor.page.get_by_label("The text to speak"), visitor.page.locator("p.note[role=status]")
+    text.fill("Hold the 音.")
+    expect(line).to_have_count(0)
+    text.fill("Привет, world")
+    expect(line).to_have_text("These characters cannot be spoken and will be left out: П р и в е т")
+    text.fill("😀")
+    expect(line).to_have_text("Nothing in this text can be spoken.")
+
+
 def test_a_problem_says_why_what_to_do_and_which_request(visitor: Person, member: Cookies) -> None:
     """Reason and remedy in the reader's language, the service's own words, and the number to report."""
     visitor.become(member)
@@ -211,7 +224,8 @@ def test_recordings_of_other_kinds_are_read(visitor: Person, member: Cookies, tm
     expect(page.get_by_text("The browser finds no sound in this file.")).to_be_visible()
     assert (tmp_path / "as it is.flac").read_bytes() == sent[0]
     assert (16_000, 1) == (rate, decoded.shape[1])
-    assert abs(len(decoded) - 16_000) <= 160
+    # Browsers differ in whether they drop the padding of the last block: up to 1,024 frames at 48 kHz.
+    assert abs(len(decoded) - 16_000) <= 342
 
 
 def test_a_recording_of_several_parts_says_how_far_it_is(

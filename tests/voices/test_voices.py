@@ -12,8 +12,15 @@ from tenuto.artifacts.inputs import check_room
 from tenuto.artifacts.operations import ORPHAN_AGE_MS
 from tenuto.blobs.blob import BlobRecord
 from tenuto.db.database import Transaction
-from tenuto.errors import Erased, IdempotencyConflict, InvalidRequest, NotFound, RateLimited
-from tenuto.jobs import submit
+from tenuto.errors import (
+    ArtifactUnavailable,
+    Erased,
+    IdempotencyConflict,
+    InvalidRequest,
+    NotFound,
+    RateLimited,
+)
+from tenuto.jobs.submit import prepare
 from tenuto.media.wav import pcm16_wav, read_pcm16_wav
 from tenuto.voices import builtin
 from tenuto.voices import operations as voices
@@ -148,6 +155,22 @@ def test_a_voice_that_is_shipped_no_more_can_still_be_used(world: World) -> None
     assert gone in [voice.voice_id for voice in listed(world, caller.account_id)]
 
 
+@pytest.mark.parametrize("column", ["profile", "default_parameters"])
+@pytest.mark.parametrize("damage", ['{"style": ', "[]", '"x"', ""])
+def test_a_damaged_voice_is_listed_and_no_job_is_made_of_it(world: World, column: str, damage: str) -> None:
+    """What it was to sound like is not guessed: the submission is refused, and others are accepted (R161)."""
+    table, caller = install(world), world.caller()
+    broken, whole = table[1].voice_id, table[2].voice_id
+    world.run(f"update voice set {column} = :damage where id = :id", damage=damage, id=broken)
+    before = world.everything()
+    with pytest.raises(ArtifactUnavailable):
+        speak(world, caller, voice_id=broken)
+
+    assert before == world.everything()
+    assert len(table) == len(listed(world, caller.account_id))
+    speak(world, caller, voice_id=whole)
+
+
 def test_own_voices_are_their_accounts_alone(world: World) -> None:
     """For all others the id does not exist, whatever they want with it (R173)."""
     owner, other = world.caller(), world.caller()
@@ -230,14 +253,13 @@ def test_a_voice_stays_while_a_job_is_bound_to_it(world: World) -> None:
     voice_id = upload(world, caller.account_id)
     blob_id = blob_of(world, caller.account_id, voice_id)
     request = request_of(caller, "key", {"model": SPEECH, "parameters": {"text": "x", "voice_id": voice_id}})
-    parsed = submit.parse(request, world.models)
+    transaction = prepare(world.submitting, request)
     deleting = threading.Thread(target=delete, args=(world, caller.account_id, voice_id))
 
     def accept(tx: Transaction) -> bool:
-        bound = submit.bind(tx, caller, parsed)
+        transaction(tx)
         deleting.start()
         deleting.join(0.2)
-        submit.accept(tx, world.ids, request, parsed, bound, now_ms=world.now_ms)
         return deleting.is_alive()
 
     assert world.write(accept)
@@ -306,7 +328,11 @@ def test_own_voices_count_in_what_an_account_stores(world: World) -> None:
         try:
             world.read(
                 lambda tx: check_room(
-                    tx, caller.account_id, size_bytes=size_bytes, limit_bytes=2 * size_bytes - 1
+                    tx,
+                    caller.account_id,
+                    size_bytes=size_bytes,
+                    limit_bytes=2 * size_bytes - 1,
+                    limit_files=0,
                 )
             )
         except RateLimited:

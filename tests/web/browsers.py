@@ -7,6 +7,7 @@ and workers: what needs those runs against a service as a user starts it.
 import asyncio
 import itertools
 import uuid
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -51,9 +52,10 @@ class Studio:
         self.service: Service = bootstrap.build_service(self.settings, database, needs_worker=False)
         self.service.clock = self.clock
         self.service.ids = Ids(self.clock)
+        self.service.submitting = replace(self.service.submitting, clock=self.clock, ids=self.service.ids)
         self.edge = make_studio(self.settings)
         self.edge.guesses = Guesses(lambda: self.now_ms / 1000)
-        self.world = World(database, self.now_ms)
+        self.world = World(database, folder, self.now_ms)
         self.world.ids = self.service.ids
         self.app = make_app(self.service, self.edge, Pages(static or folder / "not-built", self.edge.base))
 
@@ -141,7 +143,7 @@ class Studio:
 
     def close(self) -> None:
         self.edge.hashing.close()
-        self.service.readers.shutdown()
+        self.service.readers.close()
         self.service.uploads.threads.shutdown()
         self.loop.close()
 
@@ -193,6 +195,10 @@ class Browser:
         if asked is None:
             return self.request("POST", path, headers=headers)
         return self.request("POST", path, headers=headers, json=asked)
+
+    def act(self, path: str, asked: Any, key: str | None = None) -> httpx2.Response:
+        """An operator's act that moves money, named as the page names it."""
+        return self.post(path, asked, **{"Idempotency-Key": key or str(uuid.uuid4())})
 
     def log_in(self, name: str, password: str = PASSWORD) -> httpx2.Response:
         return self.post("/web/login", {"name": name, "password": password})

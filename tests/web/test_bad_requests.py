@@ -53,7 +53,9 @@ def test_bodies_that_are_none_are_refused(studio: Studio) -> None:
     ]
     before = counts(studio)
     told = {
-        (path, body): error(operator.request("POST", path, headers=JSON, content=body))
+        (path, body): error(
+            operator.request("POST", path, headers=JSON | {"Idempotency-Key": "k"}, content=body)
+        )
         for path in paths
         for body in BODIES
     }

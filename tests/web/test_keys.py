@@ -52,6 +52,7 @@ def test_a_key_that_cannot_be_is_refused(studio: Studio) -> None:
         ({"name": " x"}, [("name", "invalid_name")]),
         ({"name": "x" * 81}, [("name", "too_long")]),
         ({"name": "x", "models": "fake/speech"}, [("models", "wrong_type")]),
+        ({"name": "x", "models": []}, [("models", "empty")]),
         ({"name": "x", "models": [1, ""]}, [("models[0]", "wrong_type"), ("models[1]", "wrong_type")]),
         (
             {"name": "x", "models": ["nope"], "expires_at": NOW_S},
@@ -107,6 +108,37 @@ def test_an_account_has_only_so_many_keys_that_work(studio: Studio, monkeypatch:
     assert 201 == browser.post("/web/keys", {"name": "c"}).status_code
 
 
+def test_keys_come_in_pages(studio: Studio) -> None:
+    """Newest first, revoked ones too, none twice; a cursor of another list is refused (P14)."""
+    browser = studio.person("me")
+    studio.person("they").post("/web/keys", {"name": "theirs"})
+    made = [browser.post("/web/keys", {"name": f"key {number}"}).json()["id"] for number in range(5)]
+    browser.request("DELETE", f"/web/keys/{made[3]}")
+    first = browser.get("/web/keys?limit=3").json()
+    second = browser.get(f"/web/keys?limit=3&after={first['next_cursor']}").json()
+
+    assert made[::-1] == [line["id"] for page in (first, second) for line in page["data"]]
+    assert "next_cursor" not in second
+    assert [("after", "not_allowed")] == faults(browser.get("/web/keys?after=job_1"))
+
+
+def test_keys_are_not_made_without_end(studio: Studio, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of revoked keys stay: so many are made within an hour, and no more (P14)."""
+    monkeypatch.setattr(keys, "MAX_NEW_KEYS", 3)
+    browser, other = studio.person("me"), studio.person("they")
+    statuses = []
+    for number in range(4):
+        answer = browser.post("/web/keys", {"name": f"key {number}"})
+        statuses.append(answer.status_code)
+        if answer.status_code == 201:
+            browser.request("DELETE", f"/web/keys/{answer.json()['id']}")
+    others = other.post("/web/keys", {"name": "mine"}).status_code
+    studio.now_ms += 3_600_000
+    later = browser.post("/web/keys", {"name": "later"}).status_code
+
+    assert ([201, 201, 201, 429], 201, 201) == (statuses, others, later)
+
+
 def test_the_studios_own_calls_are_bound_to_a_key_that_nobody_can_send(studio: Studio) -> None:
     """A repeated submission is the same job, also after signing in anew; a real key's are its own (R19, R22).
 
@@ -128,3 +160,40 @@ def test_the_studios_own_calls_are_bound_to_a_key_that_nobody_can_send(studio: S
     assert ["laptop"] == [line["name"] for line in browser.get("/web/keys").json()["data"]]
     with pytest.raises(OperatorError, match="no key"):
         studio.database.write(lambda tx: accounts.rotate_key(tx, own, grace_ms=0, now_ms=studio.now_ms))
+
+
+@pytest.mark.parametrize("damage", ['["fake/spe', '{"fake/speech": 1}', "[1]", "null"])
+def test_a_damaged_restriction_breaks_no_list_and_allows_nothing(studio: Studio, damage: str) -> None:
+    """Its key is shown as damaged and refused, never taken for unrestricted; the other works (R202)."""
+    browser = studio.person("me")
+    whole, broken = (
+        browser.post("/web/keys", {"name": name, "models": ["fake/speech"]}).json()
+        for name in ("whole", "broken")
+    )
+    studio.world.run("update api_key set models = :models where id = :id", models=damage, id=broken["id"])
+    answers = [
+        studio.browser().get("/v1/models", Authorization=f"Bearer {made['key']}") for made in (whole, broken)
+    ]
+    listed = browser.get("/web/keys").json()["data"]
+
+    assert [200, 401] == [answer.status_code for answer in answers]
+    assert [("broken", [], True), ("whole", ["fake/speech"], False)] == [
+        (line["name"], line["models"], line["damaged"]) for line in listed
+    ]
+
+
+def test_a_damaged_restriction_of_an_account_allows_nothing(studio: Studio) -> None:
+    """Every list is there, the account's keys are refused, and the operator can restrict it again (R202)."""
+    operator, browser = studio.operator(), studio.person("me")
+    key = browser.post("/web/keys", {"name": "mine"}).json()["key"]
+    account_id, head = browser.account_id(), {"Authorization": f"Bearer {key}"}
+    studio.world.run("update account set models = '[oops' where id = :id", id=account_id)
+    refused = studio.browser().get("/v1/models", **head)
+    signed_in = browser.get("/web/keys")
+    listed = operator.get("/web/operator/accounts").json()["data"]
+    operator.post(f"/web/operator/accounts/{account_id}/models", {"models": ["fake/speech"]})
+    mended = studio.browser().get("/v1/models", **head)
+
+    assert (401, 200, 200) == (refused.status_code, signed_in.status_code, mended.status_code)
+    assert [(False, None), (True, [])] == [(line["damaged"], line["models"]) for line in listed]
+    assert ["fake/speech"] == [model["id"] for model in mended.json()["data"]]

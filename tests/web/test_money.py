@@ -120,7 +120,7 @@ def test_no_cell_is_a_formula(studio: Studio) -> None:
         make(studio, browser, METERED, by_key=key)
     for note in FORMULAS:
         path = f"/web/operator/accounts/{browser.account_id()}/credit"
-        assert 200 == operator.post(path, {"amount_micros": 1, "note": note}).status_code
+        assert 200 == operator.act(path, {"amount_micros": 1, "note": note}).status_code
     rows = table(browser.get("/web/ledger.csv"))
     texts = [row[name] for row in rows for name in ("model", "key", "note")]
 

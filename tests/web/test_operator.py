@@ -50,16 +50,18 @@ def test_accounts_are_listed_page_by_page(studio: Studio) -> None:
 
 
 def test_credit_is_given_once_however_often_it_is_sent(studio: Studio) -> None:
-    """With an Idempotency-Key; another credit under it is a conflict; the ledger has each once."""
+    """By its Idempotency-Key, which it must have; another credit under it is a conflict (P3)."""
     operator, guest = studio.operator(), studio.person("guest")
     path, asked = f"/web/operator/accounts/{guest.account_id()}/credit", {"amount_micros": 2_500_000}
     answers = [operator.post(path, asked, **{"Idempotency-Key": "click"}) for _ in range(3)]
     conflict = operator.post(path, {"amount_micros": 1}, **{"Idempotency-Key": "click"})
-    taken = operator.post(path, {"amount_micros": -500_000, "note": "a slip"})
+    nameless = operator.post(path, asked)
+    taken = operator.act(path, {"amount_micros": -500_000, "note": "a slip"})
     ledger = guest.get("/web/v1/account/ledger").json()["data"]
 
     assert [2_500_000] * 3 == [answer.json()["available_micros"] for answer in answers]
     assert (409, "idempotency_conflict") == error(conflict)
+    assert [("Idempotency-Key", "required")] == faults(nameless)
     assert 2_000_000 == taken.json()["available_micros"]
     assert [("adjust", "-0.500000"), ("credit", "2.500000")] == [
         (line["type"], line["amount"]) for line in ledger
@@ -77,12 +79,13 @@ def test_money_that_cannot_move_does_not(studio: Studio) -> None:
         (path, {"amount_micros": "1"}, 400),
         (path, {}, 400),
         (path, {"amount_micros": 1, "note": ""}, 400),
+        (path, {"amount_micros": 1, "note": " "}, 400),
         (path.replace(operator.account_id(), NOBODY), {"amount_micros": 1}, 404),
         (path.replace(operator.account_id(), "x"), {"amount_micros": 1}, 404),
     ]
 
     assert [status for *_, status in cases] == [
-        operator.post(where, asked).status_code for where, asked, _ in cases
+        operator.act(where, asked).status_code for where, asked, _ in cases
     ]
     assert 0 == studio.row("select count(*) as n from entry")["n"]
 
@@ -192,6 +195,26 @@ def test_a_worker_shows_what_it_cannot_run_and_what_its_engines_take(studio: Stu
     )
 
 
+def test_a_damaged_worker_breaks_no_list(studio: Studio) -> None:
+    """The other is shown whole, and of this one what can be read; each value keeps its type."""
+    studio.open_lane()
+    operator = studio.operator()
+    studio.world.register("worker_b", frozenset({SPEECH}))
+    before = operator.get("/web/operator/workers").json()["data"]
+    studio.world.run("update worker set abilities = '[oops', engines = '{' where id = 'worker_b'")
+    if studio.database.dialect == "sqlite":  # PostgreSQL takes no text that is not UTF-8.
+        studio.world.run("update worker set machine = cast(x'68ff3a31' as text) where id = 'worker_b'")
+        studio.world.run("update worker_model set reason = cast(x'ff' as text) where worker_id = 'worker_b'")
+    after = operator.get("/web/operator/workers").json()["data"]
+    models = {model["id"]: model for model in operator.get("/web/operator/models").json()["data"]}
+
+    assert before[0] == after[0]
+    assert ([], {}) == (after[1]["abilities"], after[1]["engines"])
+    assert ["worker_a", "worker_b"] == sorted(worker["worker_id"] for worker in models[SPEECH]["workers"])
+    if studio.database.dialect == "sqlite":
+        assert ("h?", "h?:1", "?") == (after[1]["host"], after[1]["machine"], after[1]["models"][0]["reason"])
+
+
 @pytest.fixture
 def paid(open_studio: Open) -> Studio:
     """A studio where metered speech costs 8 fen, and everybody begins with 1 CNY."""
@@ -209,11 +232,11 @@ def test_the_inbox_and_its_ways_out(paid: Studio) -> None:
     inbox = operator.get("/web/operator/recovery").json()["data"]
     shown = operator.get(f"/web/operator/recovery/{jobs[0]}").json()
     path = "/web/operator/recovery/"
-    nothing = operator.post(path + jobs[0], {"action": "complete"})
-    voided = operator.post(path + jobs[0], {"action": "void", "note": "asked upstream"})
-    requeued = operator.post(path + jobs[1], {"action": "requeue"})
-    cancelled = operator.post(path + jobs[2], {"action": "void", "cancelled": True})
-    again = operator.post(path + jobs[0], {"action": "void"})
+    nothing = operator.act(path + jobs[0], {"action": "complete"})
+    voided = operator.act(path + jobs[0], {"action": "void", "note": "asked upstream"})
+    requeued = operator.act(path + jobs[1], {"action": "requeue"})
+    cancelled = operator.act(path + jobs[2], {"action": "void", "cancelled": True})
+    again = operator.act(path + jobs[0], {"action": "void"})
     balance = guest.get("/web/v1/account/balance").json()
 
     assert [(job, "guest", 100_000) for job in jobs] == [
@@ -240,7 +263,7 @@ def test_a_recorded_result_completes_the_job(paid: Studio) -> None:
     blob = paid.service.blobs.write(paid.service.ids.new("blob"), b"sound")
     paid.world.unknown(claim.attempt_id)
     paid.world.record(claim.attempt_id, RecordedResult(blob, "audio/wav", {}, 1000))
-    done = operator.post(f"/web/operator/recovery/{job_id}", {"action": "complete"})
+    done = operator.act(f"/web/operator/recovery/{job_id}", {"action": "complete"})
     operation = guest.get(f"/web/v1/jobs/{job_id}").json()
     content = guest.get(f"/web/v1/artifacts/{operation['artifacts'][0]['id']}/content")
 
@@ -249,17 +272,35 @@ def test_a_recorded_result_completes_the_job(paid: Studio) -> None:
     assert "private, no-cache" == content.headers["cache-control"]
 
 
+def test_a_decision_that_is_sent_again_decides_once(paid: Studio) -> None:
+    """A job that was requeued may wait once more; the same click does not requeue it again (P3, P10)."""
+    operator, guest = paid.operator(), paid.person("guest")
+    job_id = lost(paid, guest)
+    path, asked = f"/web/operator/recovery/{job_id}", {"action": "requeue"}
+    first = operator.act(path, asked, "click")
+    claim = paid.claim()
+    paid.world.fence(claim.attempt_id)
+    paid.world.unknown(claim.attempt_id)
+    second = operator.act(path, asked, "click")
+    other = operator.act(path, {"action": "void"}, "click")
+    nameless = operator.post(path, asked)
+
+    assert ["queued", "recovery_required"] == [answer.json()["job"]["state"] for answer in (first, second)]
+    assert (409, "idempotency_conflict") == error(other)
+    assert [("Idempotency-Key", "required")] == faults(nameless)
+
+
 def test_decisions_that_are_none_are_refused(paid: Studio) -> None:
     """Faults are named; a job that is not there is not found."""
     operator = paid.operator()
     job_id = lost(paid, operator)
     path = f"/web/operator/recovery/{job_id}"
     cases = {
-        "action": operator.post(path, {"action": "forget"}),
-        "note": operator.post(path, {"action": "void", "note": "x" * 1001}),
-        "cancelled": operator.post(path, {"action": "requeue", "cancelled": True}),
+        "action": operator.act(path, {"action": "forget"}),
+        "note": operator.act(path, {"action": "void", "note": "x" * 1001}),
+        "cancelled": operator.act(path, {"action": "requeue", "cancelled": True}),
     }
-    missing = operator.post(path.replace(job_id, "job_" + "0" * 26), {"action": "void"})
+    missing = operator.act(path.replace(job_id, "job_" + "0" * 26), {"action": "void"})
 
     assert [[("action", "not_allowed")], [("note", "too_long")], [("cancelled", "conflict")]] == [
         faults(answer) for answer in cases.values()

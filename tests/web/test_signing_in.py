@@ -104,6 +104,18 @@ def test_names_and_passwords_that_are_none_are_refused(studio: Studio) -> None:
     assert before == studio.row("select count(*) as n from account")["n"]
 
 
+@pytest.mark.parametrize("registration", ["open", "invite", "closed"])
+def test_strangers_are_told_what_the_sign_in_page_needs(open_studio: Open, registration: str) -> None:
+    """Neither the version nor, unless everybody may register, what an account begins with (P16)."""
+    studio = open_studio(registration=registration, initial_credit="2.5")
+    signed_in = studio.person("somebody").session()
+    known = {"signed_in", "account", "registration", "setup_needed", "build"}
+    credit = {"initial_credit_micros"} if registration == "open" else set()
+
+    assert known | credit == set(studio.browser().session())
+    assert known | credit | {"version"} == set(signed_in)
+
+
 @pytest.mark.parametrize("registration", ["invite", "closed"])
 def test_nobody_registers_where_that_is_not_open(open_studio: Open, registration: str) -> None:
     """403, whatever is asked."""

@@ -5,16 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from jobs.world import World
+from jobs.world import METERED, SPEECH, World
 from tenuto.db.database import Database
+from tenuto.worker.engines import Engines
 from worker.rig import Rig
 
 
 @pytest.fixture
-def world(database: Database) -> Iterator[World]:
+def world(database: Database, tmp_path: Path) -> Iterator[World]:
     """A world with one slot in the lane; after the test records and money agree."""
-    made = World(database)
-    made.slots(1)
+    made = World(database, tmp_path)
+    made.open(1)
     yield made
     assert [] == made.findings()
 
@@ -25,3 +26,11 @@ def rig(world: World, tmp_path: Path) -> Iterator[Rig]:
     made = Rig(world, tmp_path)
     yield made
     made.heartbeat.stop()
+
+
+@pytest.fixture
+def engines(rig: Rig) -> Iterator[Engines]:
+    """The fake engines in their processes."""
+    made = Engines(rig.parts, [SPEECH, METERED], rig.bell)
+    yield made
+    made.close()

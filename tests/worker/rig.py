@@ -2,18 +2,21 @@
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from jobs.world import EVERY_MODEL, World
+from tenuto import failpoints
 from tenuto.blobs.directory import DirectoryBlobs
+from tenuto.catalog import operations as catalog
 from tenuto.config import Settings
 from tenuto.db.database import Database, Dialect, Listener, Transaction
 from tenuto.errors import Unavailable
 from tenuto.jobs.queue import Claim
-from tenuto.worker import locks
+from tenuto.worker import attempt, locks
 from tenuto.worker.engines import Engines
 from tenuto.worker.heartbeat import Heartbeat
 from tenuto.worker.locks import LifeLock
@@ -61,11 +64,8 @@ class Interrupted:
     def listen(self, topic: str) -> Listener:
         return self.real.listen(topic)
 
-    def occupy(self) -> None:
-        self.real.occupy()
-
-    def is_occupied(self) -> bool:
-        return self.real.is_occupied()
+    def check_place(self) -> None:
+        self.real.check_place()
 
     def close(self) -> None:
         self.real.close()
@@ -98,12 +98,24 @@ class Rig:
             worker_id="worker_us",
             locks=self.folder / "locks",
         )
-        self.heartbeat = Heartbeat(self.parts)
+        self.heartbeat = Heartbeat(self.parts, self.register)
         self.world.register("worker_us", machine=self.machine)
 
     @property
     def machine(self) -> str:
         return locks.machine(self.folder / "locks")
+
+    def register(self, tx: Transaction) -> None:
+        """Our worker says that it is there once more."""
+        catalog.register_worker(
+            tx,
+            "worker_us",
+            machine=self.machine,
+            pid=1,
+            lock_name="worker_us.lock",
+            models=["fake/speech"],
+            now_ms=self.world.now_ms,
+        )
 
     def upkeep(self, worker_id: str = "worker_us") -> Upkeep:
         """An upkeep of a worker of this machine; it is driven by `look`, not by its thread."""
@@ -129,6 +141,27 @@ class Rig:
         record = self.parts.blobs.write(self.world.ids.new("blob"), content)
         self.world.record(claim.attempt_id, self.world.result(blob=record))
         return record.blob_id
+
+
+def run(rig: Rig, engines: Engines, claim: Claim) -> None:
+    """The attempt from its claim to its end, as a slot's thread makes it."""
+    engines.begin(claim.model)
+    attempt.run(rig.parts, engines, rig.heartbeat, claim, lambda tx, now_ms: None)
+
+
+@contextmanager
+def failing(place: str, error: str, *, times: int = 1) -> Iterator[None]:
+    """So many visits of a place meet this error of the system's."""
+    failpoints.arm(",".join(f"{place}:{nth}:raise={error}" for nth in range(1, times + 1)))
+    try:
+        yield
+    finally:
+        failpoints.arm("")
+
+
+def full_disk() -> AbstractContextManager[None]:
+    """The folder of bytes stays where it is and takes none while the block lasts."""
+    return failing("blob.before_write", "ENOSPC", times=1000)
 
 
 def eventually(holds: Callable[[], Any], timeout_s: float = 10.0) -> bool:

@@ -131,11 +131,12 @@ def test_an_engine_that_takes_more_than_all_may_is_not_offered_again(world: Worl
         assert {} == both.weigh()
         assert (None, frozenset({IMAGE})) == (both.host(SPEECH).pid, both.offered())
         told = {
-            row["model"]: (row["start_failures"], row["reason"])
+            row.model: (row.start_failures, row.reason)
             for row in rig.database.read(lambda tx: catalog.worker_models(tx, "worker_us"))
         }
         failures, reason = told[SPEECH]
         assert MAX_START_FAILURES == failures
+        assert reason is not None
         assert reason.endswith("MiB, and engine_memory_mib is 5")
 
 
@@ -147,8 +148,8 @@ def test_what_an_engine_takes_is_measured_with_what_it_started(world: World, rig
         one.ready(SPEECH)
         upkeep.look(time.monotonic())
 
-    [worker] = [row for row in rig.database.read(catalog.workers) if row["id"] == "worker_us"]
-    [(engine, mib)] = json.loads(worker["engines"]).items()
+    [worker] = [row for row in rig.database.read(catalog.workers) if row.id == "worker_us"]
+    [(engine, mib)] = json.loads(worker.engines).items()
     assert SPEECH == engine
     assert 5 < mib < 200
 

@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 from jobs.world import World
 from tenuto.api.metrics import RecordsCollector, read_records
 from tenuto.db.database import Transaction
-from tenuto.jobs.audit import CHECKS, runs
+from tenuto.jobs.audit import CHECKS, integrity, runs
 from tenuto.jobs.audit.runs import LastAudit
 from tenuto.worker.auditing import Auditor
 from worker.rig import Interrupted, Rig, T, eventually
@@ -27,7 +27,7 @@ def metrics(world: World) -> dict[str, float]:
     """The samples of a scrape by name and label, those of the audit."""
     registry = CollectorRegistry()
     registry.register(
-        RecordsCollector(lambda tx: read_records(tx, [], [], now_ms=world.now_ms), world.database)
+        RecordsCollector(lambda tx: read_records(tx, [], {}, away=(), now_ms=world.now_ms), world.database)
     )
     lines = generate_latest(registry).decode().splitlines()
     samples = (line.rsplit(" ", 1) for line in lines if line.startswith("tenuto_audit"))
@@ -42,7 +42,8 @@ def test_a_sound_service_says_when_it_looked_last(world: World, rig: Rig) -> Non
 
     assert {} == before
     assert world.now_ms / 1000 == after.pop("tenuto_audit_finished_timestamp_seconds")
-    assert {f'tenuto_audit_findings{{check="{check.name}"}}': 0.0 for check in CHECKS} == after
+    names = [integrity.CHECK, *(check.name for check in CHECKS)]
+    assert {f'tenuto_audit_findings{{check="{name}"}}': 0.0 for name in names} == after
 
 
 def test_what_the_running_audit_finds_is_told(world: World, rig: Rig) -> None:

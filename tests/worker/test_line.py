@@ -13,16 +13,37 @@ def waiting(line: Line, count: int) -> bool:
     return eventually(lambda: len(line._waiting) == count)
 
 
+def test_who_shares_waits_for_who_is_alone_and_the_other_way_round() -> None:
+    """Sharers have it together; who wants it alone waits for them, and those behind wait for him."""
+    line, order, threads = Line(), list[str](), []
+    first = line.turn(Cancellation(), is_shared=True)
+    with first, line.turn(Cancellation(), is_shared=True):
+
+        def use(name: str, is_shared: bool) -> None:
+            with line.turn(Cancellation(), is_shared=is_shared):
+                order.append(name)
+
+        for number, (name, is_shared) in enumerate([("alone", False), ("behind", True)]):
+            threads.append(threading.Thread(target=use, args=(name, is_shared)))
+            threads[-1].start()
+            assert waiting(line, number + 3)
+        assert [] == order
+    for thread in threads:
+        thread.join(10)
+
+    assert ["alone", "behind"] == order
+
+
 def test_who_came_first_goes_first() -> None:
     """Eight jobs have an engine part by part in turn, none of them twice before another (R130)."""
     line, order = Line(), list[int]()
     threads = []
 
     def use(number: int) -> None:
-        with line.turn(Cancellation(), lambda: None):
+        with line.turn(Cancellation()):
             order.append(number)
 
-    with line.turn(Cancellation(), lambda: None):
+    with line.turn(Cancellation()):
         for number in range(8):
             threads.append(threading.Thread(target=use, args=(number,)))
             threads[-1].start()
@@ -33,16 +54,35 @@ def test_who_came_first_goes_first() -> None:
     assert list(range(8)) == order
 
 
+def test_accounts_go_in_turn() -> None:
+    """Whoever has many jobs waiting does not go before another's first (A2)."""
+    line, order, threads = Line(), list[str](), []
+
+    def use(name: str) -> None:
+        with line.turn(Cancellation(), account_id=name[0]):
+            order.append(name)
+
+    with line.turn(Cancellation(), account_id="a"):
+        for number, name in enumerate(("a1", "a2", "a3", "b1", "b2", "c1")):
+            threads.append(threading.Thread(target=use, args=(name,)))
+            threads[-1].start()
+            assert waiting(line, number + 2)
+    for thread in threads:
+        thread.join(10)
+
+    assert ["b1", "c1", "a1", "b2", "a2", "a3"] == order
+
+
 def test_who_is_told_to_stop_leaves_the_line_at_once() -> None:
     """It need not wait for its turn, and does not hold up those behind it."""
     line, stop, ended = Line(), Cancellation(), threading.Event()
 
     def wait() -> None:
-        with pytest.raises(Cancelled), line.turn(stop, lambda: None):
+        with pytest.raises(Cancelled), line.turn(stop):
             raise AssertionError("it was not its turn")
         ended.set()
 
-    with line.turn(Cancellation(), lambda: None):
+    with line.turn(Cancellation()):
         threading.Thread(target=wait).start()
         assert waiting(line, 2)
         stop.set()
@@ -56,21 +96,5 @@ def test_a_stop_before_the_line_is_heard() -> None:
     stop = Cancellation()
     stop.set()
 
-    with pytest.raises(Cancelled), Line().turn(stop, lambda: None):
+    with pytest.raises(Cancelled), Line().turn(stop):
         raise AssertionError("it was told to stop")
-
-
-def test_who_waits_says_so() -> None:
-    """Waiting is not the engine's silence, for which its attempt would be given up."""
-    line, told = Line(), threading.Event()
-
-    def wait() -> None:
-        with line.turn(Cancellation(), told.set):
-            pass
-
-    with line.turn(Cancellation(), lambda: None):
-        thread = threading.Thread(target=wait)
-        thread.start()
-
-        assert told.wait(10)
-    thread.join(10)

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from jobs.world import METERED, World, at_once
+from jobs.world import METERED, OPEN, World, at_once
+from tenuto.catalog import operations as catalog
 from tenuto.worker import locks
 from tenuto.worker.heartbeat import Heartbeat
 from tenuto.worker.locks import LifeLock
@@ -136,7 +137,7 @@ def quick(rig: Rig) -> Rig:
     """A rig whose heart beats every 50 ms, running."""
     rig.heartbeat.stop()
     rig.parts = replace(rig.parts, settings=replace(rig.parts.settings, heartbeat_s=0.05, engine_silence_s=1))
-    rig.heartbeat = Heartbeat(rig.parts)
+    rig.heartbeat = Heartbeat(rig.parts, rig.register)
     rig.heartbeat.start()
     return rig
 
@@ -144,7 +145,9 @@ def quick(rig: Rig) -> Rig:
 def test_a_heart_that_waits_stops_at_once(world: World, rig: Rig) -> None:
     """Nobody who stops a service waits until its worker has waited."""
     rig.heartbeat.start()
-    assert eventually(lambda: world.row("select seen_at from worker")["seen_at"] is not None)
+    assert eventually(
+        lambda: world.row("select seen_at from worker where id = 'worker_us'")["seen_at"] is not None
+    )
     time.sleep(0.2)
     began = time.monotonic()
     rig.heartbeat.stop()
@@ -161,7 +164,18 @@ def test_watched_attempts_beat(world: World, quick: Rig) -> None:
 
     assert eventually(lambda: world.attempt(watched.attempt_id)["beat"] >= 3)
     assert 0 == world.attempt(other.attempt_id)["beat"]
-    assert eventually(lambda: world.row("select seen_at from worker")["seen_at"] == world.now_ms)
+    assert eventually(
+        lambda: world.row("select seen_at from worker where id = 'worker_us'")["seen_at"] == world.now_ms
+    )
+
+
+def test_a_worker_that_was_forgotten_registers_again(world: World, quick: Rig) -> None:
+    """A machine that slept for an hour comes back: its models can be called, without a restart."""
+    for worker_id in ("worker_us", OPEN):
+        world.forget(worker_id)
+
+    assert eventually(lambda: ["worker_us"] == [row.id for row in world.read(catalog.workers)])
+    assert {"fake/speech": None} == world.read(lambda tx: catalog.reasons(tx, ["fake/speech"], away=()))
 
 
 def test_progress_is_written(world: World, quick: Rig) -> None:
@@ -208,6 +222,8 @@ def test_an_engine_that_says_nothing_is_stopped(world: World, quick: Rig) -> Non
     silent, speaking, paid = (
         quick.heartbeat.watch(claim.attempt_id, cancellable=number < 2) for number, claim in enumerate(claims)
     )
+    for each in (silent, speaking, paid):
+        each.run_begins()
     silent.heard_at = paid.heard_at = 0.0
     speaking.hear({"stage": "speaking"})
 
@@ -215,6 +231,21 @@ def test_an_engine_that_says_nothing_is_stopped(world: World, quick: Rig) -> Non
     assert (True, False) == (silent.silent, silent.cancelled)
     assert not speaking.stop.is_set()
     assert not paid.stop.is_set()
+
+
+def test_a_worker_that_stood_still_blames_no_engine(world: World, rig: Rig) -> None:
+    """Its machine slept, or it was stopped: nobody was to hear the engine, so silence begins now (P1)."""
+    heartbeat = rig.heartbeat
+    watched = heartbeat.watch(rig.running("worker_us").attempt_id, cancellable=True)
+    watched.run_begins()
+    long_ago = time.monotonic() - 2 * rig.parts.settings.engine_silence_s
+    watched.heard_at = heartbeat._listened_at = long_ago
+    heartbeat._look_for_silence([watched])
+    stood_still = watched.stop.is_set()
+    watched.heard_at = long_ago
+    heartbeat._look_for_silence([watched])
+
+    assert (False, True) == (stood_still, watched.stop.is_set())
 
 
 def test_the_heart_beats_on_after_an_outage(world: World, quick: Rig) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jobs.world import METERED, World
+from jobs.world import METERED, World, any_key
 from tenuto.artifacts import inputs
 from tenuto.db.database import Transaction
 from tenuto.errors import Erased
@@ -15,7 +15,7 @@ from tenuto.jobs import read, segments
 from tenuto.jobs.erasure import RETENTION_BATCH
 from tenuto.jobs.queue import Claim
 from tenuto.jobs.segments import NewSegment
-from tenuto.media.decoding import Decoded
+from tenuto.media.flac import FlacSummary
 from tenuto.worker import retention
 from worker.rig import Rig
 
@@ -51,7 +51,7 @@ def uploaded(rig: Rig, account_id: str) -> str:
             account_id=account_id,
             media_type="audio/flac",
             blob=blob,
-            decoded=Decoded(16_000, 1, 16_000),
+            summary=FlacSummary(16_000, 1, 16_000),
             now_ms=rig.world.now_ms,
         )
 
@@ -63,7 +63,7 @@ def keep(rig: Rig) -> None:
 
 
 def request(world: World, claim: Claim) -> str:
-    return world.read(lambda tx: read.request_body(tx, account_id=claim.account_id, job_id=claim.job_id))
+    return world.read(lambda tx: read.request_body(tx, any_key(claim.account_id), claim.job_id))
 
 
 def files(rig: Rig) -> set[str]:

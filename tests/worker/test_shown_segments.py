@@ -1,21 +1,20 @@
 """A preview whose attempt or whose disk is lost while the engine speaks."""
 
-import shutil
-from pathlib import Path
-
 import pytest
 
 from jobs.world import METERED, SPEECH, World
+from tenuto.blobs.blob import BlobRecord
+from tenuto.db.database import Transaction
 from tenuto.errors import Stale, StorageFailed
 from tenuto.jobs import segments
 from tenuto.jobs.queue import Claim
-from tenuto.jobs.segments import SegmentLimit
-from tenuto.media.wav import pcm16_wav
+from tenuto.media.wav import pcm16_wav, read_pcm16_wav
 from tenuto.worker import durable
+from tenuto.worker import segments as showing
 from tenuto.worker.calls import EngineCalls, ResultInvalid
 from tenuto.worker.engines import Engines
 from tenuto.worker.segments import Preview
-from worker.rig import Rig
+from worker.rig import Rig, full_disk
 
 SOUND = pcm16_wav(bytes(480), 24_000, 1)
 
@@ -34,16 +33,23 @@ def saved(world: World, claim: Claim) -> list[int]:
     return [segment.sequence for segment in found]
 
 
-def break_disk(folder: Path) -> None:
-    """Where folders should be there is a file, as after a bad restore: every write fails."""
-    shutil.rmtree(folder / "blobs")
-    (folder / "blobs").write_text("no folder")
+def stored(world: World, rig: Rig, claim: Claim) -> list[bytes]:
+    """The bytes of an attempt's segments, in order."""
+    owner = {"account_id": claim.account_id, "job_id": claim.job_id}
+
+    def blobs(tx: Transaction) -> list[BlobRecord]:
+        found = segments.list_segments(tx, **owner, attempt_id=None)
+        return [segments.open_segment(tx, **owner, segment_id=each.segment_id).blob for each in found]
+
+    return [rig.parts.blobs.read_all(record) for record in world.read(blobs)]
 
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """The pauses between tries are not what is tested."""
     monkeypatch.setattr(durable, "STORE_PAUSE_S", 0.001)
+    monkeypatch.setattr(showing, "PATIENCE_S", 0.01)
+    monkeypatch.setattr(showing, "PAID_PATIENCE_S", 0.01)
 
 
 def test_everything_is_saved_when_the_preview_ends(world: World, rig: Rig) -> None:
@@ -84,8 +90,7 @@ def test_an_attempt_that_was_taken_over_saves_no_more(world: World, rig: Rig) ->
 def test_a_disk_that_fails_ends_the_attempt(world: World, rig: Rig) -> None:
     """Nothing is listed whose bytes are not durable; the job is tried again as a whole (R32)."""
     claim = rig.running("worker_us", SPEECH)
-    break_disk(rig.folder)
-    with pytest.raises(StorageFailed), preview(rig, claim) as shown:
+    with full_disk(), pytest.raises(StorageFailed), preview(rig, claim) as shown:
         for _ in range(20):
             shown.show(SOUND, {})
 
@@ -96,20 +101,50 @@ def test_a_disk_that_fails_ends_the_attempt(world: World, rig: Rig) -> None:
 def test_a_paid_call_outlives_its_preview(world: World, rig: Rig) -> None:
     """What is paid for is not thrown away because a preview can't be stored (P10)."""
     claim = rig.running("worker_us", METERED)
-    break_disk(rig.folder)
-    with preview(rig, claim) as shown:
+    with full_disk(), preview(rig, claim) as shown:
         for _ in range(20):
             shown.show(SOUND, {})
 
     assert [] == saved(world, claim)
+    assert ["The preview ends before the speech does"] == [
+        warning.partition(":")[0] for warning in shown.warnings
+    ]
 
 
-def test_what_may_not_be_kept_is_refused_at_once(world: World, rig: Rig) -> None:
-    """Too large, or no WAV: the run is stopped by it, nothing of it is stored (R54, R61)."""
+def test_a_segment_that_is_too_large_for_one_is_saved_as_several(world: World, rig: Rig) -> None:
+    """20 MiB are two segments of 10 whose samples joined are the same (R60, R61)."""
     claim = rig.running("worker_us")
-    large = pcm16_wav(bytes(16 << 20), 24_000, 1)
-    for content, error in ((large, SegmentLimit), (b"no WAV", ResultInvalid)):
-        with pytest.raises(error), preview(rig, claim) as shown:
-            shown.show(content, {})
+    samples = bytes(range(256)) * (20 << 12)
+    with preview(rig, claim) as shown:
+        shown.show(SOUND, {})
+        shown.show(pcm16_wav(samples, 24_000, 2), {})
+        shown.show(SOUND, {})
+    contents = [read_pcm16_wav(content) for content in stored(world, rig, claim)]
+
+    assert [0, 1, 2, 3] == saved(world, claim)
+    assert [] == shown.warnings
+    assert {(24_000, 2)} == {(wav.sample_rate, wav.channels) for wav in contents[1:3]}
+    assert [10 << 20] * 2 == [len(wav.frames) for wav in contents[1:3]]
+    assert samples == b"".join(wav.frames for wav in contents[1:3])
+
+
+def test_a_full_preview_ends_with_a_warning_and_the_run_goes_on(world: World, rig: Rig) -> None:
+    """1,024 segments are kept; what comes after is taken and not shown (R62)."""
+    claim = rig.running("worker_us")
+    with preview(rig, claim) as shown:
+        for _ in range(1026):
+            shown.show(SOUND, {})
+
+    assert list(range(1024)) == saved(world, claim)
+    assert ["The preview ends before the speech does"] == [
+        warning.partition(":")[0] for warning in shown.warnings
+    ]
+
+
+def test_what_is_not_a_wav_ends_the_run(world: World, rig: Rig) -> None:
+    """An engine that shows something else has failed; nothing of it is stored (R54)."""
+    claim = rig.running("worker_us")
+    with pytest.raises(ResultInvalid), preview(rig, claim) as shown:
+        shown.show(b"no WAV", {})
 
     assert [] == saved(world, claim)

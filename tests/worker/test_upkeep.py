@@ -9,13 +9,14 @@ from dataclasses import replace
 
 import pytest
 
-from jobs.world import LANE, METERED, PRICE_MICROS, World, at_once
+from jobs.world import LANE, METERED, OPEN, PRICE_MICROS, World, at_once
 from servers.ports import free_port
 from tenuto import failpoints
+from tenuto.artifacts import backups
 from tenuto.artifacts.operations import ORPHAN_AGE_MS
 from tenuto.blobs.s3 import S3Blobs
 from tenuto.blobs.s3_place import Credentials, S3Place
-from tenuto.catalog.rules import WORKER_AWAY_MS
+from tenuto.catalog import operations as catalog
 from tenuto.errors import Unavailable
 from tenuto.jobs.states import DEADLINE_MS
 from tenuto.worker.clocks import CLOCKS_AGREE_FOR_S, ClockAgreement
@@ -405,24 +406,36 @@ def test_one_worker_of_all_looks_for_orphans(world: World, rig: Rig) -> None:
 
 
 def test_a_worker_that_is_long_away_is_forgotten(world: World, rig: Rig) -> None:
-    """Not before ten minutes, not while its lock is held, not while something of its is open."""
+    """Not before ten minutes, not while its lock is held, not while something of its is open.
+
+    Its clock says nothing: the one of a worker that lives is an hour behind.
+    """
+    world.forget(OPEN)
     rig.neighbour("worker_dead")
     rig.neighbour("worker_held")
     lock = rig.lock("worker_held")
     rig.lock("worker_dead_file").release()
     world.register("worker_far", machine="elsewhere")
     world.register("worker_open", machine="elsewhere")
+    world.register("worker_behind", machine="elsewhere")
     claim = rig.running("worker_open")
-    rig.upkeep().look(0.0)
-    assert 5 == len(workers(world))
+    upkeep = rig.upkeep()
+    for minute in range(10):
+        _beat(world, "worker_behind", world.now_ms - 3_600_000 + minute)
+        upkeep.look(minute * 60.0)
+    assert 6 == len(workers(world))
 
-    world.now_ms += WORKER_AWAY_MS + 1
-    rig.upkeep().look(0.0)
+    _beat(world, "worker_behind", world.now_ms - 3_600_000 + 10)
+    upkeep.look(600.0)
 
-    assert {"worker_us", "worker_held", "worker_open"} == workers(world)
+    assert {"worker_us", "worker_held", "worker_open", "worker_behind"} == workers(world)
     assert is_held(rig.folder / "locks", "worker_held.lock")
     lock.release()
     world.finish(claim.attempt_id)
+
+
+def _beat(world: World, worker_id: str, at_ms: int) -> None:
+    world.write(lambda tx: catalog.see_worker(tx, worker_id, now_ms=at_ms))
 
 
 def test_work_goes_on_after_all_of_it(world: World, rig: Rig) -> None:
@@ -451,3 +464,31 @@ def there(rig: Rig) -> set[str]:
 
 def workers(world: World) -> set[str]:
     return {row["id"] for row in world.all("select id from worker")}
+
+
+# --- backups --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("skew_ms", [-20 * MINUTE_MS, 20 * MINUTE_MS], ids=["behind", "ahead"])
+def test_a_backup_is_forgotten_when_it_stands_still_and_not_by_the_clock(
+    world: World, rig: Rig, skew_ms: int
+) -> None:
+    """A backup of a machine whose clock differs goes on as long as it beats; killed, it holds removals back
+    for ten minutes that upkeep has itself counted (P20, P21).
+    """
+
+    def beats() -> bool:
+        world.now_ms += MINUTE_MS
+        return world.write(lambda tx: backups.see(tx, "backup_1", now_ms=world.now_ms + skew_ms))
+
+    world.write(lambda tx: backups.begin(tx, "backup_1", now_ms=world.now_ms + skew_ms))
+    upkeep, still_there = rig.upkeep(), []
+    for minute in range(30):
+        upkeep.look(minute * 60.0)
+        still_there.append(beats())
+    look(upkeep, 1800.0, 1800.0 + backups.DEAD_AFTER_S - 1, 60.0)
+    shortly_before = world.read(backups.is_under_way)
+    look(upkeep, 1800.0 + backups.DEAD_AFTER_S, 1920.0 + backups.DEAD_AFTER_S, 60.0)
+
+    assert [True] * 30 == still_there
+    assert (True, False) == (shortly_before, world.read(backups.is_under_way))

@@ -1,5 +1,6 @@
 """What a worker tells whoever watches it, and what a scrape tells without a database."""
 
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -8,14 +9,16 @@ import httpx2
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from jobs.world import World
+from jobs.world import LANE, OPEN, World
 from servers.ports import free_port
 from servers.service import RunningService
 from tenuto.api.metrics import RecordsCollector, read_records
+from tenuto.catalog import operations as catalog
 from tenuto.worker import health
+from tenuto.worker.abilities import look
 from tenuto.worker.health import Watch
 from tenuto.worker.supervisor import Worker
-from worker.rig import Interrupted, Rig
+from worker.rig import Interrupted, Rig, eventually
 
 HELD = 'tenuto_engine_resident_bytes{model="fake/speech"}'
 
@@ -69,7 +72,7 @@ def test_a_scrape_without_a_database_says_that_alone(world: World) -> None:
     database = Interrupted(world.database)
     registry = CollectorRegistry()
     registry.register(
-        RecordsCollector(lambda tx: read_records(tx, ["speech"], [], now_ms=world.now_ms), database)
+        RecordsCollector(lambda tx: read_records(tx, ["speech"], {}, away=(), now_ms=world.now_ms), database)
     )
     there = generate_latest(registry).decode()
     database.is_away = True
@@ -77,6 +80,31 @@ def test_a_scrape_without_a_database_says_that_alone(world: World) -> None:
 
     assert 'tenuto_jobs_oldest_queued_seconds{lane="speech"} 0.0' in there
     assert ["tenuto_database_up 0.0"] == [line for line in away if not line.startswith("#")]
+
+
+def test_a_scrape_tells_whether_a_worker_offers_what_waits(world: World) -> None:
+    """By lane: nothing waits; a job that is paused after a setback; its last worker leaves; only a worker for
+    another model is there.
+    """
+    registry, models = CollectorRegistry(), {"fake/speech": LANE, "fake/image": "image"}
+    registry.register(
+        RecordsCollector(
+            lambda tx: read_records(tx, [LANE, "image"], models, away=(), now_ms=world.now_ms), world.database
+        )
+    )
+
+    def offered() -> tuple[float | None, ...]:
+        return tuple(registry.get_sample_value("tenuto_jobs_offered", {"lane": n}) for n in (LANE, "image"))
+
+    idle = offered()
+    job_id = world.submit(world.caller(), "key").job_id
+    world.run("update job set not_before_at = :later where id = :id", later=world.now_ms + 60_000, id=job_id)
+    paused = offered()
+    world.forget(OPEN)
+    left = offered()
+    world.register("worker_b", frozenset({"fake/image"}))
+
+    assert [(0, 0), (1, 0), (0, 0), (0, 0)] == [idle, paused, left, offered()]
 
 
 def test_a_worker_without_a_heart_does_not_live(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,3 +133,37 @@ def scrape(port: int) -> dict[str, float]:
     """The samples of a process."""
     lines = httpx2.get(f"http://127.0.0.1:{port}/metrics").text.splitlines()
     return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines if line[0] != "#")}
+
+
+def test_a_worker_that_drains_takes_back_its_offers_once_the_database_is_there(
+    world: World, rig: Rig
+) -> None:
+    """Its heart beats all the while, so nobody would take it for away (R24)."""
+    caller = world.caller()
+    job_id = world.submit(caller, "key", text="[fake:sleep=30] Hold.").job_id
+    settings = replace(rig.parts.settings, engines="fake", drain_s=60)
+    parts = replace(rig.parts, settings=settings, worker_id="worker_other")
+    worker = Worker(parts, look(settings, parts.models, ["fake/speech"]))
+
+    def offers() -> int:
+        return len(world.read(lambda tx: catalog.worker_models(tx, "worker_other")))
+
+    worker.start()
+    stopper = threading.Thread(target=worker.stop)
+    try:
+        runs = eventually(lambda: world.state(job_id) == "running", 30)
+        offered = offers()
+        rig.database.is_away = True
+        stopper.start()
+        still_offered = not eventually(lambda: offers() == 0, 1.0)
+        rig.database.is_away = False
+        withdrawn = eventually(lambda: offers() == 0)
+        state = world.state(job_id)
+    finally:
+        rig.database.is_away = False
+        world.cancel(caller.account_id, job_id)
+        if stopper.ident is None:
+            stopper.start()
+        stopper.join()
+
+    assert (True, 1, True, True, "running") == (runs, offered, still_offered, withdrawn, state)

@@ -22,7 +22,7 @@ from PIL import Image
 from train.image import looks, texts
 from train.image.concepts import concepts
 from train.image.judge import Judge, cut_out
-from train.image.places import HERE, ROOT, SHIPPED, work
+from train.image.places import HERE, SHIPPED, work
 
 Floats = npt.NDArray[np.float32]
 
@@ -100,12 +100,7 @@ def load_engine() -> Any:
     """The engine as it ships, on the files in the tree and the sentence encoder of its package."""
     texts.encoder()
     weights = {"pictograms": str(SHIPPED), "e5-small-q4": str(work("e5-small-q4.bin"))}
-    texts.engine("encoder")
-    sys.path.insert(0, str(ROOT / "src"))
-    import importlib
-
-    module = importlib.import_module("tenuto_engines.image_pictograms")
-    return module.PictogramsEngine({"weights": weights, "model_revision": "here"})
+    return texts.engine("").PictogramsEngine({"weights": weights, "model_revision": "here"})
 
 
 def judged(judge: Judge, row: dict[str, str], picture: Floats) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-SHIPPED = ROOT / "src" / "tenuto" / "weights" / "pictograms"
+SHIPPED = ROOT / "engines" / "pictograms" / "src" / "tenuto_pictograms" / "weights"
 
 
 def work(*names: str) -> Path:

@@ -8,7 +8,6 @@ that have it.
 
 import sys
 import zipfile
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -52,15 +51,13 @@ def encoder() -> Any:
 
 
 def engine(module: str) -> Any:
-    """A module of the engine, as a host imports it: its folder is a package of its own."""
+    """A module of the engine, from this checkout."""
     import importlib
 
-    if "tenuto_engines" not in sys.modules:
-        package = ModuleType("tenuto_engines")
-        package.__path__ = [str(ROOT / "src" / "tenuto" / "engines")]
-        sys.modules["tenuto_engines"] = package
-        sys.path.insert(0, str(ROOT / "src"))
-    return importlib.import_module(f"tenuto_engines.image_pictograms.{module}")
+    folders = [str(ROOT / "engines" / "pictograms" / "src"), str(ROOT / "packages" / "tenuto-engine" / "src")]
+    if folders[0] not in sys.path:
+        sys.path[:0] = folders
+    return importlib.import_module(f"tenuto_pictograms.{module}".rstrip("."))
 
 
 def _meanings() -> dict[str, tuple[int, int, set[int]]]:

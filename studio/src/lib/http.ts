@@ -1,4 +1,5 @@
 // Requests to the service that the page came from. The session's cookie goes along by itself; there is no key here.
+import { retryAfterS } from './pacing.ts'
 import { at } from './place.ts'
 
 export type Fault = { param: string; code: string; message: string }
@@ -47,8 +48,7 @@ export async function send(method: string, path: string, options: Options = {}):
 
 /** What a bad answer says; of one that is not the service's own, its status. */
 export function problemOf(status: number, headers: Pick<Headers, 'get'>, text: string): Problem {
-  const wait = Number(headers.get('Retry-After'))
-  const retry = Number.isFinite(wait) && wait > 0 ? wait : null
+  const retry = retryAfterS(headers)
   try {
     const { error } = JSON.parse(text)
     return new Problem(status, error.code, error.message, error.request_id, error.details ?? [], retry)

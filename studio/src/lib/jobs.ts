@@ -1,29 +1,74 @@
 // Work that takes a while: submitting it once, and following it until it ends.
-import { call, freshKey, Problem } from './http.ts'
+import { call, freshKey, Problem, readJson, send } from './http.ts'
+import { GIVE_UP_S, heldS, holdS, retryAfterS, waitS } from './pacing.ts'
 import { isFinal, type Job } from './types.ts'
 
 const TRIES = 4
 // Who follows a job waits longer: a service that starts anew, a network that is gone for a minute and a half.
 const PATIENT_TRIES = 20
-const WAIT_S = 10
+
+/** When a job may be read again, and whether the service may be asked to hold the answer back meanwhile. */
+type Pace = { dueAt: number; waitS: number; canHold: boolean }
+const paces = new Map<string, Pace>()
+// Keys of submissions whose answer never came: the same work again is the same job.
+const doubts = new Map<string, string>()
 
 /** Submits a job. A lost answer is asked for again under the same key, so there is never a second job. */
 export async function submit(model: string, parameters: object, inputs: string[] = []): Promise<Job> {
   const body = { model, parameters, ...(inputs.length > 0 ? { input_artifact_ids: inputs } : {}) }
-  const headers = { 'Idempotency-Key': freshKey() }
-  return persist(() => call<Job>('POST', '/web/v1/jobs', { body, headers }), undefined, [0])
+  const work = JSON.stringify(body)
+  const key = doubts.get(work) ?? freshKey()
+  doubts.set(work, key)
+  try {
+    const answer = await persist(() => send('POST', '/web/v1/jobs', { body, headers: { 'Idempotency-Key': key } }))
+    doubts.delete(work)
+    return await jobOf(answer, true, 0)
+  } catch (problem) {
+    if (problem instanceof Problem && !isPassing(problem)) doubts.delete(work)
+    throw problem
+  }
 }
 
-/** The job again and again, each time that it may have changed, until it has ended. */
+/**
+ * The job again and again, each time that it may have changed, until it has ended. Between two reads there is the pause
+ * that the service asks for, unless it held its answer back for so long.
+ */
 export async function* follow(id: string, signal: AbortSignal): AsyncGenerator<Job> {
-  let job = await patiently(() => call<Job>('GET', jobPath(id), { signal }), signal)
-  yield job
-  while (!isFinal(job.state)) {
-    // The service holds the answer back until the state changes; progress within a state is asked for each second.
-    const wait = job.state === 'running' ? 1 : WAIT_S
-    job = await patiently(() => call<Job>('GET', `${jobPath(id)}?wait=${wait}`, { signal }), signal)
+  const giveUpAt = Date.now() + GIVE_UP_S * 1000
+  for (;;) {
+    const dueAt = paces.get(id)?.dueAt ?? 0
+    if (dueAt > giveUpAt) throw new Problem(0, 'gave_up_waiting', `${id} was followed for two hours`)
+    await pause(dueAt - Date.now(), signal)
+    const job = await read(id, signal)
     yield job
+    if (isFinal(job.state)) return
   }
+}
+
+async function read(id: string, signal: AbortSignal): Promise<Job> {
+  const pace = paces.get(id)
+  const hold = pace?.canHold ? holdS(pace.waitS) : 0
+  const askedAt = Date.now()
+  try {
+    const query = hold ? `?wait=${hold}` : ''
+    const answer = await patiently(() => send('GET', jobPath(id) + query, { signal }), signal)
+    const held = hold ? heldS(answer.headers, hold, (Date.now() - askedAt) / 1000) : 0
+    return await jobOf(answer, pace?.canHold ?? true, held)
+  } catch (problem) {
+    if (!hold || !(problem instanceof Problem) || problem.status !== 400) throw problem
+    paces.set(id, { dueAt: 0, waitS: waitS(problem.retryAfterS), canHold: false })
+    await pause(waitS(problem.retryAfterS) * 1000, signal)
+    return read(id, signal)
+  }
+}
+
+/** The job that an answer holds; when it may be read again is kept. */
+async function jobOf(answer: Response, canHold: boolean, held: number): Promise<Job> {
+  const job = readJson(await answer.text()) as Job
+  const wait = waitS(retryAfterS(answer.headers))
+  if (isFinal(job.state)) paces.delete(job.id)
+  else paces.set(job.id, { dueAt: Date.now() + Math.max(0, wait - held) * 1000, waitS: wait, canHold })
+  return job
 }
 
 /** Where a job is read. */
@@ -44,7 +89,7 @@ export function artifactPath(id: string): string {
 // No answer at all, too many requests, a service that is starting.
 const PASSING: readonly number[] = [0, 429, 503]
 
-/** Tries again what fails for a while only. */
+/** Tries again what fails for a while only: as `Retry-After` says, or with growing pauses where no answer came. */
 export async function persist<T>(
   attempt: () => Promise<T>, signal?: AbortSignal, passing: readonly number[] = PASSING, tries = TRIES,
 ): Promise<T> {
@@ -53,7 +98,9 @@ export async function persist<T>(
       return await attempt()
     } catch (problem) {
       if (!(problem instanceof Problem) || !passing.includes(problem.status) || tried === tries) throw problem
-      await pause(Math.min(problem.retryAfterS ?? tried, 5) * 1000, signal)
+      const wait = problem.status === 0 ? Math.min(tried, 5) : waitS(problem.retryAfterS)
+      if (wait > GIVE_UP_S) throw problem
+      await pause(wait * 1000, signal)
     }
   }
 }

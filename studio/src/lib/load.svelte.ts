@@ -1,5 +1,5 @@
 // Something that a page reads from the service: not there yet, there, or not to be had.
-import { call } from './http.ts'
+import { call, Problem } from './http.ts'
 import { isPassing, isStopped } from './jobs.ts'
 import type { Page } from './types.ts'
 
@@ -47,11 +47,15 @@ export function loaded<T>(path: () => string): Loaded<T> {
   return found
 }
 
-/** Reads it again every few seconds while this holds: a model or a service that is away comes back by itself. */
-export function rereadWhile(found: { again: () => Promise<void> }, holds: () => boolean): void {
+/**
+ * Reads it again every few seconds while this holds, or as seldom as a refusal asks for: a model or a service that is away
+ * comes back by itself.
+ */
+export function rereadWhile(found: { again: () => Promise<void>; problem: unknown }, holds: () => boolean): void {
   $effect(() => {
     if (!holds()) return
-    const timer = setInterval(() => void found.again(), REREAD_MS)
+    const asked = found.problem instanceof Problem ? (found.problem.retryAfterS ?? 0) * 1000 : 0
+    const timer = setInterval(() => void found.again(), Math.max(REREAD_MS, asked))
     return () => clearInterval(timer)
   })
 }

@@ -9,6 +9,8 @@ export type AccountLine = {
   suspended: boolean
   operator: boolean
   models: string[] | null
+  /** Its restriction cannot be read: its keys are refused until it is set again. */
+  damaged: boolean
   created_at: number
   /** Whether somebody has set its password, and whether an invitation to do so is open. */
   signs_in: boolean

@@ -2,11 +2,11 @@
 // AudioContext that runs at their own rate, so no sample is changed. A new attempt drops all that was queued.
 import { call, send } from './http.ts'
 import { jobPath, patiently, pause } from './jobs.ts'
+import { nextListing } from './pacing.ts'
 import { SegmentQueue, type Segment } from './segments.ts'
 import type { Page } from './types.ts'
 import { readWav, toFloat32 } from './wav.ts'
 
-const POLL_MS = 500
 // Of the embedded model. Where another engine's segments come at another rate, a context of that rate takes over.
 const USUAL_RATE = 24000
 
@@ -28,13 +28,15 @@ export class Preview {
   async run(job: string, isOver: () => boolean, signal: AbortSignal): Promise<void> {
     signal.addEventListener('abort', () => this.stop(), { once: true })
     for (let isLast = false; ; ) {
+      const askedAt = Date.now()
       const listing = await patiently(() => call<Page<Segment>>('GET', `${jobPath(job)}/audio-segments`, { signal }), signal)
+      const listAt = nextListing(askedAt, Date.now())
       const { restarted, fresh } = this.#queue.take(listing.data)
       if (restarted) this.#drop()
       for (const segment of fresh) await this.#add(job, segment, signal)
       if (isLast) break
+      await pause(listAt - Date.now(), signal)
       isLast = isOver()
-      if (!isLast) await pause(POLL_MS, signal)
     }
     this.isOpen = false
   }

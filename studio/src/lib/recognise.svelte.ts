@@ -1,6 +1,6 @@
 // The way of a recording from the reader's disk to a job: decoded, made FLAC, hashed, uploaded.
 import { freshKey } from './http.ts'
-import { submit } from './jobs.ts'
+import { persist, submit } from './jobs.ts'
 import { decode, encode, hash, isFlac, RECOGNITION_RATE, Unusable } from './sound.ts'
 import type { Artifact, Job } from './types.ts'
 import { upload } from './upload.ts'
@@ -25,7 +25,9 @@ export class Intake {
       'Content-Type': 'audio/flac', 'X-Service-Content-SHA256': prepared.sha256, 'Idempotency-Key': freshKey(),
     }
     const sent = (bytes: number): void => void (this.done = bytes)
-    const { artifact } = await upload<{ artifact: Artifact }>('/web/v1/input-artifacts', prepared.file, headers, sent, signal)
+    const { artifact } = await persist(
+      () => upload<{ artifact: Artifact }>('/web/v1/input-artifacts', prepared.file, headers, sent, signal), signal,
+    )
     this.#enter('submit', 0)
     return submit(model, parameters, [artifact.id])
   }

@@ -9,23 +9,25 @@ export const LEAD_S = 0.05
 /** The queue of one job. Times are whole frames of the segments' own rate, so that nothing is lost to rounding. */
 export class SegmentQueue {
   attempt: string | null = null
+  #attempts = new Set<string>()
   #seen = new Set<string>()
   #nextFrame: number | null = null
 
   /**
-   * What is new in a listing, in the order of playing. `restarted` is true when the listing is of another attempt
-   * than before: all that was queued is then to be dropped.
+   * What is new in a listing, in the order of playing. `restarted` is true when the listing has an attempt that was not
+   * there before: all that was queued is then to be dropped, and the earlier attempt is not played again.
    */
   take(listing: readonly Segment[]): { restarted: boolean; fresh: Segment[] } {
-    const attempt = listing[0]?.attempt_id ?? this.attempt
-    const restarted = this.attempt !== null && attempt !== this.attempt
+    const unknown = listing.map((segment) => segment.attempt_id).filter((id) => !this.#attempts.has(id))
+    const restarted = unknown.length > 0 && this.attempt !== null
+    if (unknown.length > 0) this.attempt = unknown.sort().at(-1) ?? null
     if (restarted) {
       this.#seen.clear()
       this.#nextFrame = null
     }
-    this.attempt = attempt
+    unknown.forEach((id) => this.#attempts.add(id))
     const fresh = listing
-      .filter((segment) => !this.#seen.has(segment.segment_id))
+      .filter((segment) => segment.attempt_id === this.attempt && !this.#seen.has(segment.segment_id))
       .sort((one, other) => one.sequence - other.sequence)
     fresh.forEach((segment) => this.#seen.add(segment.segment_id))
     return { restarted, fresh }

@@ -75,6 +75,8 @@ export type ApiKey = {
   prefix: string
   last_four: string
   models: string[] | null
+  /** Its restriction cannot be read: it is refused. */
+  damaged: boolean
   expires_at: number | null
   revoked_at: number | null
   last_used_at: number | null
@@ -86,8 +88,12 @@ export type Session = {
   account: { id: string; name: string; operator: boolean } | null
   registration: 'open' | 'invite' | 'closed'
   setup_needed: boolean
-  initial_credit_micros: number
-  version: string
+  /** What an account begins with; only where everybody may make one. */
+  initial_credit_micros?: number
+  /** Another one: the service was replaced, and the parts of this page have other names there. */
+  build: string
+  /** Only for who is signed in. */
+  version?: string
 }
 
 /** States after which nothing changes any more; one that is not known counts as such. */

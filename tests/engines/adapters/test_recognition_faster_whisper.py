@@ -52,7 +52,7 @@ def recorded(name: str) -> tuple[str, bytes]:
 @cache
 def two() -> tuple[str, bytes]:
     """Two voices, and two seconds of nothing between them."""
-    (one, first), (other, second) = recorded("arthur"), recorded("clara")
+    (one, first), (other, second) = recorded("martin"), recorded("edith")
     return f"{one} {other}", first + bytes(2 * 16_000 * 2) + second
 
 

@@ -7,11 +7,11 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from tenuto.engines.image_pictograms.canvas import Place, paste, png
-from tenuto.engines.image_pictograms.layout import backdrop, placed
-from tenuto.engines.image_pictograms.palette import SRGB, from_oklab, recoloured, to_oklab
-from tenuto.engines.image_pictograms.prompt import Reader
 from tenuto.media.png import read_png
+from tenuto_pictograms.canvas import Place, paste, png
+from tenuto_pictograms.layout import backdrop, placed
+from tenuto_pictograms.palette import SRGB, from_oklab, recoloured, to_oklab
+from tenuto_pictograms.prompt import Reader
 
 Floats = npt.NDArray[np.float32]
 READER = Reader()

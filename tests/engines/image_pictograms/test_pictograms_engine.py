@@ -12,12 +12,12 @@ import numpy.typing as npt
 import pytest
 
 from quality.recordings import CACHE
-from tenuto.engines.image_pictograms import MODEL_ID, PictogramsEngine
-from tenuto.engines.image_pictograms.encoder import SentenceEncoder
 from tenuto.engines.registry import entry_of
 from tenuto.media.png import read_png
-from tenuto.weights import Manifest
-from tenuto_host import Cancelled, Result
+from tenuto.weights.manifest import shipped
+from tenuto_engine import Cancelled, Result
+from tenuto_pictograms import MODEL_ID, PictogramsEngine
+from tenuto_pictograms.encoder import SentenceEncoder
 
 pytestmark = pytest.mark.real_engine
 
@@ -139,9 +139,11 @@ def test_what_is_not_known_or_too_long_is_said() -> None:
     """The nearest thing is drawn with a warning; a prompt that is cut says so; a known thing warns of
     nothing."""
     unknown = made("an epistemological quandary", num_inference_steps=2).metadata["warnings"]
+    guessed = made("a feline", num_inference_steps=2).metadata["warnings"]
     long = made("a cat " * 500, num_inference_steps=2).metadata["warnings"]
 
-    assert "is nothing that this model knows" in unknown[0]
+    assert "is not among the things that this model can draw; the nearest is drawn: " in unknown[0]
+    assert guessed[0].startswith("'feline' is not a name that this model knows; drawn as: ")
     assert "the prompt was cut" in long[0]
     assert [] == made("a cat", num_inference_steps=2).metadata["warnings"]
 
@@ -168,9 +170,9 @@ def test_the_encoder_tells_meanings_apart_across_languages() -> None:
 
 def test_the_files_that_ship_are_those_of_the_manifest() -> None:
     """Our own weights lie in the tree, whole, with the hashes that are written down, 30 MB in all at most."""
-    manifest = Manifest.load()
+    manifest = shipped()
     weight = manifest.weights["pictograms"]
-    folder = manifest.folder / "pictograms"
+    folder = manifest.folders["pictograms"] / "weights"
     hashes = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
 
     assert {path: file.sha256 for path, file in weight.files.items()} == hashes

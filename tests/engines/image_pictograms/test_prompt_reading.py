@@ -2,8 +2,8 @@
 
 import pytest
 
-from tenuto.engines.image_pictograms.prompt import MAX_CHARACTERS, Reader, Thing
-from tenuto.engines.image_pictograms.words import MOST
+from tenuto_pictograms.prompt import MAX_CHARACTERS, Reader, Thing
+from tenuto_pictograms.words import MOST
 
 KNOWN = ("cat", "dog", "car", "apple", "sailing boat", "mouse", "red panda", "tree", "hot dog", "glasses")
 KNOWN_CHINESE = ("猫", "狗", "苹果", "红绿灯", "云", "房子", "小熊猫", "鱼", "金鱼")
@@ -103,6 +103,41 @@ def test_how_things_stand_to_each_other(prompt: str, phrases: list[str], relatio
     scene = READER.read(prompt)
 
     assert (phrases, relations) == ([thing.phrase for thing in scene.things], scene.relations)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "wanted", "place"),
+    [
+        ("草地上有三只蓝色的猫和一棵树", [("猫", 3, "blue"), ("树", 1, "")], "grass"),
+        ("草地上的猫和狗", [("猫", 1, ""), ("狗", 1, "")], "grass"),
+        ("森林里有一只猫和一只狗", [("猫", 1, ""), ("狗", 1, "")], "grass"),
+        ("一只猫和一只狗在草地上", [("猫", 1, ""), ("狗", 1, "")], "grass"),
+        ("房子上有一只猫和一只狗", [("猫", 1, ""), ("狗", 1, ""), ("房子", 1, "")], ""),
+        ("on the grass there are three blue cats and a tree", [("cat", 3, "blue"), ("tree", 1, "")], "grass"),
+        ("on the car there are a cat and a dog", [("cat", 1, ""), ("dog", 1, ""), ("car", 1, "")], ""),
+    ],
+)
+def test_everything_that_stands_in_a_place_is_read(
+    prompt: str, wanted: list[tuple[str, int, str]], place: str
+) -> None:
+    """A place, or a thing to stand on, may hold several things (R138)."""
+    assert (wanted, place) == (things(prompt), READER.read(prompt).place)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "words"),
+    [
+        ("a photo of an old cat", "'photo', 'old'"),
+        ("a happy dog in watercolour", "'watercolour', 'happy'"),
+        ("一张猫的照片", "'照片'"),
+        ("水墨画：猫", "'水墨画'"),
+    ],
+)
+def test_words_that_change_nothing_are_named(prompt: str, words: str) -> None:
+    """A style or a mood that cannot be drawn is said, not silently left out."""
+    (warning,) = READER.read(prompt).warnings
+
+    assert f"this model draws pictograms alone; these words change nothing: {words}" == warning
 
 
 @pytest.mark.parametrize(

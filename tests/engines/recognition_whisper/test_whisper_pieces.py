@@ -1,16 +1,24 @@
-"""The pieces of the first recognition engine that need no weights: windows, segments, clusters, loops."""
+"""The pieces of both recognition engines that need no weights: windows, segments, clusters, loops."""
+
+import itertools
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tenuto.engines.chinese import simplified
+from tenuto.engines.languages import understood
 from tenuto.engines.recognition_whisper import placing, segments, speakers, timeline
+from tenuto.engines.recognition_whisper.given_language import tail_of
 from tenuto.engines.recognition_whisper.segments import Spoken
 from tenuto.engines.recognition_whisper.timeline import Window
-from tenuto.engines.recognition_whisper.transcription import Word, without_loops
+from tenuto.engines.recognition_whisper.transcription import Word, is_made_up, loops, without_loops
+from tenuto.engines.sound_events import FRAMES_PER_SECOND
 
 LENGTH_S = 600.0
+FRAMES = round(LENGTH_S) * FRAMES_PER_SECOND
+KNOWN = {"zh", "en", "ja", "es", "ar", "fr", "he", "jw"}
 
 
 @st.composite
@@ -39,10 +47,45 @@ def texts(words: list[Spoken]) -> list[str]:
     return [segments.text(piece) for piece in segments.split(words)]
 
 
+@pytest.mark.parametrize(
+    ("said", "code"),
+    [
+        *(
+            (name, "zh")
+            for name in ("zh", "ZH", " zh ", "zh-CN", "zh_Hant_TW", "Chinese", "chi", "cmn-Hans", "中文")
+        ),
+        *((name, "en") for name in ("en", "en-GB", "English", "eng", "ｅｎ")),
+        *((name, "ja") for name in ("ja", "ja-JP", "jp", "Japanese", "日本語")),
+        *((name, "es") for name in ("es", "es-419", "Spanish", "Español", "castellano")),
+        *((name, "ar") for name in ("ar", "ar-EG", "Arabic", "العربية")),
+        *((("fr", "fr"), ("French", "fr"), ("iw", "he"), ("jv", "jw"))),
+        *((name, None) for name in (None, "", "-", "xx", "Klingon", "e", "zhongwenhua", "auto")),
+    ],
+)
+def test_languages_have_many_names(said: str | None, code: str | None) -> None:
+    """Codes of two and three letters, tags with a region, names; anything else is not known."""
+    assert code == understood(said, KNOWN)
+
+
+def test_traditional_characters_become_simplified() -> None:
+    """Characters that are the same in both, and other scripts, stay."""
+    assert "图书馆开门 café 123" == simplified("圖書館開門 café 123")
+
+
+def test_voices_are_where_speech_or_singing_is_likely() -> None:
+    """A breath parts nothing, a click is no voice."""
+    probabilities = np.zeros((1000, 3), np.float32)
+    probabilities[100:200, 0] = probabilities[220:300, 1] = probabilities[500:505, 0] = 0.9
+    probabilities[600:900, 2] = 0.9
+
+    assert [(1.0, 3.0)] == timeline.voices(probabilities)
+
+
 @given(speech())
 def test_windows_hold_all_speech_once_and_are_short_enough(spans: list[tuple[float, float]]) -> None:
     """What is packed into windows is what was spoken; no window is longer than the model hears."""
-    found = timeline.windows(spans, LENGTH_S)
+    levels = np.random.default_rng(len(spans)).uniform(-60, 0, FRAMES).astype(np.float32)
+    found = timeline.windows(spans, levels, LENGTH_S)
     packed = [span for window in found for span in window.speech]
     joined: list[tuple[float, float]] = []
     for start, end in packed:
@@ -54,6 +97,30 @@ def test_windows_hold_all_speech_once_and_are_short_enough(spans: list[tuple[flo
     assert spans == joined
     assert all(window.end - window.start <= timeline.WINDOW_S + 1e-6 for window in found)
     assert all(0 <= window.start < window.end <= LENGTH_S for window in found)
+    assert all(one.end <= two.speech[0][0] for one, two in itertools.pairwise(found))
+    assert all(one.speech[-1][1] <= two.start for one, two in itertools.pairwise(found))
+
+
+def test_a_long_pause_parts_two_windows() -> None:
+    """How long it is, is the engine's choice."""
+    spans, levels = [(1.0, 10.0), (13.0, 20.0), (25.0, 26.0)], np.zeros(FRAMES, np.float32)
+
+    assert [spans[:1], spans[1:2], spans[2:]] == [
+        list(window.speech) for window in timeline.windows(spans, levels, LENGTH_S)
+    ]
+    assert [spans[:2], spans[2:]] == [
+        list(window.speech) for window in timeline.windows(spans, levels, LENGTH_S, 4.0)
+    ]
+
+
+def test_speech_without_a_pause_is_cut_where_it_is_quiet() -> None:
+    """At the quietest moment between 18 and 27.6 seconds; nothing is lost, and nothing is heard twice."""
+    levels = np.zeros(FRAMES, np.float32)
+    levels[2200:2230] = levels[1000:1030] = -40
+    first, second, *_ = timeline.windows([(0.0, 60.0)], levels, LENGTH_S)
+
+    assert 22 < first.end < 22.3
+    assert first.end == second.start
 
 
 def test_speech_without_words_is_found() -> None:
@@ -63,6 +130,15 @@ def test_speech_without_words_is_found() -> None:
     assert [(0, 3), (5, 10)] == timeline.unheard(window, [(3, 5), (12, 19)], 2.5)
     assert [(0, 10), (12, 20)] == timeline.unheard(window, [], 2.5)
     assert [] == timeline.unheard(window, [(1, 9), (13, 18)], 2.5)
+
+
+def test_speech_behind_the_last_segment_is_a_tail() -> None:
+    """A pause, or the end of a sound, is nothing to hear again."""
+    window = Window(0, 29.2, ((0, 20), (25, 29)))
+
+    assert Window(24, 29.2, ((25, 29),)) == tail_of(window, 24)
+    assert Window(28, 29.2, ((28, 29),)) == tail_of(window, 28)
+    assert tail_of(window, 28.6) is None
 
 
 def test_a_word_stretched_over_a_sentence_that_was_left_out_stays_with_its_own() -> None:
@@ -131,11 +207,43 @@ def test_nothing_is_clustered_to_nothing() -> None:
     assert [] == speakers.assign([], np.zeros((0, 256), np.float32))
 
 
+def never(token: int) -> bool:
+    return False
+
+
 @given(st.lists(st.integers(0, 5), max_size=12), st.lists(st.integers(6, 9), min_size=1, max_size=4))
 def test_a_loop_is_left_once(before: list[int], loop: list[int]) -> None:
     """What comes four times or more in a row comes once; a text without loops is untouched."""
-    found = without_loops([*range(20, 20 + len(before)), *(loop * 7)])
+    tokens = [*range(20, 20 + len(before)), *(loop * 7)]
+    found = without_loops(tokens, never)
 
     assert list(range(20, 20 + len(before))) == found[: len(before)]
     assert len(found) <= len(before) + len(loop)
-    assert [1, 2, 1, 2, 1, 2, 3] == without_loops([1, 2, 1, 2, 1, 2, 3])
+    assert [1, 2, 1, 2, 1, 2, 3] == without_loops([1, 2, 1, 2, 1, 2, 3], never)
+
+
+def test_a_loop_over_segments_is_left_once() -> None:
+    """The times between the repeated words stay."""
+    looping = [900, 7, 901, 902, 1, 2, 903, 904, 1, 2, 905, 1, 2, 906, 1, 2, 907]
+
+    assert [900, 7, 901, 902, 903, 904, 905, 906, 1, 2, 907] == without_loops(looping, lambda one: one >= 900)
+
+
+@pytest.mark.parametrize(
+    ("text", "looping"),
+    [
+        ("Thank you. Thank you. Thank you. Thank you. Thank you. Thank you.", True),
+        ("我们去吧我们去吧我们去吧我们去吧我们去吧", True),
+        ("No, no, no, he said, and went away.", False),
+        ("哈哈哈哈哈哈", False),
+        ("It was the best of times, it was the worst of times.", False),
+    ],
+)
+def test_text_that_repeats_itself_is_a_loop(text: str, looping: bool) -> None:
+    """Five times the same; laughter and a repeated word are speech."""
+    assert looping == loops(text)
+
+
+def test_only_unsure_words_in_silence_are_made_up() -> None:
+    """Each alone is not enough."""
+    assert [True, False, False] == [is_made_up(*pair) for pair in ((-1.5, 0.9), (-1.5, 0.1), (-0.3, 0.9))]

@@ -13,7 +13,7 @@ from tenuto.engines.speech_kokoro import audio, emotion_text, prosody
 from tenuto.engines.speech_kokoro.emotion import EMOTIONS, LIMITS, SHIFTS, Emotion, moved, wished
 from tenuto.engines.speech_kokoro.styles import PROSODY, STYLE_SHAPE, TIMBRE
 from tenuto.kinds import speech
-from tenuto_host import Result
+from tenuto_engine import Result
 
 TEXTS = Path(__file__).parents[2] / "quality" / "emotion_texts.tsv"
 RATE = audio.SAMPLE_RATE

@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tenuto.engines import speech_kokoro
 from tenuto.engines.speech_kokoro import HONOURED, NOT_HONOURED, KokoroEngine, audio
+from tenuto.jobs.segments import MAX_SEGMENTS
 from tenuto.weights.cache import default_cache
-from tenuto_host import Cancelled, EngineError, Result
+from tenuto_engine import Cancelled, EngineError, Result
 
 CACHE = default_cache()
 WEIGHTS = ("kokoro-v1.0-int8.onnx", "kokoro-voices", "kokoro-vocabulary", "text2tashkeel", "resemblyzer.pt")
@@ -100,6 +102,30 @@ def test_segments_make_up_the_whole_with_the_pause_at_the_head_of_each_but_the_f
     assert ("synthesis", len(run.segments), len(run.segments), "segments") == run.steps[-1]
 
 
+def test_a_text_of_too_many_segments_has_some_joined(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The preview stays within its limit, the result has the same samples, and a warning says so (R62)."""
+    text, parameters = (
+        "今天很好。明天见。他来了。我走了。谢谢你。",
+        {"max_text_tokens_per_segment": 20, "stream": True},
+    )
+    every = RecordedRun(text=text, **parameters)
+    usual = engine().run(every)
+    monkeypatch.setattr(speech_kokoro, "MOST_SEGMENTS", 3)
+    few = RecordedRun(text=text, **parameters)
+    result = engine().run(few)
+
+    assert len(every.segments) > 3 == len(few.segments) == result.metadata["segments"]
+    assert usual.content == result.content
+    assert result.content[44:] == b"".join(segment[44:] for segment in few.segments)
+    assert not usual.metadata["warnings"]
+    assert ["neighbours were joined" in warning for warning in result.metadata["warnings"]] == [True]
+
+
+def test_the_most_segments_of_a_text_are_those_of_a_preview() -> None:
+    """The engine knows nothing of the service, and yet its limit (R62)."""
+    assert MAX_SEGMENTS == speech_kokoro.MOST_SEGMENTS
+
+
 def test_streaming_changes_nothing_in_the_result_and_neither_does_a_second_run() -> None:
     """The same parameters give the same bytes."""
     first, second = spoken("两次一样。"), spoken("两次一样。", stream=True)
@@ -140,13 +166,24 @@ def test_what_cannot_be_spoken_is_left_out_with_a_warning() -> None:
     assert ["Characters that cannot be spoken were left out: 😀"] == warnings
 
 
-@pytest.mark.parametrize("text", ["😀", "……", "，。！", "<>"])
+def test_markup_is_read_as_text_with_a_warning() -> None:
+    """A caller who writes SSML learns that it is not understood; the text is not rewritten (R101)."""
+    result = spoken("你好<break/>，世界。")
+
+    assert ["markup is not supported" in warning for warning in result.metadata["warnings"]] == [True]
+    assert [] == spoken("银<行|HANG2>，3<5。").metadata["warnings"]
+
+
+@pytest.mark.parametrize(
+    "text", ["😀", "……", "，。！", "<>", "Привет", "สวัสดี 안녕", "っ", "ー", "\u200d\u200f"]
+)
 def test_nothing_to_speak_is_an_error(text: str) -> None:
     """A text without a sound is the caller's mistake."""
     with pytest.raises(EngineError) as raised:
         spoken(text)
 
     assert "nothing_to_speak" == raised.value.code
+    assert not text.isalpha() or text in "っー" or text[:2] in raised.value.message.replace(" ", "")
     assert not raised.value.transient
 
 

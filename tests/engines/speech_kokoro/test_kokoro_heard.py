@@ -1,6 +1,7 @@
 """What another model hears when the engine speaks: readings that the caller chose."""
 
 import io
+import re
 
 import pytest
 from faster_whisper import WhisperModel
@@ -20,15 +21,20 @@ def whisper() -> WhisperModel:
     )
 
 
+def heard(whisper: WhisperModel, text: str, lang: str) -> str:
+    """What is heard of a text that is spoken in a language."""
+    found, _ = whisper.transcribe(
+        io.BytesIO(spoken(text, lang=lang).content),
+        language=lang,
+        beam_size=5,
+        initial_prompt={"zh": "以下是普通话的句子。"}.get(lang),
+    )
+    return "".join(piece.text for piece in found)
+
+
 def syllables(whisper: WhisperModel, text: str) -> list[str]:
     """What is heard, as syllables without tones."""
-    found, _ = whisper.transcribe(
-        io.BytesIO(spoken(text).content),
-        language="zh",
-        beam_size=5,
-        initial_prompt="以下是普通话的句子。",
-    )
-    return lazy_pinyin("".join(piece.text for piece in found), style=Style.NORMAL)
+    return lazy_pinyin(heard(whisper, text, "zh"), style=Style.NORMAL)
 
 
 def test_a_character_is_heard_in_the_reading_that_was_chosen(whisper: WhisperModel) -> None:
@@ -40,3 +46,19 @@ def test_a_character_is_heard_in_the_reading_that_was_chosen(whisper: WhisperMod
     assert "xing" not in hang
     assert "xing" in xing
     assert "hang" not in xing
+
+
+@pytest.mark.parametrize(
+    ("lang", "text", "expected"),
+    [
+        ("en", "She moved from 上海 to 北京 last year.", "moved from Shanghai to Beijing last year"),
+        ("en", "I visited 北京 and ate 饺子 yesterday.", r"visited \w.* and \w+ \w.* yesterday"),
+        ("zh", "今天我们用 Python 写 code。", "今天我们用.+[写寫].+"),
+        ("ja", "東京でPythonを勉強しています。", "東京で.+勉強しています"),
+    ],
+)
+def test_words_in_another_script_are_heard(
+    whisper: WhisperModel, lang: str, text: str, expected: str
+) -> None:
+    """They are spoken where they stand, and the sentence around them stays what it is (R69)."""
+    assert re.search(expected, heard(whisper, text, lang))

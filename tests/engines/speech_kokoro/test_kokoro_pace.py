@@ -12,7 +12,7 @@ from tenuto.engines.speech_kokoro import prosody
 from tenuto.engines.speech_kokoro.pace import FASTEST, speed_of
 from tenuto.engines.speech_kokoro.styles import read_style
 from tenuto.weights.cache import default_cache
-from tenuto_host import Result
+from tenuto_engine import Result
 
 SENTENCES = {
     "zh": "他把手机忘在出租车上了，心里非常着急。",

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenuto.engines.speech_kokoro.segments import Ending, Unit, is_voiced, segments
+from tenuto.engines.speech_kokoro.segments import Ending, Segment, Unit, is_voiced, segments, shared
 
 CAP = 200
 FIRST = 60
@@ -77,9 +77,31 @@ def test_a_word_longer_than_the_limit_stands_alone_and_is_cut_at_the_cap() -> No
     assert ["a ", "x" * 300, "", " b"] == [segment.text for segment in found]
 
 
+def test_a_long_reading_is_cut_between_its_words() -> None:
+    """A number of many digits is one unit; it is cut where a digit ends."""
+    found = segments([Unit("7" * 90, "sˈɛvən " * 90)], 20, CAP, FIRST)
+
+    assert {"sˈɛvən"} == {word for segment in found for word in segment.phonemes.split()}
+    assert 90 == sum(len(segment.phonemes.split()) for segment in found)
+
+
 def test_marks_alone_are_nothing_to_speak() -> None:
     """A text of punctuation has no segments."""
     assert [] == segments([Unit("…", "…"), Unit("!", "! ")], 20, CAP, FIRST)
+
+
+@given(st.integers(0, 60), st.integers(1, 20))
+def test_what_is_more_than_may_be_shown_is_joined_to_its_neighbours(count: int, most: int) -> None:
+    """All segments in their order, in as many groups as may be, none much longer than another (R62)."""
+    pieces = [Segment(str(index), "a") for index in range(count)]
+    groups = shared(pieces, most)
+
+    assert pieces == [piece for group in groups for piece in group]
+    assert min(count, most) == len(groups)
+    assert {len(group) for group in groups} <= {
+        count // max(1, len(groups)),
+        -(-count // max(1, len(groups))),
+    }
 
 
 @given(WORDS, st.integers(20, 200), st.integers(20, 100))

@@ -10,7 +10,7 @@ from tenuto.catalog.rules import models
 from tenuto.config import Settings
 from tenuto.config.models import read_models
 from tenuto.worker.engines import spec_of
-from tenuto_host import Cancelled
+from tenuto_engine import Cancelled
 
 NAME = "there/model"
 

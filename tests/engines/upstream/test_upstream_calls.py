@@ -1,15 +1,21 @@
 """What a call's loss means: for a server that charges, nothing is ever asked twice; another is waited for."""
 
+import socket
+import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from engines.upstream.calling import Asked, engine, speech
+from engines.upstream.calling import Asked, engine, image, speech
 from servers.media_upstream import KEY, PRIVATE, MediaUpstream
 from servers.proxy import Proxy, Towards
-from tenuto_host import Cancelled, EngineError, OutcomeUnknown
+from tenuto.config import Settings
+from tenuto.engines.upstream import call
+from tenuto_engine import Cancelled, EngineError, OutcomeUnknown
 
 
 @pytest.fixture
@@ -129,6 +135,89 @@ def test_a_link_that_breaks_leaves_a_metered_call_in_doubt(upstream: MediaUpstre
         assert time.monotonic() - began < 3
     finally:
         link.close()
+
+
+def _full_queue(stack: ExitStack) -> str:
+    """The address of a server whose queue of connections is full: a further one is not answered."""
+    listener = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+    for _ in range(2):
+        waiting = stack.enter_context(socket.socket())
+        waiting.setblocking(False)
+        waiting.connect_ex(listener.getsockname())
+    return f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
+
+
+def _silent_tls(stack: ExitStack) -> str:
+    """The address of a server that takes the connection and does not take part in TLS."""
+    listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+    return f"https://127.0.0.1:{listener.getsockname()[1]}/v1"
+
+
+def _slow_name(stack: ExitStack) -> str:
+    """An address whose name nobody looks up before the test is over."""
+    answered = threading.Event()
+    stack.callback(answered.set)
+    found = socket.getaddrinfo
+
+    def look_up(host: Any, *rest: Any, **more: Any) -> Any:
+        if host == "models.example":
+            answered.wait()
+            raise socket.gaierror(socket.EAI_AGAIN, "no answer")
+        return found(host, *rest, **more)
+
+    patch = stack.enter_context(pytest.MonkeyPatch.context())
+    patch.setattr(socket, "getaddrinfo", look_up)
+    return "http://models.example/v1"
+
+
+UNCONNECTED = {"a full queue": _full_queue, "a handshake without answer": _silent_tls, "a name": _slow_name}
+
+
+@pytest.mark.parametrize("where", UNCONNECTED)
+def test_a_run_is_cancelled_at_once_while_it_connects(where: str) -> None:
+    """A cancel does not wait for a name, a connection or TLS: the host is not killed for it."""
+    with ExitStack() as stack:
+        server = engine("openai-image", UNCONNECTED[where](stack))
+        began = time.monotonic()
+        with pytest.raises(Cancelled):
+            server.run(Asked(image(), cancel_after_s=0.3))
+
+        assert time.monotonic() - began < 2.5
+
+
+@pytest.mark.parametrize("metered", [False, True])
+@pytest.mark.parametrize("where", UNCONNECTED)
+def test_a_connection_is_waited_for_a_few_seconds_in_all(where: str, *, metered: bool) -> None:
+    """Name, connection and TLS share one limit, below the grace; nothing was sent, so nothing is in doubt."""
+    with ExitStack() as stack:
+        server = engine("openai-image", UNCONNECTED[where](stack), metered=metered)
+        began = time.monotonic()
+        with pytest.raises(EngineError, match="does not answer") as caught:
+            server.run(Asked(image()))
+
+        assert caught.value.transient
+        assert time.monotonic() - began < call.CONNECT_S + 1.5 < Settings(folder=Path("x")).host_grace_s
+
+
+def test_a_call_that_is_given_up_while_it_connects_is_never_sent(
+    upstream: MediaUpstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The name is found after the run has ended: the request that nobody wants does not leave."""
+    found, asked_for, answered = socket.getaddrinfo, threading.Event(), threading.Event()
+
+    def look_up(*rest: Any, **more: Any) -> Any:
+        asked_for.set()
+        answered.wait()
+        return found(*rest, **more)
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    with pytest.raises(Cancelled):
+        engine("openai-image", upstream.url, metered=True).run(Asked(image(), cancel_after_s=0.2))
+    thread = next(thread for thread in threading.enumerate() if thread.name == "upstream")
+    answered.set()
+    thread.join(10)
+
+    assert (True, False, []) == (asked_for.is_set(), thread.is_alive(), upstream.asked)
 
 
 def test_a_run_that_is_cancelled_leaves_the_server_at_once(upstream: MediaUpstream) -> None:

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tenuto_host import Cancelled, EngineError, OutcomeUnknown, Result, Run
+from tenuto_engine import Cancelled, EngineError, OutcomeUnknown, Result, Run
 
 
 class Demo:
@@ -22,6 +22,7 @@ class Demo:
             raise EngineError("weights_missing", "no weights here")
         if options.get("load") == "hang":
             time.sleep(600)
+        time.sleep(options.get("load_s", 0))
         self.concurrency = options.get("concurrency", 1)
         self.info = {"model_id": "demo"}
         self.meeting = threading.Barrier(2)
@@ -72,6 +73,21 @@ class Demo:
             return self.until_cancelled(run)
         except Cancelled:
             return Result("text/plain", b"finished all the same", {})
+
+    def linger(self, run: Run) -> Result:
+        try:
+            return self.until_cancelled(run)
+        except Cancelled:
+            time.sleep(run.parameters["seconds"])
+            run.segment(b"nobody hears this", {})
+            raise
+
+    def when_there(self, run: Run) -> Result:
+        run.progress("waiting", 0, 1, "files")
+        while not Path(run.parameters["file"]).exists():
+            run.check_cancelled()
+            time.sleep(0.001)
+        return Result("text/plain", str(os.getpid()).encode(), {})
 
     def hold_lock(self, run: Run) -> Result:
         run.progress("waiting", 0, 1, "cancels")

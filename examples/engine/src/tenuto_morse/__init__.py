@@ -5,7 +5,7 @@ import io
 import math
 import wave
 
-from tenuto_host import EngineError, Result, Run
+from tenuto_engine import InputError, Result, Run
 
 RATE = 16_000
 UNIT_S = 0.06
@@ -29,7 +29,7 @@ class Morse:
         letters = [[CODE[sign] for sign in word if sign in CODE] for word in words]
         letters = [word for word in letters if word]
         if not letters:
-            raise EngineError("nothing_to_speak", "Morse code has no sign for any of this.")
+            raise InputError("nothing_to_speak", "Morse code has no sign for any of this.")
         samples = array.array("h")
         for number, word in enumerate(letters):
             run.check_cancelled()

@@ -1,0 +1,238 @@
+"""Chat with a GGUF model through llama.cpp (cyllama): one answer at a time, token by token.
+
+It does not know HTTP, callers, or which model it was given: the template of turns is the model's own. What a
+caller wrote is never read as control tokens. At temperature 0, and for one seed, the same request gives the
+same answer: a prompt is computed in blocks that always start at the same places, so a block that is still in
+memory from the request before was computed exactly as it would be now.
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+import os
+import random
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from tenuto_engine import InputError, Result, Run
+
+if TYPE_CHECKING:
+    from cyllama.llama import llama_cpp
+
+CONTEXT_TOKENS = 8192
+BLOCK_TOKENS = 128
+# Where the caller leaves them out; a small model at 1 and 1 rambles.
+TEMPERATURE = 0.7
+TOP_P = 0.8
+PENALTY_TOKENS = 256
+# llama.cpp reads this seed as "draw one".
+_DRAWN_SEED = 0xFFFFFFFF
+# Stand for the contents while the template is filled in; private use, so that no template holds them.
+_OPEN, _CLOSE = "\ue000", "\ue001"
+_REPLACEMENT = "\ufffd"
+
+
+class LlamaChat:
+    """A loaded GGUF model. `options["weights"]` names one file, `options["threads"]` how many threads."""
+
+    def __init__(self, options: dict[str, Any]) -> None:
+        # Threads that spin while they wait stand still for seconds on a machine that has other work; the
+        # OpenMP runtime reads this once, when it is loaded.
+        os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+        from cyllama.llama import llama_cpp
+
+        llama_cpp.disable_logging()
+        llama_cpp.ggml_backend_load_all()
+        self._llama = llama_cpp
+        (path,) = options["weights"].values()
+        self._model = llama_cpp.LlamaModel(path, llama_cpp.LlamaModelParams())
+        self._vocabulary = self._model.get_vocab()
+        self._template = self._model.get_default_chat_template()
+        self._context_tokens = min(CONTEXT_TOKENS, self._model.n_ctx_train)
+        self._default_tokens = int(options.get("default_tokens") or self._context_tokens)
+        self._context = self._new_context(int(options.get("threads", 2)))
+        # The prompt whose blocks are in the context's memory.
+        self._computed: list[int] = []
+        self.info = {"context_tokens": self._context_tokens, "revision": options.get("model_revision", "")}
+
+    def run(self, run: Run) -> Result:
+        wanted = run.parameters
+        prompt = self._prompt(json.loads(run.inputs["messages"]))
+        if len(prompt) >= self._context_tokens:
+            raise InputError(
+                "context_exceeded",
+                f"the prompt has {len(prompt)} tokens, the model's context holds {self._context_tokens}, "
+                "the answer included",
+            )
+        room = self._context_tokens - len(prompt)
+        limit = min(wanted.get("max_tokens") or self._default_tokens, room)
+        self._compute(prompt, run)
+        answer = _Answer(tuple(wanted.get("stop") or ()))
+        count, reason = 0, "length"
+        for token in self._tokens(prompt, wanted):
+            run.check_cancelled()
+            if self._vocabulary.is_eog(token):
+                reason = "stop"
+                break
+            count += 1
+            _show(run, answer.add(self._bytes(token)), len(prompt), count)
+            if answer.stopped:
+                reason = "stop"
+                break
+            if count >= limit:
+                break
+        _show(run, answer.rest(), len(prompt), count)
+        usage = {"prompt_tokens": len(prompt), "completion_tokens": count}
+        return Result("text/plain", answer.text.encode(), {"finish_reason": reason, **usage})
+
+    def _new_context(self, threads: int) -> llama_cpp.LlamaContext:
+        parameters = self._llama.LlamaContextParams()
+        parameters.n_ctx = self._context_tokens
+        parameters.n_batch = parameters.n_ubatch = BLOCK_TOKENS
+        parameters.n_threads = parameters.n_threads_batch = threads
+        return self._llama.LlamaContext(self._model, parameters)
+
+    def _prompt(self, messages: list[dict[str, str]]) -> list[int]:
+        """Fill the model's template in, and read its control tokens from the template alone."""
+        stand_ins = [
+            self._llama.LlamaChatMessage(role=message["role"], content=f"{_OPEN}{index}{_CLOSE}")
+            for index, message in enumerate(messages)
+        ]
+        filled = self._model.chat_apply_template(self._template, stand_ins, True)
+        tokens: list[int] = []
+        head, *rest = filled.split(_OPEN)
+        tokens += self._vocabulary.tokenize(head, add_special=True, parse_special=True)
+        for piece in rest:
+            index, _, between = piece.partition(_CLOSE)
+            content = messages[int(index)]["content"]
+            if content:
+                tokens += self._vocabulary.tokenize(content, add_special=False, parse_special=False)
+            if between:
+                tokens += self._vocabulary.tokenize(between, add_special=False, parse_special=True)
+        return tokens
+
+    def _compute(self, prompt: list[int], run: Run) -> None:
+        """Bring the prompt into the context's memory; whole blocks that are there already stay."""
+        same = _common(self._computed, prompt)
+        # The last token is always computed: the first answer's token is drawn from what follows it.
+        kept = min(same, len(prompt) - 1) // BLOCK_TOKENS * BLOCK_TOKENS
+        kept = min(kept, len(self._computed) // BLOCK_TOKENS * BLOCK_TOKENS)
+        self._computed = prompt[:kept]
+        if kept == 0:
+            self._context.kv_cache_clear()
+        else:
+            self._context.memory_seq_rm(0, kept, -1)
+        for start in range(kept, len(prompt), BLOCK_TOKENS):
+            run.check_cancelled()
+            block = prompt[start : start + BLOCK_TOKENS]
+            self._context.decode(self._llama.llama_batch_get_one(block, start))
+            self._computed = prompt[: start + len(block)]
+            run.progress("reading", start + len(block), len(prompt), "tokens")
+
+    def _tokens(self, prompt: list[int], wanted: dict[str, Any]) -> Iterator[int]:
+        """Draw tokens without end; whoever takes them stops before the context is full."""
+        sampler = self._sampler(wanted)
+        position = len(prompt)
+        while True:
+            token = sampler.sample(self._context, -1)
+            yield token
+            self._context.decode(self._llama.llama_batch_get_one([token], position))
+            position += 1
+
+    def _sampler(self, wanted: dict[str, Any]) -> llama_cpp.LlamaSampler:
+        sampler = self._llama.LlamaSampler(self._llama.LlamaSamplerChainParams())
+        frequency, presence = wanted.get("frequency_penalty") or 0.0, wanted.get("presence_penalty") or 0.0
+        if frequency or presence:
+            sampler.add_penalties(PENALTY_TOKENS, 1.0, frequency, presence)
+        temperature = TEMPERATURE if wanted.get("temperature") is None else wanted["temperature"]
+        if temperature == 0:
+            sampler.add_greedy()
+            return sampler
+        top_p = TOP_P if wanted.get("top_p") is None else wanted["top_p"]
+        sampler.add_top_p(top_p, 1)
+        sampler.add_temp(temperature)
+        seed = wanted.get("seed")
+        drawn = random.SystemRandom().getrandbits(32) if seed is None else seed
+        sampler.add_dist(drawn % _DRAWN_SEED)
+        return sampler
+
+    def _bytes(self, token: int) -> bytes:
+        """Give a token's bytes: a character of several may be spread over several tokens."""
+        text: str = self._vocabulary.token_to_piece(token, special=False)
+        if _REPLACEMENT not in text:
+            return text.encode()
+        return bytes(_BYTE_OF[mark] for mark in self._vocabulary.get_text(token) if mark in _BYTE_OF)
+
+
+class _Answer:
+    """The text so far. What may still become a stop text, or half a character, is held back."""
+
+    def __init__(self, stops: tuple[str, ...]) -> None:
+        self.stopped = False
+        self._stops = stops
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._shown: list[str] = []
+        self._held = ""
+
+    @property
+    def text(self) -> str:
+        return "".join(self._shown)
+
+    def add(self, content: bytes) -> str:
+        """Take more of the answer; give what can be shown now."""
+        self._held += self._decoder.decode(content)
+        found = [at for stop in self._stops if (at := self._held.find(stop)) >= 0]
+        if found:
+            self.stopped = True
+            return self._show(min(found))
+        return self._show(len(self._held) - self._doubtful())
+
+    def rest(self) -> str:
+        """Give what was held back; after a stop text nothing is."""
+        if self.stopped:
+            return ""
+        self._held += self._decoder.decode(b"", final=True)
+        return self._show(len(self._held))
+
+    def _show(self, length: int) -> str:
+        text, self._held = self._held[:length], self._held[length:]
+        self._shown.append(text)
+        return text
+
+    def _doubtful(self) -> int:
+        """Give how many characters at the end may be the beginning of a stop text."""
+        longest = 0
+        for stop in self._stops:
+            for size in range(min(len(stop) - 1, len(self._held)), longest, -1):
+                if self._held.endswith(stop[:size]):
+                    longest = size
+                    break
+        return longest
+
+
+def _show(run: Run, text: str, prompt_tokens: int, completion_tokens: int) -> None:
+    if text:
+        usage = {"prompt_tokens": prompt_tokens, "completion_tokens": completion_tokens}
+        run.segment(text.encode(), usage)
+
+
+def _common(one: list[int], other: list[int]) -> int:
+    """Give how many tokens at the start are the same."""
+    count = 0
+    for left, right in zip(one, other, strict=False):
+        if left != right:
+            break
+        count += 1
+    return count
+
+
+def _byte_marks() -> dict[str, int]:
+    """Give the byte behind each character of a byte-level vocabulary (GPT-2's table)."""
+    plain = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
+    marks = {chr(byte): byte for byte in plain}
+    others = [byte for byte in range(256) if byte not in plain]
+    return marks | {chr(256 + index): byte for index, byte in enumerate(others)}
+
+
+_BYTE_OF = _byte_marks()

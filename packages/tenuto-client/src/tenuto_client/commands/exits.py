@@ -1,0 +1,98 @@
+"""How a command ends: exit codes that scripts can rely on, and one line that says why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tenuto_client.commands.console import Console
+
+OK = 0
+FAILED = 1
+"""The job failed or was cancelled, or something here did: a file could not be written."""
+USAGE = 2
+"""The command line is wrong, or the service refused what was asked for."""
+RECOVERY = 3
+"""`recovery_required`, or a state that this version does not know."""
+AUTHENTICATION = 4
+NETWORK = 5
+"""No answer, or refused for now, after all tries."""
+GAVE_UP = 6
+"""The job goes on."""
+CHECKSUM = 7
+CONFLICT = 8
+INTERRUPTED = 130
+
+
+def exit_code(error: Exception) -> int:
+    """The code for what went wrong."""
+    from tenuto_client import errors
+
+    table: tuple[tuple[tuple[type[Exception], ...], int], ...] = (
+        ((errors.IdempotencyConflict,), CONFLICT),
+        ((errors.ContentMismatch,), CHECKSUM),
+        ((errors.GaveUpWaiting,), GAVE_UP),
+        ((errors.RecoveryRequired, errors.UnknownState, errors.ResultMissing), RECOVERY),
+        ((errors.ServiceUnreachable, errors.RateLimited, errors.ServiceFailed), NETWORK),
+        ((errors.InsufficientBalance,), FAILED),
+        ((errors.AuthenticationFailed, errors.NotAllowed, errors.NotConfigured), AUTHENTICATION),
+        ((errors.UnexpectedAnswer, errors.ChatInterrupted), NETWORK),
+        ((errors.InvalidRequest, errors.NotFound, errors.TooLarge, errors.WrongMediaType), USAGE),
+        ((errors.InvalidSetting, errors.AudioError), USAGE),
+    )
+    return next((code for kinds, code in table if isinstance(error, kinds)), FAILED)
+
+
+def told(error: Exception, console: Console) -> int:
+    """Say what went wrong and what mends it; gives the exit code. A defect of ours is raised."""
+    from tenuto_client.commands.words import retold, t
+    from tenuto_client.errors import JobCancelled, JobFailed, Refused, TenutoError
+
+    if isinstance(error, TenutoError):
+        headline = t(_HEADLINES[error.code]) if error.code in _HEADLINES else ""
+        # Both languages say the whole; only what the service itself says stays as it was said.
+        said = retold(error.message)
+        message = f"{headline}{t(': ')}{said}" if headline else said
+        if isinstance(error, Refused) and error.request_id:
+            message += f" [{error.request_id}]"
+        remedy = error.remedy
+        if remedy == "tenuto resume":
+            # What continues this very command; nothing, where nothing was begun that could be continued.
+            remedy = getattr(console.options, "cut_off", None)
+        elif isinstance(error, JobFailed | JobCancelled) and hasattr(console.options, "again"):
+            remedy = t("the same command with --again makes another job")
+        console.error(message, remedy)
+        return exit_code(error)
+    if isinstance(error, OSError):
+        message = t(
+            "{path}: {why}", path=error.filename or t("a file"), why=retold(error.strerror or str(error))
+        )
+        console.error(message, getattr(console.options, "cut_off", None))
+        return FAILED
+    raise error
+
+
+_HEADLINES = {
+    "invalid_api_key": "the key is not accepted",
+    "model_not_allowed": "your key may not use this model",
+    "insufficient_balance": "the balance does not cover this",
+    "idempotency_conflict": "this key belongs to other work",
+    "rate_limited": "the service is asked too often, or has too much to do",
+    "unavailable": "the service is not ready",
+    "model_unavailable": "the model takes no work just now",
+    "service_unreachable": "the service cannot be reached",
+    "content_mismatch": "the download is not what was promised",
+    "gave_up_waiting": "waiting was given up; the job goes on",
+    "recovery_required": "the job needs the operator",
+    "unknown_state": "the job is in a state that this version does not know",
+    "job_cancelled": "the job was cancelled",
+    "nothing_to_speak": "there is nothing to speak in this text",
+    "not_configured": "no key yet",
+    "not_found": "there is no such thing",
+    "invalid_request": "the service does not take this",
+    "payload_too_large": "it is too large",
+    "other_api_key": "another key was used before",
+    "no_model": "no model for this",
+    "journal_error": "the journal cannot be used",
+    "audio_error": "the recording cannot be used",
+}

@@ -1,0 +1,168 @@
+"""`tenuto jobs`: what was submitted, by its id."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import shlex
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tenuto_client import downloads, following, pacing, reads
+from tenuto_client.commands.console import WORK_RETRIES, Console
+from tenuto_client.commands.parser import Parser, checked
+from tenuto_client.commands.words import t
+from tenuto_client.records import Operation
+from tenuto_client.submission import Reading
+
+STATES = ("submitting", "queued", "running", "succeeded", "failed", "cancelled", "recovery_required")
+
+
+def add(parser: Parser, verb: str) -> None:
+    """Its verbs and their options."""
+    verbs = parser.add_subparsers(metavar="VERB", required=True, dest="action", parser_class=Parser)
+    ls = verbs.add_parser("ls", help=t("list them, newest first"))
+    ls.add_argument("--state", choices=STATES, help=t("only in this state"))
+    ls.add_argument("--kind", choices=("speech", "recognition", "image"), help=t("only of this kind"))
+    ls.add_argument("--model", metavar="MODEL", help=t("only of this model"))
+    ls.add_argument("-n", "--limit", type=int, default=20, metavar="N", help=t("how many: 1 to 100; else 20"))
+    ls.add_argument("--after", metavar="JOB", help=t("what is older than this one"))
+    one = (
+        ("get", t("show one, with what it went through")),
+        ("wait", t("wait for its end")),
+        ("download", t("wait, and put its result into a file")),
+        ("cancel", t("cancel it")),
+    )
+    for name, about in one:
+        command = verbs.add_parser(name, help=about)
+        command.add_argument("job", metavar="JOB", help=t("its id"))
+        if name == "wait":
+            command.add_argument(
+                "--timeout",
+                type=checked(_seconds),
+                default=pacing.GIVE_UP_S,
+                metavar="S",
+                help=t("seconds; else 7200"),
+            )
+        if name == "download":
+            command.add_argument(
+                "-o", "--output", metavar="FILE", help=t("where; else it is named after the job")
+            )
+        command.common()
+    ls.common()
+
+
+def run(options: argparse.Namespace, console: Console) -> int:
+    """Do what the verb says."""
+    actions = {"ls": _list, "get": _get, "wait": _wait, "download": _download, "cancel": _cancel}
+    return actions[options.action](options, console)
+
+
+def moment(at: int | None) -> str | None:
+    """A moment as people write it, in UTC."""
+    return None if at is None else datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not seconds >= 0:
+        raise ValueError(t("write seconds, for example 60"))
+    return seconds
+
+
+def _list(options: argparse.Namespace, console: Console) -> int:
+    query = {"state": options.state, "kind": options.kind, "model": options.model}
+    found, _ = console.run(reads.jobs(console.link, query, after=options.after, limit=options.limit))
+    if console.as_json:
+        console.document([dict(operation.raw) for operation in found])
+        return 0
+    rows = [
+        (o.id, o.kind, o.model, o.state, moment(o.created_at), o.billing.charged if o.billing else None)
+        for o in found
+    ]
+    console.table(("job", "kind", "model", "state", "created", "charged"), rows)
+    return 0
+
+
+def _get(options: argparse.Namespace, console: Console) -> int:
+    reading = console.run(following.show(console.link, options.job))
+    if console.as_json:
+        console.document(dict(reading.operation.raw))
+        return 0
+    _show(console, reading.operation)
+    for event in console.run(reads.events(console.link, options.job)):
+        console.say(f"{moment(event.at)}  {event.type}{f'  {event.detail}' if event.detail else ''}")
+    return 0
+
+
+def _wait(options: argparse.Namespace, console: Console) -> int:
+    console.options.cut_off = f"tenuto jobs wait {shlex.quote(options.job)}"
+    reading = _waited(options.job, console, options.timeout)
+    following.result_of(reading.operation)
+    if console.as_json:
+        console.document(dict(reading.operation.raw))
+    else:
+        console.say(reading.operation.state)
+    return 0
+
+
+def _download(options: argparse.Namespace, console: Console) -> int:
+    from tenuto_client.commands import work
+
+    console.options.cut_off = f"tenuto jobs download {shlex.quote(options.job)} -o FILE"
+    reading = _waited(options.job, console, pacing.GIVE_UP_S)
+    artifact = following.result_of(reading.operation)
+    suffix = work.SUFFIXES.get(reading.operation.kind or "", "")
+    name = options.output or f"{downloads.file_name(reading.operation.id)}{suffix}"
+    if name == work.STDOUT:
+        work.put(name, console.run(downloads.load(console.link, artifact)))
+        return 0
+    path = work.writable(Path(name))
+    on_bytes = console.progress.bytes(t("downloading"))
+    console.run(downloads.save(console.link, artifact, path, job_id=options.job, on_bytes=on_bytes))
+    console.progress.clear()
+    work.report(console, reading.operation, str(path))
+    return 0
+
+
+def _cancel(options: argparse.Namespace, console: Console) -> int:
+    operation = console.run(following.cancel(console.link, options.job)).operation
+    if console.as_json:
+        console.document(dict(operation.raw))
+    elif operation.state == "running" and operation.cancel_requested:
+        console.say(t("{job} will end within seconds", job=operation.id))
+    else:
+        console.say(f"{operation.id}  {operation.state}")
+    return 0
+
+
+def _waited(job_id: str, console: Console, timeout_s: float) -> Reading:
+    console.retries = WORK_RETRIES
+    link = console.link
+    reading = console.run(following.show(link, job_id))
+    on_change = console.progress.operation
+    try:
+        return console.run(following.wait(link, reading, timeout_s=timeout_s, on_change=on_change))
+    finally:
+        console.progress.clear()
+
+
+def _show(console: Console, operation: Operation) -> None:
+    billing = operation.billing
+    shown = {
+        "job": operation.id,
+        "state": operation.state,
+        "kind": operation.kind,
+        "model": operation.model,
+        "attempt": operation.attempt,
+        "result": ", ".join(f"{a.media_type} {a.size_bytes} bytes {a.sha256}" for a in operation.artifacts)
+        or None,
+        "error": f"{operation.error.code}: {operation.error.message}" if operation.error else None,
+        "charged": f"{billing.charged} {billing.currency}" if billing else None,
+    }
+    for name, value in shown.items():
+        if value is not None:
+            console.say(f"{t(name)}: {value}")

@@ -1,0 +1,155 @@
+"""`tenuto resume`: interrupted jobs are finished, whoever began them."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from tenuto_client import settings
+from tenuto_client.commands import work
+from tenuto_client.commands.console import WORK_RETRIES, Console
+from tenuto_client.commands.exits import told
+from tenuto_client.commands.jobs import moment
+from tenuto_client.commands.parser import Parser
+from tenuto_client.commands.words import t
+from tenuto_client.errors import NotConfigured, TenutoError
+from tenuto_client.exchange import Link
+from tenuto_client.journal import Entry, Journal, fingerprint
+from tenuto_client.submission import check_caller
+
+
+def add(parser: Parser, verb: str) -> None:
+    """Its options."""
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument(
+        "--list", action="store_true", dest="only_list", help=t("list interrupted jobs and resume none")
+    )
+    group.add_argument(
+        "--drop", metavar="KEY", help=t("forget one; its job, if there is one, goes on by itself")
+    )
+    parser.add_argument(
+        "--same-key",
+        action="store_true",
+        help=t("the API key was rotated and has its old id: send what is in doubt again"),
+    )
+    parser.common()
+
+
+def run(options: argparse.Namespace, console: Console) -> int:
+    """Finish them, oldest first; the exit code is that of the first that could not be."""
+    console.retries = WORK_RETRIES
+    journal = Journal(settings.journal_folder())
+    if options.only_list:
+        return _list(console, journal)
+    if options.drop:
+        return _drop(console, journal, options.drop)
+    code, number = 0, 0
+    for entry in journal.cut_off():
+        if entry.is_settled:
+            entry.release()
+            continue
+        number += 1
+        try:
+            _finish(options, console, entry)
+        except (TenutoError, OSError) as error:
+            console.progress.clear()
+            entry.release()
+            code = code or told(error, console)
+    if not number:
+        console.tell(t("there is nothing to resume"))
+    return code
+
+
+def _finish(options: argparse.Namespace, console: Console, entry: Entry) -> None:
+    link = console.link_to(str(entry.facts["base_url"]), _key_of(entry))
+    if options.same_key:
+        entry.note(caller=fingerprint(link.api_key))
+    check_caller(link, entry)
+    if not entry.purpose and entry.body is None:
+        console.tell(t("{key}: nothing was submitted, and its recording is gone", key=entry.key))
+        entry.finish()
+        return
+    _at(console, link)
+    reading = work.go_on(console, link, entry)
+    if not entry.purpose:
+        # A program's job: the program does not know its id, or nobody asked for its end.
+        console.progress.clear()
+        console.say(f"{reading.operation.id}  {t('submitted by a program; follow it by its id')}")
+        entry.finish()
+        return
+    purpose = dict(entry.purpose)
+    if purpose.get("file") == work.STDOUT:
+        # Whoever read that stdout is gone; the result becomes a file.
+        del purpose["file"]
+    operation, place = work.complete(console, link, entry, reading, purpose)
+    work.report(console, operation, place)
+
+
+def _key_of(entry: Entry) -> str | None:
+    """The saved key that the entry was sent with, whatever the variables name now; None: as they say.
+
+    Raises NotConfigured where the variables' key is for another service: it is sent to no other.
+    """
+    url, caller = str(entry.facts["base_url"]), entry.facts.get("caller")
+    given, saved = os.environ.get(settings.API_KEY), settings.saved_key(url)
+    if given is None or fingerprint(given.strip()) == caller:
+        return None
+    if saved is not None and fingerprint(saved) == caller:
+        return saved
+    if os.environ.get(settings.BASE_URL) and settings.current_url(None) != url:
+        if saved is None:
+            raise NotConfigured(f"{settings.API_KEY} is for another service, and no key is saved for {url}")
+        return saved
+    return None
+
+
+def _at(console: Console, link: Link) -> None:
+    """What follows talks to the service that the entry was for."""
+    from tenuto_client.drive import Driver
+
+    console.link = link
+    console.driver = Driver(link)
+
+
+def _list(console: Console, journal: Journal) -> int:
+    rows = [
+        (
+            entry.key,
+            moment(entry.facts.get("began_at")),
+            entry.purpose.get("verb") or "-",
+            entry.operation_id or t("in doubt") if entry.body else t("not submitted"),
+            entry.ended,
+            entry.facts.get("base_url"),
+            _target(entry),
+        )
+        for entry in _each(journal)
+    ]
+    headings = ("key", "began", "verb", "job", "ended", "service", "file")
+    if console.as_json:
+        console.document([dict(zip(headings, row, strict=True)) for row in rows])
+    else:
+        console.table(headings, rows)
+    return 0
+
+
+def _each(journal: Journal) -> Iterator[Entry]:
+    """Every entry, let go again after it was looked at."""
+    for entry in journal.cut_off():
+        yield entry
+        entry.release()
+
+
+def _drop(console: Console, journal: Journal, key: str) -> int:
+    for entry in _each(journal):
+        if entry.key == key:
+            entry.finish()
+            console.say(entry.operation_id or key)
+            return 0
+    raise TenutoError(t("there is no such key; see tenuto resume --list"))
+
+
+def _target(entry: Entry) -> str | None:
+    found = entry.purpose.get("file") or entry.purpose.get("folder")
+    return None if found is None else str(Path(found))

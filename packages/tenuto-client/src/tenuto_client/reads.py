@@ -1,0 +1,167 @@
+"""Voices, models and the account: one exchange each. Flows that `drive` runs."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import uuid
+from collections.abc import Mapping
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+from tenuto_client.errors import NoModel, UnexpectedAnswer, utf8
+from tenuto_client.exchange import Link, ask
+from tenuto_client.records import (
+    Artifact,
+    Balance,
+    Event,
+    LedgerEntry,
+    Model,
+    Operation,
+    UsageLine,
+    Voice,
+    VoicePreference,
+    VoicePreferences,
+    read,
+)
+from tenuto_client.steps import Flow, Request, path_of
+
+T = TypeVar("T")
+
+PAGE = 100
+_JSON = {"Content-Type": "application/json"}
+
+
+def page(
+    link: Link, kind: type[T], path: str, query: Mapping[str, Any], *, after: str | None = None
+) -> Flow[tuple[list[T], str | None]]:
+    """One page of a list, and the cursor of the next."""
+    asked = {name: str(value) for name, value in {**query, "after": after}.items() if value is not None}
+    found = yield from ask(link, Request("GET", path, query=asked))
+    if not isinstance(found, Mapping) or not isinstance(found.get("data"), list):
+        raise UnexpectedAnswer(f"{path} did not answer with a list")
+    return [read(kind, item) for item in found["data"]], found.get("next_cursor")
+
+
+def models(link: Link) -> Flow[list[Model]]:
+    """What the key may use, in the service's order."""
+    found, _ = yield from page(link, Model, path_of("models"), {})
+    return found
+
+
+def model_for(link: Link, kind: str) -> Flow[str]:
+    """The first callable model of a kind; of recognition, one with both transcripts where there is one."""
+    found = yield from models(link)
+    fitting = [model for model in found if model.kind == kind and model.callable]
+    if not fitting:
+        why = [f"{model.id}: {model.callable_reason}" for model in found if model.kind == kind]
+        raise NoModel(f"no {kind} model takes work from this key now ({'; '.join(why) or 'it sees none'})")
+    return max(fitting, key=lambda model: len(model.engines)).id if kind == "recognition" else fitting[0].id
+
+
+def voices(link: Link) -> Flow[list[Voice]]:
+    """All voices: everybody's first, then the account's own."""
+    found: list[Voice] = []
+    after: str | None = None
+    while True:
+        some, after = yield from page(link, Voice, path_of("voices"), {"limit": PAGE}, after=after)
+        found += some
+        if after is None:
+            return found
+
+
+def voice(link: Link, voice_id: str) -> Flow[Voice]:
+    """One voice."""
+    return read(Voice, (yield from ask(link, Request("GET", path_of("voices", voice_id)))))
+
+
+def create_voice(link: Link, name: str, content: bytes, key: str | None) -> Flow[Voice]:
+    """Upload a PCM16 WAV of 1 to 15 seconds; sent again it gives the same voice."""
+    headers = {
+        "Content-Type": "audio/wav",
+        "X-Service-Voice-Name": quote(utf8(name), safe=""),
+        "X-Service-Content-SHA256": hashlib.sha256(content).hexdigest(),
+        "Idempotency-Key": key or str(uuid.uuid4()),
+    }
+    return read(Voice, (yield from ask(link, Request("POST", path_of("voices"), headers, content))))
+
+
+def rename_voice(link: Link, voice_id: str, name: str) -> Flow[Voice]:
+    """Another name for an own voice."""
+    request = Request("PATCH", path_of("voices", voice_id), _JSON, _encode({"name": name}))
+    return read(Voice, (yield from ask(link, request)))
+
+
+def delete_voice(link: Link, voice_id: str) -> Flow[None]:
+    """The end of an own voice; jobs that were accepted keep its recording."""
+    yield from ask(link, Request("DELETE", path_of("voices", voice_id)))
+
+
+def voice_recording(found: Voice) -> Artifact:
+    """What a download of the voice must be."""
+    audio = found.audio
+    return Artifact(found.voice_id, "audio/wav", audio["size_bytes"], audio["sha256"])
+
+
+def preferences(link: Link) -> Flow[VoicePreferences]:
+    """The saved choices."""
+    found = yield from ask(link, Request("GET", path_of("voice-preference")))
+    return VoicePreferences(
+        tuple(read(VoicePreference, item) for item in found["data"]),
+        read(VoicePreference, found["default"]) if found.get("default") else None,
+    )
+
+
+def save_preference(link: Link, voice_id: str, content_account: str | None) -> Flow[VoicePreference]:
+    """Choose a voice for a content account, or as the default."""
+    body = {"voice_id": voice_id} | ({"content_account": content_account} if content_account else {})
+    request = Request("PUT", path_of("voice-preference"), _JSON, _encode(body))
+    return read(VoicePreference, (yield from ask(link, request)))
+
+
+def balance(link: Link) -> Flow[Balance]:
+    """The account's money now."""
+    return read(Balance, (yield from ask(link, Request("GET", path_of("account", "balance")))))
+
+
+def ledger(link: Link, *, after: str | None, limit: int) -> Flow[tuple[list[LedgerEntry], str | None]]:
+    """A page of the ledger, newest first."""
+    return (yield from page(link, LedgerEntry, path_of("account", "ledger"), {"limit": limit}, after=after))
+
+
+def usage(link: Link, *, since: str | None, until: str | None) -> Flow[list[UsageLine]]:
+    """What was used, by day, model and key; days as `2026-11-30`, UTC."""
+    found, _ = yield from page(link, UsageLine, path_of("usage"), {"since": since, "until": until})
+    return found
+
+
+def jobs(
+    link: Link, query: Mapping[str, Any], *, after: str | None, limit: int
+) -> Flow[tuple[list[Operation], str | None]]:
+    """A page of the account's jobs, newest first."""
+    return (yield from page(link, Operation, path_of("jobs"), {**query, "limit": limit}, after=after))
+
+
+def events(link: Link, job_id: str) -> Flow[list[Event]]:
+    """What the job went through, oldest first."""
+    found, _ = yield from page(link, Event, path_of("jobs", job_id, "events"), {})
+    return found
+
+
+def job_request(link: Link, job_id: str) -> Flow[Any]:
+    """The body that was accepted."""
+    return (yield from ask(link, Request("GET", path_of("jobs", job_id, "request"))))
+
+
+def erase_job(link: Link, job_id: str) -> Flow[Operation]:
+    """Erase what a job that has ended was asked and what it made, for good."""
+    return read(Operation, (yield from ask(link, Request("DELETE", path_of("jobs", job_id, "content")))))
+
+
+def erase_artifact(link: Link, artifact_id: str) -> Flow[None]:
+    """Erase one result, or one input that no open job needs, for good."""
+    yield from ask(link, Request("DELETE", path_of("artifacts", artifact_id)))
+
+
+def _encode(document: Mapping[str, Any]) -> bytes:
+    return utf8(json.dumps(document, ensure_ascii=False))

@@ -1,0 +1,239 @@
+"""From a request to an accepted job, once: journal, upload, submission. Flows that `drive` runs.
+
+Order is everything here. The entry is on disk before the first byte leaves, the job's id as soon as it is
+known, and what is sent again is the same bytes under the same key.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tenuto_client import pacing
+from tenuto_client.errors import (
+    AuthenticationFailed,
+    Erased,
+    IdempotencyConflict,
+    JournalError,
+    RateLimited,
+    Refused,
+    ServiceFailed,
+    UnexpectedAnswer,
+    utf8,
+)
+from tenuto_client.exchange import Link, ask, call, parsed
+from tenuto_client.journal import Entry, Journal, digest, fingerprint
+from tenuto_client.records import Artifact, Operation, read
+from tenuto_client.steps import Answer, Do, FileBody, Flow, OnBytes, Request, path_of
+
+Document = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A job as it was last read, and when it may be read again."""
+
+    operation: Operation
+    wait_s: float = pacing.DEFAULT_WAIT_S
+    """What `Retry-After` asked for: how long the next read may be held back, in place of a pause here."""
+    due_at: float = 0.0
+    """The moment of the link's monotonic clock before which the job is not read again."""
+    can_hold: bool = True
+    """False once the service has refused `wait`; it is then read without."""
+
+    @classmethod
+    def of(cls, link: Link, answer: Answer, *, held_s: float = 0.0, can_hold: bool = True) -> Reading:
+        """What an answer says of a job; for `held_s` seconds of the wait it was held back at the service."""
+        wait_s = pacing.wait_s(answer.headers, link.clock.now())
+        due_at = link.clock.monotonic() + max(0.0, wait_s - held_s)
+        return cls(read(Operation, parsed(answer)), wait_s, due_at, can_hold)
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """A FLAC to be recognised: its file or its bytes, and the SHA-256 of them."""
+
+    content: Path | bytes
+    sha256: str
+    size_bytes: int
+
+    @classmethod
+    def of(cls, content: Path | bytes) -> Recording:
+        """Hash a file or bytes."""
+        if isinstance(content, bytes):
+            return cls(content, hashlib.sha256(content).hexdigest(), len(content))
+        with content.open("rb") as file:
+            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+            return cls(content, sha256, file.tell())
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What is to be submitted, and what for."""
+
+    document: Document
+    """The job's body; of a recognition without the id of its input."""
+    recording: Recording | None = None
+    key: str | None = None
+    """The idempotency key, when the caller has one of its own."""
+    purpose: Mapping[str, Any] = field(default_factory=dict)
+    """What a later `resume` needs to finish it. Empty: the caller's program goes on by itself."""
+    on_bytes: OnBytes | None = None
+    again: bool = False
+    """Submit it again under a new key when an earlier job for it ended without a result."""
+    on_entry: Callable[[Entry], None] | None = None
+    """Told of the journal's entry before anything is sent."""
+
+    @property
+    def intent(self) -> str:
+        """The same for the same work with the same purpose."""
+        purpose = json.dumps(self.purpose, sort_keys=True)
+        return digest(_encode(self.document), self.recording.sha256 if self.recording else b"", purpose)
+
+
+def submit(link: Link, work: Work) -> Flow[tuple[Reading, Entry | None]]:
+    """Submit work that an interrupted program may have submitted before; its entry stays locked."""
+    if link.journal is None:
+        return (yield from _without_journal(link, work)), None
+    journal = link.journal
+    entry: Entry = yield Do(lambda: take_up(journal, link, work))
+    if work.on_entry is not None:
+        work.on_entry(entry)
+    return (yield from carry_on(link, entry, work.recording, work.on_bytes)), entry
+
+
+def take_up(journal: Journal, link: Link, work: Work) -> Entry:
+    """The entry that an earlier run of the same work left, or a new one.
+
+    A script's submission is continued only while it is in doubt: once its id was told, the same call again is
+    new work. What a person began at the command line is continued until its file is there; when its job ended
+    without one, the entry keeps the id, and only `again` makes another job.
+    """
+    for entry in journal.cut_off(work.intent) if work.key is None else ():
+        fits = entry.facts.get("base_url") == link.base_url and not entry.is_set_aside
+        if not fits or not (work.purpose or entry.operation_id is None):
+            entry.release()
+        elif work.again and entry.ended is not None:
+            entry.set_aside()
+        else:
+            try:
+                check_caller(link, entry)
+            except JournalError:
+                entry.release()
+                raise
+            return entry
+    facts: dict[str, Any] = {
+        "base_url": link.base_url,
+        "caller": fingerprint(link.api_key),
+        "purpose": dict(work.purpose),
+        "document": dict(work.document),
+    }
+    if work.recording is None:
+        facts["body"] = _encode(work.document)
+    else:
+        facts |= {"input_sha256": work.recording.sha256, "upload_key": str(uuid.uuid4())}
+    return journal.begin(work.intent, key=work.key, **facts)
+
+
+def check_caller(link: Link, entry: Entry) -> None:
+    """Under another API key the same idempotency key would make a second job. Raises JournalError."""
+    in_doubt = entry.body is not None and entry.operation_id is None
+    if in_doubt and entry.facts.get("caller") != fingerprint(link.api_key):
+        raise JournalError(
+            f"the same work was sent to {entry.facts.get('base_url')} with another API key, and whether it "
+            "arrived is not known; sent with this key it could be made and charged twice",
+            code="other_api_key",
+            remedy="tenuto resume --same-key",
+        )
+
+
+def carry_on(
+    link: Link, entry: Entry, recording: Recording | None = None, on_bytes: OnBytes | None = None
+) -> Flow[Reading]:
+    """Go on with an entry from wherever it stands, until its job is known and noted."""
+    if entry.operation_id is not None:
+        return Reading(Operation(entry.operation_id, "queued"), wait_s=0.0)
+    may_have_arrived = entry.body is not None and not entry.is_new
+    try:
+        if entry.body is None:
+            yield from _upload_noted(link, entry, recording, on_bytes)
+        assert entry.body is not None
+        reading = yield from post(link, entry.body, entry.key)
+    except Refused as error:
+        # Nothing was stored and the key is bound to nothing, unless an earlier try may have been accepted.
+        if isinstance(error, AuthenticationFailed):
+            is_over = not (may_have_arrived or error.is_in_doubt)
+        else:
+            is_over = not isinstance(error, RateLimited | ServiceFailed)
+        yield Do(entry.finish if is_over else entry.release)
+        raise
+    except BaseException:
+        entry.release()
+        raise
+    yield Do(lambda: entry.note(operation_id=reading.operation.id))
+    return reading
+
+
+def post(link: Link, body: bytes, key: str) -> Flow[Reading]:
+    """POST /v1/jobs, again and again with the same key until it is answered."""
+    headers = {"Content-Type": "application/json", "Idempotency-Key": key}
+    answer = yield from call(link, Request("POST", path_of("jobs"), headers, body))
+    return Reading.of(link, answer)
+
+
+def upload(link: Link, recording: Recording, key: str, on_bytes: OnBytes | None = None) -> Flow[Artifact]:
+    """POST /v1/input-artifacts; the answer must tell the size and hash of what was sent."""
+    headers = {
+        "Content-Type": "audio/flac",
+        "X-Service-Content-SHA256": recording.sha256,
+        "Idempotency-Key": key,
+    }
+    content: bytes | FileBody
+    if isinstance(recording.content, bytes):
+        content = recording.content
+    else:
+        content = FileBody(recording.content, recording.size_bytes, on_bytes)
+    found = yield from ask(link, Request("POST", path_of("input-artifacts"), headers, content))
+    artifact = read(Artifact, found.get("artifact") if isinstance(found, Mapping) else None)
+    if (artifact.size_bytes, artifact.sha256) != (recording.size_bytes, recording.sha256):
+        raise UnexpectedAnswer(f"{artifact.id} has another size or hash than what was uploaded")
+    return artifact
+
+
+def _upload_noted(
+    link: Link, entry: Entry, recording: Recording | None, on_bytes: OnBytes | None
+) -> Flow[None]:
+    input_id = entry.facts.get("input_artifact_id")
+    if input_id is None:
+        if recording is None:
+            raise JournalError(
+                "the upload was interrupted and the recording is not available any more; send it again"
+            )
+        try:
+            artifact = yield from upload(link, recording, entry.facts["upload_key"], on_bytes)
+        except (IdempotencyConflict, Erased):
+            # The conversion gave other bytes this time, or the input was erased; nothing was paid for it.
+            fresh = str(uuid.uuid4())
+            yield Do(lambda: entry.note(upload_key=fresh, input_sha256=recording.sha256))
+            artifact = yield from upload(link, recording, fresh, on_bytes)
+        input_id = artifact.id
+        yield Do(lambda: entry.note(input_artifact_id=input_id))
+    body = _encode({**entry.facts["document"], "input_artifact_ids": [input_id]})
+    yield Do(lambda: entry.note(body=body))
+
+
+def _without_journal(link: Link, work: Work) -> Flow[Reading]:
+    key, document = work.key or str(uuid.uuid4()), dict(work.document)
+    if work.recording is not None:
+        artifact = yield from upload(link, work.recording, str(uuid.uuid4()), work.on_bytes)
+        document["input_artifact_ids"] = [artifact.id]
+    return (yield from post(link, _encode(document), key))
+
+
+def _encode(document: Document) -> bytes:
+    return utf8(json.dumps(document, ensure_ascii=False, separators=(",", ":")))

@@ -1,0 +1,115 @@
+"""A host's process from start to end: greet, load the engine, serve runs, end with the parent.
+
+It does not know which engines there are, nor what a run is for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import faulthandler
+import importlib
+import os
+import platform
+import signal
+import socket
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+from tenuto_engine import wire
+from tenuto_engine.engine import Engine
+from tenuto_engine.inbox import Inbox
+from tenuto_engine.runs import Channel, HostedRun, carry_out, failure
+
+_PR_SET_PDEATHSIG = 1
+
+
+def main(arguments: list[str]) -> None:
+    """Serve until the parent closes the connection. Never returns while a run is under way."""
+    options = _options(arguments)
+    end_with(options.parent)
+    faulthandler.enable()
+    os.set_inheritable(options.fd, False)
+    connection = socket.socket(fileno=options.fd)
+    channel = Channel(connection)
+    channel.send({"type": "hello", "protocol": wire.PROTOCOL, "python": _python(), "pid": os.getpid()})
+    inbox = Inbox(connection, channel)
+    try:
+        greeting = inbox.get()
+        if greeting is not None:
+            _serve(_load(options, greeting, channel), inbox)
+    finally:
+        # The connection ends with the process, not before: its end says that there is an exit status.
+        connection.detach()
+
+
+def _options(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="tenuto_engine")
+    parser.add_argument("engine")
+    parser.add_argument("--fd", type=int, required=True)
+    parser.add_argument("--parent", type=int, required=True)
+    # Neither: the engine is a package that this interpreter finds by itself.
+    place = parser.add_mutually_exclusive_group()
+    place.add_argument("--package", default="", help="a folder taken as a package, not on the path")
+    place.add_argument("--path", default="", help="a folder to put first on the path")
+    return parser.parse_args(arguments)
+
+
+def end_with(parent: int) -> None:
+    """Have the kernel kill this process when its parent dies, even while an engine holds the GIL (Linux)."""
+    with contextlib.suppress(ImportError, OSError, AttributeError):
+        import ctypes
+
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(0)
+
+
+def _load(options: argparse.Namespace, greeting: dict[str, Any], channel: Channel) -> Engine:
+    try:
+        engine = _find(options)(greeting["options"])
+        info = {**getattr(engine, "info", {}), "concurrency": _concurrency(engine)}
+        channel.send({"type": "loaded", "info": {**info, "pid": os.getpid(), "python": _python()}})
+    except BaseException as error:
+        traceback.print_exc()
+        sys.stderr.flush()
+        channel.send(failure(error))
+        os._exit(1)
+    return engine
+
+
+def _find(options: argparse.Namespace) -> Callable[[dict[str, Any]], Engine]:
+    """Import the engine's class: one of a package of our own making, or one found on the path."""
+    module, _, name = options.engine.partition(":")
+    if options.package:
+        package = ModuleType("tenuto_engines")
+        package.__path__ = [options.package]
+        sys.modules["tenuto_engines"] = package
+        module = f"tenuto_engines.{module}"
+    elif options.path:
+        sys.path.insert(0, options.path)
+    found: Callable[[dict[str, Any]], Engine] = getattr(importlib.import_module(module), name)
+    return found
+
+
+def _concurrency(engine: Engine) -> int:
+    return max(1, int(getattr(engine, "concurrency", 1)))
+
+
+def _serve(engine: Engine, inbox: Inbox) -> None:
+    for _ in range(_concurrency(engine) - 1):
+        threading.Thread(target=_serve_from, args=(inbox, engine), daemon=True).start()
+    _serve_from(inbox, engine)
+
+
+def _serve_from(inbox: Inbox, engine: Engine) -> None:
+    while isinstance(run := inbox.get(), HostedRun):
+        carry_out(engine, run)
+
+
+def _python() -> str:
+    return platform.python_version()

@@ -1,0 +1,230 @@
+"""What can be done with accounts and keys: make, list, restrict, rotate, revoke, authenticate.
+
+Each function is one operation on one transaction. Money is not known here: see `billing`.
+"""
+
+import json
+import secrets
+from collections.abc import Callable
+from functools import lru_cache
+
+import msgspec
+import structlog
+
+from tenuto.accounts import store
+from tenuto.accounts.rows import AccountRow, KeyRow
+from tenuto.accounts.rules import (
+    Caller,
+    check_name,
+    is_well_formed,
+    key_sha256,
+    make_key,
+    name_key,
+    normal_name,
+)
+from tenuto.db.database import Transaction
+from tenuto.errors import InvalidApiKey, NotFound, OperatorError, RateLimited
+from tenuto.ids import Ids
+
+HOUR_MS = 3_600_000
+
+_log = structlog.get_logger("tenuto.accounts")
+
+
+class RestrictionDamaged(Exception):
+    """What is stored of the models that a key or an account may use cannot be read."""
+
+
+def create_account(
+    tx: Transaction, ids: Ids, *, name: str, now_ms: int, account_id: str | None = None
+) -> str:
+    """A new account without credit, under an id that the caller will look up or a new one; returns its id."""
+    name = normal_name(name)
+    check_name(name, "an account")
+    if (like := by_name(tx, name)) is not None:
+        raise OperatorError(f"there is an account named {like.name!r} already")
+    account_id = account_id or ids.new("account")
+    store.add_account(tx, account_id, name, name_key(name), now_ms)
+    return account_id
+
+
+def has_account(tx: Transaction, account_id: str) -> bool:
+    """Whether the account was made."""
+    return store.account(tx, account_id) is not None
+
+
+def by_name(tx: Transaction, name: str) -> AccountRow | None:
+    """The account of this name, if there is one; else the one whose name differs in case or width alone."""
+    exact = store.account_by_name(tx, name) or store.account_by_name(tx, normal_name(name))
+    return exact or store.account_by_name_key(tx, name_key(name))
+
+
+def find_account(tx: Transaction, name_or_id: str) -> AccountRow:
+    """The account of this name or id."""
+    account = by_name(tx, name_or_id) or store.account(tx, name_or_id)
+    if account is None:
+        raise OperatorError(
+            f"there is no account {name_or_id!r}; `tenuto accounts list` shows those there are"
+        )
+    return account
+
+
+def list_accounts(tx: Transaction) -> list[AccountRow]:
+    """All accounts, oldest first."""
+    return store.accounts(tx)
+
+
+def restrict_account(tx: Transaction, *, account_id: str, models: list[str] | None) -> None:
+    """The models that the operator allows from now on; None allows all."""
+    store.set_account_models(tx, account_id, _models_json(models))
+
+
+def create_key(
+    tx: Transaction,
+    ids: Ids,
+    *,
+    account_id: str,
+    name: str,
+    models: list[str] | None,
+    expires_at: int | None,
+    now_ms: int,
+    random_below: Callable[[int], int] = secrets.randbelow,
+    key_id: str | None = None,
+) -> tuple[str, str]:
+    """A new key: its id, and the key itself, which can't be had again.
+
+    With a `key_id` of the caller's it may be repeated: a key that a try whose answer was lost has made gets
+    another secret instead of the first, which nobody was shown.
+    """
+    check_name(name, "a key")
+    if key_id is not None and store.key(tx, key_id) is not None:
+        store.remove_secrets(tx, key_id)
+        return key_id, _add_secret(tx, key_id, now_ms, random_below)
+    key_id = key_id or ids.new("key")
+    store.add_key(
+        tx,
+        key_id,
+        account_id=account_id,
+        name=name,
+        models=_models_json(models),
+        expires_at=expires_at,
+        now_ms=now_ms,
+    )
+    return key_id, _add_secret(tx, key_id, now_ms, random_below)
+
+
+def rotate_key(
+    tx: Transaction,
+    key_id: str,
+    *,
+    grace_ms: int,
+    now_ms: int,
+    random_below: Callable[[int], int] = secrets.randbelow,
+) -> str:
+    """A new secret under the same key id; the old ones work for `grace_ms` more."""
+    stored = store.key(tx, key_id)
+    if stored is None or stored.revoked_at is not None:
+        raise OperatorError(
+            f"there is no key {key_id!r} that could be rotated; `tenuto keys list` shows them"
+        )
+    store.end_secrets(tx, key_id, now_ms + grace_ms)
+    return _add_secret(tx, key_id, now_ms, random_below)
+
+
+def revoke_key(tx: Transaction, key_id: str, *, now_ms: int) -> None:
+    """From the next request on the key is refused."""
+    if store.key(tx, key_id) is None:
+        raise NotFound(f"there is no key {key_id!r}; `tenuto keys list` shows those there are")
+    store.revoke(tx, key_id, now_ms)
+
+
+def revoke_own_key(tx: Transaction, key_id: str, *, account_id: str, now_ms: int) -> None:
+    """The same for a key of this account; any other is not found."""
+    stored = store.key(tx, key_id)
+    if stored is None or stored.account_id != account_id:
+        raise NotFound
+    store.revoke(tx, key_id, now_ms)
+
+
+def list_keys(tx: Transaction, account_id: str | None = None) -> list[KeyRow]:
+    """Keys with prefix and last four characters, never the secret."""
+    return store.keys(tx, account_id)
+
+
+def page_of_keys(
+    tx: Transaction, account_id: str, *, after: str | None, limit: int
+) -> tuple[list[KeyRow], str | None]:
+    """An account's keys, newest first, with the cursor of the next page."""
+    keys = store.page_of_keys(tx, account_id, after=after, limit=limit + 1)
+    return keys[:limit], keys[limit - 1].id if len(keys) > limit else None
+
+
+def shown_key(tx: Transaction, key_id: str) -> KeyRow:
+    """A key that is there, as lists show it."""
+    key = store.key_with_secret(tx, key_id)
+    assert key is not None, "the key was made in this transaction"
+    return key
+
+
+def check_new_key(
+    tx: Transaction, account_id: str, *, live_limit: int, hourly_limit: int, now_ms: int
+) -> None:
+    """RateLimited: the account has as many keys that work as it may, or has made too many within the hour."""
+    store.lock_account(tx, account_id)
+    if store.live_keys(tx, account_id, now_ms, live_limit + 1) >= live_limit:
+        message = f"this account has {live_limit} keys that work, its limit; revoke one that you do not need"
+        raise RateLimited(message, retry_after_s=120, limit="live_keys")
+    made_at = store.nth_newest_key_made_at(tx, account_id, hourly_limit)
+    if made_at is not None and now_ms - HOUR_MS < made_at <= now_ms:
+        message = f"this account has made {hourly_limit} keys within an hour, its limit; make more later"
+        raise RateLimited(message, retry_after_s=120, limit="new_keys")
+
+
+def authenticate(tx: Transaction, key: str, *, now_ms: int) -> Caller:
+    """The caller behind a key. Raises InvalidApiKey, which never says what is wrong with it."""
+    if not is_well_formed(key):
+        raise InvalidApiKey
+    found = store.caller(tx, key_sha256(key), now_ms)
+    if found is None:
+        raise InvalidApiKey
+    try:
+        allowed = models_set(found.account_models), models_set(found.key_models)
+    except RestrictionDamaged:
+        # What it may use is not known, and all is more than anybody allowed.
+        _log.error("record.damaged", id=found.key_id, account_id=found.account_id, column="models")
+        raise InvalidApiKey from None
+    return Caller(found.key_id, found.account_id, *allowed)
+
+
+def note_use(tx: Transaction, used: dict[str, int]) -> None:
+    """When keys were last used, for people to see."""
+    for key_id, at_ms in used.items():
+        store.set_last_used(tx, key_id, at_ms)
+
+
+@lru_cache(maxsize=1024)
+def models_set(models: str | None) -> frozenset[str] | None:
+    """A restriction as it is stored; None: there is none. RestrictionDamaged."""
+    try:
+        return None if models is None else frozenset(msgspec.json.decode(models, type=list[str]))
+    except (ValueError, TypeError) as error:
+        raise RestrictionDamaged from error
+
+
+def shown_models(models: str | None) -> tuple[list[str] | None, bool]:
+    """A restriction as lists show it, and whether it is damaged: then it names no model."""
+    try:
+        allowed = models_set(models)
+    except RestrictionDamaged:
+        return [], True
+    return None if allowed is None else sorted(allowed), False
+
+
+def _add_secret(tx: Transaction, key_id: str, now_ms: int, random_below: Callable[[int], int]) -> str:
+    key = make_key(random_below)
+    store.add_secret(tx, key_id, sha256=key_sha256(key), prefix=key[:7], last_four=key[-4:], now_ms=now_ms)
+    return key
+
+
+def _models_json(models: list[str] | None) -> str | None:
+    return None if models is None else json.dumps(sorted(set(models)), ensure_ascii=False)

@@ -1,0 +1,88 @@
+"""API keys and model restrictions as pure rules: no clock, no database.
+
+A key is `tn_`, 43 base62 characters of secret and 6 of checksum, so that a mistyped or cut key is
+refused without a look at the database, and scanners can recognise a leaked one.
+"""
+
+import hashlib
+import re
+import unicodedata
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tenuto.errors import Fault, InvalidRequest, ModelNotAllowed
+
+BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+SECRET_CHARACTERS = 43
+MAX_NAME_CHARACTERS = 80
+
+_PAIRS = [first + second for first in BASE62 for second in BASE62]
+_KEY = re.compile(r"tn_[0-9A-Za-z]{49}\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who a request comes from: the key that authenticated it, and what the account may use."""
+
+    key_id: str
+    account_id: str
+    account_models: frozenset[str] | None
+    key_models: frozenset[str] | None
+
+    def may_use(self, model: str) -> bool:
+        """Whether both the operator and the key's creator allow this model, now."""
+        return (self.account_models is None or model in self.account_models) and (
+            self.key_models is None or model in self.key_models
+        )
+
+    def check_job(self, model: str) -> None:
+        """Raises ModelNotAllowed unless this key may see, cancel and erase jobs of the model.
+
+        Only the key's own restriction counts: an account from which the operator takes a model keeps the jobs
+        that it has.
+        """
+        if self.key_models is not None and model not in self.key_models:
+            raise ModelNotAllowed("this key is restricted to other models than this job's")
+
+
+def make_key(random_below: Callable[[int], int]) -> str:
+    """A new secret; `random_below(n)` gives a uniform integer in 0..n-1 from a secure source."""
+    secret = "".join(BASE62[random_below(62)] for _ in range(SECRET_CHARACTERS))
+    return f"tn_{secret}{_checksum(secret)}"
+
+
+def is_well_formed(key: str) -> bool:
+    """Whether the form and the checksum are right; says nothing of whether the key exists."""
+    return _KEY.match(key) is not None and _checksum(key[3 : 3 + SECRET_CHARACTERS]) == key[-6:]
+
+
+def key_sha256(key: str) -> str:
+    """What is stored of a key: 256 random bits need no slow hash."""
+    return hashlib.sha256(key.encode("ascii")).hexdigest()
+
+
+def normal_name(name: str) -> str:
+    """A name as it is stored: composed, so that what looks alike because it is alike is the same text."""
+    return unicodedata.normalize("NFC", name)
+
+
+def name_key(name: str) -> str:
+    """What names are compared by: accounts whose names differ in case or width alone would be confused."""
+    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
+
+
+def check_name(name: str, what: str) -> None:
+    """A name that people can read: 1–80 characters, none of them a control character."""
+    if 1 <= len(name) <= MAX_NAME_CHARACTERS and name == name.strip() and name.isprintable():
+        return
+    message = (
+        f"a name of {what} has 1 to {MAX_NAME_CHARACTERS} printable characters and no white space at its ends"
+    )
+    raise InvalidRequest([Fault("name", "invalid_name", message)])
+
+
+def _checksum(secret: str) -> str:
+    """The CRC-32 in base 62, two digits at a time."""
+    high, low = divmod(zlib.crc32(secret.encode("ascii")), 62**2)
+    return _PAIRS[high // 62**2] + _PAIRS[high % 62**2] + _PAIRS[low]

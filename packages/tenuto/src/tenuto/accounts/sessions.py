@@ -1,0 +1,96 @@
+"""Sessions: who is signed in, from the first password on until the session has been idle or lasted too long.
+
+A session's id is 256 random bits in a cookie; here only its SHA-256 is known. Cookies are not.
+"""
+
+import hashlib
+import secrets
+from dataclasses import dataclass
+
+import structlog
+
+from tenuto.accounts import operations, people_store
+from tenuto.accounts.rules import Caller
+from tenuto.db.database import Transaction
+from tenuto.errors import NotSignedIn
+
+HOUR_MS = 3_600_000
+MAX_SESSIONS = 100
+"""Of one account; the oldest end."""
+
+_log = structlog.get_logger("tenuto.accounts")
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """How long a session goes on without a request, and at most."""
+
+    idle_ms: int
+    longest_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """Who is signed in, and as which caller."""
+
+    caller: Caller
+    name: str
+    is_operator: bool
+    password_hash: str
+
+
+def new_token() -> str:
+    """256 random bits for a cookie or a link."""
+    return secrets.token_urlsafe(32)
+
+
+def token_sha256(token: str) -> str:
+    """What is stored of a token: random bits need no slow hash."""
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+def begin(
+    tx: Transaction, sha256: str, *, account_id: str, times: Times, now_ms: int, ends: str | None = None
+) -> None:
+    """A new session under an id that nobody has seen before; the one that it follows ends."""
+    people_store.end_old_sessions(tx, now_ms=now_ms, seen_before=now_ms - times.idle_ms)
+    if ends is not None:
+        people_store.end_session(tx, ends)
+    people_store.end_surplus_sessions(tx, account_id, MAX_SESSIONS - 1)
+    people_store.add_session(
+        tx, sha256, account_id=account_id, now_ms=now_ms, ends_at=now_ms + times.longest_ms
+    )
+
+
+def find(tx: Transaction, sha256: str, *, times: Times, now_ms: int) -> Person | None:
+    """Who is signed in by this session, if it goes on."""
+    session = people_store.session(tx, sha256, now_ms=now_ms, seen_after=now_ms - times.idle_ms)
+    if session is None:
+        return None
+    try:
+        models = operations.models_set(session.models)
+    except operations.RestrictionDamaged:
+        # Somebody has to look at the keys, and the operator to mend this: they may sign in, and use no model.
+        _log.error("record.damaged", id=session.account_id, column="models")
+        models = frozenset()
+    caller = Caller(session.key_id, session.account_id, models, None)
+    return Person(caller, session.name, bool(session.operator), session.password_hash)
+
+
+def person(tx: Transaction, sha256: str, *, times: Times, now_ms: int) -> Person:
+    """The same; NotSignedIn when it does not go on."""
+    found = find(tx, sha256, times=times, now_ms=now_ms)
+    if found is None:
+        raise NotSignedIn
+    return found
+
+
+def end(tx: Transaction, sha256: str) -> None:
+    """Signed out."""
+    people_store.end_session(tx, sha256)
+
+
+def note_seen(tx: Transaction, seen: dict[str, int]) -> None:
+    """When sessions were last used."""
+    for sha256, at_ms in seen.items():
+        people_store.see_session(tx, sha256, at_ms)

@@ -1,0 +1,120 @@
+"""What an account has, what was done with it, and what was used: balance, ledger, usage."""
+
+import datetime
+from typing import Any
+
+import msgspec
+
+from tenuto.accounts.rules import Caller
+from tenuto.api import query
+from tenuto.api.call import Answer, Call
+from tenuto.billing import reads, usage
+from tenuto.billing.reads import Balance, LedgerEntry
+from tenuto.billing.rows import ChatUsageRow
+from tenuto.billing.rules import cny
+from tenuto.db.database import Transaction
+from tenuto.errors import Fault, InvalidRequest
+from tenuto.jobs import usage as job_usage
+from tenuto.jobs.usage import JobUsage
+
+DEFAULT_DAYS = 31
+MAX_DAYS = 92
+MAX_LINES = 10_000
+
+_LEDGER = {"after": query.cursor("entry"), "limit": query.limit}
+_USAGE = {"since": query.day, "until": query.day}
+_encode = msgspec.json.Encoder().encode
+
+
+async def balance(call: Call) -> Answer:
+    """GET /v1/account/balance."""
+
+    def look(tx: Transaction, who: Caller) -> Balance:
+        return reads.balance(tx, who.account_id)
+
+    return Answer(200, _encode(await call.read(look)))
+
+
+async def ledger(call: Call) -> Answer:
+    """GET /v1/account/ledger, newest first."""
+
+    def look(tx: Transaction, who: Caller) -> tuple[list[LedgerEntry], str | None]:
+        asked = query.read_query(call, _LEDGER)
+        return reads.ledger(tx, who.account_id, after=asked.get("after"), limit=query.limit_of(asked))
+
+    entries, cursor = await call.read(look)
+    page = {"object": "list", "data": entries}
+    return Answer(200, _encode(page if cursor is None else page | {"next_cursor": cursor}))
+
+
+async def show_usage(call: Call) -> Answer:
+    """GET /v1/usage: what was made, by day, model and key.
+
+    A restricted key sees the lines of its own models. It may read many jobs, so a thread does it: on SQLite
+    it would hold up the event loop.
+    """
+    caller = await call.authenticate()
+    since, until = _days(call)
+    database = call.service.database
+
+    def look(tx: Transaction) -> tuple[list[JobUsage], list[ChatUsageRow]]:
+        return (
+            job_usage.of_account(tx, caller.account_id, since=since, until=until, limit=MAX_LINES + 1),
+            usage.chat_usage(tx, caller.account_id, since_day=since.isoformat(), until_day=until.isoformat()),
+        )
+
+    jobs, chats = await call.beside(call.service.reports, lambda: database.read(look))
+    lines = [*(_job_line(line) for line in jobs), *(_chat_line(line) for line in chats)]
+    if len(lines) > MAX_LINES:
+        message = f"these days have more than {MAX_LINES} lines; ask for fewer days"
+        raise InvalidRequest([Fault("since", "out_of_range", message)])
+    if caller.key_models is not None:
+        lines = [line for line in lines if line["model"] in caller.key_models]
+    # Newest day first; within a day by model and key.
+    lines.sort(key=lambda line: (line["model"], line["key_id"]))
+    lines.sort(key=lambda line: str(line["day"]), reverse=True)
+    days = {"since": since.isoformat(), "until": until.isoformat()}
+    return Answer(200, _encode({"object": "list", **days, "data": lines}))
+
+
+def _days(call: Call) -> tuple[datetime.date, datetime.date]:
+    """The days asked for, both included; without any the last 31."""
+    asked = query.read_query(call, _USAGE)
+    today = datetime.date.fromisoformat(usage.day_of(call.service.clock()))
+    until = datetime.date.fromisoformat(asked["until"]) if "until" in asked else today
+    since = until - datetime.timedelta(days=DEFAULT_DAYS - 1)
+    if "since" in asked:
+        since = datetime.date.fromisoformat(asked["since"])
+    if not 0 <= (until - since).days < MAX_DAYS:
+        message = f"must be at most {MAX_DAYS} days before `until`, and not after it"
+        raise InvalidRequest([Fault("since", "out_of_range", message)])
+    return since, until
+
+
+def _job_line(line: JobUsage) -> dict[str, Any]:
+    return {
+        **_line(line.day, line.model, line.kind, line.key_id),
+        "jobs": line.jobs,
+        "characters": line.characters,
+        "audio_seconds": line.audio_ms / 1000,
+        "images": line.jobs if line.kind == "image" else 0,
+        "charged": cny(line.charged_micros),
+    }
+
+
+def _chat_line(line: ChatUsageRow) -> dict[str, Any]:
+    return {
+        **_line(line.day, line.model, "chat", line.key_id),
+        "chats": line.calls,
+        "prompt_tokens": line.prompt_tokens,
+        "completion_tokens": line.completion_tokens,
+        "estimated_chats": line.estimated,
+    }
+
+
+def _line(day: str, model: str, kind: str, key_id: str) -> dict[str, Any]:
+    """What every line has; what its kind does not count is 0."""
+    names = ("jobs", "characters", "images", "chats", "prompt_tokens", "completion_tokens", "estimated_chats")
+    counts = dict.fromkeys(names, 0)
+    known = {"object": "usage", "day": day, "model": model, "kind": kind, "key_id": key_id}
+    return {**known, **counts, "audio_seconds": 0.0, "charged": cny(0), "currency": "CNY"}

@@ -1,0 +1,262 @@
+"""Downloads: an artifact's bytes, whole or a range, every block checked before it is sent."""
+
+import asyncio
+import re
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import structlog
+
+from tenuto import failpoints
+from tenuto.accounts.rules import Caller
+from tenuto.api.body import ClientGone
+from tenuto.api.call import Answer, Call, Headers
+from tenuto.api.errors import error_response
+from tenuto.artifacts import operations as artifacts
+from tenuto.artifacts.operations import Opened
+from tenuto.blobs.blob import BLOCK_BYTES
+from tenuto.db.database import Transaction
+from tenuto.errors import (
+    ArtifactUnavailable,
+    CorruptBlob,
+    Erased,
+    PreconditionFailed,
+    RangeNotSatisfiable,
+    StoreAway,
+    TenutoError,
+    Unavailable,
+)
+
+_RANGE = re.compile(rb"bytes=(\d*)-(\d*)\Z")
+_MOST_DIGITS = 18
+"""Of a position that is read as a number: whatever has more lies beyond every content."""
+PIECE_BYTES = (32 * 1024, 256 * 1024)
+"""So much of a block is handed to the connection at once: what a client that does not read makes us keep. At
+first the one, then an eighth of what the client has taken, and at most the other."""
+STALL_S = 1.0
+"""A client that has not taken a piece by then is slow; a block is not kept for it."""
+
+_log = structlog.get_logger("tenuto.api")
+
+
+async def content(call: Call) -> Answer | None:
+    """GET /v1/artifacts/{id}/content: 200, 206, 304 or 416; 503 when the bytes are missing or damaged."""
+
+    def look(tx: Transaction, who: Caller) -> Opened:
+        artifact_id = call.path_id("artifact_id", "artifact")
+        return artifacts.open_artifact(tx, account_id=who.account_id, artifact_id=artifact_id)
+
+    return await send_content(call, await call.read(look))
+
+
+async def send_content(call: Call, opened: Opened) -> Answer | None:
+    """The bytes of an artifact, or of anything else that may be sent, as the request's headers want them."""
+    size_bytes = opened.blob.size_bytes
+    etag = f'"{opened.blob.sha256}"'.encode()
+    headers: Headers = [
+        (b"etag", etag),
+        (b"accept-ranges", b"bytes"),
+        (b"x-content-type-options", b"nosniff"),
+    ]
+    wanted_tags = call.header(b"if-match")
+    if wanted_tags is not None and not _matches(wanted_tags, etag, is_strong=True):
+        raise PreconditionFailed
+    if _matches(call.header(b"if-none-match"), etag):
+        return Answer(304, b"", headers, media_type=(b"content-type", opened.media_type.encode()))
+    wanted = _range(call, etag, size_bytes)
+    if wanted is None:
+        await _send(call, opened, (0, size_bytes), status=200, headers=headers)
+        return None
+    start, end = wanted
+    if start >= end:
+        return _unsatisfiable(call, size_bytes)
+    headers.append((b"content-range", b"bytes %d-%d/%d" % (start, end - 1, size_bytes)))
+    await _send(call, opened, wanted, status=206, headers=headers)
+    return None
+
+
+async def _send(call: Call, opened: Opened, span: tuple[int, int], *, status: int, headers: Headers) -> None:
+    """The first block is read and checked before the head is sent; a later bad one cuts the connection."""
+    start, end = span
+    rest = _Rest(call, opened, start, end)
+    try:
+        await rest.load()
+    except (CorruptBlob, ArtifactUnavailable) as error:
+        if await _was_erased(call, opened):
+            raise Erased from error
+        _tell(call, opened, error)
+        raise ArtifactUnavailable from error
+    head = [
+        (b"content-type", opened.media_type.encode()),
+        (b"content-length", b"%d" % (end - start)),
+        (b"x-request-id", call.request_id.encode()),
+        *headers,
+    ]
+    await call.send({"type": "http.response.start", "status": status, "headers": head})
+    if call.scope["method"] == "HEAD" or rest.is_over():
+        await call.send({"type": "http.response.body", "body": b""})
+        return
+    try:
+        while True:
+            await rest.send()
+            if rest.is_over():
+                return
+            failpoints.hit("download.after_head")
+            await rest.load()
+    except (CorruptBlob, ArtifactUnavailable) as error:
+        if not await _was_erased(call, opened):
+            _tell(call, opened, error)
+        # Without the promised bytes: the server cuts the connection, the client sees a failure.
+    finally:
+        rest.close()
+
+
+class _Rest:
+    """What of a download is still to be sent; a client that is slow to read makes us keep a piece of it.
+
+    While the second half of a block is sent the next one is read and checked in a thread.
+    """
+
+    def __init__(self, call: Call, opened: Opened, start: int, end: int) -> None:
+        self._call, self._opened = call, opened
+        self._start, self._end = start, end
+        self._pieces: list[bytes] = []
+        self._taken_bytes = 0
+        self._ahead: asyncio.Future[list[bytes]] | None = None
+        self._begin()
+
+    def is_over(self) -> bool:
+        return self._start >= self._end
+
+    async def load(self) -> None:
+        """The next block, checked, in pieces."""
+        ahead, self._ahead = self._ahead or self._read(), None
+        self._pieces = await ahead
+
+    async def send(self) -> None:
+        """The block; when its client stops to read, only as far as it got, and the rest is loaded again."""
+        while self._pieces:
+            stalled = asyncio.get_running_loop().call_later(STALL_S, self._keep_nothing)
+            try:
+                await self._call.send(self._next_message())
+            finally:
+                stalled.cancel()
+            if self.is_over():
+                return
+            if self._call.is_gone():
+                raise ClientGone  # Nothing more is read for nobody.
+            is_half = sum(map(len, self._pieces)) <= BLOCK_BYTES // 2
+            if is_half and self._ahead is None and self._read_to < self._end:
+                self._ahead = self._read()
+
+    def close(self) -> None:
+        """Forget what was read ahead."""
+        if self._ahead is not None:
+            self._ahead.cancel()
+            self._ahead = None
+
+    def _begin(self) -> None:
+        self._read_to = self._start
+        self._chunks = self._call.service.blobs.read(self._opened.blob, self._start, self._end)
+
+    def _read(self) -> asyncio.Future[list[bytes]]:
+        """Up to the end of a block: one that is bad keeps none before it from being sent."""
+        size_bytes = min(BLOCK_BYTES - self._read_to % BLOCK_BYTES, self._end - self._read_to)
+        self._read_to += size_bytes
+        block = self._call.beside(self._call.service.readers, partial(_take, self._chunks, size_bytes))
+        # Nobody may want it any more when it turns out to be bad.
+        block.add_done_callback(lambda read: read.cancelled() or read.exception())
+        return block
+
+    def _next_message(self) -> Any:
+        """No variable of ours holds the piece while its client is waited for."""
+        piece = self._pieces.pop()
+        most_bytes = max(PIECE_BYTES[0], self._taken_bytes // 8)
+        if len(piece) > most_bytes:
+            self._pieces.append(piece[most_bytes:])
+            piece = piece[:most_bytes]
+        self._start += len(piece)
+        self._taken_bytes += len(piece)
+        return {"type": "http.response.body", "body": piece, "more_body": not self.is_over()}
+
+    def _keep_nothing(self) -> None:
+        self.close()
+        self._pieces.clear()
+        self._taken_bytes = 0
+        self._begin()
+
+
+def _take(chunks: Iterator[bytes], size_bytes: int) -> list[bytes]:
+    """The next so many bytes in pieces, the last one first."""
+    pieces: list[bytes] = []
+    most_bytes = PIECE_BYTES[1]
+    while chunk := next(chunks, b""):
+        pieces += (chunk[at : at + most_bytes] for at in range(0, len(chunk), most_bytes))
+        size_bytes -= len(chunk)
+        if size_bytes <= 0:
+            break
+    return pieces[::-1]
+
+
+async def _was_erased(call: Call, opened: Opened) -> bool:
+    """Whether the bytes were erased since the download began: then they are gone, and nothing is damaged.
+
+    A caller must not be able to raise an alarm by erasing what it is reading.
+    """
+    try:
+        blob_id = opened.blob.blob_id
+        record = await call.service.database.read_async(lambda tx: artifacts.blob_record(tx, blob_id))
+    except Unavailable:
+        return False
+    return record is None
+
+
+def _tell(call: Call, opened: Opened, error: TenutoError) -> None:
+    if isinstance(error, StoreAway):
+        known = {"artifact_id": opened.artifact_id, "request_id": call.request_id}
+        _log.warning("store.away", **known, reason=error.message)
+        return
+    call.service.metrics.damaged()
+    _log.error("artifact.damaged", artifact_id=opened.artifact_id, request_id=call.request_id)
+
+
+def _matches(value: bytes | None, etag: bytes, *, is_strong: bool = False) -> bool:
+    """Whether a list of tags names this one; If-Match compares strongly, so a weak tag names nothing."""
+    if value is None:
+        return False
+    tags = [tag.strip() for tag in value.split(b",")]
+    return value.strip() == b"*" or etag in (tags if is_strong else [tag.removeprefix(b"W/") for tag in tags])
+
+
+def _range(call: Call, etag: bytes, size_bytes: int) -> tuple[int, int] | None:
+    """The bytes wanted, from and up to; None for all of them, also when the header can't be read."""
+    value = call.header(b"range")
+    if value is None:
+        return None
+    unless = call.header(b"if-range")
+    if unless is not None and unless.strip() != etag:
+        return None
+    match = _RANGE.match(value.strip())
+    if match is None or match.groups() == (b"", b""):
+        return None
+    first, last = (_position(digits) for digits in match.groups())
+    if first is None:
+        assert last is not None
+        return max(0, size_bytes - last), size_bytes if last else 0
+    if last is not None and last < first:
+        return None
+    return first, size_bytes if last is None else min(size_bytes, last + 1)
+
+
+def _position(digits: bytes) -> int | None:
+    """A number of bytes; of those beyond every content it is enough to know that they are."""
+    digits = digits.lstrip(b"0") or digits[:1]
+    if not digits:
+        return None
+    return int(digits) if len(digits) <= _MOST_DIGITS else 10**_MOST_DIGITS
+
+
+def _unsatisfiable(call: Call, size_bytes: int) -> Answer:
+    body = error_response(RangeNotSatisfiable(), call.request_id).body
+    return Answer(416, bytes(body), [(b"content-range", b"bytes */%d" % size_bytes)])

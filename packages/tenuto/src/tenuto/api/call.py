@@ -1,0 +1,232 @@
+"""One request on its way through the edge: who calls, what was asked, and how the answer leaves.
+
+`Endpoint` is the ASGI application behind each line of the route table. It gives every answer a request
+id, turns errors into their responses, and reads no byte of a body before the key is known.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl
+
+import structlog
+
+from tenuto.accounts import operations as accounts
+from tenuto.accounts.rules import Caller
+from tenuto.api.body import ClientGone
+from tenuto.api.errors import cause_of_503, error_response, status_of
+from tenuto.api.fair_threads import FairThreads
+from tenuto.api.service import Service
+from tenuto.db.database import Transaction
+from tenuto.errors import (
+    InvalidApiKey,
+    InvalidRequest,
+    MethodNotAllowed,
+    NotFound,
+    RateLimited,
+    TenutoError,
+)
+from tenuto.ids import is_id
+
+T = TypeVar("T")
+Headers = list[tuple[bytes, bytes]]
+PROBES = ("/livez", "/readyz")
+"""Anybody may ask them, without a key."""
+_BODILESS = (204, 304)
+_JSON = (b"content-type", b"application/json")
+_log = structlog.get_logger("tenuto.api")
+
+
+@dataclass(slots=True)
+class Answer:
+    """A status, headers and a whole body."""
+
+    status: int
+    body: bytes
+    headers: Headers = field(default_factory=list)
+    media_type: tuple[bytes, bytes] = _JSON
+
+
+class Call:
+    """A request and the service it is for."""
+
+    __slots__ = ("caller", "identify", "receive", "request_id", "scope", "send", "service")
+
+    def __init__(self, service: Service, scope: Any, receive: Any, send: Any, identify: "Identify") -> None:
+        self.service = service
+        self.identify = identify
+        self.scope = scope
+        self.receive = receive
+        self.send = send
+        self.request_id = service.ids.new("req")
+        self.caller: Caller | None = None
+
+    def header(self, name: bytes) -> bytes | None:
+        """The value of a header, its name in lower case; None when it is missing."""
+        for key, value in self.scope["headers"]:
+            if key == name:
+                found: bytes = value
+                return found
+        return None
+
+    def path_id(self, name: str, kind: str) -> str:
+        """The id in the path, as the route names it. NotFound when it is no id of this kind.
+
+        So what no database could hold is answered like any id that isn't there; authenticate first.
+        """
+        value: str = self.scope["path_params"][name]
+        if not is_id(value, kind):
+            raise NotFound
+        return value
+
+    def query(self) -> dict[str, str]:
+        """The query; InvalidRequest when a name comes twice."""
+        pairs = parse_qsl(self.scope["query_string"].decode("latin-1"), keep_blank_values=True)
+        values = dict(pairs)
+        if len(values) != len(pairs):
+            raise InvalidRequest(message="each name may be given once in the query")
+        return values
+
+    async def authenticate(self) -> Caller:
+        """The caller. InvalidApiKey or RateLimited before anything else is looked at."""
+        return self._admit(await self.service.database.read_async(self.identify(self)))
+
+    async def read(self, operation: Callable[[Transaction, Caller], T]) -> T:
+        """Authenticate and read in one look at the database, for a request without a body."""
+        find = self.identify(self)
+
+        def look(tx: Transaction) -> T:
+            return operation(tx, self._admit(find(tx)))
+
+        return await self.service.database.read_async(look)
+
+    async def read_again(self, operation: Callable[[Transaction, Caller], T]) -> T:
+        """`read` for an answer that was long in coming: InvalidApiKey if the key was revoked meanwhile."""
+        find = self.identify(self)
+        return await self.service.database.read_async(lambda tx: operation(tx, find(tx)))
+
+    async def wait(self, event: asyncio.Event, seconds: float) -> bool:
+        """Until the event is set, or the time is over: True then.
+
+        Raises ClientGone as soon as the client has left. One that closed its half may have left altogether,
+        which can't be told: it waits no longer.
+        """
+        closed: asyncio.Event | None = self.scope.get("half_closed")
+        events = [event] if closed is None else [event, closed]
+        ends = [asyncio.ensure_future(each.wait()) for each in events]
+        gone = asyncio.ensure_future(self._gone())
+        try:
+            done, _ = await asyncio.wait([*ends, gone], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            if gone.done() and not event.is_set():
+                raise ClientGone
+            return not done
+        finally:
+            for each in (*ends, gone):
+                each.cancel()
+
+    def beside(self, threads: FairThreads, work: Callable[[], T]) -> "asyncio.Future[T]":
+        """Work in a thread, when it is the turn of this caller's account; who calls is known by then."""
+        assert self.caller is not None
+        return threads.run(self.caller.account_id, work)
+
+    def is_gone(self) -> bool:
+        """Whether the client has left, or was cut off: what is sent now goes nowhere."""
+        is_closing: Callable[[], bool] | None = self.scope.get("is_closing")
+        return is_closing is not None and is_closing()
+
+    async def _gone(self) -> None:
+        while (await self.receive())["type"] != "http.disconnect":
+            continue
+
+    def _admit(self, caller: Caller) -> Caller:
+        if self.caller is None:
+            self.service.rates.take(caller.key_id)
+            self.service.requests.enter(caller.account_id)
+            self.scope["caller_is_known"] = True
+        self.caller = caller
+        self.service.used_keys.note(caller.key_id, self.service.clock())
+        return caller
+
+
+Identify = Callable[[Call], Callable[[Transaction], Caller]]
+"""Reads who calls from the head of a request, and gives the look at the database that finds them. Both may
+refuse. The studio has another way than the API's."""
+
+
+def by_key(call: Call) -> Callable[[Transaction], Caller]:
+    """The API's way: the one bearer key. InvalidApiKey."""
+    # A proxy may have read another one than we would: two are none.
+    values = [value for name, value in call.scope["headers"] if name == b"authorization"]
+    if len(values) != 1 or values[0][:7].lower() != b"bearer " or not values[0].isascii():
+        raise InvalidApiKey
+    key = values[0][7:].strip().decode("ascii")
+    now_ms = call.service.clock()
+    return lambda tx: accounts.authenticate(tx, key, now_ms=now_ms)
+
+
+Handler = Callable[[Call], Awaitable[Answer | None]]
+"""Gives an answer, or None when it has sent one itself."""
+
+
+class Endpoint:
+    """A path's handlers by method, as an ASGI application."""
+
+    def __init__(
+        self, service: Service, handlers: Mapping[str, Handler], route: str, identify: Identify = by_key
+    ) -> None:
+        self.service = service
+        self.identify = identify
+        self.handlers = dict(handlers)
+        self.route = route
+        if "GET" in self.handlers:
+            self.handlers["HEAD"] = self.handlers["GET"]
+        self.allow = ", ".join(sorted(self.handlers)).encode()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        began = time.perf_counter()
+        call = Call(self.service, scope, receive, send, self.identify)
+        try:
+            handler = self.handlers.get(scope["method"])
+            if handler is None:
+                raise MethodNotAllowed
+            answer = await handler(call)
+            status = 200 if answer is None else answer.status
+            if answer is not None:
+                await _send(call, answer)
+        except ClientGone:
+            status = 499
+        except Exception as error:
+            status = await self._send_error(call, error)
+        finally:
+            if call.caller is not None:
+                self.service.requests.leave(call.caller.account_id)
+        self.service.metrics.request(self.route, scope["method"], status, time.perf_counter() - began)
+
+    async def _send_error(self, call: Call, error: Exception) -> int:
+        status = status_of(error)
+        if (limit := getattr(error, "limit", None)) is not None:
+            self.service.metrics.refused(limit)
+        if status == 503:
+            self.service.metrics.unavailable("probe" if self.route in PROBES else cause_of_503(error))
+        pause_s = error.pause_s if isinstance(error, RateLimited) else 0.0
+        if pause_s or (status == 401 and (pause_s := self.service.rates.strangers_pause_s())):
+            await asyncio.sleep(pause_s)
+        if status == 500:
+            _log.exception("http.failed", request_id=call.request_id, route=self.route)
+        elif isinstance(error, TenutoError) and error.is_internal:
+            _log.warning("http.unavailable", request_id=call.request_id, reason=error.message)
+        response = error_response(error, call.request_id)
+        if isinstance(error, MethodNotAllowed):
+            response.headers["allow"] = self.allow.decode()
+        await response(call.scope, call.receive, call.send)
+        return status
+
+
+async def _send(call: Call, answer: Answer) -> None:
+    headers = [(b"x-request-id", call.request_id.encode()), *answer.headers]
+    if answer.status not in _BODILESS:
+        headers += [answer.media_type, (b"content-length", b"%d" % len(answer.body))]
+    await call.send({"type": "http.response.start", "status": answer.status, "headers": headers})
+    await call.send({"type": "http.response.body", "body": answer.body})

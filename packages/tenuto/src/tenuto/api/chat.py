@@ -1,0 +1,196 @@
+"""Chat completions over HTTP, in OpenAI's shape: whole, or as server-sent events where `stream` is true."""
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import aclosing
+from typing import Any, TypeVar
+
+import msgspec
+import structlog
+
+from tenuto.accounts.rules import Caller
+from tenuto.api import parsing, uploads
+from tenuto.api.body import ClientGone, read_body
+from tenuto.api.call import Answer, Call
+from tenuto.api.errors import error_body, status_of
+from tenuto.api.service import Service
+from tenuto.chat.answers import Completion, Piece, Usage
+from tenuto.errors import Fault, InvalidRequest, ModelNotAllowed, TenutoError
+from tenuto.kinds import chat
+from tenuto.kinds.chat import ChatRequest
+
+T = TypeVar("T")
+_encode = msgspec.json.Encoder().encode
+_log = structlog.get_logger("tenuto.api")
+
+
+async def create(call: Call) -> Answer | None:
+    """POST /v1/chat/completions. The order of checks is the order of these lines."""
+    service = call.service
+    caller = await call.authenticate()
+    uploads.require_json(call)
+    body = await read_body(
+        call.receive,
+        call.scope["headers"],
+        limit_bytes=service.settings.chat_body_kib << 10,
+        limits=service.http,
+    )
+    value = await parsing.parse(call, body, max_values=parsing.MAX_CHAT_VALUES)
+    request = _checked(service, caller, value)
+    about = {
+        "id": service.ids.new("chatcmpl"),
+        "object": "chat.completion.chunk" if request.stream else "chat.completion",
+        "created": service.clock() // 1000,
+        "model": request.model,
+    }
+    if not request.stream:
+        completion = await _unless_gone(call, service.chats.complete(caller, request))
+        return Answer(200, _encode(about | _answer(completion)))
+    async with aclosing(service.chats.stream(caller, request)) as pieces:
+        await _stream(call, request, about, pieces)
+    return None
+
+
+def _checked(service: Service, caller: Caller, value: Any) -> ChatRequest:
+    """The request for a model that this caller may use; raises with all faults of a step at once."""
+    request, faults = chat.check(value)
+    if type(value) is not dict or any(fault.param == "model" for fault in faults):
+        raise InvalidRequest(faults)
+    model = service.models.get(value["model"])
+    if model is None or model.interface != "chat":
+        message = "there is no chat model of this name; GET /v1/models lists the models"
+        raise InvalidRequest([*faults, Fault("model", "unknown_model", message)])
+    if not caller.may_use(model.name):
+        raise ModelNotAllowed
+    if request is None:
+        raise InvalidRequest(faults)
+    return request
+
+
+async def _stream(
+    call: Call, request: ChatRequest, about: dict[str, Any], pieces: AsyncIterator[Piece]
+) -> None:
+    """Send the pieces as they come. What goes wrong before the first one is answered like any other error."""
+    first = await _unless_gone(call, _next(pieces))
+    gone = asyncio.ensure_future(_gone(call))
+    try:
+        await _begin(call)
+        await _send_chunk(call, about, {"role": "assistant", "content": ""})
+        piece: Piece | None = first
+        usage: Usage | None = None
+        while piece is not None:
+            usage = piece.usage or usage
+            if piece.text:
+                await _send_chunk(call, about, {"content": piece.text})
+            if piece.finish_reason is not None:
+                await _send_chunk(call, about, {}, piece.finish_reason)
+            piece = await _or_gone(gone, _next(pieces))
+        if request.include_usage and usage is not None:
+            await _send(call, _encode(about | {"choices": [], "usage": _usage(usage)}))
+        await _send(call, b"[DONE]")
+    except ClientGone:
+        raise
+    except Exception as error:
+        await _send(call, _error(call, error))
+    finally:
+        gone.cancel()
+    await call.send({"type": "http.response.body", "body": b""})
+
+
+async def _begin(call: Call) -> None:
+    headers = [
+        (b"content-type", b"text/event-stream; charset=utf-8"),
+        (b"cache-control", b"no-cache"),
+        (b"x-request-id", call.request_id.encode()),
+    ]
+    await call.send({"type": "http.response.start", "status": 200, "headers": headers})
+
+
+async def _send_chunk(
+    call: Call, about: dict[str, Any], delta: dict[str, Any], finish_reason: str | None = None
+) -> None:
+    choice = {"index": 0, "delta": delta, "finish_reason": finish_reason}
+    await _send(call, _encode(about | {"choices": [choice]}))
+
+
+async def _send(call: Call, data: bytes) -> None:
+    await call.send({"type": "http.response.body", "body": b"data: " + data + b"\n\n", "more_body": True})
+
+
+def _error(call: Call, error: Exception) -> bytes:
+    """The last event of a stream that failed on its way; there is no [DONE] behind it."""
+    status = status_of(error)
+    if status == 500:
+        _log.exception("http.failed", request_id=call.request_id, route="/v1/chat/completions")
+    stated = error if isinstance(error, TenutoError) and status != 500 else TenutoError()
+    return error_body(stated, call.request_id, status)
+
+
+async def _next(pieces: AsyncIterator[Piece]) -> Piece | None:
+    return await anext(pieces, None)
+
+
+async def _gone(call: Call) -> None:
+    """Return when the client goes away. What it sends beyond its body is not ours.
+
+    One that closed its half may have left altogether, which can't be told before writing to it: a generation
+    costs too much to go on for nobody.
+    """
+    closed: asyncio.Event | None = call.scope.get("half_closed")
+    closing = None if closed is None else asyncio.ensure_future(closed.wait())
+    told = asyncio.ensure_future(_disconnected(call))
+    try:
+        await asyncio.wait(
+            [told] if closing is None else [told, closing], return_when=asyncio.FIRST_COMPLETED
+        )
+    finally:
+        told.cancel()
+        if closing is not None:
+            closing.cancel()
+
+
+async def _disconnected(call: Call) -> None:
+    while (await call.receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _unless_gone(call: Call, work: Coroutine[Any, Any, T]) -> T:
+    """What the work gives; ClientGone, and the work stopped, when nobody waits for it any more."""
+    gone = asyncio.ensure_future(_gone(call))
+    try:
+        return await _or_gone(gone, work)
+    except ClientGone:
+        closed = call.scope.get("half_closed")
+        if closed is None or not closed.is_set():
+            raise
+        message = "the client closed its side of the connection before the answer; keep it open until then"
+        raise InvalidRequest(message=message) from None
+    finally:
+        gone.cancel()
+
+
+async def _or_gone(gone: "asyncio.Future[None]", work: Coroutine[Any, Any, T]) -> T:
+    task = asyncio.ensure_future(work)
+    try:
+        await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            return task.result()
+        raise ClientGone
+    finally:
+        if not task.done():
+            task.cancel()
+            await asyncio.wait((task,))
+
+
+def _answer(completion: Completion) -> dict[str, Any]:
+    message = {"role": "assistant", "content": completion.text}
+    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": completion.finish_reason}
+    return {"choices": [choice], "usage": _usage(completion.usage)}
+
+
+def _usage(usage: Usage) -> dict[str, int]:
+    return {
+        "prompt_tokens": usage.prompt_tokens,
+        "completion_tokens": usage.completion_tokens,
+        "total_tokens": usage.prompt_tokens + usage.completion_tokens,
+    }

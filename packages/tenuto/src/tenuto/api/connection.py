@@ -1,0 +1,359 @@
+"""One client's connection: uvicorn's, with every limit that it leaves open. It knows bytes, no route.
+
+What it adds: deadlines on heads and on clients that do not read; limits on heads, connections and pipelines;
+one reading of where a request ends and whom it is for; answers to unread bodies that still arrive;
+half-closed clients; refusals as JSON. Slow bodies are `body.py`'s, the sweep of deadlines is
+`server.py`'s.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, cast
+from urllib.parse import unquote
+
+import httptools
+from uvicorn.protocols.http.flow_control import CLOSE_HEADER
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+from tenuto.api import errors
+from tenuto.api.body import FRAMING, LENGTHS, Exchange, HttpLimits, framing_fault
+from tenuto.api.lingering import Lingering
+from tenuto.api.shares import Connections
+from tenuto.errors import MalformedHttp
+
+OnRefusal = Callable[[str], None]
+"""Told which limit a connection passed, where no route comes to count it."""
+_OVERFLOW_CONNECTIONS = 64  # told 503 beyond the limit; further ones are cut off unanswered
+
+_log = logging.getLogger("tenuto.api.server")
+
+
+class _Refused(Exception):
+    """Raised through the parser, which then stops; the refusal itself stands on the connection."""
+
+
+class Connection(HttpToolsProtocol):
+    """One client's connection. `sweep` is called twice a second and does all that depends on time."""
+
+    cycle: Any
+
+    def __init__(
+        self,
+        *,
+        limits: HttpLimits,
+        lingering: Lingering,
+        shares: Connections,
+        request_id: Callable[[], str],
+        on_refusal: OnRefusal,
+        **uvicorn_parts: Any,
+    ) -> None:
+        super().__init__(**uvicorn_parts)
+        self.limits = limits
+        self.places = lingering
+        self.shares = shares
+        self.address: str | None = None
+        self.gave_way = False
+        self.request_id = request_id
+        self.on_refusal = on_refusal
+        self.active: Exchange | None = None  # being answered; `cycle` is the latest one that was asked
+        self.refusal: errors.Refusal | None = None
+        self.head_open = False  # the first byte of a request has come, the end of its head has not
+        self.unseen_bytes = 0  # read since the parser last told us anything: a name or value without end
+        self.target_bytes = 0
+        self.deaf = False  # what still arrives is thrown away
+        self.lingering, self.is_known = False, False
+        self.has_place = False  # to send on for longer
+        self.lingered_s = 0.0
+        self.discarded_bytes = self.swept_bytes = 0  # since we are deaf, and since the last sweep
+        self.idle_limit_s = limits.head_s  # longer after the first request
+        self.waited_s = 0.0  # for the client, since the last step
+        self.stalled_s = 0.0  # since `unsent_bytes` was noted
+        self.unsent_bytes = -1
+        self.half_closed = asyncio.Event()  # the client sends no more; whether it still reads is not known
+
+    # What the transport tells us.
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.address = self.shares.enter(self.client)
+        refusal, beyond = errors.CROWDED, self.shares.beyond_share(self.address)
+        if not beyond:
+            refusal = errors.FULL
+            beyond = self.shares.beyond_most(cast(Any, self.connections), len(self.connections))
+        if beyond > _OVERFLOW_CONNECTIONS:
+            self.on_refusal(str(refusal[1].limit))
+            transport.abort()
+        elif beyond:
+            self._refuse(refusal)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.pipeline.clear()
+        self.shares.leave(self.address, gave_way=self.gave_way)
+        if self.has_place:
+            self.has_place = False
+            self.places.give_back(is_known=self.is_known)
+        self._disconnect()  # uvicorn tells the latest exchange only, not the one that is being answered
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self.deaf:
+            self._discard(data)
+            return
+        self.unseen_bytes += len(data)
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            self._read_on_after_upgrade(data[upgrade.args[0] :])
+        except httptools.HttpParserError:
+            self._refuse(self.refusal or errors.MALFORMED)
+        else:
+            if self.unseen_bytes > self.limits.head_bytes:
+                self._refuse(errors.LARGE_HEAD if self.head_open else errors.MALFORMED)
+
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """A client that asked everything and closed its half still gets its answer; any other is gone."""
+        answering = self.cycle is not None and not self.cycle.response_complete and not self.lingering
+        if not answering or self.cycle.more_body or self.head_open:
+            return False
+        self.cycle.keep_alive = False
+        self.half_closed.set()
+        return True
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self.unsent_bytes = -1
+
+    # What the parser tells us.
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self.head_open = True
+        self.target_bytes = 0
+        self.waited_s = 0.0
+
+    def on_url(self, url: bytes) -> None:
+        self.url += url
+        self.target_bytes += len(url)
+        if self.target_bytes > self.limits.target_bytes:
+            self._stop_parsing(errors.LONG_TARGET)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if not self.head_open:
+            return  # A trailer: nobody has authenticated by it or may route by it.
+        if len(self.headers) >= self.limits.head_fields:
+            self._stop_parsing(errors.LARGE_HEAD)
+        name = name.lower()
+        if name == b"expect":
+            self.expect_100_continue = value.lower() == b"100-continue"
+        # Blanks around a value are none of it: a retry through a proxy that drops them has the same key. What
+        # says where a request ends is judged as it was sent, for others may read it otherwise.
+        self.headers.append((name, value if name in FRAMING else value.strip(b" \t")))
+
+    def on_headers_complete(self) -> None:
+        version = self.parser.get_http_version()
+        if fault := self._head_fault(version):
+            self._stop_parsing(fault)
+        self.head_open = False
+        self.unseen_bytes = 0
+        waiting = self.cycle is not None and not self.cycle.response_complete
+        if waiting and len(self.pipeline) >= self.limits.pipelined:
+            self._stop_parsing(errors.MALFORMED)
+        self._complete_scope(version)
+        keep_alive = version == "1.1" and self.parser.should_keep_alive() and not self.parser.should_upgrade()
+        self.cycle = exchange = Exchange(
+            scope=self.scope,
+            transport=self.transport,
+            flow=self.flow,
+            logger=self.logger,
+            access_logger=self.access_logger,
+            access_log=False,
+            default_headers=self.server_state.default_headers,
+            message_event=asyncio.Event(),
+            expect_100_continue=self.expect_100_continue and version == "1.1",
+            keep_alive=keep_alive,
+            on_response=self.on_response_complete,
+        )
+        exchange.request_id = self.request_id
+        exchange.linger = self._linger
+        if waiting:
+            self.flow.pause_reading()
+            self.pipeline.appendleft((exchange, self.app))
+        else:
+            self._answer(exchange)
+
+    def on_body(self, body: bytes) -> None:
+        self.unseen_bytes = 0
+        if self.cycle.more_body:
+            super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self.unseen_bytes = 0
+        if not self.parser.should_upgrade():
+            super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """The next request may start, or we wait for one."""
+        self.server_state.total_requests += 1
+        self.waited_s = 0.0
+        self.idle_limit_s = self.limits.keep_alive_s
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            self._answer(self.pipeline.pop()[0])
+
+    # What others need.
+
+    def idle_s(self) -> float | None:
+        """For how long nothing has been under way, as seen by the sweep; None: something is."""
+        is_answered = self.cycle is None or self.cycle.response_complete
+        return self.waited_s if is_answered and not self.transport.is_closing() else None
+
+    def give_way(self) -> None:
+        """Closes an idle connection, as its client must expect at any time."""
+        self.gave_way = True
+        self.transport.close()
+
+    # What time tells us.
+
+    def sweep(self, elapsed_s: float) -> None:
+        """Ends this connection if the client has been waited for too long."""
+        if self.flow.write_paused or self.transport.is_closing():
+            self._sweep_unsent(elapsed_s)
+        if self.transport.is_closing():
+            return
+        self.waited_s += elapsed_s
+        if self.lingering:
+            self._sweep_lingering(elapsed_s)
+        elif self.cycle is None or self.cycle.response_complete:
+            if self.head_open:
+                if self.waited_s > self.limits.head_s:
+                    self._refuse(errors.SLOW_HEAD)
+            elif self.waited_s > self.idle_limit_s:
+                self.transport.close()
+
+    def _sweep_lingering(self, elapsed_s: float) -> None:
+        self.lingered_s += elapsed_s
+        is_silent = self.waited_s > self.limits.linger_s
+        if is_silent or (self.lingered_s > self.limits.linger_s and not self._may_linger_on()):
+            self.transport.close()
+        else:
+            self.swept_bytes = 0
+            self.flow.resume_reading()
+
+    def _sweep_unsent(self, elapsed_s: float) -> None:
+        unsent_bytes = self.transport.get_write_buffer_size()
+        self.stalled_s += elapsed_s
+        if self.unsent_bytes < 0:
+            self.unsent_bytes, self.stalled_s = unsent_bytes, 0.0
+        elif self.stalled_s > self.limits.write_stall_s:
+            if self.unsent_bytes - unsent_bytes < self.limits.write_stall_bytes:
+                _log.info("http.client_cut_off unsent_bytes=%d", unsent_bytes)
+                self.on_refusal("slow_reader")
+                self.transport.abort()
+            self.unsent_bytes = -1
+
+    def _answer(self, exchange: Any) -> None:
+        self.active = exchange
+        self._start_asgi_task(exchange, self.app)
+
+    def _head_fault(self, version: str) -> errors.Refusal | None:
+        if self.unseen_bytes > self.limits.head_bytes:  # Much came in one piece; perhaps the body with it.
+            size_bytes = self.target_bytes + sum([len(name) + len(value) + 4 for name, value in self.headers])
+            if size_bytes > self.limits.head_bytes:
+                return errors.LARGE_HEAD
+        fault = framing_fault(version, self.headers)
+        return None if fault is None else (400, MalformedHttp(fault))
+
+    def _complete_scope(self, version: str) -> None:
+        """As uvicorn does it."""
+        url = httptools.parse_url(self.url)
+        raw_path = url.path or b"/"
+        path = raw_path.decode("ascii")
+        self.scope["method"] = self.parser.get_method().decode("ascii")
+        self.scope["http_version"] = version
+        self.scope["path"] = unquote(path) if "%" in path else path
+        self.scope["raw_path"] = raw_path
+        self.scope["query_string"] = url.query or b""
+        cast(Any, self.scope)["half_closed"] = self.half_closed
+        cast(Any, self.scope)["is_closing"] = self.transport.is_closing
+
+    def _stop_parsing(self, refusal: errors.Refusal) -> None:
+        self.refusal = refusal
+        raise _Refused
+
+    def _read_on_after_upgrade(self, rest: bytes) -> None:
+        """Java's client offers h2c by default. We decline by answering, so its body is an ordinary body."""
+        framing = [b"%b: %b\r\n" % field for field in self.headers if field[0] in LENGTHS]
+        told = SimpleNamespace(on_body=self.on_body, on_message_complete=self._complete_after_upgrade)
+        self.parser = httptools.HttpRequestParser(told)
+        self.parser.feed_data(b"POST / HTTP/1.1\r\n" + b"".join(framing) + b"\r\n")
+        if rest:
+            self.data_received(rest)
+
+    def _complete_after_upgrade(self) -> None:
+        self.on_message_complete()
+        self.deaf = True  # This parser is not told of heads: the connection closes after this request.
+
+    def _refuse(self, refusal: errors.Refusal) -> None:
+        """Ends the connection over what the client sent, with an answer where one can still be told apart."""
+        self.deaf = True
+        active, latest = self.active, self.cycle
+        answer = active is None or active.response_complete
+        if not answer and not latest.more_body:
+            # The fault lies in what follows: the requests before it are answered, then the connection closes.
+            latest.keep_alive = False
+            return
+        if not answer:
+            # It lies in a body. Whoever reads that body sees the client go; an answer begun breaks off.
+            answer = active is not None and active is latest and not active.response_started
+            self._disconnect()
+        status, error = refusal
+        if error.limit is not None:
+            self.on_refusal(error.limit)
+        request_id = self.request_id()
+        _log.info("http.refused status=%d request_id=%s reason=%r", status, request_id, error.message)
+        if answer:
+            response = errors.error_response(error, request_id, status)
+            head = [*self.server_state.default_headers, *response.raw_headers, CLOSE_HEADER]
+            lines = [b"%b: %b\r\n" % field for field in head]
+            self.transport.write(b"".join([STATUS_LINE[status], *lines, b"\r\n", bytes(response.body)]))
+            self._linger(is_known=False)
+        else:
+            self.transport.close()
+
+    def _disconnect(self) -> None:
+        for exchange in (self.active, self.cycle):
+            if exchange is not None and not exchange.response_complete:
+                exchange.disconnected = True
+                exchange.message_event.set()
+
+    def _linger(self, is_known: bool) -> None:
+        """Ends our half and throws away what still comes for a while, so that our answer can be read."""
+        if self.transport.is_closing():
+            return
+        self.deaf = self.lingering = True
+        self.is_known = is_known
+        self.waited_s = 0.0
+        self.pipeline.clear()
+        self.flow.resume_reading()
+        self.transport.write_eof()
+
+    def _discard(self, data: bytes) -> None:
+        self.waited_s = 0.0
+        self.discarded_bytes += len(data)
+        self.swept_bytes += len(data)
+        if self.discarded_bytes > self.limits.linger_bytes and not self._may_linger_on():
+            self.transport.close()
+        elif self.has_place and self.swept_bytes > self.places.share_bytes():
+            self.flow.pause_reading()  # until the next sweep
+
+    def _may_linger_on(self) -> bool:
+        """Whether a client that sends longer, or more, than everybody may has a place and stays within it."""
+        if self.lingering and not self.has_place:
+            self.has_place = self.places.take(is_known=self.is_known)
+        limits = self.limits
+        most_bytes = limits.discard_bytes if self.is_known else limits.stranger_discard_bytes
+        return self.has_place and self.lingered_s <= limits.discard_s and self.discarded_bytes <= most_bytes

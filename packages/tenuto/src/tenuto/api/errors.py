@@ -1,0 +1,164 @@
+"""What each error looks like over HTTP: its status, its JSON, its headers. Only this page knows statuses.
+
+Nothing here logs, and nothing of an unexpected exception reaches the caller: it may hold a path or a secret.
+"""
+
+from collections.abc import Mapping
+
+import msgspec
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from tenuto import errors
+
+STATUS: Mapping[str, int] = {
+    "invalid_request": 400,
+    "checksum_mismatch": 400,
+    "invalid_api_key": 401,
+    "not_signed_in": 401,
+    "invalid_login": 401,
+    "forbidden": 403,
+    "model_not_allowed": 403,
+    "insufficient_balance": 403,
+    "not_found": 404,
+    "method_not_allowed": 405,
+    "request_timeout": 408,
+    "idempotency_conflict": 409,
+    "erased": 410,
+    "precondition_failed": 412,
+    "payload_too_large": 413,
+    "unsupported_media_type": 415,
+    "range_not_satisfiable": 416,
+    "rate_limited": 429,
+    "internal_error": 500,
+    "unavailable": 503,
+    "model_unavailable": 503,
+    "artifact_unavailable": 503,
+    "storage_failed": 503,
+}
+"""The status of each code of the contract; an error with another code is a bug of ours and answers 500."""
+
+TYPE: Mapping[int, str] = {
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    409: "conflict_error",
+    410: "not_found_error",
+    429: "rate_limit_error",
+    500: "api_error",
+    503: "api_error",
+}
+"""The coarse `type` that OpenAI's SDKs show; every other status is an `invalid_request_error`."""
+
+Refusal = tuple[int, errors.TenutoError]
+"""What the server below the routes answers: HTTP's statuses are finer there than the contract's codes."""
+
+MALFORMED: Refusal = (400, errors.MalformedHttp())
+SLOW_HEAD: Refusal = (
+    408,
+    errors.RequestTimeout("The head of the request arrived too slowly.", limit="slow_head"),
+)
+LONG_TARGET: Refusal = (414, errors.MalformedHttp("The path and query are too long.", limit="head"))
+LARGE_HEAD: Refusal = (
+    431,
+    errors.MalformedHttp("The header fields are too many or too large.", limit="head"),
+)
+FULL: Refusal = (
+    503,
+    errors.Unavailable("Too many connections are open; send the same request again.", limit="connections"),
+)
+CROWDED: Refusal = (
+    503,
+    errors.Unavailable(
+        "Too many connections from this address are open; send the same request again.",
+        limit="connections_per_address",
+    ),
+)
+STOPPING: Refusal = (503, errors.Unavailable("The service is stopping; send the same request again."))
+FAILED: Refusal = (500, errors.TenutoError())
+
+RETRY_AFTER_MAX_S = 120
+_RETRY_AFTER_DEFAULT_S = 2
+_LACKING = errors.Unavailable(
+    "The service's machine lacks memory, descriptors or room on its disk just now; nothing was stored,"
+    " send the same request again."
+)
+_UNEXPECTED = errors.TenutoError("The service failed to answer; the fault is logged under this request id.")
+
+
+def status_of(error: Exception) -> int:
+    """The status that `error_response` answers; for logs and metrics."""
+    return STATUS[_stated(error).code]
+
+
+def cause_of_503(error: Exception) -> str:
+    """Why an answer is 503. All but `service` a caller can bring about at will: by asking for a model that is
+    not callable, or for a damaged artifact, or by passing a limit.
+    """
+    if isinstance(error, errors.ModelUnavailable):
+        return "model"
+    if getattr(error, "limit", None) is not None:
+        return "limit"
+    is_away = isinstance(error.__cause__ or error, errors.StoreAway)
+    return "artifact" if _stated(error).code == "artifact_unavailable" and not is_away else "service"
+
+
+def error_response(error: Exception, request_id: str, status: int | None = None) -> Response:
+    """The response to an error: of the tree, of the router (404, 405), or any other (500, nothing told).
+
+    `status` is a Refusal's; else the code gives it.
+    """
+    stated = _stated(error)
+    status = status or STATUS[stated.code]
+    headers = {"x-request-id": request_id}
+    if isinstance(error, HTTPException) and error.headers:
+        headers |= error.headers
+    if stated.code == "invalid_api_key":
+        headers["www-authenticate"] = "Bearer"
+    elif status == 409:
+        headers["x-should-retry"] = "false"
+    elif status in (429, 503):
+        headers["retry-after"] = str(_retry_after_s(stated))
+    content = error_body(stated, request_id, status)
+    return Response(content, status, headers, media_type="application/json")
+
+
+def error_body(error: errors.TenutoError, request_id: str, status: int) -> bytes:
+    """The JSON of an error; `details` names every fault, `param` the first one."""
+    faults = error.faults if isinstance(error, errors.InvalidRequest) else []
+    return msgspec.json.encode(
+        {
+            "error": {
+                "message": error.sentence() if error.is_internal else error.message,
+                "type": TYPE.get(status, "invalid_request_error"),
+                "code": error.code,
+                "param": error.param,
+                "details": [{"param": f.param, "code": f.code, "message": f.message} for f in faults],
+                "request_id": request_id,
+            }
+        }
+    )
+
+
+def _stated(error: Exception) -> errors.TenutoError:
+    """The error as the contract knows it."""
+    if isinstance(error, errors.TenutoError) and error.code != "internal_error" and error.code in STATUS:
+        return error
+    if isinstance(error, HTTPException):
+        return _of_router(error)
+    return _LACKING if errors.is_of_the_machine(error) else _UNEXPECTED
+
+
+def _of_router(error: HTTPException) -> errors.TenutoError:
+    if error.status_code == 404:
+        return errors.NotFound("There is nothing under this path.")
+    if error.status_code == 405:
+        return errors.MethodNotAllowed()
+    if 400 <= error.status_code < 500:
+        return errors.MalformedHttp(error.detail)
+    return _UNEXPECTED
+
+
+def _retry_after_s(error: errors.TenutoError) -> int:
+    seconds = getattr(error, "retry_after_s", _RETRY_AFTER_DEFAULT_S)
+    return max(1, min(seconds, RETRY_AFTER_MAX_S))

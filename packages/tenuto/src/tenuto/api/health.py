@@ -1,0 +1,64 @@
+"""Whether the process is alive, and whether it can take requests: on the API's port and on the metrics'."""
+
+import time
+from collections.abc import Mapping
+
+import msgspec
+
+from tenuto.api.call import Answer, Call
+from tenuto.api.server import Server
+from tenuto.api.service import Service
+from tenuto.catalog import operations as catalog
+from tenuto.db.database import Transaction
+from tenuto.errors import Unavailable
+from tenuto.metrics import Check
+
+STUCK_S = 20.0
+"""An event loop that has not run for so long will not run again."""
+_OK = msgspec.json.encode({"status": "ok"})
+
+
+async def live(call: Call) -> Answer:
+    """GET /livez: the loop runs; touches neither database nor disk."""
+    return Answer(200, _OK)
+
+
+async def ready(call: Call) -> Answer:
+    """GET /readyz: the database answers, and on one machine a worker has registered too."""
+    service = call.service
+    await service.database.read_async(lambda tx: _check_worker(service, tx))
+    return Answer(200, _OK)
+
+
+def probes(service: Service, server: Server) -> Mapping[str, Check]:
+    """The same two for the port of the metrics, where no caller's connection is in the way.
+
+    They are answered by threads of their own, so `/livez` looks whether the event loop still runs.
+    """
+
+    def is_live() -> str | None:
+        still_s = time.monotonic() - server.swept_at
+        return f"the event loop has not run for {still_s:.0f} s" if still_s > STUCK_S else None
+
+    def is_ready() -> str | None:
+        if server.should_exit:
+            return "the service is stopping"
+        try:
+            service.database.read(lambda tx: _check_worker(service, tx))
+        except Unavailable as error:
+            return error.message
+        return None
+
+    return {"/livez": is_live, "/readyz": is_ready}
+
+
+def _check_worker(service: Service, tx: Transaction) -> None:
+    """Unavailable when nobody is there who could work, when the database cannot say, or when the data folder
+    was moved away.
+    """
+    service.database.check_place()
+    service.blobs.check_place()
+    names = list(service.models)
+    reasons = catalog.reasons(tx, names, away=service.presence.away)
+    if service.needs_worker and names and not any(reason is None for reason in reasons.values()):
+        raise Unavailable("no worker has registered yet")

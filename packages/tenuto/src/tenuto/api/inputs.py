@@ -1,0 +1,183 @@
+"""Input artifacts over HTTP: a FLAC comes in, is hashed, stored and judged as it comes, and gets an id."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+
+import msgspec
+
+from tenuto import failpoints
+from tenuto.accounts.rules import Caller
+from tenuto.api import uploads
+from tenuto.api.body import refuse_declared_length, stream_body
+from tenuto.api.call import Answer, Call
+from tenuto.artifacts import admission, inputs
+from tenuto.artifacts.inputs import Input
+from tenuto.artifacts.uploads import bind_upload, find_upload, request_sha256
+from tenuto.blobs.blob import BlobRecord
+from tenuto.db.database import Transaction
+from tenuto.errors import Fault, InvalidRequest, StorageFailed, TenutoError, Unavailable, UnsupportedMediaType
+from tenuto.kinds.recognition import INPUT_MEDIA_TYPE, MAX_INPUT_BYTES
+from tenuto.media.flac import FlacSummary
+
+_encode = msgspec.json.Encoder().encode
+
+
+@dataclass(frozen=True, slots=True)
+class _Upload:
+    """One upload as its head describes it."""
+
+    caller: Caller
+    sha256: str
+    idempotency_key: str | None
+
+    @property
+    def request_sha256(self) -> str:
+        return request_sha256("/v1/input-artifacts", INPUT_MEDIA_TYPE, self.sha256)
+
+
+class _First(Exception):
+    """Another upload with this key was first; its record stands for both."""
+
+    def __init__(self, artifact_id: str) -> None:
+        self.artifact_id = artifact_id
+        super().__init__(artifact_id)
+
+
+async def create(call: Call) -> Answer:
+    """POST /v1/input-artifacts: 201 when the bytes are durable. Checks come in the order of these lines."""
+    caller = await call.authenticate()
+    if uploads.media_type(call) != INPUT_MEDIA_TYPE.encode():
+        raise UnsupportedMediaType("input must be audio/flac")
+    upload = _head(call, caller)
+    headers = call.scope["headers"]
+    refuse_declared_length(headers, MAX_INPUT_BYTES)
+    with call.service.uploads.place(caller.account_id):
+        first = await call.service.database.read_async(lambda tx: _look(tx, call, upload))
+        body = stream_body(call.receive, headers, limit_bytes=MAX_INPUT_BYTES, limits=call.service.http)
+        if first is not None:
+            # The same bytes came before; they are read, so that the client can send them, and forgotten.
+            async for _ in body:
+                continue
+            return _answer(first, replayed=True)
+        blob, summary = await _admit(call, upload, body)
+        failpoints.hit("upload.after_bytes")
+        return await _record(call, upload, blob, summary)
+
+
+def _head(call: Call, caller: Caller) -> _Upload:
+    faults: list[Fault] = []
+    sha256 = uploads.content_sha256(call, faults)
+    key = uploads.idempotency_key(call, faults)
+    if faults:
+        raise InvalidRequest(faults)
+    return _Upload(caller, sha256, key)
+
+
+def _look(tx: Transaction, call: Call, upload: _Upload) -> Input | None:
+    """The record that this very upload made before; else there must be room for another. Erased."""
+    account_id = upload.caller.account_id
+    if upload.idempotency_key is not None:
+        found = find_upload(
+            tx,
+            key_id=upload.caller.key_id,
+            idempotency_key=upload.idempotency_key,
+            request_sha256=upload.request_sha256,
+        )
+        if found is not None:
+            return inputs.uploaded(tx, account_id=account_id, artifact_id=found)
+    length = int(call.header(b"content-length") or 0)
+    settings = call.service.settings
+    inputs.check_room(
+        tx,
+        account_id,
+        size_bytes=length,
+        limit_bytes=settings.stored_mib << 20,
+        limit_files=settings.stored_files,
+    )
+    return None
+
+
+async def _admit(call: Call, upload: _Upload, body: AsyncIterator[bytes]) -> tuple[BlobRecord, FlacSummary]:
+    service = call.service
+    work = partial(
+        admission.admit_flac, service.blobs, service.ids.new("blob"), expected_sha256=upload.sha256
+    )
+    return await service.uploads.through(body, work)
+
+
+async def _record(call: Call, upload: _Upload, blob: BlobRecord, summary: FlacSummary) -> Answer:
+    """Record what was uploaded; where its key was bound meanwhile, the answer is that of the first upload."""
+    service, account_id = call.service, upload.caller.account_id
+    now_ms = service.clock()
+    try:
+        shown = await service.database.write_async(
+            lambda tx: _add(tx, call, upload, blob, summary, now_ms=now_ms)
+        )
+        failpoints.hit("upload.after_commit")
+        return _answer(shown)
+    except Unavailable:
+        # Whether it was recorded is not known: the sweep finds bytes that were not.
+        raise
+    except _First as error:
+        first = error.artifact_id
+        await _forget(call, blob)
+        shown = await service.database.read_async(
+            lambda tx: inputs.uploaded(tx, account_id=account_id, artifact_id=first)
+        )
+        return _answer(shown, replayed=True)
+    except TenutoError:
+        await _forget(call, blob)
+        raise
+
+
+def _add(
+    tx: Transaction, call: Call, upload: _Upload, blob: BlobRecord, summary: FlacSummary, *, now_ms: int
+) -> Input:
+    """The row, and the key's when there is one, in one transaction."""
+    service, account_id = call.service, upload.caller.account_id
+    inputs.check_room(
+        tx,
+        account_id,
+        size_bytes=blob.size_bytes,
+        limit_bytes=service.settings.stored_mib << 20,
+        limit_files=service.settings.stored_files,
+    )
+    artifact_id = inputs.add_input(
+        tx,
+        service.ids,
+        account_id=account_id,
+        media_type=INPUT_MEDIA_TYPE,
+        blob=blob,
+        summary=summary,
+        now_ms=now_ms,
+    )
+    if upload.idempotency_key is not None:
+        first = bind_upload(
+            tx,
+            key_id=upload.caller.key_id,
+            idempotency_key=upload.idempotency_key,
+            request_sha256=upload.request_sha256,
+            record_id=artifact_id,
+            now_ms=now_ms,
+        )
+        if first != artifact_id:
+            raise _First(first)
+    failpoints.hit("upload.before_commit")
+    return inputs.get_input(tx, account_id=account_id, artifact_id=artifact_id)
+
+
+async def _forget(call: Call, blob: BlobRecord) -> None:
+    with suppress(StorageFailed):
+        await asyncio.get_running_loop().run_in_executor(
+            call.service.uploads.threads, call.service.blobs.delete, blob.blob_id
+        )
+
+
+def _answer(shown: Input, *, replayed: bool = False) -> Answer:
+    answer = Answer(201, _encode({"artifact": shown}))
+    if replayed:
+        answer.headers.append((b"idempotent-replayed", b"true"))
+    return answer

@@ -1,0 +1,135 @@
+"""A large body on its way from the event loop to the thread that stores it, a few blocks ahead at most.
+
+And how many uploads there are at once: of an account, and of this process, each of which takes a thread.
+"""
+
+import asyncio
+import queue
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from typing import TypeVar
+
+from tenuto.errors import RateLimited, Unavailable
+
+T = TypeVar("T")
+
+BLOCK_BYTES = 1 << 20
+BLOCKS_AHEAD = 4
+"""So many blocks an upload may have waiting for its thread: what it takes of memory, and a little more."""
+MAX_UPLOADS = 32
+"""At once in this process."""
+RESERVED_UPLOADS = 8
+"""Of them, for accounts that have none under way."""
+ABANDON_S = 30.0
+"""A thread that is told to stop has ended by then, or is left alone."""
+
+
+class Abandoned(Exception):
+    """The rest of the body will not come."""
+
+
+class Uploads:
+    """Who uploads now. Used by the event loop alone."""
+
+    def __init__(self, per_account: int) -> None:
+        self._per_account = per_account
+        self._under_way: Counter[str] = Counter()
+        self.threads = ThreadPoolExecutor(MAX_UPLOADS, thread_name_prefix="upload")
+
+    @contextmanager
+    def place(self, account_id: str) -> Iterator[None]:
+        """Room for one upload. Raises RateLimited (0 per account: no limit) and Unavailable.
+
+        The last places are for accounts that have none: a few accounts with slow uploads shut nobody out.
+        """
+        if self._per_account and self._under_way[account_id] >= self._per_account:
+            raise RateLimited(
+                f"this account already has {self._per_account} uploads in progress, its limit",
+                limit="uploads",
+            )
+        total, is_first = self._under_way.total(), account_id not in self._under_way
+        if total >= MAX_UPLOADS - (0 if is_first else RESERVED_UPLOADS):
+            raise Unavailable(
+                "Too many uploads are under way; nothing was stored, send the same again.",
+                limit="process_uploads",
+            )
+        self._under_way[account_id] += 1
+        try:
+            yield
+        finally:
+            self._under_way[account_id] -= 1
+            if not self._under_way[account_id]:
+                del self._under_way[account_id]
+
+    async def through(self, pieces: AsyncIterator[bytes], work: Callable[[Iterator[bytes]], T]) -> T:
+        """Do `work` in a thread on the body in blocks of 1 MiB, and give its result.
+
+        It may end before the body does; the rest is then not read. When the body ends badly, the blocks end
+        with Abandoned, and what the body's end was is raised.
+        """
+        blocks = _Blocks(asyncio.get_running_loop())
+        task = asyncio.get_running_loop().run_in_executor(self.threads, blocks.carry, work)
+        try:
+            await blocks.put_all(pieces)
+        except BaseException:
+            blocks.abandon()
+            with suppress(Exception):
+                await asyncio.wait([task], timeout=ABANDON_S)
+            if task.done():
+                task.exception()
+            raise
+        return await task
+
+
+class _Blocks:
+    """Blocks between the loop, which puts, and the thread, which takes."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._room = asyncio.Semaphore(BLOCKS_AHEAD)
+        self._queue: queue.SimpleQueue[bytes | Abandoned | None] = queue.SimpleQueue()
+        self._is_over = False
+
+    async def put_all(self, pieces: AsyncIterator[bytes]) -> None:
+        gathered: list[bytes] = []
+        size_bytes = 0
+        async for piece in pieces:
+            gathered.append(piece)
+            size_bytes += len(piece)
+            if size_bytes >= BLOCK_BYTES:
+                await self._put(b"".join(gathered))
+                gathered, size_bytes = [], 0
+            if self._is_over:
+                return
+        if gathered:
+            await self._put(b"".join(gathered))
+        self._queue.put(None)
+
+    def abandon(self) -> None:
+        self._queue.put(Abandoned())
+
+    def carry(self, work: Callable[[Iterator[bytes]], T]) -> T:
+        """In the thread: the work, and the end of it told to the loop."""
+        try:
+            return work(self._taken())
+        finally:
+            with suppress(RuntimeError):  # the loop has ended
+                self._loop.call_soon_threadsafe(self._finish)
+
+    async def _put(self, block: bytes) -> None:
+        await self._room.acquire()
+        self._queue.put(block)
+
+    def _finish(self) -> None:
+        self._is_over = True
+        self._room.release()
+
+    def _taken(self) -> Iterator[bytes]:
+        while (block := self._queue.get()) is not None:
+            if isinstance(block, Abandoned):
+                raise block
+            yield block
+            with suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._room.release)

@@ -1,0 +1,191 @@
+"""Jobs over HTTP: submit, show, list, cancel."""
+
+import re
+from functools import partial
+
+import msgspec
+
+from tenuto import failpoints, strict_json
+from tenuto.accounts.rules import Caller
+from tenuto.api import parsing, query, uploads
+from tenuto.api.body import read_body
+from tenuto.api.call import Answer, Call
+from tenuto.db.database import Transaction
+from tenuto.errors import Fault, InvalidRequest
+from tenuto.jobs import read, waiting
+from tenuto.jobs.read import Operation
+from tenuto.jobs.states import ALL, FINAL
+from tenuto.jobs.submit import Request, submit_async
+
+MAX_WAIT_S = 30
+KINDS = ("speech", "recognition", "image")
+
+_SHOW = {"wait": query.integer(0, MAX_WAIT_S)}
+_LIST = {
+    "state": query.choice(*ALL),
+    "kind": query.choice(*KINDS),
+    "model": query.text("the full name of a model"),
+    "after": query.cursor("job"),
+    "limit": query.limit,
+}
+_IDEMPOTENCY_KEY = re.compile(rb"[\x20-\x7e]{1,255}\Z")
+_encode = msgspec.json.Encoder().encode
+
+
+async def create(call: Call) -> Answer:
+    """POST /v1/jobs: 202 when the job is durable. The order of checks is the order of these lines."""
+    caller = await call.authenticate()
+    uploads.require_json(call)
+    body = await read_body(
+        call.receive,
+        call.scope["headers"],
+        limit_bytes=call.service.settings.job_body_kib << 10,
+        limits=call.service.http,
+    )
+    value = await parsing.parse(call, body)
+    request = Request(
+        caller=caller,
+        idempotency_key=_idempotency_key(call),
+        body=body.decode(),
+        body_sha256=await parsing.beside_large(call, body, partial(strict_json.body_sha256, value)),
+        value=value,
+    )
+    accepted = await submit_async(call.service.submitting, request)
+    answer = _operation(accepted.operation, 202)
+    answer.headers.append((b"location", f"/v1/jobs/{accepted.job_id}".encode()))
+    if accepted.replayed:
+        answer.headers.append((b"idempotent-replayed", b"true"))
+    return answer
+
+
+async def show(call: Call) -> Answer:
+    """GET /v1/jobs/{id}; with `wait`, when its state changes or so many seconds are over."""
+    finals = call.service.finals
+    wait_s = 0
+
+    def look(tx: Transaction, who: Caller) -> tuple[Operation, int] | bytes:
+        nonlocal wait_s
+        wait_s = int(query.read_some(call, _SHOW).get("wait", 0)) if call.scope["query_string"] else 0
+        job_id = call.path_id("job_id", "job")
+        kept = finals.get(who, job_id)
+        # The sequence first: what changes between the two reads is then seen as a change.
+        sequence = read.sequence(tx, job_id) if wait_s and kept is None else 0
+        return kept or (read.shown(tx, who, job_id), sequence)
+
+    found = await call.read(look)
+    if isinstance(found, bytes):
+        return Answer(200, found)
+    operation, sequence = found
+    was_held = False
+    if wait_s and not operation.is_final():
+        operation, was_held = await _changed(call, operation, sequence, wait_s)
+    answer = _operation(operation)
+    if was_held:
+        answer.headers.append((b"preference-applied", b"wait=%d" % wait_s))
+    if operation.state in FINAL:
+        finals.keep(_caller(call).account_id, operation, answer.body)
+    return answer
+
+
+async def index(call: Call) -> Answer:
+    """GET /v1/jobs, newest first."""
+
+    def look(tx: Transaction, who: Caller) -> tuple[list[Operation], str | None]:
+        asked = query.read_query(call, _LIST)
+        return read.list_jobs(
+            tx,
+            who,
+            state=asked.get("state"),
+            kind=asked.get("kind"),
+            model=asked.get("model"),
+            after=asked.get("after"),
+            limit=query.limit_of(asked),
+        )
+
+    operations, cursor = await call.read(look)
+    page = {"object": "list", "data": operations}
+    return Answer(200, _encode(page if cursor is None else page | {"next_cursor": cursor}))
+
+
+async def events(call: Call) -> Answer:
+    """GET /v1/jobs/{id}/events: the job's life, oldest first."""
+
+    def look(tx: Transaction, who: Caller) -> list[read.Event]:
+        return read.events(tx, who, call.path_id("job_id", "job"))
+
+    return Answer(200, _encode({"object": "list", "data": await call.read(look)}))
+
+
+async def request(call: Call) -> Answer:
+    """GET /v1/jobs/{id}/request: the accepted body, as it arrived."""
+
+    def look(tx: Transaction, who: Caller) -> str:
+        return read.request_body(tx, who, call.path_id("job_id", "job"))
+
+    return Answer(200, (await call.read(look)).encode())
+
+
+async def cancel(call: Call) -> Answer:
+    """POST /v1/jobs/{id}/cancel: 200 with the operation as it is now."""
+    service = call.service
+    caller = await call.authenticate()
+    await read_body(call.receive, call.scope["headers"], limit_bytes=64 * 1024, limits=service.http)
+    job_id = call.path_id("job_id", "job")
+    now_ms = service.clock()
+
+    def note(tx: Transaction) -> bool:
+        tell = waiting.cancel(tx, service.ids, caller, job_id=job_id, now_ms=now_ms)
+        failpoints.hit("cancel.before_commit")
+        return tell
+
+    tell = await service.database.write_async(note)
+    failpoints.hit("cancel.after_commit")
+    if tell:
+        service.database.wake("cancel")
+    service.database.wake("changes")
+    return _operation(await service.database.read_async(lambda tx: read.shown(tx, caller, job_id)))
+
+
+async def _changed(call: Call, operation: Operation, sequence: int, wait_s: int) -> tuple[Operation, bool]:
+    """The operation when it has changed, or when the time is over; at once when too many wait already.
+
+    Beside it whether the answer was held back for the whole of `wait_s`: only then may a client read again
+    without a pause of its own. Raises ClientGone. A waiting request costs neither a thread nor a connection
+    to the database.
+    """
+    service, caller = call.service, _caller(call)
+    waiter = service.waits.enter(caller.account_id, operation.id, sequence)
+    if waiter is None:
+        return operation, False
+    was_held = False
+    try:
+        # What changed before we were known to wait is told to nobody.
+        if await service.database.read_async(lambda tx: read.sequence(tx, operation.id)) == sequence:
+            was_held = await call.wait(waiter.changed, wait_s)
+    finally:
+        service.waits.leave(waiter)
+    return await call.read_again(lambda tx, who: read.shown(tx, who, operation.id)), was_held
+
+
+def _caller(call: Call) -> Caller:
+    assert call.caller is not None, "whoever read something is known"
+    return call.caller
+
+
+def _operation(operation: Operation, status: int = 200) -> Answer:
+    answer = Answer(status, _encode(operation))
+    retry_after_s = read.retry_after_s(operation)
+    if retry_after_s is not None:
+        answer.headers.append((b"retry-after", b"%d" % retry_after_s))
+    return answer
+
+
+def _idempotency_key(call: Call) -> str:
+    values = [value for name, value in call.scope["headers"] if name == b"idempotency-key"]
+    if len(values) != 1 or _IDEMPOTENCY_KEY.match(values[0]) is None:
+        message = (
+            "the header is required once: 1 to 255 printable ASCII characters, new for each new piece of work"
+        )
+        raise InvalidRequest([Fault("Idempotency-Key", "invalid_idempotency_key", message)])
+    found: bytes = values[0]
+    return found.decode("ascii")

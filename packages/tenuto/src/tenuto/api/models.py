@@ -1,0 +1,76 @@
+"""The catalog over HTTP: the models that this key may use, and whether they can be called now."""
+
+from typing import Any
+
+import msgspec
+
+from tenuto.api.call import Answer, Call
+from tenuto.api.service import Service
+from tenuto.billing.rules import cny
+from tenuto.catalog import operations as catalog
+from tenuto.catalog.rules import Model
+from tenuto.db.database import Transaction
+from tenuto.engines.registry import engines_of
+from tenuto.kinds.image import MAX_PROMPT_BYTES, MAX_SIDE, MAX_STEPS
+from tenuto.kinds.recognition import MAX_INPUT_BYTES, MAX_INPUT_SECONDS
+from tenuto.kinds.speech import MAX_TEXT_BYTES
+
+CREATED = 1_763_683_200
+"""When the catalog began, in unix seconds: OpenAI's clients expect a moment."""
+
+LIMITS = {
+    "speech": {"text_bytes": MAX_TEXT_BYTES},
+    "recognition": {"input_bytes": MAX_INPUT_BYTES, "input_seconds": MAX_INPUT_SECONDS},
+    "image": {"prompt_bytes": MAX_PROMPT_BYTES, "side_pixels": MAX_SIDE, "steps": MAX_STEPS},
+}
+"""What a kind takes at most."""
+
+
+async def index(call: Call) -> Answer:
+    """GET /v1/models, in OpenAI's list shape with what jobs need beside it."""
+    service = call.service
+
+    def look(tx: Any, caller: Any) -> list[dict[str, Any]]:
+        visible = [model for model in service.models.values() if caller.may_use(model.name)]
+        why_not = reasons(service, tx, visible)
+        return [shown(model, why_not[model.name]) for model in visible]
+
+    return Answer(200, msgspec.json.encode({"object": "list", "data": await call.read(look)}))
+
+
+def reasons(service: Service, tx: Transaction, models: list[Model]) -> dict[str, str | None]:
+    """For each model None when it is callable, else why it is not."""
+    worked = [model.name for model in models if model.interface == "jobs"]
+    found = catalog.reasons(tx, worked, away=service.presence.away)
+    # Chats are answered by this process, so it knows by itself.
+    return found | {
+        model.name: service.chats.reason(model.name) for model in models if model.interface == "chat"
+    }
+
+
+def shown(model: Model, reason: str | None) -> dict[str, Any]:
+    """An entry of the catalog."""
+    return {
+        "id": model.name,
+        "object": "model",
+        "created": CREATED,
+        "owned_by": model.name.partition("/")[0],
+        "interface": model.interface,
+        "kind": model.kind,
+        "callable": reason is None,
+        "callable_reason": reason,
+        "languages": list(model.entry.languages),
+        "limits": LIMITS.get(model.kind, {}) | dict(model.entry.limits),
+        "pricing": {
+            "currency": "CNY",
+            "unit": model.price.unit,
+            "price": cny(model.price.price_micros),
+            "hold": cny(model.price.hold_micros),
+        },
+        "engines": [
+            {"model_id": engine.model, "model_revision": engine.revision}
+            for engine in engines_of(model.entry)
+        ],
+        "honoured_parameters": list(model.entry.honoured),
+        "notes": list(model.entry.notes),
+    }

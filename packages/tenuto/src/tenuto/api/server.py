@@ -1,0 +1,175 @@
+"""The floor of HTTP: uvicorn on sockets of ours, whose connections keep the limits that it leaves open.
+
+Deadlines are swept twice a second and not kept as a timer per request, which is cheaper than uvicorn's own
+keep-alive timer. What a connection may and may not do is `connection.py`'s.
+"""
+
+import _thread
+import asyncio
+import contextlib
+import gc
+import signal
+import socket
+import time
+from collections.abc import Callable, Generator, Sequence
+from typing import Any, cast
+
+import structlog
+import uvicorn
+
+from tenuto.addresses import Network
+from tenuto.api.body import HttpLimits
+from tenuto.api.connection import Connection, OnRefusal
+from tenuto.api.lingering import Lingering
+from tenuto.api.shares import Connections
+from tenuto.errors import OperatorError
+
+OnReady = Callable[[list[Any]], None]
+"""Told where the server listens, once it accepts."""
+_log = structlog.get_logger("tenuto.api")
+SWEEP_S = 0.5
+SWEPT_AT_ONCE = 16
+"""Then others have their turn: many who end in one sweep, each with an answer, would hold them up."""
+UNSENT_BYTES = 256 * 1024
+"""So much of an answer waits in the kernel at most, where it would be megabytes for each client that does not
+read. What is on its way to a fast and distant client is not bounded by it."""
+
+
+class Server(uvicorn.Server):
+    """uvicorn's server on sockets of ours. It leaves signals to whoever owns the process.
+
+    `await serve()` until `should_exit` is set (from the loop's thread); `force_exit` ends the grace at once.
+    """
+
+    def __init__(self, config: uvicorn.Config, sockets: list[socket.socket], on_ready: OnReady) -> None:
+        super().__init__(config)
+        self.sockets = sockets
+        for listening in sockets:
+            if listening.family in (socket.AF_INET, socket.AF_INET6):  # its connections inherit it
+                listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_BYTES)
+        self.on_ready = on_ready
+        self.swept_at = time.monotonic()
+        """When the event loop last came round to the sweep."""
+
+    @property
+    def addresses(self) -> list[Any]:
+        """Where it listens: `(host, port)`, with the port that the system chose if 0 was asked for."""
+        return [listening.getsockname()[:2] for listening in self.sockets]
+
+    async def serve(self, sockets: list[socket.socket] | None = None) -> None:
+        """Serves until `should_exit`, then lets requests finish within the grace."""
+        sweeping = asyncio.ensure_future(self._sweep())
+        try:
+            await super().serve(sockets or self.sockets)
+        finally:
+            sweeping.cancel()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Starts to accept, then tells `on_ready`."""
+        await super().startup(sockets)
+        # Modules, routes and schemas stay for good. Every full collection would look through all of them:
+        # nobody would be answered for 30 to 50 ms.
+        gc.freeze()
+        self.on_ready(self.addresses)
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        """uvicorn would take SIGTERM and SIGINT here."""
+        yield
+
+    async def _sweep(self) -> None:
+        clock = asyncio.get_running_loop().time
+        before = clock()
+        while True:
+            await asyncio.sleep(SWEEP_S)
+            now = clock()
+            self.swept_at = time.monotonic()
+            # When our own loop stood still, the clients are not to blame for the time.
+            elapsed_s = min(now - before, 2 * SWEEP_S)
+            before = now
+            for number, connection in enumerate(list(self.server_state.connections)):
+                if connection in self.server_state.connections:
+                    _sweep_one(cast(Connection, connection), elapsed_s)
+                if number % SWEPT_AT_ONCE == 0:
+                    await asyncio.sleep(0)
+
+
+def _sweep_one(connection: Connection, elapsed_s: float) -> None:
+    """A connection that cannot be swept is cut off: the deadlines of all others go on."""
+    try:
+        connection.sweep(elapsed_s)
+    except Exception:
+        _log.exception("http.sweep_failed")
+        connection.transport.abort()
+
+
+def make_server(
+    app: Callable[..., Any],
+    *,
+    request_id: Callable[[], str],
+    host: str = "127.0.0.1",
+    port: int = 0,
+    fd: int | None = None,
+    limits: HttpLimits | None = None,
+    on_ready: OnReady = lambda addresses: None,
+    on_refusal: OnRefusal = lambda limit: None,
+    proxies: Sequence[Network] = (),
+) -> Server:
+    """A server bound to `host` and `port`, or to the listening socket `fd`. OperatorError: it cannot bind.
+
+    `proxies` are trusted: each speaks for many clients, so it has no share by address.
+    """
+    limits = limits or HttpLimits()
+    ours: dict[str, Any] = {
+        "limits": limits,
+        "lingering": Lingering(limits.discards),
+        "shares": Connections(limits.connections, limits.connections_per_address, proxies),
+        "request_id": request_id,
+        "on_refusal": on_refusal,
+    }
+
+    def connection(**uvicorn_parts: Any) -> Connection:
+        return Connection(**ours, **uvicorn_parts)
+
+    config = uvicorn.Config(
+        app,
+        http=cast(Any, connection),
+        loop="uvloop",
+        ws="none",
+        interface="asgi3",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        timeout_graceful_shutdown=cast(Any, limits.grace_s),
+    )
+    return Server(config, [socket.socket(fileno=fd)] if fd is not None else _bind(host, port), on_ready)
+
+
+def run(server: Server, *, on_stop: Callable[[], None] = lambda: None) -> None:
+    """Runs a server on a loop of its own until SIGTERM or SIGINT; a second signal ends the grace.
+
+    `on_stop` is called in a thread of its own, before the last requests are answered.
+    """
+
+    def stop(number: int, frame: object) -> None:
+        server.force_exit = server.should_exit
+        server.should_exit = True
+        # A handler interrupts its thread anywhere, also where it holds a lock that `on_stop` needs. A thread
+        # of `threading` takes locks to start, a bare one takes none.
+        _thread.start_new_thread(on_stop, ())
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
+    server.run()
+
+
+def _bind(host: str, port: int) -> list[socket.socket]:
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        return [socket.create_server((host, port), family=family, backlog=2048)]
+    except OSError as error:
+        # Python adds the address a second time, in brackets.
+        why = str(error.strerror).partition(" (while ")[0]
+        message = f"cannot listen on {host}:{port}: {why}; choose another with --host or --port"
+        raise OperatorError(message) from error

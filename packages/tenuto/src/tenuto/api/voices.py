@@ -1,0 +1,289 @@
+"""Voices over HTTP: list, upload, read, listen, rename, delete, and the preference of the studio."""
+
+import asyncio
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from tenuto import failpoints
+from tenuto.accounts.rules import Caller
+from tenuto.api import parsing, query, uploads
+from tenuto.api.artifacts import send_content
+from tenuto.api.body import read_body, refuse_declared_length
+from tenuto.api.call import Answer, Call
+from tenuto.artifacts.inputs import check_room
+from tenuto.artifacts.operations import Opened
+from tenuto.artifacts.uploads import request_sha256
+from tenuto.blobs.blob import BlobRecord
+from tenuto.db.database import Transaction
+from tenuto.errors import (
+    ChecksumMismatch,
+    Fault,
+    InvalidRequest,
+    ModelNotAllowed,
+    PayloadTooLarge,
+    StorageFailed,
+    TenutoError,
+    Unavailable,
+    UnsupportedMediaType,
+)
+from tenuto.media.wav import Wav
+from tenuto.voices import operations as voices
+from tenuto.voices import rules
+from tenuto.voices.operations import UploadKey, Voice
+
+MAX_JSON_BYTES = 64 * 1024
+DEFAULT_LIMIT = "100"
+"""So that one page holds all voices of most accounts."""
+NAME_HEADER = "X-Service-Voice-Name"
+
+_LIST = {"after": query.cursor("voice"), "limit": query.limit}
+_encode = msgspec.json.Encoder().encode
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """What the headers of an upload say."""
+
+    name: str
+    sha256: str
+    key: UploadKey | None
+
+
+async def index(call: Call) -> Answer:
+    """GET /v1/voices: everybody's and the account's own, in the order of their ids."""
+
+    def look(tx: Transaction, who: Caller) -> tuple[list[Voice], str | None]:
+        _require_synthesis(call, who)
+        asked = query.read_query(call, _LIST)
+        limit = int(asked.get("limit", DEFAULT_LIMIT))
+        return voices.list_voices(tx, account_id=who.account_id, after=asked.get("after"), limit=limit)
+
+    shown, cursor = await call.read(look)
+    page = {"object": "list", "data": shown}
+    return Answer(200, _encode(page if cursor is None else page | {"next_cursor": cursor}))
+
+
+async def create(call: Call) -> Answer:
+    """POST /v1/voices: 201 when the recording is durable. The order of checks is the order of these lines."""
+    caller = await call.authenticate()
+    _require_synthesis(call, caller)
+    if uploads.media_type(call) != b"audio/wav":
+        raise UnsupportedMediaType("voice must be audio/wav")
+    said = _read_headers(call, caller)
+    with _naming(rules.MAX_RECORDING_BYTES):
+        refuse_declared_length(call.scope["headers"], rules.MAX_RECORDING_BYTES)
+    with call.service.uploads.place(caller.account_id):
+        return await _admit(call, caller, said)
+
+
+async def show(call: Call) -> Answer:
+    """GET /v1/voices/{id}."""
+
+    def look(tx: Transaction, who: Caller) -> Voice:
+        _require_synthesis(call, who)
+        return voices.get(tx, account_id=who.account_id, voice_id=call.path_id("voice_id", "voice"))
+
+    return Answer(200, _encode(await call.read(look)))
+
+
+async def content(call: Call) -> Answer | None:
+    """GET /v1/voices/{id}/content: the recording, like an artifact."""
+
+    def look(tx: Transaction, who: Caller) -> Opened:
+        _require_synthesis(call, who)
+        voice_id = call.path_id("voice_id", "voice")
+        return voices.open_recording(tx, account_id=who.account_id, voice_id=voice_id)
+
+    return await send_content(call, await call.read(look))
+
+
+async def rename(call: Call) -> Answer:
+    """PATCH /v1/voices/{id}, `{"name": …}`: an own voice under another name."""
+    caller = await call.authenticate()
+    _require_synthesis(call, caller)
+    # The body first: an id that could be none is answered like one that is not there, in this too.
+    name = rules.parse_renaming(await _read_json(call))
+    voice_id = call.path_id("voice_id", "voice")
+    voice = await call.service.database.write_async(
+        lambda tx: voices.rename(tx, account_id=caller.account_id, voice_id=voice_id, name=name)
+    )
+    return Answer(200, _encode(voice))
+
+
+async def delete(call: Call) -> Answer:
+    """DELETE /v1/voices/{id}: an own voice is gone; jobs that were accepted keep its recording."""
+    caller = await call.authenticate()
+    _require_synthesis(call, caller)
+    await _read(call, MAX_JSON_BYTES)
+    voice_id = call.path_id("voice_id", "voice")
+    await call.service.database.write_async(
+        lambda tx: voices.delete(tx, account_id=caller.account_id, voice_id=voice_id)
+    )
+    return Answer(200, _encode({"voice_id": voice_id, "object": "voice", "deleted": True}))
+
+
+async def prefer(call: Call) -> Answer:
+    """PUT /v1/voice-preference: the choice of a content account, or the default; jobs never look at it."""
+    caller = await call.authenticate()
+    _require_synthesis(call, caller)
+    content_account, voice_id = rules.parse_preference(await _read_json(call))
+    now_ms = call.service.clock()
+    saved = await call.service.database.write_async(
+        lambda tx: voices.save_preference(
+            tx,
+            account_id=caller.account_id,
+            content_account=content_account,
+            voice_id=voice_id,
+            now_ms=now_ms,
+        )
+    )
+    return Answer(200, _encode(saved))
+
+
+async def preferences(call: Call) -> Answer:
+    """GET /v1/voice-preference: the choices of all content accounts, and the default."""
+
+    def look(tx: Transaction, who: Caller) -> dict[str, Any]:
+        _require_synthesis(call, who)
+        saved, default = voices.preferences(tx, account_id=who.account_id)
+        return {"object": "list", "data": saved, "default": default}
+
+    return Answer(200, _encode(await call.read(look)))
+
+
+def _require_synthesis(call: Call, caller: Caller) -> None:
+    """Voices are for those who may make speech."""
+    models = call.service.models.values()
+    if not any(model.kind == "speech" and caller.may_use(model.name) for model in models):
+        raise ModelNotAllowed(
+            "voices need a speech model, and this API key may use none; GET /v1/models lists what it may use"
+        )
+
+
+def _read_headers(call: Call, caller: Caller) -> _Said:
+    faults: list[Fault] = []
+    name = _name(call, faults)
+    sha256 = uploads.content_sha256(call, faults)
+    key = uploads.idempotency_key(call, faults)
+    if faults:
+        raise InvalidRequest(faults)
+    digest = request_sha256("voice", name, sha256)
+    return _Said(name, sha256, None if key is None else UploadKey(caller.key_id, key, digest))
+
+
+def _name(call: Call, faults: list[Fault]) -> str:
+    given = uploads.values(call, NAME_HEADER)
+    if len(given) != 1:
+        message = f"the header is required once: 1 to {rules.MAX_NAME_CHARACTERS} characters, percent-encoded"
+        faults.append(Fault(NAME_HEADER, "invalid_name" if given else "required", message))
+        return ""
+    name = rules.decode_name(given[0])
+    if name is None:
+        faults.append(Fault(NAME_HEADER, "invalid_name", "is not UTF-8; percent-encode it as UTF-8"))
+        return ""
+    fault = rules.name_fault(NAME_HEADER, name)
+    faults += [fault] if fault else []
+    return name
+
+
+async def _read(call: Call, limit_bytes: int) -> bytes:
+    headers = call.scope["headers"]
+    with _naming(limit_bytes):
+        return await read_body(call.receive, headers, limit_bytes=limit_bytes, limits=call.service.http)
+
+
+@contextmanager
+def _naming(limit_bytes: int) -> Iterator[None]:
+    """A body that is too large is told how large it may be."""
+    try:
+        yield
+    except PayloadTooLarge:
+        raise PayloadTooLarge(f"the body may have at most {limit_bytes} bytes") from None
+
+
+async def _read_json(call: Call) -> Any:
+    uploads.require_json(call)
+    return await parsing.parse(call, await _read(call, MAX_JSON_BYTES))
+
+
+async def _beside(call: Call, work: Any) -> Any:
+    """Work on many bytes, in a thread: other requests are answered meanwhile."""
+    return await asyncio.get_running_loop().run_in_executor(call.service.uploads.threads, work)
+
+
+async def _admit(call: Call, caller: Caller, said: _Said) -> Answer:
+    content = await _read(call, rules.MAX_RECORDING_BYTES)
+    if await _beside(call, lambda: hashlib.sha256(content).hexdigest()) != said.sha256:
+        raise ChecksumMismatch
+    key = said.key
+    if key is not None:
+        first = await call.service.database.read_async(
+            lambda tx: voices.find_upload(tx, account_id=caller.account_id, key=key)
+        )
+        if first is not None:
+            return _created(first, replayed=True)
+    return await _store(call, caller, said, content)
+
+
+async def _store(call: Call, caller: Caller, said: _Said, content: bytes) -> Answer:
+    service = call.service
+    voice_id, blob_id, now_ms = service.ids.new("voice"), service.ids.new("blob"), service.clock()
+
+    def admit() -> tuple[Wav, BlobRecord]:
+        return rules.check_recording(content), service.blobs.write(blob_id, content)
+
+    wav, blob = await _beside(call, admit)
+    failpoints.hit("voice.after_bytes")
+
+    def add(tx: Transaction) -> Voice:
+        check_room(
+            tx,
+            caller.account_id,
+            size_bytes=blob.size_bytes,
+            limit_bytes=service.settings.stored_mib << 20,
+            limit_files=service.settings.stored_files,
+        )
+        made = voices.create(
+            tx,
+            voice_id=voice_id,
+            account_id=caller.account_id,
+            kind="own",
+            name=said.name,
+            languages=[],
+            wav=wav,
+            blob=blob,
+            key=said.key,
+            now_ms=now_ms,
+        )
+        failpoints.hit("voice.before_commit")
+        return voices.uploaded(tx, account_id=caller.account_id, voice_id=made)
+
+    try:
+        voice = await service.database.write_async(add)
+        failpoints.hit("voice.after_commit")
+    except Unavailable:
+        raise  # Whether it was stored is not known: the sweep finds bytes that have no row.
+    except TenutoError:
+        await _forget(call, blob_id)
+        raise
+    if voice.voice_id != voice_id:
+        await _forget(call, blob_id)
+    return _created(voice, replayed=voice.voice_id != voice_id)
+
+
+async def _forget(call: Call, blob_id: str) -> None:
+    """Bytes that became no voice go at once; those that can't be removed now are swept."""
+    with suppress(StorageFailed):
+        await _beside(call, lambda: call.service.blobs.delete(blob_id))
+
+
+def _created(voice: Voice, *, replayed: bool) -> Answer:
+    answer = Answer(201, _encode(voice), [(b"location", f"/v1/voices/{voice.voice_id}".encode())])
+    if replayed:
+        answer.headers.append((b"idempotent-replayed", b"true"))
+    return answer

@@ -1,0 +1,113 @@
+"""Requests that wait for a job to change: any number of them behind one thread, at most so many at once.
+
+The thread sleeps while nobody waits. It is woken by whoever changes a job, looks at least once a second as
+well, and tells the event loop; it knows neither what an operation looks like nor who may see it.
+"""
+
+import asyncio
+import threading
+from collections import Counter
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+
+import structlog
+
+from tenuto.db.database import Database, Listener, Transaction
+from tenuto.errors import Unavailable
+from tenuto.jobs import read
+
+TOPIC = "changes"
+"""Woken by whoever has changed a job's state."""
+
+MAX_WAITERS = 400
+MAX_WAITERS_OF_ACCOUNT = 100
+POLL_S = 1.0
+PAUSE_S = 0.02
+"""Between two looks: under load every commit would wake us."""
+
+_log = structlog.get_logger("tenuto.api")
+
+
+@dataclass(eq=False, slots=True)
+class Waiter:
+    """A request that waits until the newest event of its job is another than `sequence`."""
+
+    account_id: str
+    job_id: str
+    sequence: int
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+    loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
+
+    def tell(self) -> None:
+        """The job has changed, or there is no more time to wait; from any thread."""
+        with suppress(RuntimeError):  # The loop has ended, and its requests with it.
+            self.loop.call_soon_threadsafe(self.changed.set)
+
+
+class Waits:
+    """Who waits in this process. `enter` and `leave` belong to the event loop's thread."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        # Never locked: other threads read it in one step.
+        self._waiters: dict[int, Waiter] = {}
+        self._of_account: Counter[str] = Counter()
+        self._is_wanted = threading.Event()
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def enter(self, account_id: str, job_id: str, sequence: int) -> Waiter | None:
+        """A place; None when all are taken, by this account or by all together, or when we are stopping."""
+        full = len(self._waiters) >= MAX_WAITERS or self._of_account[account_id] >= MAX_WAITERS_OF_ACCOUNT
+        if full or self._stopping.is_set():
+            return None
+        waiter = Waiter(account_id, job_id, sequence)
+        self._waiters[id(waiter)] = waiter
+        self._of_account[account_id] += 1
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="waits", daemon=True)
+            self._thread.start()
+        self._is_wanted.set()
+        return waiter
+
+    def leave(self, waiter: Waiter) -> None:
+        """Give the place back."""
+        del self._waiters[id(waiter)]
+        self._of_account[waiter.account_id] -= 1
+        if not self._of_account[waiter.account_id]:
+            del self._of_account[waiter.account_id]
+        if not self._waiters:
+            self._is_wanted.clear()
+
+    def stop(self) -> None:
+        """Everybody who waits is answered now; from any thread."""
+        self._stopping.set()
+        self._is_wanted.set()
+        for waiter in list(self._waiters.values()):
+            waiter.tell()
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                with closing(self._database.listen(TOPIC)) as listener:
+                    self._serve(listener)
+            except Unavailable:
+                self._stopping.wait(POLL_S)
+            except Exception:
+                _log.exception("waits.failed")
+                self._stopping.wait(POLL_S)
+
+    def _serve(self, listener: Listener) -> None:
+        while self._is_wanted.wait() and not self._stopping.is_set():
+            listener.wait(POLL_S)
+            self._look(list(self._waiters.values()))
+            self._stopping.wait(PAUSE_S)
+
+    def _look(self, waiters: list[Waiter]) -> None:
+        def sequences(tx: Transaction) -> dict[str, int]:
+            return {job_id: read.sequence(tx, job_id) for job_id in {waiter.job_id for waiter in waiters}}
+
+        newest = self._database.read(sequences)
+        for waiter in waiters:
+            if newest[waiter.job_id] != waiter.sequence:
+                waiter.tell()

@@ -1,0 +1,72 @@
+"""Erasing artifacts: the row stays and says so, the bytes are condemned. Who may ask is not known here."""
+
+import time
+
+from tenuto import failpoints
+from tenuto.artifacts import backups, store
+from tenuto.artifacts.operations import forget_condemned
+from tenuto.artifacts.rows import HeldArtifactRow
+from tenuto.blobs.blob import BlobStore
+from tenuto.db.database import Database, Transaction
+from tenuto.errors import StorageFailed
+
+PATIENCE_S = 10.0
+"""So long the removals of one call that fail may take together: a store that stalls would take hours."""
+
+
+def find(tx: Transaction, *, account_id: str, artifact_id: str) -> HeldArtifactRow | None:
+    """An artifact of this account, locked until the transaction ends."""
+    return store.locked_artifact(tx, artifact_id, account_id)
+
+
+def erase(tx: Transaction, artifact_id: str, *, now_ms: int) -> None:
+    """From now on its content is gone; what it referred to is condemned by `condemn`."""
+    store.erase(tx, artifact_id, now_ms)
+
+
+def erase_results(tx: Transaction, job_id: str, *, now_ms: int) -> list[str]:
+    """Erase all that a job made; gives the blobs that were referred to."""
+    results = store.results(tx, job_id)
+    for artifact_id, _ in results:
+        store.erase(tx, artifact_id, now_ms)
+    return [blob_id for _, blob_id in results]
+
+
+def condemn(tx: Transaction, blob_ids: list[str], *, now_ms: int) -> list[str]:
+    """Blobs that nothing refers to any more, without regard to their age; the sweep removes what stays.
+
+    Gives those whose bytes may be removed once this is committed.
+    """
+    return [blob_id for blob_id in dict.fromkeys(blob_ids) if store.condemn(tx, blob_id, now_ms)]
+
+
+def old_inputs(tx: Transaction, *, created_before: int, after: str, limit: int) -> list[tuple[str, str]]:
+    """Inputs with their accounts, oldest first, from an id on."""
+    return store.old_inputs(tx, created_before, after, limit)
+
+
+def remove(database: Database, blobs: BlobStore, blob_ids: list[str]) -> list[str]:
+    """Remove the bytes of condemned blobs, then their rows; gives what could not be removed.
+
+    One that fails keeps no other from going, unless failing takes its time: then the store is away. While a
+    backup is under way nothing is removed, and nothing is stuck: upkeep does it afterwards.
+    """
+    if not blob_ids or database.read(backups.is_under_way):
+        return []
+    stuck: list[str] = []
+    failing_s = 0.0
+    for number, blob_id in enumerate(blob_ids):
+        began = time.monotonic()
+        try:
+            blobs.delete(blob_id)
+        except StorageFailed:
+            stuck.append(blob_id)
+            failing_s += time.monotonic() - began
+            if failing_s > PATIENCE_S:
+                stuck += blob_ids[number + 1 :]
+                break
+    removed = [blob_id for blob_id in blob_ids if blob_id not in stuck]
+    if removed:
+        failpoints.hit("removal.after_bytes")
+        database.write(lambda tx: forget_condemned(tx, removed))
+    return stuck

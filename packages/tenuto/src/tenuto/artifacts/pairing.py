@@ -1,0 +1,105 @@
+"""A database knows its store of bytes, and the store its database: both hold the same random id.
+
+Rows name bytes, and the sweep removes bytes that no row names, so a database beside the wrong store loses or
+destroys content. The first start writes the id into the store and then into the database; every later start
+compares them. A service that was restored has none yet and takes one when its bytes are seen to be there.
+"""
+
+from tenuto.artifacts import store
+from tenuto.blobs.blob import BlobRecord, BlobStore
+from tenuto.db.database import Database
+from tenuto.errors import ArtifactUnavailable, CorruptBlob, OperatorError, StoreAway
+from tenuto.ids import Ids
+
+SAMPLED = 20
+"""So many of the oldest blobs, and of the newest, are looked for before ids are given; one is enough."""
+ANY_AGE_MS = 1 << 62
+
+
+def pair(
+    database: Database, blobs: BlobStore, ids: Ids, *, place: str, now_ms: int, before_ms: int = ANY_AGE_MS
+) -> None:
+    """Compare the two ids, and give both one where neither has any. `place` is the store, for people.
+
+    `before_ms`: younger bytes are not another database's. A process whose store did not answer at its start
+    has written some by the time it does, and their rows come after them.
+
+    Raises OperatorError where they do not belong together, StoreAway where the store does not answer.
+    """
+    if database.read(store.paired) is None:
+        stranger = _stranger(database, blobs, place, before_ms)
+        if stranger is None:
+            # The store first: whoever finds an id in the database knows that some store holds it.
+            named = blobs.store_id() or blobs.name_store(ids.new("store"))
+            database.write(lambda tx: store.pair(tx, named, now_ms))
+        elif database.read(store.paired) is None:
+            # Asked once more: the bytes may be those of another process that has paired the two meanwhile.
+            raise OperatorError(stranger)
+    known = database.read(store.paired)
+    assert known is not None, "it is paired now, and stays so"
+    _compare(known, blobs.store_id(), place)
+
+
+def is_paired(database: Database) -> bool:
+    """Whether the database belongs to a store."""
+    return database.read(store.paired) is not None
+
+
+def check(database: Database, blobs: BlobStore, *, place: str) -> None:
+    """Compare the two ids and write nothing: an installation without any passes. The same errors."""
+    known = database.read(store.paired)
+    if known is not None:
+        _compare(known, blobs.store_id(), place)
+
+
+def refuse_missing(database: Database, *, place: str) -> None:
+    """For a store that is not there at all: OperatorError when the database belongs to one."""
+    known = database.read(store.paired)
+    if known is not None:
+        _compare(known, None, place)
+
+
+def _compare(known: str, named: str | None, place: str) -> None:
+    if named == known:
+        return
+    right = (
+        "set `blobs` and the data folder to the place that this database was started with,"
+        " or `database` to the one that belongs here"
+    )
+    if named is not None:
+        raise OperatorError(
+            f"the database belongs to the store of bytes {known}, and {place} is {named}; {right}"
+        )
+    raise OperatorError(
+        f"the database belongs to the store of bytes {known}, and {place} is not that store; {right}."
+        f' If only its file store.json was lost, write it again: {{"store_id": "{known}"}}'
+    )
+
+
+def _stranger(database: Database, blobs: BlobStore, place: str, before_ms: int) -> str | None:
+    """Why the two cannot belong together where neither says so: bytes that only one of them knows."""
+    sample = database.read(lambda tx: store.sample_blobs(tx, SAMPLED))
+    if sample and not any(_is_there(blobs, record) for record in sample):
+        return (
+            f"the database names bytes, and {place} has none of the {len(sample)} that were looked for;"
+            " set `blobs` and the data folder to the place where they are"
+        )
+    if not sample and next(iter(blobs.ids(before_ms)), None) is not None:
+        return (
+            f"{place} holds the bytes of another database, which this one would sweep away;"
+            " set `database` to the one that belongs here, or `blobs` and the data folder to an empty place"
+        )
+    return None
+
+
+def _is_there(blobs: BlobStore, record: BlobRecord) -> bool:
+    try:
+        for _ in blobs.read(record, 0, 0):
+            break
+    except StoreAway:
+        raise
+    except ArtifactUnavailable:
+        return False
+    except CorruptBlob:
+        return True
+    return True

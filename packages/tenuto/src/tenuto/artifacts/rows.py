@@ -1,0 +1,88 @@
+"""Rows of artifacts, uploads and backups under way, as the stores here read them.
+
+Bytes are durable before any row names them. A process that dies in between leaves bytes without a row, and
+the sweep removes them a day later. An artifact's row stays for ever; a blob's goes after its bytes, and is
+read as a `BlobRecord`.
+"""
+
+import msgspec
+
+
+class ArtifactRow(msgspec.Struct, frozen=True):
+    """An artifact as a download of it needs it."""
+
+    id: str
+    """New for each result and each upload."""
+    media_type: str
+    """Written with the row, as are size and digest."""
+    size_bytes: int
+    """Of the content."""
+    sha256: str
+    """Of the content; callers compare what they have downloaded with it."""
+    erased_at: int | None
+    """Set when the owner or the retention erased the content; never unset."""
+    blob_id: str | None
+    """Where the bytes are; null once erased, in the same transaction."""
+    block_crcs: str | None
+    """The checksums of the blob by the block; null once erased."""
+
+
+class InputRow(msgspec.Struct, frozen=True):
+    """An upload as its account sees it and as jobs are bound to it."""
+
+    id: str
+    """As in `ArtifactRow`, and so are the type, size, digest and blob below."""
+    media_type: str
+    """As in `ArtifactRow`."""
+    size_bytes: int
+    """As in `ArtifactRow`."""
+    sha256: str
+    """As in `ArtifactRow`."""
+    metadata: str
+    """JSON object of what was measured when the bytes were admitted; may be damaged."""
+    blob_id: str | None
+    """As in `ArtifactRow`."""
+    created_at: int
+    """When the upload was recorded; the retention goes by it."""
+    erased_at: int | None
+    """As in `ArtifactRow`."""
+
+
+class HeldArtifactRow(msgspec.Struct, frozen=True):
+    """An artifact that is about to be erased, locked."""
+
+    id: str
+    """As in `ArtifactRow`."""
+    job_id: str | None
+    """The job that made it; null for an upload."""
+    blob_id: str | None
+    """As in `ArtifactRow`."""
+    erased_at: int | None
+    """As in `ArtifactRow`."""
+
+
+class StoredRow(msgspec.Struct, frozen=True):
+    """What an account stores, added up over its inputs and own voices."""
+
+    bytes: int
+    """Not counting what was erased or deleted."""
+    files: int
+    """How many recordings that is."""
+
+
+class UploadRow(msgspec.Struct, frozen=True):
+    """What an idempotency key of an upload stands for; written once, with the record that the upload made."""
+
+    request_sha256: str
+    """Digest of all that makes the request what it is; another request under the key is refused."""
+    record_id: str
+    """The input, voice or ledger line that was made. It may be gone; the key is not used again."""
+
+
+class BackupRow(msgspec.Struct, frozen=True):
+    """A backup under way: as long as the row is there, condemned bytes are not removed."""
+
+    id: str
+    """New for each backup; the row is removed when the backup is whole or has failed."""
+    seen_at: int
+    """Written every few seconds. If the process dies it stands still, and upkeep removes the row."""

@@ -1,0 +1,130 @@
+"""What a backup says of itself, with a checksum over it: whatever disagrees with it is no backup.
+
+DIR/manifest.json       this; written last
+DIR/rows/NAME.jsonl     a table: a line with its columns, then a line for each row
+DIR/blobs/XX/blob_…     the bytes, as in a data folder
+"""
+
+import errno
+import hashlib
+import json
+import os
+import stat
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, BinaryIO
+
+import msgspec
+from msgspec import Meta
+
+from tenuto.errors import OperatorError
+
+FORMAT = 1
+NAME, ROWS, BLOBS = "manifest.json", "rows", "blobs"
+MAX_BYTES = 16 * 1024 * 1024
+
+
+_Count = Annotated[int, Meta(ge=0, lt=1 << 62)]
+_Sha256 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
+# Names of files beside, so nothing that leads elsewhere; names of SQL, so nothing that needs quoting.
+_Name = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]{0,62}\Z")]
+_Id = r"_[0-7][0-9a-hjkmnp-tv-z]{25}\Z"
+
+
+@dataclass(frozen=True, slots=True)
+class TableFile:
+    """The file of one table."""
+
+    rows: _Count
+    size_bytes: _Count
+    sha256: _Sha256
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """All that must agree before a backup is believed."""
+
+    backup_id: Annotated[str, Meta(pattern=f"^backup{_Id}")]
+    created_at: Annotated[int, Meta(ge=0, lt=253_402_300_800_000)]
+    """Milliseconds UTC: the moment of the records."""
+    program: Annotated[str, Meta(pattern=r"^[ -~]{1,80}\Z")]
+    dialect: Annotated[str, Meta(pattern="^(sqlite|postgresql)\\Z")]
+    migrations: dict[Annotated[str, Meta(pattern=r"^[0-9]{4}[a-z0-9_]{0,80}\Z")], _Sha256]
+    """What had been applied, with the SHA-256 of each file."""
+    tables: dict[_Name, TableFile]
+    blobs: _Count
+    blob_bytes: _Count
+    left_out: list[Annotated[str, Meta(pattern=f"^blob{_Id}")]] = field(default_factory=list)
+    """Blobs that were missing or damaged already, and that the operator chose to do without."""
+
+    def write(self, folder: Path) -> None:
+        """Durably, and as a whole."""
+        told = asdict(self) | {"format": FORMAT}
+        content = json.dumps(told | {"sha256": _digest(told)}, indent=1, ensure_ascii=False).encode()
+        unfinished = folder / (NAME + ".tmp")
+        unfinished.unlink(missing_ok=True)
+        with open_new(unfinished) as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.rename(folder / NAME)
+        sync(folder)
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """The manifest of a whole backup. Raises OperatorError."""
+    try:
+        with open_regular(folder / NAME) as file:
+            content = file.read(MAX_BYTES)
+    except FileNotFoundError as error:
+        raise OperatorError(f"{folder} is no whole backup: it has no {NAME}") from error
+    except OSError as error:
+        raise OperatorError(f"{folder} cannot be read: {error.strerror}") from error
+    try:
+        told: dict[str, Any] = json.loads(content)
+        sha256, number = told.pop("sha256"), told["format"]
+        if number != FORMAT:
+            raise OperatorError(
+                f"{folder} has format {number}, which this program does not know; install a newer one"
+            )
+        if sha256 != _digest(told):
+            raise OperatorError(
+                f"{folder / NAME} does not have the SHA-256 that it names: the backup is damaged"
+            )
+        del told["format"]
+        return msgspec.convert(told, Manifest)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise OperatorError(f"{folder / NAME} cannot be understood: the backup is damaged") from error
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """A file to be read, and no link, pipe or device that a stranger has put in its place. OSError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "is no regular file")
+    return os.fdopen(descriptor, "rb")
+
+
+def open_new(path: Path) -> Any:
+    """A file that was not there, for its owner alone."""
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb")
+
+
+def make_folder(folder: Path) -> None:
+    """A folder for its owner alone, and its name durable."""
+    folder.mkdir(mode=0o700, exist_ok=True)
+    sync(folder.parent)
+
+
+def sync(folder: Path) -> None:
+    """Make the names in a folder durable."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _digest(told: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(told, sort_keys=True, ensure_ascii=False).encode()).hexdigest()

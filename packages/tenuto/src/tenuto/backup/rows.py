@@ -1,0 +1,149 @@
+"""Tables as files: a line of column names, then a line of values for each row. It knows no table by name.
+
+But for those that speak of processes of a machine, which mean nothing in another place.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tenuto.backup.manifest import TableFile, open_new, open_regular
+from tenuto.db import schema
+from tenuto.db.database import Database, Dialect, Transaction, Value
+from tenuto.db.schema import Table
+from tenuto.errors import OperatorError
+
+LEFT_OUT = frozenset({"migration", "worker", "worker_model", "backup", "queue_room", "store"})
+"""Migrations are in the manifest; workers and backups are processes; a store is the one of another place;
+what is noted of queues is counted again."""
+
+MAX_LINE_BYTES = 64 * 1024 * 1024
+"""No row that the service writes comes near it."""
+BATCH_ROWS = 500
+BATCH_BYTES = 4 * 1024 * 1024
+"""So much one statement of a restore writes: as many rows, or as many bytes, whichever comes first."""
+
+
+def dump(database: Database, tx: Transaction, folder: Path) -> dict[str, TableFile]:
+    """Write every table to a file of its own, durably; `tx` is a snapshot."""
+    return {
+        table.name: _dump_table(tx, table, path_of(folder, table.name))
+        for table in schema.tables(tx, database.dialect)
+        if table.name not in LEFT_OUT
+    }
+
+
+def load(tx: Transaction, dialect: Dialect, folder: Path, files: dict[str, TableFile]) -> None:
+    """Write every row of the files into tables that are empty, in an order that references allow."""
+    tables = [table for table in schema.tables(tx, dialect) if table.name not in LEFT_OUT]
+    unknown = set(files) - {table.name for table in tables}
+    if unknown:
+        raise OperatorError(f"the backup has tables that there are not: {', '.join(sorted(unknown))}")
+    for table in tables:
+        if table.name in files:
+            _load_table(tx, dialect, table, path_of(folder, table.name))
+
+
+def is_empty(tx: Transaction, dialect: Dialect) -> bool:
+    """Whether no table has a row."""
+    kept = [table for table in schema.tables(tx, dialect) if table.name not in LEFT_OUT]
+    return not any(schema.has_rows(tx, table) for table in kept)
+
+
+def records(folder: Path, table: str) -> Iterator[dict[str, Any]]:
+    """The rows of a file, by column."""
+    with path_of(folder, table).open("rb") as file:
+        columns = json.loads(file.readline())
+        for line in file:
+            yield dict(zip(columns, json.loads(line), strict=True))
+
+
+def check(folder: Path, table: Table, expected: TableFile) -> None:
+    """Raises OperatorError unless the file is what the manifest says, and its rows are what the table takes.
+
+    Whoever made the backup may have made its checksums fit: nothing in it is believed for them.
+    """
+    path = path_of(folder, table.name)
+    digest, lines, size_bytes = hashlib.sha256(), 0, 0
+    columns: list[str] = []
+    try:
+        with open_regular(path) as file:
+            while line := file.readline(MAX_LINE_BYTES):
+                digest.update(line)
+                size_bytes += len(line)
+                if lines == 0:
+                    columns = _read_columns(line, table)
+                else:
+                    _check_row(line, columns, table)
+                lines += 1
+    except OSError as error:
+        raise OperatorError(f"{path} cannot be read ({error.strerror}): the backup is damaged") from error
+    except ValueError as error:
+        raise OperatorError(f"{path}, line {lines + 1}: {error}: the backup is damaged") from error
+    if TableFile(lines - 1, size_bytes, digest.hexdigest()) != expected:
+        raise OperatorError(f"{path} is not what the manifest says: the backup is damaged")
+
+
+def _read_columns(line: bytes, table: Table) -> list[str]:
+    columns = msgspec.json.decode(line, type=list[str])
+    if unknown := sorted(set(columns) - set(table.columns)):
+        raise ValueError(f"{table.name} has no column {unknown[0]!r:.80}")
+    if len(set(columns)) != len(columns):
+        raise ValueError("a column comes twice")
+    return columns
+
+
+def _check_row(line: bytes, columns: list[str], table: Table) -> None:
+    if not line.endswith(b"\n"):
+        raise ValueError("the line is cut off, or longer than a row can be")
+    values = msgspec.json.decode(line, type=list[str | int | None])
+    for column, value in zip(columns, values, strict=True):
+        if isinstance(value, int):
+            is_fine = column in table.integers and -(1 << 63) <= value < 1 << 63
+        else:
+            is_fine = value is None or (column not in table.integers and "\0" not in value)
+        if not is_fine:
+            raise ValueError(f"{column} cannot hold what it has")
+
+
+def path_of(folder: Path, table: str) -> Path:
+    return folder / f"{table}.jsonl"
+
+
+def _dump_table(tx: Transaction, table: Table, path: Path) -> TableFile:
+    digest, count, size_bytes = hashlib.sha256(), -1, 0
+    with open_new(path) as file:
+        for values in _lines(tx, table):
+            line = json.dumps(values, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+            file.write(line)
+            digest.update(line)
+            size_bytes += len(line)
+            count += 1
+        file.flush()
+        os.fsync(file.fileno())
+    return TableFile(count, size_bytes, digest.hexdigest())
+
+
+def _lines(tx: Transaction, table: Table) -> Iterator[list[Value]]:
+    yield list(table.columns)
+    yield from schema.rows(tx, table)
+
+
+def _load_table(tx: Transaction, dialect: Dialect, table: Table, path: Path) -> None:
+    with path.open("rb") as file:
+        columns = json.loads(file.readline())
+        page: list[list[Value]] = []
+        size_bytes = 0
+        for line in file:
+            page.append(json.loads(line))
+            size_bytes += len(line)
+            if len(page) == BATCH_ROWS or size_bytes >= BATCH_BYTES:
+                schema.insert(tx, dialect, table, columns, page)
+                page, size_bytes = [], 0
+        if page:
+            schema.insert(tx, dialect, table, columns, page)

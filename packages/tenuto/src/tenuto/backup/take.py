@@ -1,0 +1,228 @@
+"""Taking a backup while the service runs: the rows of one moment first, then the bytes that they refer to.
+
+It is built in `DIR.unfinished` and gets its name when it is whole and durable. A backup that was killed is
+taken again; what it had copied of the bytes, which never change, is checked and kept. While it runs, bytes
+that are erased stay where they are (`artifacts.backups`).
+"""
+
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tenuto import failpoints
+from tenuto.artifacts import backups
+from tenuto.backup import rows
+from tenuto.backup.manifest import BLOBS, NAME, ROWS, Manifest, TableFile, make_folder, sync
+from tenuto.blobs.blob import BlobRecord, BlobStore, check_whole, is_well_formed
+from tenuto.blobs.directory import DirectoryBlobs
+from tenuto.db import migrations
+from tenuto.db.database import Database, Transaction
+from tenuto.errors import (
+    ArtifactUnavailable,
+    CorruptBlob,
+    OperatorError,
+    StorageFailed,
+    StoreAway,
+    Unavailable,
+)
+from tenuto.ids import Clock, Ids
+
+UNFINISHED = ".unfinished"
+SEEN_S = 5.0
+TELL_S = 5.0
+MAX_NAMED = 20
+ANY_AGE_MS = 1 << 62
+
+Tell = Callable[[str], None]
+
+
+@dataclass(slots=True)
+class _Copied:
+    """How much of the bytes is in the backup."""
+
+    blobs: int = 0
+    size_bytes: int = 0
+
+
+def take(
+    database: Database,
+    blobs: BlobStore,
+    folder: Path,
+    *,
+    ids: Ids,
+    clock: Clock,
+    program: str,
+    tell: Tell,
+    leave_out_damaged: bool = False,
+) -> Manifest:
+    """A whole backup in a folder that is not there yet. Raises OperatorError, and then it is not there."""
+    place = _prepare(folder)
+    backup_id = ids.new("backup")
+    began_ms = clock()
+    database.write(lambda tx: backups.begin(tx, backup_id, now_ms=began_ms))
+    watch = _Watch(database, backup_id, clock)
+    try:
+        failpoints.hit("backup.before_rows")
+        created_at = clock()
+        applied, tables = database.snapshot(lambda tx: _dump(database, tx, place))
+        tell(f"{sum(table.rows for table in tables.values())} rows of {len(tables)} tables")
+        failpoints.hit("backup.after_rows")
+        copied, damaged = _copy_all(blobs, place, watch, tell)
+        _refuse_damaged(damaged, leave_out_damaged)
+        _forget_strangers(place)
+        watch.check()
+        manifest = Manifest(
+            backup_id=backup_id,
+            created_at=created_at,
+            program=program,
+            dialect=database.dialect,
+            migrations=applied,
+            tables=tables,
+            blobs=copied.blobs,
+            blob_bytes=copied.size_bytes,
+            left_out=damaged,
+        )
+        manifest.write(place)
+        failpoints.hit("backup.before_name")
+        _name(place, folder)
+        return manifest
+    except OSError as error:
+        raise OperatorError(
+            f"{place} cannot be written: {error.strerror}; the backup was not made"
+        ) from error
+    finally:
+        watch.stop()
+
+
+def wanted(folder: Path) -> Iterator[BlobRecord]:
+    """The blobs that a backup's rows refer to, or may: all that were not condemned."""
+    for row in rows.records(folder / ROWS, "blob"):
+        if row["condemned_at"] is None:
+            record = BlobRecord(row["id"], row["size_bytes"], row["sha256"], row["block_crcs"])
+            if not is_well_formed(record):
+                raise OperatorError(f"{record.blob_id!r:.80} in the rows of blobs is no record of a blob")
+            yield record
+
+
+class _Watch:
+    """Says every few seconds that the backup goes on, and hears when it was taken for dead."""
+
+    def __init__(self, database: Database, backup_id: str, clock: Clock) -> None:
+        self._database, self._backup_id, self._clock = database, backup_id, clock
+        self._lost = False
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="backup", daemon=True)
+        self._thread.start()
+
+    def check(self) -> None:
+        """Raises OperatorError when bytes may have been removed under us."""
+        now_ms = self._clock()
+        if self._lost or not self._database.write(lambda tx: backups.see(tx, self._backup_id, now_ms=now_ms)):
+            raise OperatorError("the backup stood still so long that it was given up; take it again")
+
+    def stop(self) -> None:
+        """Bytes may be removed again; where the database is away, upkeep finds out by itself."""
+        self._stopping.set()
+        self._thread.join(timeout=30)
+        try:
+            self._database.write(lambda tx: backups.end(tx, self._backup_id))
+        except Unavailable:
+            return
+
+    def _run(self) -> None:
+        while not self._stopping.wait(SEEN_S):
+            now_ms = self._clock()
+            try:
+                self._lost = self._lost or not self._database.write(
+                    lambda tx, now=now_ms: backups.see(tx, self._backup_id, now_ms=now)  # type: ignore[misc]
+                )
+            except Unavailable:
+                continue  # It is asked once more before the backup gets its name.
+
+
+def _prepare(folder: Path) -> Path:
+    """The folder to build in; what is in it of an earlier backup's rows goes."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise OperatorError(f"{folder} is there already; name a folder that is not")
+    place = folder.with_name(folder.name + UNFINISHED)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(place)
+        shutil.rmtree(place / ROWS, ignore_errors=True)
+        (place / NAME).unlink(missing_ok=True)
+        make_folder(place / ROWS)
+    except OSError as error:
+        raise OperatorError(f"{place} cannot be written: {error.strerror}") from error
+    return place
+
+
+def _dump(database: Database, tx: Transaction, place: Path) -> tuple[dict[str, str], dict[str, TableFile]]:
+    shutil.rmtree(place / ROWS)
+    make_folder(place / ROWS)
+    tables = rows.dump(database, tx, place / ROWS)
+    sync(place / ROWS)
+    return migrations.applied(tx), tables
+
+
+def _copy_all(blobs: BlobStore, place: Path, watch: _Watch, tell: Tell) -> tuple[_Copied, list[str]]:
+    target, copied, damaged = DirectoryBlobs(place / BLOBS), _Copied(), []
+    told_at = time.monotonic()
+    for record in wanted(place):
+        try:
+            _copy(blobs, target, record)
+        except StoreAway as error:
+            raise OperatorError(f"the backup was not made: {error.message}") from error
+        except (ArtifactUnavailable, CorruptBlob):
+            damaged.append(record.blob_id)
+            continue
+        copied.blobs += 1
+        copied.size_bytes += record.size_bytes
+        failpoints.hit("backup.mid_blobs")
+        if time.monotonic() - told_at > TELL_S:
+            told_at = time.monotonic()
+            watch.check()
+            tell(f"{copied.blobs} blobs, {copied.size_bytes >> 20} MiB")
+    return copied, damaged
+
+
+def _copy(source: BlobStore, target: DirectoryBlobs, record: BlobRecord) -> None:
+    """Copy a blob, checked, unless an earlier backup that was killed has copied it."""
+    try:
+        check_whole(target, record)
+        return
+    except (ArtifactUnavailable, CorruptBlob):
+        target.delete(record.blob_id)
+    try:
+        copy = target.write(record.blob_id, source.read(record))
+    except StorageFailed as error:
+        raise OperatorError(f"the backup could not be written: {error.__cause__ or error.message}") from error
+    if copy != record:
+        target.delete(record.blob_id)
+        raise CorruptBlob(f"{record.blob_id} is not what was recorded")
+
+
+def _refuse_damaged(damaged: list[str], leave_out: bool) -> None:
+    if damaged and not leave_out:
+        more = "" if len(damaged) <= MAX_NAMED else f" and {len(damaged) - MAX_NAMED} more"
+        raise OperatorError(
+            f"{len(damaged)} blobs are missing or damaged: {', '.join(damaged[:MAX_NAMED])}{more};"
+            " `tenuto audit --deep` says whose they are, --leave-out-damaged takes the backup without them"
+        )
+
+
+def _forget_strangers(place: Path) -> None:
+    """Bytes of an earlier backup that was killed, which these rows do not know."""
+    target = DirectoryBlobs(place / BLOBS)
+    known = {record.blob_id for record in wanted(place)}
+    for blob_id in target.ids(ANY_AGE_MS):
+        if blob_id not in known:
+            target.delete(blob_id)
+
+
+def _name(place: Path, folder: Path) -> None:
+    """From here on it is a backup."""
+    place.rename(folder)
+    sync(folder.parent)

@@ -1,0 +1,165 @@
+"""What happens to money: credit, hold, settle, void, adjust. Each appends one entry.
+
+A hold comes before `queued`, a resolution in the transaction that ends the job; the database allows
+one of each per job. An amount of 0 writes its entry and locks no account row.
+"""
+
+from tenuto.billing import store
+from tenuto.billing.rows import HoldRow
+from tenuto.billing.rules import MAX_CNY, MICROS_PER_CNY
+from tenuto.billing.store import Entry
+from tenuto.db.database import Transaction
+from tenuto.errors import IdempotencyConflict, InsufficientBalance, OperatorError
+from tenuto.ids import Ids
+
+
+def credit(
+    tx: Transaction, entry_id: str, *, account_id: str, amount_micros: int, note: str | None, now_ms: int
+) -> None:
+    """The operator adds credit, or takes some of what is available back (a negative amount).
+
+    Only once for an `entry_id`: again it changes nothing, so that whoever lost the answer may repeat it.
+    IdempotencyConflict when the id belongs to another line.
+
+    An account has at most MAX_CNY, available and held together: its sums never leave the columns' 64
+    bits, and programs that count in doubles read every balance exactly.
+    """
+    if amount_micros == 0:
+        raise OperatorError("a credit of 0 changes nothing; give an amount such as 10 or -2.5")
+    entry = Entry(
+        entry_id,
+        "credit" if amount_micros > 0 else "adjust",
+        account_id,
+        None,
+        available_micros=amount_micros,
+        funding_micros=-amount_micros,
+        note=note,
+    )
+    store.lock(tx, account_id)
+    if _is_booked(tx, entry):
+        return
+    if amount_micros > 0:
+        most_micros = MAX_CNY * MICROS_PER_CNY
+        if store.add(tx, account_id, available_micros=amount_micros, most_micros=most_micros) == 0:
+            raise OperatorError(
+                f"an account has at most {MAX_CNY} CNY, available and held together; give less"
+            )
+    elif store.move(tx, account_id, available_micros=amount_micros, held_micros=0) == 0:
+        raise OperatorError(
+            "the account has less than that available; holds of open jobs cannot be taken back"
+        )
+    store.append(tx, entry, now_ms)
+
+
+def hold(tx: Transaction, ids: Ids, *, account_id: str, job_id: str, amount_micros: int, now_ms: int) -> None:
+    """Pre-authorise a job. Raises InsufficientBalance when `available` does not cover it."""
+    if (
+        amount_micros
+        and store.move(tx, account_id, available_micros=-amount_micros, held_micros=amount_micros) == 0
+    ):
+        raise InsufficientBalance
+    entry = Entry(
+        ids.new("entry"),
+        "hold",
+        account_id,
+        job_id,
+        available_micros=-amount_micros,
+        held_micros=amount_micros,
+    )
+    store.append(tx, entry, now_ms)
+
+
+def settle(
+    tx: Transaction,
+    ids: Ids,
+    *,
+    job_id: str,
+    charge_micros: int,
+    now_ms: int,
+    note: str | None = None,
+    entry_id: str | None = None,
+) -> None:
+    """Charge a succeeded job and give the rest of its hold back. Where somebody decided it, a note says who,
+    and `entry_id` is that decision's.
+    """
+    hold = _hold_of(tx, job_id)
+    assert 0 <= charge_micros <= hold.held_micros, "a charge never exceeds its hold"
+    rest_micros = hold.held_micros - charge_micros
+    if hold.held_micros:
+        moved = store.move(tx, hold.account_id, available_micros=rest_micros, held_micros=-hold.held_micros)
+        assert moved == 1, "the account holds what its open jobs hold"
+    entry = Entry(
+        entry_id or ids.new("entry"),
+        "settle",
+        hold.account_id,
+        job_id,
+        available_micros=rest_micros,
+        held_micros=-hold.held_micros,
+        revenue_micros=charge_micros,
+        note=note,
+    )
+    store.append(tx, entry, now_ms)
+
+
+def void(
+    tx: Transaction,
+    ids: Ids,
+    *,
+    job_id: str,
+    now_ms: int,
+    note: str | None = None,
+    entry_id: str | None = None,
+) -> None:
+    """Release the whole hold of a job that failed or was cancelled."""
+    hold = _hold_of(tx, job_id)
+    if hold.held_micros:
+        moved = store.move(
+            tx, hold.account_id, available_micros=hold.held_micros, held_micros=-hold.held_micros
+        )
+        assert moved == 1, "the account holds what its open jobs hold"
+    entry = Entry(
+        entry_id or ids.new("entry"),
+        "void",
+        hold.account_id,
+        job_id,
+        available_micros=hold.held_micros,
+        held_micros=-hold.held_micros,
+        note=note,
+    )
+    store.append(tx, entry, now_ms)
+
+
+def remark(tx: Transaction, entry_id: str, *, account_id: str, job_id: str, note: str, now_ms: int) -> None:
+    """A line that moves nothing: an operator decided something about the job's money that leaves it held."""
+    store.append(tx, Entry(entry_id, "adjust", account_id, job_id, note=note), now_ms)
+
+
+def is_decided(tx: Transaction, entry_id: str, *, type_: str, job_id: str, note: str) -> bool:
+    """Whether an operator's decision has written its line. IdempotencyConflict when another has its id."""
+    line = store.entry(tx, entry_id)
+    if line is None:
+        return False
+    if (line.type, line.job_id, line.note) != (type_, job_id, note):
+        raise _other_line(entry_id)
+    return True
+
+
+def _is_booked(tx: Transaction, entry: Entry) -> bool:
+    """Whether this very line was written before. IdempotencyConflict when another one has its id."""
+    line = store.entry(tx, entry.entry_id)
+    if line is None:
+        return False
+    written = (line.type, line.account_id, line.job_id, line.available_micros, line.note)
+    if written != (entry.type, entry.account_id, entry.job_id, entry.available_micros, entry.note):
+        raise _other_line(entry.entry_id)
+    return True
+
+
+def _other_line(entry_id: str) -> IdempotencyConflict:
+    return IdempotencyConflict(f"{entry_id} is another line of the ledger; leave the id out for a new one")
+
+
+def _hold_of(tx: Transaction, job_id: str) -> HoldRow:
+    hold = store.hold_of_job(tx, job_id)
+    assert hold is not None, "every accepted job has a hold, of 0 too"
+    return hold

@@ -1,0 +1,82 @@
+"""What an account sees of its money: the balance, and the ledger line by line. Read only."""
+
+import msgspec
+
+from tenuto.billing import store
+from tenuto.billing.rows import LedgerLine
+from tenuto.billing.rules import cny
+from tenuto.db.database import Transaction
+from tenuto.errors import NotFound
+
+
+class Balance(msgspec.Struct, frozen=True):
+    """What can be spent, what open jobs hold, and both together, in CNY with six places."""
+
+    available: str
+    held: str
+    total: str
+    currency: str = "CNY"
+    object: str = "balance"
+
+
+class LedgerEntry(msgspec.Struct, frozen=True):
+    """A line of the ledger.
+
+    `amount` is what its type names: credited, adjusted (negative, or 0 where an operator had a job run
+    again), held, charged (settle) or released (void).
+    The two changes say what it did to the balance; over all lines they add up to it.
+    """
+
+    id: str
+    created_at: int
+    type: str
+    amount: str
+    available_change: str
+    held_change: str
+    job_id: str | None
+    currency: str = "CNY"
+    object: str = "ledger_entry"
+
+
+def balance(tx: Transaction, account_id: str) -> Balance:
+    """The balance of an account that there is."""
+    sums = store.balance(tx, account_id)
+    assert sums is not None, "whoever asks has an account"
+    total_micros = sums.available_micros + sums.held_micros
+    return Balance(cny(sums.available_micros), cny(sums.held_micros), cny(total_micros))
+
+
+def ledger(
+    tx: Transaction, account_id: str, *, after: str | None, limit: int
+) -> tuple[list[LedgerEntry], str | None]:
+    """Newest first, with the cursor of the next page."""
+    lines = store.entries(tx, account_id, after=after, limit=limit + 1)
+    entries = [_entry(line) for line in lines[:limit]]
+    return entries, entries[-1].id if len(lines) > limit else None
+
+
+def ledger_of_job(tx: Transaction, account_id: str, job_id: str) -> list[LedgerEntry]:
+    """The lines of one of the account's jobs, oldest first; NotFound, for every job has its hold."""
+    entries = [_entry(line) for line in store.entries_of_job(tx, account_id, job_id)]
+    if not entries:
+        raise NotFound
+    return entries
+
+
+def _entry(line: LedgerLine) -> LedgerEntry:
+    amounts = {
+        "credit": line.available_micros,
+        "adjust": line.available_micros,
+        "hold": line.held_micros,
+        "settle": line.revenue_micros,
+        "void": line.available_micros,
+    }
+    return LedgerEntry(
+        id=line.id,
+        created_at=line.created_at // 1000,
+        type=line.type,
+        amount=cny(amounts[line.type]),
+        available_change=cny(line.available_micros),
+        held_change=cny(line.held_micros),
+        job_id=line.job_id,
+    )

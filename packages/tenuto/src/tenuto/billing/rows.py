@@ -1,0 +1,73 @@
+"""Rows of the ledger, of balances and of chat usage, as the stores here read them.
+
+The ledger is append-only: a line is written in the transaction that changes the balance, and no field of it
+ever changes. Amounts are micro-CNY.
+"""
+
+import msgspec
+
+
+class LedgerLine(msgspec.Struct, frozen=True):
+    """A line of the ledger: one double entry, whose amounts and `funding`, which is not read, sum to zero."""
+
+    id: str
+    """Rises with time. Whoever books names the line: a line that is there already is not written again."""
+    type: str
+    """credit, hold, settle, void or adjust. The database allows one hold and one settle or void for a job."""
+    account_id: str
+    """Whose balance it changed."""
+    job_id: str | None
+    """The job behind it; null for credits and for what the operator took back."""
+    available_micros: int
+    """What it added to `available`, or took from it."""
+    held_micros: int
+    """What it added to `held`, or took from it."""
+    revenue_micros: int
+    """What was charged; 0 but in a settlement."""
+    note: str | None
+    """What the operator wrote of it."""
+    created_at: int
+    """When its transaction was begun, by the clock of the machine that did."""
+
+
+class HoldRow(msgspec.Struct, frozen=True):
+    """What a job holds: its hold line, written in the transaction that queues the job."""
+
+    account_id: str
+    """Whose balance it is held from."""
+    held_micros: int
+    """What is held, and the most that the job can be charged."""
+
+
+class BalanceRow(msgspec.Struct, frozen=True):
+    """The sums of an account's lines, kept beside them so that no request has to add them up.
+
+    Both are written in the transaction of each line; `jobs.audit` adds up the lines and compares.
+    """
+
+    available_micros: int
+    """What can be spent; never below 0."""
+    held_micros: int
+    """What open jobs hold; never below 0."""
+
+
+class ChatUsageRow(msgspec.Struct, frozen=True):
+    """What one key used of one model on one day, added up from what processes have written.
+
+    That is a twentieth of a second after the answers; what a killed process had not written is not counted.
+    """
+
+    model: str
+    """The model that answered."""
+    key_id: str
+    """The key that called it."""
+    day: str
+    """The day in UTC on which the answers finished, as `2026-11-21`."""
+    calls: int
+    """Answers, also those whose callers left before the end."""
+    prompt_tokens: int
+    """As the model reported them, or estimated."""
+    completion_tokens: int
+    """As the model reported them, or estimated."""
+    estimated: int
+    """How many of the calls have estimated tokens: their callers left before the model had reported them."""

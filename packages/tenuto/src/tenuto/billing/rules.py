@@ -1,0 +1,47 @@
+"""Money as pure arithmetic: prices, charges, CNY as text. Amounts are integer micro-CNY."""
+
+import re
+
+from tenuto.config import Price
+from tenuto.errors import Fault, InvalidRequest, PriceInvalid
+
+MICROS_PER_CNY = 1_000_000
+MAX_CNY = 1_000_000_000
+_CNY = re.compile(r"-?\d{1,10}(\.\d{1,6})?\Z", re.ASCII)
+
+
+def charge_micros(price: Price, duration_ms: int | None) -> int:
+    """What a succeeded job is charged, never above its hold.
+
+    Per minute: ceil(duration_ms × price / 60,000) on integers, so that no float ever touches money.
+    PriceInvalid: the job's row says a price that cannot be charged.
+    """
+    if min(price.price_micros, price.hold_micros) < 0:
+        raise PriceInvalid("the job's price or its hold is below 0")
+    if price.unit == "job":
+        return min(price.price_micros, price.hold_micros)
+    if price.unit != "audio_minute":
+        raise PriceInvalid(f"the job's price has the unit {price.unit!r}; there are job and audio_minute")
+    if duration_ms is None:
+        raise PriceInvalid("the job's price is by the minute, and its result has no duration")
+    return min(-(-duration_ms * price.price_micros // 60_000), price.hold_micros)
+
+
+def cny(micros: int) -> str:
+    """Six places, as JSON shows every amount: 50000 → "0.050000"."""
+    sign = "-" if micros < 0 else ""
+    whole, rest = divmod(abs(micros), MICROS_PER_CNY)
+    return f"{sign}{whole}.{rest:06d}"
+
+
+def parse_cny(text: str) -> int:
+    """The micros of an amount such as `12`, `0.05` or `-3.5`; exact, at most six places."""
+    if _CNY.match(text) is None or abs(float(text)) > MAX_CNY:
+        message = (
+            f"{text!r} is not an amount in CNY; write for example 12 or 0.05, at most six decimal places,"
+            f" at most {MAX_CNY}"
+        )
+        raise InvalidRequest([Fault("amount", "invalid_amount", message)])
+    whole, _, places = text.lstrip("-").partition(".")
+    micros = int(whole) * MICROS_PER_CNY + int(places.ljust(6, "0"))
+    return -micros if text.startswith("-") else micros

@@ -1,0 +1,124 @@
+"""The rows of the ledger and the balances beside it. Takes a transaction, never commits, decides nothing."""
+
+from dataclasses import dataclass
+
+from tenuto.billing.rows import BalanceRow, HoldRow, LedgerLine
+from tenuto.db import records
+from tenuto.db.database import Transaction
+
+_AFTER_ALL = "entrz"
+"""Greater than any id of an entry."""
+_LINE = """
+    select id, type, account_id, job_id, available_micros, held_micros, revenue_micros, note, created_at
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One double entry; the four columns sum to zero (the database checks it too)."""
+
+    entry_id: str
+    type: str
+    account_id: str
+    job_id: str | None
+    available_micros: int = 0
+    held_micros: int = 0
+    revenue_micros: int = 0
+    funding_micros: int = 0
+    note: str | None = None
+
+
+def append(tx: Transaction, entry: Entry, now_ms: int) -> None:
+    tx.do(
+        """insert into entry (id, type, account_id, job_id, available_micros, held_micros,
+                              revenue_micros, funding_micros, note, created_at)
+           values (:id, :type, :account_id, :job_id, :available, :held, :revenue, :funding, :note, :now)""",
+        id=entry.entry_id,
+        type=entry.type,
+        account_id=entry.account_id,
+        job_id=entry.job_id,
+        available=entry.available_micros,
+        held=entry.held_micros,
+        revenue=entry.revenue_micros,
+        funding=entry.funding_micros,
+        note=entry.note,
+        now=now_ms,
+    )
+
+
+def entry(tx: Transaction, entry_id: str) -> LedgerLine | None:
+    return records.one(tx, LedgerLine, f"{_LINE} from entry where id = :id", id=entry_id)
+
+
+def lock(tx: Transaction, account_id: str) -> None:
+    """Nobody else writes to this account until the transaction ends."""
+    tx.one("select id from account where id = :id for update", id=account_id)
+
+
+def move(tx: Transaction, account_id: str, *, available_micros: int, held_micros: int) -> int:
+    """Change both balances, or change no row when one of them would become negative."""
+    return tx.run(
+        """update account
+           set available_micros = available_micros + :available, held_micros = held_micros + :held
+           where id = :id and available_micros + :available >= 0 and held_micros + :held >= 0""",
+        id=account_id,
+        available=available_micros,
+        held=held_micros,
+    )
+
+
+def add(tx: Transaction, account_id: str, *, available_micros: int, most_micros: int) -> int:
+    """Add to what is available, or change no row when the account would then have more than `most_micros`."""
+    return tx.run(
+        """update account set available_micros = available_micros + :available
+           where id = :id and available_micros + held_micros <= :most - :available""",
+        id=account_id,
+        available=available_micros,
+        most=most_micros,
+    )
+
+
+def hold_of_job(tx: Transaction, job_id: str) -> HoldRow | None:
+    return records.one(
+        tx,
+        HoldRow,
+        "select account_id, held_micros from entry where job_id = :job_id and type = 'hold'",
+        job_id=job_id,
+    )
+
+
+def balance(tx: Transaction, account_id: str) -> BalanceRow | None:
+    return records.one(
+        tx, BalanceRow, "select available_micros, held_micros from account where id = :id", id=account_id
+    )
+
+
+def entries(tx: Transaction, account_id: str, *, after: str | None, limit: int) -> list[LedgerLine]:
+    """Newest first; both columns of the index are compared, so that no other one can be taken."""
+    return records.every(
+        tx,
+        LedgerLine,
+        f"""{_LINE} from entry
+           where (account_id, id) > (:account_id, '') and (account_id, id) < (:account_id, :before)
+           order by account_id desc, id desc limit :limit""",
+        account_id=account_id,
+        before=after or _AFTER_ALL,
+        limit=limit,
+    )
+
+
+def entries_of_job(tx: Transaction, account_id: str, job_id: str) -> list[LedgerLine]:
+    """Three look-ups, for each of which there is an index."""
+    return records.every(
+        tx,
+        LedgerLine,
+        f"""{_LINE}
+           from (select * from entry where job_id = :job_id and type = 'hold'
+                 union all
+                 select * from entry where job_id = :job_id and type in ('settle', 'void')
+                 union all
+                 select * from entry where job_id = :job_id and type = 'adjust') as lines
+           where account_id = :account_id order by id limit 1000""",  # noqa: S608 (a text of this file)
+        job_id=job_id,
+        account_id=account_id,
+    )

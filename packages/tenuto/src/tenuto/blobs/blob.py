@@ -1,0 +1,161 @@
+"""What a blob is, and what every store of blobs does: bytes under an id that is used for one write.
+
+Holds the record of a blob, its checksums and the store's protocol. Knows no place where bytes lie, no rows
+and no artifacts: a caller keeps the record, without which the bytes cannot be read.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+# The CRC-32 of zlib, ten times as fast.
+from isal.isal_zlib import crc32
+
+from tenuto.errors import CorruptBlob, OperatorError
+from tenuto.ids import is_id
+
+BLOCK_BYTES = 1 << 20
+_CRC_DIGITS = 8
+_SHA256 = re.compile("[0-9a-f]{64}")
+_HEX = re.compile("[0-9a-f]*")
+IDENTITY = "store.json"
+"""The name of the file, or object, with the store's own id."""
+
+
+@dataclass(frozen=True)
+class BlobRecord:
+    """What is known of a blob that is durably stored."""
+
+    blob_id: str
+    size_bytes: int
+    sha256: str  # 64 hex digits, of the whole
+    block_crcs: (
+        str  # the CRC-32 of every 1 MiB block in turn, 8 hex digits each; the last block may be shorter
+    )
+
+
+class BlobStore(Protocol):
+    """A place for blobs, used from any thread; calls block. `tests/blobs` says what each of them owes."""
+
+    def write(self, blob_id: str, content: bytes | Iterable[bytes]) -> BlobRecord:
+        """Stores the bytes durably, all or none of them. StorageFailed: none, also when the id is taken.
+
+        StoreAwayForWrites: whether they are there is not known; the same bytes may be written again.
+        An exception of `content` itself goes through, and then nothing is stored either.
+        """
+
+    def read(self, record: BlobRecord, start: int = 0, end: int | None = None) -> Iterator[bytes]:
+        """The bytes from `start` up to `end`, in chunks of at most 1 MiB, each of one block that was checked.
+
+        The first step raises ArtifactUnavailable if the bytes are not there and CorruptBlob if they are of
+        another size; any step raises CorruptBlob before it gives a byte of a block with another checksum, and
+        StoreAway where it cannot be known what is there: nothing else means that they are missing.
+        """
+
+    def read_all(self, record: BlobRecord) -> bytes:
+        """The whole, checked like `read`."""
+
+    def delete(self, blob_id: str) -> None:
+        """Removes the bytes durably, and what an interrupted write left; a blob that is gone is no error."""
+
+    def ids(self, older_than_ms: int) -> Iterator[str]:
+        """Every blob last written before this moment, interrupted writes too, in no order."""
+
+    def store_id(self) -> str | None:
+        """The id that the store was given; None: it has none yet. StoreAway; OperatorError for a file that is
+        damaged.
+        """
+
+    def name_store(self, store_id: str) -> str:
+        """Give the store this id, durably, unless it has one; returns the one that it has."""
+
+    def check_place(self) -> None:
+        """Raises StoreAwayForWrites when the place is not the one that was opened: it was moved away."""
+
+
+class Checksums:
+    """The running checksums of bytes that arrive in chunks of any size."""
+
+    def __init__(self) -> None:
+        self._size_bytes = 0
+        self._sha256 = hashlib.sha256()
+        self._crcs: list[int] = []
+
+    def add(self, chunk: bytes | memoryview) -> None:
+        """Takes the next bytes into account."""
+        self._sha256.update(chunk)
+        view = memoryview(chunk)
+        while view:
+            filled = self._size_bytes % BLOCK_BYTES
+            if not filled:
+                self._crcs.append(0)
+            piece = view[: BLOCK_BYTES - filled]
+            self._crcs[-1] = crc32(piece, self._crcs[-1])
+            self._size_bytes += len(piece)
+            view = view[len(piece) :]
+
+    def record(self, blob_id: str) -> BlobRecord:
+        """The record of all bytes added so far."""
+        crcs = "".join(f"{crc:08x}" for crc in self._crcs)
+        return BlobRecord(blob_id, self._size_bytes, self._sha256.hexdigest(), crcs)
+
+
+def check_block(record: BlobRecord, index: int, *pieces: bytes) -> None:
+    """Raises CorruptBlob unless these are block `index` of the blob, whole and unchanged."""
+    expected_bytes = min(BLOCK_BYTES, record.size_bytes - index * BLOCK_BYTES)
+    expected_crc = record.block_crcs[index * _CRC_DIGITS : (index + 1) * _CRC_DIGITS]
+    crc = 0
+    for piece in pieces:
+        crc = crc32(piece, crc)
+    if sum(map(len, pieces)) != expected_bytes or f"{crc:08x}" != expected_crc:
+        raise CorruptBlob(f"Block {index} of {record.blob_id} does not match its checksum.")
+
+
+def is_well_formed(record: BlobRecord) -> bool:
+    """Whether it can be a record at all: of one that a stranger wrote nothing else is known."""
+    if not (isinstance(record.blob_id, str) and is_id(record.blob_id, "blob")):
+        return False
+    blocks = -(-record.size_bytes // BLOCK_BYTES) if isinstance(record.size_bytes, int) else -1
+    return (
+        blocks >= 0
+        and _SHA256.fullmatch(str(record.sha256)) is not None
+        and len(str(record.block_crcs)) == _CRC_DIGITS * blocks
+        and _HEX.fullmatch(str(record.block_crcs)) is not None
+    )
+
+
+def check_whole(store: BlobStore, record: BlobRecord) -> None:
+    """Reads all of a blob. Raises ArtifactUnavailable, and CorruptBlob if it is not what was recorded."""
+    digest = hashlib.sha256()
+    for block in store.read(record):
+        digest.update(block)
+    if digest.hexdigest() != record.sha256:
+        raise CorruptBlob(f"{record.blob_id} does not have the SHA-256 that was recorded.")
+
+
+def identity(store_id: str) -> bytes:
+    """What stands in that file."""
+    return b'{"store_id": "%s"}\n' % store_id.encode("ascii")
+
+
+def read_identity(content: bytes) -> str:
+    """The id in that file. OperatorError says what it should look like."""
+    try:
+        found = json.loads(content)["store_id"]
+    except (ValueError, TypeError, KeyError):
+        found = None
+    if not isinstance(found, str) or not is_id(found, "store"):
+        raise OperatorError(f'{IDENTITY} in the store of bytes is not {{"store_id": "store_…"}}; put it back')
+    return found
+
+
+def pieces(content: bytes | Iterable[bytes]) -> Iterator[bytes | memoryview]:
+    """Content of either form as chunks, none of them copied; those of whole bytes have at most 1 MiB."""
+    if isinstance(content, bytes):
+        view = memoryview(content)
+        yield from (view[at : at + BLOCK_BYTES] for at in range(0, len(view), BLOCK_BYTES))
+    else:
+        yield from content

@@ -1,0 +1,250 @@
+"""Blobs as files in a folder: `ROOT/XX/blob_…`, where XX are the last two characters of the id.
+
+The first characters of an id are its time, so blobs of one hour would share a folder; the last are random.
+Bytes are written to `blob_….tmp` beside their place and renamed when they are durable. Knows no rows: which
+blobs are still wanted is decided elsewhere.
+"""
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from tenuto import failpoints
+from tenuto.blobs.blob import (
+    BLOCK_BYTES,
+    IDENTITY,
+    BlobRecord,
+    Checksums,
+    check_block,
+    identity,
+    pieces,
+    read_identity,
+)
+from tenuto.errors import ArtifactUnavailable, CorruptBlob, StorageFailed, StoreAway, StoreAwayForWrites
+from tenuto.ids import is_id
+
+PIECE_BYTES = 1 << 18
+_UNFINISHED = ".tmp"
+_MOVED = "The store of bytes is not where it was opened; the operator has to look."
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+_OPEN = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK  # a pipe in its place must not stop us
+
+
+class DirectoryBlobs:
+    """A BlobStore in a folder of this machine, shared by any number of threads and processes."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        # The folders whose names this process has made durable itself; another may have died before it did.
+        self._durable: set[Path] = set()
+        with _storage("The folder of blobs cannot be made."):
+            _make_durable(root)
+            self._opened = _which(root)
+
+    def write(self, blob_id: str, content: bytes | Iterable[bytes]) -> BlobRecord:
+        place = self._place(blob_id)
+        checksums = Checksums()
+        self.check_place()
+        with _storage("The bytes could not be stored durably."):
+            descriptor, unfinished = self._create(place)
+        try:
+            try:
+                for chunk in pieces(content):
+                    checksums.add(chunk)
+                    with _storage("The bytes could not be written."):
+                        failpoints.hit("blob.before_write")
+                        _write_all(descriptor, chunk)
+                with _storage("The bytes could not be made durable."):
+                    failpoints.hit("blob.before_fsync")
+                    os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+            with _storage("The bytes could not be put in place."):
+                self._finish(unfinished, place)
+        except BaseException:
+            # A file that cannot be removed now either is found by the sweep.
+            with suppress(OSError):
+                unfinished.unlink()
+            raise
+        return checksums.record(blob_id)
+
+    def read(self, record: BlobRecord, start: int = 0, end: int | None = None) -> Iterator[bytes]:
+        end = record.size_bytes if end is None else end
+        assert 0 <= start <= end <= record.size_bytes
+        try:
+            failpoints.hit("blob.before_open")
+            descriptor = os.open(self._place(record.blob_id), _OPEN)
+        except FileNotFoundError as error:
+            self._check_readable()
+            raise ArtifactUnavailable(f"{record.blob_id} is not there.") from error
+        except OSError as error:
+            raise StoreAway(f"{record.blob_id} cannot be opened just now.") from error
+        try:
+            size_bytes = os.fstat(descriptor).st_size
+            if size_bytes != record.size_bytes:
+                raise CorruptBlob(f"{record.blob_id} has {size_bytes} bytes instead of {record.size_bytes}.")
+            if start == end:
+                return
+            for index in range(start // BLOCK_BYTES, (end - 1) // BLOCK_BYTES + 1):
+                pieces = _read_block(descriptor, index, record)
+                check_block(record, index, *pieces)
+                at = index * BLOCK_BYTES
+                while pieces:  # one that was given is held no longer
+                    piece = pieces.pop(0)
+                    # A slice of a whole piece is the piece itself, not a copy.
+                    if wanted := piece[max(start - at, 0) : max(end - at, 0)]:
+                        yield wanted
+                    at += len(piece)
+        finally:
+            os.close(descriptor)
+
+    def read_all(self, record: BlobRecord) -> bytes:
+        return b"".join(self.read(record))
+
+    def delete(self, blob_id: str) -> None:
+        place = self._place(blob_id)
+        self.check_place()
+        with _storage("The bytes could not be removed."):
+            failpoints.hit("blob.before_delete")
+            for path in (_unfinished(place), place):
+                path.unlink(missing_ok=True)
+            if place.parent.is_dir():
+                _sync(place.parent)
+
+    def ids(self, older_than_ms: int) -> Iterator[str]:
+        self._check_readable()
+        for folder in self._root.iterdir():
+            with suppress(NotADirectoryError), os.scandir(folder) as entries:
+                # A write that died between rename and return leaves one name, or two: an id comes once.
+                old = {
+                    entry.name.removesuffix(_UNFINISHED) for entry in entries if _is_old(entry, older_than_ms)
+                }
+                yield from (name for name in old if is_id(name, "blob"))
+
+    def store_id(self) -> str | None:
+        self._check_readable()
+        try:
+            return read_identity((self._root / IDENTITY).read_bytes())
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise StoreAway("The store's identity cannot be read.") from error
+
+    def name_store(self, store_id: str) -> str:
+        self.check_place()
+        unfinished = self._root / f"{IDENTITY}.{store_id}"
+        with _storage("The store's identity could not be written."):
+            descriptor = os.open(unfinished, _CREATE, 0o600)
+            try:
+                _write_all(descriptor, identity(store_id))
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+            # Unlike a rename, a link does not replace the id that another process has given meanwhile.
+            with suppress(FileExistsError):
+                (self._root / IDENTITY).hardlink_to(unfinished)
+            unfinished.unlink()
+            _sync(self._root)
+        return self.store_id() or store_id
+
+    def check_place(self) -> None:
+        """One look at the name. Nothing is made in its place: it would be lost when the folder comes back."""
+        try:
+            is_opened = _which(self._root) == self._opened
+        except OSError as error:
+            raise StoreAwayForWrites(_MOVED) from error
+        if not is_opened:
+            raise StoreAwayForWrites(_MOVED)
+
+    def _check_readable(self) -> None:
+        try:
+            self.check_place()
+        except StoreAwayForWrites as error:
+            raise StoreAway(_MOVED) from error
+
+    def _place(self, blob_id: str) -> Path:
+        if not is_id(blob_id, "blob"):
+            raise ValueError(f"{blob_id!r} is no id of a blob")
+        return self._root / blob_id[-2:] / blob_id
+
+    def _create(self, place: Path) -> tuple[int, Path]:
+        """Opens the unfinished file, which only one write of an id can hold."""
+        if place.parent not in self._durable:
+            place.parent.mkdir(mode=0o700, exist_ok=True)
+            _sync(self._root)
+            self._durable.add(place.parent)
+        unfinished = _unfinished(place)
+        return os.open(unfinished, _CREATE, 0o600), unfinished
+
+    def _finish(self, unfinished: Path, place: Path) -> None:
+        # Nobody else can come between the two lines: to write this id one must hold its unfinished file.
+        if place.exists():
+            raise StorageFailed(f"{place.name} was written before; an id is for one write.")
+        failpoints.hit("blob.before_rename")
+        unfinished.rename(place)
+        try:
+            failpoints.hit("blob.before_folder_fsync")
+            _sync(place.parent)
+        except OSError:
+            # Whether the name survives a power cut is not known, so the write has failed.
+            with suppress(OSError):
+                place.unlink()
+            raise
+
+
+@contextmanager
+def _storage(message: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StorageFailed(message) from error
+
+
+def _which(folder: Path) -> tuple[int, int]:
+    """Which folder it is, by whatever name."""
+    found = folder.stat()
+    return found.st_dev, found.st_ino
+
+
+def _unfinished(place: Path) -> Path:
+    return place.with_name(place.name + _UNFINISHED)
+
+
+def _is_old(entry: os.DirEntry[str], older_than_ms: int) -> bool:
+    try:
+        return entry.stat(follow_symlinks=False).st_mtime_ns < older_than_ms * 1_000_000
+    except FileNotFoundError:  # removed or renamed since it was listed
+        return False
+
+
+def _write_all(descriptor: int, chunk: bytes | memoryview) -> None:
+    view = memoryview(chunk)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def _read_block(descriptor: int, index: int, record: BlobRecord) -> list[bytes]:
+    """In pieces, so that who is slow with one need not hold the whole block."""
+    places = range(index * BLOCK_BYTES, min((index + 1) * BLOCK_BYTES, record.size_bytes), PIECE_BYTES)
+    try:
+        failpoints.hit("blob.before_read")
+        return [os.pread(descriptor, PIECE_BYTES, place) for place in places]
+    except OSError as error:
+        raise StoreAway(f"{record.blob_id} cannot be read just now.") from error
+
+
+def _make_durable(folder: Path) -> None:
+    """Makes a folder and the missing ones above it, and their names durable."""
+    if not folder.parent.is_dir():
+        _make_durable(folder.parent)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    _sync(folder.parent)
+
+
+def _sync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,181 @@
+"""The API's process: its parts, the server around them, and what is flushed and closed behind it."""
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from tenuto.addresses import networks
+from tenuto.bootstrap.opening import MIGRATIONS_PATIENCE_S, install_voices, open_records
+from tenuto.bootstrap.place import Place, open_beside
+from tenuto.bootstrap.process import Say, arm_failpoints, clock, keep_private, log
+from tenuto.catalog import operations as workers
+from tenuto.catalog import rules as catalog
+from tenuto.catalog.presence import AWAY_S, OBSERVE_S, Presence
+from tenuto.config import Settings
+from tenuto.db.database import Database
+from tenuto.errors import Unavailable
+from tenuto.ids import Ids
+
+if TYPE_CHECKING:
+    from tenuto.api.server import Server
+    from tenuto.api.service import Service
+    from tenuto.web.studio import Studio
+    from tenuto.worker.child import ChildWorker
+    from tenuto.worker.locks import FolderLock
+
+BLOB_READERS = 8
+# Of an account one at a time, so that nobody's reports stand in the way of somebody else's.
+REPORT_READERS = 2
+PARSERS = 2
+FLUSH_S = 30.0
+
+
+def run_api(settings: Settings, say: Say) -> None:
+    """Serve the API until SIGTERM or SIGINT."""
+    keep_private()
+    arm_failpoints()
+    serve_api(settings, say)
+
+
+def serve_api(
+    settings: Settings, say: Say, *, child: "ChildWorker | None" = None, lock: "FolderLock | None" = None
+) -> None:
+    """The same, with the worker and the lock of a `serve` where there are any."""
+    from tenuto.api import health, metrics, server
+    from tenuto.bootstrap.greeting import address_of, greet
+    from tenuto.web.studio import make_studio
+
+    def on_ready(addresses: list[Any]) -> None:
+        address = address_of(addresses)
+        if lock is not None:
+            lock.sign(address)
+        greet(settings, database, address, say)
+
+    def on_stop() -> None:
+        # The worker hears of the end when we do: it claims nothing while our last requests are answered.
+        if child is not None:
+            child.ask_to_stop()
+        service.waits.stop()
+
+    database = open_records(settings, patience_s=MIGRATIONS_PATIENCE_S)
+    service = build_service(settings, database, needs_worker=child is not None)
+    place = Place(settings, database, service.blobs)
+    place.await_store()
+    install_voices(database, service.blobs)
+    studio = make_studio(settings)
+    stopping = threading.Event()
+    flusher = threading.Thread(target=_flush_use, args=(service, studio, stopping), daemon=True)
+    observer = threading.Thread(target=_observe_workers, args=(service, stopping), daemon=True)
+    _observe_once(service)
+    try:
+        http = _make_server(service, studio, on_ready)
+        flusher.start()
+        observer.start()
+        place.start()
+        metrics.expose(service, health.probes(service, http))
+        server.run(http, on_stop=on_stop)
+    finally:
+        stopping.set()
+        place.stop()
+        _close(service, studio)
+
+
+def build_service(settings: Settings, database: Database, *, needs_worker: bool) -> "Service":
+    """The parts of an API process."""
+    from tenuto.api.body import HttpLimits
+    from tenuto.api.fair_threads import FairThreads
+    from tenuto.api.intake import Uploads
+    from tenuto.api.metrics import Metrics
+    from tenuto.api.rates import Rates
+    from tenuto.api.service import Service
+    from tenuto.api.shares import Requests
+    from tenuto.api.waits import Waits
+    from tenuto.chat.chats import Chats, make_engines
+    from tenuto.chat.meter import Meter
+    from tenuto.jobs.submit import SubmitContext
+
+    ids, models, blobs = Ids(clock), catalog.models(settings), open_beside(settings, database)
+    presence = Presence(away_s=max(AWAY_S, 3 * settings.heartbeat_s))
+    return Service(
+        settings=settings,
+        database=database,
+        blobs=blobs,
+        models=models,
+        chats=Chats(make_engines(models, settings, os.environ), settings, Meter(database, ids, clock)),
+        ids=ids,
+        clock=clock,
+        rates=Rates(settings.requests_per_second),
+        requests=Requests(settings.requests_at_once, settings.connections),
+        submitting=SubmitContext(database, blobs, models, ids, clock, presence, settings.queued_jobs),
+        waits=Waits(database),
+        metrics=Metrics(),
+        http=HttpLimits(
+            connections=settings.connections,
+            connections_per_address=settings.connections_per_address,
+            head_s=settings.slow_head_s,
+            body_s=settings.slow_body_s,
+            write_stall_s=settings.slow_reader_s,
+        ),
+        uploads=Uploads(settings.uploads),
+        presence=presence,
+        readers=FairThreads(BLOB_READERS, BLOB_READERS // 2, "blob-reader"),
+        reports=FairThreads(REPORT_READERS, 1, "report"),
+        parsers=FairThreads(PARSERS, 1, "parser"),
+        needs_worker=needs_worker,
+    )
+
+
+def _make_server(service: "Service", studio: "Studio", on_ready: Callable[[list[Any]], None]) -> "Server":
+    from tenuto.api import server
+    from tenuto.web.app import make_app
+
+    return server.make_server(
+        make_app(service, studio),
+        request_id=lambda: service.ids.new("req"),
+        host=service.settings.host,
+        port=service.settings.port,
+        limits=service.http,
+        on_refusal=service.metrics.refused,
+        on_ready=on_ready,
+        proxies=networks(service.settings.trusted_proxies),
+    )
+
+
+def _flush_use(service: "Service", studio: "Studio", stopping: threading.Event) -> None:
+    while not stopping.wait(FLUSH_S):
+        try:
+            studio.note_use(service)
+        except Unavailable:
+            log().warning("key_use.not_written")
+        except Exception:
+            # It is tried again in any case: sessions whose use is not written down would end early.
+            log().exception("key_use.failed")
+
+
+def _observe_workers(service: "Service", stopping: threading.Event) -> None:
+    while not stopping.wait(OBSERVE_S):
+        _observe_once(service)
+
+
+def _observe_once(service: "Service") -> None:
+    """See which workers are away. What fails is tried again: a process that did not look would take jobs for
+    models that nobody runs any more.
+    """
+    try:
+        rows = service.database.read(workers.workers)
+        service.presence.observe(rows, now_s=time.monotonic(), now_ms=clock())
+    except Unavailable:
+        log().warning("workers.not_observed")
+    except Exception:
+        log().exception("workers.not_observed")
+
+
+def _close(service: "Service", studio: "Studio") -> None:
+    """Threads that a last transfer still holds are not waited for; the database is closed last."""
+    studio.hashing.close()
+    for threads in (service.readers, service.reports, service.parsers):
+        threads.close()
+    service.uploads.threads.shutdown(wait=False)
+    service.database.close()

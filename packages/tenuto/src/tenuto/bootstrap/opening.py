@@ -1,0 +1,122 @@
+"""Opening what is kept: the data folder, the database, the bytes, and in both the voices we ship with."""
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tenuto import failpoints
+from tenuto.accounts import operations as accounts
+from tenuto.backup.restore import refuse_unfinished
+from tenuto.blobs.blob import BlobStore
+from tenuto.blobs.opening import open_store
+from tenuto.blobs.reasons import reason
+from tenuto.bootstrap.process import clock, log
+from tenuto.config import Settings
+from tenuto.db.awaiting import await_migrations
+from tenuto.db.away import told
+from tenuto.db.database import Database, open_database
+from tenuto.db.migrations import later, migrate, pending, shipped
+from tenuto.errors import OperatorError, StorageFailed, Unavailable
+from tenuto.ids import Ids
+
+MIGRATIONS_PATIENCE_S = 300.0
+"""How long a process waits for `tenuto migrate`; whoever supervises it starts it again."""
+
+
+def open_records(
+    settings: Settings, *, patience_s: float = 0.0, stopping: threading.Event | None = None
+) -> Database:
+    """The database, migrated; where others migrate it, `patience_s` is how long that is waited for."""
+    make_folder(settings.folder)
+    refuse_unfinished(settings.folder)
+    database = open_database(settings.database, folder=settings.folder)
+    with _closed_when_refused(database):
+        if settings.migrations == "wait":
+            await_migrations(
+                database,
+                patience_s=patience_s,
+                stopping=stopping or threading.Event(),
+                on_wait=lambda why: log().info("database.awaited", reason=why),
+            )
+        else:
+            migrate(database)
+        if newer := later(database):
+            log().warning("database.newer", migrations=newer)
+    return database
+
+
+def open_as_it_is(settings: Settings) -> Database:
+    """The database of a service that was here before: nothing is made, no migration is applied."""
+    refuse_missing(settings)
+    database = open_database(settings.database, folder=settings.folder)
+    with _closed_when_refused(database):
+        if lacking := pending(database):
+            what = "is empty" if len(lacking) == len(shipped()) else "is an older version's"
+            raise OperatorError(f"the database {what}; `tenuto migrate` brings it up to date")
+    return database
+
+
+def refuse_missing(settings: Settings) -> None:
+    """OperatorError where the data folder or the database's file is not there, and so none is made."""
+    file = settings.database.removeprefix("sqlite:///")
+    if file != settings.database and not (settings.folder / file).exists():
+        raise OperatorError(
+            f"there is no database {settings.folder / file}; name the data folder with --data"
+        )
+
+
+def database_away(error: Unavailable) -> OperatorError:
+    """For whoever started us: what the database does, why, and what would be right."""
+    return OperatorError(f"the database {told(error)}; start it, or correct the setting database")
+
+
+def open_blobs(settings: Settings) -> BlobStore:
+    """The bytes, in the data folder or a bucket."""
+    return open_store(settings, os.environ)
+
+
+def install_voices(database: Database, blobs: BlobStore) -> None:
+    """The voices that ship with the program: bytes first, then the rows. Done when they are all there."""
+    from tenuto.voices import builtin
+
+    voices = builtin.built_in_voices()
+    lacking = database.read(lambda tx: builtin.missing(tx, voices))
+    ids = Ids(clock)
+    try:
+        recordings = {voice.voice_id: blobs.write(ids.new("blob"), voice.content()) for voice in lacking}
+    except StorageFailed as error:
+        why = reason(error.__cause__ or error)
+        raise OperatorError(f"the store of bytes {why}; mend that, or correct its settings") from error
+    failpoints.hit("install.after_bytes")
+    now_ms = clock()
+    database.write(lambda tx: builtin.install(tx, voices, recordings, now_ms=now_ms))
+
+
+def is_first_run(database: Database) -> bool:
+    """Whether no account was made yet."""
+    return not database.read(accounts.list_accounts)
+
+
+def make_folder(folder: Path) -> None:
+    """The data folder, which its owner alone may read; OperatorError where it cannot be."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise OperatorError(
+            f"{folder} cannot be the data folder: {error.strerror}; choose another with --data"
+        ) from error
+
+
+@contextmanager
+def _closed_when_refused(database: Database) -> Iterator[None]:
+    """A database that is looked at and then not used is closed again, whatever the reason."""
+    try:
+        yield
+    except Unavailable as error:
+        database.close()
+        raise database_away(error) from error
+    except BaseException:
+        database.close()
+        raise

@@ -1,0 +1,126 @@
+"""Is the service still where it was started, beside the store that its database belongs to?
+
+Looked at when a process starts and for as long as it runs. The database and the store refuse by themselves
+what would be lost with a folder that was moved away; what is found here is for the operator.
+"""
+
+import os
+import signal
+import threading
+import time
+
+from tenuto.artifacts import pairing
+from tenuto.blobs.blob import BlobStore
+from tenuto.bootstrap.opening import open_blobs
+from tenuto.bootstrap.process import clock, log
+from tenuto.config import Settings
+from tenuto.config.storage import bucket_of
+from tenuto.db.database import Database
+from tenuto.errors import OperatorError, StorageFailed, StoreAway, Unavailable
+from tenuto.ids import Ids
+
+LOOK_S = 0.5
+CLOCKS_MS = 600_000
+"""How far the store's clock may be behind ours."""
+COMPARE_S = 5.0
+"""A store that did not answer at the start is asked again this often."""
+
+
+def store_of(settings: Settings) -> str:
+    """Where the bytes are, for people."""
+    return str(settings.folder / "blobs") if bucket_of(settings.blobs) is None else settings.blobs
+
+
+def open_beside(settings: Settings, database: Database) -> BlobStore:
+    """The store that the settings name. OperatorError for a folder that is not there while the database
+    belongs to one: made now, it would stand in the way of the right one.
+    """
+    if bucket_of(settings.blobs) is None and not (settings.folder / "blobs").is_dir():
+        pairing.refuse_missing(database, place=store_of(settings))
+    return open_blobs(settings)
+
+
+def open_own_blobs(settings: Settings, database: Database) -> BlobStore:
+    """The store that the database belongs to. OperatorError for another one, which is not touched."""
+    blobs = open_beside(settings, database)
+    pairing.check(database, blobs, place=store_of(settings))
+    return blobs
+
+
+class Place:
+    """The database and the store of one process, compared once and watched from then on."""
+
+    def __init__(self, settings: Settings, database: Database, blobs: BlobStore) -> None:
+        """Raises OperatorError when the two do not belong together; where neither has an id, both get one."""
+        self._settings, self._database, self._blobs = settings, database, blobs
+        self._is_compared = False
+        self._is_lost = False
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="place", daemon=True)
+        self._compare(pairing.ANY_AGE_MS)
+        self._written_ms = clock() - CLOCKS_MS
+        """Whatever is in the store since then may be this process's own."""
+
+    def await_store(self) -> None:
+        """Before the first start has paired the two, ask a store that did not answer again, for `COMPARE_S`:
+        what this process wrote into one that was not compared would look like another database's to processes
+        that start beside it. Once they are paired nothing waits.
+        """
+        until = time.monotonic() + COMPARE_S
+        while not self._is_compared and time.monotonic() < until and not pairing.is_paired(self._database):
+            self._stopping.wait(LOOK_S)
+            self._compare(pairing.ANY_AGE_MS)
+
+    def start(self) -> None:
+        """Watch until `stop`."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+    def _run(self) -> None:
+        looks = 0
+        while not self._stopping.wait(LOOK_S):
+            self._look()
+            looks += 1
+            if not self._is_compared and looks % round(COMPARE_S / LOOK_S) == 0:
+                self._compare_late()
+
+    def _look(self) -> None:
+        try:
+            self._database.check_place()
+            self._blobs.check_place()
+        except Unavailable:
+            if not self._is_lost:
+                log().error("place.lost", folder=str(self._settings.folder), store=store_of(self._settings))
+            self._is_lost = True
+        else:
+            if self._is_lost:
+                log().info("place.back", folder=str(self._settings.folder))
+            self._is_lost = False
+
+    def _compare(self, before_ms: int) -> None:
+        try:
+            pairing.pair(
+                self._database,
+                self._blobs,
+                Ids(clock),
+                place=store_of(self._settings),
+                now_ms=clock(),
+                before_ms=before_ms,
+            )
+        except (StoreAway, StorageFailed) as error:
+            # Jobs wait while a store is away, and a start does too little to be refused for it.
+            log().warning("store.not_compared", store=store_of(self._settings), reason=error.message)
+        else:
+            self._is_compared = True
+
+    def _compare_late(self) -> None:
+        try:
+            self._compare(self._written_ms)
+        except Unavailable:
+            return
+        except OperatorError as error:
+            log().error("store.other", reason=error.message)
+            os.kill(os.getpid(), signal.SIGTERM)
+            self._is_compared = True

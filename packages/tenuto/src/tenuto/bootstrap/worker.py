@@ -1,0 +1,95 @@
+"""The worker's process: what it can run, its parts, and its end by a signal."""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from tenuto.bootstrap.opening import MIGRATIONS_PATIENCE_S, open_records
+from tenuto.bootstrap.place import Place, open_beside
+from tenuto.bootstrap.process import StopSignal, arm_failpoints, clock, keep_private, log
+from tenuto.catalog import rules as catalog
+from tenuto.config import Settings
+from tenuto.db.database import Database
+from tenuto.errors import OperatorError
+from tenuto.ids import Ids
+
+if TYPE_CHECKING:
+    from tenuto.worker.abilities import Ability
+    from tenuto.worker.parts import Parts
+
+
+def run_worker(
+    settings: Settings,
+    models: list[str] | None,
+    *,
+    tell: "Callable[[Sequence[Ability]], None] | None" = None,
+    withdraws: bool = True,
+) -> None:
+    """Work until SIGTERM or SIGINT. `tell` is told what this worker can run, before it claims anything.
+
+    `withdraws`: whether it takes back what it offers when it stops. The worker of `serve` does not: it stops
+    with the whole service, or is started again at once, and a restart is to refuse no job.
+    """
+    from tenuto.worker import health
+    from tenuto.worker.supervisor import Worker
+
+    keep_private()
+    arm_failpoints()
+    stopping = StopSignal()
+    # Chats are answered by the API's process; a worker has nothing to do with them.
+    offered = {name: model for name, model in catalog.models(settings).items() if model.interface == "jobs"}
+    abilities = _abilities(settings, models, offered)
+    if tell is not None:
+        tell(abilities)
+    watch = health.expose(settings)
+    try:
+        database = open_records(settings, patience_s=MIGRATIONS_PATIENCE_S, stopping=stopping)
+    except OperatorError:
+        # Told to stop while it waited for a migration: that is an end as any other.
+        if stopping.is_set():
+            return
+        raise
+    try:
+        parts = _parts(settings, database, offered)
+        place = Place(settings, database, parts.blobs)
+        worker = Worker(parts, abilities, withdraws=withdraws)
+        worker.start()
+        place.start()
+        watch.worker = worker
+        stopping.wait_for_signal()
+        watch.stopping = True
+        place.stop()
+        worker.stop()
+    finally:
+        database.close()
+
+
+def _abilities(
+    settings: Settings, models: list[str] | None, offered: dict[str, catalog.Model]
+) -> "list[Ability]":
+    """What can run here of the models that are named, or of all; the log says why the rest cannot."""
+    from tenuto.worker.abilities import look
+
+    unknown = [name for name in models or () if name not in offered]
+    if unknown:
+        raise OperatorError(f"there is no model {', '.join(unknown)}; there are {', '.join(offered)}")
+    abilities = look(settings, offered, list(offered) if models is None else models)
+    for ability in abilities:
+        if ability.reason is not None:
+            log().warning("model.not_offered", model=ability.model, reason=ability.reason)
+    return abilities
+
+
+def _parts(settings: Settings, database: Database, offered: dict[str, catalog.Model]) -> "Parts":
+    from tenuto.worker.parts import Parts
+
+    ids = Ids(clock)
+    return Parts(
+        settings=settings,
+        database=database,
+        blobs=open_beside(settings, database),
+        models=offered,
+        ids=ids,
+        clock=clock,
+        worker_id=ids.new("worker"),
+        locks=settings.folder / "locks",
+    )

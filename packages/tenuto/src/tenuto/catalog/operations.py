@@ -1,0 +1,100 @@
+"""What workers say of themselves, and what callers may conclude from it: `callable` and why not."""
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from tenuto.catalog import store
+from tenuto.catalog.rows import OfferRow, WorkerRow
+from tenuto.catalog.rules import MAX_START_FAILURES
+from tenuto.db.database import Asked, Transaction
+
+
+def register_worker(
+    tx: Transaction,
+    worker_id: str,
+    *,
+    machine: str,
+    pid: int,
+    lock_name: str,
+    models: list[str],
+    now_ms: int,
+    abilities: Sequence[Mapping[str, Any]] = (),
+    engine_memory_mib: int = 0,
+) -> None:
+    """A worker that starts says who it is and which models it can run (weights verified).
+
+    `abilities` tells the operator of every model that it was to run, and why it does not run one.
+    """
+    store.add_worker(
+        tx,
+        worker_id,
+        machine=machine,
+        pid=pid,
+        lock_name=lock_name,
+        abilities=json.dumps(list(abilities)),
+        engine_memory_mib=engine_memory_mib,
+        now_ms=now_ms,
+    )
+    for model in models:
+        store.add_offer(tx, worker_id, model)
+
+
+def engines_weighed(tx: Transaction, worker_id: str, engines: Mapping[str, int]) -> None:
+    """The engines that a worker has loaded, and the MiB that each takes."""
+    store.set_engines(tx, worker_id, json.dumps(engines))
+
+
+def see_worker(tx: Transaction, worker_id: str, *, now_ms: int) -> bool:
+    """The worker lives. False: others took it for dead and forgot it; it must register again."""
+    return store.see(tx, worker_id, now_ms) > 0
+
+
+def withdraw_offers(tx: Transaction, worker_id: str) -> None:
+    """The worker stops: from now on nothing is accepted on its account. Its row stays while it drains."""
+    store.remove_offers(tx, worker_id)
+
+
+def engine_started(tx: Transaction, worker_id: str, model: str) -> None:
+    """The engine started: earlier failures no longer count."""
+    store.set_start_failures(tx, worker_id, model, start_failures=0, reason=None)
+
+
+def engine_not_started(tx: Transaction, worker_id: str, model: str, *, failures: int, reason: str) -> None:
+    """The engine failed to start, `failures` times in a row now."""
+    store.set_start_failures(tx, worker_id, model, start_failures=failures, reason=reason)
+
+
+def ask_callable(tx: Transaction, model: str, *, away: Collection[str]) -> Asked:
+    """Whether a job for the model may be accepted now: a row, or none. `away`: workers that do not count."""
+    return store.usable_offer(tx, model, away=away, max_failures=MAX_START_FAILURES)
+
+
+def reasons(tx: Transaction, models: list[str], *, away: Collection[str]) -> dict[str, str | None]:
+    """For each model None when it is callable, else why it is not. `away`: workers that do not count."""
+    offers = [offer for offer in store.offers(tx) if offer.worker_id not in away]
+    answer: dict[str, str | None] = {}
+    for model in models:
+        own = [offer for offer in offers if offer.model == model]
+        if any(offer.start_failures < MAX_START_FAILURES for offer in own):
+            answer[model] = None
+        elif own:
+            answer[model] = "its engine fails to start"
+        else:
+            answer[model] = "no worker offers it"
+    return answer
+
+
+def workers(tx: Transaction) -> list[WorkerRow]:
+    """Every worker that is known, oldest first."""
+    return store.workers(tx)
+
+
+def worker_models(tx: Transaction, worker_id: str) -> list[OfferRow]:
+    """What one worker offers."""
+    return store.offers_of_worker(tx, worker_id)
+
+
+def forget_worker(tx: Transaction, worker_id: str) -> None:
+    """A worker that has been away so long that nothing is concluded from its row any more."""
+    store.remove_worker(tx, worker_id)

@@ -1,0 +1,135 @@
+"""Models as the service offers them: an engine's entry with the operator's settings."""
+
+from dataclasses import dataclass
+
+from tenuto.catalog import adapters
+from tenuto.config import ModelSettings, OwnPrice, Price, Settings, UpstreamSettings
+from tenuto.engines.registry import CHAT_HONOURED, ENTRIES, EngineEntry
+from tenuto.engines.registry import entries as known
+from tenuto.errors import SettingsInvalid
+
+MAX_START_FAILURES = 3
+"""An engine that failed to start so often in a row is not offered by that worker any more."""
+
+PRICES = {
+    "speech": Price(),
+    "recognition": Price("audio_minute", price_micros=50_000, hold_micros=6_000_000),
+    "image": Price("job", price_micros=50_000, hold_micros=50_000),
+    "chat": Price(),
+}
+"""What a kind costs by contract, unless the operator says otherwise. 6 CNY pay 120 minutes, the longest."""
+
+WITH_DURATION = frozenset({"speech", "recognition"})
+"""The kinds whose results last: only they can cost by the minute."""
+
+LONGEST_MINUTES = 120
+"""A price by the minute is held for so many, unless the operator says how much is held."""
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """One model under its public name."""
+
+    name: str
+    kind: str
+    interface: str
+    lane: str
+    price: Price
+    rerunnable: bool
+    entry: EngineEntry
+    upstream: UpstreamSettings | None = None
+    """The server that is called for it; of a chat model, instead of an engine."""
+
+
+def models(settings: Settings) -> dict[str, Model]:
+    """The enabled models by name, in the order in which they are listed. SettingsInvalid names all faults."""
+    faults = _unknown(settings)
+    entries = {entry.model: entry for entry in known(fake=settings.engines == "fake")}
+    entries |= adapters.entries(settings.models, faults)
+    for name, own in settings.models.items():
+        if own.composed_of and own.enabled:
+            entry = adapters.composed(name, own, entries, faults)
+            entries |= {} if entry is None else {name: entry}
+    offered = {}
+    for name, entry in entries.items():
+        own = settings.models.get(name, ModelSettings())
+        if own.enabled:
+            offered[name] = _offered(entry, own, faults)
+    if faults:
+        raise SettingsInvalid("settings are wrong:\n  " + "\n  ".join(faults))
+    return offered | _upstreams(settings)
+
+
+def _offered(entry: EngineEntry, own: ModelSettings, faults: list[str]) -> Model:
+    return Model(
+        name=entry.model,
+        kind=entry.kind,
+        interface="chat" if entry.kind == "chat" else "jobs",
+        lane=entry.kind,
+        price=_price(entry, own.price, faults),
+        rerunnable=entry.rerunnable,
+        entry=entry,
+        upstream=own.upstream,
+    )
+
+
+def _upstreams(settings: Settings) -> dict[str, Model]:
+    """Chat models of other servers, as the operator named them."""
+    offered = {}
+    for name, own in settings.models.items():
+        if own.upstream is None or own.adapter is not None or not own.enabled:
+            continue
+        entry = EngineEntry(
+            model=name,
+            kind="chat",
+            engine="",
+            # What it is there is the operator's own matter.
+            revision="upstream",
+            languages=(),
+            honoured=CHAT_HONOURED,
+            licence="",
+        )
+        offered[name] = Model(name, "chat", "chat", "chat", Price(), False, entry, own.upstream)
+    return offered
+
+
+def _price(entry: EngineEntry, own: OwnPrice | None, faults: list[str]) -> Price:
+    """What the operator says of a price goes before what the kind costs; the rest is the kind's."""
+    usual = PRICES[entry.kind]
+    if own is None:
+        return usual
+    if entry.kind == "chat":
+        faults.append(f'models."{entry.model}".price: chats are free of charge')
+    unit = own.unit or usual.unit
+    price = usual.price_micros if own.price_micros is None else own.price_micros
+    hold = own.hold_micros
+    if hold is None:
+        hold = price * (LONGEST_MINUTES if unit == "audio_minute" else 1)
+    if unit == "audio_minute" and entry.kind not in WITH_DURATION:
+        faults.append(
+            f'models."{entry.model}".unit: audio_minute means nothing for {entry.kind}: it has no duration;'
+            " write job"
+        )
+    if unit == "job" and hold < price:
+        faults.append(f'models."{entry.model}".hold: is below the price of a job')
+    elif price > 0 and hold == 0:
+        faults.append(f'models."{entry.model}".hold: is 0, so that nothing could ever be charged; raise it')
+    return Price(unit, price, hold)
+
+
+def _unknown(settings: Settings) -> list[str]:
+    """A misspelt table would leave its model free of charge, in silence."""
+    ours = [entry.model for entry in ENTRIES]
+    faults, strangers = [], []
+    for name, own in settings.models.items():
+        brought = [key for key in ("adapter", "upstream", "composed_of") if getattr(own, key)]
+        if name in ours and brought:
+            faults.append(f'models."{name}": is Tenuto\'s own; name what has {brought[0]} otherwise')
+        elif name not in ours and not brought:
+            strangers.append(name)
+    if strangers:
+        faults.append(
+            f"models: there is no {', '.join(strangers)}; there are {', '.join(ours)}; for another, name its"
+            " adapter or upstream"
+        )
+    return faults

@@ -1,0 +1,110 @@
+"""The rows of workers and of what they offer. Takes a transaction, never commits, decides nothing."""
+
+from collections.abc import Collection
+
+from tenuto.catalog.rows import OfferRow, WorkerRow
+from tenuto.db import records
+from tenuto.db.database import Asked, Transaction
+
+
+def add_worker(
+    tx: Transaction,
+    worker_id: str,
+    *,
+    machine: str,
+    pid: int,
+    lock_name: str,
+    abilities: str,
+    engine_memory_mib: int,
+    now_ms: int,
+) -> None:
+    tx.run(
+        """insert into worker
+             (id, machine, pid, lock_name, abilities, engine_memory_mib, started_at, seen_at)
+           values (:id, :machine, :pid, :lock_name, :abilities, :engine_memory_mib, :now, :now)""",
+        id=worker_id,
+        machine=machine,
+        pid=pid,
+        lock_name=lock_name,
+        abilities=abilities,
+        engine_memory_mib=engine_memory_mib,
+        now=now_ms,
+    )
+
+
+def add_offer(tx: Transaction, worker_id: str, model: str) -> None:
+    tx.run(
+        "insert into worker_model (worker_id, model) values (:worker_id, :model)",
+        worker_id=worker_id,
+        model=model,
+    )
+
+
+def see(tx: Transaction, worker_id: str, now_ms: int) -> int:
+    return tx.run("update worker set seen_at = :now where id = :id", id=worker_id, now=now_ms)
+
+
+def set_engines(tx: Transaction, worker_id: str, engines: str) -> None:
+    tx.run("update worker set engines = :engines where id = :id", id=worker_id, engines=engines)
+
+
+def set_start_failures(
+    tx: Transaction, worker_id: str, model: str, *, start_failures: int, reason: str | None
+) -> None:
+    tx.run(
+        """update worker_model set start_failures = :failures, reason = :reason
+           where worker_id = :worker_id and model = :model""",
+        worker_id=worker_id,
+        model=model,
+        failures=start_failures,
+        reason=reason,
+    )
+
+
+def remove_offers(tx: Transaction, worker_id: str) -> None:
+    tx.run("delete from worker_model where worker_id = :id", id=worker_id)
+
+
+def offers(tx: Transaction) -> list[OfferRow]:
+    return records.every(
+        tx,
+        OfferRow,
+        "select worker_id, model, start_failures, reason from worker_model order by model, start_failures",
+    )
+
+
+def usable_offer(tx: Transaction, model: str, *, away: Collection[str], max_failures: int) -> Asked:
+    """An offer of a worker that is not among those away. These are few: they are forgotten in time."""
+    names = {f"away_{number}": worker_id for number, worker_id in enumerate(sorted(away))}
+    but = f"and worker_id not in ({', '.join(f':{name}' for name in names)})" if names else ""
+    return tx.ask(
+        f"""select 1 as one from worker_model
+            where model = :model and start_failures < :max_failures {but} limit 1""",  # noqa: S608 (names of ours)
+        model=model,
+        max_failures=max_failures,
+        **names,
+    )
+
+
+def workers(tx: Transaction) -> list[WorkerRow]:
+    return records.every(
+        tx,
+        WorkerRow,
+        """select id, machine, pid, lock_name, started_at, seen_at, abilities, engines, engine_memory_mib
+           from worker order by id""",
+    )
+
+
+def offers_of_worker(tx: Transaction, worker_id: str) -> list[OfferRow]:
+    return records.every(
+        tx,
+        OfferRow,
+        """select worker_id, model, start_failures, reason from worker_model
+           where worker_id = :id order by model""",
+        id=worker_id,
+    )
+
+
+def remove_worker(tx: Transaction, worker_id: str) -> None:
+    remove_offers(tx, worker_id)
+    tx.run("delete from worker where id = :id", id=worker_id)

@@ -1,0 +1,207 @@
+"""A chat model in a host of our own: a child process of this one, started on the first call.
+
+It does not know what the engine is, nor HTTP. Runs are handed over from threads, one for each that the engine
+takes at once; what they say comes back to the event loop.
+"""
+
+import asyncio
+import sys
+import time
+from collections.abc import AsyncGenerator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import structlog
+
+from tenuto.catalog.rules import MAX_START_FAILURES, Model
+from tenuto.chat.answers import FINISHED, Completion, Piece, Usage
+from tenuto.config import ModelSettings, Settings
+from tenuto.errors import Fault, InvalidRequest, ModelUnavailable
+from tenuto.hosts.child import ChildHost
+from tenuto.hosts.host import (
+    Cancellation,
+    EngineFailed,
+    EngineSpec,
+    Host,
+    HostDraining,
+    HostError,
+    HostResult,
+)
+from tenuto.kinds.chat import ChatRequest
+from tenuto.weights.cache import is_verified, location
+
+MAX_THREADS = 2
+DEFAULT_TOKENS = 1024
+"""The length of an answer whose caller names none: one is written at a time, and others wait for it."""
+MISSING = "its weights are not here: tenuto models pull"
+BROKEN = "its engine fails to start"
+TOO_LONG = "the conversation is longer than the model's context"
+# An engine that does not start is tried again after so long; then one call finds out.
+MEND_S = 60.0
+
+_log = structlog.get_logger("tenuto.chat")
+
+
+class EmbeddedChat:
+    """A ChatEngine (see `answers.py`) over a host. `make_host` is the seam where another host goes in."""
+
+    def __init__(
+        self, model: Model, settings: Settings, make_host: Callable[[EngineSpec], Host] = ChildHost
+    ) -> None:
+        self.concurrency = model.entry.concurrency
+        self._model = model
+        self._settings = settings
+        self._host = make_host(_spec(model, settings))
+        self._threads = ThreadPoolExecutor(self.concurrency, thread_name_prefix=f"chat-{model.name}")
+        # Starts that failed in a row, and when the last one did.
+        self._failures = 0
+        self._failed_at = 0.0
+
+    def reason(self) -> str | None:
+        if not all(is_verified(self._settings.cache, name) for name in self._model.entry.weights):
+            return MISSING
+        if self._failures >= MAX_START_FAILURES and time.monotonic() - self._failed_at < MEND_S:
+            return BROKEN
+        return None
+
+    def warm(self) -> None:
+        def load() -> None:
+            # Told by `_load`, and the first call tries again.
+            with suppress(ModelUnavailable):
+                self._load()
+
+        if self.reason() is None:
+            self._threads.submit(load)
+
+    async def complete(self, request: ChatRequest, on_piece: Callable[[Piece], None]) -> Completion:
+        pieces = []
+        async for piece in self.stream(request):
+            on_piece(piece)
+            pieces.append(piece)
+        last = pieces[-1]
+        assert last.finish_reason is not None and last.usage is not None, "a host's last piece has both"
+        return Completion("".join(piece.text for piece in pieces), last.finish_reason, last.usage)
+
+    async def stream(self, request: ChatRequest) -> AsyncGenerator[Piece, None]:
+        loop = asyncio.get_running_loop()
+        said: asyncio.Queue[Piece | None] = asyncio.Queue()
+        cancelled = Cancellation()
+
+        def on_segment(content: bytes, metadata: dict[str, Any]) -> None:
+            piece = Piece(content.decode(), usage=_usage(metadata))
+            loop.call_soon_threadsafe(said.put_nowait, piece)
+
+        run = loop.run_in_executor(self._threads, self._run, request, on_segment, cancelled)
+        run.add_done_callback(lambda _: said.put_nowait(None))
+        try:
+            while (piece := await said.get()) is not None:
+                yield piece
+            yield _last(run.result())
+        finally:
+            if not run.done():
+                # Nobody reads on: the engine is told, and its place is free when it has stopped.
+                cancelled.set()
+                await asyncio.gather(run, return_exceptions=True)
+
+    async def close(self) -> None:
+        await asyncio.to_thread(self._host.close)
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _run(
+        self,
+        request: ChatRequest,
+        on_segment: Callable[[bytes, dict[str, Any]], None],
+        cancelled: Cancellation,
+    ) -> HostResult:
+        self._load()
+        try:
+            return self._host.run(
+                _parameters(request),
+                {"messages": _messages(request)},
+                on_segment=on_segment,
+                on_progress=lambda _: None,
+                deadline_s=self._settings.chat_timeout_s,
+                cancelled=cancelled,
+                grace_s=self._settings.host_grace_s,
+            )
+        except EngineFailed as error:
+            if error.code == "context_exceeded":
+                message = error.message if error.public else TOO_LONG
+                raise InvalidRequest([Fault("messages", "too_long", message)]) from error
+            _log.error("chat.engine_failed", model=self._model.name, code=error.code)
+            raise ModelUnavailable from error
+        except HostError as error:
+            if not cancelled.is_set():
+                _log.error("chat.host_lost", model=self._model.name, reason=error.message)
+            raise ModelUnavailable from error
+
+    def _load(self) -> None:
+        """The engine is there when this returns; else ModelUnavailable, counted."""
+        if self._host.alive:
+            return
+        try:
+            self._host.load()
+        except HostDraining as error:
+            raise ModelUnavailable from error
+        except HostError as error:
+            self._failures += 1
+            self._failed_at = time.monotonic()
+            _log.error("engine.not_started", model=self._model.name, failures=self._failures)
+            raise ModelUnavailable from error
+        self._failures = 0
+        _log.info("engine.loaded", model=self._model.name, pid=self._host.pid)
+
+
+def _spec(model: Model, settings: Settings) -> EngineSpec:
+    own = settings.models.get(model.name, ModelSettings())
+    options = {
+        "weights": {name: str(Path(location(settings.cache, name))) for name in model.entry.weights},
+        "model_revision": model.entry.revision,
+        "threads": own.threads or MAX_THREADS,
+        "default_tokens": DEFAULT_TOKENS,
+    }
+    return EngineSpec(
+        engine=model.entry.engine,
+        interpreter=own.interpreter or sys.executable,
+        options=options,
+        installed=model.entry.installed,
+        load_timeout_s=model.entry.load_timeout_s + (own.ray.wait_s if own.ray is not None else 0),
+        ray=own.ray,
+    )
+
+
+def _parameters(request: ChatRequest) -> dict[str, Any]:
+    return {
+        "temperature": request.temperature,
+        "top_p": request.top_p,
+        "max_tokens": request.limit,
+        "stop": list(request.stop),
+        "seed": request.seed,
+        "presence_penalty": request.presence_penalty,
+        "frequency_penalty": request.frequency_penalty,
+    }
+
+
+def _messages(request: ChatRequest) -> bytes:
+    """As raw bytes: a conversation may be longer than a message's header."""
+    return msgspec.json.encode(
+        [{"role": message.role, "content": message.text} for message in request.messages]
+    )
+
+
+def _usage(metadata: dict[str, Any]) -> Usage:
+    """An engine is not trusted: what is no count is a fault of its own."""
+    counts = [metadata.get(name) for name in ("prompt_tokens", "completion_tokens")]
+    if not all(type(count) is int and count >= 0 for count in counts):
+        raise ModelUnavailable
+    return Usage(*counts)  # type: ignore[arg-type]
+
+
+def _last(result: HostResult) -> Piece:
+    reason = result.metadata.get("finish_reason")
+    if reason not in FINISHED:
+        raise ModelUnavailable
+    return Piece(finish_reason=reason, usage=_usage(result.metadata))

@@ -1,0 +1,84 @@
+"""Counts what chats used and writes it after the answers, so that no answer waits for the disk.
+
+What several chats of a key used meanwhile is written as one row. While the database is away it is kept; it is
+lost only with the process.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+import structlog
+
+from tenuto.billing import usage as billing
+from tenuto.billing.usage import Use, Used, day_of
+from tenuto.chat.answers import Usage
+from tenuto.db.database import Database, Transaction
+from tenuto.errors import Unavailable
+from tenuto.ids import Clock, Ids
+
+# What is noted is written so soon, or together with what is noted until then.
+FLUSH_S = 0.05
+RETRY_S = 1.0
+# Keys that wait for the database at once: beyond, the oldest are told in the log and forgotten.
+MAX_WAITING = 10_000
+
+_log = structlog.get_logger("tenuto.chat")
+
+
+class Meter:
+    """The counts of one process that are not written yet. Lives in the event loop."""
+
+    def __init__(self, database: Database, ids: Ids, clock: Clock) -> None:
+        self._database = database
+        self._ids = ids
+        self._clock = clock
+        self._waiting: dict[Use, Used] = {}
+        self._writing: asyncio.Task[None] | None = None
+        self._closing = False
+
+    def note(self, account_id: str, key_id: str, model: str, usage: Usage) -> None:
+        """One call ended."""
+        use = Use(account_id, key_id, model, day_of(self._clock()))
+        used = Used(1, usage.prompt_tokens, usage.completion_tokens, int(usage.is_estimated))
+        self._waiting[use] = self._waiting.get(use, Used()) + used
+        if len(self._waiting) > MAX_WAITING:
+            lost = self._waiting.pop(next(iter(self._waiting)))
+            _log.error("chat_usage.forgotten", calls=lost.calls)
+        if self._writing is None:
+            self._writing = asyncio.get_running_loop().create_task(self._write())
+
+    async def close(self) -> None:
+        """Write what is left, once; the database may be away."""
+        self._closing = True
+        if self._writing is not None:
+            await self._writing
+
+    async def _write(self) -> None:
+        try:
+            while self._waiting:
+                if not self._closing:
+                    await asyncio.sleep(FLUSH_S)
+                taken, self._waiting = self._waiting, {}
+                await self._store({self._ids.new("usage"): (use, used) for use, used in taken.items()})
+        finally:
+            self._writing = None
+
+    async def _store(self, uses: dict[str, tuple[Use, Used]]) -> None:
+        """Until it is written: under the same ids, so that a write of unknown outcome counts once."""
+        while True:
+            try:
+                await self._database.write_async(_recording(uses))
+                return
+            except Unavailable:
+                _log.warning("chat_usage.not_written", rows=len(uses))
+                if self._closing:
+                    return
+                await asyncio.sleep(RETRY_S)
+            except Exception:
+                # What cannot be written holds up nothing that comes after it.
+                _log.exception("chat_usage.forgotten", calls=sum(used.calls for _, used in uses.values()))
+                return
+
+
+def _recording(uses: dict[str, tuple[Use, Used]]) -> Callable[[Transaction], None]:
+    return lambda tx: billing.record_chats(tx, uses)

@@ -1,0 +1,70 @@
+"""`tenuto audit`: do the records, the money and, where asked, the bytes agree? It changes nothing."""
+
+from tenuto import bootstrap
+from tenuto.cli.common import Place, json_line, say, tell
+from tenuto.jobs.audit import MAX_FINDINGS, Report, integrity, report
+from tenuto.jobs.audit.check import Finding
+from tenuto.jobs.audit.deep import Rehashed, rehash
+
+MAX_LISTED = 1_000
+"""So many damaged blobs and unknown files are listed; the rest is counted."""
+
+
+def look(place: Place, *, deep: bool, as_json: bool) -> bool:
+    """Audit, tell what was found, and give whether all is well."""
+    settings = place.settings()
+    database = bootstrap.open_as_it_is(settings)
+    now_ms, hashed, unlisted = bootstrap.clock(), Rehashed(), 0
+    try:
+        # First: what it finds may keep the rest from being read.
+        damaged = integrity.findings(database, deep=True) if deep else []
+        _tell([] if as_json else damaged)
+        records = database.snapshot(lambda tx: report(tx, now_ms=now_ms))
+        _tell([] if as_json else records.findings)
+        records.findings[:0] = damaged
+        findings = records.findings
+        if deep:
+            listed = len(findings) + MAX_LISTED
+            for finding in rehash(
+                database, bootstrap.open_own_blobs(settings, database), hashed, now_ms=now_ms
+            ):
+                if len(findings) == listed:
+                    unlisted += 1
+                    continue
+                findings.append(finding)
+                _tell([] if as_json else [finding])
+    finally:
+        database.close()
+    if as_json:
+        say(json_line(_plain(records, hashed if deep else None, unlisted)))
+    else:
+        _sum_up(records, hashed if deep else None, unlisted)
+    return not findings
+
+
+def _tell(findings: list[Finding]) -> None:
+    for finding in findings:
+        say(finding.line)
+
+
+def _sum_up(records: Report, hashed: Rehashed | None, unlisted: int) -> None:
+    rows = records.rows
+    bytes_too = "" if hashed is None else f", {hashed.blobs} blobs of {hashed.size_bytes} bytes hashed again"
+    looked_at = f"{rows['account']} accounts, {rows['job']} jobs, {rows['entry']} entries{bytes_too}"
+    if not records.findings:
+        say(f"every balance, hold, charge and slot agrees with the ledger: {looked_at}")
+        return
+    tell(
+        f"{len(records.findings) + unlisted} findings in {looked_at}; of each check {MAX_FINDINGS} at most"
+        " are listed; docs/operations/audit.md says what they mean"
+    )
+
+
+def _plain(records: Report, hashed: Rehashed | None, unlisted: int) -> dict[str, object]:
+    return {
+        "clean": not records.findings,
+        "findings": [finding.plain for finding in records.findings],
+        "unlisted": unlisted,
+        "rows": records.rows,
+        "hashed": None if hashed is None else {"blobs": hashed.blobs, "size_bytes": hashed.size_bytes},
+    }

@@ -1,0 +1,187 @@
+"""What every command shares: the options that settings come from, opening the records, tables."""
+
+import json
+import os
+import shlex
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+from cyclopts import Parameter
+
+from tenuto import bootstrap, config
+from tenuto.config import Settings
+from tenuto.db.database import Database, Transaction
+from tenuto.db.repeating import write_known
+from tenuto.engines.registry import ENTRIES
+from tenuto.errors import CommitUnknown, OperatorError
+from tenuto_client.commands import streams
+from tenuto_client.commands.tables import aligned
+
+if TYPE_CHECKING:
+    from tenuto.ids import Ids
+
+T = TypeVar("T")
+
+PATIENCE_S = 10.0
+"""How long a command waits for a database that was lost while it stored something."""
+SAME_AGAIN = "run the same command again; it cannot be done twice"
+
+AsJson = Annotated[
+    bool, Parameter(name="--json", negative="", show_default=False, help="JSON instead of words.")
+]
+EntryId = Annotated[
+    str | None,
+    Parameter(
+        name="--id", help="The id of the ledger line, from a try whose outcome is unknown; books only once."
+    ),
+]
+Names = Annotated[str | None, Parameter(help="Comma-separated names; leave out for all.")]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Place:
+    """Where the service is: options that every command takes."""
+
+    data: Annotated[Path | None, Parameter(help="The data folder; else TENUTO_DATA.")] = None
+    config: Annotated[Path | None, Parameter(help="A TOML file of settings; else TENUTO_CONFIG.")] = None
+
+    @property
+    def again(self) -> str:
+        """The options that lead the next command here, too; with a space before each."""
+        given = (("--data", self.data), ("--config", self.config))
+        return "".join(f" {name} {shlex.quote(str(path))}" for name, path in given if path is not None)
+
+    def settings(self, **options: Any) -> Settings:
+        """The settings of this command; SettingsInvalid names all that are wrong."""
+        return config.load(os.environ, file=self.config, options={"folder": self.data, **options})
+
+
+HERE = Place()
+
+
+@contextmanager
+def records(place: Place) -> Iterator[Database]:
+    """The database of the place, closed at the end."""
+    database = bootstrap.open_records(place.settings())
+    bootstrap.arm_failpoints()
+    try:
+        yield database
+    finally:
+        database.close()
+
+
+def new_ids() -> "Ids":
+    """A source of ids for this command."""
+    from tenuto.ids import Ids
+
+    return Ids(bootstrap.clock)
+
+
+def change(place: Place, operation: Callable[[Transaction], T], *, again: str = SAME_AGAIN) -> T:
+    """One operation on the records; see `settle`."""
+    with records(place) as database:
+        return settle(database, operation, again=again)
+
+
+def settle(database: Database, operation: Callable[[Transaction], T], *, again: str = SAME_AGAIN) -> T:
+    """Carry out an operation that finds out by itself whether it was carried out before: it is repeated until
+    its outcome is known. Where that stays unknown, the error ends with `again`: what to do about it.
+    """
+    try:
+        return write_known(database, operation, patience_s=PATIENCE_S)
+    except CommitUnknown as error:
+        raise OperatorError(
+            "the database was lost while this was stored and has not come back;"
+            f" whether it is stored is unknown; {again}"
+        ) from error
+    except KeyboardInterrupt:
+        tell(f"tenuto: interrupted; whether this is stored is unknown; {again}")
+        raise
+
+
+def named_entry(given: str | None) -> str:
+    """The id of the ledger line that a command writes: the given one, or a new one."""
+    from tenuto.ids import is_id
+
+    if given is not None and not is_id(given, "entry"):
+        raise OperatorError(f"--id {given!r} is not the id of a ledger line; leave it out for a new one")
+    return given or new_ids().new("entry")
+
+
+def once_more(command: str, entry: str, place: Place) -> str:
+    """What to run when it is unknown whether a command has written its ledger line."""
+    return f"run this, which cannot do it twice: {command} --id {entry}{place.again}"
+
+
+def model_names(names: str | None, settings: Settings) -> list[str] | None:
+    """The models that are named; a name that no model has is a slip, and would restrict to nothing."""
+    if names is None:
+        return None
+    wanted = [name.strip() for name in names.split(",") if name.strip()]
+    known = list(dict.fromkeys([*(entry.model for entry in ENTRIES), *settings.models]))
+    unknown = [name for name in wanted if name not in known]
+    if unknown or not wanted:
+        raise OperatorError(
+            f"there is no model {', '.join(unknown) or repr(names)}; there are {', '.join(known)}"
+        )
+    return wanted
+
+
+def say(text: str) -> None:
+    """A line of result."""
+    try:
+        streams.write(text + "\n")
+    except BrokenPipeError:
+        raise SystemExit(streams.leave()) from None
+    except OSError as error:
+        raise OperatorError(f"{error.filename}: {error.strerror}") from error
+
+
+def report(text: str) -> None:
+    """A line of result of a command that has changed something: that it is done is known even where the line
+    cannot be written.
+    """
+    try:
+        say(text)
+    except OperatorError as error:
+        raise OperatorError(
+            f"this is done, but its result could not be written to {error.message}"
+        ) from error
+
+
+def json_line(value: Any) -> str:
+    """One line of JSON for scripts."""
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def tell(text: str) -> None:
+    """A line for the person at the terminal, not for the script."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def table(headings: Iterable[str], rows: Iterable[Iterable[Any]]) -> None:
+    """A plain table: aligned for people, tabs for scripts when it is piped."""
+    lines = [[str(heading) for heading in headings], *([_shown(cell) for cell in row] for row in rows)]
+    if not sys.stdout.isatty():
+        for line in lines:
+            say("\t".join(line))
+        return
+    for text in aligned(lines):
+        say(text)
+
+
+def moment(at_ms: int | None) -> str | None:
+    """A moment as people write it, in UTC; None, when it never was."""
+    if at_ms is None:
+        return None
+    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _shown(cell: Any) -> str:
+    return "-" if cell is None else str(cell)

@@ -1,0 +1,244 @@
+"""`tenuto doctor`: is everything there that serving needs? Each bad line ends with its remedy."""
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from tenuto import bootstrap
+from tenuto.backup.restore import refuse_unfinished
+from tenuto.catalog import keys
+from tenuto.catalog.rules import Model, models
+from tenuto.cli.common import Place, new_ids
+from tenuto.config import ModelSettings, Settings
+from tenuto.config.storage import bucket_of
+from tenuto.db.away import told
+from tenuto.db.database import Database, open_database
+from tenuto.db.integrity import has_amcheck
+from tenuto.db.migrations import pending, shipped
+from tenuto.engines.manifests import offered_here
+from tenuto.engines.registry import EngineEntry, engines_of, weights_of
+from tenuto.errors import OperatorError, SettingsInvalid, TenutoError, Unavailable
+from tenuto.media.confinement import missing_here
+from tenuto.weights.cache import is_verified
+
+MIN_FREE_BYTES = 1 << 30
+
+
+@dataclass(frozen=True)
+class Line:
+    """One thing that was looked at."""
+
+    good: bool
+    text: str
+
+
+def check(place: Place) -> list[Line]:
+    """Look at everything; nothing is made or changed but the data folder."""
+    try:
+        settings = place.settings()
+    except TenutoError as error:
+        faults = error.message.splitlines()[1:]
+        return [_bad("settings", fault.strip(), "correct this setting") for fault in faults]
+    checks: tuple[Callable[[Settings], Iterator[Line]], ...] = (
+        _folder,
+        _records,
+        _bytes,
+        _engines,
+        _decoders,
+    )
+    return [_good("settings", "are sound"), *(line for looked in checks for line in looked(settings))]
+
+
+def _folder(settings: Settings) -> Iterator[Line]:
+    folder = settings.folder
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        probe = folder / ".doctor"
+        probe.write_bytes(b"x")
+        probe.unlink()
+    except OSError as error:
+        yield _bad("data folder", f"{folder}: {error.strerror}", "choose another with --data")
+        return
+    free = shutil.disk_usage(folder).free
+    if free < MIN_FREE_BYTES:
+        yield _bad("disk", f"{free >> 20} MiB free", "make room, or choose another folder with --data")
+    else:
+        yield _good("data folder", f"{folder.resolve()} can be written, {free >> 30} GiB free")
+    if folder.stat().st_mode & 0o077:
+        yield _bad("data folder", "others may read it", f"chmod 700 {folder}")
+
+
+def _decoders(settings: Settings) -> Iterator[Line]:
+    """Recordings of callers are decoded in a process that can open nothing, where the kernel allows it."""
+    missing = missing_here()
+    if missing:
+        yield _good("decoders", f"are limited, but not confined: {'; '.join(missing)}")
+    else:
+        yield _good("decoders", "are confined: no files, no network, no other processes")
+
+
+def _records(settings: Settings) -> Iterator[Line]:
+    from tenuto.jobs.audit import audit, integrity
+
+    try:
+        lacking = _lacking_migrations(settings)
+        if lacking:
+            yield from _not_up_to_date(settings, lacking)
+            return
+        with closing(bootstrap.open_as_it_is(settings)) as database:
+            findings = database.snapshot(audit)
+            first = bootstrap.is_first_run(database)
+            stranger = _stranger(settings, database)
+            damaged = integrity.findings(database, deep=False)
+            unchecked = database.dialect == "postgresql" and not database.read(has_amcheck)
+    except Unavailable as error:
+        yield _bad("database", f"it {told(error)}", "correct the setting database, or start it")
+        return
+    except TenutoError as error:
+        yield _bad("database", error.message, "do what this line says")
+        return
+    yield _good("database", "answers, its migrations are applied")
+    if damaged:
+        yield _bad(
+            "database", f"is damaged: {damaged[0].subject}: {damaged[0].seen['fault']}", "tenuto audit --deep"
+        )
+    if unchecked:
+        yield _good("database", "checks its indexes hourly once it has: create extension amcheck")
+    if stranger:
+        yield _bad("store", stranger, "do what this line says")
+    if findings:
+        yield _bad("ledger", f"{len(findings)} discrepancies", "tenuto audit")
+    else:
+        yield _good("ledger", "agrees with every job")
+    if first:
+        yield _bad("accounts", "there is none yet", "tenuto accounts create NAME")
+
+
+def _stranger(settings: Settings, database: Database) -> str | None:
+    """Why the bytes are not those of this database; a store that does not answer is told of elsewhere."""
+    try:
+        bootstrap.open_own_blobs(settings, database)
+    except Unavailable:
+        return None
+    except OperatorError as error:
+        return error.message
+    return None
+
+
+def _lacking_migrations(settings: Settings) -> list[str]:
+    """What must be applied before anything can serve from the database; no table and no file is made."""
+    refuse_unfinished(settings.folder)
+    file = settings.database.removeprefix("sqlite:///")
+    if file != settings.database and not (settings.folder / file).exists():
+        return [migration.name for migration in shipped()]
+    with closing(open_database(settings.database, folder=settings.folder)) as database:
+        return pending(database)
+
+
+def _not_up_to_date(settings: Settings, lacking: list[str]) -> Iterator[Line]:
+    """Whoever starts first does it, or the operator, as the settings have it."""
+    if settings.migrations == "wait":
+        yield _bad("database", f"answers, but lacks {len(lacking)} migrations", "tenuto migrate")
+    elif len(lacking) == len(shipped()):
+        yield _good("database", "is empty; the first start makes its tables")
+        yield _bad("accounts", "there is none yet", "tenuto accounts create NAME")
+    else:
+        yield _good("database", f"answers; the next start applies {len(lacking)} migrations")
+
+
+def _bytes(settings: Settings) -> Iterator[Line]:
+    """The data folder was looked at; a bucket is asked to do all that it will have to do."""
+    if bucket_of(settings.blobs) is None:
+        return
+    from tenuto.blobs.probe import probe
+    from tenuto.blobs.s3 import S3Blobs
+
+    try:
+        blobs = bootstrap.open_blobs(settings)
+        probe(blobs, new_ids().new("blob"))
+        assert isinstance(blobs, S3Blobs)
+        yield _good("blobs", f"{blobs.place} writes once, reads and removes")
+        if blobs.place.credentials is None:
+            yield _good(
+                "blobs", "unfinished uploads are left to a rule of the bucket: there are no keys of ours"
+            )
+        else:
+            yield _good("blobs", f"{blobs.unfinished()} unfinished uploads")
+    except TenutoError as error:
+        yield _bad("blobs", f"{settings.blobs}: {error.message}", "docs/operations/storage.md")
+
+
+def _engines(settings: Settings) -> Iterator[Line]:
+    try:
+        offered = models(settings)
+    except SettingsInvalid as error:
+        for fault in error.message.splitlines()[1:]:
+            yield _bad("models", fault.strip(), "correct its table")
+        return
+    for name, model in offered.items():
+        yield from _engine(settings, name, model)
+    for fault in offered_here()[1]:
+        yield _bad("engines", fault, "repair or uninstall its package")
+
+
+def _engine(settings: Settings, name: str, model: Model) -> Iterator[Line]:
+    """Of one model: its weights, what its engines need on this machine, the key of its server."""
+    missing = [weight for weight in weights_of(model.entry) if not is_verified(settings.cache, weight)]
+    if missing:
+        yield _bad(name, f"lacks {', '.join(missing)}", "tenuto models pull")
+        return
+    parts = engines_of(model.entry)
+    in_pool = [entry for entry in parts if _is_in_pool(settings, entry.model)]
+    if in_pool and importlib.util.find_spec("ray") is None:
+        yield _bad(name, "Ray is not installed beside Tenuto", "pip install 'tenuto[ray]'")
+        return
+    faults = [fault for entry in parts if entry not in in_pool for fault in _lacking(settings, entry)]
+    try:
+        keys.check({name: model}, os.environ)
+    except OperatorError as error:
+        faults.append(_bad(name, error.message, f'correct [models."{name}"] upstream_key_variable or _file'))
+    yield from faults
+    if not faults:
+        weights = "weights verified" if weights_of(model.entry) else "needs no weights of ours"
+        there = "in a Ray pool that was not asked" if in_pool else "interpreter runs"
+        yield _good(name, f"{weights}, {there}")
+
+
+def _lacking(settings: Settings, entry: EngineEntry) -> Iterator[Line]:
+    interpreter = _interpreter(settings, entry.model)
+    if not _runs(interpreter):
+        yield _bad(
+            entry.model, f"{interpreter} does not run", f'correct [models."{entry.model}"] interpreter'
+        )
+    for path in entry.paths:
+        if not Path(path).expanduser().exists():
+            yield _bad(entry.model, f"{path} is not there", f'correct [models."{entry.model}"] options')
+
+
+def _is_in_pool(settings: Settings, model: str) -> bool:
+    return settings.models.get(model, ModelSettings()).ray is not None
+
+
+def _interpreter(settings: Settings, model: str) -> str:
+    return settings.models.get(model, ModelSettings()).interpreter or sys.executable
+
+
+def _runs(interpreter: str) -> bool:
+    if not Path(interpreter).exists() or not os.access(interpreter, os.X_OK):
+        return False
+    answer = subprocess.run([interpreter, "-c", "print(1)"], capture_output=True, timeout=30, check=False)
+    return answer.returncode == 0
+
+
+def _good(what: str, said: str) -> Line:
+    return Line(True, f"ok    {what}: {said}")
+
+
+def _bad(what: str, said: str, remedy: str) -> Line:
+    return Line(False, f"FAIL  {what}: {said} → {remedy}")

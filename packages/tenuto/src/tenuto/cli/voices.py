@@ -1,0 +1,128 @@
+"""`tenuto voice-library`: the voices that there are, and adding some that every account may use."""
+
+from pathlib import Path
+from typing import Any, Literal
+
+from cyclopts import App
+
+from tenuto import bootstrap
+from tenuto.cli.common import HERE, AsJson, Place, json_line, moment, new_ids, records, say, table
+from tenuto.errors import InvalidRequest, OperatorError
+
+app = App(name="voice-library", help="Voices that everybody may use, and those of accounts.")
+
+
+@app.command(name="list")
+def list_voices(*, place: Place = HERE, as_json: AsJson = False) -> None:
+    """List the voices of all accounts; those without an account are everybody's."""
+    from tenuto.db.damaged_text import decoded_json, text_of
+    from tenuto.db.database import Transaction
+    from tenuto.voices import operations
+    from tenuto.voices.rows import LibraryVoiceRow
+
+    def read(tx: Transaction) -> list[LibraryVoiceRow]:
+        voices: list[LibraryVoiceRow] = []
+        while page := operations.every_voice(tx, after=voices[-1].id if voices else ""):
+            voices += page
+        return voices
+
+    with records(place) as database:
+        bootstrap.install_voices(database, bootstrap.open_own_blobs(place.settings(), database))
+        voices = database.read(read)
+    spoken = [decoded_json(voice.languages, list[str]) for voice in voices]
+    listed: list[dict[str, Any]] = [
+        {
+            "id": voice.id,
+            "kind": voice.kind,
+            "name": text_of(voice.name),
+            "account": text_of(voice.account_name),
+            "languages": languages or [],
+            "duration_ms": voice.duration_ms,
+            "created": moment(voice.created_at),
+            "retired": moment(voice.retired_at),
+            "damaged": languages is None,
+        }
+        for voice, languages in zip(voices, spoken, strict=True)
+    ]
+    if as_json:
+        say(json_line(listed))
+        return
+    for line in listed:
+        line["languages"] = "damaged" if line.pop("damaged") else ",".join(line["languages"]) or None
+    headings = ("id", "kind", "name", "account", "languages", "ms", "created", "retired")
+    table(headings, (line.values() for line in listed))
+
+
+@app.command(name="import")
+def import_voice(
+    file: Path,
+    *,
+    name: str,
+    kind: Literal["official", "emotion"] = "official",
+    languages: str = "",
+    place: Place = HERE,
+    as_json: AsJson = False,
+) -> None:
+    """Add a voice that every account may use, under a new id; it is never overwritten.
+
+    Parameters
+    ----------
+    file
+        The recording: a PCM16 WAV of 1 to 15 seconds.
+    name
+        What the voice is called.
+    kind
+        A speaker, or a reference for emotion alone.
+    languages
+        The languages that it is for, comma-separated: zh, en, ja, es, ar.
+    """
+    from tenuto.voices import operations, rules
+
+    spoken = _languages(languages)
+    fault = rules.name_fault("name", name)
+    if fault is not None:
+        raise InvalidRequest([fault])
+    content = _content(file)
+    wav = rules.check_recording(content)
+    ids, now_ms = new_ids(), bootstrap.clock()
+    voice_id = ids.new("voice")
+    with records(place) as database:
+        blob = bootstrap.open_own_blobs(place.settings(), database).write(ids.new("blob"), content)
+        database.write(
+            lambda tx: operations.create(
+                tx,
+                voice_id=voice_id,
+                account_id=None,
+                kind=kind,
+                name=name,
+                languages=spoken,
+                wav=wav,
+                blob=blob,
+                key=None,
+                now_ms=now_ms,
+            )
+        )
+    say(json_line({"id": voice_id, "name": name, "kind": kind}) if as_json else voice_id)
+
+
+def _languages(text: str) -> list[str]:
+    """The languages that are named; OperatorError for one that no model speaks."""
+    from tenuto.kinds.speech import LANGUAGES
+
+    named = [language.strip() for language in text.split(",") if language.strip()]
+    unknown = [language for language in named if language not in LANGUAGES]
+    if unknown:
+        raise OperatorError(f"there is no language {', '.join(unknown)}; there are {', '.join(LANGUAGES)}")
+    return named
+
+
+def _content(file: Path) -> bytes:
+    """The file's bytes, no more of them than an upload may have."""
+    from tenuto.voices.rules import MAX_RECORDING_BYTES
+
+    try:
+        if file.stat().st_size > MAX_RECORDING_BYTES:
+            raise OperatorError(f"{file} has more than {MAX_RECORDING_BYTES} bytes, which no recording needs")
+        return file.read_bytes()
+    except OSError as error:
+        raise OperatorError(f"{file} cannot be read: {error.strerror}") from error

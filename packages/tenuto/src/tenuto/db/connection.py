@@ -1,0 +1,388 @@
+"""One connection to PostgreSQL, spoken through libpq's pipeline: what needs no answer travels with what does.
+
+A transaction's `begin` goes out with its first statement, its `commit` with those that nobody waits for, and
+what is asked together is answered together, so a submission takes four round trips instead of ten.
+psycopg's cursors cost three times this processor time. Knows neither threads nor tables.
+"""
+
+import select
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from itertools import count
+from typing import Any, TypeVar
+
+import psycopg
+import structlog
+from psycopg import pq
+from psycopg.adapt import Transformer
+from psycopg.types.numeric import NumericBinaryLoader
+
+from tenuto import failpoints
+from tenuto.db import damaged_text
+from tenuto.db.database import ConstraintFailed, Row, Transaction, Value
+from tenuto.db.network import NETWORK, SERVER_NETWORK
+from tenuto.db.sql import for_postgres
+from tenuto.errors import OperatorError, Unavailable
+
+T = TypeVar("T")
+_log = structlog.get_logger("tenuto.db")
+
+FLOOR = 150_000
+STATEMENT_TIMEOUT_MS = 15_000
+LOCK_TIMEOUT_MS = 5_000
+# A transaction whose client has stopped may not hold its locks.
+IDLE_IN_TRANSACTION_TIMEOUT_MS = 10_000
+# Longer than any statement may take: beyond it the server stands still, though its machine acknowledges.
+ANSWER_TIMEOUT_MS = 30_000
+# A snapshot's statements may take long, and so may who looks at one answer before asking for the next.
+SNAPSHOT_ANSWER_TIMEOUT_MS = 600_000
+PREPARED_LIMIT = 2_000
+
+_TEXT, _INTEGER, _BYTES, _UNKNOWN = 25, 20, 17, 0
+_SERIALIZATION_FAILURE, _DEADLOCK = "40001", "40P01"
+_CONSTRAINT = "23"
+# Where PostgreSQL finds that a prepared statement would give other columns; its message is in any language.
+_PLAN_CHECK = "RevalidateCachedQuery"
+# Connection, resources, operator's intervention, system error: the moment's fault, not the statement's.
+_UNAVAILABLE_CLASSES = frozenset(("08", "53", "57", "58"))
+# A lock was not had in time; the server has become read-only.
+_UNAVAILABLE_STATES = frozenset(("55P03", "25006"))
+
+_SETTINGS = f"""
+    {SERVER_NETWORK}
+    set statement_timeout = {STATEMENT_TIMEOUT_MS};
+    set idle_in_transaction_session_timeout = {IDLE_IN_TRANSACTION_TIMEOUT_MS};
+    set default_transaction_isolation = 'read committed';
+    select set_config('synchronous_commit', 'on', false) where current_setting('synchronous_commit') = 'off';
+"""
+
+_SNAPSHOT = (
+    "begin isolation level repeatable read, read only",
+    f"set local statement_timeout = {SNAPSHOT_ANSWER_TIMEOUT_MS}",
+    f"set local idle_in_transaction_session_timeout = {SNAPSHOT_ANSWER_TIMEOUT_MS}",
+)
+
+
+class ConnectionLost(Exception):
+    """The connection broke; `is_unknown` when the commit was on its way."""
+
+    def __init__(self, is_unknown: bool) -> None:
+        self.is_unknown = is_unknown
+        super().__init__()
+
+
+class Collision(Exception):
+    """Two transactions were in each other's way; this one was undone and may be run again."""
+
+
+class WholeNumber(NumericBinaryLoader):
+    """A sum of integers is an integer, as in SQLite."""
+
+    def load(self, data: Any) -> Any:
+        number = super().load(data)
+        return int(number) if number == number.to_integral_value() else float(number)
+
+
+class Connection:
+    """Reads and writes, one at a time."""
+
+    def __init__(
+        self,
+        url: str,
+        lock_timeout_ms: int = LOCK_TIMEOUT_MS,
+        answer_timeout_ms: int = ANSWER_TIMEOUT_MS,
+    ) -> None:
+        """Raises psycopg.OperationalError when the server is away, OperatorError when it is too old."""
+        self._answer_timeout_ms = answer_timeout_ms
+        self._session = psycopg.Connection.connect(
+            url,
+            autocommit=True,
+            application_name="tenuto",
+            **NETWORK,
+        )
+        self._session.execute(_SETTINGS)
+        self._session.execute(f"set lock_timeout = {lock_timeout_ms:d}".encode())
+        version = self._session.info.server_version
+        if version < FLOOR:
+            self._session.close()
+            raise OperatorError(f"PostgreSQL {version // 10_000} is too old; Tenuto runs on 15 and later.")
+        self._session.adapters.register_loader("numeric", WholeNumber)
+        self._transformer = Transformer(self._session)
+        self._libpq = self._session.pgconn
+        self._libpq.enter_pipeline_mode()
+        self._readable, self._writable = select.poll(), select.poll()
+        self._readable.register(self._libpq.socket, select.POLLIN)
+        self._writable.register(self._libpq.socket, select.POLLIN | select.POLLOUT)
+        # By text and the types of its parameters: an integer, a text and a null want a statement each.
+        self._prepared: dict[tuple[str, tuple[int, ...]], bytes] = {}
+        # Prepared since the last round trip; forgotten when that fails, for the server may not have them.
+        self._unconfirmed: list[tuple[str, tuple[int, ...]]] = []
+        self._numbers = count()
+        # Handed to libpq since the last round trip, one for each answer to come: who asked, or nobody.
+        self._unanswered: list[PostgresAsked | None] = []
+        self._is_committing = False
+        # A statement of the transaction that runs now has failed, or the connection has.
+        self.has_failed = False
+        self.operations = PostgresTransaction(self)
+
+    @property
+    def is_open(self) -> bool:
+        return self._libpq.status == pq.ConnStatus.OK
+
+    def read(self, operation: Callable[[Transaction], T]) -> T:
+        """Each statement for itself."""
+        self._look()
+        try:
+            result = operation(self.operations)
+            if self._unanswered:
+                self.fetch()
+            return result
+        except BaseException:
+            self._undo()
+            raise
+
+    def write(self, operation: Callable[[Transaction], T]) -> T:
+        """One operation as one transaction."""
+        with self.transaction() as tx:
+            return operation(tx)
+
+    def snapshot(self, operation: Callable[[Transaction], T]) -> T:
+        """All statements of one operation on what is committed now."""
+        with self.transaction(_SNAPSHOT) as tx:
+            return operation(tx)
+
+    @contextmanager
+    def transaction(self, begin: tuple[str, ...] = ("begin",)) -> Iterator[Transaction]:
+        """Committed at the end, undone by an exception."""
+        self._look()
+        self.has_failed = False
+        try:
+            for statement in begin:
+                self.send(statement, {})
+            yield self.operations
+            failpoints.hit("db.before_commit")
+            self.send("commit", {})
+            self._is_committing = True
+            answer = self.fetch()
+            # A transaction that has failed answers "ROLLBACK" to a commit.
+            assert answer.command_status == b"COMMIT", "an operation caught a database error"
+            failpoints.hit("db.after_commit")
+        except BaseException:
+            self._undo()
+            raise
+        finally:
+            self._is_committing = False
+
+    def send(self, sql: str, parameters: Mapping[str, Value], asked: "PostgresAsked | None" = None) -> None:
+        """Hands a statement to libpq; it goes out with the next `fetch`, which gives `asked` its answer."""
+        text, names = for_postgres(sql)
+        values: list[bytes | None] = []
+        types: list[int] = []
+        for name in names:
+            value = parameters[name]
+            if isinstance(value, str):
+                types.append(_TEXT)
+                values.append(value.encode())
+            elif value is None:
+                types.append(_UNKNOWN)
+                values.append(None)
+            elif isinstance(value, int):
+                types.append(_INTEGER)
+                values.append(value.to_bytes(8, "big", signed=True))
+            else:
+                types.append(_BYTES)
+                values.append(value)
+        key = (sql, tuple(types))
+        try:
+            statement = self._prepared.get(key) or self._prepare(key, text)
+            self._libpq.send_query_prepared(statement, values, [1] * len(values), 1)
+        except psycopg.OperationalError as error:
+            raise self._lost() from error
+        self._unanswered.append(asked)
+
+    def fetch(self) -> pq.abc.PGresult:
+        """Sends what waits and returns the last statement's answer; the first error of any is raised."""
+        last: pq.abc.PGresult | None = None
+        failed: pq.abc.PGresult | None = None
+        unanswered, self._unanswered = self._unanswered, []
+        try:
+            self._libpq.pipeline_sync()
+            self._flush()
+            for asked in unanswered:
+                last = self._answer()
+                if last.status == pq.ExecStatus.FATAL_ERROR:
+                    failed = failed or last
+                if asked is not None:
+                    asked.answer = last
+            end = self._answer()
+            if end.status == pq.ExecStatus.FATAL_ERROR:
+                # Said between two answers, and about none of them: the server ends the session.
+                raise psycopg.OperationalError("the session was ended")
+            assert end.status == pq.ExecStatus.PIPELINE_SYNC, "each statement has one answer"
+        except psycopg.OperationalError as error:
+            raise self._lost() from error
+        if failed is not None:
+            for key in self._unconfirmed:
+                self._prepared.pop(key, None)
+            self._unconfirmed.clear()
+            self.has_failed = True
+            raise self._explain(failed)
+        self._unconfirmed.clear()
+        assert last is not None
+        return last
+
+    def rows(self, answer: pq.abc.PGresult, limit: int | None = None) -> list[Row]:
+        """The rows of an answer as mappings."""
+        number = answer.ntuples if limit is None else min(limit, answer.ntuples)
+        if not number:
+            return []
+        names = [(answer.fname(column) or b"").decode() for column in range(answer.nfields)]
+        self._transformer.set_pgresult(answer)
+
+        def made(values: Sequence[Any]) -> Row:
+            return dict(zip(names, values, strict=True))
+
+        try:
+            rows: list[Row] = self._transformer.load_rows(0, number, made)
+        except UnicodeDecodeError:
+            columns = range(answer.nfields)
+            loads = [self._transformer.get_loader(answer.ftype(c), pq.Format.BINARY).load for c in columns]
+            found = ([answer.get_value(row, column) for column in columns] for row in range(number))
+            rows = [made(damaged_text.values(values, loads)) for values in found]
+        return rows
+
+    def close(self) -> None:
+        with suppress(psycopg.Error):
+            self._session.close()
+
+    def _look(self) -> None:
+        """Finds a connection that ended while it was idle, before a commit's outcome can depend on it."""
+        try:
+            # The server's last words come before the end of the stream.
+            while self._readable.poll(0):
+                self._libpq.consume_input()
+        except psycopg.OperationalError as error:
+            raise self._lost() from error
+
+    def _prepare(self, key: tuple[str, tuple[int, ...]], text: str) -> bytes:
+        if len(self._prepared) >= PREPARED_LIMIT:
+            # The old ones stay on the server until the connection ends, which is now near.
+            self._prepared.clear()
+        statement = b"s%d" % next(self._numbers)
+        self._libpq.send_prepare(statement, text.encode(), key[1])
+        self._unanswered.append(None)
+        self._prepared[key] = statement
+        self._unconfirmed.append(key)
+        return statement
+
+    def _flush(self) -> None:
+        while self._libpq.flush():
+            if not self._writable.poll(ANSWER_TIMEOUT_MS):
+                raise psycopg.OperationalError("the server takes nothing")
+            self._libpq.consume_input()
+
+    def _answer(self) -> pq.abc.PGresult:
+        libpq = self._libpq
+        while True:
+            while libpq.is_busy():
+                if not self._readable.poll(self._answer_timeout_ms):
+                    raise psycopg.OperationalError("the server does not answer")
+                libpq.consume_input()
+            # libpq puts an empty answer between those of two statements.
+            answer = libpq.get_result()
+            if libpq.status == pq.ConnStatus.BAD:
+                raise psycopg.OperationalError("the connection is lost")
+            if answer is not None:
+                return answer
+
+    def _undo(self) -> None:
+        """Leaves the connection without a transaction and with nothing unanswered, or closed."""
+        try:
+            if self._libpq.status == pq.ConnStatus.BAD:
+                return
+            if self._unanswered:
+                with suppress(Exception):
+                    self.fetch()
+            if self._libpq.transaction_status != pq.TransactionStatus.IDLE:
+                self.send("rollback", {})
+                self.fetch()
+        except ConnectionLost:
+            self.close()
+
+    def _lost(self) -> ConnectionLost:
+        self.has_failed = True
+        self.close()
+        return ConnectionLost(self._is_committing)
+
+    def _explain(self, answer: pq.abc.PGresult) -> BaseException:
+        """The server's error as one of ours; a faulty statement stays what it is, a bug."""
+        error = psycopg.errors.error_from_result(answer)
+        state = error.sqlstate or ""
+        explained: BaseException = error
+        if state in (_SERIALIZATION_FAILURE, _DEADLOCK):
+            explained = Collision(str(error))
+        elif error.diag.source_function == _PLAN_CHECK:
+            # A later version has added columns since `select *` was prepared: prepared anew, it runs.
+            self._prepared.clear()
+            explained = Collision(str(error))
+        elif state.startswith(_CONSTRAINT):
+            explained = ConstraintFailed(str(error))
+        elif state[:2] in _UNAVAILABLE_CLASSES or state in _UNAVAILABLE_STATES:
+            _log.warning("database.refuses", sqlstate=state, reason=error.diag.message_primary)
+            explained = Unavailable("The database cannot do this just now; nothing was stored, try again.")
+        if explained is not error:
+            explained.__cause__ = error
+        return explained
+
+
+class PostgresTransaction:
+    """A Transaction on one connection."""
+
+    __slots__ = ("_connection",)
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def one(self, sql: str, /, **parameters: Value) -> Row | None:
+        self._connection.send(sql, parameters)
+        rows = self._connection.rows(self._connection.fetch(), 1)
+        return rows[0] if rows else None
+
+    def all(self, sql: str, /, **parameters: Value) -> list[Row]:
+        self._connection.send(sql, parameters)
+        return self._connection.rows(self._connection.fetch())
+
+    def run(self, sql: str, /, **parameters: Value) -> int:
+        self._connection.send(sql, parameters)
+        return self._connection.fetch().command_tuples or 0
+
+    def do(self, sql: str, /, **parameters: Value) -> None:
+        self._connection.send(sql, parameters)
+
+    def ask(self, sql: str, /, **parameters: Value) -> "PostgresAsked":
+        asked = PostgresAsked(self._connection)
+        self._connection.send(sql, parameters, asked)
+        return asked
+
+
+class PostgresAsked:
+    """An Asked; `answer` is set by the round trip that brings it."""
+
+    __slots__ = ("_connection", "answer")
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self.answer: pq.abc.PGresult | None = None
+
+    def one(self) -> Row | None:
+        rows = self._connection.rows(self._answered(), 1)
+        return rows[0] if rows else None
+
+    def changed(self) -> int:
+        return self._answered().command_tuples or 0
+
+    def _answered(self) -> pq.abc.PGresult:
+        if self.answer is None:
+            self._connection.fetch()
+        assert self.answer is not None, "what was asked is answered by the next round trip"
+        return self.answer

@@ -1,0 +1,156 @@
+"""The seam between operations and the database: a transaction, a database, a listener, and how one is opened.
+
+It knows neither tables nor drivers. SQL is one text for SQLite and PostgreSQL: parameters are `:name`, `for
+update` is written where PostgreSQL needs it, sums are `cast(sum(x) as bigint)`, a parameter that may be
+null and stands alone is `cast(:name as text)`. Constraints are never deferred, and an operation never
+catches a database error: on PostgreSQL its transaction is lost by then.
+"""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, Literal, Protocol, TypeVar
+
+from tenuto.errors import OperatorError
+
+T = TypeVar("T")
+
+# Booleans are the integers 0 and 1, JSON is text, times are integer milliseconds, money is integer micros.
+Value = str | int | bytes | None
+
+
+Dialect = Literal["sqlite", "postgresql"]
+
+
+class ConstraintFailed(Exception):
+    """A row breaks a unique, foreign key, not null or check constraint; the operation is undone."""
+
+
+class Row(Protocol):
+    """One row of an answer, by column name.
+
+    Text that is not UTF-8, as only damage makes it, has lone surrogates where its bytes were (PEP 383): one
+    damaged row does not keep the others of its answer from being read. It cannot be encoded again.
+    """
+
+    def __getitem__(self, name: str, /) -> Any: ...
+
+    def keys(self) -> Iterable[str]: ...
+
+
+class Asked(Protocol):
+    """The answer to a statement of `ask`, had when it is looked at."""
+
+    def one(self) -> Row | None:
+        """The first row, or None."""
+        ...
+
+    def changed(self) -> int:
+        """The number of rows that the statement changed."""
+        ...
+
+
+class Transaction(Protocol):
+    """What an operation may do to the database, until it returns."""
+
+    def one(self, sql: str, /, **parameters: Value) -> Row | None:
+        """The first row, or None. It is the caller's duty that there is no second."""
+        ...
+
+    def all(self, sql: str, /, **parameters: Value) -> list[Row]:
+        """All rows. It is the caller's duty that they are few: write a limit."""
+        ...
+
+    def run(self, sql: str, /, **parameters: Value) -> int:
+        """The number of rows that an insert, update or delete changed."""
+        ...
+
+    def do(self, sql: str, /, **parameters: Value) -> None:
+        """Like `run`, for who does not need the number: on PostgreSQL it costs no round trip of its own.
+
+        Its error may come from a later call or from the commit.
+        """
+        ...
+
+    def ask(self, sql: str, /, **parameters: Value) -> Asked:
+        """Like `one` or `run`, for who has more to say before looking: the next answer brings this one too.
+
+        Its error may come from a later call or from the commit.
+        """
+        ...
+
+
+class Listener(Protocol):
+    """Hears that something happened on a topic: perhaps too often, perhaps 100 ms late, never not at all."""
+
+    def wait(self, timeout_s: float) -> bool:
+        """True when woken or when the database has changed, False after the timeout. One thread at a time."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Database(Protocol):
+    """Records that outlast every crash once `write` has returned."""
+
+    @property
+    def dialect(self) -> Dialect: ...
+
+    def read(self, operation: Callable[[Transaction], T]) -> T:
+        """Runs a short reading operation, from any thread; raises Unavailable when the database is away.
+
+        Each statement sees what is committed when it starts, on both databases alike: what must be seen
+        together is read by one statement.
+        """
+        ...
+
+    def snapshot(self, operation: Callable[[Transaction], T]) -> T:
+        """Runs a long reading operation that sees what was committed when it began, and nothing later.
+
+        It has a connection of its own and no limit of time, it holds nobody up, and it can change nothing.
+        """
+        ...
+
+    def write(self, operation: Callable[[Transaction], T]) -> T:
+        """Runs an operation as one transaction, from any thread; it is durable when this returns.
+
+        What the operation raises undoes it and reaches its caller alone. The operation may run more than once
+        and must not touch anything but its transaction. Unavailable means that nothing is known to be stored:
+        where the connection broke during COMMIT it may be, so callers repeat with the same idempotency key.
+        """
+        ...
+
+    async def read_async(self, operation: Callable[[Transaction], T]) -> T:
+        """`read` for the event loop."""
+        ...
+
+    async def write_async(self, operation: Callable[[Transaction], T]) -> T:
+        """`write` for the event loop. A cancelled caller's operation may still be carried out."""
+        ...
+
+    def wake(self, topic: str) -> None:
+        """Tells the topic's listeners in all processes. Never blocks; many calls may become one."""
+        ...
+
+    def listen(self, topic: str) -> Listener: ...
+
+    def check_place(self) -> None:
+        """Raises Unavailable when the file is not the one that was opened: its folder was moved away."""
+        ...
+
+    def close(self) -> None:
+        """Finishes what is running; what still waits gets Unavailable."""
+        ...
+
+
+def open_database(url: str, *, folder: Path | None = None) -> Database:
+    """Opens `sqlite:///PATH` (a relative PATH lies in `folder`) or `postgresql://…`; raises OperatorError."""
+    scheme, _, rest = url.partition("://")
+    if scheme == "sqlite" and len(rest) > 1 and rest.startswith("/"):
+        from tenuto.db.sqlite import SqliteDatabase
+
+        return SqliteDatabase((folder or Path()) / rest[1:])
+    if scheme in ("postgresql", "postgres"):
+        from tenuto.db.postgres import PostgresDatabase
+
+        return PostgresDatabase(url)
+    raise OperatorError(f"{scheme}://… is no database URL; write sqlite:///PATH or postgresql://…")

@@ -1,0 +1,158 @@
+"""Brings a database up to date: numbered SQL files, each applied once, in one transaction with its row.
+
+A migration that is interrupted leaves nothing behind and is applied anew. Migrations only add: a program of
+an earlier version goes on with a database that a later one has brought up to date, beside it and after it.
+One that takes something away says so in its name, `0042_breaking_…`. Knows no table but its own.
+"""
+
+import hashlib
+import re
+from dataclasses import dataclass
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+
+from tenuto import failpoints
+from tenuto.db.database import Database, Dialect, Transaction
+from tenuto.db.sql import statements
+from tenuto.errors import OperatorError
+
+_NAME = re.compile(r"\d{4}_[a-z0-9_]+\.sql")
+# The first of those that were there before 0.1.0, whose schema then became the first migration.
+_UNRELEASED = "0001_initial"
+_BREAKING = re.compile(r"\d{4}_breaking_")
+# Any number that nobody else uses: PostgreSQL locks it for the length of a migration.
+_ADVISORY_LOCK = 7_364_680_117
+_LOCK_WAIT = "60s"
+_HAS_TABLE: dict[Dialect, str] = {
+    "sqlite": "select name from sqlite_master where name = 'migration'",
+    "postgresql": "select tablename from pg_tables where tablename = 'migration'",
+}
+# The database's own clock says when, in milliseconds: nothing is decided by it.
+_RECORD: dict[Dialect, str] = {
+    "sqlite": "insert into migration (name, sha256, applied_at)"
+    " values (:name, :sha256, cast(strftime('%s', 'now') as bigint) * 1000)",
+    "postgresql": "insert into migration (name, sha256, applied_at)"
+    " values (:name, :sha256, cast(extract(epoch from now()) * 1000 as bigint))",
+}
+
+
+@dataclass(frozen=True)
+class Migration:
+    """One file: its name without the ending, its SHA-256 and its text."""
+
+    name: str
+    sha256: str
+    script: str
+
+
+def migrate(
+    database: Database, *, folder: Traversable | None = None, only: frozenset[str] | None = None
+) -> list[str]:
+    """Applies what is missing (of `only`, if given) and returns its names, in order.
+
+    Raises OperatorError when a later version has made a change that this program does not understand, or a
+    file has changed since it was applied. Two processes may call it at once: one waits for the other.
+    """
+    known = load(folder or files("tenuto.db") / "migrations")
+    database.write(lambda tx: _prepare(tx, database.dialect))
+    check(known, database.read(applied))
+    names = []
+    for migration in known:
+        if only is not None and migration.name not in only:
+            continue
+        if database.write(lambda tx, chosen=migration: _apply(tx, database.dialect, chosen)):  # type: ignore[misc]
+            names.append(migration.name)
+            failpoints.hit("migration.after_commit")
+    return names
+
+
+def shipped() -> list[Migration]:
+    """All migrations of this program, in order."""
+    return load(files("tenuto.db") / "migrations")
+
+
+def pending(database: Database, *, folder: Traversable | None = None) -> list[str]:
+    """The names that `migrate` would apply, without applying them; the same errors."""
+    known = load(folder or files("tenuto.db") / "migrations")
+    look = _HAS_TABLE[database.dialect]
+    done = database.read(lambda tx: applied(tx) if tx.one(look) else {})
+    check(known, done)
+    return [migration.name for migration in known if migration.name not in done]
+
+
+def check_known(names: dict[str, str]) -> None:
+    """Raises OperatorError unless this program has all of these migrations, unchanged."""
+    known = shipped()
+    check(known, names)
+    if unknown := set(names) - {migration.name for migration in known}:
+        raise OperatorError(f"It is of a newer version: it has {min(unknown)!r}. Install a newer version.")
+
+
+def applied(tx: Transaction) -> dict[str, str]:
+    """The migrations of a database with the SHA-256 of each, in order."""
+    return {row["name"]: row["sha256"] for row in tx.all("select name, sha256 from migration order by name")}
+
+
+def load(folder: Traversable) -> list[Migration]:
+    """The migrations of a folder, in the order of their numbers."""
+    found = sorted(
+        (file for file in folder.iterdir() if _NAME.fullmatch(file.name)), key=lambda file: file.name
+    )
+    numbers = [file.name[:4] for file in found]
+    assert len(set(numbers)) == len(numbers), "two migrations have the same number"
+    return [
+        Migration(file.name.removesuffix(".sql"), hashlib.sha256(content).hexdigest(), content.decode())
+        for file in found
+        for content in [file.read_bytes()]
+    ]
+
+
+def later(database: Database) -> list[str]:
+    """What a later version has added, that this program does not know and need not."""
+    known = {migration.name for migration in shipped()}
+    return [name for name in database.read(applied) if name not in known]
+
+
+def check(known: list[Migration], applied: dict[str, str]) -> None:
+    """Raises OperatorError unless what was applied is known, unchanged, or only adds to what is known."""
+    sha256s = {migration.name: migration.sha256 for migration in known}
+    if _UNRELEASED in applied:
+        raise OperatorError(
+            "These records are of a version before 0.1.0, which no released version reads;"
+            " begin with an empty data folder and an empty database."
+        )
+    for name, sha256 in applied.items():
+        if name not in sha256s and _BREAKING.match(name):
+            raise OperatorError(
+                f"The database is newer than this program: it has {name!r}. Install a newer version."
+            )
+        if sha256s.get(name, sha256) != sha256:
+            raise OperatorError(f"The migration {name!r} has changed since it was applied to this database.")
+
+
+def _prepare(tx: Transaction, dialect: Dialect) -> None:
+    _lock(tx, dialect)
+    tx.run(
+        "create table if not exists migration"
+        " (name text primary key, sha256 text not null, applied_at bigint not null)"
+    )
+
+
+def _apply(tx: Transaction, dialect: Dialect, migration: Migration) -> bool:
+    """True when it was applied, false when another process has done it."""
+    _lock(tx, dialect)
+    if tx.one("select name from migration where name = :name", name=migration.name):
+        return False
+    for statement in statements(migration.script):
+        tx.run(statement)
+        failpoints.hit("migration.statement")
+    tx.run(_RECORD[dialect], name=migration.name, sha256=migration.sha256)
+    return True
+
+
+def _lock(tx: Transaction, dialect: Dialect) -> None:
+    """SQLite's writer has the lock already."""
+    if dialect == "postgresql":
+        tx.run(f"set local lock_timeout = '{_LOCK_WAIT}'")
+        tx.run("set local statement_timeout = 0")
+        tx.all("select pg_advisory_xact_lock(:number)", number=_ADVISORY_LOCK)

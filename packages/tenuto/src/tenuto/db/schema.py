@@ -1,0 +1,96 @@
+"""What tables a database has, read from its own catalogue, and rows in and out of any of them as JSON values.
+
+For backups, which copy tables that they know nothing of. Everything else names its tables.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from tenuto.db.database import Dialect, Transaction, Value
+
+PAGE_ROWS = 250
+"""A row may be some hundred kilobytes."""
+
+_TABLES: Mapping[Dialect, str] = {
+    "sqlite": """select name from sqlite_master
+        where type = 'table' and name not like 'sqlite_%' order by rowid""",
+    "postgresql": """select c.relname as name from pg_class c
+        where c.relkind = 'r' and c.relnamespace = current_schema()::regnamespace order by c.oid""",
+}
+"""In the order in which they were made: a table refers to older ones alone."""
+
+_COLUMNS: Mapping[Dialect, str] = {
+    "sqlite": "select name, pk as key, lower(type) as type from pragma_table_info(:table) order by cid",
+    "postgresql": """select a.attname as name, format_type(a.atttypid, a.atttypmod) as type,
+            coalesce(array_position(i.indkey::int2[], a.attnum) + 1, 0) as key
+        from pg_class c
+        join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+        left join pg_index i on i.indrelid = c.oid and i.indisprimary
+        where c.relname = :table and c.relnamespace = current_schema()::regnamespace order by a.attnum""",
+}
+"""`key` is the column's place in the primary key, from 1; 0: it is not in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table: its columns in order, those of its primary key, and those that hold integers, not text."""
+
+    name: str
+    columns: tuple[str, ...]
+    key: tuple[str, ...]
+    integers: frozenset[str] = frozenset()
+
+
+def tables(tx: Transaction, dialect: Dialect) -> list[Table]:
+    """All tables, each after those that it refers to."""
+    return [_table(tx, dialect, row["name"]) for row in tx.all(_TABLES[dialect])]
+
+
+def rows(tx: Transaction, table: Table) -> Iterator[list[Value]]:
+    """Every row, in the order of the primary key, page by page. Use it on a snapshot."""
+    assert table.key, f"{table.name} has no primary key to go on from"
+    columns = ", ".join(map(_quoted, table.columns))
+    key = ", ".join(map(_quoted, table.key))
+    after = ", ".join(f":k{number}" for number in range(len(table.key)))
+    # The names come from the database's own catalogue, and are quoted.
+    text = f"select {columns} from {_quoted(table.name)} {{}} order by {key} limit {PAGE_ROWS}"  # noqa: S608
+    page = tx.all(text.format(""))
+    while page:
+        for row in page:
+            yield [row[name] for name in table.columns]
+        if len(page) < PAGE_ROWS:
+            return
+        last = {f"k{number}": page[-1][name] for number, name in enumerate(table.key)}
+        page = tx.all(text.format(f"where ({key}) > ({after})"), **last)
+
+
+def insert(
+    tx: Transaction, dialect: Dialect, table: Table, columns: Sequence[str], page: list[list[Value]]
+) -> None:
+    """Write so many rows with one statement. A column that the table has not is a bug of the caller's."""
+    assert set(columns) <= set(table.columns), f"{table.name} lacks {set(columns) - set(table.columns)}"
+    told = json.dumps([dict(zip(columns, row, strict=True)) for row in page], ensure_ascii=False)
+    name, into = _quoted(table.name), ", ".join(map(_quoted, columns))
+    if dialect == "sqlite":
+        values = ", ".join(f"json_extract(value, '$.{column}')" for column in columns)
+        source = "json_each(:rows)"
+    else:
+        values, source = into, f"json_populate_recordset(null::{name}, cast(:rows as json))"
+    tx.run(f"insert into {name} ({into}) select {values} from {source}", rows=told)  # noqa: S608
+
+
+def has_rows(tx: Transaction, table: Table) -> bool:
+    return tx.one(f"select 1 as one from {_quoted(table.name)} limit 1") is not None  # noqa: S608
+
+
+def _table(tx: Transaction, dialect: Dialect, name: str) -> Table:
+    found = tx.all(_COLUMNS[dialect], table=name)
+    key = sorted((row["key"], row["name"]) for row in found if row["key"])
+    integers = frozenset(row["name"] for row in found if row["type"] in ("bigint", "integer"))
+    return Table(name, tuple(row["name"] for row in found), tuple(column for _, column in key), integers)
+
+
+def _quoted(name: str) -> str:
+    assert name.replace("_", "").isalnum(), name
+    return f'"{name}"'

@@ -1,0 +1,356 @@
+"""Tenuto's records in a SQLite file: reads where the caller stands, writes through one thread per process.
+
+Knows SQLite's settings and errors; nothing of tables. The file, its two lock files and the `wake` folder
+lie together.
+"""
+
+import asyncio
+import sqlite3
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Final, TypeVar
+
+import structlog
+
+from tenuto.db.damaged_text import decoded
+from tenuto.db.database import ConstraintFailed, Row, Transaction, Value
+from tenuto.db.pending import Pending
+from tenuto.db.sql import for_sqlite
+from tenuto.db.turn import Turn
+from tenuto.db.wakeup import Receiver, Sender
+from tenuto.db.writer import Writer
+from tenuto.errors import OperatorError, Unavailable
+
+T = TypeVar("T")
+_log = structlog.get_logger("tenuto.db")
+
+FLOOR = (3, 40, 0)
+BUSY_TIMEOUT_MS = 5_000
+CACHED_STATEMENTS = 512
+CACHE_KIB = 4_096
+# How often a listener looks at the database itself, in case a wake-up was lost.
+LOOK_S = 0.1
+
+# As /proc/self/mountinfo calls them.
+NETWORK_FILE_SYSTEMS = frozenset(
+    (
+        *("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "lustre", "beegfs", "gpfs", "davfs"),
+        *("fuse.sshfs", "fuse.glusterfs", "fuse.s3fs", "fuse.rclone", "fuse.juicefs", "fuse.davfs"),
+    )
+)
+
+# The machine's fault or the moment's, not the statement's.
+_UNAVAILABLE = frozenset(
+    (
+        *(sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL, sqlite3.SQLITE_INTERRUPT),
+        *(sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN),
+        *(sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_PERM, sqlite3.SQLITE_NOMEM),
+    )
+)
+
+
+_NOT_TEXT = "Could not decode to UTF-8"
+_MOVED = "The database is not where it was opened; nothing was stored, and the operator has to look."
+
+
+class SqliteTransaction:
+    """A Transaction on one connection."""
+
+    __slots__ = ("_connection", "_execute")
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._execute = connection.execute
+
+    def one(self, sql: str, /, **parameters: Value) -> Row | None:
+        try:
+            row: Row | None = self._execute(for_sqlite(sql), parameters).fetchone()
+        except sqlite3.OperationalError as error:
+            row = next(iter(self._damaged(sql, parameters, error)), None)
+        return row
+
+    def all(self, sql: str, /, **parameters: Value) -> list[Row]:
+        try:
+            return self._execute(for_sqlite(sql), parameters).fetchall()
+        except sqlite3.OperationalError as error:
+            return self._damaged(sql, parameters, error)
+
+    def _damaged(self, sql: str, parameters: dict[str, Value], error: sqlite3.OperationalError) -> list[Row]:
+        """The rows of a question, one of which holds bytes that are not UTF-8, as only damage makes them.
+
+        Such a text has lone surrogates where the bytes were (PEP 383): the other rows are had all the same.
+        """
+        if _NOT_TEXT not in str(error) or not sql.lstrip().startswith(("select", "with")):
+            raise error
+        self._connection.text_factory = decoded
+        try:
+            return self._execute(for_sqlite(sql), parameters).fetchall()
+        finally:
+            self._connection.text_factory = str
+
+    def run(self, sql: str, /, **parameters: Value) -> int:
+        return max(0, self._execute(for_sqlite(sql), parameters).rowcount)
+
+    def do(self, sql: str, /, **parameters: Value) -> None:
+        self._execute(for_sqlite(sql), parameters)
+
+    def ask(self, sql: str, /, **parameters: Value) -> "SqliteAsked":
+        try:
+            cursor = self._execute(for_sqlite(sql), parameters)
+            # Read at once: a cursor that stands in the middle of a table would see what is changed after it.
+            return SqliteAsked(cursor.fetchone(), max(0, cursor.rowcount))
+        except sqlite3.OperationalError as error:
+            return SqliteAsked(next(iter(self._damaged(sql, parameters, error)), None), 0)
+
+
+class SqliteAsked:
+    """An Asked. In our own process there is no way to be saved."""
+
+    __slots__ = ("_changed", "_row")
+
+    def __init__(self, row: Row | None, changed: int) -> None:
+        self._row = row
+        self._changed = changed
+
+    def one(self) -> Row | None:
+        return self._row
+
+    def changed(self) -> int:
+        return self._changed
+
+
+class SqliteDatabase:
+    """A Database in one file of this machine."""
+
+    dialect: Final = "sqlite"
+
+    def __init__(self, path: Path) -> None:
+        if sqlite3.sqlite_version_info < FLOOR:
+            raise OperatorError(
+                f"SQLite {sqlite3.sqlite_version} is too old; 3.40 is the oldest that Tenuto runs on."
+            )
+        self._path = path.absolute()
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        _refuse_network_file_system(self._path.parent)
+        self._readers: weakref.WeakSet[_Reader] = weakref.WeakSet()
+        self._own = threading.local()
+        self._closed = False
+        self._writer = self._open_writer()
+        self._opened = _which(self._path)
+        self._sender = Sender(self._path.parent / "wake")
+
+    def read(self, operation: Callable[[Transaction], T]) -> T:
+        try:
+            reader: _Reader = self._own.reader
+        except AttributeError:
+            reader = self._open_reader()
+        return reader.read(operation)
+
+    def snapshot(self, operation: Callable[[Transaction], T]) -> T:
+        if self._closed:
+            raise Unavailable("The database is closed.")
+        self.check_place()
+        try:
+            with closing(_connect(self._path)) as connection:
+                connection.execute("pragma query_only = on")
+                connection.execute("begin")
+                # The snapshot is taken by the first read, not by `begin`.
+                connection.execute("select count(*) from sqlite_master").fetchone()
+                return operation(SqliteTransaction(connection))
+        except sqlite3.Error as error:
+            raise explain(error) from error
+
+    def write(self, operation: Callable[[Transaction], T]) -> T:
+        pending = Pending(operation)
+        self._writer.submit(pending)
+        result: T = pending.wait()
+        return result
+
+    async def read_async(self, operation: Callable[[Transaction], T]) -> T:
+        """Runs at once in the loop's thread: a short read takes less time than handing it over would."""
+        return self.read(operation)
+
+    async def write_async(self, operation: Callable[[Transaction], T]) -> T:
+        pending = Pending(operation, asyncio.get_running_loop())
+        self._writer.submit(pending)
+        assert pending.future is not None
+        result: T = await pending.future
+        return result
+
+    def wake(self, topic: str) -> None:
+        self._sender.wake(topic)
+
+    def listen(self, topic: str) -> "SqliteListener":
+        self.check_place()
+        return SqliteListener(_connect(self._path), Receiver(self._path.parent / "wake", topic))
+
+    def check_place(self) -> None:
+        """One look at the name: what is written into a file that was moved away is lost for whoever starts on
+        the path again, and opening the path would make an empty database there.
+        """
+        try:
+            is_opened = _which(self._path) == self._opened
+        except OSError as error:
+            raise Unavailable(_MOVED) from error
+        if not is_opened:
+            raise Unavailable(_MOVED)
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        self._writer.close()
+        for reader in list(self._readers):
+            reader.close()
+        self._sender.close()
+
+    def _open_writer(self) -> Writer:
+        turn = Turn(self._path)
+        try:
+            with turn.taken():
+                connection = _connect(self._path)
+                connection.execute("pragma journal_mode = wal")
+                connection.execute("pragma synchronous = full")
+                connection.execute("pragma foreign_keys = on")
+        except sqlite3.Error as error:
+            turn.close()
+            raise OperatorError(f"{self._path} cannot be opened as a SQLite database: {error}.") from error
+        return Writer(connection, SqliteTransaction(connection), turn, explain, self.check_place)
+
+    def _open_reader(self) -> "_Reader":
+        if self._closed:
+            raise Unavailable("The database is closed.")
+        self.check_place()
+        try:
+            reader = _Reader(_connect(self._path))
+        except sqlite3.Error as error:
+            raise explain(error) from error
+        self._own.reader = reader
+        self._readers.add(reader)
+        return reader
+
+
+class _Reader:
+    """One thread's connection for reading; closed when the thread ends or the database is closed."""
+
+    __slots__ = ("__weakref__", "_connection", "_lock", "_transaction")
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        connection.execute("pragma query_only = on")
+        self._connection: sqlite3.Connection | None = connection
+        self._transaction = SqliteTransaction(connection)
+        # Keeps close() from taking the connection away under a read.
+        self._lock = threading.Lock()
+
+    def read(self, operation: Callable[[Transaction], T]) -> T:
+        with self._lock:
+            if self._connection is None:
+                raise Unavailable("The database is closed.")
+            try:
+                return operation(self._transaction)
+            except sqlite3.Error as error:
+                raise explain(error) from error
+
+    def close(self) -> None:
+        with self._lock:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+
+    def __del__(self) -> None:
+        self.close()
+
+
+class SqliteListener:
+    """Hears a topic through a socket; behind it stands a look at whether anything was committed."""
+
+    def __init__(self, connection: sqlite3.Connection, receiver: Receiver) -> None:
+        self._connection = connection
+        self._receiver = receiver
+        self._version = self._look()
+
+    def wait(self, timeout_s: float) -> bool:
+        deadline = time.monotonic() + timeout_s
+        while True:
+            left_s = deadline - time.monotonic()
+            is_woken = self._receiver.wait(min(LOOK_S, left_s))
+            # Looked at in both cases: what the caller sees after this call needs no second wake-up.
+            seen, self._version = self._version, self._look()
+            if is_woken or seen != self._version:
+                return True
+            if left_s <= LOOK_S:
+                return False
+
+    def close(self) -> None:
+        self._receiver.close()
+        self._connection.close()
+
+    def _look(self) -> int:
+        """A number that changes with every commit of any other connection."""
+        try:
+            version: int = self._connection.execute("pragma data_version").fetchone()[0]
+        except sqlite3.Error as error:
+            raise explain(error) from error
+        return version
+
+
+def explain(error: BaseException) -> BaseException:
+    """SQLite's error as one of ours; a faulty statement stays what it is, a bug."""
+    if not isinstance(error, sqlite3.Error):
+        return error
+    explained: BaseException = error
+    if isinstance(error, sqlite3.IntegrityError):
+        explained = ConstraintFailed(str(error))
+    elif (getattr(error, "sqlite_errorcode", 0) & 0xFF) in _UNAVAILABLE:
+        _log.warning("database.refuses", reason=str(error))
+        explained = Unavailable("The database cannot do this just now; nothing was stored, try again.")
+    if explained is not error:
+        explained.__cause__ = error
+    return explained
+
+
+def file_system(folder: Path) -> str:
+    """The type of the file system that a folder lies on; empty where the kernel does not say."""
+    mounts = Path("/proc/self/mountinfo")
+    if not mounts.exists():
+        return ""
+    # "36 35 98:0 / /mnt rw shared:1 - ext4 /dev/sda rw": the mount point, behind the dash the file system.
+    found: dict[str, str] = {}
+    for line in mounts.read_text().splitlines():
+        before, _, after = line.partition(" - ")
+        point = before.split()[4].encode().decode("unicode_escape")
+        found[point] = after.split()[0]
+    resolved = folder.resolve()
+    return next((found[str(at)] for at in (resolved, *resolved.parents) if str(at) in found), "")
+
+
+def _refuse_network_file_system(folder: Path) -> None:
+    mounted = file_system(folder)
+    if mounted in NETWORK_FILE_SYSTEMS:
+        raise OperatorError(
+            f"{folder} lies on a network file system ({mounted}), where SQLite can lose records; "
+            "choose a local disk, or use PostgreSQL."
+        )
+
+
+def _which(file: Path) -> tuple[int, int]:
+    """Which file it is, by whatever name. It is not opened for that: closing it would drop SQLite's locks."""
+    found = file.stat()
+    return found.st_dev, found.st_ino
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        path,
+        isolation_level=None,
+        check_same_thread=False,
+        cached_statements=CACHED_STATEMENTS,
+    )
+    connection.row_factory = sqlite3.Row
+    connection.execute(f"pragma busy_timeout = {BUSY_TIMEOUT_MS}")
+    connection.execute(f"pragma cache_size = -{CACHE_KIB}")
+    return connection

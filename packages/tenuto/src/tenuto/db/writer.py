@@ -1,0 +1,158 @@
+"""The one thread of a process that writes to SQLite: it commits the operations that wait as one group.
+
+A commit costs a fsync, whatever is in it. The group is what waits when the thread comes to it; it never
+waits for more. Knows nothing of tables.
+"""
+
+import queue
+import sqlite3
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from tenuto import failpoints
+from tenuto.db.database import Transaction
+from tenuto.db.pending import Pending, answer, refuse
+from tenuto.db.turn import Turn
+from tenuto.errors import Unavailable
+
+GROUP_OPERATIONS = 64
+GROUP_S = 0.005
+WAITING_LIMIT = 10_000
+CLOSE_S = 15.0
+
+
+class GroupLost(Exception):
+    """SQLite has undone the whole transaction, with the operations of the group that had gone well."""
+
+
+class Writer:
+    """A thread, its connection and the queue before it."""
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        transaction: Transaction,
+        turn: Turn,
+        explain: Callable[[BaseException], BaseException],
+        check_place: Callable[[], None],
+    ) -> None:
+        self._connection = connection
+        self._transaction = transaction
+        self._turn = turn
+        self._explain = explain
+        self._check_place = check_place
+        self._waiting: queue.SimpleQueue[Pending | None] = queue.SimpleQueue()
+        self._closed = False
+        # Makes "not closed, so put" one step: nothing can be put behind the end mark.
+        self._putting = threading.Lock()
+        self._thread = threading.Thread(target=self._work, name="sqlite-writer", daemon=True)
+        self._thread.start()
+
+    def submit(self, pending: Pending) -> None:
+        with self._putting:
+            if self._closed:
+                raise Unavailable("The database is closed.")
+            if self._waiting.qsize() >= WAITING_LIMIT:
+                raise Unavailable(
+                    "Too many writes are waiting; nothing was stored, send the same request again."
+                )
+            self._waiting.put(pending)
+
+    def close(self) -> None:
+        """Finishes the group that is being written; the rest gets Unavailable."""
+        with self._putting:
+            if self._closed:
+                return
+            self._closed = True
+            self._waiting.put(None)
+        self._thread.join(CLOSE_S)
+
+    def _work(self) -> None:
+        while not self._closed and (first := self._waiting.get()) is not None:
+            group = [first]
+            try:
+                with self._turn.taken():
+                    self._commit(group)
+            except BaseException as error:
+                self._undo()
+                # An operation's own error may rest on rows that were never stored, so it is void too.
+                explained = error if isinstance(error, Unavailable) else self._explain(error)
+                refuse(group, lambda cause=explained: _refusal(cause))  # type: ignore[misc]
+            else:
+                answer(group)
+        self._connection.close()
+        self._turn.close()
+        refuse(self._left_over(), lambda: Unavailable("The database is closed; nothing was stored."))
+
+    def _commit(self, group: list[Pending]) -> None:
+        """Runs the first of the group and what waits behind it, adding that to the group, and commits."""
+        # Before anything is done for them, so that nothing is lost with the file.
+        self._check_place()
+        self._connection.execute("begin immediate")
+        deadline = time.monotonic() + GROUP_S
+        pending, is_clean = group[0], True
+        while True:
+            is_clean = self._run(pending, is_clean)
+            if len(group) >= GROUP_OPERATIONS or self._closed or time.monotonic() >= deadline:
+                break
+            try:
+                following = self._waiting.get_nowait()
+            except queue.Empty:
+                break
+            if following is None:
+                break
+            pending = following
+            group.append(pending)
+        failpoints.hit("db.before_commit")
+        self._connection.execute("commit")
+        failpoints.hit("db.after_commit")
+
+    def _run(self, pending: Pending, is_clean: bool) -> bool:
+        """Runs one operation; true when the transaction holds no change afterwards.
+
+        The first operation needs no savepoint: undoing it undoes the transaction, and a new one is begun.
+        """
+        execute = self._connection.execute
+        if not is_clean:
+            execute("savepoint operation")
+        try:
+            pending.result = pending.operation(self._transaction)
+        except BaseException as error:
+            pending.error = self._explain(error)
+            if not self._connection.in_transaction and not is_clean:
+                raise GroupLost from error
+            if not is_clean:
+                execute("rollback to operation")
+                execute("release operation")
+                return False
+            self._undo()
+            execute("begin immediate")
+            return True
+        if not is_clean:
+            execute("release operation")
+        return False
+
+    def _undo(self) -> None:
+        with suppress(sqlite3.Error):
+            if self._connection.in_transaction:
+                self._connection.execute("rollback")
+
+    def _left_over(self) -> list[Pending]:
+        left: list[Pending] = []
+        with suppress(queue.Empty):
+            while True:
+                pending = self._waiting.get_nowait()
+                if pending is not None:
+                    left.append(pending)
+        return left
+
+
+def _refusal(cause: BaseException) -> Unavailable:
+    message = (
+        cause.message if isinstance(cause, Unavailable) else "The write could not be committed; try again."
+    )
+    refusal = Unavailable(message)
+    refusal.__cause__ = cause
+    return refusal

@@ -1,0 +1,148 @@
+"""What recognition engines share: sound in, a transcript out.
+
+A model's answer is put into our words here, never believed: times that cannot be are left out and doubted,
+and the worker, who hears of every doubt, has a part recognised once more. Nothing here knows a model.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tenuto_engine import EngineError, Result, Run
+
+Floats = npt.NDArray[np.float32]
+Segment = dict[str, Any]
+
+RATE = 16_000
+LONGEST_S = 15 * 60
+"""A part is never longer; the worker's have 650 seconds at most."""
+BEYOND_S = 2.0
+"""So far behind its part's end a segment may end and is cut there; further out, its times are made up."""
+
+_FRAME = RATE // 50
+_LABEL = re.compile(r"[\[(（【<]\s*([^\[\]()（）【】<>]{1,60}?)\s*[\])）】>]\Z")
+_TYPES = (
+    ("silence", re.compile(r"silen|blank.?audio|静音|沉默|无声")),
+    ("singing", re.compile(r"sing|song|歌|唱")),
+    ("music", re.compile(r"music|melody|音乐|音樂|♪")),
+    ("noise", re.compile(r"nois|sound|laugh|applau|cough|breath|cheer|cry|噪|笑|掌声|咳|声|聲")),
+)
+
+
+@dataclass
+class Heard:
+    """A transcript in the making: segments in the order in which the model gave them."""
+
+    length_s: float
+    segments: list[Segment] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    doubts: list[str] = field(default_factory=list)
+    """Why the model may not have heard it all. Whoever asked may ask once more."""
+    misplaced: int = 0
+
+    def add(self, start: Any, end: Any, text: str, **more: Any) -> None:
+        """A segment with times in seconds from the part's start; one whose times cannot be is left out."""
+        start_s, end_s = number(start), number(end)
+        if start_s is None or end_s is None or not self._is_inside(start_s, end_s):
+            self.misplaced += 1
+            return
+        start_s, end_s = max(0.0, start_s), min(end_s, self.length_s)
+        times = {"start": round(min(start_s, end_s), 3), "end": round(end_s, 3)}
+        self.segments.append({**times, "text": text.strip(), **more})
+
+    def told(self, model_id: str, revision: str, language: str | None) -> Result:
+        """The transcript as a run's result."""
+        if self.misplaced:
+            self.doubts.append(f"Segments with impossible times were left out: {self.misplaced}.")
+        value = {
+            "language": language,
+            "segments": self.segments,
+            "warnings": self.warnings,
+            "doubts": self.doubts,
+        }
+        content = json.dumps(value, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
+        metadata = {"model_id": model_id, "model_revision": revision}
+        return Result("application/json", content, metadata, round(self.length_s * 1000))
+
+    def _is_inside(self, start_s: float, end_s: float) -> bool:
+        return -BEYOND_S <= start_s <= end_s <= self.length_s + BEYOND_S and start_s < self.length_s
+
+
+def part_of(run: Run) -> Floats:
+    """The part's sound in -1..1 from `run.inputs["audio"]`: PCM16, little-endian, mono, 16 kHz."""
+    audio = run.inputs["audio"]
+    if len(audio) % 2:
+        raise EngineError("input_unreadable", "The audio is no whole number of 16-bit samples.")
+    if len(audio) > 2 * RATE * LONGEST_S:
+        raise EngineError("input_unreadable", f"A part has at most {LONGEST_S} s.")
+    return np.frombuffer(audio, "<i2").astype(np.float32) / np.float32(32768)
+
+
+def pieces(samples: Floats, longest_s: float) -> Iterator[tuple[float, Floats]]:
+    """The sound cut at quiet places: where each piece starts, in seconds, and its samples.
+
+    A cut is looked for in the last third of what a piece may be long.
+    """
+    longest, start = int(longest_s * RATE), 0
+    while len(samples) - start > longest:
+        first = start + longest * 2 // 3
+        loudness = _loudness(samples[first : start + longest])
+        end = first + (int(np.argmin(loudness)) * _FRAME + _FRAME // 2 if loudness.size else 0)
+        yield start / RATE, samples[start:end]
+        start = end
+    if start < len(samples):
+        yield start / RATE, samples[start:]
+
+
+def loudest(samples: Floats, seconds: float) -> Floats:
+    """The stretch of so many seconds that holds most sound; all of it when it is shorter."""
+    loudness = _loudness(samples)
+    count = int(seconds * RATE) // _FRAME
+    if loudness.size <= count:
+        return samples
+    sums = np.cumsum(np.concatenate([[0.0], loudness]))
+    first = int(np.argmax(sums[count:] - sums[:-count])) * _FRAME
+    return samples[first : first + count * _FRAME]
+
+
+def label_of(text: str) -> str | None:
+    """What a text that is nothing but a label in brackets says of the sound; None for words."""
+    found = _LABEL.match(text.strip())
+    if not found:
+        return None
+    name = found[1].casefold()
+    # What was said and not understood is speech all the same: the words are missing, not the voice.
+    if "speech" in name or "unintelligible" in name or "inaudible" in name:
+        return "speech"
+    return next((kind for kind, said in _TYPES if said.search(name)), None)
+
+
+def number(value: Any) -> float | None:
+    """A finite number of seconds, also where it is written as text; else None."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        return None
+    try:
+        seconds = float(value)
+    except ValueError:
+        return None
+    return seconds if math.isfinite(seconds) else None
+
+
+def letters(text: str) -> str:
+    """What of a text is compared: letters and digits, without case."""
+    return "".join(sign for sign in text.casefold() if sign.isalnum())
+
+
+def _loudness(samples: Floats) -> npt.NDArray[np.float64]:
+    """The mean square of every 20 ms."""
+    whole = len(samples) // _FRAME * _FRAME
+    frames = samples[:whole].astype(np.float64).reshape(-1, _FRAME)
+    return np.asarray((frames * frames).mean(axis=1), np.float64)

@@ -1,0 +1,68 @@
+"""Recognition by any model of the faster-whisper package: large-v3 and all other sizes, part by part.
+
+Runs in the interpreter that has `faster-whisper`. Windows, prompts and second tries are the package's own;
+the language is the caller's where the model knows it. Nothing here knows jobs or other parts.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tenuto_engine import Result, Run
+
+from .adapting import RATE, Heard, part_of
+from .chinese import simplified
+from .languages import understood
+
+HINTS = {"zh": "以下是普通话的句子。", "ja": "これは日本語の文章です。"}
+"""What every window is taken to follow: the model then writes marks, and mostly simplified characters. The
+package gives `initial_prompt` to the first window alone."""
+TEMPERATURES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+"""The package's own: a window that goes in circles or is unsure is tried with the next."""
+
+
+class FasterWhisper:
+    """The loaded model; one part at a time."""
+
+    def __init__(self, options: dict[str, Any]) -> None:
+        from faster_whisper import WhisperModel
+
+        self._model_id, self._revision = str(options["model"]), str(options["model_revision"])
+        self._model = WhisperModel(
+            str(Path(options["model_dir"]).expanduser()),
+            device=options["device"] or "auto",
+            compute_type=options["compute_type"],
+            cpu_threads=int(options.get("threads") or 0),
+            local_files_only=True,
+        )
+        self._beams, self._skips_silence = options["beam_size"], options["vad_filter"]
+        self.info = {"model_id": self._model_id, "languages": len(self._model.supported_languages)}
+
+    def run(self, run: Run) -> Result:
+        """Recognise `run.inputs["audio"]`: PCM16, little-endian, mono, 16 kHz."""
+        samples = part_of(run)
+        heard = Heard(len(samples) / RATE)
+        said = run.parameters.get("language")
+        language = understood(said, self._model.supported_languages)
+        run.check_cancelled()
+        found, about = self._model.transcribe(
+            samples,
+            language=language,
+            beam_size=self._beams,
+            # A text that went wrong would be handed on from window to window.
+            condition_on_previous_text=False,
+            temperature=TEMPERATURES[1:] if run.parameters.get("again") else TEMPERATURES,
+            vad_filter=self._skips_silence,
+            hotwords=HINTS.get(language or ""),
+        )
+        for segment in found:
+            run.check_cancelled()
+            text = simplified(segment.text) if about.language == "zh" else segment.text
+            heard.add(segment.start, segment.end, text)
+            done = min(segment.end, heard.length_s)
+            run.progress("recognising", int(done), max(1, int(heard.length_s)), "seconds")
+        if language is None:
+            named = f"The language {said!r} is not known" if said else "No language was given"
+            heard.warnings.append(f"{named}; {about.language} was heard.")
+        return heard.told(self._model_id, self._revision, language or about.language)

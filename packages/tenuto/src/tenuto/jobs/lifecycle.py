@@ -1,0 +1,398 @@
+"""The transitions that workers cause: fence, record, succeed, fail, cancel, release, rescue.
+
+One function each, on one transaction. The fence: the job must still name this attempt; when it does
+not, `Stale` is raised before anything is written, and whoever called stops.
+"""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from tenuto.artifacts import operations as artifacts
+from tenuto.billing import operations as billing
+from tenuto.billing.rules import charge_micros
+from tenuto.blobs.blob import BlobRecord
+from tenuto.config import Price
+from tenuto.db.database import Transaction
+from tenuto.errors import Stale
+from tenuto.ids import Ids
+from tenuto.jobs import attempt_store, states, store
+from tenuto.jobs.decision import Decision
+from tenuto.jobs.failures import OUTCOME_UNKNOWN, SENTENCES, UNFORESEEN, FailureCode, ReleaseReason
+from tenuto.jobs.rows import AttemptKeys, FencedAttempt
+from tenuto.jobs.states import CANCELLED, FAILED, MAX_HOSTS_LOST, RECOVERY_REQUIRED, RUNNING
+
+UNFORESEEN_PAUSE_MS = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedResult:
+    """What an engine made, after its bytes became durable."""
+
+    blob: BlobRecord
+    media_type: str
+    metadata: dict[str, Any]
+    duration_ms: int | None
+
+
+def heartbeat(tx: Transaction, progress: dict[str, dict[str, Any] | None]) -> dict[str, bool | None]:
+    """Raise the beat of each attempt; True: its cancellation is asked for, None: it is not ours any more."""
+    return {
+        attempt_id: attempt_store.raise_beat(tx, attempt_id, None if made is None else json.dumps(made))
+        for attempt_id, made in progress.items()
+    }
+
+
+def pass_fence(tx: Transaction, ids: Ids, attempt_id: str, *, now_ms: int) -> bool:
+    """Before a metered call: from here on a lost outcome is never run again.
+
+    False when the caller asked for the job to end in time: it is cancelled, the call must not be made.
+    """
+    attempt = _fenced(tx, attempt_id, (RUNNING,))
+    if attempt.fenced_at is not None:
+        return True  # Said again, because the answer to the first time was lost: no call was made yet.
+    if attempt.cancel_requested_at is not None:
+        _cancel(tx, ids, attempt, now_ms=now_ms)
+        return False
+    if attempt_store.pass_fence(tx, attempt_id, now_ms) == 0:
+        raise Stale
+    return True
+
+
+def record_result(tx: Transaction, attempt_id: str, result: RecordedResult, *, now_ms: int) -> None:
+    """The bytes are durable: from here on the attempt is finished by whoever finds it, never run again."""
+    attempt = _fenced(tx, attempt_id, (RUNNING, RECOVERY_REQUIRED))
+    if attempt.blob_id == result.blob.blob_id:
+        if attempt.state != "recorded":
+            raise Stale  # These bytes were recorded, and found unusable since.
+        return  # Said again, because the answer to the first time was lost.
+    artifacts.add_blob(tx, result.blob, now_ms=now_ms)
+    recorded = attempt_store.record(
+        tx,
+        attempt.id,
+        blob_id=result.blob.blob_id,
+        media_type=result.media_type,
+        metadata=json.dumps(result.metadata, ensure_ascii=False),
+        duration_ms=result.duration_ms,
+    )
+    if recorded == 0:
+        raise Stale
+
+
+def succeed(tx: Transaction, ids: Ids, attempt_id: str, *, now_ms: int, by: Decision | None = None) -> None:
+    """Artifact, settlement, slot and state of a recorded attempt, together; `by`: who decided it."""
+    attempt = _fenced(tx, attempt_id, (RUNNING, RECOVERY_REQUIRED))
+    if attempt.state != "recorded":
+        raise Stale
+    assert attempt.blob_id is not None and attempt.media_type is not None
+    assert attempt.result_metadata is not None, "what is recorded has a result"
+    price = Price(attempt.price_unit, attempt.price_micros, attempt.hold_micros)
+    charged = charge_micros(price, attempt.duration_ms)
+    artifact_id = artifacts.add_result(
+        tx,
+        ids,
+        account_id=attempt.account_id,
+        job_id=attempt.job_id,
+        blob_id=attempt.blob_id,
+        media_type=attempt.media_type,
+        metadata=attempt.result_metadata,
+        now_ms=now_ms,
+    )
+    sequence = attempt_store.succeed(
+        tx, attempt.job_id, attempt_id, artifact_id=artifact_id, charged_micros=charged, now_ms=now_ms
+    )
+    note, detail = (None, None) if by is None else (by.line("completed"), "completed by the operator")
+    billing.settle(
+        tx,
+        ids,
+        job_id=attempt.job_id,
+        charge_micros=charged,
+        note=note,
+        entry_id=None if by is None else by.entry_id,
+        now_ms=now_ms,
+    )
+    _close(tx, attempt, sequence, "succeeded", now_ms=now_ms, detail=detail, by=by)
+
+
+def fail(
+    tx: Transaction,
+    ids: Ids,
+    attempt_id: str,
+    *,
+    code: FailureCode,
+    now_ms: int,
+    public: str | None = None,
+    evidence: str | None = None,
+) -> None:
+    """The engine is at fault, or a limit was passed: running → failed, the hold voided.
+
+    `public` is what an engine wrote for the caller; `evidence` is for operators.
+    """
+    attempt = _unrecorded(tx, attempt_id)
+    message = public or SENTENCES[code]
+    _fail(tx, ids, attempt, code=code, message=message, now_ms=now_ms, evidence=evidence)
+
+
+def cancelled(tx: Transaction, ids: Ids, attempt_id: str, *, now_ms: int) -> None:
+    """The engine stopped, or was stopped, because the caller asked: running → cancelled, the hold voided.
+
+    A metered engine that was called may have charged for it: recovery_required.
+    """
+    attempt = _unrecorded(tx, attempt_id)
+    if attempt.fenced_at is not None:
+        message = "the engine was stopped after the metered call was begun; its outcome is unknown"
+        _require_recovery(tx, attempt, message=message, now_ms=now_ms)
+        return
+    _cancel(tx, ids, attempt, now_ms=now_ms)
+
+
+def release(
+    tx: Transaction,
+    ids: Ids,
+    attempt_id: str,
+    *,
+    now_ms: int,
+    reason: ReleaseReason,
+    pause_ms: int = 0,
+    evidence: str | None = None,
+) -> None:
+    """The worker gives the job back unharmed (it drains, no engine starts): running → queued, not counted.
+
+    A job whose caller wants it to end is cancelled instead: it might wait long for its next worker. A metered
+    engine's job is never given back once its fence is passed: recovery_required.
+    """
+    attempt = _unrecorded(tx, attempt_id)
+    if attempt.fenced_at is not None:
+        message = f"given back after the fence: {reason}"
+        _require_recovery(tx, attempt, message=message, now_ms=now_ms, evidence=evidence)
+        return
+    if attempt.cancel_requested_at is not None:
+        _cancel(tx, ids, attempt, now_ms=now_ms)
+        return
+    sequence = _requeue(tx, attempt, not_before_ms=now_ms + pause_ms if pause_ms else 0)
+    _close(tx, attempt, sequence, "released", now_ms=now_ms, detail=reason, evidence=evidence)
+
+
+def try_again(
+    tx: Transaction,
+    ids: Ids,
+    attempt_id: str,
+    *,
+    code: FailureCode,
+    now_ms: int,
+    evidence: str | None = None,
+    shared: bool = False,
+) -> None:
+    """The host was lost, or a fault may pass: queued again, failed with `code` at the third time.
+
+    A loss that other runs in the host may have caused (`shared`) counts for nothing but running alone later.
+    A metered engine that was called is never called again: recovery_required.
+    """
+    attempt = _unrecorded(tx, attempt_id)
+    if attempt.fenced_at is not None:
+        _require_recovery(tx, attempt, message=OUTCOME_UNKNOWN, now_ms=now_ms, evidence=evidence)
+        return
+    if attempt.cancel_requested_at is not None:
+        _cancel(tx, ids, attempt, now_ms=now_ms)
+        return
+    lost = attempt.hosts_lost + (not shared)
+    if lost >= MAX_HOSTS_LOST and not shared:
+        message = f"{SENTENCES[code]} It was tried {lost} times."
+        _fail(tx, ids, attempt, code=code, message=message, now_ms=now_ms, evidence=evidence)
+        return
+    sequence = _requeue(tx, attempt, hosts_lost=lost, losses_shared=int(shared))
+    _close(tx, attempt, sequence, "host_lost", now_ms=now_ms, detail=code, evidence=evidence)
+
+
+def unforeseen(tx: Transaction, ids: Ids, attempt_id: str, *, evidence: str, now_ms: int) -> None:
+    """The worker met an error that nobody foresaw: queued again after a pause, twice; then an operator looks.
+
+    Neither is the job failed for it, nor does it come back to its lane for ever.
+    """
+    attempt = _unrecorded(tx, attempt_id)
+    if attempt.fenced_at is None and attempt.cancel_requested_at is not None:
+        _cancel(tx, ids, attempt, now_ms=now_ms)
+        return
+    met = attempt.hosts_lost + 1
+    if attempt.fenced_at is not None or met >= MAX_HOSTS_LOST:
+        _require_recovery(
+            tx, attempt, message=UNFORESEEN, code="unforeseen", now_ms=now_ms, evidence=evidence
+        )
+        return
+    sequence = _requeue(tx, attempt, hosts_lost=met, not_before_ms=now_ms + UNFORESEEN_PAUSE_MS)
+    _close(tx, attempt, sequence, "released", now_ms=now_ms, detail=UNFORESEEN, evidence=evidence)
+
+
+def hand_over(
+    tx: Transaction, attempt_id: str, *, code: str, message: str, evidence: str, now_ms: int
+) -> None:
+    """The job can be neither run, finished nor queued: running → recovery_required, by few columns of it."""
+    attempt = attempt_store.locked_keys(tx, attempt_id)
+    if attempt is None or attempt.job_attempt_id != attempt_id:
+        raise Stale
+    if attempt.job_state == RECOVERY_REQUIRED:
+        attempt_store.end_attempt(tx, attempt_id, "unknown", now_ms=now_ms, evidence=evidence)
+    else:
+        _require_recovery(tx, attempt, message=message, code=code, now_ms=now_ms, evidence=evidence)
+
+
+def outcome_unknown(tx: Transaction, attempt_id: str, *, now_ms: int, evidence: str | None = None) -> None:
+    """A metered engine can't say whether its call was charged: running → recovery_required, hold kept."""
+    attempt = _unrecorded(tx, attempt_id)
+    _require_recovery(tx, attempt, message=OUTCOME_UNKNOWN, now_ms=now_ms, evidence=evidence)
+
+
+def rescue(tx: Transaction, ids: Ids, attempt_id: str, *, beat: int, now_ms: int) -> str:
+    """Its worker is gone (`beat` is the counter that stood still): finish, cancel, recover or queue again.
+
+    Gives what was done. A recorded result is finished by the caller with `succeed` after a look at
+    its bytes: then "recorded" is the answer and nothing has changed.
+    """
+    attempt = _fenced(tx, attempt_id, (RUNNING, RECOVERY_REQUIRED))
+    if attempt.beat != beat:
+        raise Stale
+    if attempt.state == "recorded":
+        return "recorded"
+    if attempt.job_state != RUNNING:
+        raise Stale
+    if attempt.fenced_at is not None:
+        message = "the worker was lost after the metered call was begun; its outcome is unknown"
+        _require_recovery(tx, attempt, message=message, now_ms=now_ms)
+        return "recovery_required"
+    if attempt.cancel_requested_at is not None:
+        _cancel(tx, ids, attempt, now_ms=now_ms)
+        return "cancelled"
+    lost = attempt.workers_lost + 1
+    pause = states.pause_ms(lost)
+    sequence = _requeue(tx, attempt, workers_lost=lost, not_before_ms=now_ms + pause if pause else 0)
+    _close(tx, attempt, sequence, "worker_lost", now_ms=now_ms)
+    return "queued"
+
+
+def result_unusable(tx: Transaction, attempt_id: str, *, message: str, now_ms: int) -> None:
+    """A recorded result that can't be verified: nothing is run again, an operator looks at it."""
+    attempt = _fenced(tx, attempt_id, (RUNNING, RECOVERY_REQUIRED))
+    if attempt.state != "recorded":
+        raise Stale
+    if attempt.job_state == RECOVERY_REQUIRED:
+        attempt_store.end_attempt(tx, attempt_id, "unknown", now_ms=now_ms)
+        return
+    _require_recovery(tx, attempt, message=message, now_ms=now_ms)
+
+
+def _fenced(tx: Transaction, attempt_id: str, states: tuple[str, ...]) -> FencedAttempt:
+    attempt = attempt_store.locked_attempt(tx, attempt_id)
+    if attempt is None or attempt.job_attempt_id != attempt_id or attempt.job_state not in states:
+        raise Stale
+    return attempt
+
+
+def _unrecorded(tx: Transaction, attempt_id: str) -> FencedAttempt:
+    """A running attempt without a recorded result; one that has is finished with it, in no other way."""
+    attempt = _fenced(tx, attempt_id, (RUNNING,))
+    if attempt.state == "recorded":
+        raise Stale
+    return attempt
+
+
+def _requeue(
+    tx: Transaction,
+    attempt: FencedAttempt,
+    *,
+    hosts_lost: int | None = None,
+    workers_lost: int | None = None,
+    losses_shared: int = 0,
+    not_before_ms: int = 0,
+) -> int | None:
+    """Queue it again, with those of its losses that have changed; `losses_shared` is added to them."""
+    return attempt_store.requeue_running(
+        tx,
+        attempt.job_id,
+        attempt.id,
+        hosts_lost=attempt.hosts_lost if hosts_lost is None else hosts_lost,
+        workers_lost=attempt.workers_lost if workers_lost is None else workers_lost,
+        losses_shared=losses_shared,
+        not_before_ms=not_before_ms,
+    )
+
+
+def _fail(
+    tx: Transaction,
+    ids: Ids,
+    attempt: FencedAttempt,
+    *,
+    code: str,
+    message: str,
+    now_ms: int,
+    evidence: str | None = None,
+) -> None:
+    sequence = attempt_store.end_running(
+        tx,
+        attempt.job_id,
+        attempt.id,
+        FAILED,
+        error_code=code,
+        error_message=message,
+        now_ms=now_ms,
+    )
+    billing.void(tx, ids, job_id=attempt.job_id, now_ms=now_ms)
+    _close(tx, attempt, sequence, "failed", now_ms=now_ms, detail=code, evidence=evidence)
+
+
+def _cancel(tx: Transaction, ids: Ids, attempt: FencedAttempt, *, now_ms: int) -> None:
+    sequence = attempt_store.end_running(
+        tx, attempt.job_id, attempt.id, CANCELLED, error_code=None, error_message=None, now_ms=now_ms
+    )
+    billing.void(tx, ids, job_id=attempt.job_id, now_ms=now_ms)
+    _close(tx, attempt, sequence, "cancelled", now_ms=now_ms)
+
+
+def _require_recovery(
+    tx: Transaction,
+    attempt: FencedAttempt | AttemptKeys,
+    *,
+    message: str,
+    now_ms: int,
+    code: str = "outcome_unknown",
+    evidence: str | None = None,
+) -> None:
+    sequence = attempt_store.require_recovery(tx, attempt.job_id, attempt.id, code=code, message=message)
+    _close(
+        tx,
+        attempt,
+        sequence,
+        "recovery_required",
+        now_ms=now_ms,
+        detail=message,
+        evidence=evidence,
+        outcome="unknown",
+    )
+
+
+def _close(
+    tx: Transaction,
+    attempt: FencedAttempt | AttemptKeys,
+    sequence: int | None,
+    type_: str,
+    *,
+    now_ms: int,
+    detail: str | None = None,
+    evidence: str | None = None,
+    outcome: str | None = None,
+    by: Decision | None = None,
+) -> None:
+    """End the attempt, free its slot and write the event of a transition that has just been made."""
+    if sequence is None:
+        raise Stale
+    attempt_store.end_attempt(tx, attempt.id, outcome or type_, now_ms=now_ms, evidence=evidence)
+    attempt_store.free_slot_of(tx, attempt.id)
+    store.add_event(
+        tx,
+        attempt.job_id,
+        sequence,
+        type_,
+        now_ms=now_ms,
+        attempt_id=attempt.id,
+        detail=detail,
+        by=by,
+    )

@@ -1,0 +1,169 @@
+"""The queries behind reading jobs. Takes a transaction, changes nothing."""
+
+from functools import cache
+
+from tenuto.db import records
+from tenuto.db.database import Transaction
+from tenuto.db.records import AskedRecord
+from tenuto.jobs.rows import BodyRow, Counted, EventRow, OperationRow
+from tenuto.jobs.states import ALL, SUCCEEDED
+from tenuto.jobs.store import AFTER_ALL
+
+# What an operation shows, and no more: a body may be long, and columns cost time even when they are short.
+_OPERATION = """
+    select j.id, j.kind, j.model, j.lane, j.state, j.created_at, j.started_at, j.finished_at, j.attempts,
+           j.artifact_id, j.hold_micros, j.charged_micros, j.metadata, j.input_artifact_ids,
+           j.error_code, j.error_message, j.cancel_requested_at, t.progress,
+           a.media_type, a.size_bytes, a.sha256, a.metadata as artifact_metadata
+    from job j
+    left join attempt t on t.id = j.attempt_id
+    left join artifact a on a.id = j.artifact_id
+"""
+_JOB = _OPERATION + "where j.id = :id and j.account_id = :account_id"
+# Both columns of the index are compared, so that no other one can be taken: by the job's id alone, a page of
+# an account with few jobs would be looked for among everybody's. PostgreSQL may plan neither by the account
+# nor by the number of rows, so its plan is as good for the next caller and is kept: to plan every time took
+# longer than all else, the longer the more jobs there were.
+_ACCOUNT = "(select cast(:account_id as text))"
+_OF_ACCOUNT = f"(j.account_id, j.id) > ({_ACCOUNT}, '') and (j.account_id, j.id) < ({_ACCOUNT}, :before)"
+# States that are few have an index of their own; the planner must see that it covers this one.
+_BUT_SUCCEEDED = "j.account_id = :account_id and j.id < :before and j.state <> 'succeeded'"
+# From one model that the account has used to the next, a look by the index each. Its last columns are
+# compared as rows and ordered by, so that no other index can be taken.
+_USED_MODELS = """
+    with recursive used (model) as (
+        select (select model from job where account_id = :account_id order by model limit 1)
+        union all
+        select (select j.model from job j where j.account_id = :account_id and j.model > u.model
+                order by j.model limit 1)
+        from used u where u.model is not null)
+    select u.model, (select j.kind from job j where j.account_id = :account_id and j.model = u.model
+                       and (j.state, j.id) > ('', '') order by j.state, j.id limit 1) as kind
+    from used u where u.model is not null limit 10000"""
+_PAGES = (21, 51, 101)
+"""So many rows are read at most: the next of these, so that the statements that are kept are few."""
+
+
+def job(tx: Transaction, job_id: str, account_id: str) -> OperationRow | None:
+    """The job with its newest attempt's progress and its artifact: one look-up for a poll."""
+    return records.one(tx, OperationRow, _JOB, id=job_id, account_id=account_id)
+
+
+def jobs(
+    tx: Transaction,
+    account_id: str,
+    *,
+    state: str | None,
+    kind: str | None,
+    models: frozenset[str] | None,
+    after: str | None,
+    limit: int,
+) -> list[OperationRow]:
+    """Newest first; `after` is the id that the last page ended with. At most the last of `_PAGES`.
+
+    `models`: only jobs of these; None: of all.
+    """
+    size = next(page for page in _PAGES if page >= limit)
+    before = after or AFTER_ALL
+    if kind is None and models is None and state != SUCCEEDED:
+        page = _page(state, size)
+        return records.every(tx, OperationRow, page, account_id=account_id, before=before)[:limit]
+    ids: list[str] = []
+    for model in _models(tx, account_id, kind, models):
+        found = tx.all(_ids(state, size), account_id=account_id, model=model, before=before)
+        ids = sorted((*ids, *(row["id"] for row in found)), reverse=True)[:limit]
+    if not ids:
+        return []
+    names = {f"id_{number}": job_id for number, job_id in enumerate(ids)}
+    return records.every(
+        tx, OperationRow, f"{_OPERATION} where j.id in ({_list(len(ids))}) order by j.id desc", **names
+    )
+
+
+@cache
+def _page(state: str | None, size: int) -> str:
+    """The statement for a page of all jobs, or of those in one of the states that are few."""
+    condition = _OF_ACCOUNT if state is None else f"{_BUT_SUCCEEDED} and j.state = '{state}'"
+    return f"{_OPERATION} where {condition} order by j.account_id desc, j.id desc limit {size}"
+
+
+@cache
+def _ids(state: str | None, size: int) -> str:
+    """The statement for the newest jobs of one model: a look by the index for each state."""
+    assert state is None or state in ALL, state
+    looks = [
+        f"""select id from (
+               select id from job
+               where account_id = :account_id and model = :model
+                 and (state, id) > ('{each}', '') and (state, id) < ('{each}', :before)
+               order by state desc, id desc limit {size}) as {each}"""  # noqa: S608
+        for each in (sorted(ALL) if state is None else [state])
+    ]
+    return " union all ".join(looks)
+
+
+@cache
+def _list(count: int) -> str:
+    return ", ".join(f":id_{number}" for number in range(count))
+
+
+def _models(tx: Transaction, account_id: str, kind: str | None, models: frozenset[str] | None) -> list[str]:
+    """The models that the account has used, of this kind and among these; a model has one kind."""
+    if kind is None and models is not None and len(models) == 1:
+        return list(models)
+    return [
+        row["model"]
+        for row in tx.all(_USED_MODELS, account_id=account_id)
+        if (kind is None or row["kind"] == kind) and (models is None or row["model"] in models)
+    ]
+
+
+def ahead(tx: Transaction, lane: str, job_id: str, limit: int) -> AskedRecord[Counted]:
+    """Queued jobs of the lane that were accepted earlier, counted up to `limit`.
+
+    The limit stands in the text: PostgreSQL keeps a plan that knows it, where the queue is long too.
+    """
+    return records.ask(
+        tx,
+        Counted,
+        f"""select count(*) as number from (
+               select 1 as one from job
+               where state = 'queued' and (lane, id) > (:lane, '') and (lane, id) < (:lane, :id)
+               order by lane, id limit {limit:d}) as earlier""",  # noqa: S608 (a number)
+        lane=lane,
+        id=job_id,
+    )
+
+
+def sequence(tx: Transaction, job_id: str) -> int | None:
+    row = tx.one("select event_sequence from job where id = :id", id=job_id)
+    return None if row is None else int(row["event_sequence"])
+
+
+def model(tx: Transaction, job_id: str, account_id: str) -> str | None:
+    row = tx.one(
+        "select model from job where id = :id and account_id = :account_id",
+        id=job_id,
+        account_id=account_id,
+    )
+    return None if row is None else str(row["model"])
+
+
+def events(tx: Transaction, job_id: str) -> list[EventRow]:
+    return records.every(
+        tx,
+        EventRow,
+        """select sequence, at, type, attempt_id, detail from event
+           where job_id = :id order by sequence limit 10000""",
+        id=job_id,
+    )
+
+
+def body(tx: Transaction, job_id: str, account_id: str) -> BodyRow | None:
+    return records.one(
+        tx,
+        BodyRow,
+        "select body, model, erased_at from job where id = :id and account_id = :account_id",
+        id=job_id,
+        account_id=account_id,
+    )

@@ -1,0 +1,164 @@
+"""What an operator does, by name, with jobs in recovery_required: list, evidence, complete, requeue, void.
+
+Nothing here ever happens by itself: such a job's paid call may or may not have been made. Who decided, and
+why, stands in the event log and in the ledger; callers see that an operator decided, and no name.
+"""
+
+from tenuto.billing import operations as billing
+from tenuto.blobs.blob import BlobStore
+from tenuto.db.database import Database, Transaction
+from tenuto.errors import OperatorError, PriceInvalid
+from tenuto.ids import Ids
+from tenuto.jobs import attempt_store, lifecycle, operator_result, store
+from tenuto.jobs.decision import Decision
+from tenuto.jobs.evidence import INTACT, Evidence, evidence, examine, look_at, recorded
+from tenuto.jobs.lifecycle import RecordedResult
+from tenuto.jobs.operator_result import OperatorResult
+from tenuto.jobs.rows import JobRow, WaitingJob
+from tenuto.jobs.states import CANCELLED, FAILED, RECOVERY_REQUIRED
+
+__all__ = [
+    "Decision",
+    "Evidence",
+    "check_recorded",
+    "complete",
+    "evidence",
+    "examine",
+    "fit",
+    "requeue",
+    "void",
+    "waiting",
+]
+"""What an edge needs to let an operator decide; `evidence` and `examine` live beside."""
+
+
+_UNKNOWN = "the outcome of the engine's call stayed unknown"
+_WHY = {
+    "unreadable": "the job's record cannot be read",
+    "unsettled": "the result could not be settled",
+    "unforeseen": "the service could not run the job",
+}
+"""What a caller is told of a job that the operator gave up, by why it waited."""
+
+
+def waiting(tx: Transaction) -> list[WaitingJob]:
+    """Jobs that wait for an operator, oldest first."""
+    return store.in_recovery(tx)
+
+
+def check_recorded(database: Database, blobs: BlobStore, job_id: str) -> None:
+    """Before `complete` without a file: OperatorError unless the recorded bytes, if any, are intact."""
+    found = database.read(lambda tx: evidence(tx, job_id, now_ms=0))
+    record = database.read(lambda tx: recorded(tx, job_id)).get(found["job"]["attempt_id"])
+    if record is not None and (state := look_at(blobs, record)) != INTACT:
+        raise OperatorError(
+            f"the recorded result of {job_id} is {state};"
+            f" bring one: tenuto recover complete {job_id} --file FILE"
+        )
+
+
+def fit(tx: Transaction, job_id: str, content: bytes) -> OperatorResult:
+    """The bytes as a result of this job, which waits. Raises OperatorError when they can't be one."""
+    job = _waits(store.locked(tx, job_id), job_id)
+    return operator_result.read(job.kind, content, job.parameters)
+
+
+def complete(
+    tx: Transaction, ids: Ids, job_id: str, result: RecordedResult | None, *, by: Decision, now_ms: int
+) -> None:
+    """The call did succeed: finish with the bytes that the operator brings, or with the recorded result,
+    whose bytes the caller has looked at with `check_recorded`.
+    """
+    if _is_done(tx, job_id, by, "settle", "completed"):
+        return
+    attempt_id = _in_recovery(tx, job_id, now_ms).attempt_id
+    if attempt_id is None:
+        raise OperatorError(f"the record of {job_id} is damaged: it names no attempt; void it")
+    if result is not None:
+        lifecycle.record_result(tx, attempt_id, result, now_ms=now_ms)
+    elif store.reopen_attempt(tx, attempt_id) == 0:
+        raise OperatorError(
+            f"{job_id} has no recorded result; bring one: tenuto recover complete {job_id} --file FILE"
+        )
+    try:
+        lifecycle.succeed(tx, ids, attempt_id, now_ms=now_ms, by=by)
+    except PriceInvalid as error:
+        raise OperatorError(f"{job_id} cannot be charged for: {error.message}; void it") from error
+
+
+def requeue(tx: Transaction, ids: Ids, job_id: str, *, by: Decision, now_ms: int) -> None:
+    """Run it again, although the first call may have been paid for. The hold stays as it is."""
+    if _is_done(tx, job_id, by, "adjust", "requeued"):
+        return
+    job = _in_recovery(tx, job_id, now_ms)
+    if job.deadline_at <= now_ms:
+        raise OperatorError(
+            f"the deadline of {job_id} has passed, it would only fail: complete it, or void it"
+        )
+    sequence = store.requeue_recovery(tx, job_id)
+    assert sequence is not None, "the row is locked"
+    store.add_event(
+        tx,
+        job_id,
+        sequence,
+        "requeued",
+        now_ms=now_ms,
+        detail="requeued by the operator",
+        by=by,
+    )
+    billing.remark(
+        tx,
+        by.entry_id or ids.new("entry"),
+        account_id=job.account_id,
+        job_id=job_id,
+        note=by.line("requeued"),
+        now_ms=now_ms,
+    )
+
+
+def void(tx: Transaction, ids: Ids, job_id: str, *, cancel: bool, by: Decision, now_ms: int) -> None:
+    """Give it up: failed (or cancelled, when the caller asked for that), the hold voided."""
+    if _is_done(tx, job_id, by, "void", "voided"):
+        return
+    job = _in_recovery(tx, job_id, now_ms)
+    state = CANCELLED if cancel else FAILED
+    sequence = store.end_recovery(
+        tx,
+        job_id,
+        state,
+        error_code=None if cancel else "engine_failed",
+        error_message=None if cancel else f"{_WHY.get(job.error_code or '', _UNKNOWN)}; nothing is charged",
+        now_ms=now_ms,
+    )
+    assert sequence is not None, "the row is locked"
+    billing.void(tx, ids, job_id=job.id, note=by.line("voided"), entry_id=by.entry_id, now_ms=now_ms)
+    store.add_event(tx, job_id, sequence, state, now_ms=now_ms, detail="voided by the operator", by=by)
+
+
+def _is_done(tx: Transaction, job_id: str, by: Decision, type_: str, done: str) -> bool:
+    """Whether this decision was carried out before, by a try whose answer was lost: a job that it requeued
+    and that waits once more is not requeued by it again.
+    """
+    store.locked(tx, job_id)
+    return by.entry_id is not None and billing.is_decided(
+        tx, by.entry_id, type_=type_, job_id=job_id, note=by.line(done)
+    )
+
+
+def _in_recovery(tx: Transaction, job_id: str, now_ms: int) -> JobRow:
+    """The job, its attempt ended: a late result that was recorded and not settled waits for nobody else."""
+    job = _waits(store.locked(tx, job_id), job_id)
+    if job.attempt_id is not None:
+        attempt_store.end_attempt(tx, job.attempt_id, "unknown", now_ms=now_ms)
+    return job
+
+
+def _waits(job: JobRow | None, job_id: str) -> JobRow:
+    if job is None:
+        raise OperatorError(f"there is no job {job_id!r}; `tenuto recover list` shows the jobs that wait")
+    if job.state != RECOVERY_REQUIRED:
+        raise OperatorError(
+            f"{job_id} is {job.state} and does not wait for recovery;"
+            " `tenuto recover list` shows the jobs that do"
+        )
+    return job

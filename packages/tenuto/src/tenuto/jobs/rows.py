@@ -1,0 +1,338 @@
+"""The rows of jobs, with a sentence for each column: who sets it, when, and what if the process dies there.
+
+The stores here make them, from statements that give the fields of their struct. Nothing is judged: a damaged
+value is passed on as it was read, and whoever needs it finds out.
+"""
+
+import msgspec
+
+
+class JobRow(msgspec.Struct, frozen=True):
+    """A job: what was accepted, frozen, then what became of it. One row for good; only content is erased."""
+
+    id: str
+    """Made by `submit`; ids rise with time, and order the queue."""
+    account_id: str
+    """Whose job it is; frozen at acceptance."""
+    key_id: str
+    """The API key that submitted it; frozen at acceptance, the key may be revoked since."""
+    kind: str
+    """`speech`, `recognition` or `image`; frozen at acceptance."""
+    model: str
+    """The full name; frozen at acceptance, the catalog may not have it any more."""
+    lane: str
+    """Whose slots it takes; frozen at acceptance."""
+    state: str
+    """See `states`: every change is one conditional update in one transaction with its event, so that a death
+    leaves the state before or the state after."""
+    body: str
+    """The accepted body, word for word; empty once it is erased."""
+    parameters: str
+    """JSON object: what the engine gets, every default and reference resolved at acceptance; `{}` once it is
+    erased."""
+    metadata: str
+    """JSON object of the caller's own; frozen at acceptance."""
+    input_artifact_ids: str
+    """JSON array; frozen at acceptance."""
+    characters: int
+    """How much there is to speak; frozen at acceptance, for the text may be erased."""
+    rerunnable: int
+    """1: its engine may run again after a lost outcome; 0: a call is metered. Frozen at acceptance."""
+    hold_micros: int
+    """What was held at acceptance, in its transaction; freed by the settlement or the void that ends it."""
+    price_micros: int
+    """The price at acceptance, by `price_unit`; later prices do not touch it."""
+    price_unit: str
+    """`job` or `audio_minute`."""
+    charged_micros: int | None
+    """Set with `succeeded` and the settlement, in one transaction; null until then and in every other end."""
+    audio_ms: int | None
+    """How much audio it made or recognised, 0 for none; set with `succeeded`, from its attempt, else null."""
+    created_at: int
+    deadline_at: int
+    """14 days after acceptance; upkeep fails a queued job that is past it, the worker a running one."""
+    not_before_at: int
+    """No claim takes it before; set when it is queued again after losses or setbacks, else 0."""
+    started_at: int | None
+    """When its first attempt was claimed."""
+    finished_at: int | None
+    """When it became final."""
+    attempts: int
+    """Claims so far: raised by each, in its transaction."""
+    hosts_lost: int
+    """Attempts whose host died, or that met what nobody foresaw; raised when it is queued again. The third is
+    the last."""
+    workers_lost: int
+    """Attempts whose worker was lost, without limit; raised by the rescue. They set how long it pauses."""
+    losses_shared: int
+    """Hosts lost together with other runs: from two on it runs alone."""
+    attempt_id: str | None
+    """The fence: the newest attempt, set by the claim, kept when the job ends. Whoever is not named here may
+    write nothing."""
+    artifact_id: str | None
+    """The result; set with `succeeded`."""
+    error_code: str | None
+    """Why it failed, or waits for its operator; set with that state, null again when it is queued again."""
+    error_message: str | None
+    """The sentence for it."""
+    cancel_requested_at: int | None
+    """When the caller cancelled it; a running attempt hears of it with its next beat, and the rescue keeps
+    to it if the worker dies before."""
+    event_sequence: int
+    """The number of its newest event: raised by every transition, in its transaction."""
+    erased_at: int | None
+    """When its content was erased, by its owner or the retention; the row, the key and the ledger stay."""
+
+
+class AttemptRow(msgspec.Struct, frozen=True):
+    """One run of a job by one worker."""
+
+    id: str
+    """Made by the claim."""
+    job_id: str
+    number: int
+    """1 for the job's first; set by the claim."""
+    worker_id: str
+    """Who claimed it. If that worker dies, upkeep of another one ends the attempt."""
+    state: str
+    """`running` from the claim on; `recorded` when the result is durable; `ended`: nothing more happens."""
+    outcome: str | None
+    """How it ended; null before. `unknown`: a late result may still be recorded."""
+    beat: int
+    """Raised by the worker's heartbeat; one that stands still while a rescuer looks is a dead worker's."""
+    progress: str | None
+    """JSON object: the newest progress, written with a beat. If the worker dies it stays as it was."""
+    fenced_at: int | None
+    """Set, and committed, before a metered engine is called: from here on a lost outcome is not run again."""
+    blob_id: str | None
+    """The recorded result, whose bytes were durable before; null before it and once it is erased."""
+    media_type: str | None
+    """Of the recorded result."""
+    result_metadata: str | None
+    """JSON object of the recorded result."""
+    duration_ms: int | None
+    """Of the recorded result, as it is charged; null where there is nothing to measure."""
+    evidence: str | None
+    """What an operator needs to know of a bad end; null once the content is erased."""
+    started_at: int
+    """When it was claimed."""
+    ended_at: int | None
+    """When it became `ended`."""
+    machine: str | None
+    """Of the worker, copied by the claim: the worker's own row is forgotten in time."""
+    pid: int | None
+    """Of the worker, likewise."""
+    heard_at: int | None
+    """When the worker was last heard of, by its own clock; only shown, never decided by."""
+
+
+class FencedAttempt(msgspec.Struct, frozen=True):
+    """An attempt and what its job froze, both locked: all that a transition decides by. See above."""
+
+    id: str
+    job_id: str
+    state: str
+    beat: int
+    fenced_at: int | None
+    blob_id: str | None
+    media_type: str | None
+    result_metadata: str | None
+    duration_ms: int | None
+    job_state: str
+    job_attempt_id: str | None
+    """The fence: the attempt that the job names."""
+    account_id: str
+    hold_micros: int
+    price_micros: int
+    price_unit: str
+    cancel_requested_at: int | None
+    hosts_lost: int
+    workers_lost: int
+
+
+class AttemptKeys(msgspec.Struct, frozen=True):
+    """An attempt and its job, locked, by what identifies them: enough where nothing else can be read."""
+
+    id: str
+    job_id: str
+    job_state: str
+    job_attempt_id: str | None
+
+
+class JobWork(msgspec.Struct, frozen=True):
+    """What a worker needs to know of a job that it claims; each column as in `JobRow`, and not yet judged."""
+
+    kind: str
+    model: str
+    parameters: str
+    input_artifact_ids: str
+    rerunnable: int
+    deadline_at: int
+    losses_shared: int
+
+
+class Started(msgspec.Struct, frozen=True):
+    """What a claim's update of the job gives back."""
+
+    event_sequence: int
+    attempts: int
+
+
+class OwnedJob(msgspec.Struct, frozen=True):
+    """A job of the caller's, locked: enough to decide whether it can be cancelled or erased."""
+
+    id: str
+    model: str
+    state: str
+    attempt_id: str | None
+
+
+class CancelNoted(msgspec.Struct, frozen=True):
+    """What noting the request to cancel a running job gives back."""
+
+    event_sequence: int
+    attempt_id: str | None
+
+
+class WaitingJob(msgspec.Struct, frozen=True):
+    """A job in `recovery_required`, as operators are shown it in a list; each column as in `JobRow`."""
+
+    id: str
+    kind: str
+    model: str
+    account_id: str
+    account_name: str
+    created_at: int
+    started_at: int | None
+    attempts: int
+    hold_micros: int
+    error_code: str | None
+    error_message: str | None
+
+
+class WaitingAccount(msgspec.Struct, frozen=True):
+    """An account with work in a lane, in the order of turns."""
+
+    account_id: str
+    served: int | None
+    """The number of its last turn, given by the claim that served it; null for an account that had none."""
+
+
+class SlotRow(msgspec.Struct, frozen=True):
+    """A slot of a lane: made and taken away by workers as they start, as the settings say."""
+
+    number: int
+    job_id: str | None
+    """The job that runs in it, set by the claim; null again with the end of its attempt, whoever ends it."""
+
+
+class OpenAttempt(msgspec.Struct, frozen=True):
+    """An attempt that is not over, and what is known of its worker."""
+
+    attempt_id: str
+    job_id: str
+    worker_id: str
+    beat: int
+    machine: str | None
+    """Null, as the lock, when the worker was forgotten meanwhile."""
+    lock_name: str | None
+
+
+class BoundKey(msgspec.Struct, frozen=True):
+    """An idempotency key of an API key: bound with its job, in one transaction, for good."""
+
+    body_sha256: str
+    """Of the body's value: the same key with another one is a conflict."""
+    job_id: str
+
+
+class Counted(msgspec.Struct, frozen=True):
+    """How many rows there are, up to the limit of the count."""
+
+    number: int
+
+
+class OperationRow(msgspec.Struct, frozen=True):
+    """What callers are shown of a job, its newest attempt and its result; each column as in its own table."""
+
+    id: str
+    kind: str
+    model: str
+    lane: str
+    state: str
+    created_at: int
+    started_at: int | None
+    finished_at: int | None
+    attempts: int
+    artifact_id: str | None
+    hold_micros: int
+    charged_micros: int | None
+    metadata: str
+    input_artifact_ids: str
+    error_code: str | None
+    error_message: str | None
+    cancel_requested_at: int | None
+    progress: str | None
+    """Of the newest attempt."""
+    media_type: str | None
+    """Of the result, as all below; null where `artifact_id` is."""
+    size_bytes: int | None
+    sha256: str | None
+    artifact_metadata: str | None
+
+
+class BodyRow(msgspec.Struct, frozen=True):
+    """A job's accepted body; each column as in `JobRow`."""
+
+    body: str
+    model: str
+    erased_at: int | None
+
+
+class EventRow(msgspec.Struct, frozen=True):
+    """A line of a job's life, written in the transaction of the transition that it reports; never changed."""
+
+    sequence: int
+    at: int
+    type: str
+    """One of `states.EVENTS`."""
+    attempt_id: str | None
+    detail: str | None
+
+
+class ChunkRow(msgspec.Struct, frozen=True):
+    """A finished chunk of a recording: written by the attempt that made it, used again by later ones."""
+
+    role: str
+    number: int
+    start_frame: int
+    end_frame: int
+    model_id: str
+    model_revision: str
+    transcript: str
+    """JSON object as the engine gave it, checked."""
+
+
+class SegmentRow(msgspec.Struct, frozen=True):
+    """A piece of speech shown while its job ran: written when its bytes were durable, kept for good."""
+
+    segment_id: str
+    attempt_id: str
+    sequence: int
+    """From 0 without gaps within its attempt."""
+    media_type: str
+    size_bytes: int
+    sha256: str
+    duration_ms: int
+
+
+class SegmentBytes(msgspec.Struct, frozen=True):
+    """A segment and where its bytes are."""
+
+    id: str
+    media_type: str
+    size_bytes: int
+    sha256: str
+    blob_id: str | None
+    """Null once the job's content was erased."""
+    block_crcs: str | None

@@ -1,0 +1,129 @@
+"""Segments: pieces of speech that can be heard while their job runs, saved by its attempt, kept for good.
+
+They imply no success and cost nothing. The sound in them, and how they are written, is not known here.
+"""
+
+from dataclasses import dataclass
+
+import msgspec
+
+from tenuto.artifacts import operations as artifacts
+from tenuto.artifacts.operations import Opened
+from tenuto.blobs.blob import BlobRecord
+from tenuto.db.database import Transaction
+from tenuto.errors import Erased, Fault, InvalidRequest, NotFound, Stale
+from tenuto.jobs import attempt_store, read_store, segment_store
+from tenuto.jobs.states import RUNNING
+
+MAX_SEGMENT_BYTES = 16 * 1024 * 1024
+MAX_SEGMENTS = 1024
+MAX_ATTEMPT_BYTES = 320 * 1024 * 1024
+MEDIA_TYPE = "audio/wav"
+
+
+class SegmentLimit(Exception):
+    """An attempt shows more than may be kept; the message says which limit it passed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """How much an attempt has shown so far."""
+
+    count: int = 0
+    size_bytes: int = 0
+
+    def plus(self, size_bytes: int) -> "Shown":
+        """One segment more. Raises SegmentLimit."""
+        if size_bytes > MAX_SEGMENT_BYTES:
+            raise SegmentLimit(f"it would have a segment of more than {MAX_SEGMENT_BYTES >> 20} MiB")
+        more = Shown(self.count + 1, self.size_bytes + size_bytes)
+        if more.count > MAX_SEGMENTS:
+            raise SegmentLimit(f"it would have more than {MAX_SEGMENTS:,} segments")
+        if more.size_bytes > MAX_ATTEMPT_BYTES:
+            raise SegmentLimit(f"it would have more than {MAX_ATTEMPT_BYTES >> 20} MiB")
+        return more
+
+
+@dataclass(frozen=True, slots=True)
+class NewSegment:
+    """A segment whose bytes are durable."""
+
+    segment_id: str
+    sequence: int
+    blob: BlobRecord
+    duration_ms: int
+
+
+class Segment(msgspec.Struct, frozen=True):
+    """A segment as callers see it."""
+
+    segment_id: str
+    attempt_id: str
+    sequence: int
+    media_type: str
+    size_bytes: int
+    sha256: str
+    duration_ms: int
+    object: str = "segment"
+
+
+def save(tx: Transaction, attempt_id: str, new: NewSegment, *, now_ms: int) -> None:
+    """Make a durable segment readable. Stale: the attempt does not run any more, nothing is written."""
+    attempt = attempt_store.locked_attempt(tx, attempt_id)
+    if (
+        attempt is None
+        or attempt.job_attempt_id != attempt_id
+        or (attempt.job_state, attempt.state) != (RUNNING, "running")
+    ):
+        raise Stale
+    if segment_store.is_saved(tx, new.segment_id):
+        return  # Said again, because the answer to the first time was lost.
+    artifacts.add_blob(tx, new.blob, now_ms=now_ms)
+    segment_store.add(
+        tx,
+        new.segment_id,
+        job_id=attempt.job_id,
+        attempt_id=attempt_id,
+        sequence=new.sequence,
+        media_type=MEDIA_TYPE,
+        blob=new.blob,
+        duration_ms=new.duration_ms,
+        now_ms=now_ms,
+    )
+
+
+def list_segments(tx: Transaction, *, account_id: str, job_id: str, attempt_id: str | None) -> list[Segment]:
+    """What one attempt saved, in order: the one named, else the newest that has saved anything."""
+    if read_store.model(tx, job_id, account_id) is None:
+        raise NotFound
+    if attempt_id is None:
+        attempt_id = segment_store.newest_attempt(tx, job_id)
+    elif not segment_store.is_attempt_of(tx, attempt_id, job_id):
+        message = "this job has no such attempt; leave it out for the newest one that has segments"
+        raise InvalidRequest([Fault("attempt_id", "unknown_attempt", message)])
+    if attempt_id is None:
+        return []
+    return [
+        Segment(
+            segment_id=row.segment_id,
+            attempt_id=row.attempt_id,
+            sequence=row.sequence,
+            media_type=row.media_type,
+            size_bytes=row.size_bytes,
+            sha256=row.sha256,
+            duration_ms=row.duration_ms,
+        )
+        for row in segment_store.of_attempt(tx, attempt_id, MAX_SEGMENTS)
+    ]
+
+
+def open_segment(tx: Transaction, *, account_id: str, job_id: str, segment_id: str) -> Opened:
+    """What sending a segment needs. NotFound for foreign ids exactly as for missing ones."""
+    row = segment_store.segment(tx, segment_id, job_id, account_id)
+    if row is None:
+        raise NotFound
+    if row.blob_id is None:
+        raise Erased
+    assert row.block_crcs is not None, "a segment names a blob that there is"
+    blob = BlobRecord(row.blob_id, row.size_bytes, row.sha256, row.block_crcs)
+    return Opened(row.id, row.media_type, blob)

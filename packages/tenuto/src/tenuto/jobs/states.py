@@ -1,0 +1,86 @@
+"""The states of a job and the transitions between them, as data; no database, no clock.
+
+Every transition is one named function in `lifecycle`, `submit` or `recover`, and one event.
+"""
+
+QUEUED = "queued"
+"""Accepted, durable, paid for by a hold; waits for a slot. Set by submit, release and rescue."""
+
+RUNNING = "running"
+"""One attempt has it, and a slot. If the worker dies, upkeep rescues the attempt."""
+
+SUCCEEDED = "succeeded"
+"""Final: the artifact is durable and verified, the charge is settled. Never changes again."""
+
+FAILED = "failed"
+"""Final: the hold is voided, `error_code` says why."""
+
+CANCELLED = "cancelled"
+"""Final: the caller asked for it in time, the hold is voided."""
+
+RECOVERY_REQUIRED = "recovery_required"
+"""The hold stays, nothing runs again, an operator decides by name. A metered call was made and its outcome
+is unknown (the same attempt may still come back late with its result); or the job's record cannot be read; or
+its result cannot be settled; or its worker met an error that nobody foresaw, time and again."""
+
+SUBMITTING = "submitting"
+"""Named by the contract; this server accepts in one transaction and never commits it alone."""
+
+ALL = (SUBMITTING, QUEUED, RUNNING, SUCCEEDED, FAILED, CANCELLED, RECOVERY_REQUIRED)
+FINAL = frozenset({SUCCEEDED, FAILED, CANCELLED})
+
+TRANSITIONS: dict[str, frozenset[str]] = {
+    SUBMITTING: frozenset({QUEUED}),
+    QUEUED: frozenset({RUNNING, CANCELLED, FAILED}),
+    RUNNING: frozenset({SUCCEEDED, FAILED, CANCELLED, QUEUED, RECOVERY_REQUIRED}),
+    RECOVERY_REQUIRED: frozenset({SUCCEEDED, FAILED, QUEUED, CANCELLED}),
+    SUCCEEDED: frozenset(),
+    FAILED: frozenset(),
+    CANCELLED: frozenset(),
+}
+
+MAX_HOSTS_LOST = 3
+"""An engine's process that died or hung under one job so often is the job's fault: it fails."""
+
+MAX_LOSSES_SHARED = 2
+"""A job whose process died so often with other runs in it is run alone from then on: a loss then is its own.
+Losses that were shared are never its fault, however many there are."""
+
+WORKERS_LOST_WITHOUT_PAUSE = 4
+FIRST_PAUSE_MS = 1_000
+MAX_PAUSE_MS = 600_000
+DEADLINE_MS = 14 * 24 * 3600 * 1000
+"""From acceptance to the end, for every kind (contract: 14 days)."""
+
+
+def pause_ms(workers_lost: int) -> int:
+    """How long a job waits after losing its nth worker: none at first, then doubling up to 10 minutes."""
+    over = workers_lost - WORKERS_LOST_WITHOUT_PAUSE
+    return 0 if over <= 0 else min(MAX_PAUSE_MS, FIRST_PAUSE_MS << min(over - 1, 20))
+
+
+EVENTS: dict[str, str] = {
+    "queued": QUEUED,
+    "running": RUNNING,
+    "cancel_requested": RUNNING,
+    "released": QUEUED,
+    "host_lost": QUEUED,
+    "worker_lost": QUEUED,
+    "succeeded": SUCCEEDED,
+    "failed": FAILED,
+    "cancelled": CANCELLED,
+    "recovery_required": RECOVERY_REQUIRED,
+    "requeued": QUEUED,
+}
+"""Every type of event, and the state that a job is in after it."""
+
+
+def may_follow(before: str | None, event: str) -> bool:
+    """Whether an event may come next after another; `before` is None for a job's first."""
+    if before is None or event == "queued":
+        return before is None and event == "queued"
+    if event in ("cancel_requested", "released", "host_lost", "worker_lost"):
+        return EVENTS[before] == RUNNING and (event, before) != ("cancel_requested", "cancel_requested")
+    if event == "requeued":
+        return before == RECOVERY_REQUIRED
+    return EVENTS[event] in TRANSITIONS[EVENTS[before]]

@@ -1,0 +1,317 @@
+"""Submitting a job: `submit` is all of it, from a parsed body to a durable job; nobody else knows the order.
+
+What can be judged without the database is judged first (`prepare`); the rest is one transaction for the
+idempotency key, what the job refers to, the queue's limit, the job, its event and its hold. HTTP is not known
+here.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from tenuto import failpoints
+from tenuto.accounts.rules import Caller
+from tenuto.billing import operations as billing
+from tenuto.blobs.blob import BlobStore
+from tenuto.catalog import operations as catalog
+from tenuto.catalog.presence import Presence
+from tenuto.catalog.rules import Model
+from tenuto.db.database import Asked, Database, Transaction
+from tenuto.db.repeating import write_known, write_known_async
+from tenuto.errors import (
+    Fault,
+    IdempotencyConflict,
+    InvalidRequest,
+    ModelNotAllowed,
+    ModelUnavailable,
+    TenutoError,
+)
+from tenuto.ids import Clock, Ids
+from tenuto.jobs import binding, quota, read, store
+from tenuto.jobs.quota import FullQueues, Quota
+from tenuto.jobs.read import Operation
+from tenuto.jobs.states import DEADLINE_MS, QUEUED
+from tenuto.jobs.store import NewJob
+from tenuto.kinds import envelope
+from tenuto.kinds.envelope import Envelope
+from tenuto.kinds.every import CHECKS
+
+PATIENCE_S = 10.0
+"""How long `submit` looks for the outcome of a commit whose answer was lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class SubmitContext:
+    """What submitting needs of its process. Made once at start, the same until it ends."""
+
+    database: Database
+    blobs: BlobStore
+    models: Mapping[str, Model]
+    ids: Ids
+    clock: Clock
+    presence: Presence
+    """The workers that it sees away make no model callable, whatever their rows say."""
+    max_queued: int
+    """How many jobs an account may have queued in a lane; 0: any number."""
+    full_queues: FullQueues = field(default_factory=FullQueues)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One submission as it arrived: the key's words, the body, and the parsed value's digest."""
+
+    caller: Caller
+    idempotency_key: str
+    body: str
+    body_sha256: str
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The operation behind a submission; `replayed` when it was there before."""
+
+    operation: Operation
+    replayed: bool
+
+    @property
+    def job_id(self) -> str:
+        return self.operation.id
+
+
+def submit(context: SubmitContext, request: Request) -> Accepted:
+    """Accept a job, or give the one that this key and body made before; it is durable when this returns.
+
+    Raises the refusal, after which nothing is stored: InvalidRequest with all faults, ModelNotAllowed,
+    IdempotencyConflict, ModelUnavailable, QueueFull, InsufficientBalance; Unavailable when nothing can be
+    stored just now, CommitUnknown when that is all that is known.
+    """
+    try:
+        transaction = prepare(context, request)
+    except TenutoError as refusal:
+        return context.database.read(partial(_replay_or_refuse, request, refusal))
+    with context.full_queues.noting():
+        accepted = write_known(context.database, transaction, patience_s=PATIENCE_S)
+    return _announced(context, accepted)
+
+
+async def submit_async(context: SubmitContext, request: Request) -> Accepted:
+    """`submit` for the event loop; an outcome that stays unknown is the client's to ask for again."""
+    try:
+        transaction = prepare(context, request)
+    except TenutoError as refusal:
+        return await context.database.read_async(partial(_replay_or_refuse, request, refusal))
+    with context.full_queues.noting():
+        accepted = await write_known_async(context.database, transaction)
+    return _announced(context, accepted)
+
+
+def prepare(context: SubmitContext, request: Request) -> Callable[[Transaction], Accepted]:
+    """The transaction of a submission, which may be run again. Raises what needs no database to be refused.
+
+    On SQLite the writer has the pages at hand that a reader fetches again after every commit: so one
+    transaction does the reading, too.
+    """
+    caller, parsed = request.caller, _parse(request, context.models)
+    was_full = context.full_queues.was_full(caller.account_id, parsed.model.lane)
+    now_ms = context.clock()
+
+    def transaction(tx: Transaction) -> Accepted:
+        # Asked before it is known whether it matters: the answers come together.
+        availability = _ask_availability(tx, context, caller, parsed.model, was_full=was_full)
+        replay = _find_replay(tx, request)
+        if replay is not None:
+            return replay
+        context.blobs.check_place()
+        bound = _bind(tx, caller, parsed)
+        availability.take()
+        accepted = _accept(tx, context.ids, request, parsed, bound, now_ms=now_ms)
+        failpoints.hit("accept.before_commit")
+        return accepted
+
+    return transaction
+
+
+def _announced(context: SubmitContext, accepted: Accepted) -> Accepted:
+    """The job is durable: workers are told. Of a replay too, for who made it may not have come so far."""
+    failpoints.hit("accept.after_commit")
+    if accepted.operation.state == QUEUED:
+        context.database.wake("jobs")
+    return accepted
+
+
+def _replay_or_refuse(request: Request, refusal: TenutoError, tx: Transaction) -> Accepted:
+    """What was accepted before is answered again, also when it would not be accepted any more.
+
+    The refusal of a faulty body names the faults of its references too, so that all are named at once.
+    """
+    replay = _find_replay(tx, request)
+    if replay is not None:
+        return replay
+    if isinstance(refusal, Unfit):
+        more = binding.reference_faults(tx, request.caller, refusal.model.kind, refusal.envelope)
+        raise InvalidRequest([*refusal.faults, *more]) from refusal
+    raise refusal
+
+
+def _find_replay(tx: Transaction, request: Request) -> Accepted | None:
+    """The job that this key and body made before. IdempotencyConflict: the key belongs to another body."""
+    bound = store.bound(tx, request.caller.key_id, request.idempotency_key)
+    if bound is None:
+        return None
+    if bound.body_sha256 != request.body_sha256:
+        raise IdempotencyConflict
+    operation = read.get(tx, account_id=request.caller.account_id, job_id=bound.job_id)
+    return Accepted(operation, replayed=True)
+
+
+# --- what can be judged without the database --------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Parsed:
+    """A submission as far as it can be judged without the database."""
+
+    envelope: Envelope
+    model: Model
+    parameters: Any
+    """In the struct of the model's kind."""
+
+
+class Unfit(InvalidRequest):
+    """The parameters are faulty; what they refer to may be as well, which only the database knows."""
+
+    def __init__(self, envelope: Envelope, model: Model, faults: list[Fault]) -> None:
+        super().__init__(faults)
+        self.envelope = envelope
+        self.model = model
+
+
+def _parse(request: Request, models: Mapping[str, Model]) -> _Parsed:
+    """Check model, envelope and parameters, in that order; raises with all faults of a step at once."""
+    parsed, faults = envelope.check(request.value)
+    if type(request.value) is not dict or any(fault.param == "model" for fault in faults):
+        raise InvalidRequest(faults)
+    name = request.value["model"]
+    model = models.get(name)
+    if model is None or model.interface != "jobs":
+        is_chat = model is not None and request.caller.may_use(name)
+        message = "is a chat model; POST /v1/chat/completions asks it" if is_chat else _unknown_model(name)
+        raise InvalidRequest([*faults, Fault("model", "unknown_model", message)])
+    if not request.caller.may_use(model.name):
+        raise ModelNotAllowed
+    if parsed is None:
+        raise InvalidRequest(faults)
+    parameters, more = CHECKS[model.kind](parsed)
+    if faults or more:
+        raise Unfit(parsed, model, _together(faults, more))
+    return _Parsed(parsed, model, parameters)
+
+
+def _together(faults: list[Fault], more: list[Fault]) -> list[Fault]:
+    """All faults; what a kind misses is not told of a field that could not be read."""
+    faulty = {fault.param.partition("[")[0] for fault in faults}
+    return [*faults, *(fault for fault in more if fault.param not in faulty)]
+
+
+def _unknown_model(name: str) -> str:
+    shown = name if len(name) <= 100 else name[:100] + "…"
+    return f"there is no model {shown!r}; GET /v1/models lists the full names"
+
+
+# --- the steps of the transaction -------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Availability:
+    """What may refuse a valid job just now, as asked: a model that is down, a queue that is full."""
+
+    model: str
+    offer: Asked
+    quota: Quota | None
+
+    def take(self) -> None:
+        """A place for one job. Raises ModelUnavailable (503) and QueueFull (429)."""
+        if self.offer.one() is None:
+            raise ModelUnavailable(
+                f"{self.model} is temporarily unavailable; GET /v1/models shows `callable`. "
+                "Nothing was stored."
+            )
+        if self.quota is not None:
+            self.quota.take()
+
+
+def _ask_availability(
+    tx: Transaction, context: SubmitContext, caller: Caller, model: Model, *, was_full: bool
+) -> _Availability:
+    """Asks if a worker offers the model and the account may queue one more. `was_full`: see `quota.ask`."""
+    offer = catalog.ask_callable(tx, model.name, away=context.presence.away)
+    if not context.max_queued:
+        return _Availability(model.name, offer, None)
+    limited = quota.ask(tx, caller.account_id, model.lane, limit=context.max_queued, was_full=was_full)
+    return _Availability(model.name, offer, limited)
+
+
+def _bind(tx: Transaction, caller: Caller, parsed: _Parsed) -> dict[str, Any]:
+    """What the engine will get, frozen: every parameter with its value, and what it refers to.
+
+    Raises InvalidRequest for a reference to something that the caller has not (a voice, an input).
+    """
+    faults = binding.reference_faults(tx, caller, parsed.model.kind, parsed.envelope)
+    if faults:
+        raise InvalidRequest(faults)
+    resolve = binding.BINDINGS[parsed.model.kind]
+    return resolve(tx, caller, parsed.envelope, parsed.parameters, parsed.model.entry.defaults)
+
+
+def _accept(
+    tx: Transaction, ids: Ids, request: Request, parsed: _Parsed, bound: dict[str, Any], *, now_ms: int
+) -> Accepted:
+    """Idempotency key → job → event → hold. A key that somebody else has bound meanwhile is a replay."""
+    model = parsed.model
+    new = NewJob(
+        job_id=ids.new("job"),
+        account_id=request.caller.account_id,
+        key_id=request.caller.key_id,
+        idempotency_key=request.idempotency_key,
+        body_sha256=request.body_sha256,
+        kind=model.kind,
+        model=model.name,
+        lane=model.lane,
+        body=request.body,
+        parameters=_json(bound),
+        metadata=_json(dict(parsed.envelope.metadata)),
+        input_artifact_ids=_json(list(parsed.envelope.input_artifact_ids or ())),
+        characters=len(bound.get("text", "")),
+        rerunnable=model.rerunnable,
+        hold_micros=model.price.hold_micros,
+        price_micros=model.price.price_micros,
+        price_unit=model.price.unit,
+        created_at=now_ms,
+        deadline_at=now_ms + DEADLINE_MS,
+    )
+    if not store.bind_key(tx, new):
+        replay = _find_replay(tx, request)
+        assert replay is not None, "a key that is bound stays bound"
+        return replay
+    store.insert_job(tx, new)
+    for blob_id in binding.recordings(bound):
+        store.add_recording(tx, new.job_id, blob_id)
+    store.add_event(tx, new.job_id, 0, "queued", now_ms=now_ms)
+    position = read.ask_position(tx, new.lane, new.job_id)
+    # The last, because it is the one that waits for its answer: on PostgreSQL all the above travels with it.
+    billing.hold(
+        tx,
+        ids,
+        account_id=new.account_id,
+        job_id=new.job_id,
+        amount_micros=new.hold_micros,
+        now_ms=now_ms,
+    )
+    return Accepted(read.accepted(new, read.position(position)), replayed=False)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

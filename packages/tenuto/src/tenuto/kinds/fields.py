@@ -1,0 +1,270 @@
+"""Fields of a request and the rules their values obey: shared by all kinds, written as data.
+
+A rule reads one value: it collects what is wrong with it and gives it back in the form in which it is kept.
+Nothing here knows a particular field, a kind or where a request came from.
+
+Codes of faults: `required`, `unknown_name`, `wrong_type`, `out_of_range`, `empty`, `too_long`, `white_space`,
+`not_allowed`, `wrong_length`, `conflict`, `requires`, `too_many_faults`.
+"""
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+from tenuto.errors import Fault
+
+# A hostile request can't make a long answer: so many faults of one sort are named, the rest are counted.
+MAX_FAULTS_NAMED = 16
+MAX_SHOWN = 40
+
+# Unicode's White_Space, and U+001C–1F and U+FEFF, which many readers trim as well; U+200B is none.
+WHITE_SPACE = frozenset(
+    "\t\n\v\f\r\x1c\x1d\x1e\x1f \x85\xa0\u1680"
+    "\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
+)
+
+_JSON_TYPES = {
+    type(None): "null",
+    bool: "a boolean",
+    int: "an integer",
+    float: "a number",
+    str: "a string",
+    list: "an array",
+    dict: "an object",
+}
+
+
+class Rule(Protocol):
+    """What the values of a field must be."""
+
+    def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
+        """The value as it is kept; what is wrong with it is added to `faults` under the name `param`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field of an object: its name, its rule, and what holds when it is left out."""
+
+    name: str
+    rule: Rule
+    meaning: str
+    default: Any = None
+    required: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Boolean:
+    """`true` or `false`, nothing that stands for them."""
+
+    def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
+        if type(value) is not bool:
+            faults.append(wrong_type(param, value, "true or false"))
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Integer:
+    """An integer written as one (`30`, not `30.0`), within inclusive bounds."""
+
+    minimum: int
+    maximum: int
+    unit: str = ""
+
+    def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
+        if type(value) is not int:
+            faults.append(wrong_type(param, value, f"an integer{_written_as_integer(value)}"))
+        elif not self.minimum <= value <= self.maximum:
+            faults.append(_out_of_range(param, value, self.minimum, self.maximum, self.unit))
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A number in either form (`1` or `1.0`), within inclusive bounds; kept as a float."""
+
+    minimum: float
+    maximum: float
+
+    def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
+        if type(value) is not float and type(value) is not int:
+            faults.append(wrong_type(param, value, "a number"))
+            return value
+        # A NaN lies within no bounds, so it ends here too.
+        if not self.minimum <= value <= self.maximum:
+            faults.append(_out_of_range(param, value, self.minimum, self.maximum, ""))
+            return value
+        return float(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """An array of just so many numbers, each within inclusive bounds; kept as floats."""
+
+    length: int
+    minimum: float
+    maximum: float
+
+    def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
+        expected = f"an array of {self.length} numbers"
+        if type(value) is not list:
+            faults.append(wrong_type(param, value, expected))
+            return value
+        if len(value) != self.length:
+            faults.append(Fault(param, "wrong_length", f"has {len(value)} items; {expected} is expected"))
+        return read_items(Number(self.minimum, self.maximum), param, value[: self.length], faults)
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A string that is not empty, measured in bytes of UTF-8 or in characters; never trimmed or rewritten."""
+
+    maximum: int
+    measure: Literal["bytes", "characters"]
+    ends_with_white_space: bool = True
+    may_be_blank: bool = True
+    """Whether white space alone will do: in a separator, not in what a model or a person reads."""
+
+    def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
+        if type(value) is not str:
+            faults.append(wrong_type(param, value, "a string"))
+        elif not value:
+            unit = self.measure if self.measure == "characters" else "bytes of UTF-8"
+            faults.append(Fault(param, "empty", f"is empty; from 1 to {self.maximum} {unit} are allowed"))
+        else:
+            faults.extend(too_long(param, value, self.maximum, self.measure))
+            if not self.may_be_blank and all(mark in WHITE_SPACE for mark in value):
+                faults.append(Fault(param, "empty", "contains only white space"))
+            if not self.ends_with_white_space and (value[0] in WHITE_SPACE or value[-1] in WHITE_SPACE):
+                faults.append(_white_space_at_ends(param, value))
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of a few strings, written exactly so."""
+
+    values: tuple[str, ...]
+
+    def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
+        expected = "one of " + ", ".join(self.values)
+        if type(value) is not str:
+            faults.append(wrong_type(param, value, expected))
+        elif value not in self.values:
+            faults.append(Fault(param, "not_allowed", f"is {shown(value)}; {expected} is expected"))
+        return value
+
+
+def by_name(fields: Iterable[Field]) -> Mapping[str, Field]:
+    """Fields under their names."""
+    return {field.name: field for field in fields}
+
+
+def read_fields(
+    fields: Mapping[str, Field], value: Mapping[str, Any], prefix: str, faults: list[Fault]
+) -> dict[str, Any]:
+    """The fields that an object gives and that are sound, as they are kept. Faults begin with `prefix`."""
+    kept: dict[str, Any] = {}
+    unknown: list[str] = []
+    for name, given in value.items():
+        field = fields.get(name)
+        if field is None:
+            unknown.append(name)
+            continue
+        before = len(faults)
+        read = field.rule.read(prefix + name, given, faults)
+        if len(faults) == before:
+            kept[name] = read
+    for field in fields.values():
+        if field.required and field.name not in value:
+            faults.append(Fault(prefix + field.name, "required", "is missing; it is required"))
+    if unknown:
+        faults.extend(unknown_names(unknown, fields, prefix))
+    return kept
+
+
+def unknown_names(names: list[str], known: Iterable[str], prefix: str) -> list[Fault]:
+    """A fault for each name that is not known, with the known name that it may have meant."""
+    known = list(known)
+    found = [
+        Fault(prefix + (short(name) or '""'), "unknown_name", f"is not known; {_suggestion(name, known)}")
+        for name in names[:MAX_FAULTS_NAMED]
+    ]
+    if len(names) > MAX_FAULTS_NAMED:
+        rest = len(names) - MAX_FAULTS_NAMED
+        found.append(Fault(prefix.rstrip(".") or "body", "unknown_name", f"has {rest} more unknown names"))
+    return found
+
+
+def read_items(rule: Rule, param: str, values: list[Any], faults: list[Fault]) -> list[Any]:
+    """The items of an array as they are kept; after many faults the rest is not looked at."""
+    kept = []
+    before = len(faults)
+    for index, value in enumerate(values):
+        if len(faults) - before >= MAX_FAULTS_NAMED:
+            message = f"has {len(values) - index} more items, which were not checked after so many faults"
+            faults.append(Fault(param, "too_many_faults", message))
+            break
+        kept.append(rule.read(f"{param}[{index}]", value, faults))
+    return kept
+
+
+def wrong_type(param: str, value: Any, expected: str) -> Fault:
+    """The fault of a value that is not of the expected JSON type."""
+    if value is None:
+        message = f"is null, which is not the same as leaving it out; send {expected}"
+    elif isinstance(value, list | dict):
+        message = f"is {_JSON_TYPES[type(value)]}; {expected} is expected"
+    else:
+        message = f"is {shown(value)}, {_JSON_TYPES.get(type(value), 'not JSON')}; {expected} is expected"
+    return Fault(param, "wrong_type", message)
+
+
+def too_long(param: str, value: str, maximum: int, measure: Literal["bytes", "characters"]) -> list[Fault]:
+    """A fault if a string is longer than allowed, with its length and the limit."""
+    if measure == "characters":
+        size, unit = len(value), "characters"
+    else:
+        size, unit = len(value.encode("utf-8", "surrogatepass")), "bytes of UTF-8"
+    if size <= maximum:
+        return []
+    return [Fault(param, "too_long", f"is {size} {unit}; at most {maximum} are allowed")]
+
+
+def shown(value: Any) -> str:
+    """A value as JSON writes it, cut to a length that fits a message."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return f'"{short(value)}"'
+    if isinstance(value, int) and value.bit_length() > 1024:
+        return "an integer beyond a double"
+    return short(repr(value))
+
+
+def short(text: str) -> str:
+    """A text cut to a length that fits a message, without what can't be printed."""
+    cut = text if len(text) <= MAX_SHOWN else text[:MAX_SHOWN] + "…"
+    return "".join(mark if mark.isprintable() else f"\\u{ord(mark):04x}" for mark in cut)
+
+
+def _suggestion(name: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=1) if len(name) <= MAX_SHOWN else []
+    return f"did you mean {near[0]}?" if near else "leave it out"
+
+
+def _written_as_integer(value: Any) -> str:
+    if type(value) is float and value.is_integer() and abs(value) < 2**53:
+        return f" (written {value:.0f})"
+    return ""
+
+
+def _out_of_range(param: str, value: float, minimum: float, maximum: float, unit: str) -> Fault:
+    allowed = f"from {minimum} to {maximum}{unit and ' ' + unit}"
+    return Fault(param, "out_of_range", f"is {shown(value)}; it must be {allowed}")
+
+
+def _white_space_at_ends(param: str, value: str) -> Fault:
+    ends = [("starts", value[0]), ("ends", value[-1])]
+    found = " and ".join(f"{verb} with U+{ord(mark):04X}" for verb, mark in ends if mark in WHITE_SPACE)
+    return Fault(param, "white_space", f"{found}; send it without white space at its ends")

@@ -1,0 +1,196 @@
+"""Speech synthesis: its parameters, their defaults and the rules between them.
+
+The table `FIELDS` is what documents and the OpenAPI description are tested against; the struct repeats its
+names and defaults for the type checker. Nothing here knows whether a voice exists, who asks, or how speech
+is made.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from tenuto.errors import Fault, InvalidRequest
+from tenuto.kinds.envelope import Envelope
+from tenuto.kinds.fields import (
+    Boolean,
+    Choice,
+    Field,
+    Integer,
+    Number,
+    Numbers,
+    Text,
+    by_name,
+    read_fields,
+    wrong_type,
+)
+
+MAX_TEXT_BYTES = 8192
+MAX_EMO_TEXT_BYTES = 2048
+MAX_VOICE_ID_CHARACTERS = 100
+LANGUAGES = ("zh", "en", "ja", "es", "ar")
+EMOTIONS = ("happy", "angry", "sad", "fear", "disgust", "low", "surprise", "calm")
+
+FIELDS: tuple[Field, ...] = (
+    Field(
+        "text",
+        Text(MAX_TEXT_BYTES, "bytes", ends_with_white_space=False),
+        "What is spoken, verbatim; <character|pinyin with tone digit> sets a pronunciation.",
+        required=True,
+    ),
+    Field("stream", Boolean(), "Saves native segments for a preview while the job runs.", default=False),
+    Field(
+        "voice_id",
+        Text(MAX_VOICE_ID_CHARACTERS, "characters"),
+        "A shared, official or own voice; left out, the server's fixed original voice.",
+    ),
+    Field("lang", Choice(LANGUAGES), "The language of the text.", default="zh"),
+    Field(
+        "duration_factor",
+        Number(0.5, 2),
+        "Length of what is generated; larger is slower. Not a playback speed.",
+        default=1.0,
+    ),
+    Field(
+        "emotion_voice_id",
+        Text(MAX_VOICE_ID_CHARACTERS, "characters"),
+        "A voice used as emotion reference, not as speaker.",
+    ),
+    Field("emo_alpha", Number(0, 1), "Strength of the emotion reference.", default=1.0),
+    Field(
+        "emo_vector",
+        Numbers(len(EMOTIONS), 0, 1),
+        f"Strength of each emotion, in the order {', '.join(EMOTIONS)}.",
+    ),
+    Field("use_emo_text", Boolean(), "Takes the emotion from the text.", default=False),
+    Field(
+        "emo_text",
+        Text(MAX_EMO_TEXT_BYTES, "bytes", may_be_blank=False),
+        "The text that the emotion is taken from; needs use_emo_text true.",
+    ),
+    Field("use_random", Boolean(), "A random emotion style; not all of sampling.", default=False),
+    Field(
+        "interval_silence",
+        Integer(0, 2000, "milliseconds"),
+        "Silence between the segments of the model.",
+        default=200,
+    ),
+    Field(
+        "max_text_tokens_per_segment", Integer(20, 200, "tokens"), "Length of a model segment.", default=120
+    ),
+    Field("text_normalization", Boolean(), "Reads numbers, dates and signs as words.", default=True),
+    Field("do_sample", Boolean(), "Samples instead of taking the likeliest.", default=True),
+    Field("top_p", Number(0.01, 1), "Probability mass that sampling draws from.", default=0.8),
+    Field("top_k", Integer(1, 100), "How many candidates sampling draws from.", default=30),
+    Field("temperature", Number(0.1, 2), "Randomness of sampling.", default=0.8),
+    Field("repetition_penalty", Number(0.1, 20), "Penalty on repeated tokens.", default=10.0),
+)
+
+_BY_NAME = by_name(FIELDS)
+
+
+class SpeechParameters(msgspec.Struct, frozen=True, kw_only=True):
+    """The sound parameters of a speech job. A field not named in `explicit` holds the contract's default.
+
+    Numbers are floats whichever way they were written; `emo_vector` is in the order of `EMOTIONS`.
+    """
+
+    text: str
+    stream: bool = False
+    voice_id: str | None = None
+    lang: str = "zh"
+    duration_factor: float = 1.0
+    emotion_voice_id: str | None = None
+    emo_alpha: float = 1.0
+    emo_vector: list[float] | None = None
+    use_emo_text: bool = False
+    emo_text: str | None = None
+    use_random: bool = False
+    interval_silence: int = 200
+    max_text_tokens_per_segment: int = 120
+    text_normalization: bool = True
+    do_sample: bool = True
+    top_p: float = 0.8
+    top_k: int = 30
+    temperature: float = 0.8
+    repetition_penalty: float = 10.0
+
+    # The names that the caller gave, whatever the values: a voice's own defaults give way to them.
+    explicit: frozenset[str] = frozenset()
+
+
+def parse(parameters: Any) -> SpeechParameters:
+    """The parameters of a speech job, or InvalidRequest with all that is wrong with them."""
+    parsed, faults = check(parameters)
+    if parsed is None:
+        raise InvalidRequest(faults)
+    return parsed
+
+
+def check(parameters: Any) -> tuple[SpeechParameters | None, list[Fault]]:
+    """The parameters, or None and all that is wrong with them; faults name `parameters.text` and so on."""
+    faults: list[Fault] = []
+    if type(parameters) is not dict:
+        return None, [wrong_type("parameters", parameters, "an object")]
+    kept = read_fields(_BY_NAME, parameters, "parameters.", faults)
+    if not parameters.keys().isdisjoint(_EMOTION_FIELDS):
+        faults.extend(_emotion_faults(parameters))
+    if faults:
+        return None, faults
+    return SpeechParameters(**kept, explicit=frozenset(kept)), faults
+
+
+def check_job(envelope: Envelope) -> tuple[SpeechParameters | None, list[Fault]]:
+    """The parameters of a whole request, and all that is wrong with it beside its top level."""
+    parameters, faults = check(envelope.parameters)
+    return parameters, [*faults, *check_no_inputs(envelope)]
+
+
+def check_no_inputs(envelope: Envelope) -> list[Fault]:
+    """A fault if the request carries input artifacts, even `[]`: the voice id binds all inputs (R98)."""
+    if envelope.input_artifact_ids is None:
+        return []
+    message = "must not be sent with a speech job: the voice id binds what it needs; leave it out"
+    return [Fault("input_artifact_ids", "not_allowed", message)]
+
+
+def resolved(parameters: SpeechParameters, voice_defaults: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Every parameter with the value that holds for the job, as it is frozen into its record.
+
+    What the caller gave comes first, then the defaults of the voice (the shared voice has some), then the
+    contract's. The defaults of a voice are the operator's: one that breaks a rule is a bug.
+    """
+    values: dict[str, Any] = {name: getattr(parameters, name) for name in _BY_NAME}
+    for name, default in (voice_defaults or {}).items():
+        faults: list[Fault] = []
+        kept = _BY_NAME[name].rule.read(name, default, faults)
+        assert not faults, faults
+        if name not in parameters.explicit:
+            values[name] = kept
+    return values
+
+
+_EMOTION_FIELDS = frozenset({"emotion_voice_id", "emo_vector", "use_emo_text", "emo_text"})
+
+
+def _emotion_faults(parameters: Mapping[str, Any]) -> list[Fault]:
+    """What is wrong between the emotion fields: more than one mode (R93), emo_text without its mode (R82).
+
+    `emo_vector` (of zeros too), `emotion_voice_id` and `use_emo_text: true` each switch a mode on, even where
+    their value is faulty; null is a fault of its own and switches nothing on.
+    """
+    faults = []
+    modes = [name for name in ("emotion_voice_id", "emo_vector") if parameters.get(name) is not None]
+    use_emo_text = parameters.get("use_emo_text", False)
+    if use_emo_text is True:
+        modes.append("use_emo_text")
+    if len(modes) > 1:
+        for name in modes:
+            others = " and ".join(mode for mode in modes if mode != name)
+            message = f"excludes {others}; send one way to set the emotion"
+            faults.append(Fault(f"parameters.{name}", "conflict", message))
+    # A use_emo_text that is no boolean has its own fault, and may have been meant as true.
+    if use_emo_text is False and parameters.get("emo_text") is not None:
+        message = "is used only with use_emo_text true; send that too or leave it out"
+        faults.append(Fault("parameters.emo_text", "requires", message))
+    return faults

@@ -1,0 +1,128 @@
+"""A process gives up all that reading bytes and writing samples does not need. On Linux; elsewhere nothing.
+
+Landlock takes the file system, TCP ports and other processes away, seccomp every system call that is not on a
+short list. What is open stays open, so files, libraries and modules are opened and loaded before. There is no
+way back. The packages for this are unfinished or need a library of the system, so ctypes calls the kernel.
+"""
+
+import ctypes
+import errno
+import json
+import os
+import platform
+import struct
+import subprocess
+import sys
+
+_PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 4, 38
+_LANDLOCK_CREATE_RULESET, _LANDLOCK_RESTRICT_SELF, _LANDLOCK_ASKS_VERSION = 444, 446, 1
+# Rights of the file system that each version of Landlock has added.
+_FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}
+_TCP_RIGHTS, _SCOPES = 0b11, 0b11
+_SECCOMP_SET_FILTER, _SECCOMP_ALL_THREADS = 1, 1
+
+_ARCHITECTURES = {"x86_64": (0xC000003E, 317, 0), "aarch64": (0xC00000B7, 277, 1)}
+"""The kernel's number, that of seccomp(2), and the column of the tables below."""
+_ALLOWED = """
+    read 0 63, readv 19 65, write 1 64, writev 20 66, lseek 8 62, close 3 57, fstat 5 80, ftruncate 77 46,
+    poll 7 -, ppoll 271 73, ioctl 16 29, fcntl 72 25,
+    mmap 9 222, mprotect 10 226, munmap 11 215, mremap 25 216, brk 12 214, madvise 28 233, membarrier 324 283,
+    rt_sigaction 13 134, rt_sigprocmask 14 135, rt_sigreturn 15 139, sigaltstack 131 132,
+    futex 202 98, futex_waitv 449 449, rseq 334 293, set_robust_list 273 99,
+    sched_yield 24 124, sched_getaffinity 204 123, getpid 39 172, gettid 186 178, getrusage 98 165,
+    getrandom 318 278, clock_gettime 228 113, clock_nanosleep 230 115, nanosleep 35 101,
+    restart_syscall 219 128, exit 60 93, exit_group 231 94
+"""
+"""Called by decoders, by the interpreter and by its threads; each with its number on both architectures."""
+_CLONE, _CLONE3 = (56, 220), (435, 435)
+_CLONE_THREAD = 0x10000
+
+# Classic BPF: load a word, jump if equal, jump if bits are set, return.
+_LOAD, _EQUAL, _BITS, _RETURN = 0x20, 0x15, 0x45, 0x06
+_NUMBER_AT, _ARCHITECTURE_AT, _FIRST_ARGUMENT_AT = 0, 4, 16
+_ALLOW, _REFUSE = 0x7FFF0000, 0x00050000
+
+
+class _Ruleset(ctypes.Structure):
+    _fields_ = (("fs", ctypes.c_uint64), ("net", ctypes.c_uint64), ("scoped", ctypes.c_uint64))
+
+
+class _Program(ctypes.Structure):
+    _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_char_p))
+
+
+def confine() -> list[str]:
+    """Give up everything; which of the two protections this kernel has refused, with its reason."""
+    if not sys.platform.startswith("linux"):
+        return [f"{sys.platform} has neither Landlock nor seccomp"]
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.syscall.restype = ctypes.c_long
+    libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+    libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    missing = []
+    for name, restrict in (("Landlock", _restrict_files), ("seccomp", _restrict_calls)):
+        try:
+            restrict(libc)
+        except OSError as error:
+            missing.append(f"{name}: {error.strerror}")
+    return missing
+
+
+def missing_here() -> list[str]:
+    """What `confine` could not do in a process of this machine; tried in one that ends."""
+    command = [sys.executable, "-m", "tenuto.media.confinement"]
+    answer = subprocess.run(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=60, check=False
+    )
+    try:
+        return [str(one) for one in json.loads(answer.stdout)]
+    except ValueError:
+        return ["a process that was confined did not answer"]
+
+
+def _restrict_files(libc: ctypes.CDLL) -> None:
+    """No file, folder, TCP port, abstract socket, or process outside, as far as this version goes."""
+    version = _checked(libc.syscall(_LANDLOCK_CREATE_RULESET, None, 0, _LANDLOCK_ASKS_VERSION))
+    ruleset = _Ruleset(fs=(1 << _FILE_RIGHTS.get(version, 16)) - 1, net=_TCP_RIGHTS, scoped=_SCOPES)
+    size = ctypes.c_size_t(8 if version < 4 else 16 if version < 6 else 24)
+    rules = _checked(libc.syscall(_LANDLOCK_CREATE_RULESET, ctypes.byref(ruleset), size, 0))
+    try:
+        _checked(libc.syscall(_LANDLOCK_RESTRICT_SELF, rules, 0))
+    finally:
+        os.close(rules)
+
+
+def _restrict_calls(libc: ctypes.CDLL) -> None:
+    """Every other system call fails with EPERM, in all threads; those of another architecture, too."""
+    if platform.machine() not in _ARCHITECTURES:
+        raise OSError(errno.ENOSYS, f"its system calls on {platform.machine()} are not known here")
+    architecture, seccomp, column = _ARCHITECTURES[platform.machine()]
+    content = _filter(architecture, column)
+    program = _Program(len(content) // 8, content)
+    _checked(libc.syscall(seccomp, _SECCOMP_SET_FILTER, _SECCOMP_ALL_THREADS, ctypes.byref(program)))
+
+
+def _filter(architecture: int, column: int) -> bytes:
+    """The program that the kernel runs before each system call."""
+    refuse, absent = (_RETURN, 0, 0, _REFUSE | errno.EPERM), (_RETURN, 0, 0, _REFUSE | errno.ENOSYS)
+    allow = (_RETURN, 0, 0, _ALLOW)
+    steps = [(_LOAD, 0, 0, _ARCHITECTURE_AT), (_EQUAL, 1, 0, architecture), refuse, (_LOAD, 0, 0, _NUMBER_AT)]
+    for call in _ALLOWED.split(","):
+        number = call.split()[1 + column]
+        if number != "-":
+            steps += [(_EQUAL, 0, 1, int(number)), allow]
+    # glibc then starts its thread with clone, whose flags can be read here.
+    steps += [(_EQUAL, 0, 1, _CLONE3[column]), absent]
+    steps += [(_EQUAL, 1, 0, _CLONE[column]), refuse, (_LOAD, 0, 0, _FIRST_ARGUMENT_AT)]
+    steps += [(_BITS, 0, 1, _CLONE_THREAD), allow, refuse]
+    return b"".join(struct.pack("=HBBI", *step) for step in steps)
+
+
+def _checked(answer: int) -> int:
+    if answer < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return answer
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(confine()))

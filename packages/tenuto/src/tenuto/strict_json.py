@@ -1,0 +1,263 @@
+"""JSON bodies: read strictly, and named by a digest that does not depend on how they were written.
+
+`parse` refuses what two readers could understand differently or what a database cannot hold. `body_sha256`
+gives equal bodies equal names, for ever: idempotency keys are bound to it, so its form is pinned by tests.
+Nothing here knows which fields a request has, nor HTTP; the caller limits a body's size before it is parsed.
+"""
+
+import hashlib
+import json
+import math
+import re
+from itertools import chain
+from typing import Any, NoReturn
+
+from tenuto.errors import Fault, InvalidRequest
+
+MAX_DEPTH = 32
+MAX_FAULTS = 32
+MAX_NAME_SHOWN = 64
+_TOO_DEEP = f"is nested too deeply; at most {MAX_DEPTH} levels are allowed"
+
+# A double ends below 1.8e308, so an integer with more digits is beyond it; int() is never given a longer one.
+_MAX_INTEGER_DIGITS = 309
+
+# What a NUL or a surrogate must be written as; raw ones are refused by the JSON reader and by UTF-8.
+_SUSPECT_ESCAPE = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+
+
+class _Suspect(Exception):
+    """The fast reader met a value that must be refused; reading again tells where it stands."""
+
+
+class _Refused:
+    """Stands in the parsed value for what must be refused, so that its path can be told."""
+
+    def __init__(self, code: str, message: str) -> None:
+        self.code = code
+        self.message = message
+
+
+# A path is a chain of (the parent's path, name or index): cheap to extend, written out only for a fault.
+_Path = tuple[Any, str | int] | None
+_WALKED = frozenset({dict, list, str, _Refused})
+
+
+def parse(body: bytes, *, max_values: int | None = None) -> Any:
+    """The value that a body holds; integers are exact ints, other numbers floats.
+
+    Raises InvalidRequest, saying what is wrong and where, for anything but one JSON value in UTF-8 with
+    unique names, numbers within a double, strings of Unicode characters but U+0000, and at most 32 levels.
+    Values are counted before anything is read: a body takes time for each of them, however short they are.
+    """
+    if max_values is not None and _may_hold_more(body, max_values):
+        values = "an object, a list, a text, a number, true, false or null each"
+        _refuse("too_many_values", f"holds more than {max_values} values ({values}); send fewer")
+    try:
+        value = _read(_FAST, body)
+    except _Suspect:
+        value = _read(_EXPLAINING, body)
+    else:
+        brackets = body.count(b"{") + body.count(b"[")
+        if brackets <= MAX_DEPTH and not _SUSPECT_ESCAPE.search(body):
+            return value
+        if _is_sound(value):
+            return value
+    raise InvalidRequest(_faults(value))
+
+
+def body_sha256(value: Any) -> str:
+    """The SHA-256, in lower-case hex, of a parsed value: equal for two just when they are the same JSON.
+
+    Names are sorted by code points, strings taken as they are without normalisation, integers exactly, other
+    numbers as the shortest decimal that reads back. So `1`, `1.0` and `true` differ, and so do `0.0` and
+    `-0.0`; spacing, escapes, the order of names and the writing of a number (`1e1`, `10.0`) do not count.
+    """
+    return hashlib.sha256(_CANONICAL.encode(value).encode("ascii")).hexdigest()
+
+
+def _may_hold_more(body: bytes, values: int) -> bool:
+    """Whether a body holds more values than so many, as far as commas and brackets tell, in its bytes' time.
+
+    Each value but the first follows a comma or an opening bracket. An empty list or object counts twice.
+    """
+    if _marks(body) < values:
+        return False
+    # Those within texts do not count: without escapes, every second piece between quotes is a text.
+    bare = body.replace(b"\\\\", b"").replace(b'\\"', b"")
+    if bare.count(b'"') > 4 * values:  # each of them is at least half of a name or a text
+        return True
+    return _marks(b"".join(bare.split(b'"')[::2])) >= values
+
+
+def _marks(text: bytes) -> int:
+    return text.count(b",") + text.count(b"[") + text.count(b"{")
+
+
+def _read(decoder: json.JSONDecoder, body: bytes) -> Any:
+    try:
+        return decoder.decode(body.decode())
+    except UnicodeDecodeError as error:
+        _refuse("invalid_utf8", f"is not UTF-8: {error.reason} at byte {error.start}")
+    except json.JSONDecodeError as error:
+        _refuse_text(body, error)
+    except RecursionError:
+        # The reader's own limit is some hundreds of levels; below it the depth is counted afterwards.
+        _refuse("too_deep", _TOO_DEEP)
+
+
+def _refuse(code: str, message: str) -> NoReturn:
+    raise InvalidRequest([Fault("body", code, message)]) from None
+
+
+def _refuse_text(body: bytes, error: json.JSONDecodeError) -> NoReturn:
+    if body.startswith(b"\xef\xbb\xbf"):
+        _refuse("byte_order_mark", "starts with a byte order mark; send the JSON without it")
+    reason = error.msg.removesuffix(":").removesuffix(" at")
+    _refuse("invalid_json", f"is not JSON: {reason}, line {error.lineno}, column {error.colno}")
+
+
+def _is_sound(value: Any) -> bool:
+    """Whether depth and texts are as they must be: level by level, without paths, for it is mostly true."""
+    level = [value]
+    for _ in range(MAX_DEPTH + 1):
+        objects = [item for item in level if type(item) is dict]
+        texts = [item for item in level if type(item) is str]
+        texts.extend(chain.from_iterable(objects))
+        if not _is_storable("".join(texts)):
+            return False
+        lists = [item for item in level if type(item) is list]
+        level = list(chain.from_iterable([*lists, *(item.values() for item in objects)]))
+        if not objects and not lists:
+            return True
+    return False
+
+
+def _is_storable(text: str) -> bool:
+    """What `_UNSTORABLE` would find, at a tenth of the time, for a long text."""
+    if "\0" in text:
+        return False
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # half of a surrogate pair
+        return False
+    return True
+
+
+def _faults(value: Any) -> list[Fault]:
+    """The first faults of a value in the order of the document, each with its path."""
+    faults: list[Fault] = []
+    waiting: list[tuple[_Path, Any, int]] = [(None, value, 0)]
+    while waiting and len(faults) < MAX_FAULTS:
+        path, item, depth = waiting.pop()
+        if type(item) is _Refused:
+            faults.append(Fault(_written(path), item.code, item.message))
+        elif type(item) is str:
+            faults.extend(_text_faults(path, item, "holds"))
+        elif depth == MAX_DEPTH:
+            faults.append(Fault(_written(path), "too_deep", _TOO_DEEP))
+        else:
+            if type(item) is dict:
+                for name in item:
+                    faults.extend(_text_faults((path, name), name, "has a name with"))
+            children = item.items() if type(item) is dict else enumerate(item)
+            found = [((path, key), child, depth + 1) for key, child in children if type(child) in _WALKED]
+            waiting.extend(reversed(found))
+    return faults[:MAX_FAULTS]
+
+
+def _text_faults(path: _Path, text: str, verb: str) -> list[Fault]:
+    found = _UNSTORABLE.search(text)
+    if found is None:
+        return []
+    if found[0] == "\0":
+        message = f"{verb} U+0000, which cannot be stored; send it without"
+    else:
+        message = f"{verb} half of a surrogate pair (U+{ord(found[0]):04X}); send whole characters"
+    return [Fault(_written(path), "unstorable_text", f"{message} (character {found.start()})")]
+
+
+def _written(path: _Path) -> str:
+    """A path as text that is safe to send back: `parameters.emo_vector[3]`."""
+    steps: list[str] = []
+    while path is not None:
+        path, key = path
+        steps.append(f"[{key}]" if isinstance(key, int) else f".{_shown(key)}")
+    return "".join(reversed(steps)).removeprefix(".") or "body"
+
+
+def _shown(name: str) -> str:
+    short = name if len(name) <= MAX_NAME_SHOWN else name[:MAX_NAME_SHOWN] + "…"
+    return _UNSTORABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", short)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        raise _Suspect
+    return members
+
+
+def _object_explained(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in members:
+            value = _Refused("duplicate_name", "stands more than once in its object; send it once")  # noqa: PLW2901
+        members[name] = value
+    return members
+
+
+def _integer(digits: str) -> int:
+    if len(digits) < _MAX_INTEGER_DIGITS:
+        return int(digits)
+    # The sign counts as a digit here: at worst one integer too many takes this slower, exact way.
+    if len(digits) > _MAX_INTEGER_DIGITS + 1:
+        raise _Suspect
+    try:
+        float(value := int(digits))
+    except OverflowError:
+        raise _Suspect from None
+    return value
+
+
+def _integer_explained(digits: str) -> Any:
+    try:
+        return _integer(digits)
+    except _Suspect:
+        count = len(digits.removeprefix("-"))
+        return _Refused("number_too_large", f"is an integer of {count} digits, beyond a double")
+
+
+def _number(digits: str) -> float:
+    value = float(digits)
+    if math.isinf(value):
+        raise _Suspect
+    return value
+
+
+def _number_explained(digits: str) -> Any:
+    value = float(digits)
+    if math.isinf(value):
+        return _Refused("number_too_large", f"is {digits[:MAX_NAME_SHOWN]}, beyond a double")
+    return value
+
+
+def _constant(_: str) -> NoReturn:
+    raise _Suspect
+
+
+def _constant_explained(name: str) -> _Refused:
+    return _Refused("not_a_number", f"is {name}, which is not JSON; send a finite number")
+
+
+_FAST = json.JSONDecoder(
+    object_pairs_hook=_object, parse_int=_integer, parse_float=_number, parse_constant=_constant
+)
+_EXPLAINING = json.JSONDecoder(
+    object_pairs_hook=_object_explained,
+    parse_int=_integer_explained,
+    parse_float=_number_explained,
+    parse_constant=_constant_explained,
+)
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)

@@ -1,0 +1,87 @@
+"""Rows of voices and preferences, as the store here reads them. JSON is text, and may be damaged.
+
+A voice is written once, in the transaction that records its recording; only `name` and `retired_at` change.
+"""
+
+import msgspec
+
+
+class VoiceRow(msgspec.Struct, frozen=True):
+    """A voice together with the record of its recording."""
+
+    id: str
+    """Of a built-in voice it follows from the recording; any other is new."""
+    account_id: str | None
+    """Whose own voice it is; null: everybody's."""
+    kind: str
+    """shared, official, emotion or own."""
+    name: str
+    """Set by whoever uploads the voice, and replaced when the account renames it."""
+    languages: str
+    """JSON list of the languages that it was made for; empty: nobody said."""
+    default_parameters: str
+    """JSON object of parameters that hold where a job gives none."""
+    profile: str
+    """JSON object for the engine: `style` and `emotion`. Empty: the recording says all."""
+    profile_version: str | None
+    """Which edition of the profile it is, for evidence; null for uploads."""
+    provenance: str | None
+    """JSON object that says how the recording was made; null for uploads."""
+    blob_id: str
+    """Where the recording's bytes are; they were durable before this row was written."""
+    duration_ms: int
+    """Measured on the recording, as are its rate and channels."""
+    sample_rate: int
+    """In hertz."""
+    channels: int
+    """1 or 2."""
+    created_at: int
+    """When the voice was uploaded or installed."""
+    size_bytes: int
+    """The recording's length, from its record."""
+    sha256: str
+    """The recording's digest, from its record."""
+    block_crcs: str
+    """The recording's checksums by the block, from its record."""
+
+
+class LibraryVoiceRow(msgspec.Struct, frozen=True):
+    """A voice as the operator's list shows it."""
+
+    id: str
+    """As in `VoiceRow`, and so is everything here that is not said otherwise."""
+    account_name: str | None
+    """Whose own voice it is, by the name at the time of reading; null: everybody's."""
+    kind: str
+    """As in `VoiceRow`."""
+    name: str
+    """As in `VoiceRow`."""
+    languages: str
+    """As in `VoiceRow`."""
+    duration_ms: int
+    """As in `VoiceRow`."""
+    created_at: int
+    """As in `VoiceRow`."""
+    retired_at: int | None
+    """As in `BuiltInRow`; null for all that is not built in."""
+
+
+class BuiltInRow(msgspec.Struct, frozen=True):
+    """A voice that shipped with this program or with an earlier one."""
+
+    id: str
+    """Follows from its number in the table and its recording: another recording is another voice."""
+    retired_at: int | None
+    """Set by the start of a program that no longer has the voice, null again by one that has. A retired voice
+    is not listed; jobs may still name it."""
+
+
+class PreferenceRow(msgspec.Struct, frozen=True):
+    """The voice that an account chose for one of its content accounts."""
+
+    content_account: str
+    """The account's own word; '' is the general default."""
+    voice_id: str
+    """The last choice. Deleting the voice removes the row in the same transaction."""
+    updated_at: int
+    """When the choice was last saved."""

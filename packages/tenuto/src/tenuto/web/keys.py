@@ -1,0 +1,128 @@
+"""An account's own keys over HTTP: list, make, revoke. No one else has to agree to a key."""
+
+from typing import Any
+
+from tenuto.accounts import operations as accounts
+from tenuto.accounts.rows import KeyRow
+from tenuto.accounts.rules import MAX_NAME_CHARACTERS, Caller, check_name
+from tenuto.api import query
+from tenuto.api.call import Answer, Call
+from tenuto.db.damaged_text import text_of
+from tenuto.db.database import Transaction
+from tenuto.db.repeating import write_known_async
+from tenuto.errors import Fault, InvalidRequest
+from tenuto.kinds.fields import Field, Integer, Text, by_name, shown
+from tenuto.web.fields import OrNull, Strings
+from tenuto.web.studio import Studio, answer, listed, read_object, read_raw
+
+MAX_LIVE_KEYS = 200
+"""Of one account, made here."""
+MAX_NEW_KEYS = 300
+"""Of one account within an hour: rows of keys stay for ever, revoked ones too."""
+MAX_MODELS = 1000
+MAX_SECONDS = 253_402_300_799
+"""The end of the year 9999."""
+
+_LIST = {"after": query.cursor("key"), "limit": query.limit}
+_MODELS = Field("models", OrNull(Strings(MAX_MODELS)), "the only models that it may use; null: all")
+_FIELDS = by_name([
+    Field("name", Text(MAX_NAME_CHARACTERS, "characters"), "what the key is for", required=True),
+    _MODELS,
+    Field("expires_at", OrNull(Integer(0, MAX_SECONDS)), "when it ends, in unix seconds; null: never"),
+])  # fmt: skip
+
+
+async def index(studio: Studio, call: Call) -> Answer:
+    """GET /web/keys: newest first, in pages, without the keys themselves, which nobody has."""
+
+    def look(tx: Transaction, who: Caller) -> tuple[list[KeyRow], str | None]:
+        asked = query.read_query(call, _LIST)
+        return accounts.page_of_keys(
+            tx, who.account_id, after=asked.get("after"), limit=query.limit_of(asked)
+        )
+
+    keys, cursor = await call.read(look)
+    used = call.service.used_keys
+    shown_keys = [_shown(key, used.get(key.id)) for key in keys]
+    return listed(shown_keys) if cursor is None else listed(shown_keys, next_cursor=cursor)
+
+
+async def create(studio: Studio, call: Call) -> Answer:
+    """POST /web/keys: the answer is the one place where the key stands."""
+    caller = await call.authenticate()
+    asked = await read_object(call, _FIELDS)
+    now_ms = call.service.clock()
+    check_name(asked["name"], "a key")
+    faults = unknown_models(call, asked["models"])
+    if asked["models"] == []:
+        message = "names no model, so the key could do nothing; name some, or null for all"
+        faults.append(Fault("models", "empty", message))
+    expires_at = None if asked["expires_at"] is None else asked["expires_at"] * 1000
+    if expires_at is not None and expires_at <= now_ms:
+        faults.append(Fault("expires_at", "out_of_range", "is over; give a moment to come, or null"))
+    if faults:
+        raise InvalidRequest(faults)
+
+    key_id = call.service.ids.new("key")
+
+    def make(tx: Transaction) -> tuple[KeyRow, str]:
+        accounts.check_new_key(
+            tx, caller.account_id, live_limit=MAX_LIVE_KEYS, hourly_limit=MAX_NEW_KEYS, now_ms=now_ms
+        )
+        _, secret = accounts.create_key(
+            tx,
+            call.service.ids,
+            key_id=key_id,
+            account_id=caller.account_id,
+            name=asked["name"],
+            models=asked["models"],
+            expires_at=expires_at,
+            now_ms=now_ms,
+        )
+        return accounts.shown_key(tx, key_id), secret
+
+    key, secret = await write_known_async(call.service.database, make)
+    return answer(201, _shown(key, None) | {"key": secret})
+
+
+async def revoke(studio: Studio, call: Call) -> Answer:
+    """DELETE /web/keys/{id}: refused from the next request on; again is no error."""
+    caller = await call.authenticate()
+    await read_raw(call)
+    key_id, now_ms = call.path_id("key_id", "key"), call.service.clock()
+    await call.service.database.write_async(
+        lambda tx: accounts.revoke_own_key(tx, key_id, account_id=caller.account_id, now_ms=now_ms)
+    )
+    return Answer(204, b"")
+
+
+def unknown_models(call: Call, models: list[str] | None) -> list[Fault]:
+    """A fault for each name that is no model: it would be a restriction to nothing."""
+    known = call.service.models
+    return [
+        Fault(f"models[{i}]", "unknown_model", f"{shown(name)} is no model; there are {', '.join(known)}")
+        for i, name in enumerate(models or [])
+        if name not in known
+    ][:16]
+
+
+def _shown(key: KeyRow, used_at: int | None) -> dict[str, Any]:
+    models, is_damaged = accounts.shown_models(key.models)
+    return {
+        "id": key.id,
+        "object": "key",
+        "name": text_of(key.name),
+        "prefix": key.prefix,
+        "last_four": key.last_four,
+        "models": models,
+        "damaged": is_damaged,
+        "expires_at": seconds(key.expires_at),
+        "revoked_at": seconds(key.revoked_at),
+        "last_used_at": seconds(used_at or key.last_used_at),
+        "created_at": seconds(key.created_at),
+    }
+
+
+def seconds(at_ms: int | None) -> int | None:
+    """Unix seconds, as the API shows moments."""
+    return None if at_ms is None else at_ms // 1000

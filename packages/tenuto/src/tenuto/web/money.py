@@ -1,0 +1,138 @@
+"""What was spent, over HTTP: sums by model, key and day, the lines of a job, and all lines as a table."""
+
+import csv
+import datetime
+import io
+from collections.abc import Callable, Iterable
+from dataclasses import asdict
+from typing import TypeVar, cast
+
+import structlog
+
+from tenuto.accounts.rules import Caller
+from tenuto.api import query
+from tenuto.api.call import Answer, Call
+from tenuto.billing import reads
+from tenuto.billing.reads import LedgerEntry
+from tenuto.billing.rules import cny
+from tenuto.billing.usage import day_of
+from tenuto.db.database import Transaction
+from tenuto.errors import Fault, InvalidRequest, Unavailable
+from tenuto.jobs import charges
+from tenuto.jobs.charges import Grouping, Line
+from tenuto.web.studio import Studio, listed
+
+DEFAULT_DAYS = 31
+MAX_DAYS = 400
+PAGE_LINES = 2000
+COLUMNS = (
+    "id", "time", "type", "amount", "available_change", "held_change", "currency", "job_id", "model", "key",
+    "note",
+)  # fmt: skip
+
+T = TypeVar("T")
+_GROUPS = ("model", "key", "day")
+_USAGE = {"from": query.day, "to": query.day, "group": query.choice(*_GROUPS)}
+# What spreadsheets take for the beginning of a formula, in their wide forms, too.
+_FORMULA = tuple("=+-@\t\r＝＋－＠")
+_log = structlog.get_logger("tenuto.web")
+
+
+async def usage(studio: Studio, call: Call) -> Answer:
+    """GET /web/usage: sums over the ledger, which many lines may go into, so a thread makes them."""
+    caller = await call.authenticate()
+    asked = query.read_query(call, _USAGE)
+    since, until = _days(call, asked)
+    grouping = cast(Grouping, asked.get("group", "model"))
+    found = await _in_thread(
+        call, lambda tx: charges.of_account(tx, caller.account_id, grouping, since=since, until=until)
+    )
+    return listed(
+        [asdict(charge) for charge in found],
+        charged_micros=sum(charge.charged_micros for charge in found),
+        **{"from": since.isoformat(), "to": until.isoformat(), "group": grouping},
+    )
+
+
+async def job_ledger(studio: Studio, call: Call) -> Answer:
+    """GET /web/jobs/{id}/ledger: what the job did to the balance, oldest first."""
+
+    def look(tx: Transaction, who: Caller) -> list[LedgerEntry]:
+        return reads.ledger_of_job(tx, who.account_id, call.path_id("job_id", "job"))
+
+    return listed(await call.read(look))
+
+
+async def ledger_csv(studio: Studio, call: Call) -> Answer | None:
+    """GET /web/ledger.csv: every line of the account, oldest first, page by page as the client takes them."""
+    account_id = (await call.authenticate()).account_id
+    lines = await _page(call, account_id, "")
+    headers = [
+        (b"content-type", b"text/csv; charset=utf-8; header=present"),
+        (b"content-disposition", b'attachment; filename="ledger.csv"'),
+        (b"x-request-id", call.request_id.encode()),
+    ]
+    await call.send({"type": "http.response.start", "status": 200, "headers": headers})
+    # Spreadsheets know by the mark that this is UTF-8.
+    table = "\ufeff" + _rows([COLUMNS])
+    while lines and call.scope["method"] != "HEAD":
+        table += _rows(_cells(line) for line in lines)
+        await call.send({"type": "http.response.body", "body": table.encode(), "more_body": True})
+        table = ""
+        try:
+            lines = await _page(call, account_id, lines[-1].id)
+        except Unavailable:
+            _log.warning("ledger.cut_off", request_id=call.request_id)
+            return None  # Without its end: the server cuts the connection, the client sees a failure.
+    await call.send({"type": "http.response.body", "body": table.encode()})
+    return None
+
+
+async def _page(call: Call, account_id: str, after: str) -> list[Line]:
+    return await _in_thread(
+        call, lambda tx: charges.ledger_lines(tx, account_id, after=after, limit=PAGE_LINES)
+    )
+
+
+async def _in_thread(call: Call, look: Callable[[Transaction], T]) -> T:
+    """A long read: on SQLite it would hold up the event loop."""
+    database = call.service.database
+    return await call.beside(call.service.reports, lambda: database.read(look))
+
+
+def _days(call: Call, asked: dict[str, str]) -> tuple[datetime.date, datetime.date]:
+    today = datetime.date.fromisoformat(day_of(call.service.clock()))
+    until = datetime.date.fromisoformat(asked["to"]) if "to" in asked else today
+    since = until - datetime.timedelta(days=DEFAULT_DAYS - 1)
+    if "from" in asked:
+        since = datetime.date.fromisoformat(asked["from"])
+    if not 0 <= (until - since).days < MAX_DAYS:
+        message = f"must be at most {MAX_DAYS} days before `to`, and not after it"
+        raise InvalidRequest([Fault("from", "out_of_range", message)])
+    return since, until
+
+
+def _cells(line: Line) -> Iterable[str]:
+    time = datetime.datetime.fromtimestamp(line.created_at / 1000, datetime.UTC)
+    amounts = (line.amount_micros, line.available_micros, line.held_micros)
+    names = (line.model, line.key_name, line.note)
+    return (
+        line.id,
+        time.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        line.type,
+        *[cny(amount) for amount in amounts],
+        "CNY",
+        line.job_id or "",
+        *[_inert(name or "") for name in names],
+    )
+
+
+def _inert(text: str) -> str:
+    """A text that no spreadsheet takes for a formula."""
+    return f"'{text}" if text.startswith(_FORMULA) else text
+
+
+def _rows(rows: Iterable[Iterable[str]]) -> str:
+    table = io.StringIO()
+    csv.writer(table, lineterminator="\r\n").writerows(rows)
+    return table.getvalue()

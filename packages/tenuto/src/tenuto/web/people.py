@@ -1,0 +1,264 @@
+"""Signing in and out over HTTP: set-up, registration, invitations, passwords, and who is signed in."""
+
+from collections.abc import Callable
+from importlib.metadata import version
+from typing import Any
+
+import structlog
+
+from tenuto.accounts import passwords, people, sessions
+from tenuto.accounts.rules import check_name, normal_name
+from tenuto.accounts.sessions import Person
+from tenuto.api.call import Answer, Call
+from tenuto.db.database import ConstraintFailed, Transaction
+from tenuto.db.repeating import write_known_async
+from tenuto.errors import Fault, Forbidden, InvalidLogin, InvalidRequest, RateLimited
+from tenuto.kinds.fields import Field, Text, by_name
+from tenuto.web import cookies, invitations, origin, pages
+from tenuto.web.studio import Studio, answer, is_https, person_of, read_object, read_raw, session_sha256
+
+MAX_TOKEN_CHARACTERS = 100
+MAX_TYPED_CHARACTERS = 1000
+
+_NAME = Field("name", Text(MAX_TYPED_CHARACTERS, "characters"), "who signs in", required=True)
+_PASSWORD = Field("password", Text(MAX_TYPED_CHARACTERS, "characters"), "the password", required=True)
+_TOKEN = Field(
+    "token", Text(MAX_TOKEN_CHARACTERS, "characters"), "what stands behind # in the link", required=True
+)
+_LOGIN = by_name([_NAME, _PASSWORD])
+_SET_UP = by_name([_TOKEN, _NAME, _PASSWORD])
+_ACCEPT = by_name([_TOKEN, _PASSWORD])
+_CHANGE = by_name([
+    Field("old", Text(MAX_TYPED_CHARACTERS, "characters"), "the password as it was", required=True),
+    Field("new", Text(MAX_TYPED_CHARACTERS, "characters"), "the password from now on", required=True),
+])  # fmt: skip
+VERSION = version("tenuto")
+BUILD = pages.build()
+"""By which a page sees that the service has become another one. Strangers are not told its version."""
+_log = structlog.get_logger("tenuto.web")
+
+
+async def show(studio: Studio, call: Call) -> Answer:
+    """GET /web/session: who is signed in, and how others may."""
+    sha256 = session_sha256(studio, call)
+    now_ms = call.service.clock()
+
+    def look(tx: Transaction) -> tuple[Person | None, bool]:
+        found = None if sha256 is None else sessions.find(tx, sha256, times=studio.times, now_ms=now_ms)
+        return found, people.needs_set_up(tx)
+
+    person, needs_set_up = await call.service.database.read_async(look)
+    shown = answer(200, _session(call, person, needs_set_up=needs_set_up))
+    if person is not None and sha256 is not None:
+        studio.seen.note(sha256, now_ms)
+    elif sha256 is not None:
+        shown.headers.append(cookies.forgotten(base=studio.base, https=is_https(studio, call)))
+    return shown
+
+
+async def set_up(studio: Studio, call: Call) -> Answer:
+    """POST /web/setup: the link that `serve` printed makes the operator."""
+    asked = await read_object(call, _SET_UP)
+    _check_choice(asked["name"], asked["password"])
+    ids, now_ms, sha256 = call.service.ids, call.service.clock(), sessions.token_sha256(asked["token"])
+    await _check_link(studio, call, sha256, is_for=lambda account_id: account_id is None)
+    hashed = await studio.hashing.hash(asked["password"])
+
+    def make(tx: Transaction) -> str:
+        account_id, is_new = people.set_up(
+            tx, ids, token_sha256=sha256, name=asked["name"], password_hash=hashed, now_ms=now_ms
+        )
+        if is_new:
+            invitations.give_opening(tx, ids, call.service.settings, account_id, now_ms=now_ms)
+        return account_id
+
+    entered = await _enter(studio, call, make)
+    _log.warning("operator.made", request_id=call.request_id)
+    return entered
+
+
+async def register(studio: Studio, call: Call) -> Answer:
+    """POST /web/register: an account for whoever wants one, where the operator has opened that."""
+    if call.service.settings.registration != "open":
+        raise Forbidden("this service does not let people register; ask whoever runs it for an invitation")
+    asked = await read_object(call, _LOGIN)
+    _check_choice(asked["name"], asked["password"])
+    studio.guesses.take_account(origin.client_address(call, studio.proxies))
+    ids, now_ms = call.service.ids, call.service.clock()
+    hashed = await studio.hashing.hash(asked["password"])
+
+    def make(tx: Transaction) -> str:
+        account_id = people.register(tx, ids, name=asked["name"], password_hash=hashed, now_ms=now_ms)
+        invitations.give_opening(tx, ids, call.service.settings, account_id, now_ms=now_ms)
+        return account_id
+
+    return await _enter(studio, call, make)
+
+
+async def accept(studio: Studio, call: Call) -> Answer:
+    """POST /web/invitations/accept: the password that the link is for."""
+    asked = await read_object(call, _ACCEPT)
+    ids, now_ms, sha256 = call.service.ids, call.service.clock(), sessions.token_sha256(asked["token"])
+    name = await _check_link(studio, call, sha256, is_for=lambda account_id: account_id is not None)
+    _refuse_password("password", asked["password"], name=name)
+    hashed = await studio.hashing.hash(asked["password"])
+
+    def make(tx: Transaction) -> str:
+        invited = people.find_invitation(tx, sha256, now_ms=now_ms).account_id
+        if invited is not None and not people.has_password(tx, invited):
+            invitations.refuse_closed(call.service.settings)
+        return people.accept(tx, ids, token_sha256=sha256, password_hash=hashed, now_ms=now_ms)
+
+    return await _enter(studio, call, make)
+
+
+async def log_in(studio: Studio, call: Call) -> Answer:
+    """POST /web/login. A name that does not exist takes as long as a wrong password, and gets its answer."""
+    asked = await read_object(call, _LOGIN)
+    name, password = asked["name"], asked["password"]
+    address = origin.client_address(call, studio.proxies)
+    # One name has one count, however it is written.
+    counted = normal_name(name)
+    _take(studio, address, counted)
+    login = await call.service.database.read_async(lambda tx: people.find_login(tx, name))
+    known = None if login is None else login.password_hash
+    if not await studio.hashing.is_right(known, password) or login is None:
+        raise InvalidLogin
+    studio.guesses.give_back(address, counted)
+    renewed = await studio.hashing.hash(password) if passwords.is_outdated(login.password_hash) else None
+
+    def enter(tx: Transaction) -> str:
+        people.refuse_suspended(tx, login.account_id)
+        # Whoever changed the password since has ended every session, this one too.
+        if people.find_login(tx, name) != login:
+            raise InvalidLogin
+        if renewed is not None:
+            people.renew_hash(tx, account_id=login.account_id, old_hash=login.password_hash, new_hash=renewed)
+        return login.account_id
+
+    return await _enter(studio, call, enter, status=200)
+
+
+async def log_out(studio: Studio, call: Call) -> Answer:
+    """POST /web/logout: also without a session, so that signing out never fails."""
+    await read_raw(call)
+    sha256 = session_sha256(studio, call)
+    if sha256 is not None:
+        studio.seen.forget(sha256)
+        await call.service.database.write_async(lambda tx: sessions.end(tx, sha256))
+    return Answer(204, b"", [cookies.forgotten(base=studio.base, https=is_https(studio, call))])
+
+
+async def change_password(studio: Studio, call: Call) -> Answer:
+    """POST /web/password: every other session ends, and this one goes on under a new id."""
+    await call.authenticate()
+    person = await call.service.database.read_async(person_of(studio, call))
+    asked = await read_object(call, _CHANGE)
+    _refuse_password("new", asked["new"], name=person.name)
+    address = origin.client_address(call, studio.proxies)
+    _take(studio, address, person.name)
+    if not await studio.hashing.is_right(person.password_hash, asked["old"]):
+        raise InvalidLogin("the old password is wrong")
+    studio.guesses.give_back(address, person.name)
+    hashed, now_ms = await studio.hashing.hash(asked["new"]), call.service.clock()
+
+    def change(tx: Transaction) -> str:
+        account_id = person.caller.account_id
+        if not people.change_password(
+            tx, account_id=account_id, old_hash=person.password_hash, new_hash=hashed, now_ms=now_ms
+        ):
+            raise InvalidLogin("the old password is wrong")
+        return account_id
+
+    entered = await _enter(studio, call, change)
+    return Answer(204, b"", entered.headers)
+
+
+async def _check_link(
+    studio: Studio, call: Call, sha256: str, *, is_for: Callable[[str | None], bool]
+) -> str:
+    """The name of whom a link is for, before its password costs a hash. Guesses of links are limited, too."""
+    now_ms, address = call.service.clock(), origin.client_address(call, studio.proxies)
+    _take(studio, address)
+    found = await call.service.database.read_async(
+        lambda tx: people.find_invitation(tx, sha256, now_ms=now_ms)
+    )
+    if not is_for(found.account_id):
+        raise people.used_link()
+    studio.guesses.give_back(address)
+    return found.name or ""
+
+
+async def _enter(
+    studio: Studio, call: Call, make: Callable[[Transaction], str], *, status: int = 201
+) -> Answer:
+    """Do what makes or finds the account, and begin a session for it, in one transaction."""
+    token = sessions.new_token()
+    sha256, ended, now_ms = sessions.token_sha256(token), session_sha256(studio, call), call.service.clock()
+
+    def enter(tx: Transaction) -> tuple[Person, bool]:
+        # A try whose answer was lost has begun the session, whose token nobody else has.
+        if sessions.find(tx, sha256, times=studio.times, now_ms=now_ms) is None:
+            account_id = make(tx)
+            sessions.begin(tx, sha256, account_id=account_id, times=studio.times, now_ms=now_ms, ends=ended)
+        return sessions.person(tx, sha256, times=studio.times, now_ms=now_ms), people.needs_set_up(tx)
+
+    try:
+        person, needs_set_up = await write_known_async(call.service.database, enter)
+    except ConstraintFailed:
+        # Two made an account of one name at the same moment.
+        raise people.taken_name() from None
+    entered = answer(status, _session(call, person, needs_set_up=needs_set_up))
+    seconds = studio.times.longest_ms // 1000
+    entered.headers.append(
+        cookies.written(token, base=studio.base, https=is_https(studio, call), seconds=seconds)
+    )
+    return entered
+
+
+def _take(studio: Studio, address: str, name: str = "") -> None:
+    try:
+        studio.guesses.take(address, name)
+    except RateLimited:
+        _log.warning("login.limited", address=address)
+        raise
+
+
+def _check_choice(name: str, password: str) -> None:
+    """Refuse a name and a password that somebody chose, both at once, before they cost a hash."""
+    faults: list[Fault] = []
+    try:
+        check_name(name, "an account")
+    except InvalidRequest as error:
+        faults += error.faults
+    fault = passwords.password_fault("password", password, name=name)
+    if faults or fault is not None:
+        raise InvalidRequest([*faults, *([fault] if fault else [])])
+
+
+def _refuse_password(param: str, password: str, *, name: str) -> None:
+    fault = passwords.password_fault(param, password, name=name)
+    if fault is not None:
+        raise InvalidRequest([fault])
+
+
+def _session(call: Call, person: Person | None, *, needs_set_up: bool) -> dict[str, Any]:
+    settings = call.service.settings
+    account = person and {
+        "id": person.caller.account_id,
+        "name": person.name,
+        "operator": person.is_operator,
+    }
+    shown: dict[str, Any] = {
+        "signed_in": person is not None,
+        "account": account,
+        "registration": settings.registration,
+        "setup_needed": needs_set_up,
+        "build": BUILD,
+    }
+    if person is not None:
+        shown["version"] = VERSION
+    if settings.registration == "open":
+        # The page that offers an account to everybody says what it begins with.
+        shown["initial_credit_micros"] = settings.initial_credit_micros()
+    return shown

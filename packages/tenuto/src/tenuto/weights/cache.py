@@ -1,0 +1,154 @@
+"""The cache of weights on this machine: where each one lies, and which were already found to be right.
+
+Beside the weights lie three hidden things: `.verified/NAME.json` (size, mtime and hash of every file, written
+after a full hash), `.partial/` (what a pull has downloaded but not yet assembled) and `.lock`. Knows no
+network.
+"""
+
+import fcntl
+import hashlib
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from tenuto.errors import is_of_the_machine
+from tenuto.weights.manifest import Manifest, Weight, shipped
+
+BLOCK_BYTES = 1 << 20
+
+
+class _Seen(msgspec.Struct, frozen=True):
+    """What one file was when its hash was taken."""
+
+    size_bytes: int
+    mtime_ns: int
+    sha256: str
+
+
+def default_cache() -> Path:
+    """`TENUTO_CACHE`, else `tenuto` in the user's cache folder (`XDG_CACHE_HOME`, else `~/.cache`)."""
+    if named := os.environ.get("TENUTO_CACHE"):
+        return Path(named).expanduser()
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "tenuto"
+
+
+def location(cache: Path, name: str) -> Path:
+    """Where the file or folder of this weight lies once it was pulled."""
+    return cache / name
+
+
+def partial(cache: Path) -> Path:
+    """What a pull has downloaded but not yet assembled; on the same file system as the weights."""
+    return cache / ".partial"
+
+
+def is_verified(cache: Path, name: str, manifest: Manifest | None = None) -> bool:
+    """Whether every file has its right hash, by the record of the last full hash: reads no file, only stats.
+
+    A file changed since then shows by its size or mtime; one altered without either shows by `verify` alone.
+    """
+    weight = (manifest or shipped()).weights_for([name])[0]
+    try:
+        seen = msgspec.json.decode(_record(cache, name).read_bytes(), type=dict[str, _Seen])
+        return all(
+            path in seen
+            and seen[path].sha256 == file.sha256
+            and _stat(location(cache, name) / path) == (seen[path].size_bytes, seen[path].mtime_ns)
+            for path, file in weight.contents.items()
+        )
+    except OSError as error:
+        if is_of_the_machine(error):
+            raise  # Whether they are there is not known.
+        return False
+    except msgspec.DecodeError:
+        return False
+
+
+def hash_files(cache: Path, weight: Weight) -> dict[str, str]:
+    """Hashes every file of a weight in full, by path ("missing" where there is none), and records the result.
+
+    The record is kept if all is right and removed otherwise. Size and mtime are taken before the bytes are
+    read, so that a file which changes meanwhile does not match its record.
+    """
+    seen: dict[str, _Seen] = {}
+    for path in weight.contents:
+        file = location(cache, weight.name) / path
+        try:
+            size_bytes, mtime_ns = _stat(file)
+            seen[path] = _Seen(size_bytes=size_bytes, mtime_ns=mtime_ns, sha256=_sha256(file))
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            seen[path] = _Seen(size_bytes=0, mtime_ns=0, sha256="missing")
+    if all(seen[path].sha256 == file.sha256 for path, file in weight.contents.items()):
+        _write_record(_record(cache, weight.name), msgspec.json.encode(seen))
+    else:
+        _record(cache, weight.name).unlink(missing_ok=True)
+    return {path: one.sha256 for path, one in seen.items()}
+
+
+def install(cache: Path, weight: Weight, assembled: Path) -> None:
+    """Puts an assembled, fsynced and hashed file or folder in its place; what lay there before goes."""
+    place = location(cache, weight.name)
+    if place.is_dir() and not place.is_symlink():
+        # A folder cannot be renamed over another that is not empty.
+        retired = partial(cache) / f"replaced-{weight.name}"
+        shutil.rmtree(retired, ignore_errors=True)
+        place.rename(retired)
+        assembled.rename(place)
+        shutil.rmtree(retired)
+    else:
+        if assembled.is_dir():
+            place.unlink(missing_ok=True)
+        assembled.replace(place)
+    sync_folder(cache)
+    seen = {
+        path: _Seen(file.size_bytes, _stat(place / path)[1], file.sha256)
+        for path, file in weight.contents.items()
+    }
+    _write_record(_record(cache, weight.name), msgspec.json.encode(seen))
+
+
+@contextmanager
+def only_one(cache: Path, on_wait: Callable[[], None]) -> Iterator[None]:
+    """Holds the cache against other pulls, of this and other processes; the kernel frees it if we die."""
+    cache.mkdir(parents=True, exist_ok=True)
+    with (cache / ".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            on_wait()
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def sync_folder(folder: Path) -> None:
+    """Makes the names in a folder durable."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _stat(file: Path) -> tuple[int, int]:
+    stat = file.stat()
+    return stat.st_size, stat.st_mtime_ns
+
+
+def _sha256(file: Path) -> str:
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _record(cache: Path, name: str) -> Path:
+    return cache / ".verified" / f"{name}.json"
+
+
+def _write_record(record: Path, content: bytes) -> None:
+    record.parent.mkdir(exist_ok=True)
+    temporary = record.with_suffix(f".{os.getpid()}.tmp")
+    temporary.write_bytes(content)
+    temporary.replace(record)

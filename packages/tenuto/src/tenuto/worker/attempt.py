@@ -1,0 +1,378 @@
+"""One attempt of a job, from the claim to its end: fence, run, check, store, record, succeed.
+
+Every way in which a host can end is mapped to one transition here. When a transition finds that the
+attempt is not ours any more (`Stale`) the attempt simply stops: somebody else has decided.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import structlog
+
+from tenuto import failpoints
+from tenuto.blobs.reasons import reason
+from tenuto.db.database import Transaction
+from tenuto.errors import Stale, Swept, Unavailable, causes, is_of_the_machine
+from tenuto.hosts.host import (
+    Cancelled,
+    EngineFailed,
+    HostDeadline,
+    HostLost,
+    HostNotReady,
+    HostResult,
+    OutcomeUnknown,
+)
+from tenuto.jobs import lifecycle
+from tenuto.jobs.failures import ENGINE_CODES, UNSETTLED, FailureCode, ReleaseReason
+from tenuto.jobs.lifecycle import RecordedResult
+from tenuto.jobs.queue import Claim
+from tenuto.worker.calls import EngineCalls, ResultInvalid
+from tenuto.worker.durable import PATIENCE_S, STORE_TRIES, NotStored, keep_aside, store, write
+from tenuto.worker.engines import Engines
+from tenuto.worker.heartbeat import Heartbeat, Watched
+from tenuto.worker.parts import Parts
+from tenuto.worker.runners import RUNNERS
+
+ClaimNext = Callable[[Transaction, int], Claim | None]
+"""Claims a slot's next job in a transaction; `Engines.claiming` is held meanwhile."""
+
+SET_BACK: ReleaseReason = "the worker's machine could not do it just now; the job is tried again"
+"""What callers see of a machine's fault; what it was is in the log, for operators alone."""
+
+NOT_STARTED_PAUSE_MS = 2_000
+"""A job whose engine did not start waits so long, so that the lane does not spin on it."""
+
+MAX_PUBLIC_CHARACTERS = 500
+
+_log = structlog.get_logger("tenuto.worker")
+
+
+def run(
+    parts: Parts, engines: Engines, heartbeat: Heartbeat, claim: Claim, claim_next: ClaimNext
+) -> Claim | None:
+    """Run one claimed attempt to its end. Never raises: whatever is left undone is rescued by upkeep.
+
+    Gives the slot's next attempt when there is one: it is claimed in the transaction in which this one
+    succeeds, which spares a commit, and the engine the wait for it.
+    """
+    watched = heartbeat.watch(claim.attempt_id, cancellable=claim.rerunnable)
+    log = _log.bind(job_id=claim.job_id, attempt_id=claim.attempt_id, model=claim.model)
+    began = time.monotonic()
+    try:
+        calls = EngineCalls(parts, engines, claim, watched)
+        result = _make(calls)
+        if result is None:
+            return None
+        settled = _settle(calls, result, claim_next)
+        if settled is None:
+            return None
+        parts.setbacks.forget(claim.job_id)
+        log.info(
+            "job.succeeded",
+            duration_ms=result.duration_ms,
+            took_ms=round((time.monotonic() - began) * 1000),
+        )
+        return settled.following
+    except Stale:
+        log.warning("attempt.superseded")
+    except Exception:
+        log.exception("attempt.abandoned")
+    finally:
+        heartbeat.forget(claim.attempt_id)
+        parts.database.wake("changes")
+    return None
+
+
+def _make(calls: EngineCalls) -> HostResult | None:
+    """The result, checked; None when the attempt has ended in another way."""
+    claim = calls.claim
+    try:
+        calls.engines.ready(claim.model, calls.watched.stop)
+        if not claim.rerunnable and not _pass_fence(calls.parts, claim):
+            return None
+        return RUNNERS[claim.kind](calls)
+    except Stale:
+        raise
+    except Exception as error:
+        _end_badly(calls, error)
+    finally:
+        calls.engines.end(claim.model)
+    return None
+
+
+def _end_badly(calls: EngineCalls, error: Exception) -> None:
+    """The one transition that this error means. What is the machine's fault is none of the job's."""
+    parts, claim = calls.parts, calls.claim
+    if isinstance(error, Unavailable | Swept) or is_of_the_machine(error):
+        _set_back(parts, claim, error)
+        return
+    match error:
+        case HostNotReady():
+            evidence = _evidence(error.message, error.evidence)
+            _release(parts, claim, "the model's engine did not start", NOT_STARTED_PAUSE_MS, evidence)
+        case Cancelled():
+            _stopped(parts, claim, calls.watched, error)
+        case EngineFailed():
+            _failed(parts, claim, error)
+        case OutcomeUnknown() | NotStored():
+            _unknown(parts, claim, _evidence(error.message, error.evidence))
+        case HostDeadline():
+            _overdue(parts, claim, error)
+        case HostLost():
+            _lost(parts, claim, error)
+        case ResultInvalid():
+            _fail(parts, claim, "engine_failed", str(error))
+        case _:
+            _unforeseen(parts, claim, error)
+
+
+def _pass_fence(parts: Parts, claim: Claim) -> bool:
+    """Whether the metered call may be made; committed before it is."""
+
+    def pass_fence(tx: Transaction, now_ms: int) -> bool:
+        passed = lifecycle.pass_fence(tx, parts.ids, claim.attempt_id, now_ms=now_ms)
+        failpoints.hit("fence.before_commit")
+        return passed
+
+    passed = write(parts, pass_fence)
+    failpoints.hit("fence.after_commit")
+    return passed
+
+
+@dataclass(frozen=True, slots=True)
+class _Settled:
+    """The attempt has succeeded; `following` is what its slot does next."""
+
+    following: Claim | None
+
+
+def _settle(calls: EngineCalls, result: HostResult, claim_next: ClaimNext) -> _Settled | None:
+    """Make the bytes durable, record them, succeed: in this order, each step repeatable. None: it did not.
+
+    A worker that stood still for a day in between finds its bytes swept, and stores again what it still has.
+    """
+    try:
+        for _ in range(STORE_TRIES):
+            try:
+                return _settle_once(calls, result, claim_next)
+            except Swept:
+                _log.warning("blob.swept", job_id=calls.claim.job_id, attempt_id=calls.claim.attempt_id)
+        raise Swept
+    except Stale:
+        raise
+    except Exception as error:
+        _end_badly(calls, error)
+    return None
+
+
+def _settle_once(calls: EngineCalls, result: HostResult, claim_next: ClaimNext) -> _Settled | None:
+    parts, claim = calls.parts, calls.claim
+    patience_s = PATIENCE_S if claim.rerunnable else None
+    try:
+        record = store(parts, result.content, calls.watched, patience_s=patience_s)
+    except NotStored as error:
+        where = keep_aside(parts, claim.job_id, claim.attempt_id, result.content)
+        error.evidence = f"{error.evidence}\n{where}"
+        raise
+    failpoints.hit("result.after_bytes")
+    recorded = RecordedResult(record, result.media_type, result.metadata, result.duration_ms)
+
+    def record_it(tx: Transaction, now_ms: int) -> None:
+        lifecycle.record_result(tx, claim.attempt_id, recorded, now_ms=now_ms)
+        failpoints.hit("record.before_commit")
+
+    def succeed(tx: Transaction, now_ms: int) -> None:
+        if claim.rerunnable:
+            record_it(tx, now_ms)
+        lifecycle.succeed(tx, parts.ids, claim.attempt_id, now_ms=now_ms)
+        failpoints.hit("succeed.before_commit")
+
+    if not claim.rerunnable:
+        write(parts, record_it)
+        failpoints.hit("record.after_commit")
+    try:
+        return _Settled(_succeed(calls, succeed, claim_next))
+    except (Stale, Swept):
+        raise
+    except Exception as error:
+        _log.exception("job.unsettled", job_id=claim.job_id, attempt_id=claim.attempt_id)
+        _unsettled(parts, claim, record_it if claim.rerunnable else None, error)
+    return None
+
+
+def _succeed(
+    calls: EngineCalls, succeed: Callable[[Transaction, int], None], claim_next: ClaimNext
+) -> Claim | None:
+    """Succeed, and claim the slot's next job in the same commit; where that does not go, succeed alone."""
+
+    def both(tx: Transaction, now_ms: int) -> Claim | None:
+        succeed(tx, now_ms)
+        return claim_next(tx, now_ms)
+
+    parts, engines, claim = calls.parts, calls.engines, calls.claim
+    with engines.claiming:
+        try:
+            following = write(parts, both)
+        except (Stale, Swept):
+            raise
+        except Exception as error:
+            following = None
+            write(parts, succeed)
+            # What another job's row is like is nothing to this one.
+            _log.error("claim.failed", lane=claim.lane, behind=claim.job_id, exc_info=error)
+        failpoints.hit("succeed.after_commit")
+        if following is not None:
+            engines.begin(following.model)
+    return following
+
+
+def _unsettled(
+    parts: Parts, claim: Claim, record_it: Callable[[Transaction, int], None] | None, error: Exception
+) -> None:
+    """The result is durable and sound, its money is not: the operator gets both."""
+
+    def hand_over(tx: Transaction, now_ms: int) -> None:
+        if record_it is not None:
+            record_it(tx, now_ms)
+        lifecycle.hand_over(
+            tx,
+            claim.attempt_id,
+            code="unsettled",
+            message=UNSETTLED,
+            evidence=causes(error),
+            now_ms=now_ms,
+        )
+
+    _end(parts, hand_over)
+    _log.error("job.recovery_required", job_id=claim.job_id, attempt_id=claim.attempt_id)
+
+
+def _unforeseen(parts: Parts, claim: Claim, error: Exception) -> None:
+    evidence = causes(error)
+    _log.error("attempt.unforeseen", job_id=claim.job_id, attempt_id=claim.attempt_id, exc_info=error)
+    _end(
+        parts,
+        lambda tx, now: lifecycle.unforeseen(tx, parts.ids, claim.attempt_id, evidence=evidence, now_ms=now),
+    )
+
+
+def _set_back(parts: Parts, claim: Claim, error: Exception) -> None:
+    """A fault of this machine: the job is given back, not counted, and waits longer each time."""
+    pause_ms = parts.setbacks.pause_ms(claim.job_id)
+    _log.error(
+        "attempt.set_back",
+        job_id=claim.job_id,
+        attempt_id=claim.attempt_id,
+        reason=reason(error.__cause__ or error),
+        pause_ms=pause_ms,
+    )
+    _release(parts, claim, SET_BACK, pause_ms)
+
+
+def _stopped(parts: Parts, claim: Claim, watched: Watched, error: Cancelled) -> None:
+    if watched.lost:
+        raise Stale
+    if watched.silent:
+        seconds = parts.settings.engine_silence_s
+        evidence = _evidence(f"the engine said nothing for {seconds} s", error.evidence)
+        _try_again(parts, claim, "engine_crashed", evidence, shared=error.shared)
+    elif watched.cancelled:
+        _end(parts, lambda tx, now: lifecycle.cancelled(tx, parts.ids, claim.attempt_id, now_ms=now))
+        _log.info("job.cancelled", job_id=claim.job_id, attempt_id=claim.attempt_id)
+    else:
+        _release(parts, claim, "the worker is stopping", 0)
+
+
+def _failed(parts: Parts, claim: Claim, error: EngineFailed) -> None:
+    code = ENGINE_CODES.get(error.code, "engine_failed")
+    evidence = _evidence(error.message, error.evidence)
+    if error.transient and claim.rerunnable:
+        _try_again(parts, claim, code, evidence)
+    else:
+        _fail(parts, claim, code, evidence, error.message if error.public else None)
+
+
+def _lost(parts: Parts, claim: Claim, error: HostLost) -> None:
+    evidence = _evidence(error.message, error.evidence)
+    if error.blame == "service":
+        reason: ReleaseReason = "the engine's process was ended for another reason than this job"
+        _release(parts, claim, reason, 0, evidence)
+    else:
+        _try_again(parts, claim, "engine_crashed", evidence, shared=error.blame == "shared")
+
+
+def _overdue(parts: Parts, claim: Claim, error: HostDeadline) -> None:
+    if claim.rerunnable:
+        _fail(parts, claim, "deadline_exceeded", _evidence(error.message, error.evidence))
+    else:
+        _unknown(parts, claim, _evidence(error.message, error.evidence))
+
+
+def _evidence(message: str, output: str) -> str:
+    """What happened, then the last of what the engine printed: for operators."""
+    return f"{message}\n{output}".strip()
+
+
+def _fail(parts: Parts, claim: Claim, code: FailureCode, evidence: str, public: str | None = None) -> None:
+    shown = None if public is None else public[:MAX_PUBLIC_CHARACTERS]
+    _end(
+        parts,
+        lambda tx, now: lifecycle.fail(
+            tx, parts.ids, claim.attempt_id, code=code, now_ms=now, public=shown, evidence=evidence
+        ),
+    )
+    _log.warning("job.failed", job_id=claim.job_id, attempt_id=claim.attempt_id, code=code)
+
+
+def _try_again(parts: Parts, claim: Claim, code: FailureCode, evidence: str, *, shared: bool = False) -> None:
+    _end(
+        parts,
+        lambda tx, now: lifecycle.try_again(
+            tx,
+            parts.ids,
+            claim.attempt_id,
+            code=code,
+            now_ms=now,
+            evidence=evidence,
+            shared=shared,
+        ),
+    )
+    _log.warning("attempt.failed", job_id=claim.job_id, attempt_id=claim.attempt_id, code=code)
+
+
+def _unknown(parts: Parts, claim: Claim, evidence: str) -> None:
+    _end(
+        parts,
+        lambda tx, now: lifecycle.outcome_unknown(tx, claim.attempt_id, now_ms=now, evidence=evidence),
+    )
+    _log.error("job.recovery_required", job_id=claim.job_id, attempt_id=claim.attempt_id)
+
+
+def _release(
+    parts: Parts, claim: Claim, reason: ReleaseReason, pause_ms: int, evidence: str | None = None
+) -> None:
+    _end(
+        parts,
+        lambda tx, now: lifecycle.release(
+            tx,
+            parts.ids,
+            claim.attempt_id,
+            now_ms=now,
+            reason=reason,
+            pause_ms=pause_ms,
+            evidence=evidence,
+        ),
+    )
+    _log.info("attempt.released", job_id=claim.job_id, attempt_id=claim.attempt_id)
+
+
+def _end(parts: Parts, transition: Callable[[Transaction, int], None]) -> None:
+    """One of the transitions above, each of which ends the attempt."""
+
+    def end(tx: Transaction, now_ms: int) -> None:
+        transition(tx, now_ms)
+        failpoints.hit("ending.before_commit")
+
+    write(parts, end)
+    failpoints.hit("ending.after_commit")

@@ -1,0 +1,131 @@
+"""Reads and writes that must not be lost, as often as it takes. Knows no kind of job."""
+
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+import structlog
+
+from tenuto.blobs.blob import BlobRecord
+from tenuto.blobs.reasons import reason
+from tenuto.db.database import Transaction
+from tenuto.errors import StorageFailed, StoreAwayForWrites, TenutoError, Unavailable, is_of_the_machine
+from tenuto.hosts.host import Cancelled
+from tenuto.worker.heartbeat import Watched
+from tenuto.worker.parts import Parts
+
+T = TypeVar("T")
+
+STORE_TRIES = 5
+STORE_PAUSE_S = 0.5
+AWAY_PAUSE_S = 10.0
+PATIENCE_S = 60.0
+"""A folder that takes nothing is waited for so long with a result that can be made again, by another machine
+perhaps; with one that was paid for as long as the process lives."""
+WRITE_PAUSE_S = 0.2
+
+_log = structlog.get_logger("tenuto.worker")
+
+
+RESCUED = "rescued"
+"""The folder of the data folder in which a worker that had to stop leaves results that nobody could store."""
+
+
+class NotStored(TenutoError):
+    """The worker had to stop before what it was paid for could be stored."""
+
+    code = "storage_failed"
+    evidence: str = ""
+
+
+def keep_aside(parts: Parts, job_id: str, attempt_id: str, content: bytes) -> str:
+    """Leave a paid result that could not be stored in a file of the data folder, which need not be on the
+    store's disk; gives what its operator reads of it. A folder that takes no file is no error: it is told.
+    """
+    path = parts.settings.folder.absolute() / RESCUED / attempt_id
+    try:
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        path.touch(mode=0o600)
+        with path.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            path.unlink()
+        return f"it could not be kept in {path.parent} either ({error.strerror}) and is lost"
+    _log.error("result.kept_aside", job_id=job_id, attempt_id=attempt_id)
+    return f"the result is in {path} on the worker's machine: tenuto recover complete {job_id} --file {path}"
+
+
+def store(parts: Parts, content: bytes, watched: Watched, *, patience_s: float | None) -> BlobRecord:
+    """Make bytes durable, with pauses that grow. Raises StorageFailed when patience is over.
+
+    A store that is away is waited for, as the database is: what was made, or paid for, is not given up, and
+    without a patience nothing ends that but the worker's stop (NotStored). Cancelled: the attempt is to stop.
+    """
+    began, nth = time.monotonic(), 0
+    blob_id = parts.ids.new("blob")
+    while True:
+        nth += 1
+        try:
+            return parts.blobs.write(blob_id, content)
+        except Exception as error:
+            if not isinstance(error, StorageFailed) and not is_of_the_machine(error):
+                raise
+            why = f"the store {reason(error.__cause__ or error)}"
+            _log.error("blob.not_stored", attempt_id=watched.attempt_id, blob_id=blob_id, nth=nth, reason=why)
+            is_away = isinstance(error, StoreAwayForWrites)
+            if patience_s is not None and not is_away and time.monotonic() - began >= patience_s:
+                raise
+            if not is_away:
+                blob_id = parts.ids.new("blob")  # What is left of the other may stand in its own way.
+            _pause(watched, min(STORE_PAUSE_S * nth, AWAY_PAUSE_S), why)
+
+
+def read(parts: Parts, operation: Callable[[Transaction], T]) -> T:
+    """One look, as often as it takes while the database is away."""
+    while True:
+        try:
+            return parts.database.read(operation)
+        except Exception as error:
+            if not _passes(error):
+                raise
+            time.sleep(WRITE_PAUSE_S)
+
+
+def write(parts: Parts, transition: Callable[[Transaction, int], T]) -> T:
+    """One transition, as often as it takes while the database is away.
+
+    What stays unknown of a commit is found out by trying again: the fence answers Stale when it was made.
+    """
+    while True:
+        now_ms = parts.clock()
+        try:
+            return parts.database.write(lambda tx: transition(tx, now_ms))  # noqa: B023 (called at once)
+        except Exception as error:
+            if not _passes(error):
+                raise
+            time.sleep(WRITE_PAUSE_S)
+
+
+def _passes(error: Exception) -> bool:
+    """Whether the same may go well in a moment: the database is away, or this machine lacks something."""
+    return isinstance(error, Unavailable) or is_of_the_machine(error)
+
+
+def _pause(watched: Watched, seconds: float, why: str) -> None:
+    """Wait, unless the attempt is to stop (Cancelled) or the whole worker is, at once (NotStored)."""
+    woken = threading.Event()
+    with watched.stop.calling(woken.set), watched.leave.calling(woken.set):
+        if not watched.stop.is_set() and not watched.leave.is_set():
+            woken.wait(seconds)
+    if watched.leave.is_set():
+        lost = NotStored("the worker had to stop with the result, which could not be stored, in its memory")
+        lost.evidence = why
+        raise lost
+    if watched.stop.is_set() and watched.cancellable:
+        raise Cancelled(lost=False)

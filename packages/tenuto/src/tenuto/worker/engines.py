@@ -1,0 +1,346 @@
+"""The engine hosts of a worker: one process per engine, started when it is first needed.
+
+A model that is composed of others has no host: it uses theirs, and they may be used by their own jobs, too.
+Where memory is limited, engines that nothing uses make room for one that is needed.
+"""
+
+import contextlib
+import os
+import shutil
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from pathlib import Path
+
+import structlog
+
+from tenuto.catalog import operations as catalog
+from tenuto.catalog.keys import read_key
+from tenuto.catalog.rules import MAX_START_FAILURES, Model
+from tenuto.config import ModelSettings, Settings
+from tenuto.engines.registry import EngineEntry, engines_of, weights_of
+from tenuto.errors import Unavailable, is_of_the_machine
+from tenuto.hosts.child import ChildHost
+from tenuto.hosts.host import Cancellation, Cancelled, EngineSpec, Host, HostDraining, HostNotReady
+from tenuto.weights.cache import is_verified, location
+from tenuto.worker.heartbeat import Watched
+from tenuto.worker.line import Line
+from tenuto.worker.memory import EngineMemory
+from tenuto.worker.parts import Bell, Parts
+
+MAX_THREADS = 2
+
+UPSTREAM_KEY = "UPSTREAM_KEY"
+"""The variable in which an engine that calls a server finds the server's secret."""
+
+SPARE_PROCESSES = 3
+"""Processes of an engine without a model of its own that may end their last runs beside a fresh one."""
+
+TAKING_TURNS = 8
+"""Recognition jobs of one model that a worker has under way: they use the engine in turn, part by part."""
+
+_log = structlog.get_logger("tenuto.worker")
+
+
+def missing_weights(model: Model, cache: Path) -> list[str]:
+    """The weights that the model needs and that are not there, verified."""
+    return [name for name in weights_of(model.entry) if not is_verified(cache, name)]
+
+
+def missing_here(model: Model, settings: Settings) -> list[str]:
+    """Interpreters, files and folders that the model's engines need and this machine has not."""
+    lacking = []
+    for entry in engines_of(model.entry):
+        if settings.models.get(entry.model, ModelSettings()).ray is not None:
+            # They are on the pool's nodes, which say so when the engine is loaded there.
+            continue
+        interpreter = _interpreter(entry, settings)
+        lacking += [] if shutil.which(interpreter) else [interpreter]
+        lacking += [path for path in entry.paths if not Path(path).expanduser().exists()]
+    return lacking
+
+
+def spec_of(entry: EngineEntry, settings: Settings) -> EngineSpec:
+    """How an engine's host is started. OperatorError: the key of its upstream is not where it should be."""
+    own = settings.models.get(entry.model, ModelSettings())
+    key = None
+    if own.upstream is not None:
+        key = read_key(own.upstream, os.environ, entry.model)
+    options = {
+        **entry.options,
+        "weights": {name: str(location(settings.cache, name)) for name in entry.weights},
+        "model_revision": entry.revision,
+        "threads": own.threads or MAX_THREADS,
+    }
+    return EngineSpec(
+        engine=entry.engine,
+        interpreter=_interpreter(entry, settings),
+        options=options,
+        installed=entry.installed,
+        env={} if key is None else {UPSTREAM_KEY: key},
+        # A pool may first have to find the engine a place.
+        load_timeout_s=entry.load_timeout_s + (own.ray.wait_s if own.ray is not None else 0),
+        ray=own.ray,
+        spare_processes=SPARE_PROCESSES if own.upstream is not None or entry.fake else 0,
+    )
+
+
+def expected_mib(entry: EngineEntry, settings: Settings) -> int:
+    """What an engine takes of this machine by its manifest: nothing when it is in a pool."""
+    in_pool = settings.models.get(entry.model, ModelSettings()).ray is not None
+    return 0 if in_pool else entry.memory_mib
+
+
+def _interpreter(entry: EngineEntry, settings: Settings) -> str:
+    return settings.models.get(entry.model, ModelSettings()).interpreter or sys.executable
+
+
+class Engines:
+    """Hosts by engine. `make_host` is the seam where another kind of host goes in."""
+
+    def __init__(
+        self,
+        parts: Parts,
+        models: list[str],
+        bell: Bell,
+        make_host: Callable[[EngineSpec], Host] = ChildHost,
+    ) -> None:
+        self._parts = parts
+        self._bell = bell
+        self._lock = threading.Lock()
+        entries = {entry.model: entry for name in models for entry in engines_of(parts.models[name].entry)}
+        self._make_host = make_host
+        self._specs = {name: spec_of(entry, parts.settings) for name, entry in entries.items()}
+        self._hosts: dict[str, Host] = {name: make_host(spec) for name, spec in self._specs.items()}
+        self._memory = EngineMemory(
+            parts.settings.engine_memory_mib,
+            {name: expected_mib(entry, parts.settings) for name, entry in entries.items()},
+        )
+        self._too_large: set[str] = set()
+        # When each engine was last needed: who has waited longest makes room first.
+        self._needed_at = dict.fromkeys(entries, 0.0)
+        self._uses = {name: [name] for name in entries} | {
+            name: [entry.model for entry in engines_of(parts.models[name].entry)] for name in models
+        }
+        self._lines = {name: Line() for name in entries}
+        self._sharing = {name: Line() for name in entries}
+        self._offers = frozenset(models)
+        self._failures = dict.fromkeys(self._uses, 0)
+        self._running = dict.fromkeys(models, 0)
+        self._loads: dict[str, Future[Host]] = {}
+        self._closed = False
+        self.claiming = threading.Lock()
+        """Held from `offered` to `begin`, so that two slots do not claim for one free place."""
+
+    def offered(self) -> frozenset[str]:
+        """The models whose jobs this worker claims now: their engines start, and have place and memory."""
+        with self._lock:
+            busy = self._busy()
+            return frozenset(
+                name
+                for name, failures in self._failures.items()
+                if name in self._offers
+                and failures < MAX_START_FAILURES
+                and not self._is_full(name)
+                and not any(self._hosts[engine].is_draining for engine in self._uses[name])
+                and self._memory.fits(busy.union(self._uses[name]))
+            )
+
+    def begin(self, model: str) -> None:
+        """An attempt of this model takes a place."""
+        with self._lock:
+            self._running[model] += 1
+            self._needed_at.update(dict.fromkeys(self._uses[model], time.monotonic()))
+
+    def end(self, model: str) -> None:
+        """The engine is done with it; who waited for a place is woken."""
+        with self._lock:
+            was_full = self._is_full(model) or self._memory.limit_mib
+            self._running[model] -= 1
+        if was_full:
+            self._bell.ring()
+
+    def broken(self) -> list[str]:
+        """The models whose engines failed to start too often; upkeep tries them again now and then."""
+        with self._lock:
+            return [name for name, failures in self._failures.items() if failures >= MAX_START_FAILURES]
+
+    def ready(self, model: str, stop: Cancellation | None = None) -> Host:
+        """The model's host, loaded; of a composed model all are loaded and the first is given.
+
+        Raises HostNotReady, counted and told to the catalog, unless it waits for memory, for other runs or
+        for something that the machine lacks at the moment. Cancelled: `stop` was set while it was loaded; the
+        load continues for whoever else waits for it, or comes next.
+        """
+        hosts = [self._hosts[engine] for engine in self._uses[model]]
+        if all(host.alive for host in hosts):
+            return hosts[0]
+        if stop is None:
+            return self._load(model)
+        load, woken = self._loading(model), threading.Event()
+        load.add_done_callback(lambda _: woken.set())
+        with stop.calling(woken.set):
+            if not stop.is_set():
+                woken.wait()
+        if not load.done():
+            raise Cancelled(lost=False)
+        return load.result()
+
+    def _loading(self, model: str) -> Future[Host]:
+        """The model's load, in a thread of its own; one for all who wait for it."""
+        with self._lock:
+            load = self._loads.get(model)
+            if load is None:
+                load = Future()
+                threading.Thread(
+                    target=self._load_for, args=(model, load), name=f"load-{model}", daemon=True
+                ).start()
+                self._loads[model] = load
+            return load
+
+    def _load_for(self, model: str, load: Future[Host]) -> None:
+        """What the thread does. The load is over before anybody hears how it ended."""
+        host, failure = None, None
+        try:
+            host = self._load(model)
+        except Exception as error:
+            failure = error
+        with self._lock:
+            del self._loads[model]
+        if host is not None:
+            load.set_result(host)
+        else:
+            load.set_exception(failure)
+
+    def _load(self, model: str) -> Host:
+        self._make_room(self._uses[model])
+        hosts = [self._hosts[engine] for engine in self._uses[model]]
+        try:
+            for engine, host in zip(self._uses[model], hosts, strict=True):
+                if not host.alive:
+                    host.load()
+                    resident = host.resident_bytes()
+                    with self._lock:
+                        self._memory.weigh(engine, resident)
+                    _log.info("engine.loaded", model=engine, pid=host.pid, resident_bytes=resident)
+        except HostDraining:
+            raise
+        except HostNotReady as error:
+            if not is_of_the_machine(error) and not self._closed:
+                self._note(model, error.message)
+            raise
+        self._note(model, None)
+        return hosts[0]
+
+    def warm(self, model: str) -> None:
+        """Load it before it is needed, where that takes no other engine's memory. Raises as `ready` does."""
+        with self._lock:
+            loaded = {engine for engine, host in self._hosts.items() if host.alive}
+            fits = self._memory.fits(loaded.union(self._uses[model]))
+        if fits:
+            self.ready(model)
+
+    def weigh(self) -> dict[str, int]:
+        """Measure the loaded engines, unload idle ones beyond what they may take; give MiB of the rest."""
+        for engine, host in list(self._hosts.items()):
+            resident = host.resident_bytes() if host.alive else None
+            with self._lock:
+                self._memory.weigh(engine, resident)
+        with contextlib.suppress(HostNotReady):
+            self._make_room([])
+        self._tell_too_large()
+        with self._lock:
+            loaded = [engine for engine, host in self._hosts.items() if host.alive]
+            return {engine: self._memory.measured_mib(engine) for engine in loaded}
+
+    def host(self, model: str) -> Host:
+        """The model's host as it is, for tests and for upkeep."""
+        return self._hosts[self._uses[model][0]]
+
+    @contextmanager
+    def turn(self, engine: str, watched: Watched, account_id: str) -> Iterator[None]:
+        """Wait for the engine, accounts in turn; raises Cancelled when told to stop."""
+        with self._lines[engine].turn(watched.stop, account_id=account_id):
+            yield
+
+    @contextmanager
+    def sharing(self, model: str, watched: Watched, *, is_alone: bool) -> Iterator[None]:
+        """Have the engine together with other runs, or alone; waits in line. Raises Cancelled."""
+        line = self._sharing[self._uses[model][0]]
+        with line.turn(watched.stop, is_shared=not is_alone):
+            yield
+
+    def close(self) -> None:
+        """End all hosts."""
+        self._closed = True
+        for host in self._hosts.values():
+            host.close()
+
+    def _tell_too_large(self) -> None:
+        """Engines that took more than all may are not offered any more; the catalog hears why."""
+        limit_mib = self._memory.limit_mib
+        for model in self._offers - self._too_large:
+            if not self._memory.fits(self._uses[model]):
+                taken_mib = sum(map(self._memory.takes_mib, self._uses[model]))
+                self._too_large.add(model)
+                _log.warning("engine.too_large", model=model, taken_mib=taken_mib, limit_mib=limit_mib)
+                reason = f"it took {taken_mib} MiB, and engine_memory_mib is {limit_mib}"
+                self._tell(model, MAX_START_FAILURES, reason)
+
+    def _make_room(self, wanted: Sequence[str]) -> None:
+        """Unload idle engines until the wanted ones fit beside the rest. HostNotReady: the rest is in use."""
+        leaving = []
+        with self._lock:
+            kept = {engine for engine, host in self._hosts.items() if host.alive} | self._busy()
+            kept.update(wanted)
+            idle = sorted(kept - self._busy() - set(wanted), key=self._needed_at.__getitem__, reverse=True)
+            while idle and not self._memory.fits(kept):
+                engine = idle.pop()
+                kept.remove(engine)
+                leaving.append((engine, self._hosts[engine]))
+                self._hosts[engine] = self._make_host(self._specs[engine])
+            fits = self._memory.fits(kept)
+        for engine, host in leaving:
+            host.close()
+            _log.info("engine.unloaded", model=engine, limit_mib=self._memory.limit_mib)
+        if not fits:
+            raise HostNotReady(f"no room for it in engine_memory_mib = {self._memory.limit_mib}")
+
+    def _busy(self) -> set[str]:
+        """The engines of attempts that are under way, and those that are loaded for one, though it may have
+        been cancelled since.
+        """
+        models = {model for model, count in self._running.items() if count}.union(self._loads)
+        return {engine for model in models for engine in self._uses[model]}
+
+    def _is_full(self, model: str) -> bool:
+        entry = self._parts.models[model].entry
+        places = TAKING_TURNS if entry.kind == "recognition" else entry.concurrency
+        return self._running[model] >= places
+
+    def _note(self, model: str, reason: str | None) -> None:
+        with self._lock:
+            before = self._failures[model]
+            failures = self._failures[model] = 0 if reason is None else before + 1
+        if failures == before:
+            return
+        if reason is not None:
+            _log.error("engine.not_started", model=model, failures=failures)
+        self._tell(model, failures, reason)
+
+    def _tell(self, model: str, failures: int, reason: str | None) -> None:
+        worker_id = self._parts.worker_id
+        try:
+            if reason is None:
+                self._parts.database.write(lambda tx: catalog.engine_started(tx, worker_id, model))
+            else:
+                self._parts.database.write(
+                    lambda tx: catalog.engine_not_started(
+                        tx, worker_id, model, failures=failures, reason=reason
+                    )
+                )
+        except Unavailable:
+            _log.warning("engine.state_not_told", model=model)

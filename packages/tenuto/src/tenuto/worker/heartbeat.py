@@ -1,0 +1,214 @@
+"""The heartbeat: says that attempts live, carries their progress, and hears of cancellations.
+
+It runs in a thread of its own, so that neither an engine nor a slow disk holds it up. If it dies,
+the worker's attempts fall silent and are rescued: by the fence that costs work, never correctness.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import structlog
+
+from tenuto import failpoints
+from tenuto.catalog import operations as catalog
+from tenuto.db.database import Transaction
+from tenuto.errors import Unavailable
+from tenuto.hosts.host import Cancellation
+from tenuto.jobs import lanes, lifecycle
+from tenuto.worker.clocks import ClockAgreement
+from tenuto.worker.parts import Parts
+
+PROGRESS_S = 1.0
+"""Progress is written as often, when there is any; otherwise the beat alone."""
+
+DEAF_S = 2.5
+"""Between two looks at who is silent there is a second at most; more, and it was we who stood still."""
+
+_log = structlog.get_logger("tenuto.worker")
+
+
+@dataclass(slots=True)
+class Watched:
+    """An attempt that this worker runs. The heartbeat sets the switch, the attempt says why it looks."""
+
+    attempt_id: str
+    cancellable: bool
+    trusts_clock: Callable[[], bool]
+    """Whether the wall clock may end it."""
+    stop: Cancellation = field(default_factory=Cancellation)
+    leave: Cancellation = field(default_factory=Cancellation)
+    """The worker ends now, whatever the attempt still has in its hands."""
+    progress: dict[str, Any] | None = None
+    is_running: bool = False
+    """An engine runs for it now and should be heard: not while it loads, nor in a queue for it."""
+    heard_at: float = field(default_factory=time.monotonic)
+    """When that engine last gave a sign of life, on the monotonic clock."""
+    cancelled: bool = False
+    """The caller asked for it to end."""
+    lost: bool = False
+    """The attempt is another's by now: nothing may be written for it."""
+    silent: bool = False
+    """The engine has said nothing for too long."""
+
+    def hear(self, progress: dict[str, Any]) -> None:
+        """The engine made progress."""
+        self.progress = progress
+        self.live()
+
+    def live(self) -> None:
+        """The engine gave a sign of life."""
+        self.heard_at = time.monotonic()
+
+    def run_begins(self) -> None:
+        """An engine has taken up the run: from now on its silence counts."""
+        # In this order: the heartbeat looks from a thread of its own.
+        self.live()
+        self.is_running = True
+
+    def run_pauses(self) -> None:
+        """The run has ended, or waits for us: nobody expects to hear its engine."""
+        self.is_running = False
+
+
+class Heartbeat:
+    """The thread, and the attempts it speaks for."""
+
+    def __init__(self, parts: Parts, register: Callable[[Transaction], None]) -> None:
+        """`register` enters the worker again if others took it for dead and forgot it."""
+        self._parts = parts
+        self._register = register
+        self._lock = threading.Lock()
+        self._watched: dict[str, Watched] = {}
+        self.agreement = ClockAgreement(parts.clock(), time.monotonic())
+        self._stopping = threading.Event()
+        self.beaten_at = self._listened_at = time.monotonic()
+        """When it last went round, on the monotonic clock, whether or not the database answered."""
+        self._listener = parts.database.listen("cancel")
+        self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        if self._thread.ident is not None:
+            # It would else see it after its wait, a second later.
+            self._parts.database.wake("cancel")
+            self._thread.join(timeout=5)
+        self._listener.close()
+
+    def watch(self, attempt_id: str, *, cancellable: bool) -> Watched:
+        """Speak for this attempt until `forget`. A metered attempt is not cancelled once it is called."""
+        watched = Watched(attempt_id, cancellable, self._trusts_clock)
+        with self._lock:
+            self._watched[attempt_id] = watched
+        return watched
+
+    def forget(self, attempt_id: str) -> None:
+        with self._lock:
+            self._watched.pop(attempt_id, None)
+
+    def active(self) -> list[Watched]:
+        """The attempts this worker runs now."""
+        with self._lock:
+            return list(self._watched.values())
+
+    def _trusts_clock(self) -> bool:
+        return self.agreement.holds(self._parts.clock(), time.monotonic())
+
+    def _run(self) -> None:
+        interval_s = self._parts.settings.heartbeat_s
+        beat_at = progress_at = 0.0
+        while not self._stopping.is_set():
+            now = self.beaten_at = time.monotonic()
+            self._trusts_clock()
+            active = self.active()
+            fresh = [watched for watched in active if watched.progress is not None]
+            if now >= beat_at or (fresh and now >= progress_at):
+                due = active if now >= beat_at else fresh
+                self._beat(due, seen=now >= beat_at)
+                progress_at = now + PROGRESS_S
+                if due is active:
+                    beat_at = now + interval_s
+            elif active:
+                self._look_for_cancels(active)
+            self._look_for_silence(active)
+            self._wait(min(0.2, interval_s) if active else min(1.0, interval_s))
+
+    def _wait(self, seconds: float) -> None:
+        try:
+            if not self._listener.wait(seconds):
+                return
+        except Unavailable:
+            # The beat itself finds out when the database is back.
+            self._stopping.wait(seconds)
+            return
+        # Any change of the database may wake us: look at most so often.
+        self._stopping.wait(0.02)
+
+    def _beat(self, due: list[Watched], *, seen: bool) -> None:
+        progress = {}
+        for watched in due:
+            progress[watched.attempt_id] = watched.progress
+            watched.progress = None
+        now_ms = self._parts.clock()
+
+        def beat(tx: Transaction) -> dict[str, bool | None]:
+            # A machine that slept for long, or was cut off, comes back to a service that has forgotten it.
+            if seen and not catalog.see_worker(tx, self._parts.worker_id, now_ms=now_ms):
+                self._register(tx)
+            return lifecycle.heartbeat(tx, progress)
+
+        try:
+            answer = self._parts.database.write(beat)
+            failpoints.hit("beat.after_commit")
+        except Unavailable:
+            _log.warning("heartbeat.not_written")
+            return
+        except Exception:
+            # A fault of ours; a heart that stops would give every attempt of this worker away.
+            _log.exception("heartbeat.failed")
+            return
+        for watched in due:
+            said = answer[watched.attempt_id]
+            if said is None:
+                watched.lost = True
+                watched.stop.set()
+            elif said:
+                self._cancel(watched)
+
+    def _look_for_cancels(self, active: list[Watched]) -> None:
+        try:
+            wanted = self._parts.database.read(lambda tx: lanes.cancel_requests(tx, self._parts.worker_id))
+        except Unavailable:
+            return
+        except Exception:
+            _log.exception("heartbeat.failed")
+            return
+        for watched in active:
+            if watched.attempt_id in wanted:
+                self._cancel(watched)
+
+    def _look_for_silence(self, active: list[Watched]) -> None:
+        """Whose engine runs and has said nothing for too long, while we were there to hear it: a process that
+        stood still, as when its machine sleeps, was deaf itself.
+        """
+        limit_s = self._parts.settings.engine_silence_s
+        now = time.monotonic()
+        deaf_s, self._listened_at = now - self._listened_at, now
+        for watched in active:
+            if deaf_s > DEAF_S:
+                watched.live()
+            is_expected = watched.cancellable and watched.is_running and limit_s
+            if is_expected and now - watched.heard_at > limit_s:
+                watched.silent = True
+                watched.stop.set()
+
+    @staticmethod
+    def _cancel(watched: Watched) -> None:
+        if watched.cancellable:
+            watched.cancelled = True
+            watched.stop.set()

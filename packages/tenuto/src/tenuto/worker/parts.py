@@ -1,0 +1,99 @@
+"""What every part of a worker needs, built once by `bootstrap`, and its bell."""
+
+import threading
+import time
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tenuto.blobs.blob import BlobStore
+from tenuto.catalog.rules import Model
+from tenuto.config import Settings
+from tenuto.db.database import Database
+from tenuto.ids import Clock, Ids
+
+FIRST_SETBACK_MS = 1_000
+LONGEST_SETBACK_MS = 60_000
+REMEMBERED_JOBS = 10_000
+
+
+class Setbacks:
+    """How long a job waits that this machine could not run, through no fault of its own: longer each time.
+
+    In memory alone: another machine may have what this one lacks, and so may this one after a restart.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._times: OrderedDict[str, int] = OrderedDict()
+
+    def pause_ms(self, job_id: str) -> int:
+        """Until it may be tried again, one more time behind it: a second at first, a minute at most."""
+        with self._lock:
+            times = self._times.pop(job_id, 0)
+            self._times[job_id] = times + 1
+            if len(self._times) > REMEMBERED_JOBS:
+                self._times.popitem(last=False)
+        return min(LONGEST_SETBACK_MS, FIRST_SETBACK_MS << min(times, 16))
+
+    def forget(self, job_id: str) -> None:
+        """It went well."""
+        with self._lock:
+            self._times.pop(job_id, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The parts of a worker process. Made at start, the same until it ends."""
+
+    settings: Settings
+    database: Database
+    blobs: BlobStore
+    models: dict[str, Model]
+    ids: Ids
+    clock: Clock
+    worker_id: str
+    locks: Path
+    """The folder of lock files that tell this machine's workers which of them live."""
+    setbacks: Setbacks = field(default_factory=Setbacks)
+
+
+IN_VAIN_S = 0.5
+"""So long one look at a lane that found nothing serves all its slots; less than what is between two polls."""
+
+
+class Bell:
+    """Rings for whoever waits, and remembers for whoever was about to, and where it last rang in vain."""
+
+    def __init__(self) -> None:
+        self._condition = threading.Condition()
+        self._rung = 0
+        # By lane: how often it had rung before a look that found nothing, and when that was.
+        self._in_vain: dict[str, tuple[int, float]] = {}
+
+    @property
+    def rung(self) -> int:
+        """How often it has rung; take it before looking for work."""
+        return self._rung
+
+    def ring(self) -> None:
+        """Wake everybody."""
+        with self._condition:
+            self._rung += 1
+            self._condition.notify_all()
+
+    def wait(self, since: int, timeout_s: float) -> bool:
+        """True as soon as it has rung more often than `since`."""
+        with self._condition:
+            return self._condition.wait_for(lambda: self._rung != since, timeout_s)
+
+    def found_nothing(self, lane: str, since: int) -> None:
+        """A look at the lane that was begun after so many rings found nothing."""
+        self._in_vain[lane] = (since, time.monotonic())
+
+    def rang_in_vain(self, lane: str, since: int) -> bool:
+        """Whether another slot of the lane has just looked, after the same ring, and found nothing: it rings
+        for all of them, and a look of each would cost as much as what it rang for.
+        """
+        rung, at_s = self._in_vain.get(lane, (-1, 0.0))
+        return rung == since and time.monotonic() - at_s < IN_VAIN_S

@@ -1,0 +1,366 @@
+"""Keeping house: rescue silent attempts, finish recorded results, deadlines, the sweep, the audit.
+
+Every worker does it; that several do is harmless, because each step is fenced. Nothing here trusts
+wall time for a lease: a worker is dead when its lock is free (same machine), or when its attempt's
+beat has stood still under our own eyes for `silence_s` on our own monotonic clock.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import structlog
+
+from tenuto import failpoints
+from tenuto.artifacts import backups
+from tenuto.artifacts import operations as artifacts
+from tenuto.catalog import operations as catalog
+from tenuto.catalog.presence import Presence
+from tenuto.db.database import Transaction
+from tenuto.errors import (
+    ArtifactUnavailable,
+    CorruptBlob,
+    Stale,
+    StoreAway,
+    Unavailable,
+    causes,
+    is_of_the_machine,
+)
+from tenuto.hosts.host import HostNotReady
+from tenuto.jobs import chunks, lanes, lifecycle, waiting
+from tenuto.jobs.failures import UNFORESEEN, UNSETTLED
+from tenuto.jobs.rows import OpenAttempt
+from tenuto.worker import locks, retention
+from tenuto.worker.auditing import Auditor
+from tenuto.worker.clocks import ClockAgreement
+from tenuto.worker.engines import Engines
+from tenuto.worker.heartbeat import Heartbeat
+from tenuto.worker.parts import Bell, Parts
+from tenuto.worker.sweep import Sweeper
+
+LOOK_S = 0.5
+HOUSEKEEPING_S = 60.0
+FORGOTTEN_S = 600.0
+"""A worker whose row has not changed under our own eyes for so long is forgotten, whatever its clock says."""
+SWEEP_S = 600.0
+WEIGH_S = 5.0
+FIRST_TROUBLE_S, LONGEST_TROUBLE_S = 5.0, 600.0
+"""The pauses between two tries of a rescue that meets an error nobody foresaw."""
+CHANGED_MIB = 16
+"""A change of what an engine takes is told when it is at least so large."""
+
+_log = structlog.get_logger("tenuto.worker")
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What was seen of another's attempt, and since when on our monotonic clock."""
+
+    beat: int
+    since: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Trouble:
+    """An attempt whose rescue met an error that nobody foresaw, and when it is tried again."""
+
+    pause_s: float
+    until: float
+
+
+class Duties:
+    """One round's duties. Each stands alone: what one meets is logged with its ids, the others are done."""
+
+    def __init__(self) -> None:
+        self._away: Unavailable | None = None
+
+    def do(self, duty: str, work: Callable[[], object], **ids: str) -> None:
+        """One of them. The database's absence is noted: `end` raises it when all have had their turn."""
+        try:
+            work()
+        except Unavailable as error:
+            self._away = self._away or error
+            _log.warning("upkeep.not_possible", duty=duty, reason=error.message, **ids)
+        except Exception:
+            _log.exception("upkeep.failed", duty=duty, **ids)
+
+    def end(self) -> None:
+        """Raises Unavailable when something was not possible: then nothing is known of who was silent."""
+        if self._away is not None:
+            raise self._away
+
+
+class Upkeep:
+    """The thread that keeps house."""
+
+    def __init__(self, parts: Parts, engines: Engines, heartbeat: Heartbeat, bell: Bell) -> None:
+        self._parts = parts
+        self._engines = engines
+        self._heartbeat = heartbeat
+        self._bell = bell
+        self._machine = locks.machine(parts.locks)
+        self._seen: dict[str, _Seen] = {}
+        self._presence = Presence(away_s=FORGOTTEN_S, observe_s=HOUSEKEEPING_S)
+        self._backups = Presence(away_s=backups.DEAD_AFTER_S, observe_s=HOUSEKEEPING_S)
+        self._troubles: dict[str, _Trouble] = {}
+        self._looked_at = float("-inf")
+        self._agreement = ClockAgreement(parts.clock(), time.monotonic())
+        self._auditor = Auditor(parts)
+        self.sweeper = Sweeper(parts)
+        self._due = dict.fromkeys(("house", "sweep", "weigh"), 0.0)
+        # MiB by engine, as they were told; replaced as a whole.
+        self.weighed: dict[str, int] = {}
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="upkeep", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._thread.join(timeout=10)
+        self._auditor.stop()
+        self.sweeper.stop()
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                self.look(time.monotonic())
+            except Unavailable:
+                pass  # Each duty has said so.
+            except Exception:
+                _log.exception("upkeep.failed", duty="round")
+            self._stopping.wait(LOOK_S)
+
+    def look(self, now: float) -> None:
+        """One round; `now` is monotonic seconds.
+
+        What was seen before the database went away proves nothing after it, nor does what was seen
+        before a long gap: a machine or a network that stood still may have kept the beats from coming.
+        """
+        if now - self._looked_at > max(2 * LOOK_S, self._parts.settings.silence_s / 3):
+            self._seen.clear()
+        self._looked_at = now
+        try:
+            self._round(now)
+        except Unavailable:
+            self._seen.clear()
+            raise
+
+    def _round(self, now: float) -> None:
+        duties = Duties()
+        duties.do("rescue", lambda: self._rescue(duties, now))
+        is_house_due = now >= self._due["house"]
+        if is_house_due:
+            self._due["house"] = now + HOUSEKEEPING_S
+            self._keep_house(duties, now)
+        if now >= self._due["weigh"]:
+            self._due["weigh"] = now + WEIGH_S
+            duties.do("weigh", self._weigh)
+        if now >= self._due["sweep"] and self._agreement.is_steady(now):
+            self._due["sweep"] = now + SWEEP_S
+            duties.do("sweep", self.sweeper.look)
+        elif is_house_due:
+            duties.do("remove", self.sweeper.remove)
+        duties.end()
+
+    def _rescue(self, duties: "Duties", now: float) -> None:
+        ours = {watched.attempt_id for watched in self._heartbeat.active()}
+        others = [
+            attempt
+            for attempt in self._parts.database.read(lanes.open_attempts)
+            if attempt.attempt_id not in ours
+        ]
+        self._seen = {
+            attempt.attempt_id: self._seen[attempt.attempt_id]
+            for attempt in others
+            if attempt.attempt_id in self._seen
+        }
+        self._troubles = {
+            attempt.attempt_id: self._troubles[attempt.attempt_id]
+            for attempt in others
+            if attempt.attempt_id in self._troubles
+        }
+        for attempt in others:
+            duties.do(
+                "rescue_attempt",
+                lambda attempt=attempt: self._look_at(attempt, now),  # type: ignore[misc]
+                job_id=attempt.job_id,
+                attempt_id=attempt.attempt_id,
+            )
+
+    def _look_at(self, attempt: OpenAttempt, now: float) -> None:
+        """Rescue it when its worker is silent; one that cannot be rescued is tried less and less often."""
+        trouble = self._troubles.get(attempt.attempt_id)
+        if not self._is_silent(attempt, now) or (trouble is not None and now < trouble.until):
+            return
+        try:
+            self._rescue_one(attempt)
+        except Unavailable:
+            raise
+        except Exception as error:
+            pause_s = FIRST_TROUBLE_S if trouble is None else min(2 * trouble.pause_s, LONGEST_TROUBLE_S)
+            self._troubles[attempt.attempt_id] = _Trouble(pause_s, now + pause_s)
+            if is_of_the_machine(error):
+                raise
+            self._hand_over(attempt, error, "unforeseen", UNFORESEEN)
+            raise
+
+    def _hand_over(self, attempt: OpenAttempt, error: Exception, code: str, message: str) -> None:
+        """An error that nobody foresaw, met at this attempt alone: its operator sees what it was."""
+        parts, now_ms, evidence = self._parts, self._parts.clock(), causes(error)
+        parts.database.write(
+            lambda tx: lifecycle.hand_over(
+                tx, attempt.attempt_id, code=code, message=message, evidence=evidence, now_ms=now_ms
+            )
+        )
+        _log.error("job.recovery_required", job_id=attempt.job_id, attempt_id=attempt.attempt_id)
+        parts.database.wake("changes")
+
+    def _is_silent(self, attempt: OpenAttempt, now: float) -> bool:
+        elsewhere = attempt.machine != self._machine or attempt.worker_id == self._parts.worker_id
+        if not elsewhere and attempt.lock_name is not None:
+            return not locks.is_held(self._parts.locks, attempt.lock_name)
+        seen = self._seen.get(attempt.attempt_id)
+        if seen is None or seen.beat != attempt.beat:
+            self._seen[attempt.attempt_id] = _Seen(attempt.beat, now)
+            return False
+        return now - seen.since >= self._parts.settings.silence_s
+
+    def _rescue_one(self, attempt: OpenAttempt) -> None:
+        parts, now_ms = self._parts, self._parts.clock()
+
+        def rescue(tx: Transaction) -> str:
+            done = lifecycle.rescue(tx, parts.ids, attempt.attempt_id, beat=attempt.beat, now_ms=now_ms)
+            failpoints.hit("rescue.before_commit")
+            return done
+
+        try:
+            done = parts.database.write(rescue)
+            failpoints.hit("rescue.after_commit")
+            if done == "recorded":
+                done = self._finish(attempt)
+        except Stale:
+            return
+        except StoreAway as error:
+            _log.warning("store.away", attempt_id=attempt.attempt_id, reason=error.message)
+            return  # Whether the recorded bytes are there is not known; it is looked at again.
+        _log.warning("attempt.rescued", job_id=attempt.job_id, attempt_id=attempt.attempt_id, outcome=done)
+        self._bell.ring()
+        parts.database.wake("jobs")
+        parts.database.wake("changes")
+
+    def _finish(self, attempt: OpenAttempt) -> str:
+        """A result was recorded before its worker died: verify the bytes and succeed with them."""
+        parts, now_ms = self._parts, self._parts.clock()
+        record = parts.database.read(lambda tx: artifacts.recorded_blob(tx, attempt.attempt_id))
+        try:
+            if record is None:
+                raise CorruptBlob
+            parts.blobs.read_all(record)
+        except StoreAway:
+            raise
+        except (CorruptBlob, ArtifactUnavailable):
+            parts.database.write(
+                lambda tx: lifecycle.result_unusable(
+                    tx,
+                    attempt.attempt_id,
+                    message="the recorded result's bytes are missing or damaged",
+                    now_ms=now_ms,
+                )
+            )
+            return "recovery_required"
+        failpoints.hit("rescue.verified")
+        try:
+            parts.database.write(
+                lambda tx: lifecycle.succeed(tx, parts.ids, attempt.attempt_id, now_ms=now_ms)
+            )
+        except (Stale, Unavailable):
+            raise
+        except Exception as error:
+            if is_of_the_machine(error):
+                raise
+            _log.exception("job.unsettled", job_id=attempt.job_id, attempt_id=attempt.attempt_id)
+            self._hand_over(attempt, error, "unsettled", UNSETTLED)
+            return "recovery_required"
+        return "succeeded"
+
+    def _keep_house(self, duties: "Duties", now: float) -> None:
+        parts, now_ms = self._parts, self._parts.clock()
+        clocks_agree = self._agreement.holds(now_ms, now)
+        if clocks_agree:
+            for lane in parts.settings.slots():
+                duties.do("expire", lambda lane=lane: self._expire(duties, lane, now_ms), lane=lane)  # type: ignore[misc]
+            duties.do("retention", lambda: retention.keep_to(parts, now_ms=now_ms))
+        duties.do("backups", lambda: self._forget_backups(now))
+        duties.do("workers", lambda: self._forget_workers(duties, now))
+        duties.do("parts", lambda: parts.database.write(chunks.forget_final))
+        for model in self._engines.broken():
+            duties.do("engine", lambda model=model: self._try_engine(model), model=model)  # type: ignore[misc]
+        duties.do("audit", lambda: self._auditor.look(trusts_the_clock=clocks_agree))
+
+    def _expire(self, duties: "Duties", lane: str, now_ms: int) -> None:
+        """Each job in a transaction of its own: one that cannot be ended keeps no other waiting."""
+        parts = self._parts
+        expired: list[str] = []
+
+        def end(job_id: str) -> None:
+            if parts.database.write(lambda tx: waiting.expire(tx, parts.ids, job_id=job_id, now_ms=now_ms)):
+                expired.append(job_id)
+
+        for job_id in parts.database.read(lambda tx: waiting.overdue(tx, lane=lane, now_ms=now_ms)):
+            duties.do("expire_job", lambda job_id=job_id: end(job_id), job_id=job_id)  # type: ignore[misc]
+        if expired:
+            _log.warning("jobs.expired", lane=lane, count=len(expired))
+
+    def _weigh(self) -> None:
+        """Keep the engines within what they may take, and tell the operator what they do take."""
+        weighed, before = self._engines.weigh(), self.weighed
+        changed = max((abs(mib - before.get(engine, 0)) for engine, mib in weighed.items()), default=0)
+        if weighed.keys() != before.keys() or changed >= CHANGED_MIB:
+            worker_id = self._parts.worker_id
+            self._parts.database.write(lambda tx: catalog.engines_weighed(tx, worker_id, weighed))
+            self.weighed = weighed
+
+    def _forget_backups(self, now: float) -> None:
+        """Those whose rows have stood still under our own eyes: their processes were killed."""
+        database = self._parts.database
+        rows = database.read(backups.under_way)
+        self._backups.observe(rows, now_s=now)
+        for row in rows:
+            if row.id in self._backups.away:
+                backup_id, seen_at = row.id, row.seen_at
+                if database.write(lambda tx, i=backup_id, s=seen_at: backups.forget(tx, i, seen_at=s)):  # type: ignore[misc]
+                    _log.warning("backup.forgotten", backup_id=backup_id)
+
+    def _forget_workers(self, duties: "Duties", now: float) -> None:
+        parts = self._parts
+        self._presence.observe(parts.database.read(catalog.workers), now_s=now)
+
+        def gone(tx: Transaction) -> list[tuple[str, str, str]]:
+            return [
+                (row.id, row.machine, row.lock_name)
+                for row in catalog.workers(tx)
+                if row.id != parts.worker_id
+                and row.id in self._presence.away
+                and not lanes.has_open_attempts(tx, row.id)
+            ]
+
+        def forget(worker_id: str, machine: str, lock_name: str) -> None:
+            if machine == self._machine:
+                if locks.is_held(parts.locks, lock_name):
+                    return
+                locks.remove(parts.locks, lock_name)
+            parts.database.write(lambda tx: catalog.forget_worker(tx, worker_id))
+            _log.info("worker.forgotten", worker_id=worker_id)
+
+        for worker in parts.database.read(gone):
+            duties.do("worker", lambda worker=worker: forget(*worker), worker_id=worker[0])  # type: ignore[misc]
+
+    def _try_engine(self, model: str) -> None:
+        try:
+            self._engines.ready(model)
+        except HostNotReady:
+            return
+        self._bell.ring()

@@ -1,8 +1,0 @@
-"""The far end of a host: what an engine imports, and what runs it in its own interpreter.
-
-Only the standard library, Python 3.9 or newer. Nothing here knows jobs, accounts, databases or `tenuto`.
-"""
-
-from tenuto_host.engine import Cancelled, Engine, EngineError, OutcomeUnknown, Result, Run
-
-__all__ = ["Cancelled", "Engine", "EngineError", "OutcomeUnknown", "Result", "Run"]

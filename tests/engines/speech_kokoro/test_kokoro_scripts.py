@@ -1,0 +1,154 @@
+"""Texts in several scripts: which language reads what, and what nobody reads."""
+
+import unicodedata
+from functools import cache
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tenuto.engines.speech_kokoro import scripts
+from tenuto.engines.speech_kokoro.languages import Languages
+from tenuto.engines.speech_kokoro.segments import Unit
+from tenuto.weights.cache import default_cache
+
+pytestmark = pytest.mark.real_engine
+
+LANGS = ("zh", "en", "ja", "es", "ar")
+OTHER_SCRIPTS = "Привет สวัสดี 안녕 γειά שלום नमस्ते"
+
+
+@cache
+def languages() -> Languages:
+    return Languages(default_cache() / "text2tashkeel")
+
+
+def read(text: str, lang: str, *, normalise: bool = True) -> list[Unit]:
+    return languages().read(text, lang, normalise)
+
+
+def said(text: str, lang: str, *, normalise: bool = True) -> str:
+    return " ".join("".join(unit.phonemes for unit in read(text, lang, normalise=normalise)).split())
+
+
+def readers(text: str, lang: str) -> list[tuple[str, str]]:
+    return [(run.lang, text[run.start : run.end]) for run in scripts.runs(text, lang)]
+
+
+@pytest.mark.parametrize(
+    ("lang", "text", "expected"),
+    [
+        ("en", "I ate 饺子 twice", [("en", "I ate "), ("zh", "饺子"), ("en", " twice")]),
+        ("en", "He said こんにちは、世界。", [("en", "He said "), ("ja", "こんにちは、世界"), ("en", "。")]),
+        ("en", "In 北京 2 日, 2026", [("en", "In "), ("zh", "北京 2 日"), ("en", ", 2026")]),
+        ("en", "a 银<行|HANG2> b", [("en", "a "), ("zh", "银<行|HANG2>"), ("en", " b")]),
+        ("es", "Di مرحبا بكم hoy", [("es", "Di "), ("ar", "مرحبا بكم"), ("es", " hoy")]),
+        ("zh", "我用 Python 写。", [("zh", "我用 Python 写。")]),
+        ("zh", "他说さようなら了", [("zh", "他说"), ("ja", "さようなら"), ("zh", "了")]),
+        ("ja", "東京でPythonを", [("ja", "東京でPythonを")]),
+        ("ar", "قال 北京 ثم", [("ar", "قال "), ("zh", "北京"), ("ar", " ثم")]),
+    ],
+)
+def test_words_in_the_script_of_another_language_are_its_own(
+    lang: str, text: str, expected: list[tuple[str, str]]
+) -> None:
+    """Han is Chinese unless kana stand beside it or `lang` is Japanese; kana are always Japanese."""
+    assert expected == readers(text, lang)
+
+
+@pytest.mark.parametrize("lang", LANGS)
+@pytest.mark.parametrize(
+    ("reader", "word"), [("zh", "北京"), ("ja", "さくら"), ("ar", "مرحبا"), ("en", "Python")]
+)
+def test_an_embedded_word_sounds_as_in_its_own_language(lang: str, reader: str, word: str) -> None:
+    """Read by that language's front end, and without a warning; Han in Japanese, and Latin in Spanish, cannot
+    be told from the language's own."""
+    around = {"zh": "今天。", "en": "Today.", "ja": "きょう。", "es": "Hoy.", "ar": "اليوم."}[lang]
+    units = read(f"{around} {word}", lang)
+    is_own = (lang, reader) in {("ja", "zh"), ("es", "en")}
+
+    assert "" == "".join(unit.skipped for unit in units)
+    assert is_own or said(f"{around} {word}", lang).endswith(said(word, reader))
+
+
+@pytest.mark.parametrize("lang", LANGS)
+def test_what_nobody_reads_is_named(lang: str) -> None:
+    """Letters of other scripts and pictures are left out and named, whatever the language; marks on letters
+    and characters of control make no sound of their own."""
+    letters = [letter for letter in OTHER_SCRIPTS if letter.isalpha()]
+    skipped = "".join(
+        unit.skipped for unit in read(f"{OTHER_SCRIPTS} 😀👍🏽 ok\u200d\u200f\ufe0f e\u0301", lang)
+    )
+
+    assert set(letters) | set("😀👍🏽") == {char for char in skipped if char not in "े\u0e31"}
+    assert "" == said(OTHER_SCRIPTS.replace("-", ""), lang).replace(".", "").strip()
+
+
+def test_what_is_left_out_is_named_as_it_was_written() -> None:
+    """A radical counts as its character; where that has no reading, the warning names the radical."""
+    assert ["⻳"] == [unit.skipped for unit in read("日⻳", "ja") if unit.skipped]
+
+
+@pytest.mark.parametrize(
+    ("written", "usual"),
+    [
+        ("ﬁnd", "find"),
+        ("Ｈｅｌｌｏ", "Hello"),
+        ("𝐇𝐞𝓁𝕝𝘰", "Hello"),
+        ("Wałęsa", "Walesa"),
+        ("ＡＢＣ １２３", "ABC 123"),
+        ("٣", "3"),
+        ("5 ㎏", "5 kg"),
+        ("œuvre", "oeuvre"),
+    ],
+)
+def test_letters_and_digits_of_unusual_form_are_read_as_usual_ones(written: str, usual: str) -> None:
+    """Ligatures, full width, mathematical alphabets, digits of any script, accents of any language."""
+    assert said(usual, "en") == said(written, "en")
+    assert written == "".join(unit.text for unit in read(written, "en"))
+
+
+@pytest.mark.parametrize("normalise", [True, False])
+@pytest.mark.parametrize(
+    ("lang", "minus"), [("zh", "负"), ("en", "minus"), ("ja", "マイナス"), ("es", "menos"), ("ar", "نَاقِص")]
+)
+def test_a_minus_is_said_with_and_without_normalisation(lang: str, minus: str, normalise: bool) -> None:
+    """-5℃ is never 5℃, and neither are -$5 and −5."""
+    word = said(minus, lang)[:4].strip("ˈ")
+    for text in ("-5℃", "-$5", "−5"):
+        assert said(text, lang, normalise=normalise).replace("ˈ", "").startswith(word.replace("ˈ", "")[:3])
+
+
+@pytest.mark.parametrize("lang", LANGS)
+@pytest.mark.parametrize("sign", list("+=×÷%&@#±°℃℉$€£¥￥‰−²³½¼¾"))
+def test_every_sign_of_the_list_is_said_in_every_language(lang: str, sign: str) -> None:
+    """The list stands in docs/speech.md; a sign beside digits is neither lost nor left out."""
+    for normalise in (True, False):
+        units = read(sign, lang, normalise=normalise)
+
+        assert said(sign, lang, normalise=normalise)
+        assert not any(unit.skipped for unit in units)
+
+
+@given(st.text(max_size=60), st.sampled_from(LANGS), st.booleans())
+def test_the_units_of_all_languages_make_up_the_text(text: str, lang: str, normalise: bool) -> None:
+    """Any Unicode at all: nothing raises, nothing of the text is lost (R74)."""
+    assert unicodedata.normalize("NFC", text) == "".join(
+        unit.text for unit in read(text, lang, normalise=normalise)
+    )
+
+
+@pytest.mark.parametrize("lang", LANGS)
+@pytest.mark.parametrize(
+    "text",
+    ["7" * 8192, "$" + "7" * 8000, "7" * 8000 + "%", "1" + ",000" * 2000, "3." + "1" * 8000, "0" * 8192,
+     "7" * 4301 + "th", "1" * 4000 + "-" + "2" * 4000, "-" + "9" * 5000 + " km", "5" * 4500 + "/" + "3" * 99,
+     "حرف ء في اللغة", "ء ء", "ًٌٍ ال", "𪜀䶵龘𰀀"],
+)  # fmt: skip
+def test_no_legal_text_fails(lang: str, text: str) -> None:
+    """Numbers longer than Python converts are read digit by digit; a hamza by itself is named; characters of
+    which no reading is known are left out (R74)."""
+    units = read(text, lang)
+
+    assert text == "".join(unit.text for unit in units)
+    assert "7" not in text or len(said(text, lang).split()) > 1000

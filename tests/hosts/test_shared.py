@@ -1,0 +1,232 @@
+"""A process that serves several runs at once: what one of them does, no other pays for."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tenuto.hosts import process
+from tenuto.hosts.host import (
+    Cancellation,
+    Cancelled,
+    Host,
+    HostDeadline,
+    HostDraining,
+    HostLost,
+    HostResult,
+)
+
+MakeHost = Callable[..., Host]
+DoRun = Callable[..., HostResult]
+Gone = Callable[[int, float], bool]
+
+
+class Neighbour:
+    """A run that goes on until it is let go, and then gives the number of its process."""
+
+    def __init__(self, pool: ThreadPoolExecutor, run: DoRun, host: Host, file: Path) -> None:
+        self._file = file
+        self._started = threading.Event()
+        self.run: Future[HostResult] = pool.submit(
+            run, host, "when_there", file=str(file), on_progress=lambda _: self._started.set()
+        )
+        assert self._started.wait(20)
+
+    def pid(self) -> int:
+        self._file.touch()
+        return int(self.run.result(20).content)
+
+
+Beside = Callable[[Host], Neighbour]
+
+
+@pytest.fixture
+def beside(tmp_path: Path, run: DoRun) -> Iterator[Beside]:
+    """Give a function that starts a neighbour in a host."""
+    neighbours: list[Neighbour] = []
+    with ThreadPoolExecutor() as pool:
+
+        def beside(host: Host) -> Neighbour:
+            neighbours.append(Neighbour(pool, run, host, tmp_path / str(len(neighbours))))
+            return neighbours[-1]
+
+        yield beside
+        for index in range(len(neighbours)):
+            (tmp_path / str(index)).touch()
+
+
+def shared(make_host: MakeHost, spare_processes: int = 0) -> tuple[Host, int]:
+    """A host whose process takes four runs, and the number of that process."""
+    host = make_host(options={"concurrency": 4}, spare_processes=spare_processes)
+    return host, int(host.load()["pid"])
+
+
+def cancel(run: DoRun, host: Host, mode: str = "deaf", **parameters: Any) -> Cancelled:
+    """What a run that is cancelled once it has begun raises, after a grace of 0.2 s."""
+    cancelled = Cancellation()
+    with pytest.raises(Cancelled) as error:
+        run(host, mode, on_progress=lambda _: cancelled.set(), cancelled=cancelled, grace_s=0.2, **parameters)
+    return error.value
+
+
+def test_a_run_that_does_not_stop_is_left_and_its_neighbours_finish(
+    make_host: MakeHost, run: DoRun, beside: Beside, gone: Gone
+) -> None:
+    """A cancel ends for its caller after the grace; the process goes on for the others and ends with them."""
+    host, pid = shared(make_host)
+    first, second = beside(host), beside(host)
+    left = cancel(run, host)
+
+    assert (True, True) == (left.lost, left.shared)
+    assert (False, True) == (host.alive, host.is_draining)
+    with pytest.raises(HostDraining):
+        host.load()
+    assert pid == first.pid()
+    assert not gone(pid, 0)
+    assert pid == second.pid()
+    assert gone(pid, 5)
+    assert pid != host.load()["pid"]
+    assert b"echo" == run(host, "echo").content
+
+
+def test_an_engine_without_a_model_goes_on_in_another_process_at_once(
+    make_host: MakeHost, run: DoRun, beside: Beside, gone: Gone
+) -> None:
+    """Cancels in a row cost no neighbour its run; a limited number of processes drains at once."""
+    host, pid = shared(make_host, spare_processes=2)
+    neighbours, pids = [beside(host)], [pid]
+    for _ in range(2):
+        cancel(run, host)
+        assert not host.is_draining
+        pids.append(host.load()["pid"])
+        neighbours.append(beside(host))
+    cancel(run, host)
+
+    assert host.is_draining
+    with pytest.raises(HostDraining):
+        host.load()
+    assert pids == [neighbour.pid() for neighbour in neighbours]
+    assert 3 == len(set(pids))
+    assert all(gone(pid, 5) for pid in pids)
+    assert host.load()["pid"] not in pids
+
+
+def test_a_deadline_costs_no_neighbour_its_run(make_host: MakeHost, run: DoRun, beside: Beside) -> None:
+    """The late run ends in time for its caller, and alone."""
+    host, pid = shared(make_host)
+    neighbour = beside(host)
+    with pytest.raises(HostDeadline):
+        run(host, "deaf", deadline_s=0.3)
+
+    assert pid == neighbour.pid()
+
+
+def test_a_callers_fault_costs_no_neighbour_its_run(make_host: MakeHost, run: DoRun, beside: Beside) -> None:
+    """What a callback raises leaves the run that does not stop; so does an interruption of its thread."""
+    host, pid = shared(make_host, spare_processes=1)
+    neighbour = beside(host)
+
+    for fault in (LookupError, SystemExit):
+
+        def refuse(_: dict[str, Any], fault: type[BaseException] = fault) -> None:
+            raise fault
+
+        with pytest.raises(fault):
+            run(host, "deaf", on_progress=refuse, grace_s=0.2)
+        host.load()
+    assert pid == neighbour.pid()
+
+
+def test_a_process_is_of_use_again_when_the_run_that_was_left_ends(
+    make_host: MakeHost, run: DoRun, beside: Beside
+) -> None:
+    """An engine that was slow to stop is not loaded again, and what the left run still says is dropped."""
+    host, pid = shared(make_host)
+    neighbour = beside(host)
+    cancel(run, host, "linger", seconds=0.7)
+    assert host.is_draining
+    eventually(lambda: not host.is_draining)
+
+    assert pid == host.load()["pid"] == run(host, "echo").metadata["pid"] == neighbour.pid()
+    assert pid == host.load()["pid"]
+
+
+@pytest.mark.parametrize("concurrency", [1, 4])
+def test_a_process_that_was_killed_for_its_last_run_drains_no_longer(
+    make_host: MakeHost, run: DoRun, gone: Gone, concurrency: int
+) -> None:
+    """Its engine is offered again at once: a lane whose only engine seemed to drain for ever stood still."""
+    host = make_host(options={"concurrency": concurrency})
+    first = int(host.load()["pid"])
+    cancel(run, host)
+
+    assert gone(first, 20)
+    assert not host.is_draining
+    assert host.load()["pid"] != first
+
+
+@pytest.mark.parametrize("seconds", [0.5, 600])
+def test_an_engine_that_loads_slowly_is_not_killed_at_once(
+    make_host: MakeHost, run: DoRun, gone: Gone, monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    """Killing it would make everybody wait for a load: it has as long as that took to look at the cancel."""
+    monkeypatch.setattr(process, "SHORT_LOAD_S", 0.0)
+    monkeypatch.setattr(process, "LONGEST_PATIENCE_S", 3.0)
+    host = make_host(options={"load_s": 3.0})
+    pid = host.load()["pid"]
+    began = time.monotonic()
+    cancel(run, host, "linger", seconds=seconds)
+    assert time.monotonic() - began < 2.5
+    again = host.load()["pid"]
+
+    assert (seconds == 0.5, seconds == 600) == (pid == again, gone(pid, 0))
+
+
+def test_a_process_that_drains_too_long_is_ended_without_blame(
+    make_host: MakeHost, run: DoRun, beside: Beside, gone: Gone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where no other process may stand beside it, its last runs have a limited time; losing them is on us."""
+    monkeypatch.setattr(process, "DRAIN_S", 0.5)
+    host, pid = shared(make_host)
+    neighbour = beside(host)
+    cancel(run, host)
+
+    error = neighbour.run.exception(10)
+    assert isinstance(error, HostLost)
+    assert "service" == error.blame
+    assert gone(pid, 5)
+
+
+def test_a_loss_is_blamed_on_a_run_that_was_alone(make_host: MakeHost, run: DoRun, beside: Beside) -> None:
+    """With others in the process it may have been any of them; a close is nobody's fault."""
+    host, _ = shared(make_host)
+    with pytest.raises(HostLost) as alone:
+        run(host, "crash")
+    host.load()
+    neighbour = beside(host)
+    with pytest.raises(HostLost) as crasher:
+        run(host, "crash")
+    bystander = neighbour.run.exception(10)
+    host.load()
+    closed = beside(host)
+    host.close()
+    end = closed.run.exception(10)
+
+    assert isinstance(bystander, HostLost)
+    assert isinstance(end, HostLost)
+    assert ("run", "shared") == (alone.value.blame, crasher.value.blame)
+    assert ("shared", "service") == (bystander.blame, end.blame)
+
+
+def eventually(holds: Callable[[], bool]) -> None:
+    """Wait until something that another thread does has come true."""
+    pause = threading.Event()
+    for _ in range(2000):
+        if holds():
+            return
+        pause.wait(0.005)
+    raise AssertionError

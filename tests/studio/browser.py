@@ -96,6 +96,11 @@ class Person:
         self.page.goto(self.url + path)
         self.page.wait_for_selector("main h1, .door h1")
 
+    def speak(self, language: str) -> None:
+        """Choose the language of the pages ("en" or "zh") and wait until its texts are loaded and shown."""
+        self.page.locator(".looks select").first.select_option(language)
+        self.page.wait_for_function(_SPEAKS, arg=language)
+
     def ask(self, method: str, path: str, body: Any = None) -> Any:
         """A request of the page's own, as its scripts send them."""
         return self.page.evaluate(_ASK, [method, path, None if body is None else json.dumps(body)])
@@ -136,6 +141,8 @@ _HIDE_KEYS = """() => {
   const fields = document.querySelectorAll('input, textarea')
   for (const field of fields) field.value = field.value.replace(key, example)
 }"""
+
+_SPEAKS = "language => document.documentElement.lang.startsWith(language)"
 
 _ASK = """async ([method, path, body]) => {
   const headers = body === null ? {} : {'Content-Type': 'application/json'}

@@ -13,15 +13,19 @@ const LOADERS: Record<Language, () => Promise<{ default: Messages }>> = {
 
 let messages = $state.raw<Messages>({} as Messages)
 let current = $state<Language>('zh')
+let wanted: Language = 'zh'
 
 /** The language of the pages now. */
 export function language(): Language {
   return current
 }
 
-/** Loads a language and shows it everywhere; the browser remembers it. */
+/** Loads a language and shows it everywhere; the browser remembers it. The last call wins, however long each loads. */
 export async function speak(next: Language): Promise<void> {
-  messages = (await LOADERS[next]()).default
+  wanted = next
+  const loaded = (await LOADERS[next]()).default
+  if (wanted !== next) return
+  messages = loaded
   current = next
   document.documentElement.lang = next === 'zh' ? 'zh-Hans' : 'en'
   remember(next)

@@ -22,7 +22,8 @@ from servers.postgres import PostgresServer
 from servers.service import RunningService
 from tenuto.accounts import operations as accounts
 from tenuto.billing import operations as billing
-from tenuto.db.database import Database, open_database
+from tenuto.db.database import Database
+from tenuto.db.opening import open_database
 from tenuto.ids import Ids
 
 ACCOUNTS = 8

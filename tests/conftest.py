@@ -13,8 +13,9 @@ from hypothesis import settings
 from servers.postgres import PostgresServer, start_postgres
 from servers.seaweedfs import SeaweedServer, start_seaweedfs
 from servers.service import RunningService
-from tenuto.db.database import Database, open_database
+from tenuto.db.database import Database
 from tenuto.db.migrations import migrate
+from tenuto.db.opening import open_database
 
 # As in a host: numpy's own threads only get in the way. It reads this when a test first imports it.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

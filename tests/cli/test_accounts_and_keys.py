@@ -6,7 +6,7 @@ import httpx2
 
 from cli.conftest import Operator, rows, told
 from servers.service import RunningService
-from tenuto.db.database import open_database
+from tenuto.db.opening import open_database
 
 
 def test_accounts_are_made_listed_and_credited(operator: Operator) -> None:

@@ -6,8 +6,9 @@ from pathlib import Path
 
 from cli.conftest import Operator, told
 from servers.service import RunningService
-from tenuto.db.database import Database, open_database
+from tenuto.db.database import Database
 from tenuto.db.migrations import pending
+from tenuto.db.opening import open_database
 
 
 def test_the_audit_of_a_sound_service_finds_nothing(paid_service: RunningService) -> None:

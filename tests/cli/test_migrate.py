@@ -8,7 +8,7 @@ from cli.conftest import Operator, told
 from crash.processes import until
 from servers.service import TENUTO
 from tenuto.db import schema
-from tenuto.db.database import open_database
+from tenuto.db.opening import open_database
 
 MIGRATIONS = Path(__file__).parents[2] / "packages" / "tenuto" / "src" / "tenuto" / "db" / "migrations"
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from cli.conftest import Operator, rows, told
-from tenuto.db.database import open_database
 from tenuto.db.migrations import pending, shipped
+from tenuto.db.opening import open_database
 from tenuto.engines.registry import ENTRIES
 from tenuto.weights import default_cache, manifest
 

@@ -6,7 +6,7 @@ from contextlib import closing
 import pytest
 
 from cli.conftest import Operator, told
-from tenuto.db.database import open_database
+from tenuto.db.opening import open_database
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,8 @@ from pathlib import Path
 
 from cli.conftest import Operator, rows, told
 from servers.service import RunningService
-from tenuto.db.database import Transaction, open_database
+from tenuto.db.database import Transaction
+from tenuto.db.opening import open_database
 from tenuto.media.wav import pcm16_wav
 
 CONTENT = pcm16_wav(bytes(2 * 16_000), 16_000, 1)

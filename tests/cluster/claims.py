@@ -16,7 +16,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from jobs.world import EVERY_MODEL, LANE, World
-from tenuto.db.database import Database, Transaction, open_database
+from tenuto.db.database import Database, Transaction
+from tenuto.db.opening import open_database
 from tenuto.jobs import lifecycle, queue
 from tenuto.jobs.queue import Claim
 

@@ -24,7 +24,8 @@ from crash.processes import children, crash_postgres, is_alive, send, until
 from servers.postgres import Listening, PostgresServer, start_postgres
 from servers.seaweedfs import REGION, SeaweedServer, start_seaweedfs
 from servers.service import RunningService
-from tenuto.db.database import Database, open_database
+from tenuto.db.database import Database
+from tenuto.db.opening import open_database
 
 MAIN = "import sys; from tenuto.cli import main; main()"
 """The command, whichever source it is run from."""

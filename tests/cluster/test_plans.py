@@ -18,7 +18,8 @@ from tenuto.artifacts import operations as artifacts
 from tenuto.billing import reads as billing
 from tenuto.catalog import operations as catalog
 from tenuto.db.connection import Connection
-from tenuto.db.database import Transaction, open_database
+from tenuto.db.database import Transaction
+from tenuto.db.opening import open_database
 from tenuto.ids import Ids
 from tenuto.jobs import audit, chunks, erasure, lanes, lifecycle, queue, read, segments, usage, waiting
 from tenuto.jobs.audit import runs

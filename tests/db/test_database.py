@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tenuto.db.database import ConstraintFailed, Database, Transaction, open_database
+from tenuto.db.database import ConstraintFailed, Database, Transaction
+from tenuto.db.opening import open_database
 from tenuto.errors import NotFound, OperatorError, Unavailable
 
 

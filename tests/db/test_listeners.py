@@ -11,12 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from tenuto.db.database import Database, open_database
+from tenuto.db.database import Database
 from tenuto.db.notices import Notices
+from tenuto.db.opening import open_database
 
 WAKE = """
 import sys
-from tenuto.db.database import open_database
+from tenuto.db.opening import open_database
 database = open_database(sys.argv[1])
 for line in sys.stdin:
     database.wake(line.strip())

@@ -16,7 +16,8 @@ from psycopg import conninfo
 
 from servers.postgres import PostgresServer, start_postgres
 from tenuto.db import connection
-from tenuto.db.database import Database, Transaction, open_database
+from tenuto.db.database import Database, Transaction
+from tenuto.db.opening import open_database
 from tenuto.errors import OperatorError, Unavailable
 
 _numbers = itertools.count(1)

@@ -13,13 +13,14 @@ from pathlib import Path
 import pytest
 
 from tenuto.db import sqlite
-from tenuto.db.database import Database, Transaction, open_database
+from tenuto.db.database import Database, Transaction
+from tenuto.db.opening import open_database
 from tenuto.errors import OperatorError, Unavailable
 
 # Writes until it is killed; says every number once `write` has returned.
 WRITE_FOR_EVER = """
 import asyncio, itertools, sys
-from tenuto.db.database import open_database
+from tenuto.db.opening import open_database
 database = open_database(sys.argv[1])
 async def client(client):
     for n in itertools.count():
@@ -34,7 +35,7 @@ asyncio.run(main())
 # Writes a little, now and then, and says how long the slowest took.
 WRITE_QUIETLY = """
 import json, sys, time
-from tenuto.db.database import open_database
+from tenuto.db.opening import open_database
 database = open_database(sys.argv[1])
 waits = []
 for n in range(100):
@@ -48,7 +49,7 @@ print(json.dumps(sorted(waits)))
 # Fills its disk as a limit on the size of files lets it; then the limit is lifted.
 FILL_THE_DISK = """
 import json, resource, sys
-from tenuto.db.database import open_database
+from tenuto.db.opening import open_database
 from tenuto.errors import Unavailable
 database = open_database(sys.argv[1])
 stored, refused = 0, 0

@@ -10,7 +10,8 @@ import pytest
 
 from jobs.world import LANE, World
 from tenuto.accounts.rules import Caller
-from tenuto.db.database import Database, Transaction, open_database
+from tenuto.db.database import Database, Transaction
+from tenuto.db.opening import open_database
 from tenuto.errors import RateLimited
 from tenuto.ids import Ids
 from tenuto.jobs.quota import LONG, PARTS

@@ -13,7 +13,7 @@ from tenuto.accounts.rules import Caller
 from tenuto.catalog import operations as catalog
 from tenuto.catalog.presence import Presence
 from tenuto.config import Price
-from tenuto.db.database import open_database
+from tenuto.db.opening import open_database
 from tenuto.errors import (
     IdempotencyConflict,
     InsufficientBalance,

@@ -16,7 +16,8 @@ from typing import IO, Any
 import httpx2
 
 from servers.accounts import key_of
-from tenuto.db.database import Database, open_database
+from tenuto.db.database import Database
+from tenuto.db.opening import open_database
 
 TENUTO = str(Path(sys.executable).with_name("tenuto"))
 READY_S = 20.0

@@ -4,7 +4,7 @@ import time
 from pathlib import Path
 
 from servers.service import RunningService
-from tenuto.db.database import open_database
+from tenuto.db.opening import open_database
 
 UNFORESEEN = "claim.failed"
 TIMEOUT_S = 20.0

@@ -17,7 +17,8 @@ from tenuto.backup.take import wanted
 from tenuto.blobs.blob import BlobRecord, BlobStore, check_whole
 from tenuto.blobs.directory import DirectoryBlobs
 from tenuto.db import migrations, schema
-from tenuto.db.database import ConstraintFailed, Database, open_database
+from tenuto.db.database import ConstraintFailed, Database
+from tenuto.db.opening import open_database
 from tenuto.db.schema import Table
 from tenuto.errors import ArtifactUnavailable, CorruptBlob, OperatorError, StorageFailed
 

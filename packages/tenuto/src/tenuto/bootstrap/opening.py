@@ -16,8 +16,9 @@ from tenuto.bootstrap.process import clock, log
 from tenuto.config import Settings
 from tenuto.db.awaiting import await_migrations
 from tenuto.db.away import told
-from tenuto.db.database import Database, open_database
+from tenuto.db.database import Database
 from tenuto.db.migrations import later, migrate, pending, shipped
+from tenuto.db.opening import open_database
 from tenuto.errors import OperatorError, StorageFailed, Unavailable
 from tenuto.ids import Ids
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from tenuto import bootstrap
 from tenuto.cli.common import Place, moment, new_ids, say, tell
 from tenuto.config.storage import bucket_of
-from tenuto.db.database import open_database
+from tenuto.db.opening import open_database
 
 
 def take(place: Place, folder: Path, *, leave_out_damaged: bool) -> None:

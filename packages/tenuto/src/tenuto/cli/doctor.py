@@ -18,9 +18,10 @@ from tenuto.cli.common import Place, new_ids
 from tenuto.config import ModelSettings, Settings
 from tenuto.config.storage import bucket_of
 from tenuto.db.away import told
-from tenuto.db.database import Database, open_database
+from tenuto.db.database import Database
 from tenuto.db.integrity import has_amcheck
 from tenuto.db.migrations import pending, shipped
+from tenuto.db.opening import open_database
 from tenuto.engines.manifests import offered_here
 from tenuto.engines.registry import EngineEntry, engines_of, weights_of
 from tenuto.errors import OperatorError, SettingsInvalid, TenutoError, Unavailable

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from tenuto import bootstrap
 from tenuto.cli.common import Place, say, tell
-from tenuto.db.database import open_database
 from tenuto.db.migrations import applied, pending
+from tenuto.db.opening import open_database
 from tenuto.errors import OperatorError, Unavailable
 
 

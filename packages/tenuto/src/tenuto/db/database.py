@@ -7,10 +7,7 @@ catches a database error: on PostgreSQL its transaction is lost by then.
 """
 
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar
-
-from tenuto.errors import OperatorError
 
 T = TypeVar("T")
 
@@ -140,17 +137,3 @@ class Database(Protocol):
     def close(self) -> None:
         """Finishes what is running; what still waits gets Unavailable."""
         ...
-
-
-def open_database(url: str, *, folder: Path | None = None) -> Database:
-    """Opens `sqlite:///PATH` (a relative PATH lies in `folder`) or `postgresql://…`; raises OperatorError."""
-    scheme, _, rest = url.partition("://")
-    if scheme == "sqlite" and len(rest) > 1 and rest.startswith("/"):
-        from tenuto.db.sqlite import SqliteDatabase
-
-        return SqliteDatabase((folder or Path()) / rest[1:])
-    if scheme in ("postgresql", "postgres"):
-        from tenuto.db.postgres import PostgresDatabase
-
-        return PostgresDatabase(url)
-    raise OperatorError(f"{scheme}://… is no database URL; write sqlite:///PATH or postgresql://…")

@@ -1,0 +1,72 @@
+"""Measures of the whole code, read from its syntax trees: circles of imports, and very long functions."""
+
+import ast
+from collections.abc import Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
+from importlib.util import resolve_name
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+SOURCES = sorted(ROOT.glob("packages/*/src")) + sorted(ROOT.glob("engines/*/src"))
+MOST_LINES = 40
+MOST_LONG_FUNCTIONS = 5
+
+
+def _modules() -> Mapping[str, Path]:
+    found = {}
+    for source in SOURCES:
+        for path in source.rglob("*.py"):
+            name = ".".join(path.relative_to(source).with_suffix("").parts)
+            found[name.removesuffix(".__init__")] = path
+    return found
+
+
+def _imports(tree: ast.AST, package: str) -> Iterator[str]:
+    """What runs: imports inside functions too, but not those for the type checker alone."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = resolve_name("." * node.level + (node.module or ""), package)
+            yield from (f"{base}.{alias.name}" for alias in node.names)
+        elif not (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)):
+            yield from _imports(node, package)
+
+
+def _imported(name: str, path: Path, modules: Mapping[str, Path]) -> set[str]:
+    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    imported = {_module_of(one, modules) for one in _imports(ast.parse(path.read_text("utf-8")), package)}
+    return {one for one in imported if one is not None} - {name}
+
+
+def _module_of(name: str, modules: Mapping[str, Path]) -> str | None:
+    while name and name not in modules:
+        name = name.rpartition(".")[0]
+    return name or None
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    """Not even by an import inside a function: whoever reads one of them would have to read all."""
+    modules = _modules()
+    graph = {name: _imported(name, path, modules) for name, path in modules.items()}
+    circle = None
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        circle = error.args[1]
+
+    assert 300 < len(modules)
+    assert circle is None
+
+
+def test_few_functions_are_longer_than_a_screen() -> None:
+    """At most five have more than forty lines, their text included."""
+    long = [
+        f"{name}.{node.name}: {length} lines"
+        for name, path in _modules().items()
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (length := (node.end_lineno or node.lineno) - node.lineno + 1) > MOST_LINES
+    ]
+
+    assert len(long) <= MOST_LONG_FUNCTIONS, long

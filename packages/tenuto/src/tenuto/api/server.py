@@ -12,6 +12,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Generator, Sequence
+from functools import partial
 from typing import Any, cast
 
 import structlog
@@ -120,17 +121,14 @@ def make_server(
     `proxies` are trusted: each speaks for many clients, so it has no share by address.
     """
     limits = limits or HttpLimits()
-    ours: dict[str, Any] = {
-        "limits": limits,
-        "lingering": Lingering(limits.discards),
-        "shares": Connections(limits.connections, limits.connections_per_address, proxies),
-        "request_id": request_id,
-        "on_refusal": on_refusal,
-    }
-
-    def connection(**uvicorn_parts: Any) -> Connection:
-        return Connection(**ours, **uvicorn_parts)
-
+    connection = partial(
+        Connection,
+        limits=limits,
+        lingering=Lingering(limits.discards),
+        shares=Connections(limits.connections, limits.connections_per_address, proxies),
+        request_id=request_id,
+        on_refusal=on_refusal,
+    )
     config = uvicorn.Config(
         app,
         http=cast(Any, connection),

@@ -18,7 +18,7 @@ from tenuto.api.call import Answer, Call
 from tenuto.artifacts.inputs import check_room
 from tenuto.artifacts.operations import Opened
 from tenuto.artifacts.uploads import request_sha256
-from tenuto.blobs.blob import BlobRecord
+from tenuto.config import Settings
 from tenuto.db.database import Transaction
 from tenuto.errors import (
     ChecksumMismatch,
@@ -31,7 +31,6 @@ from tenuto.errors import (
     Unavailable,
     UnsupportedMediaType,
 )
-from tenuto.media.wav import Wav
 from tenuto.voices import operations as voices
 from tenuto.voices import rules
 from tenuto.voices.operations import UploadKey, Voice
@@ -230,24 +229,21 @@ async def _admit(call: Call, caller: Caller, said: _Said) -> Answer:
     return await _store(call, caller, said, content)
 
 
+def _check_quota(tx: Transaction, settings: Settings, account_id: str, size_bytes: int) -> None:
+    limit_bytes, limit_files = settings.stored_mib << 20, settings.stored_files
+    check_room(tx, account_id, size_bytes=size_bytes, limit_bytes=limit_bytes, limit_files=limit_files)
+
+
 async def _store(call: Call, caller: Caller, said: _Said, content: bytes) -> Answer:
     service = call.service
     voice_id, blob_id, now_ms = service.ids.new("voice"), service.ids.new("blob"), service.clock()
-
-    def admit() -> tuple[Wav, BlobRecord]:
-        return rules.check_recording(content), service.blobs.write(blob_id, content)
-
-    wav, blob = await _beside(call, admit)
+    wav, blob = await _beside(
+        call, lambda: (rules.check_recording(content), service.blobs.write(blob_id, content))
+    )
     failpoints.hit("voice.after_bytes")
 
     def add(tx: Transaction) -> Voice:
-        check_room(
-            tx,
-            caller.account_id,
-            size_bytes=blob.size_bytes,
-            limit_bytes=service.settings.stored_mib << 20,
-            limit_files=service.settings.stored_files,
-        )
+        _check_quota(tx, service.settings, caller.account_id, blob.size_bytes)
         made = voices.create(
             tx,
             voice_id=voice_id,

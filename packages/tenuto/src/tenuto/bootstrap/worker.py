@@ -1,6 +1,7 @@
 """The worker's process: what it can run, its parts, and its end by a signal."""
 
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from tenuto.bootstrap.opening import MIGRATIONS_PATIENCE_S, open_records
@@ -35,8 +36,7 @@ def run_worker(
     keep_private()
     arm_failpoints()
     stopping = StopSignal()
-    # Chats are answered by the API's process; a worker has nothing to do with them.
-    offered = {name: model for name, model in catalog.models(settings).items() if model.interface == "jobs"}
+    offered = _offered(settings)
     abilities = _abilities(settings, models, offered)
     if tell is not None:
         tell(abilities)
@@ -44,11 +44,10 @@ def run_worker(
     try:
         database = open_records(settings, patience_s=MIGRATIONS_PATIENCE_S, stopping=stopping)
     except OperatorError:
-        # Told to stop while it waited for a migration: that is an end as any other.
         if stopping.is_set():
-            return
+            return  # The signal came while it waited for a migration: an ordinary stop.
         raise
-    try:
+    with closing(database):
         parts = _parts(settings, database, offered)
         place = Place(settings, database, parts.blobs)
         worker = Worker(parts, abilities, withdraws=withdraws)
@@ -59,8 +58,11 @@ def run_worker(
         watch.stopping = True
         place.stop()
         worker.stop()
-    finally:
-        database.close()
+
+
+def _offered(settings: Settings) -> dict[str, catalog.Model]:
+    """Models of jobs. The API's process answers chats; a worker has nothing to do with them."""
+    return {name: model for name, model in catalog.models(settings).items() if model.interface == "jobs"}
 
 
 def _abilities(

@@ -270,28 +270,7 @@ def _accept(
     tx: Transaction, ids: Ids, request: Request, parsed: _Parsed, bound: dict[str, Any], *, now_ms: int
 ) -> Accepted:
     """Idempotency key → job → event → hold. A key that somebody else has bound meanwhile is a replay."""
-    model = parsed.model
-    new = NewJob(
-        job_id=ids.new("job"),
-        account_id=request.caller.account_id,
-        key_id=request.caller.key_id,
-        idempotency_key=request.idempotency_key,
-        body_sha256=request.body_sha256,
-        kind=model.kind,
-        model=model.name,
-        lane=model.lane,
-        body=request.body,
-        parameters=_json(bound),
-        metadata=_json(dict(parsed.envelope.metadata)),
-        input_artifact_ids=_json(list(parsed.envelope.input_artifact_ids or ())),
-        characters=len(bound.get("text", "")),
-        rerunnable=model.rerunnable,
-        hold_micros=model.price.hold_micros,
-        price_micros=model.price.price_micros,
-        price_unit=model.price.unit,
-        created_at=now_ms,
-        deadline_at=now_ms + DEADLINE_MS,
-    )
+    new = _new_job(ids.new("job"), request, parsed, bound, now_ms=now_ms)
     if not store.bind_key(tx, new):
         replay = _find_replay(tx, request)
         assert replay is not None, "a key that is bound stays bound"
@@ -311,6 +290,31 @@ def _accept(
         now_ms=now_ms,
     )
     return Accepted(read.accepted(new, read.position(position)), replayed=False)
+
+
+def _new_job(job_id: str, request: Request, parsed: _Parsed, bound: dict[str, Any], *, now_ms: int) -> NewJob:
+    model = parsed.model
+    return NewJob(
+        job_id=job_id,
+        account_id=request.caller.account_id,
+        key_id=request.caller.key_id,
+        idempotency_key=request.idempotency_key,
+        body_sha256=request.body_sha256,
+        kind=model.kind,
+        model=model.name,
+        lane=model.lane,
+        body=request.body,
+        parameters=_json(bound),
+        metadata=_json(dict(parsed.envelope.metadata)),
+        input_artifact_ids=_json(list(parsed.envelope.input_artifact_ids or ())),
+        characters=len(bound.get("text", "")),
+        rerunnable=model.rerunnable,
+        hold_micros=model.price.hold_micros,
+        price_micros=model.price.price_micros,
+        price_unit=model.price.unit,
+        created_at=now_ms,
+        deadline_at=now_ms + DEADLINE_MS,
+    )
 
 
 def _json(value: Any) -> str:

@@ -122,17 +122,8 @@ def create(
 
     That is another id where the key made a voice before; then the new bytes are left to the sweep.
     """
-    if key is not None:
-        first = uploads.bind_upload(
-            tx,
-            key_id=key.key_id,
-            idempotency_key=key.idempotency_key,
-            request_sha256=key.request_sha256,
-            record_id=voice_id,
-            now_ms=now_ms,
-        )
-        if first != voice_id:
-            return first
+    if key is not None and (first := _bind(tx, key, voice_id, now_ms)) != voice_id:
+        return first
     new = NewVoice(
         voice_id=voice_id,
         account_id=account_id,
@@ -151,6 +142,18 @@ def create(
     artifacts.add_blob(tx, blob, now_ms=now_ms)
     store.add_voice(tx, new, now_ms)
     return voice_id
+
+
+def _bind(tx: Transaction, key: UploadKey, voice_id: str, now_ms: int) -> str:
+    """The voice that the key names: this one, unless it made another before."""
+    return uploads.bind_upload(
+        tx,
+        key_id=key.key_id,
+        idempotency_key=key.idempotency_key,
+        request_sha256=key.request_sha256,
+        record_id=voice_id,
+        now_ms=now_ms,
+    )
 
 
 def find_upload(tx: Transaction, *, account_id: str, key: UploadKey) -> Voice | None:

@@ -16,7 +16,7 @@ from typing import Any
 
 from tenuto.engines.registry import ENTRIES
 from tenuto.engines.speech_kokoro import KokoroEngine
-from tenuto.kinds import speech
+from tenuto.kinds.speech import parameters as speech
 from tenuto.voices.rules import check_recording
 from tenuto.weights import default_cache, location
 

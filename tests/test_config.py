@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tenuto import config
+from tenuto.catalog.kinds import slots
 from tenuto.config import ModelSettings, OwnPrice, RaySettings, Settings
 from tenuto.errors import SettingsInvalid
 
@@ -36,7 +37,7 @@ def test_everything_has_a_default() -> None:
         settings.host,
         settings.port,
     )
-    assert {"speech": 1, "recognition": 8, "image": 1} == settings.slots()
+    assert {"speech": 1, "recognition": 8, "image": 1} == slots(settings)
 
 
 def test_options_win_over_variables_and_variables_over_the_file(tmp_path: Path) -> None:

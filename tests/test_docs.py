@@ -9,15 +9,15 @@ import yaml
 
 from tenuto import config
 from tenuto.api import rates
+from tenuto.bodies.fields import Boolean, Choice, Integer, Number, Numbers, Rule, Text
 from tenuto.catalog.rules import models
 from tenuto.cli import COMMANDS
 from tenuto.cli import app as commands
 from tenuto.engines import speech_kokoro
 from tenuto.engines.registry import ENTRIES, KOKORO_HONOURED
 from tenuto.engines.speech_kokoro.styles import ORIGINAL_VOICES
-from tenuto.kinds import image
-from tenuto.kinds.fields import Boolean, Choice, Integer, Number, Numbers, Rule, Text
-from tenuto.kinds.speech import FIELDS
+from tenuto.kinds.image import parameters as image
+from tenuto.kinds.speech.parameters import FIELDS
 from tenuto.metrics import ERRORS
 from tenuto_client.commands import VERBS
 

@@ -16,7 +16,8 @@ from tenuto.engines import manifests
 from tenuto.engines.manifests import ManifestInvalid, parse
 from tenuto.engines.registry import of_manifest
 from tenuto.errors import OperatorError, SettingsInvalid
-from tenuto.kinds import image, speech
+from tenuto.kinds.image import parameters as image
+from tenuto.kinds.speech import parameters as speech
 from tenuto.weights.manifest import shipped
 
 INDEX = """[models."bilibili/IndexTTS-2.5"]
@@ -182,7 +183,7 @@ def test_every_manifest_that_ships_is_whole() -> None:
     ("text", "says"),
     [
         ('kind = "image"\n' + OWN, "not TOML"),
-        (OWN.replace("speech", "dance"), "kind is none of"),
+        (OWN.replace('"speech"', "1"), "kind is not the name of one"),
         (OWN + "[options.threads]\ntype = 'integer'\nhelp = ''", "a name of the service's own"),
         (OWN + "[options.x]\ntype = 'integer'\nhelp = ''\ndefault = 'y'", "default does not fit"),
         (OWN.replace('name = "MIT"', 'name = ""'), "licence.name is missing"),
@@ -267,13 +268,27 @@ path = "tiny.bin"
     assert tmp_path / "other_engine" == shipped().folders["tiny"]
 
 
+@pytest.mark.usefixtures("nothing_remembered")
+def test_an_engine_whose_kind_is_not_installed_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A manifest may name any kind; which there are, only the service knows."""
+    own = OWN.replace("speech", "dance").replace("[licence]", "[engine.licence]")
+    install(tmp_path, monkeypatch, f'[[engine]]\nname = "other"\n{own}')
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+
+    [fault] = faults('[models."a/b"]\nadapter = "other"')
+
+    assert 'models."a/b".adapter: is for dance; the kinds of job are speech, recognition, image' == fault
+
+
 @pytest.fixture
 def nothing_remembered() -> Iterator[None]:
     """Which engines are installed is asked once a process: here, again in this test and after it."""
-    for once in (manifests.offered_here, shipped):
+    for once in (manifests.installed, manifests.offered_here, shipped):
         once.cache_clear()
     yield
-    for once in (manifests.offered_here, shipped):
+    for once in (manifests.installed, manifests.offered_here, shipped):
         once.cache_clear()
 
 

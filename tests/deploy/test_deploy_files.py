@@ -16,11 +16,11 @@ from deploy.proxies import CADDY, DEPLOY
 from servers.service import TENUTO
 from tenuto import config
 from tenuto.api.body import HttpLimits
+from tenuto.artifacts.inputs import MAX_INPUT_BYTES
 from tenuto.cli import COMMANDS
 from tenuto.config import Settings
 from tenuto.engines.registry import ENTRIES
 from tenuto.errors import PayloadTooLarge, Unavailable
-from tenuto.kinds.recognition import MAX_INPUT_BYTES
 
 ROOT = DEPLOY.parent
 SETTINGS = Settings(Path("data"))

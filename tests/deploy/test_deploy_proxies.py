@@ -21,7 +21,7 @@ from contract.recordings import recording
 from deploy.proxies import PROXIES, Missing, Proxy
 from servers.ports import free_port
 from servers.service import TENUTO, RunningService
-from tenuto.kinds.recognition import MAX_INPUT_BYTES
+from tenuto.artifacts.inputs import MAX_INPUT_BYTES
 from tenuto_client import Tenuto
 
 PASSWORD = "a password for tests"

@@ -19,12 +19,13 @@ from tenuto.accounts import rules as accounts
 from tenuto.api import artifacts, query, uploads
 from tenuto.api.body import framing_fault
 from tenuto.api.call import Call
+from tenuto.bodies import chat, envelope
 from tenuto.chat import wire as chat_wire
 from tenuto.engines.speech_kokoro import zh_pinyin
 from tenuto.errors import InvalidRequest, UnsupportedMediaType
 from tenuto.hosts import messages
 from tenuto.ids import is_id
-from tenuto.kinds import chat, envelope, speech
+from tenuto.kinds.speech import parameters as speech
 from tenuto.media import flac, png, wav
 from tenuto.media.flac_digest import Digest
 from tenuto.media.flac_inspection import Inspection

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tenuto.kinds import chat
-from tenuto.kinds.chat import ChatRequest, Message
+from tenuto.bodies import chat
+from tenuto.bodies.chat import ChatRequest, Message
 
 MESSAGES = [{"role": "user", "content": "Hello."}]
 

@@ -21,9 +21,9 @@ from limits.conftest import SMALL, Refusals
 from tenuto import config
 from tenuto.api.intake import MAX_UPLOADS, RESERVED_UPLOADS, Uploads
 from tenuto.api.metrics import LIMITS
+from tenuto.bodies.chat import check
 from tenuto.chat.wire import refusal
 from tenuto.errors import RateLimited, Unavailable
-from tenuto.kinds.chat import check
 
 Limited = tuple[Operator, Refusals]
 DOCUMENT = Path(__file__).parents[2] / "docs" / "operations" / "limits.md"

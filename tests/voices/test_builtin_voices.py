@@ -2,7 +2,7 @@
 
 from tenuto.engines.speech_kokoro.styles import ORIGINAL_VOICES
 from tenuto.ids import is_id
-from tenuto.kinds.speech import EMOTIONS, LANGUAGES, check, resolved
+from tenuto.kinds.speech.parameters import EMOTIONS, LANGUAGES, check, resolved
 from tenuto.voices.builtin import built_in_voices, voice_id
 from tenuto.voices.rules import check_recording, name_fault
 

@@ -8,12 +8,12 @@ from tenuto.db.database import Transaction
 from tenuto.errors import Stale, StorageFailed
 from tenuto.jobs import segments
 from tenuto.jobs.queue import Claim
+from tenuto.kinds.speech import preview as showing
+from tenuto.kinds.speech.preview import Preview
 from tenuto.media.wav import pcm16_wav, read_pcm16_wav
 from tenuto.worker import durable
-from tenuto.worker import segments as showing
 from tenuto.worker.calls import EngineCalls, ResultInvalid
 from tenuto.worker.engines import Engines
-from tenuto.worker.segments import Preview
 from worker.rig import Rig, full_disk
 
 SOUND = pcm16_wav(bytes(480), 24_000, 1)

@@ -5,9 +5,9 @@ from array import array
 import pytest
 
 from tenuto.hosts.host import HostResult
+from tenuto.kinds.speech.result import checked
 from tenuto.media.wav import pcm16_wav
 from tenuto.worker.calls import ResultInvalid
-from tenuto.worker.speech import checked
 
 TEXT = "Two words."
 

@@ -7,8 +7,8 @@ import pytest
 
 from tenuto.engines.registry import SEGMENT_TEXT, WORD_TIMESTAMPS
 from tenuto.hosts.host import HostResult
+from tenuto.kinds.recognition.transcripts import checked
 from tenuto.worker.calls import ResultInvalid
-from tenuto.worker.transcripts import checked
 
 LENGTH_S = 10.0
 SOUND = {"start": 1, "end": 2.5, "text": "one", "speaker": "S01", "type": "speech"}

@@ -8,7 +8,8 @@ import pytest
 from tenuto import config
 from tenuto.catalog.rules import models
 from tenuto.engines.manifests import Manifest, shipped
-from tenuto.kinds import recognition, speech
+from tenuto.kinds.recognition import parameters as recognition
+from tenuto.kinds.speech import parameters as speech
 
 ROOT = Path(__file__).parents[3]
 SECTIONS = dict(

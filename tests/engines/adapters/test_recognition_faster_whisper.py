@@ -18,8 +18,8 @@ from quality.sounding import error_rate, sounding
 from tenuto.engines.manifests import shipped
 from tenuto.hosts.child import ChildHost
 from tenuto.hosts.host import Cancelled, EngineSpec
+from tenuto.kinds.recognition.transcripts import checked
 from tenuto.media.doubts import doubts_of
-from tenuto.worker.transcripts import checked
 
 pytestmark = pytest.mark.real_engine
 

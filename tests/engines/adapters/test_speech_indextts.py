@@ -13,7 +13,7 @@ from engines.adapters.adapted import Adapt, Adapted, cancelled, voice
 from tenuto.engines.manifests import shipped
 from tenuto.engines.speech_indextts.reading import readable, split
 from tenuto.hosts.host import Cancelled, EngineFailed, HostNotReady
-from tenuto.kinds import speech
+from tenuto.kinds.speech import parameters as speech
 from worker.rig import eventually
 
 RATE = 22_050

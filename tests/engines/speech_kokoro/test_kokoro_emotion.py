@@ -12,7 +12,7 @@ from engines.speech_kokoro.test_kokoro_engine import RecordedRun, engine, spoken
 from tenuto.engines.speech_kokoro import audio, emotion_text, prosody
 from tenuto.engines.speech_kokoro.emotion import EMOTIONS, LIMITS, SHIFTS, Emotion, moved, wished
 from tenuto.engines.speech_kokoro.styles import PROSODY, STYLE_SHAPE, TIMBRE
-from tenuto.kinds import speech
+from tenuto.kinds.speech import parameters as speech
 from tenuto_engine import Result
 
 TEXTS = Path(__file__).parents[2] / "quality" / "emotion_texts.tsv"

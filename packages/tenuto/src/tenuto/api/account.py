@@ -12,6 +12,7 @@ from tenuto.billing import reads, usage
 from tenuto.billing.reads import Balance, LedgerEntry
 from tenuto.billing.rows import ChatUsageRow
 from tenuto.billing.rules import cny
+from tenuto.catalog.kinds import kinds
 from tenuto.db.database import Transaction
 from tenuto.errors import Fault, InvalidRequest
 from tenuto.jobs import usage as job_usage
@@ -97,9 +98,15 @@ def _job_line(line: JobUsage) -> dict[str, Any]:
         "jobs": line.jobs,
         "characters": line.characters,
         "audio_seconds": line.audio_ms / 1000,
-        "images": line.jobs if line.kind == "image" else 0,
+        "images": line.jobs if _makes_images(line.kind) else 0,
         "charged": cny(line.charged_micros),
     }
+
+
+def _makes_images(name: str) -> bool:
+    """Of a kind that is not installed any more nothing is known."""
+    kind = kinds().get(name)
+    return kind is not None and kind.media_type.startswith("image/")
 
 
 def _chat_line(line: ChatUsageRow) -> dict[str, Any]:

@@ -14,10 +14,10 @@ from tenuto.api.body import ClientGone, read_body
 from tenuto.api.call import Answer, Call
 from tenuto.api.errors import error_body, status_of
 from tenuto.api.service import Service
+from tenuto.bodies import chat
+from tenuto.bodies.chat import ChatRequest
 from tenuto.chat.answers import Completion, Piece, Usage
 from tenuto.errors import Fault, InvalidRequest, ModelNotAllowed, TenutoError
-from tenuto.kinds import chat
-from tenuto.kinds.chat import ChatRequest
 
 T = TypeVar("T")
 _encode = msgspec.json.Encoder().encode

@@ -11,6 +11,7 @@ from tenuto.accounts.rules import Caller
 from tenuto.api.body import read_body
 from tenuto.api.call import Answer, Call
 from tenuto.artifacts.erasure import remove
+from tenuto.catalog.kinds import kinds
 from tenuto.db.database import Transaction
 from tenuto.errors import Unavailable
 from tenuto.jobs import erasure, read
@@ -38,7 +39,8 @@ async def artifact(call: Call) -> Answer:
     """DELETE /v1/artifacts/{id}: a result's bytes, or an input's that no open job needs."""
     caller = await _caller(call)
     artifact_id = call.path_id("artifact_id", "artifact")
-    with_inputs = [model.name for model in call.service.models.values() if model.kind == "recognition"]
+    models = [model for model in call.service.models.values() if model.interface == "jobs"]
+    with_inputs = [model.name for model in models if kinds()[model.kind].takes_inputs]
     now_ms = call.service.clock()
     await _erase(
         call,

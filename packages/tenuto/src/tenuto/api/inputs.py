@@ -14,12 +14,11 @@ from tenuto.api import uploads
 from tenuto.api.body import refuse_declared_length, stream_body
 from tenuto.api.call import Answer, Call
 from tenuto.artifacts import admission, inputs
-from tenuto.artifacts.inputs import Input
+from tenuto.artifacts.inputs import INPUT_MEDIA_TYPE, MAX_INPUT_BYTES, Input
 from tenuto.artifacts.uploads import bind_upload, find_upload, request_sha256
 from tenuto.blobs.blob import BlobRecord
 from tenuto.db.database import Transaction
 from tenuto.errors import Fault, InvalidRequest, StorageFailed, TenutoError, Unavailable, UnsupportedMediaType
-from tenuto.kinds.recognition import INPUT_MEDIA_TYPE, MAX_INPUT_BYTES
 from tenuto.media.flac import FlacSummary
 
 _encode = msgspec.json.Encoder().encode

@@ -10,6 +10,7 @@ from prometheus_client.registry import Collector
 
 from tenuto import metrics
 from tenuto.catalog import operations as catalog
+from tenuto.catalog.kinds import kinds
 from tenuto.db.database import Database, Transaction
 from tenuto.errors import Unavailable
 from tenuto.jobs import lanes
@@ -222,7 +223,7 @@ def expose(service: "Service", checks: Mapping[str, Check]) -> None:
     settings = service.settings
     if settings.metrics_port == 0:
         return
-    lane_names = list(settings.slots())
+    lane_names = list(kinds())
     worked = {name: model.lane for name, model in service.models.items() if model.interface == "jobs"}
     chats = [name for name, model in service.models.items() if model.interface == "chat"]
 

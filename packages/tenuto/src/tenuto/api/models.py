@@ -8,22 +8,13 @@ from tenuto.api.call import Answer, Call
 from tenuto.api.service import Service
 from tenuto.billing.rules import cny
 from tenuto.catalog import operations as catalog
+from tenuto.catalog.kinds import kinds
 from tenuto.catalog.rules import Model
 from tenuto.db.database import Transaction
 from tenuto.engines.registry import engines_of
-from tenuto.kinds.image import MAX_PROMPT_BYTES, MAX_SIDE, MAX_STEPS
-from tenuto.kinds.recognition import MAX_INPUT_BYTES, MAX_INPUT_SECONDS
-from tenuto.kinds.speech import MAX_TEXT_BYTES
 
 CREATED = 1_763_683_200
 """When the catalog began, in unix seconds: OpenAI's clients expect a moment."""
-
-LIMITS = {
-    "speech": {"text_bytes": MAX_TEXT_BYTES},
-    "recognition": {"input_bytes": MAX_INPUT_BYTES, "input_seconds": MAX_INPUT_SECONDS},
-    "image": {"prompt_bytes": MAX_PROMPT_BYTES, "side_pixels": MAX_SIDE, "steps": MAX_STEPS},
-}
-"""What a kind takes at most."""
 
 
 async def index(call: Call) -> Answer:
@@ -48,6 +39,12 @@ def reasons(service: Service, tx: Transaction, models: list[Model]) -> dict[str,
     }
 
 
+def _limits(model: Model) -> dict[str, Any]:
+    """What a job takes at most, by its kind and by its model; a chat's bounds are not listed."""
+    usual = kinds()[model.kind].limits if model.interface == "jobs" else {}
+    return {**usual, **model.entry.limits}
+
+
 def shown(model: Model, reason: str | None) -> dict[str, Any]:
     """An entry of the catalog."""
     return {
@@ -60,7 +57,7 @@ def shown(model: Model, reason: str | None) -> dict[str, Any]:
         "callable": reason is None,
         "callable_reason": reason,
         "languages": list(model.entry.languages),
-        "limits": LIMITS.get(model.kind, {}) | dict(model.entry.limits),
+        "limits": _limits(model),
         "pricing": {
             "currency": "CNY",
             "unit": model.price.unit,

@@ -3,8 +3,8 @@
 import re
 
 from tenuto.api.call import Call
+from tenuto.bodies.fields import shown
 from tenuto.errors import Fault, UnsupportedMediaType
-from tenuto.kinds.fields import shown
 
 SHA256_HEADER = "X-Service-Content-SHA256"
 IDEMPOTENCY_HEADER = "Idempotency-Key"

@@ -18,6 +18,7 @@ from tenuto.api.call import Answer, Call
 from tenuto.artifacts.inputs import check_room
 from tenuto.artifacts.operations import Opened
 from tenuto.artifacts.uploads import request_sha256
+from tenuto.catalog.kinds import kinds
 from tenuto.config import Settings
 from tenuto.db.database import Transaction
 from tenuto.errors import (
@@ -157,8 +158,8 @@ async def preferences(call: Call) -> Answer:
 
 def _require_synthesis(call: Call, caller: Caller) -> None:
     """Voices are for those who may make speech."""
-    models = call.service.models.values()
-    if not any(model.kind == "speech" and caller.may_use(model.name) for model in models):
+    models = [model for model in call.service.models.values() if model.interface == "jobs"]
+    if not any(kinds()[model.kind].takes_voices and caller.may_use(model.name) for model in models):
         raise ModelNotAllowed(
             "voices need a speech model, and this API key may use none; GET /v1/models lists what it may use"
         )

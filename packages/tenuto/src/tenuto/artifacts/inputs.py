@@ -17,6 +17,9 @@ from tenuto.errors import ArtifactUnavailable, Erased, NotFound, RateLimited
 from tenuto.ids import Ids, is_id
 from tenuto.media.flac import FlacSummary
 
+INPUT_MEDIA_TYPE = "audio/flac"
+MAX_INPUT_BYTES = 268_435_456
+MAX_INPUT_SECONDS = 7200
 FULL_RETRY_S = 120
 
 _log = structlog.get_logger("tenuto.artifacts")

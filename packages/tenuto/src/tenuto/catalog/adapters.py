@@ -9,11 +9,13 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+from tenuto.bodies.fields import by_name, read_fields
+from tenuto.catalog.kinds import is_known, kinds
 from tenuto.config import AdapterSettings, ModelSettings
 from tenuto.engines import manifests
 from tenuto.engines.manifests import ROLES, Manifest, ManifestInvalid
 from tenuto.engines.registry import EngineEntry
-from tenuto.kinds import image
+from tenuto.errors import Fault
 
 
 def entries(models: Mapping[str, ModelSettings], faults: list[str]) -> dict[str, EngineEntry]:
@@ -27,6 +29,10 @@ def entries(models: Mapping[str, ModelSettings], faults: list[str]) -> dict[str,
             manifest = find(own.adapter.name, own.interpreter)
         except ManifestInvalid as error:
             faults.append(f"{where}.adapter: {error}")
+            continue
+        if not is_known(manifest.kind):
+            there = ", ".join(kinds())
+            faults.append(f"{where}.adapter: is for {manifest.kind}; the kinds of job are {there}")
             continue
         faults.extend(f"{where}{fault}" for fault in _faults(manifest, own, own.adapter))
         found[name] = _entry(name, manifest, own, own.adapter)
@@ -69,7 +75,7 @@ def composed(
     first, second = parts
     return EngineEntry(
         model=name,
-        kind="recognition",
+        kind=first.kind,
         engine="",
         revision="1",
         languages=tuple(language for language in first.languages if language in second.languages),
@@ -102,7 +108,7 @@ def _entry(name: str, manifest: Manifest, own: ModelSettings, adapter: AdapterSe
         concurrency=manifest.concurrency if own.upstream is None else own.upstream.connections,
         role=role,
         # What is charged for is never heard twice.
-        tries=1 if metered or manifest.kind != "recognition" else manifest.tries,
+        tries=1 if metered or not manifest.roles else manifest.tries,
         defaults={**manifest.defaults, **adapter.defaults},
         memory_mib=adapter.memory_mib or manifest.memory_mib,
         limits=manifest.limits,
@@ -185,7 +191,9 @@ def _default_faults(manifest: Manifest, adapter: AdapterSettings) -> list[str]:
     if unknown:
         there = ", ".join(manifest.defaults) or "none"
         return [f".defaults: there is no {', '.join(unknown)}; there are: {there}"]
-    if manifest.kind != "image":
-        return []
-    _, faults = image.check({"prompt": "x", **manifest.defaults, **adapter.defaults})
-    return [f".defaults.{fault.param.removeprefix('parameters.')}: {fault.message}" for fault in faults]
+    faults: list[Fault] = []
+    # Those that must be given have no defaults.
+    kind = kinds().get(manifest.kind)
+    fields = by_name(field for field in (kind.fields if kind else ()) if not field.required)
+    read_fields(fields, {**manifest.defaults, **adapter.defaults}, ".defaults.", faults)
+    return [f"{fault.param}: {fault.message}" for fault in faults]

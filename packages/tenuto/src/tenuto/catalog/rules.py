@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from tenuto.catalog import adapters
+from tenuto.catalog.kinds import CHAT, is_known, kinds
 from tenuto.config import ModelSettings, OwnPrice, Price, Settings, UpstreamSettings
 from tenuto.engines.registry import CHAT_HONOURED, ENTRIES, EngineEntry
 from tenuto.engines.registry import entries as known
@@ -10,17 +11,6 @@ from tenuto.errors import SettingsInvalid
 
 MAX_START_FAILURES = 3
 """An engine that failed to start so often in a row is not offered by that worker any more."""
-
-PRICES = {
-    "speech": Price(),
-    "recognition": Price("audio_minute", price_micros=50_000, hold_micros=6_000_000),
-    "image": Price("job", price_micros=50_000, hold_micros=50_000),
-    "chat": Price(),
-}
-"""What a kind costs by contract, unless the operator says otherwise. 6 CNY pay 120 minutes, the longest."""
-
-WITH_DURATION = frozenset({"speech", "recognition"})
-"""The kinds whose results last: only they can cost by the minute."""
 
 LONGEST_MINUTES = 120
 """A price by the minute is held for so many, unless the operator says how much is held."""
@@ -44,7 +34,7 @@ class Model:
 def models(settings: Settings) -> dict[str, Model]:
     """The enabled models by name, in the order in which they are listed. SettingsInvalid names all faults."""
     faults = _unknown(settings)
-    entries = {entry.model: entry for entry in known(fake=settings.engines == "fake")}
+    entries = {entry.model: entry for entry in known(fake=settings.engines == "fake") if is_known(entry.kind)}
     entries |= adapters.entries(settings.models, faults)
     for name, own in settings.models.items():
         if own.composed_of and own.enabled:
@@ -64,7 +54,7 @@ def _offered(entry: EngineEntry, own: ModelSettings, faults: list[str]) -> Model
     return Model(
         name=entry.model,
         kind=entry.kind,
-        interface="chat" if entry.kind == "chat" else "jobs",
+        interface="chat" if entry.kind == CHAT else "jobs",
         lane=entry.kind,
         price=_price(entry, own.price, faults),
         rerunnable=entry.rerunnable,
@@ -81,7 +71,7 @@ def _upstreams(settings: Settings) -> dict[str, Model]:
             continue
         entry = EngineEntry(
             model=name,
-            kind="chat",
+            kind=CHAT,
             engine="",
             # What it is there is the operator's own matter.
             revision="upstream",
@@ -89,23 +79,24 @@ def _upstreams(settings: Settings) -> dict[str, Model]:
             honoured=CHAT_HONOURED,
             licence="",
         )
-        offered[name] = Model(name, "chat", "chat", "chat", Price(), False, entry, own.upstream)
+        offered[name] = Model(name, CHAT, "chat", CHAT, Price(), False, entry, own.upstream)
     return offered
 
 
 def _price(entry: EngineEntry, own: OwnPrice | None, faults: list[str]) -> Price:
     """What the operator says of a price goes before what the kind costs; the rest is the kind's."""
-    usual = PRICES[entry.kind]
+    kind = kinds().get(entry.kind)
+    usual = Price() if kind is None else kind.price
     if own is None:
         return usual
-    if entry.kind == "chat":
+    if kind is None:
         faults.append(f'models."{entry.model}".price: chats are free of charge')
     unit = own.unit or usual.unit
     price = usual.price_micros if own.price_micros is None else own.price_micros
     hold = own.hold_micros
     if hold is None:
         hold = price * (LONGEST_MINUTES if unit == "audio_minute" else 1)
-    if unit == "audio_minute" and entry.kind not in WITH_DURATION:
+    if unit == "audio_minute" and not (kind and kind.has_duration):
         faults.append(
             f'models."{entry.model}".unit: audio_minute means nothing for {entry.kind}: it has no duration;'
             " write job"

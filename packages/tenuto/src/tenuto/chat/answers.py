@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from tenuto.kinds.chat import ChatRequest
+from tenuto.bodies.chat import ChatRequest
 
 FINISHED = ("stop", "length", "content_filter")
 """Why an answer ended: by itself or at a stop text, at its limit of tokens, cut by a filter."""

@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Mapping
 
 from tenuto.accounts.rules import Caller
+from tenuto.bodies.chat import ChatRequest
 from tenuto.catalog.keys import read_key
 from tenuto.catalog.rules import Model
 from tenuto.chat.answers import ChatEngine, Completion, Piece, Usage, estimate
@@ -15,7 +16,6 @@ from tenuto.chat.meter import Meter
 from tenuto.chat.places import Places
 from tenuto.config import Settings
 from tenuto.errors import ModelUnavailable, TenutoError
-from tenuto.kinds.chat import ChatRequest
 
 
 class _Tally:

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 import structlog
 
+from tenuto.bodies.chat import ChatRequest
 from tenuto.catalog.rules import MAX_START_FAILURES, Model
 from tenuto.chat.answers import FINISHED, Completion, Piece, Usage
 from tenuto.config import ModelSettings, Settings
@@ -30,7 +31,6 @@ from tenuto.hosts.host import (
     HostError,
     HostResult,
 )
-from tenuto.kinds.chat import ChatRequest
 from tenuto.weights.cache import is_verified, location
 
 MAX_THREADS = 2

@@ -14,11 +14,11 @@ import aiohttp
 import msgspec
 import structlog
 
+from tenuto.bodies.chat import ChatRequest
 from tenuto.chat import wire
 from tenuto.chat.answers import Completion, Piece
 from tenuto.config import UpstreamSettings
 from tenuto.errors import InvalidRequest, ModelUnavailable
-from tenuto.kinds.chat import ChatRequest
 
 CONNECT_S = 5.0
 RECONNECT_S = 0.2

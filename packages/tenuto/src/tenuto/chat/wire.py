@@ -9,9 +9,9 @@ from typing import Annotated, Any
 
 import msgspec
 
+from tenuto.bodies.chat import ChatRequest
 from tenuto.chat.answers import FINISHED, Completion, Piece, Usage
 from tenuto.errors import Fault, InvalidRequest, ModelUnavailable, RateLimited, TenutoError
-from tenuto.kinds.chat import ChatRequest
 
 RETRY_AFTER_MAX_S = 120
 _LIMIT = re.compile(r"maximum context length (?:is|of) (\d{1,9})")

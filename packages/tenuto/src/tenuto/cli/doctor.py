@@ -13,6 +13,7 @@ from pathlib import Path
 from tenuto import bootstrap
 from tenuto.backup.restore import refuse_unfinished
 from tenuto.catalog import keys
+from tenuto.catalog.kinds import is_known
 from tenuto.catalog.rules import Model, models
 from tenuto.cli.common import Place, new_ids
 from tenuto.config import ModelSettings, Settings
@@ -184,8 +185,13 @@ def _engines(settings: Settings) -> Iterator[Line]:
         return
     for name, model in offered.items():
         yield from _engine(settings, name, model)
-    for fault in offered_here()[1]:
+    manifests, broken = offered_here()
+    for fault in broken:
         yield _bad("engines", fault, "repair or uninstall its package")
+    for manifest in manifests:
+        if not is_known(manifest.kind):
+            fault = f"{manifest.name} is for {manifest.kind}, and there is no such kind of job"
+            yield _bad("engines", fault, "install the package of that kind")
 
 
 def _engine(settings: Settings, name: str, model: Model) -> Iterator[Line]:

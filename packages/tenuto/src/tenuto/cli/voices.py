@@ -107,7 +107,7 @@ def import_voice(
 
 def _languages(text: str) -> list[str]:
     """The languages that are named; OperatorError for one that no model speaks."""
-    from tenuto.kinds.speech import LANGUAGES
+    from tenuto.kinds.speech.parameters import LANGUAGES
 
     named = [language.strip() for language in text.split(",") if language.strip()]
     unknown = [language for language in named if language not in LANGUAGES]

@@ -145,14 +145,6 @@ class Settings:
         """What stands before every path of ours; empty at the root."""
         return "" if self.base_path == NONE else self.base_path
 
-    def slots(self) -> dict[str, int]:
-        """How many jobs of each lane run at once, over all machines."""
-        return {
-            "speech": self.speech_slots,
-            "recognition": self.recognition_slots,
-            "image": self.image_slots,
-        }
-
 
 _RANGES: dict[str, tuple[float, float]] = {
     "port": (0, 65535),

@@ -24,7 +24,6 @@ T = TypeVar("T")
 FOLDER = Path(__file__).with_name("manifests")
 FINDER = Path(tenuto_engine.__file__ or "").with_name("adapters.py")
 FIND_S = 30
-KINDS = ("speech", "recognition", "image", "chat")
 ROLES = ("segment_text", "word_timestamps")
 LOAD_S = 600
 """From the start of an adapter's process until its weights are loaded, unless its manifest knows better."""
@@ -250,7 +249,7 @@ def _texts(name: str, key: str, value: Any) -> tuple[str, ...]:
 
 def _check(manifest: Manifest) -> None:
     name = manifest.name
-    _require(manifest.kind in KINDS, name, "kind", f"is none of {', '.join(KINDS)}")
+    _require(type(manifest.kind) is str and manifest.kind != "", name, "kind", "is not the name of one")
     _require(bool(_ENGINE.match(manifest.engine)), name, "engine", "is not module:Class")
     _require(set(manifest.roles) <= set(ROLES), name, "roles", f"holds others than {', '.join(ROLES)}")
     _require(bool(manifest.roles) == (manifest.kind == "recognition"), name, "roles", "belong to recognition")

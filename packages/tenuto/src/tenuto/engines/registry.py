@@ -252,7 +252,7 @@ def of_manifest(manifest: Manifest) -> EngineEntry:
         rerunnable=not manifest.metered,
         concurrency=manifest.concurrency,
         role=next(iter(manifest.roles), ""),
-        tries=manifest.tries if manifest.kind == "recognition" else 1,
+        tries=manifest.tries if manifest.roles else 1,
         defaults=manifest.defaults,
         memory_mib=manifest.memory_mib,
         limits=manifest.limits,

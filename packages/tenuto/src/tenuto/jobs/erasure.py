@@ -9,6 +9,7 @@ from collections.abc import Collection
 from tenuto.accounts.rules import Caller
 from tenuto.artifacts import erasure as artifacts
 from tenuto.artifacts.rows import HeldArtifactRow
+from tenuto.catalog.kinds import kinds
 from tenuto.db.database import Transaction
 from tenuto.errors import InvalidRequest, ModelNotAllowed, NotFound
 from tenuto.jobs import erasure_store as store
@@ -17,8 +18,6 @@ from tenuto.jobs.states import FINAL
 from tenuto.jobs.store import owned
 
 RETENTION_BATCH = 100
-INPUT_LANE = "recognition"
-"""The lane whose jobs have inputs."""
 
 
 def erase_content(tx: Transaction, caller: Caller, *, job_id: str, now_ms: int) -> list[str]:
@@ -69,7 +68,11 @@ def _erase_artifact(tx: Transaction, artifact: HeldArtifactRow, *, account_id: s
     if artifact.job_id is not None:
         for blob_id in blob_ids:
             store.forget_blob(tx, artifact.job_id, blob_id)
-    elif store.is_needed(tx, account_id, INPUT_LANE, artifact_id):
+    elif any(
+        store.is_needed(tx, account_id, kind.name, artifact_id)
+        for kind in kinds().values()
+        if kind.takes_inputs
+    ):
         raise InvalidRequest(
             message="a job that has not ended needs this input; cancel it or wait until it has ended",
             param="artifact_id",

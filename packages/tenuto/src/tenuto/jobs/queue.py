@@ -9,6 +9,7 @@ import zlib
 from dataclasses import dataclass
 from typing import Any
 
+from tenuto.catalog.kinds import kinds
 from tenuto.db.database import Transaction
 from tenuto.db.records import AskedRecord
 from tenuto.errors import causes
@@ -16,7 +17,6 @@ from tenuto.ids import Ids
 from tenuto.jobs import attempt_store, lifecycle, queue_store, store
 from tenuto.jobs.rows import JobWork, Started, WaitingAccount
 from tenuto.jobs.states import MAX_LOSSES_SHARED
-from tenuto.kinds.every import CHECKS
 
 ACCOUNTS_LOOKED_AT = 16
 """So many accounts a claim looks at for one that no other worker serves at the same moment."""
@@ -138,7 +138,7 @@ def _claim_of(
     """What the row says, every value of the type that it must have. Raises Unreadable."""
     row = work.one()
     assert row is not None, "the row was found in this transaction"
-    if row.kind not in CHECKS:
+    if row.kind not in kinds():
         raise Unreadable("the job's record cannot be read: its kind does not exist")
     numbers = (row.deadline_at, row.rerunnable, row.losses_shared)
     if any(type(number) is not int for number in numbers):

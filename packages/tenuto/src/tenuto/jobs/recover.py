@@ -4,16 +4,19 @@ Nothing here ever happens by itself: such a job's paid call may or may not have 
 why, stands in the event log and in the ledger; callers see that an operator decided, and no name.
 """
 
+import json
+from dataclasses import replace
+
 from tenuto.billing import operations as billing
 from tenuto.blobs.blob import BlobStore
+from tenuto.catalog.kinds import SuppliedResult, kinds
 from tenuto.db.database import Database, Transaction
 from tenuto.errors import OperatorError, PriceInvalid
 from tenuto.ids import Ids
-from tenuto.jobs import attempt_store, lifecycle, operator_result, store
+from tenuto.jobs import attempt_store, lifecycle, store
 from tenuto.jobs.decision import Decision
 from tenuto.jobs.evidence import INTACT, Evidence, evidence, examine, look_at, recorded
 from tenuto.jobs.lifecycle import RecordedResult
-from tenuto.jobs.operator_result import OperatorResult
 from tenuto.jobs.rows import JobRow, WaitingJob
 from tenuto.jobs.states import CANCELLED, FAILED, RECOVERY_REQUIRED
 
@@ -57,10 +60,19 @@ def check_recorded(database: Database, blobs: BlobStore, job_id: str) -> None:
         )
 
 
-def fit(tx: Transaction, job_id: str, content: bytes) -> OperatorResult:
+def fit(tx: Transaction, job_id: str, content: bytes) -> SuppliedResult:
     """The bytes as a result of this job, which waits. Raises OperatorError when they can't be one."""
     job = _waits(store.locked(tx, job_id), job_id)
-    return operator_result.read(job.kind, content, job.parameters)
+    kind = kinds().get(job.kind)
+    if kind is None:
+        raise OperatorError(
+            f"the job's record is damaged: there are no jobs of the kind {job.kind!r}; void it"
+        )
+    try:
+        supplied = kind.read_result(content, json.loads(job.parameters))
+    except (ValueError, TypeError, KeyError) as error:
+        raise OperatorError("the job's record is damaged: its parameters cannot be read; void it") from error
+    return replace(supplied, metadata=supplied.metadata | {"brought_by": "operator"})
 
 
 def complete(

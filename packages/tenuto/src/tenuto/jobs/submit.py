@@ -15,7 +15,10 @@ from tenuto import failpoints
 from tenuto.accounts.rules import Caller
 from tenuto.billing import operations as billing
 from tenuto.blobs.blob import BlobStore
+from tenuto.bodies import envelope
+from tenuto.bodies.envelope import Envelope
 from tenuto.catalog import operations as catalog
+from tenuto.catalog.kinds import Binding, kinds
 from tenuto.catalog.presence import Presence
 from tenuto.catalog.rules import Model
 from tenuto.db.database import Asked, Database, Transaction
@@ -29,14 +32,11 @@ from tenuto.errors import (
     TenutoError,
 )
 from tenuto.ids import Clock, Ids
-from tenuto.jobs import binding, quota, read, store
+from tenuto.jobs import quota, read, store
 from tenuto.jobs.quota import FullQueues, Quota
 from tenuto.jobs.read import Operation
 from tenuto.jobs.states import DEADLINE_MS, QUEUED
 from tenuto.jobs.store import NewJob
-from tenuto.kinds import envelope
-from tenuto.kinds.envelope import Envelope
-from tenuto.kinds.every import CHECKS
 
 PATIENCE_S = 10.0
 """How long `submit` looks for the outcome of a commit whose answer was lost."""
@@ -151,7 +151,7 @@ def _replay_or_refuse(request: Request, refusal: TenutoError, tx: Transaction) -
     if replay is not None:
         return replay
     if isinstance(refusal, Unfit):
-        more = binding.reference_faults(tx, request.caller, refusal.model.kind, refusal.envelope)
+        more = kinds()[refusal.model.kind].references(tx, request.caller, refusal.envelope)
         raise InvalidRequest([*refusal.faults, *more]) from refusal
     raise refusal
 
@@ -204,7 +204,7 @@ def _parse(request: Request, models: Mapping[str, Model]) -> _Parsed:
         raise ModelNotAllowed
     if parsed is None:
         raise InvalidRequest(faults)
-    parameters, more = CHECKS[model.kind](parsed)
+    parameters, more = kinds()[model.kind].check(parsed)
     if faults or more:
         raise Unfit(parsed, model, _together(faults, more))
     return _Parsed(parsed, model, parameters)
@@ -254,20 +254,20 @@ def _ask_availability(
     return _Availability(model.name, offer, limited)
 
 
-def _bind(tx: Transaction, caller: Caller, parsed: _Parsed) -> dict[str, Any]:
+def _bind(tx: Transaction, caller: Caller, parsed: _Parsed) -> Binding:
     """What the engine will get, frozen: every parameter with its value, and what it refers to.
 
     Raises InvalidRequest for a reference to something that the caller has not (a voice, an input).
     """
-    faults = binding.reference_faults(tx, caller, parsed.model.kind, parsed.envelope)
+    kind = kinds()[parsed.model.kind]
+    faults = kind.references(tx, caller, parsed.envelope)
     if faults:
         raise InvalidRequest(faults)
-    resolve = binding.BINDINGS[parsed.model.kind]
-    return resolve(tx, caller, parsed.envelope, parsed.parameters, parsed.model.entry.defaults)
+    return kind.bind(tx, caller, parsed.envelope, parsed.parameters, parsed.model.entry.defaults)
 
 
 def _accept(
-    tx: Transaction, ids: Ids, request: Request, parsed: _Parsed, bound: dict[str, Any], *, now_ms: int
+    tx: Transaction, ids: Ids, request: Request, parsed: _Parsed, bound: Binding, *, now_ms: int
 ) -> Accepted:
     """Idempotency key → job → event → hold. A key that somebody else has bound meanwhile is a replay."""
     new = _new_job(ids.new("job"), request, parsed, bound, now_ms=now_ms)
@@ -276,7 +276,7 @@ def _accept(
         assert replay is not None, "a key that is bound stays bound"
         return replay
     store.insert_job(tx, new)
-    for blob_id in binding.recordings(bound):
+    for blob_id in bound.recordings:
         store.add_recording(tx, new.job_id, blob_id)
     store.add_event(tx, new.job_id, 0, "queued", now_ms=now_ms)
     position = read.ask_position(tx, new.lane, new.job_id)
@@ -292,7 +292,7 @@ def _accept(
     return Accepted(read.accepted(new, read.position(position)), replayed=False)
 
 
-def _new_job(job_id: str, request: Request, parsed: _Parsed, bound: dict[str, Any], *, now_ms: int) -> NewJob:
+def _new_job(job_id: str, request: Request, parsed: _Parsed, bound: Binding, *, now_ms: int) -> NewJob:
     model = parsed.model
     return NewJob(
         job_id=job_id,
@@ -304,10 +304,10 @@ def _new_job(job_id: str, request: Request, parsed: _Parsed, bound: dict[str, An
         model=model.name,
         lane=model.lane,
         body=request.body,
-        parameters=_json(bound),
+        parameters=_json(bound.parameters),
         metadata=_json(dict(parsed.envelope.metadata)),
         input_artifact_ids=_json(list(parsed.envelope.input_artifact_ids or ())),
-        characters=len(bound.get("text", "")),
+        characters=bound.characters,
         rerunnable=model.rerunnable,
         hold_micros=model.price.hold_micros,
         price_micros=model.price.price_micros,

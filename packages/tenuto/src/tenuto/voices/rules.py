@@ -6,8 +6,8 @@ from typing import Any
 from unicodedata import category
 from urllib.parse import unquote_to_bytes
 
+from tenuto.bodies.fields import WHITE_SPACE, Field, Text, by_name, read_fields, wrong_type
 from tenuto.errors import Fault, InvalidRequest
-from tenuto.kinds.fields import WHITE_SPACE, Field, Text, by_name, read_fields, wrong_type
 from tenuto.media.wav import Wav, WavInvalid, read_pcm16_wav
 
 MAX_NAME_CHARACTERS = 80

@@ -11,11 +11,11 @@ from tenuto.api import query
 from tenuto.api.call import Answer, Call
 from tenuto.billing import operations as billing
 from tenuto.billing.rules import MAX_CNY, MICROS_PER_CNY
+from tenuto.bodies.fields import Field, Integer, Text, by_name
 from tenuto.db.damaged_text import text_of
 from tenuto.db.database import ConstraintFailed, Transaction
 from tenuto.db.repeating import write_known_async
 from tenuto.errors import InvalidRequest, OperatorError
-from tenuto.kinds.fields import Field, Integer, Text, by_name
 from tenuto.web import invitations
 from tenuto.web.acts import act_key, once
 from tenuto.web.fields import OrNull, Strings

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
+from tenuto.bodies.fields import MAX_FAULTS_NAMED, Rule, wrong_type
 from tenuto.errors import Fault
-from tenuto.kinds.fields import MAX_FAULTS_NAMED, Rule, wrong_type
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,11 @@ from tenuto.accounts.rows import KeyRow
 from tenuto.accounts.rules import MAX_NAME_CHARACTERS, Caller, check_name
 from tenuto.api import query
 from tenuto.api.call import Answer, Call
+from tenuto.bodies.fields import Field, Integer, Text, by_name, shown
 from tenuto.db.damaged_text import text_of
 from tenuto.db.database import Transaction
 from tenuto.db.repeating import write_known_async
 from tenuto.errors import Fault, InvalidRequest
-from tenuto.kinds.fields import Field, Integer, Text, by_name, shown
 from tenuto.web.fields import OrNull, Strings
 from tenuto.web.studio import Studio, answer, listed, read_object, read_raw
 

@@ -5,6 +5,7 @@ from typing import Any
 from tenuto.api import models
 from tenuto.api.call import Answer, Call
 from tenuto.catalog import operations as catalog
+from tenuto.catalog.kinds import kinds
 from tenuto.catalog.rows import OfferRow
 from tenuto.db.damaged_text import sound_json, text_of
 from tenuto.db.database import Transaction
@@ -33,7 +34,7 @@ async def list_models(studio: Studio, call: Call) -> Answer:
 async def queue(studio: Studio, call: Call) -> Answer:
     """GET /web/operator/queue: how much waits, runs, may run and waits for the operator, by lane."""
     await operator_of(studio, call)
-    names = list(call.service.settings.slots())
+    names = list(kinds())
 
     def look(tx: Transaction) -> dict[str, Any]:
         oldest = lanes.oldest_queued_at(tx, names)

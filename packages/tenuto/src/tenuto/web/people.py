@@ -10,10 +10,10 @@ from tenuto.accounts import passwords, people, sessions
 from tenuto.accounts.rules import check_name, normal_name
 from tenuto.accounts.sessions import Person
 from tenuto.api.call import Answer, Call
+from tenuto.bodies.fields import Field, Text, by_name
 from tenuto.db.database import ConstraintFailed, Transaction
 from tenuto.db.repeating import write_known_async
 from tenuto.errors import Fault, Forbidden, InvalidLogin, InvalidRequest, RateLimited
-from tenuto.kinds.fields import Field, Text, by_name
 from tenuto.web import cookies, invitations, origin, pages
 from tenuto.web.studio import Studio, answer, is_https, person_of, read_object, read_raw, session_sha256
 

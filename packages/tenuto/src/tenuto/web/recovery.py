@@ -4,13 +4,13 @@ from typing import Any
 
 from tenuto.accounts.sessions import Person
 from tenuto.api.call import Answer, Call
+from tenuto.bodies.fields import Boolean, Choice, Field, Text, by_name
 from tenuto.db.database import Transaction
 from tenuto.db.repeating import write_known_async
 from tenuto.errors import Fault, InvalidRequest, NotFound, OperatorError
 from tenuto.jobs import recover
 from tenuto.jobs.recover import Decision, Evidence
 from tenuto.jobs.rows import WaitingJob
-from tenuto.kinds.fields import Boolean, Choice, Field, Text, by_name
 from tenuto.web.acts import act_key, once
 from tenuto.web.fields import OrNull
 from tenuto.web.keys import seconds

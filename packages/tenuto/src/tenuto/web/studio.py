@@ -18,10 +18,10 @@ from tenuto.api.last_use import LastUse
 from tenuto.api.parsing import MAX_VALUES
 from tenuto.api.service import Service
 from tenuto.api.uploads import require_json
+from tenuto.bodies.fields import Field, read_fields, wrong_type
 from tenuto.config import Settings
 from tenuto.db.database import Transaction
 from tenuto.errors import Fault, Forbidden, InvalidRequest, NotSignedIn, Unavailable
-from tenuto.kinds.fields import Field, read_fields, wrong_type
 from tenuto.web import cookies, origin
 from tenuto.web.guesses import Guesses
 from tenuto.web.hashing import Hashing

@@ -4,6 +4,7 @@ import importlib.util
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from tenuto.catalog.kinds import slots
 from tenuto.catalog.rules import Model
 from tenuto.config import ModelSettings, Settings
 from tenuto.engines.registry import EngineEntry, engines_of
@@ -40,7 +41,7 @@ def _ability(model: Model, settings: Settings) -> Ability:
     return Ability(
         model=model.name,
         lane=model.lane,
-        slots=settings.slots()[model.lane],
+        slots=slots(settings)[model.lane],
         host=" and ".join(dict.fromkeys(hosts)),
         memory_mib=memory_mib,
         reason=_reason(model, settings, hosts, memory_mib),

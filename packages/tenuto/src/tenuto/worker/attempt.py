@@ -12,6 +12,7 @@ import structlog
 
 from tenuto import failpoints
 from tenuto.blobs.reasons import reason
+from tenuto.catalog.kinds import kinds
 from tenuto.db.database import Transaction
 from tenuto.errors import Stale, Swept, Unavailable, causes, is_of_the_machine
 from tenuto.hosts.host import (
@@ -32,7 +33,6 @@ from tenuto.worker.durable import PATIENCE_S, STORE_TRIES, NotStored, keep_aside
 from tenuto.worker.engines import Engines
 from tenuto.worker.heartbeat import Heartbeat, Watched
 from tenuto.worker.parts import Parts
-from tenuto.worker.runners import RUNNERS
 
 ClaimNext = Callable[[Transaction, int], Claim | None]
 """Claims a slot's next job in a transaction; `Engines.claiming` is held meanwhile."""
@@ -91,7 +91,7 @@ def _make(calls: EngineCalls) -> HostResult | None:
         calls.engines.ready(claim.model, calls.watched.stop)
         if not claim.rerunnable and not _pass_fence(calls.parts, claim):
             return None
-        return RUNNERS[claim.kind](calls)
+        return kinds()[claim.kind].run(calls)
     except Stale:
         raise
     except Exception as error:

@@ -1,7 +1,7 @@
 """Calls of engines on behalf of one attempt: its deadline, its cancellation, its heartbeat go with each.
 
 Knows hosts and the attempt, no kind of job: what is asked of an engine, and what its answer must be, is in
-the kinds' own files (`runners` lists them).
+the kinds' own folders (`tenuto.kinds`).
 """
 
 from collections.abc import Callable

@@ -19,6 +19,7 @@ import structlog
 
 from tenuto.catalog import operations as catalog
 from tenuto.catalog.keys import read_key
+from tenuto.catalog.kinds import kinds
 from tenuto.catalog.rules import MAX_START_FAILURES, Model
 from tenuto.config import ModelSettings, Settings
 from tenuto.engines.registry import EngineEntry, engines_of, weights_of
@@ -38,9 +39,6 @@ UPSTREAM_KEY = "UPSTREAM_KEY"
 
 SPARE_PROCESSES = 3
 """Processes of an engine without a model of its own that may end their last runs beside a fresh one."""
-
-TAKING_TURNS = 8
-"""Recognition jobs of one model that a worker has under way: they use the engine in turn, part by part."""
 
 _log = structlog.get_logger("tenuto.worker")
 
@@ -318,7 +316,7 @@ class Engines:
 
     def _is_full(self, model: str) -> bool:
         entry = self._parts.models[model].entry
-        places = TAKING_TURNS if entry.kind == "recognition" else entry.concurrency
+        places = kinds()[entry.kind].jobs_at_once or entry.concurrency
         return self._running[model] >= places
 
     def _note(self, model: str, reason: str | None) -> None:

@@ -5,6 +5,7 @@ import threading
 import structlog
 
 from tenuto import failpoints
+from tenuto.catalog.kinds import slots
 from tenuto.db.database import Transaction
 from tenuto.errors import Unavailable
 from tenuto.jobs import lanes, queue
@@ -26,6 +27,7 @@ class Slot:
     def __init__(self, parts: Parts, lane: str, engines: Engines, heartbeat: Heartbeat, bell: Bell) -> None:
         self._parts = parts
         self._lane = lane
+        self._slots = slots(parts.settings)[lane]
         self._engines = engines
         self._heartbeat = heartbeat
         self._bell = bell
@@ -99,7 +101,7 @@ class Slot:
             self._parts.ids,
             worker_id=self._parts.worker_id,
             lane=self._lane,
-            slots=self._parts.settings.slots()[self._lane],
+            slots=self._slots,
             models=models,
             now_ms=now_ms,
         )

@@ -10,6 +10,7 @@ import structlog
 
 from tenuto import failpoints
 from tenuto.catalog import operations as catalog
+from tenuto.catalog.kinds import slots
 from tenuto.db.database import Transaction
 from tenuto.errors import Unavailable
 from tenuto.hosts.host import HostNotReady
@@ -45,7 +46,7 @@ class Worker:
         self._upkeep = Upkeep(parts, self._engines, self._heartbeat, self._bell)
         self._slots = [
             Slot(parts, lane, self._engines, self._heartbeat, self._bell)
-            for lane, count in parts.settings.slots().items()
+            for lane, count in slots(parts.settings).items()
             if any(parts.models[name].lane == lane for name in offered)
             for _ in range(count)
         ]
@@ -58,7 +59,7 @@ class Worker:
 
         def register(tx: Transaction) -> None:
             self._register(tx)
-            for lane, count in parts.settings.slots().items():
+            for lane, count in slots(parts.settings).items():
                 lanes.set_slots(tx, lane, count)
 
         parts.database.write(register)

@@ -16,6 +16,7 @@ from tenuto import failpoints
 from tenuto.artifacts import backups
 from tenuto.artifacts import operations as artifacts
 from tenuto.catalog import operations as catalog
+from tenuto.catalog.kinds import kinds
 from tenuto.catalog.presence import Presence
 from tenuto.db.database import Transaction
 from tenuto.errors import (
@@ -290,7 +291,7 @@ class Upkeep:
         parts, now_ms = self._parts, self._parts.clock()
         clocks_agree = self._agreement.holds(now_ms, now)
         if clocks_agree:
-            for lane in parts.settings.slots():
+            for lane in kinds():
                 duties.do("expire", lambda lane=lane: self._expire(duties, lane, now_ms), lane=lane)  # type: ignore[misc]
             duties.do("retention", lambda: retention.keep_to(parts, now_ms=now_ms))
         duties.do("backups", lambda: self._forget_backups(now))

@@ -17,14 +17,14 @@ from tenuto.engines.registry import SEGMENT_TEXT, WORD_TIMESTAMPS, EngineEntry, 
 from tenuto.hosts.host import HostResult
 from tenuto.jobs import chunks
 from tenuto.jobs.chunks import ChunkKey
+from tenuto.kinds.recognition.recognise_chunk import transcript_of
+from tenuto.kinds.recognition.recording import RATE, Recording, recorded
+from tenuto.kinds.recognition.result import MEDIA_TYPE, SCHEMA_VERSION
 from tenuto.media import parts as merging
 from tenuto.media.parts import PartText
 from tenuto.worker.calls import EngineCalls, OnProgress
 from tenuto.worker.durable import read, write
-from tenuto.worker.hearing import transcript_of
-from tenuto.worker.recording import RATE, Recording, recorded
 
-SCHEMA_VERSION = 1
 _MERGES = {SEGMENT_TEXT: merging.merge_segment_text, WORD_TIMESTAMPS: merging.merge_word_timestamps}
 _log = structlog.get_logger("tenuto.worker")
 
@@ -58,7 +58,7 @@ def run(calls: EngineCalls) -> HostResult:
     metadata = {"schema_version": SCHEMA_VERSION, "duration_ms": recording.decoded.summary.duration_ms}
     if entry.fake:
         metadata["fake"] = True
-    return HostResult("application/json", content, metadata, recording.decoded.summary.duration_ms)
+    return HostResult(MEDIA_TYPE, content, metadata, recording.decoded.summary.duration_ms)
 
 
 def _transcribe(calls: EngineCalls, engines: tuple[EngineEntry, ...], recording: Recording) -> Transcripts:

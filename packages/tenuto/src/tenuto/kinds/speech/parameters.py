@@ -10,9 +10,8 @@ from typing import Any
 
 import msgspec
 
-from tenuto.errors import Fault, InvalidRequest
-from tenuto.kinds.envelope import Envelope
-from tenuto.kinds.fields import (
+from tenuto.bodies.envelope import Envelope
+from tenuto.bodies.fields import (
     Boolean,
     Choice,
     Field,
@@ -24,6 +23,7 @@ from tenuto.kinds.fields import (
     read_fields,
     wrong_type,
 )
+from tenuto.errors import Fault, InvalidRequest
 
 MAX_TEXT_BYTES = 8192
 MAX_EMO_TEXT_BYTES = 2048

@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
+from tenuto.bodies.fields import Field, Text, by_name, read_fields, read_items, short, too_long, wrong_type
 from tenuto.errors import Fault, InvalidRequest
-from tenuto.kinds.fields import Field, Text, by_name, read_fields, read_items, short, too_long, wrong_type
 
 MAX_MODEL_CHARACTERS = 200
 MAX_ID_CHARACTERS = 100

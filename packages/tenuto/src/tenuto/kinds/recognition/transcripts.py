@@ -9,6 +9,7 @@ from typing import Any
 
 from tenuto.engines.registry import SEGMENT_TEXT
 from tenuto.hosts.host import HostResult
+from tenuto.kinds.recognition.result import MEDIA_TYPE
 from tenuto.worker.calls import ResultInvalid
 
 TYPES = ("speech", "music", "singing", "silence", "noise")
@@ -24,7 +25,7 @@ BEYOND_S = 0.5
 
 def checked(result: HostResult, role: str, length_s: float) -> dict[str, Any]:
     """The transcript of a part of so many seconds. Raises ResultInvalid."""
-    if result.media_type != "application/json" or len(result.content) > MAX_CONTENT_BYTES:
+    if result.media_type != MEDIA_TYPE or len(result.content) > MAX_CONTENT_BYTES:
         raise ResultInvalid(f"the engine gave {result.media_type[:60]!r} instead of a transcript")
     try:
         value = json.loads(result.content, parse_constant=_refuse)

@@ -8,18 +8,15 @@ from typing import Any
 
 import msgspec
 
+from tenuto.bodies.envelope import Envelope
+from tenuto.bodies.fields import Field, Number, Text, by_name, read_fields, read_items, too_long, wrong_type
 from tenuto.errors import Fault
-from tenuto.kinds.envelope import Envelope
-from tenuto.kinds.fields import Field, Number, Text, by_name, read_fields, read_items, too_long, wrong_type
 
 MAX_LANGUAGE_CHARACTERS = 16
 MAX_CONTEXT_CHARACTERS = 20_000
 MAX_HOTWORDS = 200
 MAX_HOTWORD_CHARACTERS = 100
 MAX_OFFSET_S = 7200
-INPUT_MEDIA_TYPE = "audio/flac"
-MAX_INPUT_BYTES = 268_435_456
-MAX_INPUT_SECONDS = 7200
 
 
 class _Context:

@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
+from tenuto.bodies.envelope import Envelope
+from tenuto.bodies.fields import Field, Integer, Number, Text, by_name, read_fields, wrong_type
 from tenuto.errors import Fault
-from tenuto.kinds.envelope import Envelope
-from tenuto.kinds.fields import Field, Integer, Number, Text, by_name, read_fields, wrong_type
 
 MAX_PROMPT_BYTES = 20_000
 MIN_SIDE = 256
@@ -20,7 +20,6 @@ SIDE_STEP = 8
 MAX_STEPS = 100
 MAX_GUIDANCE = 20
 MAX_SEED = 2**63 - 1
-MEDIA_TYPE = "image/png"
 
 
 class _Side:

@@ -9,9 +9,8 @@ from typing import Any
 
 import msgspec
 
-from tenuto.errors import Fault
-from tenuto.kinds.envelope import MAX_MODEL_CHARACTERS, Metadata
-from tenuto.kinds.fields import (
+from tenuto.bodies.envelope import MAX_MODEL_CHARACTERS, Metadata
+from tenuto.bodies.fields import (
     Boolean,
     Choice,
     Field,
@@ -25,6 +24,7 @@ from tenuto.kinds.fields import (
     too_long,
     wrong_type,
 )
+from tenuto.errors import Fault
 
 ROLES = ("system", "user", "assistant")
 MAX_MESSAGES = 4096

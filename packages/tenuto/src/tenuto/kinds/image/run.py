@@ -1,9 +1,14 @@
 """An image attempt: one run of the engine; its PNG is checked, and is of the size that was asked for."""
 
+from typing import Any
+
+from tenuto.catalog.kinds import SuppliedResult
+from tenuto.errors import OperatorError
 from tenuto.hosts.host import HostResult
-from tenuto.kinds.image import MEDIA_TYPE
 from tenuto.media.png import PngInvalid, read_png
 from tenuto.worker.calls import EngineCalls, ResultInvalid
+
+MEDIA_TYPE = "image/png"
 
 
 def run(calls: EngineCalls) -> HostResult:
@@ -24,3 +29,12 @@ def run(calls: EngineCalls) -> HostResult:
         raise ResultInvalid(f"the engine's PNG is {png.width} × {png.height}, not {wanted[0]} × {wanted[1]}")
     measured = {"width": png.width, "height": png.height, "seed": parameters["seed"]}
     return HostResult(result.media_type, result.content, result.metadata | measured, None)
+
+
+def supplied(content: bytes, parameters: dict[str, Any]) -> SuppliedResult:
+    """An operator's file as a result. Raises OperatorError."""
+    try:
+        png = read_png(content)
+    except PngInvalid as error:
+        raise OperatorError(f"the file is no result of an image job, which is a PNG: {error}") from error
+    return SuppliedResult(content, MEDIA_TYPE, {"width": png.width, "height": png.height}, None)

@@ -12,10 +12,10 @@ import structlog
 from tenuto.engines.registry import WORD_TIMESTAMPS, EngineEntry
 from tenuto.hosts.host import EngineFailed
 from tenuto.jobs.chunks import ChunkKey
+from tenuto.kinds.recognition.recording import RATE, Recording
+from tenuto.kinds.recognition.transcripts import checked
 from tenuto.media.doubts import Doubts, doubts_of
 from tenuto.worker.calls import EngineCalls, OnProgress, ResultInvalid
-from tenuto.worker.recording import RATE, Recording
-from tenuto.worker.transcripts import checked
 
 _log = structlog.get_logger("tenuto.worker")
 

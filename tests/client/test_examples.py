@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
 from email.utils import formatdate
 from itertools import pairwise
 from pathlib import Path
@@ -64,9 +65,25 @@ class Script:
         return [later - earlier for earlier, later in pairwise(self.at)]
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
-def test_an_example_waits_as_the_service_says(name: str, tmp_path: Path) -> None:
-    """A busy answer, garbage, an HTTP date, too short a number: each is waited for, and the file is right."""
+def test_every_example_waits_as_the_service_says(tmp_path: Path) -> None:
+    """A busy answer, garbage, an HTTP date, too short a number: each is waited for, and the file is right.
+    Each example takes the eight seconds that it is asked to wait, so they run side by side.
+    """
+    folders = _folders(tmp_path, EXAMPLES)
+    with ThreadPoolExecutor(len(EXAMPLES)) as pool:
+        runs = list(pool.map(_waiting, EXAMPLES, folders))
+
+    for name, folder, (ended, script, keys) in zip(EXAMPLES, folders, runs, strict=True):
+        assert 0 == ended.returncode, name + ended.stdout + ended.stderr
+        assert [SOUND] == [file.read_bytes() for file in folder.glob("*.wav")], name
+        assert (6, 1) == (len(script.at), len(keys)), name
+        assert [True] * 4 == [
+            pause >= least - 0.05 for pause, least in zip(script.pauses, (1.0, 3.0, 1.5, 1.0), strict=False)
+        ], (name, script.pauses)
+
+
+def _waiting(name: str, folder: Path) -> tuple[subprocess.CompletedProcess[str], Script, set[str | None]]:
+    """An example against a service that asks it to wait: how it ended, what was asked when, and its keys."""
     done = operation("succeeded", artifacts=[artifact()])
     script = Script(
         [
@@ -87,32 +104,42 @@ def test_an_example_waits_as_the_service_says(name: str, tmp_path: Path) -> None
         return reply
 
     with ScriptedService([answer]) as service:
-        ended = run(name, service.url, tmp_path)
+        ended = run(name, service.url, folder)
         keys = {asked.key for asked in service.asked if asked.method == "POST"}
-
-    assert 0 == ended.returncode, ended.stdout + ended.stderr
-    assert [SOUND] == [file.read_bytes() for file in tmp_path.glob("*.wav")]
-    assert (6, 1) == (len(script.at), len(keys))
-    assert [True] * 4 == [
-        pause >= least - 0.05 for pause, least in zip(script.pauses, (1.0, 3.0, 1.5, 1.0), strict=False)
-    ], script.pauses
+    return ended, script, keys
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
-@pytest.mark.parametrize(
-    "wrong",
-    [content(media_type="text/html"), content(SOUND[:-1]), content(SOUND[:-1] + b"\0")],
-    ids=["media type", "length", "hash"],
-)
-def test_an_example_does_not_call_a_wrong_download_right(name: str, wrong: Reply, tmp_path: Path) -> None:
-    """Another media type, length or hash ends in an error, and the job is left alone (R225, R226)."""
+def test_no_example_calls_a_wrong_download_right(tmp_path: Path) -> None:
+    """Another media type, length or hash ends in an error, and the job is left alone (R225, R226). Examples
+    that download again pause between their tries, so all run side by side.
+    """
+    wrong = [content(media_type="text/html"), content(SOUND[:-1]), content(SOUND[:-1] + b"\0")]
+    cases = [(name, each) for name in EXAMPLES for each in wrong]
+    with ThreadPoolExecutor(len(cases)) as pool:
+        runs = list(pool.map(_with_a_wrong_download, *zip(*cases, strict=True), _folders(tmp_path, cases)))
+
+    for (name, _), (ended, submitted) in zip(cases, runs, strict=True):
+        assert ended.returncode, name
+        assert "whole" not in ended.stdout and "verified" not in ended.stdout, name
+        assert 1 == submitted, name
+
+
+def _with_a_wrong_download(
+    name: str, wrong: Reply, folder: Path
+) -> tuple[subprocess.CompletedProcess[str], int]:
+    """An example whose result arrives wrong every time: how it ended, and how many jobs it submitted."""
     replies = [Reply(202, operation("succeeded", artifacts=[artifact()])), wrong]
     with ScriptedService(replies) as service:
-        ended = run(name, service.url, tmp_path)
-        submitted = [asked for asked in service.asked if asked.method == "POST"]
+        ended = run(name, service.url, folder)
+        return ended, sum(asked.method == "POST" for asked in service.asked)
 
-    assert ended.returncode and "whole" not in ended.stdout and "verified" not in ended.stdout
-    assert 1 == len(submitted)
+
+def _folders(parent: Path, cases: list[Any]) -> list[Path]:
+    """An empty folder for each case."""
+    folders = [parent / str(number) for number in range(len(cases))]
+    for folder in folders:
+        folder.mkdir()
+    return folders
 
 
 def run(name: str, url: str, folder: Path) -> subprocess.CompletedProcess[str]:

@@ -23,7 +23,7 @@ from crash import checker
 from crash.processes import children, crash_postgres, is_alive, send, until
 from servers.postgres import Listening, PostgresServer, start_postgres
 from servers.seaweedfs import REGION, SeaweedServer, start_seaweedfs
-from servers.service import RunningService
+from servers.service import PLAIN, RunningService
 from tenuto.db.database import Database
 from tenuto.db.opening import open_database
 
@@ -143,7 +143,7 @@ class Node:
         if self.verb == "worker":
             return '"worker.started"' in self.said()
         with suppress(httpx2.HTTPError):
-            return httpx2.get(f"{self.url}/readyz", timeout=5).status_code == 200
+            return httpx2.get(f"{self.url}/readyz", timeout=5, verify=PLAIN).status_code == 200
         return False
 
 

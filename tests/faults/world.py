@@ -25,7 +25,7 @@ from faults.plan import Shape
 from servers.postgres import PostgresServer
 from servers.proxy import Proxy
 from servers.seaweedfs import start_seaweedfs
-from servers.service import RunningService
+from servers.service import PLAIN, RunningService
 
 SILENCE_S = 2.0
 SPEECH_SLOTS = 3
@@ -125,7 +125,10 @@ class World:
         until = time.monotonic() + timeout_s
         while time.monotonic() < until:
             with suppress(httpx2.HTTPError):
-                if httpx2.get(f"{self.service.url}/readyz", timeout=1).status_code == 200 and self.workers():
+                if (
+                    httpx2.get(f"{self.service.url}/readyz", timeout=1, verify=PLAIN).status_code == 200
+                    and self.workers()
+                ):
                     return True
             time.sleep(LOOK_S)
         return False

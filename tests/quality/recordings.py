@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import soxr
 
+from servers.cores import ENGINE_THREADS
 from tenuto.engines.recognition_whisper import WhisperEngine
 from tenuto.engines.speech_kokoro import KokoroEngine
 from tenuto.weights.cache import default_cache
@@ -74,12 +75,14 @@ class Recording:
 
 @cache
 def _speaker() -> KokoroEngine:
-    return KokoroEngine({"weights": {name: str(CACHE / name) for name in SPEAKING}})
+    weights = {name: str(CACHE / name) for name in SPEAKING}
+    return KokoroEngine({"weights": weights, "threads": ENGINE_THREADS})
 
 
 @cache
 def recogniser() -> WhisperEngine:
-    return WhisperEngine({"weights": {name: str(CACHE / name) for name in HEARING}, "model_revision": "r1"})
+    weights = {name: str(CACHE / name) for name in HEARING}
+    return WhisperEngine({"weights": weights, "model_revision": "r1", "threads": ENGINE_THREADS})
 
 
 @cache

@@ -8,6 +8,7 @@ from faster_whisper import WhisperModel
 from pypinyin import Style, lazy_pinyin
 
 from engines.speech_kokoro.test_kokoro_engine import spoken
+from servers.cores import ENGINE_THREADS
 from tenuto.weights.cache import default_cache
 
 pytestmark = pytest.mark.real_engine
@@ -17,7 +18,10 @@ pytestmark = pytest.mark.real_engine
 def whisper() -> WhisperModel:
     """Whisper base, which writes Chinese as characters."""
     return WhisperModel(
-        str(default_cache() / "whisper-base"), device="cpu", compute_type="int8", cpu_threads=2
+        str(default_cache() / "whisper-base"),
+        device="cpu",
+        compute_type="int8",
+        cpu_threads=ENGINE_THREADS or 2,
     )
 
 

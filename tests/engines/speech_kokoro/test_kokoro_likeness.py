@@ -11,6 +11,7 @@ import pytest
 import soundfile
 import soxr
 
+from servers.cores import ENGINE_THREADS
 from tenuto.engines.speaker_embedding import SAMPLE_RATE, SpeakerEncoder
 from tenuto.engines.speech_kokoro import KokoroEngine, likeness, recording
 from tenuto.engines.speech_kokoro.likeness import Likeness
@@ -23,7 +24,7 @@ CACHE = default_cache()
 WEIGHTS = ("kokoro-v1.0-int8.onnx", "kokoro-voices", "kokoro-vocabulary", "text2tashkeel", "resemblyzer.pt")
 RECORDINGS = Path(likeness.__file__).parents[2] / "voices" / "recordings"
 """The built-in voices' own: speech of different people, as far as the encoder can tell."""
-TEXT = "The library closes at eight o'clock, so we should hurry."
+TEXT = "The library closes at eight o'clock."
 
 pytestmark = pytest.mark.real_engine
 
@@ -63,7 +64,8 @@ class VoicedRun:
 
 @cache
 def engine() -> KokoroEngine:
-    return KokoroEngine({"weights": {name: str(CACHE / name) for name in WEIGHTS}})
+    weights = {name: str(CACHE / name) for name in WEIGHTS}
+    return KokoroEngine({"weights": weights, "threads": ENGINE_THREADS})
 
 
 @cache

@@ -15,11 +15,11 @@ from tenuto.weights.cache import default_cache
 from tenuto_engine import Result
 
 SENTENCES = {
-    "zh": "他把手机忘在出租车上了，心里非常着急。",
-    "en": "The engineer explained why the bridge had to be repaired.",
-    "ja": "妹は大学で歴史を勉強しています。",
-    "es": "Todos los alumnos entregaron el trabajo a tiempo.",
-    "ar": "تقع المدرسة بالقرب من بيتنا.",
+    "zh": "他把手机忘在出租车上了。",
+    "en": "The bridge had to be repaired.",
+    "ja": "歴史を勉強しています。",
+    "es": "Todos entregaron el trabajo a tiempo.",
+    "ar": "المدرسة بالقرب من بيتنا.",
 }
 
 

@@ -141,7 +141,7 @@ def test_the_units_of_all_languages_make_up_the_text(text: str, lang: str, norma
 @pytest.mark.parametrize("lang", LANGS)
 @pytest.mark.parametrize(
     "text",
-    ["7" * 8192, "$" + "7" * 8000, "7" * 8000 + "%", "1" + ",000" * 2000, "3." + "1" * 8000, "0" * 8192,
+    ["7" * 8192, "$" + "7" * 4301, "7" * 4301 + "%", "1" + ",000" * 1434, "3." + "1" * 4301, "0" * 4301,
      "7" * 4301 + "th", "1" * 4000 + "-" + "2" * 4000, "-" + "9" * 5000 + " km", "5" * 4500 + "/" + "3" * 99,
      "حرف ء في اللغة", "ء ء", "ًٌٍ ال", "𪜀䶵龘𰀀"],
 )  # fmt: skip
@@ -151,4 +151,4 @@ def test_no_legal_text_fails(lang: str, text: str) -> None:
     units = read(text, lang)
 
     assert text == "".join(unit.text for unit in units)
-    assert "7" not in text or len(said(text, lang).split()) > 1000
+    assert "7" not in text or len("".join(unit.phonemes for unit in units).split()) > 1000

@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pytest
 
 from quality.recordings import CACHE, VOICES, silence, speech
-from tenuto.engines.speaker_embedding import DIMENSIONS, SpeakerEncoder
+from tenuto_engine_kit.speaker_embedding import DIMENSIONS, SpeakerEncoder
 
 pytestmark = pytest.mark.real_engine
 

@@ -350,6 +350,41 @@ def test_our_own_engines_are_found_without_a_path(make_host: MakeHost, run: DoRu
     assert "fake/speech" == host.load()["model_id"]
 
 
+def test_an_engine_s_package_goes_along_to_an_interpreter_that_lacks_it(
+    make_host: MakeHost, tmp_path: Path
+) -> None:
+    """Its package and the kit travel; what lies beside them does not. Where it is installed, that one runs."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "empty"], check=True)
+    [site] = (tmp_path / "empty").glob("lib/python*/site-packages")
+    (tmp_path / "beside.py").touch()
+    folder = package(tmp_path, "ours")
+    spec = {"engine": "brought.engine:Brought", "path": "", "installed": True, "folder": folder}
+    host = make_host(**spec, interpreter=str(tmp_path / "empty/bin/python"))
+    first = host.load()
+    host.close()
+    package(site, "its own")
+    again = make_host(**spec, interpreter=str(tmp_path / "empty/bin/python")).load()
+
+    assert ("ours", "zh", False) == (first["whose"], first["language"], first["beside"])
+    assert "its own" == again["whose"]
+
+
+def package(folder: Path, whose: str) -> str:
+    """A package with an engine in a module of its own, which says whose copy it is and uses the kit."""
+    (folder / "brought").mkdir()
+    (folder / "brought" / "__init__.py").write_text(f"WHOSE = {whose!r}\n")
+    (folder / "brought" / "engine.py").write_text(
+        "from importlib.util import find_spec\n"
+        "from tenuto_engine_kit.languages import understood\n"
+        "from . import WHOSE\n"
+        "class Brought:\n"
+        "    def __init__(self, options):\n"
+        "        told = understood('Chinese', ['zh'])\n"
+        "        self.info = {'whose': WHOSE, 'language': told, 'beside': find_spec('beside') is not None}\n"
+    )
+    return str(folder / "brought")
+
+
 def test_a_host_sees_no_secret_of_ours(
     make_host: MakeHost, run: DoRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:

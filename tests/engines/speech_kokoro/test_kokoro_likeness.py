@@ -12,13 +12,13 @@ import soundfile
 import soxr
 
 from servers.cores import ENGINE_THREADS
-from tenuto.engines.speaker_embedding import SAMPLE_RATE, SpeakerEncoder
 from tenuto.engines.speech_kokoro import KokoroEngine, likeness, recording
 from tenuto.engines.speech_kokoro.likeness import Likeness
 from tenuto.engines.speech_kokoro.styles import STYLE_SHAPE
 from tenuto.engines.speech_kokoro.voices import SILENT_WARNING
 from tenuto.weights.cache import default_cache
 from tenuto_engine import Result
+from tenuto_engine_kit.speaker_embedding import SAMPLE_RATE, SpeakerEncoder
 
 CACHE = default_cache()
 WEIGHTS = ("kokoro-v1.0-int8.onnx", "kokoro-voices", "kokoro-vocabulary", "text2tashkeel", "resemblyzer.pt")

@@ -9,6 +9,8 @@ import argparse
 import contextlib
 import faulthandler
 import importlib
+import importlib.abc
+import importlib.util
 import os
 import platform
 import signal
@@ -16,7 +18,8 @@ import socket
 import sys
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
@@ -56,6 +59,9 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     place = parser.add_mutually_exclusive_group()
     place.add_argument("--package", default="", help="a folder taken as a package, not on the path")
     place.add_argument("--path", default="", help="a folder to put first on the path")
+    parser.add_argument(
+        "--fallback", action="append", default=[], help="NAME=FOLDER: a package, if it is not found"
+    )
     return parser.parse_args(arguments)
 
 
@@ -85,6 +91,8 @@ def _load(options: argparse.Namespace, greeting: dict[str, Any], channel: Channe
 def _find(options: argparse.Namespace) -> Callable[[dict[str, Any]], Engine]:
     """Import the engine's class: one of a package of our own making, or one found on the path."""
     module, _, name = options.engine.partition(":")
+    # Last, so that what the interpreter has installed goes first, with whatever it was built against.
+    sys.meta_path.append(Fallback(dict(text.split("=", 1) for text in options.fallback)))
     if options.package:
         package = ModuleType("tenuto_engines")
         package.__path__ = [options.package]
@@ -94,6 +102,26 @@ def _find(options: argparse.Namespace) -> Callable[[dict[str, Any]], Engine]:
         sys.path.insert(0, options.path)
     found: Callable[[dict[str, Any]], Engine] = getattr(importlib.import_module(module), name)
     return found
+
+
+class Fallback(importlib.abc.MetaPathFinder):
+    """Finds the packages that came with the host, for an interpreter in which they are not installed.
+
+    Only their own folders are looked into: what lies beside them may be libraries of another interpreter.
+    """
+
+    def __init__(self, folders: dict[str, str]) -> None:
+        self._folders = folders
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """The package of this name, if it is one of ours."""
+        folder = self._folders.get(fullname)
+        if folder is None:
+            return None
+        file = os.path.join(folder, "__init__.py")  # noqa: PTH118, as in __main__
+        return importlib.util.spec_from_file_location(fullname, file, submodule_search_locations=[folder])
 
 
 def _concurrency(engine: Engine) -> int:

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tenuto_engine import EngineError, Result, Run
-
-from . import picture
+from tenuto_engine_kit import picture
 
 STEP = picture.STEP
 GUIDANCES = ("guidance_scale", "true_cfg_scale", "none")

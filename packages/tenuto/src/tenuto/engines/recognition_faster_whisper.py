@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from tenuto_engine import Result, Run
+from tenuto_engine_kit.languages import understood
+from tenuto_engine_kit.recognition import RATE, Heard, part_of
 
-from .adapting import RATE, Heard, part_of
 from .chinese import simplified
-from .languages import understood
 
 HINTS = {"zh": "以下是普通话的句子。", "ja": "これは日本語の文章です。"}
 """What every window is taken to follow: the model then writes marks, and mostly simplified characters. The

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tenuto_engine import EngineError, Result, Run
-
-from .adapting import RATE, Floats, Heard, label_of, letters, loudest, part_of
+from tenuto_engine_kit.recognition import RATE, Floats, Heard, label_of, letters, loudest, part_of
 
 CHINESE = (
     "请将音频转写为文本，每一段需以起始时间戳和说话人编号（[S01]、[S02]、[S03]…）开头，正文为对应的语音内容，"

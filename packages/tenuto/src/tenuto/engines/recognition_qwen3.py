@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from tenuto_engine import Result, Run
-
-from .adapting import RATE, Floats, Heard, letters, number, part_of, pieces
-from .languages import understood
+from tenuto_engine_kit.languages import understood
+from tenuto_engine_kit.recognition import RATE, Floats, Heard, letters, number, part_of, pieces
 
 LANGUAGES = {
     "zh": "Chinese", "yue": "Cantonese", "en": "English", "ar": "Arabic", "de": "German", "fr": "French",

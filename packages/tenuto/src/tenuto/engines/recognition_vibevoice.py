@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tenuto_engine import EngineError, Result, Run
-
-from .adapting import RATE, Heard, label_of, number, part_of
+from tenuto_engine_kit.recognition import RATE, Heard, label_of, number, part_of
 
 MODEL_RATE = 24_000
 """Samples are taken for this, whatever rate is named beside them."""

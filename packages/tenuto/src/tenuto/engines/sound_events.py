@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from . import mel
+from tenuto_engine_kit import mel
 
 Floats = npt.NDArray[np.float32]
 

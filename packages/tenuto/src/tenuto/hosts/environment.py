@@ -1,6 +1,8 @@
 """What a host's process is started with: its command and its variables. Starts nothing itself."""
 
 import fnmatch
+import functools
+import importlib.util
 import os
 import sys
 from collections.abc import Mapping
@@ -31,6 +33,8 @@ DRIVER_INHERITED = ("RAY_*",)
 
 ENGINES = Path(__file__).parents[1] / "engines"
 HOST = Path(tenuto_engine.__file__ or "").parent
+KIT = "tenuto_engine_kit"
+"""What engines of ours share. It is found where it is installed, and never imported here."""
 
 
 def command(spec: EngineSpec, fd: int) -> list[str]:
@@ -38,7 +42,7 @@ def command(spec: EngineSpec, fd: int) -> list[str]:
     ends = ["--fd", str(fd), "--parent", str(os.getpid())]
     if spec.ray is not None:
         return [sys.executable, "-u", "-m", "tenuto.hosts.ray_driver", *ends]
-    return [*_far_end(spec, str(HOST), str(ENGINES)), *ends]
+    return [*_far_end(spec, str(HOST), str(ENGINES), fallbacks(spec)), *ends]
 
 
 def variables(spec: EngineSpec, ours: Mapping[str, str]) -> dict[str, str]:
@@ -53,14 +57,17 @@ def request(spec: EngineSpec, left_s: float) -> dict[str, Any]:
     load = {"type": "load", "options": spec.options}
     if spec.ray is None:
         return load
-    own = not spec.path and not spec.installed
+    own = {} if spec.path or spec.installed else {"engines": str(ENGINES)}
+    beside = fallbacks(spec)
     plan = {
         **asdict(spec.ray),
         "timeout_s": spec.load_timeout_s,
         "left_s": left_s,
         # The archive's folders take the place of {code}.
-        "folders": {"engines": str(ENGINES)} if own else {},
-        "arguments": _far_end(spec, "{code}/tenuto_engine", "{code}/engines"),
+        "folders": {**own, **beside},
+        "arguments": _far_end(
+            spec, "{code}/tenuto_engine", "{code}/engines", {name: "{code}/" + name for name in beside}
+        ),
         "defaults": DEFAULTS,
         "variables": dict(spec.env),
         "patterns": list(INHERITED),
@@ -68,10 +75,29 @@ def request(spec: EngineSpec, left_s: float) -> dict[str, Any]:
     return {**load, "ray": plan}
 
 
-def _far_end(spec: EngineSpec, host: str, engines: str) -> list[str]:
+def fallbacks(spec: EngineSpec) -> dict[str, str]:
+    """The packages that go along with an engine by name, each with its folder: its own, and the kit.
+
+    An interpreter that has them installed uses its own; any other needs the model's libraries alone.
+    """
+    folders = {} if spec.path else {KIT: kit_folder()}
+    if spec.folder:
+        folders[spec.engine.partition(":")[0].partition(".")[0]] = spec.folder
+    return {name: folder for name, folder in folders.items() if folder}
+
+
+@functools.cache
+def kit_folder() -> str:
+    """Where the kit is installed beside us; "" if it is not."""
+    kit = importlib.util.find_spec(KIT)
+    return next(iter(kit.submodule_search_locations or ()), "") if kit is not None else ""
+
+
+def _far_end(spec: EngineSpec, host: str, engines: str, packages: Mapping[str, str]) -> list[str]:
     place = ["--path", spec.path] if spec.path else [] if spec.installed else ["--package", engines]
+    brought = [text for name, folder in packages.items() for text in ("--fallback", f"{name}={folder}")]
     # -u: what the engine prints is there when it crashes.
-    return [spec.interpreter, "-u", host, spec.engine, *place]
+    return [spec.interpreter, "-u", host, spec.engine, *place, *brought]
 
 
 def _allowed(ours: Mapping[str, str], patterns: tuple[str, ...]) -> dict[str, str]:

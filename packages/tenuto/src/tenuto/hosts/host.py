@@ -20,8 +20,8 @@ OnProgress = Callable[[dict[str, Any]], None]
 class EngineSpec:
     """Which engine to start, and with what."""
 
-    # "module:Class"; the module is one of tenuto/engines, or found through `path` when that is given, or a
-    # package of the interpreter's when it is `installed`.
+    # "module:Class"; the module is one of tenuto/engines, or found through `path` when that is given, or in a
+    # package of its own when that is `installed`: for the interpreter, or beside us in `folder`.
     engine: str
     # The Python that has the engine's libraries.
     interpreter: str
@@ -29,6 +29,8 @@ class EngineSpec:
     options: dict[str, Any] = field(default_factory=dict)
     path: str = ""
     installed: bool = False
+    # The package's folder beside us: it goes along, for an interpreter in which the package is not installed.
+    folder: str = ""
     # Added to the few variables that a host inherits; the only way in for a secret.
     env: Mapping[str, str] = field(default_factory=dict)
     # From the start of the process until the weights are loaded.

@@ -174,14 +174,18 @@ def inherited(patterns: list[str]) -> dict[str, str]:
 
 
 def pack(folders: dict[str, str]) -> bytes:
-    """The code in these folders, under these names, as one archive that is the same for the same code."""
+    """The code in these folders, under these names, as one archive that is the same for the same code.
+
+    Weights that lie in an engine's package stay here: an engine reads them from the cache, as any others.
+    """
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, place in folders.items():
             folder = Path(place)
             for file in sorted(folder.rglob("*")):
-                if file.is_file() and "__pycache__" not in file.parts:
-                    inside = zipfile.ZipInfo(f"{name}/{file.relative_to(folder)}")
+                path = file.relative_to(folder)
+                if file.is_file() and "__pycache__" not in path.parts and path.parts[0] != "weights":
+                    inside = zipfile.ZipInfo(f"{name}/{path}")
                     archive.writestr(inside, file.read_bytes(), zipfile.ZIP_DEFLATED)
     return packed.getvalue()
 

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from tenuto_engine import Result, Run
+from tenuto_engine_kit.recognition import part_of
+from tenuto_engine_kit.speaker_embedding import SpeakerEncoder
 
-from ..adapting import part_of
 from ..sound_events import Events
-from ..speaker_embedding import SpeakerEncoder
 from .part import Part
 from .transcription import SAMPLE_RATE, THREADS, Whisper
 

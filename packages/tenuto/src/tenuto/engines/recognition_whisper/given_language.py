@@ -15,11 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from tenuto_engine import Result, Run
+from tenuto_engine_kit.languages import understood
+from tenuto_engine_kit.recognition import Heard as Transcript
+from tenuto_engine_kit.recognition import part_of
 
-from ..adapting import Heard as Transcript
-from ..adapting import part_of
 from ..chinese import simplified
-from ..languages import understood
 from ..sound_events import Events
 from . import timeline
 from .timeline import Window

@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tenuto_engine import Run
+from tenuto_engine_kit.speaker_embedding import DIMENSIONS, SpeakerEncoder
 
 from ..chinese import simplified
 from ..sound_events import FRAMES_PER_SECOND, Events
-from ..speaker_embedding import DIMENSIONS, SpeakerEncoder
 from . import segments, speakers, timeline
 from .placing import placed
 from .segments import Spoken

@@ -15,7 +15,8 @@ import ctranslate2
 import numpy as np
 import numpy.typing as npt
 
-from .. import mel
+from tenuto_engine_kit import mel
+
 from .vocabulary import Vocabulary
 
 Floats = npt.NDArray[np.float32]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from ..mandarin import ANNOTATION, chosen
+from tenuto_engine_kit.mandarin import ANNOTATION, chosen
 
 _MARKUP = re.compile(r"[<>|]")
 _ATOM = re.compile(r"<[^<>]*>|.", re.DOTALL)

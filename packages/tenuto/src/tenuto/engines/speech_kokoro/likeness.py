@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..speaker_embedding import SAMPLE_RATE, SpeakerEncoder
+from tenuto_engine_kit.speaker_embedding import SAMPLE_RATE, SpeakerEncoder
+
 from . import recording
 from .styles import STYLE_SHAPE, Style, read_style
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from .. import mandarin
-from ..mandarin import ANNOTATION, SYLLABLES
+from tenuto_engine_kit import mandarin
+from tenuto_engine_kit.mandarin import ANNOTATION, SYLLABLES
 
 __all__ = ["ANNOTATION", "SYLLABLES", "chosen", "sounds"]
 

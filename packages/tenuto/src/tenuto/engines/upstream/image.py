@@ -12,8 +12,8 @@ import re
 from typing import Any
 
 from tenuto_engine import EngineError, Result, Run
+from tenuto_engine_kit import picture
 
-from .. import picture
 from .call import Calls, Server, parsed
 
 MAX_ANSWER_BYTES = 96 << 20

@@ -10,8 +10,8 @@ import secrets
 from typing import Any
 
 from tenuto_engine import Result, Run
+from tenuto_engine_kit import recognition as shared
 
-from .. import adapting
 from .call import Calls, Server, parsed
 from .sound import wav
 
@@ -33,9 +33,9 @@ class UpstreamRecognition:
     def run(self, run: Run) -> Result:
         """The transcript of one part: 16 kHz mono PCM16 in, JSON out, times from the part's start."""
         audio, calls = run.inputs["audio"], Calls(self._server, run)
-        heard = adapting.Heard(len(audio) / 2 / adapting.RATE)
+        heard = shared.Heard(len(audio) / 2 / shared.RATE)
         language = _language(run.parameters.get("language"), heard)
-        body, media_type = _form(self._fields(language), wav(audio, adapting.RATE))
+        body, media_type = _form(self._fields(language), wav(audio, shared.RATE))
         answer = calls.post(
             "audio/transcriptions",
             body,
@@ -64,7 +64,7 @@ class UpstreamRecognition:
         }
         return said if language is None else {**said, "language": language}
 
-    def _take(self, value: Any, heard: adapting.Heard, calls: Calls) -> None:
+    def _take(self, value: Any, heard: shared.Heard, calls: Calls) -> None:
         if not isinstance(value, dict) or not isinstance(value.get("text"), str):
             raise calls.unusable("JSON that is no transcription")
         segments = value.get("segments")
@@ -79,7 +79,7 @@ class UpstreamRecognition:
             if segment["text"].strip():
                 self._add(heard, segment)
 
-    def _add(self, heard: adapting.Heard, segment: dict[str, Any]) -> None:
+    def _add(self, heard: shared.Heard, segment: dict[str, Any]) -> None:
         if self._options["role"] != "segment_text":
             heard.add(segment.get("start"), segment.get("end"), segment["text"])
             return
@@ -89,11 +89,11 @@ class UpstreamRecognition:
             segment.get("end"),
             segment["text"],
             speaker=speaker[:64] if isinstance(speaker, str) and speaker else None,
-            type=adapting.label_of(segment["text"]) or "speech",
+            type=shared.label_of(segment["text"]) or "speech",
         )
 
 
-def _language(asked: Any, heard: adapting.Heard) -> str | None:
+def _language(asked: Any, heard: shared.Heard) -> str | None:
     """The code that servers take; what they would refuse is left out, and they detect."""
     if not asked:
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ..mandarin import ANNOTATION, chosen
+from tenuto_engine_kit.mandarin import ANNOTATION, chosen
 
 _ENDINGS = (r"(?<=[。！？!?…\n])|(?<=[.] )", r"(?<=[，、；：,;:])", r"(?<=\s)")
 

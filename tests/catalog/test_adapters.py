@@ -29,6 +29,7 @@ THERE = """[models."there/voice"]
 adapter = "openai-speech"
 upstream = "http://127.0.0.1:8000/v1"
 """
+OFFERED = ["llama", "pictograms", "whisper", "whisper-given-language"]
 OWN = """kind = "speech"
 model = "a/b"
 revision = "1"
@@ -37,6 +38,8 @@ summary = "Speaks."
 name = "MIT"
 url = "https://example.com"
 """
+ENGINE = '[[engine]]\nname = "other"\n' + OWN.replace("[licence]", "[engine.licence]")
+"""An engine that waits for an operator's table."""
 REQUIRED = """[options.x]
 type = "text"
 help = ""
@@ -62,7 +65,7 @@ def faults(text: str) -> list[str]:
 def test_a_licence_is_accepted_by_its_name_first() -> None:
     """Until then nothing starts; one line names the licence, where it is read, and what to write."""
     [line] = faults(INDEX)
-    licence = manifests.shipped()["indextts-2.5"].licence
+    licence = manifests.adapters()["indextts-2.5"].licence
     accepted = INDEX + f'accept_licence = "{licence.name}"\n'
 
     assert line.startswith('models."bilibili/IndexTTS-2.5": its licence ')
@@ -163,12 +166,13 @@ def test_every_manifest_that_ships_is_whole() -> None:
     """It names parameters of its kind, defaults that its kind allows, a licence with an address where it must
     be accepted, and an engine that is there."""
     fields = {"speech": speech.FIELDS, "image": image.FIELDS}
-    folder = Path(manifests.__file__).parent
-    for name, manifest in manifests.shipped().items():
+    ours = Path(manifests.__file__).parent
+    for name, manifest in manifests.adapters().items():
         known = {field.name for field in fields.get(manifest.kind, ())} or {
             "language",
             "source_offset_seconds",
         }
+        folder = Path(manifest.folder).parent if manifest.installed else ours
         module = folder.joinpath(*manifest.engine.partition(":")[0].split("."))
         chosen = {"prompt": "x", **manifest.defaults}
 
@@ -212,7 +216,7 @@ def test_an_interpreter_that_does_not_answer_is_told(tmp_path: Path) -> None:
 
     assert "there is no nope; there are " in away
     assert f"{broken} cannot be asked for its engines" in fails
-    assert ["llama", "pictograms"] == sorted(manifests.installed(sys.executable))
+    assert manifests.here().manifests.items() >= manifests.installed(sys.executable).items()
 
 
 @pytest.mark.parametrize(
@@ -224,6 +228,12 @@ def test_an_interpreter_that_does_not_answer_is_told(tmp_path: Path) -> None:
         ('[[engine]]\nname = "other"\nengine = "a:B"', "is the entry point's to say"),
         ('[[engine]]\nname = "other"\nkind = "speech"\noffered = true', "licence.name is missing"),
         ("[[weight]]\nname = 1", 'needs one [[engine]] with name = "other"'),
+        (
+            ENGINE + '[[composition]]\nmodel = "a/c"\ncomposed_of = ["a/b", "a/d"]',
+            "names no two offered models",
+        ),
+        (ENGINE + "[[composition]]\nmodel = 1", "composition.model is not a text"),
+        (ENGINE + '[[composition]]\nname = "a/c"', "there is no composition.name"),
         (None, "needs one [[engine]]"),
     ],
 )
@@ -233,11 +243,12 @@ def test_a_broken_package_takes_away_its_own_engine_alone(
 ) -> None:
     """It is read, never imported, and the operator is told by `tenuto doctor`."""
     install(tmp_path, monkeypatch, text)
-    offered, faults = manifests.offered_here()
+    found = manifests.here()
+    offered = [name for name, manifest in found.manifests.items() if manifest.offered]
     weights = shipped().weights
 
-    assert ["llama", "pictograms"] == [manifest.name for manifest in offered]
-    assert [True] == [says in fault for fault in faults]
+    assert OFFERED == offered
+    assert [True] == [says in fault for fault in found.faults]
     assert "e5-small-q4" in weights
 
 
@@ -258,12 +269,11 @@ path = "tiny.bin"
 """ % ("0" * 64)
     own = OWN.replace("[licence]", 'offered = true\nweights = ["tiny"]\n[engine.licence]')
     install(tmp_path, monkeypatch, f'[[engine]]\nname = "other"\n{own}\n{weight}')
-    [manifest] = [each for each in manifests.offered_here()[0] if each.name == "other"]
-    entry = of_manifest(manifest)
+    entry = of_manifest(manifests.here().manifests["other"])
 
-    assert ("a/b", "other_engine:Other", True, ("tiny",)) == (
+    assert ("a/b", "other_engine:Other", str(tmp_path / "other_engine"), ("tiny",)) == (
         *(entry.model, entry.engine),
-        *(entry.installed, entry.weights),
+        *(entry.folder, entry.weights),
     )
     assert tmp_path / "other_engine" == shipped().folders["tiny"]
 
@@ -285,10 +295,10 @@ def test_an_engine_whose_kind_is_not_installed_is_refused(
 @pytest.fixture
 def nothing_remembered() -> Iterator[None]:
     """Which engines are installed is asked once a process: here, again in this test and after it."""
-    for once in (manifests.installed, manifests.offered_here, shipped):
+    for once in (manifests.installed, manifests.here, shipped):
         once.cache_clear()
     yield
-    for once in (manifests.installed, manifests.offered_here, shipped):
+    for once in (manifests.installed, manifests.here, shipped):
         once.cache_clear()
 
 

@@ -11,7 +11,7 @@ from tenuto import config
 from tenuto.catalog.rules import models
 from tenuto.config.adapters import ADAPTER_FIELDS
 from tenuto.engines import manifests
-from tenuto.engines.manifests import _TYPES, Manifest
+from tenuto.engines.manifests import _TYPES, Composition, Manifest
 
 ROOT = Path(__file__).parents[2]
 DOCUMENT = (ROOT / "docs" / "operations" / "engines.md").read_text("utf-8")
@@ -19,8 +19,8 @@ SECTIONS = dict(part.split("\n", 1) for part in DOCUMENT.split("\n## ")[1:])
 HEAD = DOCUMENT.split("\n## ")[0]
 SERVERS, DIFFUSERS, OWN = "Servers with OpenAI's interfaces", "diffusers", "An engine of your own"
 OURS = {
-    SERVERS: [one for one in manifests.shipped().values() if one.upstream],
-    DIFFUSERS: [one for one in manifests.shipped().values() if one.engine.startswith("image_diffusers")],
+    SERVERS: [one for one in manifests.adapters().values() if one.upstream],
+    DIFFUSERS: [one for one in manifests.adapters().values() if one.engine.startswith("image_diffusers")],
 }
 
 
@@ -32,7 +32,7 @@ def test_every_adapter_that_ships_is_listed_with_its_kind() -> None:
         for name in re.findall(r"`([^`]+)`", names)
     }
 
-    assert {name: manifest.kind for name, manifest in manifests.shipped().items()} == listed
+    assert {name: manifest.kind for name, manifest in manifests.adapters().items()} == listed
 
 
 @pytest.mark.parametrize("heading", OURS)
@@ -56,7 +56,7 @@ def test_what_a_pipeline_is_drawn_with_stands_in_the_table() -> None:
         re.MULTILINE,
     )
     for name, size, steps, guidance, called, reads in rows:
-        manifest = manifests.shipped()[name]
+        manifest = manifests.adapters()[name]
         option = manifest.options["guidance"].default
 
         assert (int(size), int(steps)) == (
@@ -84,9 +84,17 @@ def test_every_setting_of_a_table_is_told() -> None:
     """And every key of a manifest, and every type of an option."""
     settings = set(re.findall(r"`(\w+)`", SECTIONS["Adding one"]))
     keys = set(re.findall(r"`(?:\[engine\.)?(\w+)\]?`", SECTIONS[OWN]))
-    known = {one.name for one in fields(Manifest)} - {"name", "engine", "installed", "licence", "options"}
+    known = {one.name for one in fields(Manifest)} - {
+        "name",
+        "engine",
+        "folder",
+        "installed",
+        "licence",
+        "options",
+    }
 
     assert set(ADAPTER_FIELDS) <= settings
     assert known <= keys
+    assert {one.name for one in fields(Composition)} <= keys
     assert all(f"{name}" in SECTIONS[OWN] for name in _TYPES)
     assert "[engine.licence]" in SECTIONS[OWN]

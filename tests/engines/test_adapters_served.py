@@ -143,12 +143,12 @@ def test_a_machine_without_the_engines_python_knows_the_model_all_the_same(
     table = '[models."a/b"]\nadapter = "morse"\ninterpreter = "/nowhere/python"\n'
     (tmp_path / "tenuto.toml").write_text(table)
     settings = config.load({}, file=tmp_path / "tenuto.toml")
-    monkeypatch.setenv("PYTHONPATH", str(packages))
-    manifests.installed.cache_clear()
+    monkeypatch.syspath_prepend(packages)
+    manifests.here.cache_clear()
     try:
         model = models(settings)["a/b"]
     finally:
-        manifests.installed.cache_clear()
+        manifests.here.cache_clear()
 
     assert ("tenuto_morse:Morse", True) == (model.entry.engine, model.entry.installed)
     assert ["/nowhere/python"] == missing_here(model, settings)

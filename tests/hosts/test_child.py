@@ -353,7 +353,7 @@ def test_our_own_engines_are_found_without_a_path(make_host: MakeHost, run: DoRu
 def test_an_engine_s_package_goes_along_to_an_interpreter_that_lacks_it(
     make_host: MakeHost, tmp_path: Path
 ) -> None:
-    """Its package and the kit travel; what lies beside them does not. Where it is installed, that one runs."""
+    """Its package and the kit travel, without what lies beside them. Where it is installed, that one runs."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "empty"], check=True)
     [site] = (tmp_path / "empty").glob("lib/python*/site-packages")
     (tmp_path / "beside.py").touch()
@@ -380,7 +380,8 @@ def package(folder: Path, whose: str) -> str:
         "class Brought:\n"
         "    def __init__(self, options):\n"
         "        told = understood('Chinese', ['zh'])\n"
-        "        self.info = {'whose': WHOSE, 'language': told, 'beside': find_spec('beside') is not None}\n"
+        "        beside = find_spec('beside') is not None\n"
+        "        self.info = {'whose': WHOSE, 'language': told, 'beside': beside}\n"
     )
     return str(folder / "brought")
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from tenuto.engines.recognition_whisper.given_language import GivenLanguageEngine
+from tenuto_whisper.given_language import GivenLanguageEngine
 
 from .document import provenance, write_section
 from .human import clips

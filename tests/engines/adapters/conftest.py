@@ -72,11 +72,13 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _spec(name: str, interpreter: str, folder: Path, options: dict[str, Any]) -> EngineSpec:
-    manifest = manifests.shipped()[name]
+    manifest = manifests.adapters()[name]
     chosen = {key: option.default for key, option in manifest.options.items()}
     told = {"model": manifest.model, "model_revision": "7", "weights": {}, "threads": 2}
     return EngineSpec(
         engine=manifest.engine,
         interpreter=interpreter,
         options={**told, **chosen, "model_dir": str(folder), **options},
+        installed=manifest.installed,
+        folder=manifest.folder,
     )

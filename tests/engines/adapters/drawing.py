@@ -27,7 +27,7 @@ class Drawing:
 
     def __init__(self, adapter: str, interpreter: str, pipeline: Path, more: str = "") -> None:
         self.pipeline = pipeline
-        licence = manifests.shipped()[adapter].licence.name
+        licence = manifests.adapters()[adapter].licence.name
         table = tomllib.loads(
             f'adapter = "{adapter}"\ninterpreter = "{interpreter}"\naccept_licence = "{licence}"\n'
             f'options.path = "{pipeline}"\n{more}'

@@ -7,7 +7,7 @@ import pytest
 
 from tenuto import config
 from tenuto.catalog.rules import models
-from tenuto.engines.manifests import Manifest, shipped
+from tenuto.engines.manifests import Manifest, adapters
 from tenuto.kinds.recognition import parameters as recognition
 from tenuto.kinds.speech import parameters as speech
 
@@ -29,7 +29,7 @@ PARAMETERS = {"speech": speech.FIELDS, "recognition": recognition.FIELDS}
 @pytest.mark.parametrize("heading", ADAPTERS)
 def test_every_option_is_documented_with_what_holds_without_it(heading: str) -> None:
     """The table of a section has the options of its adapters, in their order; texts tell the default."""
-    manifests = [shipped()[name] for name in ADAPTERS[heading]]
+    manifests = [adapters()[name] for name in ADAPTERS[heading]]
     table = re.findall(r"^\| `(\w+)` \| ([^|]*) \|", SECTIONS[heading], re.MULTILINE)
     options = {key: option for manifest in manifests for key, option in manifest.options.items()}
 
@@ -57,7 +57,7 @@ def test_the_examples_of_settings_are_sound(heading: str, tmp_path: Path) -> Non
     assert set(named) <= set(offered)
 
 
-@pytest.mark.parametrize("manifest", [shipped()[name] for names in ADAPTERS.values() for name in names])
+@pytest.mark.parametrize("manifest", [adapters()[name] for names in ADAPTERS.values() for name in names])
 def test_what_is_honoured_is_of_the_contract(manifest: Manifest) -> None:
     """Parameters of the kind alone; IndexTTS takes every one of speech, which come from it."""
     known = {field.name for field in PARAMETERS[manifest.kind]}

@@ -15,7 +15,7 @@ import tenuto.voices
 from engines.adapters.adapted import Adapted, cancelled
 from quality.recordings import CACHE, pcm
 from quality.sounding import error_rate, sounding
-from tenuto.engines.manifests import shipped
+from tenuto.engines.manifests import adapters
 from tenuto.hosts.child import ChildHost
 from tenuto.hosts.host import Cancelled, EngineSpec
 from tenuto.kinds.recognition.transcripts import checked
@@ -29,12 +29,12 @@ VOICES = Path(tenuto.voices.__file__ or "").parent
 @pytest.fixture(scope="module")
 def model() -> Iterator[Adapted]:
     """The package in a process of its own, as an operator has it, on 8-bit numbers."""
-    manifest = shipped()["faster-whisper"]
+    manifest = adapters()["faster-whisper"]
     chosen = {key: option.default for key, option in manifest.options.items()}
     told = {"model": "Systran/faster-whisper-base", "model_revision": "r1", "weights": {}, "threads": 2}
     folder = CACHE / "whisper-base"
     options = {**told, **chosen, "model_dir": str(folder), "device": "cpu", "compute_type": "int8"}
-    host = ChildHost(EngineSpec(engine=manifest.engine, interpreter=sys.executable, options=options))
+    host = ChildHost(EngineSpec(manifest.engine, sys.executable, options, installed=True))
     host.load()
     yield Adapted(host, folder)
     host.close()

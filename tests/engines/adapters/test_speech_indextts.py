@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from engines.adapters.adapted import Adapt, Adapted, cancelled, voice
-from tenuto.engines.manifests import shipped
+from tenuto.engines.manifests import adapters
 from tenuto.engines.speech_indextts.reading import readable, split
 from tenuto.hosts.host import Cancelled, EngineFailed, HostNotReady
 from tenuto.kinds.speech import parameters as speech
@@ -188,7 +188,7 @@ def test_a_package_that_reads_no_emotion_says_so(
 
     assert ["The model does not read emotions from text: it speaks as the voice does."] == warnings
     assert not asked(model).get("use_emo_text")
-    assert "use_emo_text" not in shipped()["indextts-2.5-inference"].honoured
+    assert "use_emo_text" not in adapters()["indextts-2.5-inference"].honoured
 
 
 def test_the_first_releases_get_texts_in_pieces(adapt: Adapt, reference: Path) -> None:

@@ -8,9 +8,9 @@ import pytest
 
 from quality.recordings import CACHE, QuietRun, Recording, music, noise, pcm, silence, speech
 from quality.sounding import error_rate, sounding
-from tenuto.engines.recognition_whisper.given_language import MODEL_ID, GivenLanguageEngine
-from tenuto.engines.recognition_whisper.vocabulary import SIMPLIFIED, Vocabulary
 from tenuto_engine import Cancelled, EngineError, Result
+from tenuto_whisper.given_language import MODEL_ID, GivenLanguageEngine
+from tenuto_whisper.vocabulary import SIMPLIFIED, Vocabulary
 
 pytestmark = pytest.mark.real_engine
 

@@ -19,8 +19,8 @@ from quality.recordings import (
     speech,
 )
 from quality.sounding import error_rate, sounding
-from tenuto.engines.chinese import simplified
 from tenuto_engine import Cancelled, EngineError
+from tenuto_whisper.chinese import simplified
 
 pytestmark = pytest.mark.real_engine
 

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenuto.engines.chinese import simplified
-from tenuto.engines.recognition_whisper import placing, segments, speakers, timeline
-from tenuto.engines.recognition_whisper.given_language import tail_of
-from tenuto.engines.recognition_whisper.segments import Spoken
-from tenuto.engines.recognition_whisper.timeline import Window
-from tenuto.engines.recognition_whisper.transcription import Word, is_made_up, loops, without_loops
-from tenuto.engines.sound_events import FRAMES_PER_SECOND
 from tenuto_engine_kit.languages import understood
+from tenuto_whisper import placing, segments, speakers, timeline
+from tenuto_whisper.chinese import simplified
+from tenuto_whisper.given_language import tail_of
+from tenuto_whisper.segments import Spoken
+from tenuto_whisper.sound_events import FRAMES_PER_SECOND
+from tenuto_whisper.timeline import Window
+from tenuto_whisper.transcription import Word, is_made_up, loops, without_loops
 
 LENGTH_S = 600.0
 FRAMES = round(LENGTH_S) * FRAMES_PER_SECOND

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from engines.adapters.adapted import Adapted, tone
-from tenuto.engines.manifests import shipped
+from tenuto.engines.manifests import adapters
 from tenuto.hosts.child import ChildHost
 from tenuto.hosts.host import Cancellation, Cancelled, EngineSpec
 
@@ -32,7 +32,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Adapted]:
     command = shlex.join(["env", f"PYTHONPATH={HERE / 'tiny_vibevoice'}", PYTHON])
     python.write_text(f'#!/bin/sh\nexec {command} "$@"\n')
     python.chmod(0o700)
-    manifest = shipped()["vibevoice-asr"]
+    manifest = adapters()["vibevoice-asr"]
     chosen = {key: option.default for key, option in manifest.options.items()}
     told = {"model": manifest.model, "model_revision": "r1", "weights": {}, "threads": 2}
     options = {**told, **chosen, "model_dir": str(folder), "device": "cpu"}

@@ -5,7 +5,6 @@ catalog comes out, or all that is wrong. Starts nothing, and imports no engine.
 """
 
 import shutil
-import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,6 +14,7 @@ from tenuto.config import AdapterSettings, ModelSettings
 from tenuto.engines import manifests
 from tenuto.engines.manifests import ROLES, Manifest, ManifestInvalid
 from tenuto.engines.registry import EngineEntry
+from tenuto.engines.registry import composed as composed_entry
 from tenuto.errors import Fault
 
 
@@ -40,22 +40,17 @@ def entries(models: Mapping[str, ModelSettings], faults: list[str]) -> dict[str,
 
 
 def find(name: str, interpreter: str | None) -> Manifest:
-    """An adapter by name: shipped, or installed for the model's interpreter, or for ours.
+    """An adapter by name: installed beside us, or else for the model's interpreter.
 
-    A machine that runs no engine needs no interpreter for it: there, a package that is installed beside
-    Tenuto (without what it depends on: it is never imported) tells what the model is.
+    A machine that runs no engine needs no interpreter for it: a package that is installed beside Tenuto
+    (without what it depends on: it is never imported) tells what the model is.
     """
-    shipped = manifests.shipped()
-    if name in shipped:
-        return shipped[name]
-    asked = dict.fromkeys(place for place in (interpreter, sys.executable) if place and shutil.which(place))
-    known: list[str] = []
-    for place in asked:
-        installed = manifests.installed(place)
-        if name in installed:
-            return installed[name]
-        known += installed
-    raise ManifestInvalid(f"there is no {name}; there are {', '.join([*shipped, *sorted({*known})])}")
+    known = dict(manifests.here().manifests)
+    if name not in known and interpreter and shutil.which(interpreter):
+        known = {**manifests.installed(interpreter), **known}
+    if name not in known:
+        raise ManifestInvalid(f"there is no {name}; there are {', '.join(sorted(known))}")
+    return known[name]
 
 
 def composed(
@@ -72,18 +67,7 @@ def composed(
         roles = " and one for ".join(ROLES)
         faults.append(f"{where}: name two recognition models, one for {roles}, in this order")
         return None
-    first, second = parts
-    return EngineEntry(
-        model=name,
-        kind=first.kind,
-        engine="",
-        revision="1",
-        languages=tuple(language for language in first.languages if language in second.languages),
-        honoured=tuple(dict.fromkeys((*second.honoured, *first.honoured))),
-        licence=first.licence if first.licence == second.licence else f"{first.licence}, {second.licence}",
-        rerunnable=first.rerunnable and second.rerunnable,
-        composed_of=parts,
-    )
+    return composed_entry(name, parts)
 
 
 def _entry(name: str, manifest: Manifest, own: ModelSettings, adapter: AdapterSettings) -> EngineEntry:
@@ -119,6 +103,7 @@ def _entry(name: str, manifest: Manifest, own: ModelSettings, adapter: AdapterSe
             if option.type == "path" and chosen[key]
         ),
         installed=manifest.installed,
+        folder=manifest.folder,
         load_timeout_s=adapter.load_timeout_s or manifest.load_timeout_s,
     )
 

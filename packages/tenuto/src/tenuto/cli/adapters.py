@@ -1,7 +1,6 @@
 """`tenuto models adapters`: the engines that an operator may add, and what to write to have one."""
 
 import json
-import sys
 from typing import Annotated, Any
 
 from cyclopts import Parameter
@@ -30,10 +29,10 @@ def list_adapters(name: str | None = None, *, interpreter: Interpreter = None) -
         if name is not None:
             say(as_table(find(name, interpreter), interpreter))
             return
-        found = {**manifests.shipped(), **manifests.installed(interpreter or sys.executable)}
+        found = {**(manifests.installed(interpreter) if interpreter else {}), **manifests.adapters()}
     except ManifestInvalid as error:
         raise OperatorError(str(error)) from error
-    table(HEADINGS, (_row(manifest) for manifest in found.values()))
+    table(HEADINGS, (_row(found[name]) for name in sorted(found)))
 
 
 def as_table(manifest: Manifest, interpreter: str | None) -> str:
@@ -47,7 +46,7 @@ def as_table(manifest: Manifest, interpreter: str | None) -> str:
             f"# To accept its licence, read {manifest.licence.url} and take the # off the next line."
         )
         lines.append(f'# accept_licence = "{manifest.licence.name}"')
-    if manifest.own_interpreter or manifest.installed:
+    if manifest.own_interpreter or interpreter is not None:
         lines.append(f'interpreter = "{interpreter or "/path/to/its/environment/bin/python"}"')
     if manifest.upstream:
         lines += ['upstream = "http://127.0.0.1:8000/v1"', '# upstream_key_variable = "ITS_KEY"']

@@ -23,7 +23,7 @@ from tenuto.db.database import Database
 from tenuto.db.integrity import has_amcheck
 from tenuto.db.migrations import pending, shipped
 from tenuto.db.opening import open_database
-from tenuto.engines.manifests import offered_here
+from tenuto.engines.manifests import here
 from tenuto.engines.registry import EngineEntry, engines_of, weights_of
 from tenuto.errors import OperatorError, SettingsInvalid, TenutoError, Unavailable
 from tenuto.media.confinement import missing_here
@@ -185,11 +185,10 @@ def _engines(settings: Settings) -> Iterator[Line]:
         return
     for name, model in offered.items():
         yield from _engine(settings, name, model)
-    manifests, broken = offered_here()
-    for fault in broken:
+    for fault in here().faults:
         yield _bad("engines", fault, "repair or uninstall its package")
-    for manifest in manifests:
-        if not is_known(manifest.kind):
+    for manifest in here().manifests.values():
+        if manifest.offered and not is_known(manifest.kind):
             fault = f"{manifest.name} is for {manifest.kind}, and there is no such kind of job"
             yield _bad("engines", fault, "install the package of that kind")
 

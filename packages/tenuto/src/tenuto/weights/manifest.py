@@ -122,7 +122,8 @@ class Weight(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class _Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     carriers: dict[PackageName, Carrier] = {}
     weight: tuple[Weight, ...] = ()
-    engine: tuple[object, ...] = ()  # of an `engine.toml`; read by `tenuto.engines.manifests`
+    engine: tuple[object, ...] = ()  # of an `engine.toml`, as the next; read by `tenuto.engines.manifests`
+    composition: tuple[object, ...] = ()
 
 
 class Manifest(msgspec.Struct, frozen=True):

@@ -78,6 +78,7 @@ def spec_of(entry: EngineEntry, settings: Settings) -> EngineSpec:
         interpreter=_interpreter(entry, settings),
         options=options,
         installed=entry.installed,
+        folder=entry.folder,
         env={} if key is None else {UPSTREAM_KEY: key},
         # A pool may first have to find the engine a place.
         load_timeout_s=entry.load_timeout_s + (own.ray.wait_s if own.ray is not None else 0),

@@ -19,9 +19,9 @@ from tenuto_engine_kit.languages import understood
 from tenuto_engine_kit.recognition import Heard as Transcript
 from tenuto_engine_kit.recognition import part_of
 
-from ..chinese import simplified
-from ..sound_events import Events
 from . import timeline
+from .chinese import simplified
+from .sound_events import Events
 from .timeline import Window
 from .transcription import SAMPLE_RATE, THREADS, Heard, Segment, Whisper
 

@@ -12,11 +12,11 @@ import numpy.typing as npt
 from tenuto_engine import Run
 from tenuto_engine_kit.speaker_embedding import DIMENSIONS, SpeakerEncoder
 
-from ..chinese import simplified
-from ..sound_events import FRAMES_PER_SECOND, Events
 from . import segments, speakers, timeline
+from .chinese import simplified
 from .placing import placed
 from .segments import Spoken
+from .sound_events import FRAMES_PER_SECOND, Events
 from .timeline import Window
 from .transcription import SAMPLE_RATE, Heard, Whisper, Word
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ..sound_events import FRAMES_PER_SECOND, MUSIC, SINGING, SPEECH
+from .sound_events import FRAMES_PER_SECOND, MUSIC, SINGING, SPEECH
 
 Floats = npt.NDArray[np.float32]
 Flags = npt.NDArray[np.bool_]

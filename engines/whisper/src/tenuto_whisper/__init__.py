@@ -15,8 +15,8 @@ from tenuto_engine import Result, Run
 from tenuto_engine_kit.recognition import part_of
 from tenuto_engine_kit.speaker_embedding import SpeakerEncoder
 
-from ..sound_events import Events
 from .part import Part
+from .sound_events import Events
 from .transcription import SAMPLE_RATE, THREADS, Whisper
 
 MODEL_ID = "Systran/faster-whisper-base"

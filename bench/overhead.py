@@ -17,8 +17,8 @@ from bench.stage import Stage, stage
 from servers.postgres import PostgresServer
 from tenuto import config
 from tenuto.engines.registry import ENTRIES
-from tenuto.engines.speech_kokoro import KokoroEngine
 from tenuto.worker.engines import spec_of
+from tenuto_kokoro import KokoroEngine
 
 PAIRS = 4
 ADDED_PERCENT = 3.0

@@ -21,17 +21,17 @@ import numpy as np
 import numpy.typing as npt
 import onnxruntime
 
-from tenuto.engines.speech_kokoro import graph, prosody
-from tenuto.engines.speech_kokoro.audio import SAMPLE_RATE
-from tenuto.engines.speech_kokoro.languages import Languages
-from tenuto.engines.speech_kokoro.segments import PUNCTUATION
-from tenuto.engines.speech_kokoro.styles import PROSODY, STYLE_SHAPE, TIMBRE
-from tenuto.engines.speech_kokoro.synthesis import Synthesis
 from tenuto.weights import default_cache, location
+from tenuto_kokoro import graph, prosody
+from tenuto_kokoro.audio import SAMPLE_RATE
+from tenuto_kokoro.languages import Languages
+from tenuto_kokoro.segments import PUNCTUATION
+from tenuto_kokoro.styles import PROSODY, STYLE_SHAPE, TIMBRE
+from tenuto_kokoro.synthesis import Synthesis
 
 Numbers = npt.NDArray[np.float64]
 
-TABLE = Path(__file__).parents[1] / "packages/tenuto/src/tenuto/engines/speech_kokoro/emotion_directions.json"
+TABLE = Path(__file__).parents[1] / "engines/kokoro/src/tenuto_kokoro/emotion_directions.json"
 DURATIONS, PITCH = "/encoder/predictor/ReduceSum_output_0", "/encoder/F0_proj/Conv_output_0"
 VOICED_HZ = 50
 DIRECTIONS = 30

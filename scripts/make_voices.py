@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from tenuto.engines.registry import ENTRIES
-from tenuto.engines.speech_kokoro import KokoroEngine
 from tenuto.kinds.speech import parameters as speech
 from tenuto.voices.rules import check_recording
 from tenuto.weights import default_cache, location
+from tenuto_kokoro import KokoroEngine
 
 VOICES = Path(__file__).parents[1] / "packages" / "tenuto" / "src" / "tenuto" / "voices"
 TABLE = VOICES / "builtin.toml"
@@ -75,7 +75,7 @@ def main() -> None:
 
 def load() -> KokoroEngine:
     """The engine, with one thread: sums in another order could round otherwise."""
-    [entry] = [entry for entry in ENTRIES if entry.engine.startswith("speech_kokoro:")]
+    [entry] = [entry for entry in ENTRIES if entry.engine.startswith("tenuto_kokoro:")]
     weights = {name: str(location(default_cache(), name)) for name in entry.weights}
     return KokoroEngine({"weights": weights, "model_revision": entry.revision, "threads": 1})
 

@@ -16,8 +16,8 @@ import unicodedata
 from collections.abc import Iterable
 from pathlib import Path
 
-from tenuto.engines.speech_kokoro.languages import Languages
 from tenuto.weights.cache import default_cache
+from tenuto_kokoro.languages import Languages
 
 ROOT = Path(__file__).parents[1]
 TABLES = (

@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tenuto.engines.speech_kokoro import audio
-from tenuto.engines.speech_kokoro.languages import Languages
-from tenuto.engines.speech_kokoro.styles import PROSODY, read_style
-from tenuto.engines.speech_kokoro.synthesis import Synthesis
 from tenuto.weights.cache import default_cache
+from tenuto_kokoro import audio
+from tenuto_kokoro.languages import Languages
+from tenuto_kokoro.styles import PROSODY, read_style
+from tenuto_kokoro.synthesis import Synthesis
 
 Weights = npt.NDArray[np.float64]
 

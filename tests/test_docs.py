@@ -7,19 +7,19 @@ from pathlib import Path
 
 import yaml
 
+import tenuto_kokoro
 from tenuto import config
 from tenuto.api import rates
 from tenuto.bodies.fields import Boolean, Choice, Integer, Number, Numbers, Rule, Text
 from tenuto.catalog.rules import models
 from tenuto.cli import COMMANDS
 from tenuto.cli import app as commands
-from tenuto.engines import speech_kokoro
-from tenuto.engines.registry import ENTRIES, KOKORO_HONOURED
-from tenuto.engines.speech_kokoro.styles import ORIGINAL_VOICES
+from tenuto.engines.registry import ENTRIES
 from tenuto.kinds.image import parameters as image
 from tenuto.kinds.speech.parameters import FIELDS
 from tenuto.metrics import ERRORS
 from tenuto_client.commands import VERBS
+from tenuto_kokoro.styles import ORIGINAL_VOICES
 
 ROOT = Path(__file__).parents[1]
 RUNNING = (ROOT / "docs" / "operations" / "running.md").read_text("utf-8")
@@ -133,13 +133,14 @@ def test_every_speech_parameter_is_documented_with_its_bounds_and_default() -> N
 
 
 def test_speech_documents_say_what_the_model_honours() -> None:
-    """The engine, its entry in the registry and the table agree on every parameter."""
+    """The engine, its manifest and the table agree on every parameter."""
     table = {row[0]: row[3] for row in rows(SPEECH, "## Parameters")}
     honoured = {name for name, said in table.items() if said.startswith("honoured")}
     ignored = {name for name, said in table.items() if said.startswith("changes nothing: ")}
+    [kokoro] = [entry for entry in ENTRIES if entry.kind == "speech" and not entry.fake]
 
-    assert honoured == set(KOKORO_HONOURED) == set(speech_kokoro.HONOURED)
-    assert ignored == set(speech_kokoro.NOT_HONOURED)
+    assert honoured == set(kokoro.honoured) == set(tenuto_kokoro.HONOURED)
+    assert ignored == set(tenuto_kokoro.NOT_HONOURED)
     assert honoured | ignored == set(table)
 
 

@@ -29,7 +29,7 @@ THERE = """[models."there/voice"]
 adapter = "openai-speech"
 upstream = "http://127.0.0.1:8000/v1"
 """
-OFFERED = ["llama", "pictograms", "whisper", "whisper-given-language"]
+OFFERED = ["kokoro", "llama", "pictograms", "whisper", "whisper-given-language"]
 OWN = """kind = "speech"
 model = "a/b"
 revision = "1"

@@ -21,10 +21,10 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from fuzz.texts import hostile
-from tenuto.engines.speech_kokoro import SYMBOL_LIMIT
-from tenuto.engines.speech_kokoro.languages import Languages
-from tenuto.engines.speech_kokoro.segments import Unit, is_voiced, segments
 from tenuto.weights.cache import default_cache
+from tenuto_kokoro import SYMBOL_LIMIT
+from tenuto_kokoro.languages import Languages
+from tenuto_kokoro.segments import Unit, is_voiced, segments
 
 LANGS = ("zh", "en", "ja", "es", "ar")
 MOST_S = 5.0

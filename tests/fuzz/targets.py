@@ -21,7 +21,6 @@ from tenuto.api.body import framing_fault
 from tenuto.api.call import Call
 from tenuto.bodies import chat, envelope
 from tenuto.chat import wire as chat_wire
-from tenuto.engines.speech_kokoro import zh_pinyin
 from tenuto.errors import InvalidRequest, UnsupportedMediaType
 from tenuto.hosts import messages
 from tenuto.ids import is_id
@@ -31,6 +30,7 @@ from tenuto.media.flac_digest import Digest
 from tenuto.media.flac_inspection import Inspection
 from tenuto.voices import rules as voices
 from tenuto_engine import wire
+from tenuto_kokoro import zh_pinyin
 
 Target = Callable[[bytes], None]
 CORPORA = Path(__file__).parents[1] / "corpora"

@@ -15,10 +15,10 @@ import pytest
 
 from tenuto import strict_json
 from tenuto.api.body import framing_fault
-from tenuto.engines.speech_kokoro import emotion_text
 from tenuto.errors import TenutoError
 from tenuto.media import doubts, png, wav
 from tenuto.voices import rules as voices
+from tenuto_kokoro import emotion_text
 from tenuto_pictograms.prompt import Reader
 
 MIB = 1 << 20

@@ -24,10 +24,10 @@ import numpy.typing as npt
 import soxr
 from faster_whisper import WhisperModel
 
-from tenuto.engines.speech_kokoro import KokoroEngine, audio, prosody
-from tenuto.engines.speech_kokoro.emotion import EMOTIONS, SHIFTS
 from tenuto_engine_kit.speaker_embedding import SAMPLE_RATE as EMBEDDED_RATE
 from tenuto_engine_kit.speaker_embedding import SpeakerEncoder
+from tenuto_kokoro import KokoroEngine, audio, prosody
+from tenuto_kokoro.emotion import EMOTIONS, SHIFTS
 
 from . import document
 from .read_back import CACHE, PARAMETERS, WEIGHTS, QuietRun, Sentence, heard, read_sentences

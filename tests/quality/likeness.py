@@ -24,9 +24,9 @@ import soundfile
 import soxr
 from faster_whisper import WhisperModel
 
-from tenuto.engines.speech_kokoro import KokoroEngine
 from tenuto.weights.cache import default_cache
 from tenuto_engine_kit.speaker_embedding import SAMPLE_RATE, SpeakerEncoder
+from tenuto_kokoro import KokoroEngine
 
 from .document import write_section
 from .read_back import PARAMETERS, WEIGHTS, QuietRun, heard, read_sentences

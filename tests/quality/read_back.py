@@ -28,9 +28,9 @@ from typing import Any
 import numpy as np
 from faster_whisper import WhisperModel
 
-from tenuto.engines.speech_kokoro import KokoroEngine
-from tenuto.engines.speech_kokoro.styles import ORIGINAL_VOICES
 from tenuto.weights.cache import default_cache
+from tenuto_kokoro import KokoroEngine
+from tenuto_kokoro.styles import ORIGINAL_VOICES
 
 from .document import write_head
 from .sounding import error_rate, sounding

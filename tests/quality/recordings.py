@@ -14,8 +14,8 @@ import numpy.typing as npt
 import soxr
 
 from servers.cores import ENGINE_THREADS
-from tenuto.engines.speech_kokoro import KokoroEngine
 from tenuto.weights.cache import default_cache
+from tenuto_kokoro import KokoroEngine
 from tenuto_whisper import WhisperEngine
 
 Floats = npt.NDArray[np.float32]

@@ -15,7 +15,7 @@ import jaconv
 import pyopenjtalk
 from pypinyin import Style, lazy_pinyin
 
-from tenuto.engines.speech_kokoro import ar_numbers, en_numbers, es_numbers, ja_numbers, zh_numbers
+from tenuto_kokoro import ar_numbers, en_numbers, es_numbers, ja_numbers, zh_numbers
 
 LONG = {"あ": "あ", "い": "い", "う": "う", "え": "えい", "お": "おう"}
 """For each vowel, what after it only makes it longer."""

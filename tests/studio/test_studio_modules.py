@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from studio.browser import ROOT
-from tenuto.engines.speech_kokoro.zh_pinyin import SYLLABLES
+from tenuto_kokoro.zh_pinyin import SYLLABLES
 
 STUDIO = ROOT / "studio"
 

@@ -1,10 +1,10 @@
 """The voices that ship with the program: their table, their recordings, their ids."""
 
-from tenuto.engines.speech_kokoro.styles import ORIGINAL_VOICES
 from tenuto.ids import is_id
 from tenuto.kinds.speech.parameters import EMOTIONS, LANGUAGES, check, resolved
 from tenuto.voices.builtin import built_in_voices, voice_id
 from tenuto.voices.rules import check_recording, name_fault
+from tenuto_kokoro.styles import ORIGINAL_VOICES
 
 VOICES = built_in_voices()
 ALL_BYTES = 2_100_000

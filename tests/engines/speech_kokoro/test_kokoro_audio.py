@@ -5,7 +5,7 @@ import wave
 
 import numpy as np
 
-from tenuto.engines.speech_kokoro import audio
+from tenuto_kokoro import audio
 
 
 def test_a_wav_file_is_canonical() -> None:

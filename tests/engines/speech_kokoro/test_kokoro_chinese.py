@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenuto.engines.speech_kokoro import zh_numbers, zh_pinyin
-from tenuto.engines.speech_kokoro.en import English
-from tenuto.engines.speech_kokoro.segments import Ending, Unit, segments
-from tenuto.engines.speech_kokoro.zh import Chinese
 from tenuto.weights.cache import default_cache
+from tenuto_kokoro import zh_numbers, zh_pinyin
+from tenuto_kokoro.en import English
+from tenuto_kokoro.segments import Ending, Unit, segments
+from tenuto_kokoro.zh import Chinese
 
 
 @cache

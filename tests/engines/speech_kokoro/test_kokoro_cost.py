@@ -4,8 +4,8 @@ import time
 
 import pytest
 
-from tenuto.engines.speech_kokoro.languages import Languages
 from tenuto.weights.cache import default_cache
+from tenuto_kokoro.languages import Languages
 
 pytestmark = pytest.mark.real_engine
 

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engines.speech_kokoro.test_kokoro_engine import RecordedRun, engine, spoken
-from tenuto.engines.speech_kokoro import audio, emotion_text, prosody
-from tenuto.engines.speech_kokoro.emotion import EMOTIONS, LIMITS, SHIFTS, Emotion, moved, wished
-from tenuto.engines.speech_kokoro.styles import PROSODY, STYLE_SHAPE, TIMBRE
 from tenuto.kinds.speech import parameters as speech
 from tenuto_engine import Result
+from tenuto_kokoro import audio, emotion_text, prosody
+from tenuto_kokoro.emotion import EMOTIONS, LIMITS, SHIFTS, Emotion, moved, wished
+from tenuto_kokoro.styles import PROSODY, STYLE_SHAPE, TIMBRE
 
 TEXTS = Path(__file__).parents[2] / "quality" / "emotion_texts.tsv"
 RATE = audio.SAMPLE_RATE

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tenuto_kokoro
 from servers.cores import ENGINE_THREADS
-from tenuto.engines import speech_kokoro
-from tenuto.engines.speech_kokoro import HONOURED, NOT_HONOURED, KokoroEngine, audio
 from tenuto.jobs.segments import MAX_SEGMENTS
 from tenuto.weights.cache import default_cache
 from tenuto_engine import Cancelled, EngineError, Result
+from tenuto_kokoro import HONOURED, NOT_HONOURED, KokoroEngine, audio
 
 CACHE = default_cache()
 WEIGHTS = ("kokoro-v1.0-int8.onnx", "kokoro-voices", "kokoro-vocabulary", "text2tashkeel", "resemblyzer.pt")
@@ -121,7 +121,7 @@ def test_segments_make_up_the_whole_with_the_pause_at_the_head_of_each_but_the_f
 def test_a_text_of_too_many_segments_has_some_joined(monkeypatch: pytest.MonkeyPatch) -> None:
     """The preview stays within its limit, the result has the same samples, and a warning says so (R62)."""
     every, usual = streamed()
-    monkeypatch.setattr(speech_kokoro, "MOST_SEGMENTS", 2)
+    monkeypatch.setattr(tenuto_kokoro, "MOST_SEGMENTS", 2)
     few = RecordedRun(**STREAMED)
     result = engine().run(few)
 
@@ -134,7 +134,7 @@ def test_a_text_of_too_many_segments_has_some_joined(monkeypatch: pytest.MonkeyP
 
 def test_the_most_segments_of_a_text_are_those_of_a_preview() -> None:
     """The engine knows nothing of the service, and yet its limit (R62)."""
-    assert MAX_SEGMENTS == speech_kokoro.MOST_SEGMENTS
+    assert MAX_SEGMENTS == tenuto_kokoro.MOST_SEGMENTS
 
 
 def test_streaming_changes_nothing_in_the_result_and_neither_does_a_second_run() -> None:

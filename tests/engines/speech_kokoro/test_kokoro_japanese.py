@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenuto.engines.speech_kokoro import ja_kana, ja_numbers
-from tenuto.engines.speech_kokoro.en import English
-from tenuto.engines.speech_kokoro.ja import Japanese
+from tenuto_kokoro import ja_kana, ja_numbers
+from tenuto_kokoro.en import English
+from tenuto_kokoro.ja import Japanese
 
 
 @cache

@@ -11,18 +11,19 @@ import pytest
 import soundfile
 import soxr
 
+import tenuto.voices
 from servers.cores import ENGINE_THREADS
-from tenuto.engines.speech_kokoro import KokoroEngine, likeness, recording
-from tenuto.engines.speech_kokoro.likeness import Likeness
-from tenuto.engines.speech_kokoro.styles import STYLE_SHAPE
-from tenuto.engines.speech_kokoro.voices import SILENT_WARNING
 from tenuto.weights.cache import default_cache
 from tenuto_engine import Result
 from tenuto_engine_kit.speaker_embedding import SAMPLE_RATE, SpeakerEncoder
+from tenuto_kokoro import KokoroEngine, likeness, recording
+from tenuto_kokoro.likeness import Likeness
+from tenuto_kokoro.styles import STYLE_SHAPE
+from tenuto_kokoro.voices import SILENT_WARNING
 
 CACHE = default_cache()
 WEIGHTS = ("kokoro-v1.0-int8.onnx", "kokoro-voices", "kokoro-vocabulary", "text2tashkeel", "resemblyzer.pt")
-RECORDINGS = Path(likeness.__file__).parents[2] / "voices" / "recordings"
+RECORDINGS = Path(tenuto.voices.__file__ or "").parent / "recordings"
 """The built-in voices' own: speech of different people, as far as the encoder can tell."""
 TEXT = "The library closes at eight o'clock."
 

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engines.speech_kokoro.test_kokoro_engine import engine, spoken
-from tenuto.engines.speech_kokoro import prosody
-from tenuto.engines.speech_kokoro.pace import FASTEST, speed_of
-from tenuto.engines.speech_kokoro.styles import read_style
 from tenuto.weights.cache import default_cache
 from tenuto_engine import Result
+from tenuto_kokoro import prosody
+from tenuto_kokoro.pace import FASTEST, speed_of
+from tenuto_kokoro.styles import read_style
 
 SENTENCES = {
     "zh": "他把手机忘在出租车上了。",

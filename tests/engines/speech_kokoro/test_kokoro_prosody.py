@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tenuto.engines.speech_kokoro.prosody import Numbers, measured
+from tenuto_kokoro.prosody import Numbers, measured
 
 RATE = 16_000
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenuto.engines.speech_kokoro import scripts
-from tenuto.engines.speech_kokoro.languages import Languages
-from tenuto.engines.speech_kokoro.segments import Unit
 from tenuto.weights.cache import default_cache
+from tenuto_kokoro import scripts
+from tenuto_kokoro.languages import Languages
+from tenuto_kokoro.segments import Unit
 
 pytestmark = pytest.mark.real_engine
 

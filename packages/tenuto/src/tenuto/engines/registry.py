@@ -12,23 +12,6 @@ from tenuto.engines.manifests import Manifest, here
 
 SPEECH_LANGUAGES = ("zh", "en", "ja", "es", "ar")
 
-KOKORO_HONOURED = (
-    "text",
-    "stream",
-    "voice_id",
-    "lang",
-    "duration_factor",
-    "emotion_voice_id",
-    "emo_alpha",
-    "emo_vector",
-    "use_emo_text",
-    "emo_text",
-    "use_random",
-    "interval_silence",
-    "max_text_tokens_per_segment",
-    "text_normalization",
-)
-
 SEGMENT_TEXT = "segment_text"
 WORD_TIMESTAMPS = "word_timestamps"
 
@@ -107,27 +90,6 @@ _FAKE_SECOND = EngineEntry(
     licence="Apache-2.0",
     fake=True,
     role=WORD_TIMESTAMPS,
-)
-
-_EMBEDDED: tuple[EngineEntry, ...] = (
-    EngineEntry(
-        model="hexgrad/Kokoro-82M",
-        kind="speech",
-        engine="speech_kokoro:KokoroEngine",
-        revision="v1.0-int8",
-        languages=SPEECH_LANGUAGES,
-        honoured=KOKORO_HONOURED,
-        licence="Apache-2.0",
-        notes=(
-            "Arabic is hard to understand: the model was not trained on it.",
-            "do_sample, top_p, top_k, temperature and repetition_penalty are accepted and change nothing.",
-        ),
-        weights=(
-            *("kokoro-v1.0-int8.onnx", "kokoro-voices", "kokoro-vocabulary", "text2tashkeel"),
-            "resemblyzer.pt",
-        ),
-        memory_mib=448,
-    ),
 )
 
 _FAKES: tuple[EngineEntry, ...] = (
@@ -241,7 +203,7 @@ _FIRST_KINDS = ("speech", "recognition", "chat")
 
 def _installed() -> tuple[EngineEntry, ...]:
     """The models of engines that are installed beside the service and need no settings, kind by kind."""
-    found = [*_EMBEDDED, *(of_manifest(one) for one in here().manifests.values() if one.offered)]
+    found = [of_manifest(one) for one in here().manifests.values() if one.offered]
     by_model = {entry.model: entry for entry in found}
     found += [
         composed(one.model, tuple(by_model[part] for part in one.composed_of), one.notes)
@@ -251,7 +213,7 @@ def _installed() -> tuple[EngineEntry, ...]:
 
 
 ENTRIES = (*_installed(), *_FAKES)
-"""All models that are offered without settings: those of engines in this folder, and of installed ones."""
+"""All models that are offered without settings: those of installed engines, and the fakes."""
 
 
 def entries(*, fake: bool) -> tuple[EngineEntry, ...]:

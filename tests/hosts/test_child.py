@@ -350,10 +350,10 @@ def test_our_own_engines_are_found_without_a_path(make_host: MakeHost, run: DoRu
     assert "fake/speech" == host.load()["model_id"]
 
 
-def test_an_engine_s_package_goes_along_to_an_interpreter_that_lacks_it(
-    make_host: MakeHost, tmp_path: Path
-) -> None:
-    """Its package and the kit travel, without what lies beside them. Where it is installed, that one runs."""
+def test_an_engine_s_package_goes_along_to_its_interpreter(make_host: MakeHost, tmp_path: Path) -> None:
+    """Its package and the kit travel, without what lies beside them; a copy that is installed there is not the
+    one whose manifest was read, and does not run.
+    """
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "empty"], check=True)
     [site] = (tmp_path / "empty").glob("lib/python*/site-packages")
     (tmp_path / "beside.py").touch()
@@ -366,7 +366,7 @@ def test_an_engine_s_package_goes_along_to_an_interpreter_that_lacks_it(
     again = make_host(**spec, interpreter=str(tmp_path / "empty/bin/python")).load()
 
     assert ("ours", "zh", False) == (first["whose"], first["language"], first["beside"])
-    assert "its own" == again["whose"]
+    assert "ours" == again["whose"]
 
 
 def package(folder: Path, whose: str) -> str:

@@ -59,9 +59,7 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     place = parser.add_mutually_exclusive_group()
     place.add_argument("--package", default="", help="a folder taken as a package, not on the path")
     place.add_argument("--path", default="", help="a folder to put first on the path")
-    parser.add_argument(
-        "--fallback", action="append", default=[], help="NAME=FOLDER: a package, if it is not found"
-    )
+    parser.add_argument("--with", action="append", default=[], help="NAME=FOLDER: a package that comes along")
     return parser.parse_args(arguments)
 
 
@@ -91,8 +89,8 @@ def _load(options: argparse.Namespace, greeting: dict[str, Any], channel: Channe
 def _find(options: argparse.Namespace) -> Callable[[dict[str, Any]], Engine]:
     """Import the engine's class: one of a package of our own making, or one found on the path."""
     module, _, name = options.engine.partition(":")
-    # Last, so that what the interpreter has installed goes first, with whatever it was built against.
-    sys.meta_path.append(Fallback(dict(text.split("=", 1) for text in options.fallback)))
+    # First, so that the manifest that the service has read and the code that runs are of one version.
+    sys.meta_path.insert(0, TravellingPackages(dict(text.split("=", 1) for text in getattr(options, "with"))))
     if options.package:
         package = ModuleType("tenuto_engines")
         package.__path__ = [options.package]
@@ -104,8 +102,8 @@ def _find(options: argparse.Namespace) -> Callable[[dict[str, Any]], Engine]:
     return found
 
 
-class Fallback(importlib.abc.MetaPathFinder):
-    """Finds the packages that came with the host, for an interpreter in which they are not installed.
+class TravellingPackages(importlib.abc.MetaPathFinder):
+    """Finds the packages that came with the host: its interpreter need not have them installed.
 
     Only their own folders are looked into: what lies beside them may be libraries of another interpreter.
     """

@@ -42,7 +42,7 @@ def command(spec: EngineSpec, fd: int) -> list[str]:
     ends = ["--fd", str(fd), "--parent", str(os.getpid())]
     if spec.ray is not None:
         return [sys.executable, "-u", "-m", "tenuto.hosts.ray_driver", *ends]
-    return [*_far_end(spec, str(HOST), str(ENGINES), fallbacks(spec)), *ends]
+    return [*_far_end(spec, str(HOST), str(ENGINES), travelling(spec)), *ends]
 
 
 def variables(spec: EngineSpec, ours: Mapping[str, str]) -> dict[str, str]:
@@ -58,7 +58,7 @@ def request(spec: EngineSpec, left_s: float) -> dict[str, Any]:
     if spec.ray is None:
         return load
     own = {} if spec.path or spec.installed else {"engines": str(ENGINES)}
-    beside = fallbacks(spec)
+    beside = travelling(spec)
     plan = {
         **asdict(spec.ray),
         "timeout_s": spec.load_timeout_s,
@@ -75,10 +75,10 @@ def request(spec: EngineSpec, left_s: float) -> dict[str, Any]:
     return {**load, "ray": plan}
 
 
-def fallbacks(spec: EngineSpec) -> dict[str, str]:
+def travelling(spec: EngineSpec) -> dict[str, str]:
     """The packages that go along with an engine by name, each with its folder: its own, and the kit.
 
-    An interpreter that has them installed uses its own; any other needs the model's libraries alone.
+    So an interpreter needs the model's libraries alone.
     """
     folders = {} if spec.path else {KIT: kit_folder()}
     if spec.folder:
@@ -95,7 +95,7 @@ def kit_folder() -> str:
 
 def _far_end(spec: EngineSpec, host: str, engines: str, packages: Mapping[str, str]) -> list[str]:
     place = ["--path", spec.path] if spec.path else [] if spec.installed else ["--package", engines]
-    brought = [text for name, folder in packages.items() for text in ("--fallback", f"{name}={folder}")]
+    brought = [text for name, folder in packages.items() for text in ("--with", f"{name}={folder}")]
     # -u: what the engine prints is there when it crashes.
     return [spec.interpreter, "-u", host, spec.engine, *place, *brought]
 

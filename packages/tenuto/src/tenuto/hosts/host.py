@@ -29,7 +29,7 @@ class EngineSpec:
     options: dict[str, Any] = field(default_factory=dict)
     path: str = ""
     installed: bool = False
-    # The package's folder beside us: it goes along, for an interpreter in which the package is not installed.
+    # The package's folder beside us: it goes along, so that the interpreter need not have it installed.
     folder: str = ""
     # Added to the few variables that a host inherits; the only way in for a secret.
     env: Mapping[str, str] = field(default_factory=dict)

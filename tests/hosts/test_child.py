@@ -351,8 +351,8 @@ def test_our_own_engines_are_found_without_a_path(make_host: MakeHost, run: DoRu
 
 
 def test_an_engine_s_package_goes_along_to_its_interpreter(make_host: MakeHost, tmp_path: Path) -> None:
-    """Its package and the kit travel, without what lies beside them; a copy that is installed there is not the
-    one whose manifest was read, and does not run.
+    """Its package and the kit travel, without what lies beside them. A copy that is installed there does not
+    run: it is not the one whose manifest was read.
     """
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "empty"], check=True)
     [site] = (tmp_path / "empty").glob("lib/python*/site-packages")

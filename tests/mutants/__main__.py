@@ -97,7 +97,7 @@ def run(tree: Path, tests: list[str], *, stop: bool) -> tuple[int, str]:
         # The tree's own sources come before those that are installed.
         env=os.environ
         | {
-            "PYTHONPATH": os.pathsep.join(map(str, sorted(tree.glob("packages/*/src")))),
+            "PYTHONPATH": os.pathsep.join(map(str, sorted(tree.glob("*/*/src")))),
             "PYTHONDONTWRITEBYTECODE": "1",
         },
         capture_output=True,

@@ -26,7 +26,7 @@ def engine(adapter: str, url: str, table: str = "", *, metered: bool = False, pa
     settings = Settings(folder=Path("x"), models=tables)
     spec = spec_of(models(settings)[NAME].entry, settings)
     module, _, name = spec.engine.partition(":")
-    return getattr(importlib.import_module(f"tenuto.engines.{module}"), name)(spec.options)
+    return getattr(importlib.import_module(module), name)(spec.options)
 
 
 class Asked:

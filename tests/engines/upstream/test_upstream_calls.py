@@ -14,8 +14,8 @@ from engines.upstream.calling import Asked, engine, image, speech
 from servers.media_upstream import KEY, PRIVATE, MediaUpstream
 from servers.proxy import Proxy, Towards
 from tenuto.config import Settings
-from tenuto.engines.upstream import call
 from tenuto_engine import Cancelled, EngineError, OutcomeUnknown
+from tenuto_remote import call
 
 
 @pytest.fixture

@@ -229,8 +229,8 @@ def wait_until_ready(url: str, serve: subprocess.Popen[str]) -> None:
 
 def make_account_and_key() -> str:
     """With `--json` the operator's commands print what scripts can read."""
-    operate("accounts", "create", "demo", "--credit", CREDIT)
-    key: str = operate("keys", "create", "--account", "demo", "--name", "make demo")["key"]
+    operate("admin", "accounts", "create", "demo", "--credit", CREDIT)
+    key: str = operate("admin", "keys", "create", "--account", "demo", "--name", "make demo")["key"]
     return key
 
 

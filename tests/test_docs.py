@@ -12,13 +12,10 @@ from tenuto import config
 from tenuto.api import rates
 from tenuto.bodies.fields import Boolean, Choice, Integer, Number, Numbers, Rule, Text
 from tenuto.catalog.rules import models
-from tenuto.cli import COMMANDS
-from tenuto.cli import app as commands
 from tenuto.engines.registry import ENTRIES
 from tenuto.kinds.image import parameters as image
 from tenuto.kinds.speech.parameters import FIELDS
 from tenuto.metrics import ERRORS
-from tenuto_client.commands import VERBS
 from tenuto_kokoro.styles import ORIGINAL_VOICES
 
 ROOT = Path(__file__).parents[1]
@@ -100,19 +97,6 @@ def exported() -> set[str]:
     counters = {f"{name}_total" for name in re.findall(r'\bCounter\(\s*"(\w+)"', text)}
     gauges = set(re.findall(r'\b(?:Gauge|GaugeMetricFamily|Histogram)\(\s*"(\w+)"', text))
     return counters | gauges | set(re.findall(r'(?<!Counter)\("(tenuto_\w+)", "[A-Z]', text))
-
-
-def test_every_command_of_the_documents_is_one() -> None:
-    """`tenuto WORD` in README and documents names a command."""
-    documents = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
-    named = {
-        word
-        for path in documents
-        for word in re.findall(r"(?:`|^|/bin/|> )tenuto ([a-z-]+)\b", path.read_text("utf-8"), re.MULTILINE)
-    }
-
-    assert named <= set(commands.app) | set(VERBS)
-    assert set(COMMANDS) == {name for name in commands.app if not name.startswith("-")}
 
 
 def test_every_speech_parameter_is_documented_with_its_bounds_and_default() -> None:

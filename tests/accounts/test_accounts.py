@@ -237,7 +237,7 @@ def test_names_of_accounts_are_unique(world: World) -> None:
     assert [account_id, account_id] == [found("声音 studio"), found(account_id)]
     with pytest.raises(OperatorError, match="already"):
         account(world, "声音 studio")
-    with pytest.raises(OperatorError, match="tenuto accounts list"):
+    with pytest.raises(OperatorError, match="tenuto admin accounts list"):
         found("nobody")
 
 

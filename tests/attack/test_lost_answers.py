@@ -23,7 +23,7 @@ AFTER_OPENING = len(shipped()) + 2
 def linked(make_service: MakeService, linked_url: str) -> RunningService:
     """An installation, not started, whose database lies behind the proxy; bob has an account."""
     place = make_service(None, linked_url)
-    place.command("accounts", "create", "bob")
+    place.command("admin", "accounts", "create", "bob")
     return place
 
 
@@ -31,7 +31,7 @@ def test_credit_whose_answer_is_lost_is_looked_up(linked: RunningService, link: 
     """COMMIT is done and its answer lost: the command asks again and reports the credit there is (P3)."""
     cuts = link.cuts()
     link.cut_at(COMMITTED, Towards.CLIENT, nth=AFTER_OPENING)
-    done = linked.command("accounts", "credit", "bob", "100")
+    done = linked.command("admin", "accounts", "credit", "bob", "100")
 
     assert cuts + 1 == link.cuts()
     assert ("bob: 100.000000 CNY available\n", 0) == (done.stdout, done.returncode)
@@ -43,7 +43,7 @@ def test_credit_whose_outcome_stays_unknown_names_what_cannot_book_twice(
 ) -> None:
     """The database stays away: exit 1, and a command with the ledger line's id, which books once (P3)."""
     link.cut_at(COMMITTED, Towards.CLIENT, nth=AFTER_OPENING, and_refuse=True)
-    lost = linked.command("accounts", "credit", "bob", "100", check=False)
+    lost = linked.command("admin", "accounts", "credit", "bob", "100", check=False)
     link.pass_on()
     [again] = re.findall(r"tenuto (accounts credit bob 100 --id entry_\w{26})", lost.stderr)
     answers = [linked.command(*shlex.split(again)).stdout for _ in range(2)]
@@ -60,12 +60,12 @@ def test_credit_whose_outcome_stays_unknown_names_what_cannot_book_twice(
     ("arguments", "listed", "expected"),
     [
         (
-            ("accounts", "create", "eve", "--credit", "5"),
+            ("admin", "accounts", "create", "eve", "--credit", "5"),
             "accounts",
             [("bob", "0.000000"), ("eve", "5.000000")],
         ),
-        (("keys", "create", "--account", "bob"), "keys", [("default", None)]),
-        (("accounts", "suspend", "bob"), "accounts", [("bob", "0.000000")]),
+        (("admin", "keys", "create", "--account", "bob"), "keys", [("default", None)]),
+        (("admin", "accounts", "suspend", "bob"), "accounts", [("bob", "0.000000")]),
     ],
 )
 def test_every_command_reports_what_is_so(
@@ -79,7 +79,7 @@ def test_every_command_reports_what_is_so(
     link.cut_at(COMMITTED, Towards.CLIENT, nth=AFTER_OPENING)
     cuts = link.cuts()
     done = linked.command(*arguments)
-    rows = linked.command_json(listed, "list")
+    rows = linked.command_json("admin", listed, "list")
 
     assert cuts + 1 == link.cuts()
     assert expected == [(row["name"], row.get("available")) for row in rows]
@@ -89,9 +89,9 @@ def test_every_command_reports_what_is_so(
 def test_credit_of_a_command_that_was_killed_is_booked_once(tmp_path: Path) -> None:
     """SQLite: SIGKILL between COMMIT and the answer; the same id again books nothing more (P3)."""
     place = RunningService(tmp_path / "data")
-    place.command("accounts", "create", "bob")
+    place.command("admin", "accounts", "create", "bob")
     entry_id = Ids(lambda: 1_800_000_000_000).new("entry")
-    again = ("accounts", "credit", "bob", "100", "--id", entry_id)
+    again = ("admin", "accounts", "credit", "bob", "100", "--id", entry_id)
     armed = RunningService(tmp_path / "data", variables={"TENUTO_FAILPOINT": "db.after_commit:1:kill"})
     killed = armed.command(*again, check=False)
     booked = _available(place)
@@ -105,10 +105,10 @@ def test_credit_of_a_command_that_was_killed_is_booked_once(tmp_path: Path) -> N
 def test_a_result_that_cannot_be_written_does_not_hide_what_was_done(tmp_path: Path) -> None:
     """stdout on a full disk: exit 1, and the error says that the credit is booked."""
     place = RunningService(tmp_path / "data")
-    place.command("accounts", "create", "bob")
+    place.command("admin", "accounts", "create", "bob")
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
-            [TENUTO, "accounts", "credit", "bob", "1"],
+            [TENUTO, "admin", "accounts", "credit", "bob", "1"],
             env=place.environment,
             stdout=full,
             stderr=subprocess.PIPE,
@@ -123,5 +123,5 @@ def test_a_result_that_cannot_be_written_does_not_hide_what_was_done(tmp_path: P
 
 def _available(place: RunningService) -> str:
     """What bob has."""
-    [bob] = [row for row in place.command_json("accounts", "list") if row["name"] == "bob"]
+    [bob] = [row for row in place.command_json("admin", "accounts", "list") if row["name"] == "bob"]
     return str(bob["available"])

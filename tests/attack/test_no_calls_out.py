@@ -48,7 +48,7 @@ def test_nothing_is_called_but_what_was_configured(tmp_path: Path, server_url: s
                 _all_kinds(service, http)
                 _addresses(http, address)
             for command in (["doctor"], ["models", "list"], ["audit"]):
-                service.command(*command, check=False)
+                service.command("admin", *command, check=False)
             service.stop()
         upstream.close()
         return knocks(), len(caught), upstream.seen.paths

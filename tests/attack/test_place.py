@@ -45,7 +45,7 @@ def test_a_second_data_folder_on_one_database_is_refused(
     job = running.wait(running.submit("Kept here."))
     other = make_service(running.folder.with_name("elsewhere"), url)
     refused = other.command(*command, check=False, timeout_s=30)
-    doctor = other.command("doctor", check=False).stdout
+    doctor = other.command("admin", "doctor", check=False).stdout
 
     assert 1 == refused.returncode
     assert "the database belongs to the store of bytes store_" in refused.stderr
@@ -126,7 +126,7 @@ def test_a_data_folder_that_is_moved_away_ends_acceptance(
     assert (503, False, 202) == (ready.status_code, made, accepted.status_code)
     assert "succeeded" == running.wait(accepted.json()["id"])["state"]
     assert {kept, accepted.json()["id"]} == {job["id"] for job in listed}
-    assert 0 == running.command("audit", "--deep").returncode
+    assert 0 == running.command("admin", "audit", "--deep").returncode
 
 
 def _post(http: httpx2.Client) -> httpx2.Response:

@@ -50,7 +50,7 @@ def origin(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         place.wait(place.submit(f"Sentence {number}.", stream=True))
     place.wait(place.submit("[fake:unknown] Word.", model="fake/metered-speech"))
     place.stop()
-    place.command("backup", str(folder / "kept"))
+    place.command("admin", "backup", str(folder / "kept"))
     return Origin(place, folder / "kept")
 
 

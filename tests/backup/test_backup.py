@@ -1,4 +1,4 @@
-"""`tenuto backup` and `tenuto restore`: under load, killed, damaged, and from one database to the other."""
+"""`tenuto admin backup` and `restore`: under load, killed, damaged, and from one database to the other."""
 
 import json
 import os
@@ -50,12 +50,12 @@ def test_a_backup_under_load_is_restored_elsewhere(
     thread = threading.Thread(target=load)
     thread.start()
     try:
-        done = place.command("backup", str(tmp_path / "kept"))
+        done = place.command("admin", "backup", str(tmp_path / "kept"))
     finally:
         stopping.set()
         thread.join()
     other = restored(make_place, OTHER[dialect], tmp_path / "kept", place)
-    audit = other.command("audit", "--deep")
+    audit = other.command("admin", "audit", "--deep")
     other.start()
     database = checker.open_records(other)
     known = {row["id"] for row in checker.rows(database, "select id from job")}
@@ -72,14 +72,14 @@ def test_a_backup_under_load_is_restored_elsewhere(
     assert [segments_of(place, operation) for operation in finished] == [
         segments_of(other, operation) for operation in finished
     ]
-    assert other.command("audit", "--deep").returncode == 0
+    assert other.command("admin", "audit", "--deep").returncode == 0
 
 
 def test_only_its_owner_may_read_a_backup(origin: Origin, tmp_path: Path) -> None:
     """Folders are 0700 and files 0600, whatever the umask: there are hashes of keys and texts in it."""
     before = os.umask(0)
     try:
-        origin.place.command("backup", str(tmp_path / "kept"))
+        origin.place.command("admin", "backup", str(tmp_path / "kept"))
     finally:
         os.umask(before)
     modes = {
@@ -94,12 +94,12 @@ def test_only_its_owner_may_read_a_backup(origin: Origin, tmp_path: Path) -> Non
 def test_a_killed_backup_is_none_and_is_taken_again(origin: Origin, tmp_path: Path, where: str) -> None:
     """SIGKILL anywhere: no folder of that name; the next one uses what was copied and is whole (P21)."""
     kept, half = tmp_path / "kept", tmp_path / "kept.unfinished"
-    killed = with_failpoint(origin.place, f"{where}:1:kill", "backup", str(kept))
+    killed = with_failpoint(origin.place, f"{where}:1:kill", "admin", "backup", str(kept))
     was_there, copied = kept.exists(), {path.name: path.stat().st_ino for path in half.rglob("blob_*")}
     if where != "backup.before_name":
         with pytest.raises(OperatorError, match="is no whole backup"):
             restore.verify(half)
-    origin.place.command("backup", str(kept))
+    origin.place.command("admin", "backup", str(kept))
 
     assert -signal.SIGKILL == killed.returncode
     assert not was_there
@@ -114,10 +114,10 @@ def test_a_killed_backup_is_none_and_is_taken_again(origin: Origin, tmp_path: Pa
 def test_a_killed_restore_is_gone_on_with(make_place: MakeService, origin: Origin, where: str) -> None:
     """SIGKILL anywhere: nothing starts on the half; the same restore said again ends it (P21)."""
     other = make_place("sqlite" if origin.place.database_url else "postgresql")
-    killed = with_failpoint(other, f"{where}:1:kill", "restore", str(origin.kept))
-    with pytest.raises(OperatorError, match="say `tenuto restore` with the same backup again"):
+    killed = with_failpoint(other, f"{where}:1:kill", "admin", "restore", str(origin.kept))
+    with pytest.raises(OperatorError, match="run `tenuto admin restore` with the same backup again"):
         restore.refuse_unfinished(other.folder)
-    done = other.command("restore", str(origin.kept))
+    done = other.command("admin", "restore", str(origin.kept))
 
     assert -signal.SIGKILL == killed.returncode
     assert "is restored to" in done.stdout
@@ -143,7 +143,7 @@ def test_nothing_is_written_from_a_damaged_backup(
     kept = shutil.copytree(origin.kept, tmp_path / "kept")
     damage_it(kept, "blob")
     other = make_place("sqlite")
-    refused = other.command("restore", str(kept), check=False)
+    refused = other.command("admin", "restore", str(kept), check=False)
 
     assert (1, "") == (refused.returncode, refused.stdout)
     assert "tenuto: the backup is damaged: Block 0 of blob_" in told_last(refused)
@@ -153,16 +153,18 @@ def test_nothing_is_written_from_a_damaged_backup(
 def test_nothing_starts_on_a_half_restore(make_place: MakeService, origin: Origin) -> None:
     """No command opens the folder before the restore has come to its end."""
     other = make_place("sqlite")
-    with_failpoint(other, "restore.mid_blobs:1:kill", "restore", str(origin.kept))
+    with_failpoint(other, "restore.mid_blobs:1:kill", "admin", "restore", str(origin.kept))
     refused = other.command("serve", "--port", "0", check=False)
 
     assert 1 == refused.returncode
-    assert "holds an unfinished restore; say `tenuto restore` with the same backup again" in told(refused)
+    assert "holds an unfinished restore; run `tenuto admin restore` with the same backup again" in told(
+        refused
+    )
 
 
 def test_a_backup_is_checked_without_a_place(origin: Origin) -> None:
     """`--check` verifies all of it and writes nothing."""
-    checked = origin.place.command("restore", str(origin.kept), "--check")
+    checked = origin.place.command("admin", "restore", str(origin.kept), "--check")
 
     assert checked.stdout.startswith(f"{origin.kept} is whole: the records of ")
 
@@ -170,10 +172,10 @@ def test_a_backup_is_checked_without_a_place(origin: Origin) -> None:
 def test_a_restore_needs_an_empty_place(make_place: MakeService, origin: Origin) -> None:
     """Neither a folder nor a database that holds anything is written to; the refusal names which."""
     before = everything(origin.place)
-    again = origin.place.command("restore", str(origin.kept), check=False)
+    again = origin.place.command("admin", "restore", str(origin.kept), check=False)
     elsewhere = make_place("sqlite")
     elsewhere.database_url = origin.place.database_url or f"sqlite:///{origin.place.folder}/tenuto.db"
-    database = elsewhere.command("restore", str(origin.kept), check=False)
+    database = elsewhere.command("admin", "restore", str(origin.kept), check=False)
 
     assert f"{origin.place.folder} is not empty" in told_last(again)
     assert "the database is not empty" in told_last(database)
@@ -183,15 +185,15 @@ def test_a_restore_needs_an_empty_place(make_place: MakeService, origin: Origin)
 def test_damaged_bytes_are_named_or_left_out(make_place: MakeService, origin: Origin, tmp_path: Path) -> None:
     """A backup is refused with the blob's name; with the option it is taken without, and says so."""
     place = make_place("sqlite")
-    place.command("restore", str(origin.kept))
+    place.command("admin", "restore", str(origin.kept))
     database = checker.open_records(place)
     blob_id = checker.rows(database, "select blob_id from artifact order by id limit 1")[0]["blob_id"]
     database.close()
     (place.folder / "blobs" / blob_id[-2:] / blob_id).write_bytes(b"rotten")
-    refused = place.command("backup", str(tmp_path / "kept"), check=False)
-    taken = place.command("backup", str(tmp_path / "kept"), "--leave-out-damaged")
+    refused = place.command("admin", "backup", str(tmp_path / "kept"), check=False)
+    taken = place.command("admin", "backup", str(tmp_path / "kept"), "--leave-out-damaged")
 
-    assert f"1 blobs are missing or damaged: {blob_id}; `tenuto audit --deep`" in told_last(refused)
+    assert f"1 blobs are missing or damaged: {blob_id}; `tenuto admin audit --deep`" in told_last(refused)
     assert taken.stdout.endswith("; 1 damaged blobs are left out\n")
     assert [blob_id] == restore.verify(tmp_path / "kept").left_out
 
@@ -204,7 +206,9 @@ def test_what_is_erased_during_a_backup_is_removed_after_it(
     """
     place = started(make_place(dialect))
     operation = place.wait(place.submit("To be erased."))
-    waiting = start_with_failpoint(place, "backup.after_rows:1:stop", "backup", str(tmp_path / "kept"))
+    waiting = start_with_failpoint(
+        place, "backup.after_rows:1:stop", "admin", "backup", str(tmp_path / "kept")
+    )
     until(lambda: is_stopped(waiting.pid), 20, "it stands still")
     with place.client() as http:
         erased = http.delete(f"/v1/jobs/{operation['id']}/content")
@@ -217,7 +221,7 @@ def test_what_is_erased_during_a_backup_is_removed_after_it(
     other = restored(make_place, dialect, tmp_path / "kept", place)
 
     assert (200, True, 0) == (erased.status_code, was_kept, code)
-    assert 0 == other.command("audit", "--deep").returncode
+    assert 0 == other.command("admin", "audit", "--deep").returncode
     other.start()
     assert 200 == status_of(other, operation)
     place.stop()
@@ -287,7 +291,7 @@ def restored(make_place: MakeService, dialect: str, folder: Path, origin: Runnin
     """A place of its own, whose upkeep takes what ran in the other one over after a second."""
     other = make_place(dialect, TENUTO_SILENCE_S="1", TENUTO_HEARTBEAT_S="0.2")
     other.key = origin.key
-    other.command("restore", str(folder))
+    other.command("admin", "restore", str(folder))
     return other
 
 

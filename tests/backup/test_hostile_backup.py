@@ -123,7 +123,7 @@ def test_a_forged_backup_costs_one_line(make_place: MakeService, kept: Path) -> 
     """The command says what is wrong, without a traceback, and leaves nothing in the data folder."""
     FORGED["a column that is SQL"](kept)
     other = make_place("sqlite")
-    done = other.command("restore", str(kept), check=False)
+    done = other.command("admin", "restore", str(kept), check=False)
 
     assert (1, "") == (done.returncode, done.stdout)
     assert "account has no column" in done.stderr.splitlines()[-1]
@@ -136,7 +136,7 @@ def test_rows_that_contradict_each_other_are_refused(make_place: MakeService, ke
     file = kept / "rows" / "account.jsonl"
     lines = file.read_bytes().splitlines(keepends=True)
     _write_rows(kept, "account", b"".join([*lines, lines[-1]]))
-    done = make_place("sqlite").command("restore", str(kept), check=False)
+    done = make_place("sqlite").command("admin", "restore", str(kept), check=False)
 
     assert 1 == done.returncode
     assert "its rows do not fit together" in done.stderr

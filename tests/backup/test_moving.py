@@ -53,15 +53,15 @@ def test_a_service_moves_into_a_bucket_and_back(
     there, back = make_place(OTHER[here], **bucket[0]), make_place(here)
     there.key = back.key = origin.place.key
 
-    there.command("restore", str(origin.kept))
-    arrived, audit = everything(there), there.command("audit", "--deep")
+    there.command("admin", "restore", str(origin.kept))
+    arrived, audit = everything(there), there.command("admin", "audit", "--deep")
     there.start()
     newest = there.wait(there.submit("And on."))
     results_there = results(there)
     there.stop()
-    there.command("backup", str(tmp_path / "kept"))
-    back.command("restore", str(tmp_path / "kept"))
-    came_back, audit_back = everything(back), back.command("audit", "--deep")
+    there.command("admin", "backup", str(tmp_path / "kept"))
+    back.command("admin", "restore", str(tmp_path / "kept"))
+    came_back, audit_back = everything(back), back.command("admin", "audit", "--deep")
     back.start()
     results_back = results(back)
     back.stop()
@@ -69,7 +69,7 @@ def test_a_service_moves_into_a_bucket_and_back(
     assert everything(origin.place) == arrived
     assert everything(there) == came_back
     assert all("agrees with the ledger" in done.stdout for done in (audit, audit_back))
-    assert "fake/metered-speech" in back.command("recover", "list").stdout
+    assert "fake/metered-speech" in back.command("admin", "recover", "list").stdout
     assert "succeeded" == newest["state"]
     assert results_there == results_back
     assert 4 == len(results_back["contents"])
@@ -85,7 +85,7 @@ def test_nothing_is_restored_among_the_bytes_of_another_service(
     put(key, b'{"store_id": "store_01m80pvn5r1f38djbjeemsc8v2"}')
     dialect = "sqlite" if origin.place.database_url else "postgresql"
     other = make_place(dialect, **variables)
-    refused = other.command("restore", str(origin.kept), check=False)
+    refused = other.command("admin", "restore", str(origin.kept), check=False)
     left = list(other.folder.iterdir())
     database = checker.open_records(other)
     tables = database.read(lambda tx: schema.tables(tx, database.dialect))
@@ -103,8 +103,8 @@ def test_the_command_of_before_names_the_new_way(origin: Origin) -> None:
     )
 
     assert (2, "") == (done.returncode, done.stdout)
-    assert "`tenuto backup DIR`" in told(done)
-    assert "`tenuto restore DIR`" in told(done)
+    assert "`tenuto admin backup DIR`" in told(done)
+    assert "`tenuto admin restore DIR`" in told(done)
 
 
 def results(place: RunningService) -> dict[str, Any]:

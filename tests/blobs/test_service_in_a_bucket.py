@@ -98,7 +98,7 @@ def test_a_backup_of_a_bucket_is_restored_elsewhere(
 ) -> None:
     """A backup has the bytes, whole; they go into another prefix and a database of another kind (P21)."""
     artifact = caller.wait(caller.submit("Kept."))["artifacts"][0]
-    in_bucket.command("backup", str(tmp_path / "backup"))
+    in_bucket.command("admin", "backup", str(tmp_path / "backup"))
     elsewhere = RunningService(
         tmp_path / "data",
         variables={
@@ -108,13 +108,13 @@ def test_a_backup_of_a_bucket_is_restored_elsewhere(
         },
     )
 
-    elsewhere.command("restore", str(tmp_path / "backup"))
+    elsewhere.command("admin", "restore", str(tmp_path / "backup"))
     elsewhere.start()
     elsewhere.key = caller.key
     with elsewhere.client() as client:
         content = client.get(f"/v1/artifacts/{artifact['id']}/content").content
-    looked = elsewhere.command("audit", "--deep", check=False)
-    doctor = elsewhere.command("doctor", check=False).stdout
+    looked = elsewhere.command("admin", "audit", "--deep", check=False)
+    doctor = elsewhere.command("admin", "doctor", check=False).stdout
     elsewhere.stop()
 
     assert artifact["sha256"] == hashlib.sha256(content).hexdigest()
@@ -129,7 +129,7 @@ def test_the_doctor_says_what_a_bucket_lacks(in_bucket: RunningService) -> None:
         in_bucket, variables={**in_bucket.variables, "AWS_SECRET_ACCESS_KEY": "not-" + SECRET_KEY}
     )
 
-    told = wrong.command("doctor", check=False)
+    told = wrong.command("admin", "doctor", check=False)
 
     assert told.returncode != 0
     assert "FAIL  blobs: s3://service/of-the-tests: a blob could not be written" in told.stdout
@@ -150,7 +150,7 @@ def test_an_outage_of_the_store_loses_nothing(in_bucket: RunningService, caller:
     heard = caller.post_job(recordings.body(known))
     logged(in_bucket, "blob.not_stored")
     logged(in_bucket, "store.away")
-    audit = in_bucket.command("audit", "--deep", check=False)
+    audit = in_bucket.command("admin", "audit", "--deep", check=False)
     waiting = [caller.read(job_id)["state"] for job_id in (slow, heard.json()["id"])]
     link.pass_on()
 
@@ -162,7 +162,7 @@ def test_an_outage_of_the_store_loses_nothing(in_bucket: RunningService, caller:
     ended = [caller.wait(job_id) for job_id in (slow, heard.json()["id"])]
     assert [("succeeded", 1), ("succeeded", 1)] == [(job["state"], job["attempt"]) for job in ended]
     assert artifact["sha256"] == hashlib.sha256(caller.get(where).content).hexdigest()
-    assert 0 == in_bucket.command("audit", "--deep").returncode
+    assert 0 == in_bucket.command("admin", "audit", "--deep").returncode
     log = in_bucket.log_path.read_text()
     assert '"reason": "the store does not answer: Connection re' in log
     assert SECRET_KEY not in log

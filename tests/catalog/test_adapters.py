@@ -241,7 +241,7 @@ def test_an_interpreter_that_does_not_answer_is_told(tmp_path: Path) -> None:
 def test_a_broken_package_takes_away_its_own_engine_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str | None, says: str
 ) -> None:
-    """It is read, never imported, and the operator is told by `tenuto doctor`."""
+    """It is read, never imported, and the operator is told by `tenuto admin doctor`."""
     install(tmp_path, monkeypatch, text)
     found = manifests.here()
     offered = [name for name, manifest in found.manifests.items() if manifest.offered]

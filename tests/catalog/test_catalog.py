@@ -164,7 +164,7 @@ def test_a_hold_below_the_price_of_a_job_is_refused() -> None:
     ],
 )
 def test_a_price_that_could_never_be_charged_is_refused(model: str, own: OwnPrice, fault: str) -> None:
-    """At the start and by `tenuto doctor`, not when the first job is to be settled (P3)."""
+    """At the start and by `tenuto admin doctor`, not when the first job is to be settled (P3)."""
     settings = Settings(folder=Path("x"), engines="fake", models={model: ModelSettings(price=own)})
 
     with pytest.raises(SettingsInvalid, match=fault):

@@ -1,4 +1,4 @@
-"""`tenuto accounts` and `tenuto keys`: what they print, and what it means for the next request."""
+"""`tenuto admin accounts` and `keys`: what they print, and what it means for the next request."""
 
 import uuid
 
@@ -11,38 +11,38 @@ from tenuto.db.opening import open_database
 
 def test_accounts_are_made_listed_and_credited(operator: Operator) -> None:
     """Amounts are CNY, exact to six places; the table is the same as the JSON."""
-    made = operator("accounts", "create", "me", "--credit", "1.5")
-    other = operator.json("accounts", "create", "another one", "--credit", "0.000001")
-    credited = operator("accounts", "credit", "me", "10")
-    taken = operator("accounts", "credit", other["id"], "-0.000001")
-    listed = operator.json("accounts", "list")
+    made = operator("admin", "accounts", "create", "me", "--credit", "1.5")
+    other = operator.json("admin", "accounts", "create", "another one", "--credit", "0.000001")
+    credited = operator("admin", "accounts", "credit", "me", "10")
+    taken = operator("admin", "accounts", "credit", other["id"], "-0.000001")
+    listed = operator.json("admin", "accounts", "list")
 
     assert made.stdout.endswith("  me  1.500000 CNY\n")
-    assert made.stderr == "A key for it: tenuto keys create --account me\n"
+    assert made.stderr == "To create a key for it: tenuto admin keys create --account me\n"
     assert {"name": "another one", "available": "0.000001"} == {k: other[k] for k in ("name", "available")}
     assert ("me: 11.500000 CNY available\n", "") == (credited.stdout, credited.stderr)
     assert taken.stdout.endswith(": 0.000000 CNY available\n")
     assert [("me", "11.500000", "0.000000"), ("another one", "0.000000", "0.000000")] == [
         (line["name"], line["available"], line["held"]) for line in listed
     ]
-    assert rows(operator("accounts", "list")) == listed
+    assert rows(operator("admin", "accounts", "list")) == listed
 
 
 def test_an_account_command_that_cannot_be_done_changes_nothing(operator: Operator) -> None:
     """Exit code 1, one line on stderr that says what would be right."""
-    operator("accounts", "create", "me")
+    operator("admin", "accounts", "create", "me")
     cases = {
         ("create", "me"): "there is an account named 'me' already",
         ("create", " me"): "1 to 80 printable characters",
         ("create", "you", "--credit", "1.0000001"): "is not an amount in CNY",
         ("create", "you", "--credit", "-1"): "less than that available",
-        ("credit", "nobody", "1"): "there is no account 'nobody'; `tenuto accounts list`",
+        ("credit", "nobody", "1"): "there is no account 'nobody'; `tenuto admin accounts list`",
         ("credit", "me", "1e3"): "is not an amount in CNY",
         ("credit", "me", "0"): "changes nothing",
         ("credit", "me", "-0.01"): "less than that available",
     }
-    done = {arguments: operator("accounts", *arguments) for arguments in cases}
-    left = operator.json("accounts", "list")
+    done = {arguments: operator("admin", "accounts", *arguments) for arguments in cases}
+    left = operator.json("admin", "accounts", "list")
 
     assert not [arguments for arguments, said in cases.items() if said not in told(done[arguments])]
     assert {1} == {each.returncode for each in done.values()}
@@ -50,15 +50,15 @@ def test_an_account_command_that_cannot_be_done_changes_nothing(operator: Operat
 
 
 def test_a_key_is_shown_once_and_stdout_holds_nothing_else(operator: Operator) -> None:
-    """`KEY=$(tenuto keys create …)` works; the list has prefix and last four characters only."""
-    operator("accounts", "create", "me")
-    made = operator("keys", "create", "--account", "me", "--name", "laptop", "--expires", "30d")
+    """`KEY=$(tenuto admin keys create …)` works; the list has prefix and last four characters only."""
+    operator("admin", "accounts", "create", "me")
+    made = operator("admin", "keys", "create", "--account", "me", "--name", "laptop", "--expires", "30d")
     key = made.stdout.removesuffix("\n")
-    [listed] = operator.json("keys", "list")
-    table = operator("keys", "list")
+    [listed] = operator.json("admin", "keys", "list")
+    table = operator("admin", "keys", "list")
 
     assert key.startswith("tn_")
-    assert "shown this once" in made.stderr
+    assert "shown only this once" in made.stderr
     assert key not in made.stderr + table.stdout
     assert ("me", "laptop", f"{key[:7]}…{key[-4:]}", None, None) == tuple(
         listed[name] for name in ("account", "name", "key", "models", "revoked")
@@ -70,16 +70,16 @@ def test_a_key_is_shown_once_and_stdout_holds_nothing_else(operator: Operator) -
 def test_keys_can_be_listed_for_one_account(operator: Operator) -> None:
     """`keys list --account` leaves the others out; an account that is not there is an error."""
     for name in ("me", "you"):
-        operator("accounts", "create", name)
-        operator("keys", "create", "--account", name)
+        operator("admin", "accounts", "create", name)
+        operator("admin", "keys", "create", "--account", name)
 
-    assert ["you"] == [key["account"] for key in operator.json("keys", "list", "--account", "you")]
-    assert "there is no account 'him'" in told(operator("keys", "list", "--account", "him"))
+    assert ["you"] == [key["account"] for key in operator.json("admin", "keys", "list", "--account", "you")]
+    assert "there is no account 'him'" in told(operator("admin", "keys", "list", "--account", "him"))
 
 
 def test_a_key_command_that_cannot_be_done_makes_no_key(operator: Operator) -> None:
     """Exit code 1, one line on stderr that says what would be right."""
-    operator("accounts", "create", "me")
+    operator("admin", "accounts", "create", "me")
     cases = {
         ("create", "--account", "nobody"): "there is no account 'nobody'",
         ("create", "--account", "me", "--name", ""): "1 to 80 printable characters",
@@ -88,21 +88,21 @@ def test_a_key_command_that_cannot_be_done_makes_no_key(operator: Operator) -> N
         ("create", "--account", "me", "--expires", "tomorrow"): "is not a length of time",
         ("rotate", "key_nope"): "there is no key 'key_nope' that could be rotated",
         ("rotate", "key_nope", "--grace", "1w"): "is not a length of time",
-        ("revoke", "key_nope"): "there is no key 'key_nope'; `tenuto keys list`",
+        ("revoke", "key_nope"): "there is no key 'key_nope'; `tenuto admin keys list`",
     }
-    done = {arguments: operator("keys", *arguments) for arguments in cases}
+    done = {arguments: operator("admin", "keys", *arguments) for arguments in cases}
 
     assert not [arguments for arguments, said in cases.items() if said not in told(done[arguments])]
     assert {1} == {each.returncode for each in done.values()}
-    assert [] == operator.json("keys", "list")
+    assert [] == operator.json("admin", "keys", "list")
 
 
 def test_a_restricted_key_sees_and_uses_its_models_only(paid_service: RunningService) -> None:
     """`--models` holds for the list of models and for jobs."""
-    paid_service.command("accounts", "create", "restricted", "--credit", "1")
-    key = paid_service.command_json("keys", "create", "--account", "restricted", "--models", "fake/speech")[
-        "key"
-    ]
+    paid_service.command("admin", "accounts", "create", "restricted", "--credit", "1")
+    key = paid_service.command_json(
+        "admin", "keys", "create", "--account", "restricted", "--models", "fake/speech"
+    )["key"]
 
     with paid_service.client(key) as client:
         assert ["fake/speech"] == [model["id"] for model in client.get("/v1/models").json()["data"]]
@@ -114,21 +114,21 @@ def test_a_restricted_key_sees_and_uses_its_models_only(paid_service: RunningSer
 def test_revoking_rotating_and_expiring_hold_from_the_next_request_on(paid_service: RunningService) -> None:
     """A rotated secret ends after its grace (24 h, and none), an expired or a revoked key at once."""
     paid_service.make_key("rotating")
-    made = paid_service.command_json("keys", "create", "--account", "rotating")
+    made = paid_service.command_json("admin", "keys", "create", "--account", "rotating")
     asks = [status(paid_service, made["key"])]
-    graced = paid_service.command_json("keys", "rotate", made["id"])
+    graced = paid_service.command_json("admin", "keys", "rotate", made["id"])
     asks += [status(paid_service, made["key"]), status(paid_service, graced["key"])]
-    last = paid_service.command_json("keys", "rotate", made["id"], "--grace", "0s")
+    last = paid_service.command_json("admin", "keys", "rotate", made["id"], "--grace", "0s")
     asks += [status(paid_service, graced["key"]), status(paid_service, last["key"])]
-    revoked = paid_service.command("keys", "revoke", made["id"])
+    revoked = paid_service.command("admin", "keys", "revoke", made["id"])
     asks += [status(paid_service, made["key"]), status(paid_service, last["key"])]
-    expired = paid_service.command_json("keys", "create", "--account", "rotating", "--expires", "0s")
+    expired = paid_service.command_json("admin", "keys", "create", "--account", "rotating", "--expires", "0s")
 
     assert [200, 200, 200, 401, 200, 401, 401] == asks
     assert f"{made['id']} is revoked\n" == revoked.stdout
     assert {made["id"]} == {graced["id"], last["id"]}
     assert 401 == status(paid_service, expired["key"])
-    assert 1 == paid_service.command("keys", "rotate", made["id"], check=False).returncode
+    assert 1 == paid_service.command("admin", "keys", "rotate", made["id"], check=False).returncode
 
 
 def submit(client: httpx2.Client, model: str) -> httpx2.Response:
@@ -146,14 +146,14 @@ def status(service: RunningService, key: str) -> int:
 def test_a_damaged_restriction_is_listed_as_one(operator: Operator, database_url: str) -> None:
     """One bad row breaks no list: the other keys are shown, and this one says what is wrong with it."""
     operator.settings.update(database=database_url, engines="fake")
-    operator("accounts", "create", "me")
+    operator("admin", "accounts", "create", "me")
     for name in ("whole", "broken"):
-        operator("keys", "create", "--account", "me", "--name", name, "--models", "fake/speech")
+        operator("admin", "keys", "create", "--account", "me", "--name", name, "--models", "fake/speech")
     database = open_database(database_url)
     database.write(lambda tx: tx.run("update api_key set models = '[oops' where name = 'broken'"))
     database.close()
-    table = operator("keys", "list")
-    listed = operator.json("keys", "list")
+    table = operator("admin", "keys", "list")
+    listed = operator.json("admin", "keys", "list")
 
     assert ["fake/speech", "damaged"] == [line["models"] for line in rows(table)]
     assert [(["fake/speech"], False), ([], True)] == [(line["models"], line["damaged"]) for line in listed]

@@ -1,4 +1,4 @@
-"""`tenuto models adapters`: what there is, and tables that need nothing but paths; licences at the door."""
+"""`tenuto admin adapters`: what there is, and tables that need nothing but paths; licences at the door."""
 
 import re
 import tomllib
@@ -37,8 +37,8 @@ def test_the_table_that_is_printed_is_one_that_is_taken(every_line: bool) -> Non
 
 def test_adapters_are_listed_with_what_must_be_accepted(operator: Operator) -> None:
     """One line each; a name that there is not is told with those there are."""
-    listed = {line["adapter"]: line for line in rows(operator("models", "adapters"))}
-    unknown = operator("models", "adapters", "nope")
+    listed = {line["adapter"]: line for line in rows(operator("admin", "adapters"))}
+    unknown = operator("admin", "adapters", "nope")
 
     assert set(manifests.adapters()) == set(listed)
     assert ("yes", "no") == (listed["indextts-2.5"]["accept first"], listed["openai-image"]["accept first"])
@@ -67,9 +67,9 @@ def test_doctor_tells_what_an_added_model_lacks(operator: Operator, tmp_path: Pa
     text = as_table(manifests.adapters()["indextts-2.5"], "/nowhere/python")
     server = as_table(manifests.adapters()["openai-speech"], None).replace("# upstream_key", "upstream_key")
     file.write_text(text)
-    refused = operator("doctor", "--config", str(file), engines="fake")
+    refused = operator("admin", "doctor", "--config", str(file), engines="fake")
     file.write_text(f"{accepted(text)}\n{server}")
-    lacking = operator("doctor", "--config", str(file), engines="fake")
+    lacking = operator("admin", "doctor", "--config", str(file), engines="fake")
     failing = [line for line in lacking.stdout.splitlines() if line.startswith("FAIL  ")]
 
     assert "must be accepted first" in refused.stdout
@@ -87,10 +87,10 @@ def test_added_models_are_listed_with_tenutos_own(operator: Operator, tmp_path: 
     file = tmp_path / "tenuto.toml"
     table = as_table(manifests.adapters()["openai-image"], None)
     file.write_text(table + '\nrevision = "r7"\n')
-    listed = rows(operator("models", "list", "--config", str(file)))
-    operator("accounts", "create", "me", "--config", str(file))
+    listed = rows(operator("admin", "models", "list", "--config", str(file)))
+    operator("admin", "accounts", "create", "me", "--config", str(file))
     key = operator(
-        "keys", "create", "--account", "me", "--models", "openai/gpt-image-1", "--config", str(file)
+        "admin", "keys", "create", "--account", "me", "--models", "openai/gpt-image-1", "--config", str(file)
     )
 
     assert ("openai/gpt-image-1", "image", "r7", "none needed") == tuple(

@@ -1,4 +1,4 @@
-"""`tenuto audit`, beside a service that works and on what was damaged: lines, JSON, exit codes."""
+"""`tenuto admin audit`, beside a service that works and on what was damaged: lines, JSON, exit codes."""
 
 import json
 import re
@@ -15,10 +15,10 @@ def test_the_audit_of_a_sound_service_finds_nothing(paid_service: RunningService
     """Also while jobs run: exit code 0."""
     paid_service.key = paid_service.make_key("audited", credit="1")
     job_ids = [paid_service.submit("Word.") for _ in range(5)]
-    during = paid_service.command("audit")
+    during = paid_service.command("admin", "audit")
     for job_id in job_ids:
         paid_service.wait(job_id)
-    after = paid_service.command("audit")
+    after = paid_service.command("admin", "audit")
 
     assert during.stdout.startswith("every balance, hold, charge and slot agrees with the ledger: ")
     assert re.fullmatch(r"[^:]+: \d+ accounts, \d+ jobs, \d+ entries\n", after.stdout)
@@ -29,13 +29,13 @@ def test_the_audit_names_what_disagrees_and_fails(
 ) -> None:
     """A balance that no entry explains: the account is named, the exit code is 1; doctor points here."""
     operator.settings.update(database=database_url, engines="fake")
-    account = operator.json("accounts", "create", "me", "--credit", "1")
+    account = operator.json("admin", "accounts", "create", "me", "--credit", "1")
     database: Database = open_database(database_url)
     database.write(lambda tx: tx.run("update account set available_micros = available_micros + 1"))
     database.close()
-    done = operator("audit")
-    plain = operator("audit", "--json")
-    looked = operator("doctor")
+    done = operator("admin", "audit")
+    plain = operator("admin", "audit", "--json")
+    looked = operator("admin", "doctor")
     [line] = done.stdout.splitlines()
 
     assert (1, 1, 1) == (done.returncode, plain.returncode, looked.returncode)
@@ -47,7 +47,7 @@ def test_the_audit_names_what_disagrees_and_fails(
     assert [("account_balance", account["id"])] == [
         (found["check"], found["subject"]) for found in json.loads(plain.stdout)["findings"]
     ]
-    assert "FAIL  ledger: 1 discrepancies → tenuto audit" in looked.stdout.splitlines()
+    assert "FAIL  ledger: 1 discrepancies → tenuto admin audit" in looked.stdout.splitlines()
 
 
 def test_the_deep_audit_finds_the_file_that_was_changed(paid_service: RunningService) -> None:
@@ -55,14 +55,14 @@ def test_the_deep_audit_finds_the_file_that_was_changed(paid_service: RunningSer
     paid_service.key = paid_service.make_key("deep", credit="1")
     job_id = paid_service.submit("Word.")
     paid_service.wait(job_id)
-    sound = paid_service.command_json("audit", "--deep")
+    sound = paid_service.command_json("admin", "audit", "--deep")
     file = newest_blob(paid_service.folder)
     content = file.read_bytes()
     file.chmod(0o600)
     file.write_bytes(bytes([content[0] ^ 1]) + content[1:])
-    damaged = paid_service.command("audit", "--deep", check=False)
-    plain = json.loads(paid_service.command("audit", "--deep", "--json", check=False).stdout)
-    shallow = paid_service.command("audit")
+    damaged = paid_service.command("admin", "audit", "--deep", check=False)
+    plain = json.loads(paid_service.command("admin", "audit", "--deep", "--json", check=False).stdout)
+    shallow = paid_service.command("admin", "audit")
     file.write_bytes(content)
 
     assert (True, []) == (sound["clean"], sound["findings"])
@@ -76,7 +76,7 @@ def test_the_deep_audit_finds_the_file_that_was_changed(paid_service: RunningSer
 
 def test_the_audit_makes_nothing(operator: Operator) -> None:
     """A folder without a database is a slip, not a sound service."""
-    missing = operator("audit")
+    missing = operator("admin", "audit")
 
     assert f"there is no database {operator.folder / 'tenuto.db'}; name the data folder" in told(missing)
     assert not operator.folder.exists()
@@ -86,12 +86,12 @@ def test_an_older_database_is_not_changed_by_looking(operator: Operator, empty_d
     """Without its migrations the audit says so and applies none."""
     open_database(empty_database_url).close()
     operator.settings.update(database=empty_database_url)
-    done = operator("audit")
+    done = operator("admin", "audit")
     database = open_database(empty_database_url)
     left = pending(database)
     database.close()
 
-    assert "the database is empty; `tenuto migrate` brings it up to date" == told(done)
+    assert "the database is empty; `tenuto admin migrate` brings it up to date" == told(done)
     assert "0001_schema" in left
 
 

@@ -1,4 +1,4 @@
-"""`tenuto migrate`, and processes that leave it to somebody else to bring the database up to date."""
+"""`tenuto admin migrate`, and processes that leave it to somebody else to bring the database up to date."""
 
 import signal
 import subprocess
@@ -18,8 +18,8 @@ def test_migrate_brings_an_empty_database_up_to_date_and_says_so(
 ) -> None:
     """Checked before and after; a second run changes nothing (P21)."""
     operator.settings.update(database=empty_database_url, engines="fake")
-    made = operator("migrate")
-    again, checked = operator("migrate"), operator("migrate", "--check")
+    made = operator("admin", "migrate")
+    again, checked = operator("admin", "migrate"), operator("admin", "migrate", "--check")
     names = [path.stem for path in sorted(MIGRATIONS.glob("*.sql"))]
 
     assert (0, 0, 0) == (made.returncode, again.returncode, checked.returncode)
@@ -34,7 +34,7 @@ def test_a_check_names_what_is_missing_and_applies_nothing(
     """It fails, so that a script can tell (P21)."""
     operator.settings.update(database=empty_database_url, engines="fake")
     database = open_database(empty_database_url)
-    checked = operator("migrate", "--check")
+    checked = operator("admin", "migrate", "--check")
     tables = database.read(lambda tx: schema.tables(tx, database.dialect))
     database.close()
 
@@ -50,10 +50,10 @@ def test_a_command_that_may_not_migrate_refuses_an_old_database(
 ) -> None:
     """With `migrations = "wait"` a command does not wait, and says what to do."""
     operator.settings.update(database=empty_database_url, engines="fake", migrations="wait")
-    refused = operator("accounts", "list")
+    refused = operator("admin", "accounts", "list")
 
     assert 1 == refused.returncode
-    assert told(refused).endswith("say: tenuto migrate")
+    assert told(refused).endswith("run: tenuto admin migrate")
 
 
 def test_processes_wait_until_somebody_has_migrated(operator: Operator, empty_database_url: str) -> None:
@@ -75,7 +75,7 @@ def test_processes_wait_until_somebody_has_migrated(operator: Operator, empty_da
         worker.send_signal(signal.SIGTERM)
         stopped = worker.wait(20)
         waited = api.poll() is None
-        operator("migrate")
+        operator("admin", "migrate")
         assert api.stdout is not None
         first = api.stdout.readline()
     finally:

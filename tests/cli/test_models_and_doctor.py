@@ -1,4 +1,4 @@
-"""`tenuto models` and `tenuto doctor`: what is there, what is missing, and the command that mends it."""
+"""`tenuto admin models` and `doctor`: what is there, what is missing, and the command that repairs it."""
 
 import shlex
 from contextlib import closing
@@ -19,8 +19,11 @@ def test_models_are_listed_with_licence_and_state_of_their_weights(
     operator: Operator, tmp_path: Path
 ) -> None:
     """A cache without weights is told with the remedy; real and fake models never stand beside each other."""
-    listed = {line["model"]: line for line in rows(operator("models", "list", cache=str(tmp_path / "cache")))}
-    fakes = {line["model"]: line for line in rows(operator("models", "list", engines="fake"))}
+    listed = {
+        line["model"]: line
+        for line in rows(operator("admin", "models", "list", cache=str(tmp_path / "cache")))
+    }
+    fakes = {line["model"]: line for line in rows(operator("admin", "models", "list", engines="fake"))}
 
     assert [entry.model for entry in ENTRIES if not entry.fake] == list(listed)
     assert [entry.model for entry in ENTRIES if entry.fake] == list(fakes)
@@ -38,12 +41,12 @@ def test_pull_and_verify_without_names_mean_what_the_real_engines_need(operator:
     cache = default_cache()
     pulled = operator("models", "pull", cache=str(cache))
     of_model = operator("models", "pull", KOKORO, cache=str(cache))
-    verified = operator("models", "verify", "kokoro-vocabulary", cache=str(cache))
+    verified = operator("admin", "models", "verify", "kokoro-vocabulary", cache=str(cache))
 
     assert set(needed) <= set(manifest.shipped().weights)
     assert [str(cache / name) for name in needed] == pulled.stdout.splitlines()
     assert set(pulled.stdout.splitlines()) > set(of_model.stdout.splitlines())
-    assert (0, "all weights are what the manifest says\n") == (verified.returncode, verified.stdout)
+    assert (0, "all weights match the manifest\n") == (verified.returncode, verified.stdout)
 
 
 def test_verify_names_every_wrong_file_and_fails(operator: Operator, tmp_path: Path) -> None:
@@ -51,9 +54,9 @@ def test_verify_names_every_wrong_file_and_fails(operator: Operator, tmp_path: P
     cache = tmp_path / "cache"
     (cache / "text2tashkeel").mkdir(parents=True)
     (cache / "text2tashkeel" / "rawi_v2.vocab.json").write_text("altered")
-    done = operator("models", "verify", "text2tashkeel", "kokoro-vocabulary", cache=str(cache))
+    done = operator("admin", "models", "verify", "text2tashkeel", "kokoro-vocabulary", cache=str(cache))
 
-    assert (1, "mend it: tenuto models pull\n") == (done.returncode, done.stderr)
+    assert (1, "to repair them: tenuto models pull\n") == (done.returncode, done.stderr)
     assert {"rawi_ensemble.int8.onnx", "rawi_v2.vocab.json", "kokoro-vocabulary"} == {
         Path(line.partition(": ")[0]).name for line in done.stdout.splitlines()
     }
@@ -61,7 +64,7 @@ def test_verify_names_every_wrong_file_and_fails(operator: Operator, tmp_path: P
 
 def test_an_unknown_name_is_refused_with_those_there_are(operator: Operator) -> None:
     """By pull and by verify."""
-    pulled, verified = operator("models", "pull", "nope"), operator("models", "verify", "nope")
+    pulled, verified = operator("models", "pull", "nope"), operator("admin", "models", "verify", "nope")
 
     assert told(pulled) == told(verified)
     assert "no weight named nope; it has e5-small-q4" in told(pulled)
@@ -69,8 +72,8 @@ def test_an_unknown_name_is_refused_with_those_there_are(operator: Operator) -> 
 
 def test_doctor_finds_nothing_on_a_sound_machine(operator: Operator) -> None:
     """Exit code 0, every line is ok."""
-    operator("accounts", "create", "me")
-    done = operator("doctor", engines="fake")
+    operator("admin", "accounts", "create", "me")
+    done = operator("admin", "doctor", engines="fake")
 
     assert 0 == done.returncode
     assert {"ok"} == {line.split()[0] for line in done.stdout.splitlines()}
@@ -80,32 +83,36 @@ def test_every_failing_line_of_doctor_ends_with_its_remedy(operator: Operator, t
     """No account, a folder that others read, no weights; two of the remedies are carried out and mend it."""
     operator.folder.mkdir(mode=0o755)
     operator.folder.chmod(0o755)
-    done = operator("doctor", cache=str(tmp_path / "cache"))
+    done = operator("admin", "doctor", cache=str(tmp_path / "cache"))
     failing = [line for line in done.stdout.splitlines() if line.startswith("FAIL")]
     remedies = {line.rpartition(" → ")[2] for line in failing}
     operator.folder.chmod(int(shlex.split(next(r for r in remedies if r.startswith("chmod")))[1], 8))
-    operator("accounts", "create", "NAME")
+    operator("admin", "accounts", "create", "NAME")
 
     assert 1 == done.returncode
-    assert {f"chmod 700 {operator.folder}", "tenuto models pull", "tenuto accounts create NAME"} == remedies
-    assert 0 == operator("doctor", engines="fake").returncode
+    assert {
+        f"chmod 700 {operator.folder}",
+        "tenuto models pull",
+        "tenuto admin accounts create NAME",
+    } == remedies
+    assert 0 == operator("admin", "doctor", engines="fake").returncode
 
 
 def test_doctor_leaves_the_database_as_it_is(operator: Operator, empty_database_url: str) -> None:
     """Where there is none it makes none, so that a restore and a move still find an empty place; who waits
     for migrations is told the command that applies them.
     """
-    fresh = operator("doctor", engines="fake")
+    fresh = operator("admin", "doctor", engines="fake")
     left = list(operator.folder.iterdir())
-    new = operator("doctor", engines="fake", database=empty_database_url)
-    waits = operator("doctor", engines="fake", database=empty_database_url, migrations="wait")
+    new = operator("admin", "doctor", engines="fake", database=empty_database_url)
+    waits = operator("admin", "doctor", engines="fake", database=empty_database_url, migrations="wait")
     with closing(open_database(empty_database_url)) as database:
         missing = pending(database)
 
     assert [1, 1, 1] == [done.returncode for done in (fresh, new, waits)]
     for done in (fresh, new):
         assert "ok    database: is empty; the first start makes its tables" in done.stdout
-    assert f"answers, but lacks {len(missing)} migrations → tenuto migrate" in waits.stdout
+    assert f"answers, but lacks {len(missing)} migrations → tenuto admin migrate" in waits.stdout
     assert len(shipped()) == len(missing)
     assert [] == left
 
@@ -117,9 +124,9 @@ def test_doctor_tells_a_broken_interpreter_a_database_that_is_away_and_settings_
     file = tmp_path / "tenuto.toml"
     file.write_text('[models."fake/speech"]\ninterpreter = "/nowhere/python"\n')
     broken = operator(
-        "doctor", "--config", str(file), engines="fake", database="postgresql://127.0.0.1:1/tenuto"
+        "admin", "doctor", "--config", str(file), engines="fake", database="postgresql://127.0.0.1:1/tenuto"
     )
-    wrong = operator("doctor", port="high", no_such="1")
+    wrong = operator("admin", "doctor", port="high", no_such="1")
     failing = [line for line in broken.stdout.splitlines() if line.startswith("FAIL")]
 
     assert ["database", "fake/speech"] == [line.split()[1].rstrip(":") for line in failing]

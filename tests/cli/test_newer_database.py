@@ -10,7 +10,8 @@ from tenuto.db.opening import open_database
 
 
 @pytest.mark.parametrize(
-    "command", [("accounts", "list"), ("serve", "--port", "0"), ("audit",), ("backup", "x")]
+    "command",
+    [("admin", "accounts", "list"), ("serve", "--port", "0"), ("admin", "audit"), ("admin", "backup", "x")],
 )
 def test_a_breaking_change_of_a_later_version_is_told_in_one_line(
     operator: Operator, database_url: str, command: tuple[str, ...]
@@ -38,12 +39,12 @@ def test_beside_a_later_version_results_stand_alone_on_stdout(operator: Operator
     is a line of the log (P21).
     """
     operator.settings.update(database=database_url)
-    operator("accounts", "create", "me")
+    operator("admin", "accounts", "create", "me")
     with closing(open_database(database_url)) as database:
         database.write(
             lambda tx: tx.run("insert into migration (name, sha256, applied_at) values ('9998_more', 'x', 0)")
         )
-    listed = operator("accounts", "list", "--json")
+    listed = operator("admin", "accounts", "list", "--json")
 
     assert ["me"] == [account["name"] for account in json.loads(listed.stdout)]
     assert ["database.newer"] == [json.loads(line)["event"] for line in listed.stderr.splitlines()]

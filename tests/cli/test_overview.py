@@ -1,66 +1,103 @@
-"""What `tenuto` alone says: every command in a line, in the reader's language."""
+"""What `tenuto` lists: every command in a line, every option explained, in the reader's language."""
 
+import argparse
 import os
 import re
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
-from cyclopts import App
 
+from client.test_sdk import names, texts_of
 from servers.service import TENUTO
-from tenuto.cli import COMMANDS
-from tenuto.cli.app import app as operators
-from tenuto_client.commands import VERBS
+from tenuto import cli
+from tenuto.cli import ADMIN, COMMANDS
+from tenuto.cli.zh import WORDS
+from tenuto_client.commands import Command, Tree, fill, paths
+from tenuto_client.commands.parser import Parser
+from tenuto_client.commands.zh import WORDS as WORDS_OF_CALLERS
 
 HAN = re.compile("[\u4e00-\u9fff]")
 
 
 @pytest.mark.parametrize(("language", "is_chinese"), [("zh_CN.UTF-8", True), ("C.UTF-8", False)])
-def test_every_command_has_its_line_in_the_readers_language(language: str, is_chinese: bool) -> None:
-    """The caller's verbs and the operator's commands alike."""
-    done = subprocess.run([TENUTO], env=os.environ | {"LC_ALL": language}, capture_output=True, text=True)
+@pytest.mark.parametrize(("group", "listed"), [((), COMMANDS), (("admin",), ADMIN)])
+def test_every_command_has_its_line_in_the_readers_language(
+    group: tuple[str, ...], listed: Tree, language: str, is_chinese: bool
+) -> None:
+    """Callers' commands and those under `admin` alike; one line each, within 80 columns."""
+    environment = os.environ | {"LC_ALL": language}
+    done = subprocess.run([TENUTO, *group], env=environment, capture_output=True, text=True)
     lines = dict(line.split(maxsplit=1) for line in done.stdout.splitlines() if line.startswith("  "))
 
-    assert [*VERBS, *COMMANDS] == list(lines)
+    assert list(listed) == list(lines)
     assert dict.fromkeys(lines, is_chinese) == {name: bool(HAN.search(line)) for name, line in lines.items()}
+    assert [] == [line for line in done.stdout.splitlines() if len(line) > 80]
 
 
-def options_of(app: App, path: str) -> Iterator[tuple[str, str]]:
-    """Every option of every command below, and what is said of it."""
-    for name in app:
-        if name.startswith("-"):
-            continue
-        below = app[name]
-        if below.default_command is None:
-            yield from options_of(below, f"{path} {name}")
-            continue
-        for argument in below.assemble_argument_collection(parse_docstring=True):
-            if argument.show:
-                yield f"{path} {name} {argument.name}", argument.parameter.help or ""
+def options_of(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str]]:
+    """Every argument of every command below, and its help."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for below in action.choices.values():
+                yield from options_of(below)
+        else:
+            name = action.option_strings[-1] if action.option_strings else action.metavar
+            yield f"{parser.prog} {name}", action.help or ""
 
 
-def test_every_option_of_an_operators_command_says_what_it_is() -> None:
-    """An option without a word is one that nobody dares to use."""
-    found = dict(options_of(operators, "tenuto"))
+def test_every_option_of_every_command_is_explained() -> None:
+    """An option without help is one that nobody dares to use; a command says what it does."""
+    whole = Parser(prog="tenuto")
+    for name, command in COMMANDS.items():
+        fill(whole.add_verb(name, command.about), name, command)
+    found = dict(options_of(whole))
 
-    assert "tenuto serve --port" in found and "tenuto keys revoke --key-id" in found
+    assert {"tenuto serve --port", "tenuto admin keys revoke KEY", "tenuto say --voice"} <= set(found)
     assert [] == [name for name, about in found.items() if not about]
+
+
+def test_every_text_of_these_commands_has_its_chinese() -> None:
+    """Each text in the help, and each line about a command; none is left that nothing prints."""
+    folder = Path(cli.__file__).parent
+    used = {text for file in folder.glob("*.py") for text in texts_of(file)}
+    used |= {text for command in nodes(COMMANDS) for text in (command.about, command.heading) if text}
+    missing = used - set(WORDS) - set(WORDS_OF_CALLERS)
+
+    assert set() == missing
+    assert set() == set(WORDS) - used
+    assert not [text for text, chinese in WORDS.items() if names(text) != names(chinese)]
+
+
+def nodes(tree: Tree) -> Iterator[Command]:
+    """Every command of a tree."""
+    for command in tree.values():
+        yield command
+        yield from nodes(command.below)
 
 
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        (["jbos"], "tenuto: what is not known: jbos → tenuto jobs"),
-        (["bakcup"], "tenuto: what is not known: bakcup → tenuto backup"),
-        (["--json"], "tenuto: what is not known: --json (see tenuto -h)"),
-        (["keys", "create"], "(see tenuto keys create -h)"),
+        (["jbos"], "tenuto: unknown command: jbos → tenuto jobs"),
+        (["bakcup"], "tenuto: unknown command: bakcup → tenuto admin backup"),
+        (["admin", "key"], "tenuto: unknown command: admin key → tenuto admin keys"),
+        (["--json"], "tenuto: unknown command: --json (see tenuto -h)"),
+        (["admin", "keys", "create"], "tenuto: missing: --account (see tenuto admin keys create -h)"),
     ],
 )
-def test_a_slip_is_told_in_one_line_that_leads_on(line: list[str], told: str) -> None:
-    """The verbs of callers and the commands of operators are one command to whoever types."""
+def test_a_slip_is_answered_in_one_line_that_leads_on(line: list[str], told: str) -> None:
+    """The commands of callers and of operators are one command to whoever types."""
     environment = os.environ | {"LC_ALL": "C.UTF-8"}
     done = subprocess.run([TENUTO, *line], env=environment, capture_output=True, text=True)
 
     assert (2, "", 1) == (done.returncode, done.stdout, len(done.stderr.splitlines()))
     assert told in done.stderr
+
+
+def test_no_two_commands_share_a_name_unless_they_share_a_noun() -> None:
+    """`models` and `voices` stand in both halves for the same thing; nothing else does."""
+    callers = {path.split()[0] for path in paths(COMMANDS)} - {"admin"}
+
+    assert {"models", "voices"} == callers & set(ADMIN)

@@ -1,4 +1,4 @@
-"""`tenuto accounts invite`, `suspend` and `resume`: what they print, and what it means in the studio."""
+"""`tenuto admin accounts invite`, `suspend`, `unsuspend`: what they print, and what the studio shows."""
 
 import json
 import re
@@ -14,17 +14,17 @@ PASSWORD = "a long enough password"
 def test_an_invitation_leads_into_the_studio(paid_service: RunningService) -> None:
     """The link is where the service listens; its token sets a password, suspend and resume hold at once."""
     name = f"guest of {paid_service.port} & more"
-    done = paid_service.command("accounts", "invite", name)
-    again = json.loads(paid_service.command("accounts", "invite", name, "--json").stdout)
+    done = paid_service.command("admin", "accounts", "invite", name)
+    again = json.loads(paid_service.command("admin", "accounts", "invite", name, "--json").stdout)
     url, _, token = again["link"].partition("/invite#")
     old = done.stdout.strip().partition("#")[2]
     with httpx2.Client(base_url=url, headers={"Origin": url}, timeout=30) as browser:
         asked = {"token": old, "password": PASSWORD}
         ended = browser.post("/web/invitations/accept", json=asked).status_code
         entered = browser.post("/web/invitations/accept", json=asked | {"token": token})
-        paid_service.command("accounts", "suspend", name)
+        paid_service.command("admin", "accounts", "suspend", name)
         out = browser.get("/web/keys").status_code
-        paid_service.command("accounts", "resume", name)
+        paid_service.command("admin", "accounts", "unsuspend", name)
         login = browser.post("/web/login", json={"name": name, "password": PASSWORD})
 
     assert paid_service.url == url
@@ -35,52 +35,55 @@ def test_an_invitation_leads_into_the_studio(paid_service: RunningService) -> No
 
 def test_links_stand_on_the_public_address(operator: Operator) -> None:
     """Where nothing runs, the setting tells; an account that has keys alone is invited as it is."""
-    operator("accounts", "create", "me")
-    here = operator("accounts", "invite", "me", port="9000", host="0.0.0.0")
-    public = operator("accounts", "invite", "me", public_url="https://tenuto.example.com")
+    operator("admin", "accounts", "create", "me")
+    here = operator("admin", "accounts", "invite", "me", port="9000", host="0.0.0.0")
+    public = operator("admin", "accounts", "invite", "me", public_url="https://tenuto.example.com")
 
     assert re.fullmatch(r"http://localhost:9000/invite#[\w-]{43}\n", here.stdout)
     assert public.stdout.startswith("https://tenuto.example.com/invite#")
     assert "once, within 7 days" in public.stderr
-    assert ["me"] == [line["name"] for line in rows(operator("accounts", "list"))]
+    assert ["me"] == [line["name"] for line in rows(operator("admin", "accounts", "list"))]
 
 
 def test_an_account_that_is_invited_begins_with_the_credit_that_is_set(operator: Operator) -> None:
     """An account that was there before is given nothing."""
-    operator("accounts", "create", "old")
+    operator("admin", "accounts", "create", "old")
     for name in ("old", "new"):
-        operator("accounts", "invite", name, initial_credit="2.5")
+        operator("admin", "accounts", "invite", name, initial_credit="2.5")
 
     assert [("old", "0.000000", "active"), ("new", "2.500000", "active")] == [
-        (line["name"], line["available"], line["state"]) for line in rows(operator("accounts", "list"))
+        (line["name"], line["available"], line["state"])
+        for line in rows(operator("admin", "accounts", "list"))
     ]
 
 
 def test_a_command_that_cannot_be_done_changes_nothing(operator: Operator) -> None:
     """Exit code 1, one line on stderr that says why."""
-    operator("accounts", "create", "out")
-    operator("accounts", "suspend", "out")
+    operator("admin", "accounts", "create", "out")
+    operator("admin", "accounts", "suspend", "out")
     cases = {
-        "suspended": operator("accounts", "invite", "out"),
-        "nobody new": operator("accounts", "invite", "new", registration="closed"),
-        "1 to 80 printable characters": operator("accounts", "invite", " x"),
+        "suspended": operator("admin", "accounts", "invite", "out"),
+        "nobody new": operator("admin", "accounts", "invite", "new", registration="closed"),
+        "1 to 80 printable characters": operator("admin", "accounts", "invite", " x"),
         "there is no account 'account_00000000000000000000000000'": operator(
-            "accounts", "invite", "account_" + "0" * 26
+            "admin", "accounts", "invite", "account_" + "0" * 26
         ),
-        "there is no account 'nobody'": operator("accounts", "suspend", "nobody"),
-        "there is no account 'nobody';": operator("accounts", "resume", "nobody"),
+        "there is no account 'nobody'": operator("admin", "accounts", "suspend", "nobody"),
+        "there is no account 'nobody';": operator("admin", "accounts", "unsuspend", "nobody"),
         "registration: 'ajar' is none of open, invite, closed": operator(
-            "accounts", "invite", "x", registration="ajar"
+            "admin", "accounts", "invite", "x", registration="ajar"
         ),
         "trusted_proxies: 'proxy' is not a list of addresses": operator(
-            "accounts", "invite", "x", trusted_proxies="proxy"
+            "admin", "accounts", "invite", "x", trusted_proxies="proxy"
         ),
         "public_url: 'tenuto.example.com/x' is not an address": operator(
-            "accounts", "invite", "x", public_url="tenuto.example.com/x"
+            "admin", "accounts", "invite", "x", public_url="tenuto.example.com/x"
         ),
-        "initial_credit: '1e3' is not an amount": operator("accounts", "invite", "x", initial_credit="1e3"),
+        "initial_credit: '1e3' is not an amount": operator(
+            "admin", "accounts", "invite", "x", initial_credit="1e3"
+        ),
     }
-    listed = rows(operator("accounts", "list"))
+    listed = rows(operator("admin", "accounts", "list"))
 
     assert {1} == {done.returncode for done in cases.values()}
     assert not [said for said, done in cases.items() if said not in done.stderr or done.stdout]

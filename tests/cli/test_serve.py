@@ -95,8 +95,8 @@ def test_api_and_worker_run_a_job_together(
 ) -> None:
     """Two processes on one database; the worker runs the models it was given, the others are not callable."""
     operator.settings.update(database=database_url, engines="fake")
-    operator("accounts", "create", "me")
-    key = operator.json("keys", "create", "--account", "me")["key"]
+    operator("admin", "accounts", "create", "me")
+    key = operator.json("admin", "keys", "create", "--account", "me")["key"]
     api = start("api", "--port", "0")
     url = address(lines(api, 1)[0])
     head = {"Authorization": f"Bearer {key}"}

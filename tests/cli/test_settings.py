@@ -9,12 +9,12 @@ from cli.conftest import Operator, told
 
 def test_the_data_folder_is_an_option_or_a_variable(operator: Operator, tmp_path: Path) -> None:
     """`--data` wins over TENUTO_DATA; both are made when they are not there, for their owner alone."""
-    operator("accounts", "create", "by variable")
-    operator("accounts", "create", "by option", "--data", str(tmp_path / "other"))
+    operator("admin", "accounts", "create", "by variable")
+    operator("admin", "accounts", "create", "by option", "--data", str(tmp_path / "other"))
 
-    assert ["by variable"] == [line["name"] for line in operator.json("accounts", "list")]
+    assert ["by variable"] == [line["name"] for line in operator.json("admin", "accounts", "list")]
     assert ["by option"] == [
-        line["name"] for line in operator.json("accounts", "list", "--data", str(tmp_path / "other"))
+        line["name"] for line in operator.json("admin", "accounts", "list", "--data", str(tmp_path / "other"))
     ]
     assert 0o700 == (tmp_path / "other").stat().st_mode & 0o777
 
@@ -70,17 +70,24 @@ def test_all_wrong_settings_are_named_at_once(operator: Operator, tmp_path: Path
 def test_a_wrong_command_line_exits_with_2(operator: Operator) -> None:
     """Unknown commands and options, a missing or unreadable value: one line that points to the help."""
     cases = {
-        ("sing",): "what is not known: sing",
-        ("accounts", "sing"): 'Unknown command "sing"',
-        ("accounts", "list", "--loud"): 'Unknown option: "--loud"',
-        ("accounts", "create"): "--name requires an argument",
-        ("keys", "create"): "--account requires an argument",
-        ("serve", "--port", "high"): 'unable to convert "high" into int',
-        ("serve", "--engines", "tin"): "tin",
+        ("sing",): "unknown command: sing (see tenuto -h)",
+        ("admin", "sing"): "unknown command: admin sing (see tenuto admin -h)",
+        ("admin", "accounts", "sing"): "unknown command: sing; choose from 'create', 'list', ",
+        (
+            "admin",
+            "accounts",
+            "list",
+            "--loud",
+        ): "unknown argument: --loud (see tenuto admin accounts list -h)",
+        ("admin", "accounts", "create"): "missing: NAME (see",
+        ("admin", "keys", "create"): "missing: --account (see",
+        ("serve", "--port", "high"): "--port must be a whole number, not 'high' (see",
+        ("serve", "--engines", "tin"): "--engines cannot be 'tin'; choose from 'real', 'fake' (see",
     }
     done = {arguments: operator(*arguments) for arguments in cases}
 
     assert {2} == {each.returncode for each in done.values()}
+    assert not [told(done[line]) for line, reason in cases.items() if reason not in told(done[line])]
     assert not [told(each) for each in done.values() if "(see tenuto" not in told(each)]
     assert not operator.folder.exists()
 
@@ -91,15 +98,15 @@ def test_a_place_that_cannot_be_used_is_told_in_one_line(operator: Operator, tmp
     """
     (tmp_path / "file").touch()
     (tmp_path / "none.db").write_text("This is no database." * 100)
-    away = operator("accounts", "list", database="postgresql://127.0.0.1:1/tenuto")
-    slip = operator("accounts", "list", database="postgresql://127.0.0.1:secret/more@host/tenuto")
-    none = operator("accounts", "list", database=f"sqlite:///{tmp_path / 'none.db'}")
+    away = operator("admin", "accounts", "list", database="postgresql://127.0.0.1:1/tenuto")
+    slip = operator("admin", "accounts", "list", database="postgresql://127.0.0.1:secret/more@host/tenuto")
+    none = operator("admin", "accounts", "list", database=f"sqlite:///{tmp_path / 'none.db'}")
     store = {"blobs": "s3://tenuto", "s3_endpoint": "https://127.0.0.1:1", "s3_ca_file": "none.db"}
     with pytest.MonkeyPatch.context() as keys:
         keys.setenv("AWS_ACCESS_KEY_ID", "key")
         keys.setenv("AWS_SECRET_ACCESS_KEY", "secret")
         no_certificate = operator("api", "--port", "0", **store)
-    file = operator("accounts", "list", "--data", str(tmp_path / "file"))
+    file = operator("admin", "accounts", "list", "--data", str(tmp_path / "file"))
 
     assert "the database does not answer: Connection refused; start it" in told(away)
     assert "its port is no number" in told(slip)
@@ -112,17 +119,17 @@ def test_a_place_that_cannot_be_used_is_told_in_one_line(operator: Operator, tmp
 
 def test_help_is_a_result(operator: Operator) -> None:
     """On stdout with exit code 0, and every command of the contract is there."""
-    shown = {
-        room: operator(*filter(None, [room]), "-h") for room in ("", "accounts", "keys", "recover", "models")
-    }
     verbs = {
-        "": "serve api worker accounts keys models recover audit doctor",
-        "accounts": "create list credit",
-        "keys": "create list rotate revoke",
-        "recover": "list show complete requeue void",
-        "models": "list pull verify",
+        "": "say serve api worker admin",
+        "admin": "accounts keys models adapters voices doctor audit recover evidence backup restore migrate",
+        "admin accounts": "create list credit invite suspend unsuspend",
+        "admin keys": "create list rotate revoke",
+        "admin recover": "list complete requeue void",
+        "admin models": "list pull verify",
+        "models": "pull",
     }
+    shown = {group: operator(*group.split(), "-h") for group in verbs}
 
     assert {0} == {done.returncode for done in shown.values()}
-    assert not [v for room in verbs for v in verbs[room].split() if f" {v} " not in shown[room].stdout]
+    assert not [v for group in verbs for v in verbs[group].split() if f" {v} " not in shown[group].stdout]
     assert "0.1.0\n" == operator("--version").stdout

@@ -1,4 +1,4 @@
-"""`tenuto voice-library`: what there is, and adding a voice that every account may use."""
+"""`tenuto admin voices`: what there is, and adding a voice that every account may use."""
 
 import hashlib
 from pathlib import Path
@@ -14,18 +14,18 @@ CONTENT = pcm16_wav(bytes(2 * 16_000), 16_000, 1)
 
 def test_built_in_voices_are_there_from_the_start(operator: Operator) -> None:
     """14 in the list, the shared one first, before any service has run; the table is the same as the JSON."""
-    listed = operator.json("voice-library", "list")
-    table = rows(operator("voice-library", "list"))
+    listed = operator.json("admin", "voices", "list")
+    table = rows(operator("admin", "voices", "list"))
 
     assert ["shared", *["official"] * 11, *["emotion"] * 2] == [voice["kind"] for voice in listed]
     assert [voice["id"] for voice in listed] == [line["id"] for line in table]
-    assert listed == operator.json("voice-library", "list")
+    assert listed == operator.json("admin", "voices", "list")
 
 
 def test_a_damaged_voice_breaks_no_list(operator: Operator, database_url: str) -> None:
     """It is listed as damaged, between all the others."""
     operator.settings.update(database=database_url)
-    whole = operator.json("voice-library", "list")
+    whole = operator.json("admin", "voices", "list")
     damage = {whole[2]["id"]: '["zh"', whole[3]["id"]: '{"zh": 1}'}
     database = open_database(database_url)
 
@@ -35,8 +35,8 @@ def test_a_damaged_voice_breaks_no_list(operator: Operator, database_url: str) -
 
     database.write(change)
     database.close()
-    listed = operator.json("voice-library", "list")
-    table = {line["id"]: line["languages"] for line in rows(operator("voice-library", "list"))}
+    listed = operator.json("admin", "voices", "list")
+    table = {line["id"]: line["languages"] for line in rows(operator("admin", "voices", "list"))}
 
     shown = {"languages": [], "damaged": True}
     assert [voice | (shown if voice["id"] in damage else {}) for voice in whole] == listed
@@ -48,7 +48,7 @@ def test_an_imported_voice_is_everybodys(paid_service: RunningService, tmp_path:
     file = tmp_path / "voice.wav"
     file.write_bytes(CONTENT)
     arguments = ("import", str(file), "--name", "远山", "--languages", "zh, en")
-    first, second = (paid_service.command_json("voice-library", *arguments) for _ in range(2))
+    first, second = (paid_service.command_json("admin", "voices", *arguments) for _ in range(2))
     with paid_service.client(paid_service.make_key(credit="1")) as client:
         listed = {voice["voice_id"]: voice for voice in client.get("/v1/voices").json()["data"]}
         content = client.get(f"/v1/voices/{first['id']}/content").content
@@ -76,5 +76,5 @@ def test_what_cannot_be_imported(operator: Operator, tmp_path: Path) -> None:
         if content is not None:
             file.write_bytes(content)
 
-        assert said in told(operator("voice-library", "import", str(file), *arguments))
-    assert 14 == len(operator.json("voice-library", "list"))
+        assert said in told(operator("admin", "voices", "import", str(file), *arguments))
+    assert 14 == len(operator.json("admin", "voices", "list"))

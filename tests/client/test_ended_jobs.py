@@ -67,7 +67,7 @@ def test_again_makes_another_job_under_a_new_key(state: str, run: Run, tmp_path:
     assert (0, "x.wav\n", 2, 2) == (*again[:2], len(keys), len(set(keys)))
     assert SOUND == (tmp_path / "x.wav").read_bytes()
     assert ([JOB] if state == "recovery_required" else []) == [entry["job"] for entry in left]
-    assert (0, 0) == (resumed[0], len(service.asked) - asked) and "there is nothing to resume" in resumed[2]
+    assert (0, 0) == (resumed[0], len(service.asked) - asked) and "nothing to resume" in resumed[2]
 
 
 def test_again_never_leaves_a_job_that_may_still_run(run: Run) -> None:

@@ -6,6 +6,7 @@ import string
 import subprocess
 import sys
 import wave
+from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -172,7 +173,7 @@ def test_errors_say_what_is_wrong_and_what_mends_it(
 
     assert [400, 409, 404, 403, 403, 401] == [error.status for error in raised]
     assert ["parameters.top_p", "parameters.voice_id"] == sorted(d["param"] for d in invalid.value.details)
-    assert ["tenuto balance", "tenuto catalog", "tenuto login"] == [e.remedy for e in raised[3:]]
+    assert ["tenuto balance", "tenuto models", "tenuto login"] == [e.remedy for e in raised[3:]]
     assert all(error.request_id and error.code and isinstance(error, TenutoError) for error in raised)
     assert all(service.url not in str(error) or caller.key not in str(error) for error in raised)
 
@@ -258,7 +259,7 @@ def test_the_public_surface_is_listed_once_and_costs_nothing_to_import() -> None
 
     assert listed == set(tenuto_client.__all__)
     assert not [name for name in listed if not getattr(tenuto_client, name).__doc__]
-    assert not loaded & {"httpx2", "asyncio", "rich", "ssl", "numpy", "soundfile", "cyclopts", "tenuto"}
+    assert not loaded & {"httpx2", "asyncio", "rich", "ssl", "numpy", "soundfile", "argparse", "tenuto"}
 
 
 def test_the_asyncio_half_says_the_same_as_the_other() -> None:
@@ -272,24 +273,31 @@ def test_the_asyncio_half_says_the_same_as_the_other() -> None:
 
 def test_every_message_of_the_commands_has_its_chinese() -> None:
     """Each text in `t(…)`, each heading and each line about a verb, with the same names in braces."""
+    from tenuto_client import commands
     from tenuto_client.commands import VERBS
     from tenuto_client.commands.exits import _HEADLINES
     from tenuto_client.commands.parser import _SAID
     from tenuto_client.commands.zh import WORDS
 
-    folder = ROOT / "packages" / "tenuto-client" / "src" / "tenuto_client" / "commands"
-    texts = "".join(path.read_text("utf-8") for path in folder.glob("*.py") if path.name != "zh.py")
-    calls = ast.walk(ast.parse(texts.replace("from __future__ import annotations", "")))
-    used = {
-        node.args[0].value
-        for node in calls
-        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "t"
-        if isinstance(node.args[0], ast.Constant)
-    }
-    used |= {about for _, about in VERBS.values()} | set(_HEADLINES.values()) | {said for _, said in _SAID}
+    folder = Path(commands.__file__).parent
+    used = {text for file in folder.glob("*.py") for text in texts_of(file)}
+    used |= (
+        {command.about for command in VERBS.values()} | set(_HEADLINES.values()) | {said for _, said in _SAID}
+    )
 
     assert set() == used - set(WORDS)
     assert not [text for text, chinese in WORDS.items() if names(text) != names(chinese)]
+
+
+def texts_of(file: Path) -> Iterator[str]:
+    """Every text that a module of commands gives to `t` or `add_verb`."""
+    place = {"t": 0, "add_verb": 1}
+    for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+        if isinstance(node, ast.Call):
+            name = getattr(node.func, "id", getattr(node.func, "attr", ""))
+            text = node.args[place[name]] if name in place and len(node.args) > place[name] else None
+            if isinstance(text, ast.Constant):
+                yield str(text.value)
 
 
 def names(text: str) -> list[str]:

@@ -113,7 +113,7 @@ def test_a_person_is_asked_before_a_text_without_any_sound_is_sent(
         seen = len(service.asked)
 
     assert (code, asked) == (ended, seen), shown
-    assert "nothing of this text can be spoken" in shown and "submit it all the same? [y/N]" in shown
+    assert "nothing in this text can be spoken" in shown and "submit it anyway? [y/N]" in shown
 
 
 def test_a_script_is_only_told(run: Run) -> None:
@@ -121,7 +121,7 @@ def test_a_script_is_only_told(run: Run) -> None:
     with ScriptedService([accepted(Retry_After="1"), succeeded(), content()]) as service:
         code, _, err = run(*LINE, "Привет", url=service.url)
 
-    assert 0 == code and "nothing of this text can be spoken" in err
+    assert 0 == code and "nothing in this text can be spoken" in err
 
 
 def at_a_terminal(line: list[str], reply: str, url: str, folder: Path) -> tuple[int, str]:

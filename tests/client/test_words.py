@@ -72,7 +72,7 @@ def test_an_error_is_chinese_to_its_end(run: Run, line: tuple[str, ...], told: s
 
 @pytest.mark.parametrize(
     "line",
-    [("say", "\udcff"), ("chat", "\udcff"), ("jobs", "get", "\udcff"), ("jobs", "ls", "--model", "\udcff")],
+    [("say", "\udcff"), ("chat", "\udcff"), ("jobs", "get", "\udcff"), ("jobs", "list", "--model", "\udcff")],
 )
 def test_an_argument_that_is_no_text_is_refused_in_one_line(run: Run, line: tuple[str, ...]) -> None:
     """Bytes that are no UTF-8, as a shell hands them over: nothing is sent."""

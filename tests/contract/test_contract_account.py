@@ -63,7 +63,7 @@ def test_the_ledger_tells_every_movement(paid: Operator) -> None:
     caller.wait(done)
     failed = caller.submit("[fake:raise] x")
     caller.wait(failed)
-    paid.service.command("accounts", "credit", caller.account_id, "-0.2")
+    paid.service.command("admin", "accounts", "credit", caller.account_id, "-0.2")
     told = ledger(caller)
 
     assert [

@@ -71,7 +71,7 @@ def test_the_scheme_is_written_in_any_case(caller: Caller, scheme: str) -> None:
 def test_a_revoked_key_is_refused_from_the_next_request_on(operator: Operator, caller: Caller) -> None:
     """After `keys revoke` the next request is 401; another key of the account still reads its jobs (R203)."""
     job_id = caller.submit()
-    operator.service.command("keys", "revoke", caller.key_id)
+    operator.service.command("admin", "keys", "revoke", caller.key_id)
 
     assert (401, "invalid_api_key") == error_code(caller.get(f"/v1/jobs/{job_id}"))
     assert (401, "invalid_api_key") == error_code(caller.post_job(job()))
@@ -140,7 +140,7 @@ def test_a_restricted_key_may_use_its_models_only(operator: Operator) -> None:
 def test_a_restriction_made_at_the_command_line_holds(operator: Operator, caller: Caller) -> None:
     """`keys create --models` restricts; an account's own narrowing comes on top, from now on (R202)."""
     made = operator.service.command_json(
-        "keys", "create", "--account", caller.account_id, "--models", f"{SPEECH},{METERED}"
+        "admin", "keys", "create", "--account", caller.account_id, "--models", f"{SPEECH},{METERED}"
     )
     restricted = Caller(caller.http, caller.account_id, made["id"], made["key"])
     before = [entry["id"] for entry in restricted.get("/v1/models").json()["data"]]
@@ -184,7 +184,7 @@ def test_a_refusal_stores_nothing(operator: Operator) -> None:
 
 def test_keys_are_listed_without_their_secret(operator: Operator, caller: Caller) -> None:
     """`keys list` shows prefix and last four characters, never the key (R205)."""
-    listed = operator.service.command_json("keys", "list", "--account", caller.account_id)
+    listed = operator.service.command_json("admin", "keys", "list", "--account", caller.account_id)
 
     assert [f"{caller.key[:7]}…{caller.key[-4:]}"] == [line["key"] for line in listed]
     assert caller.key not in json.dumps(listed)

@@ -147,7 +147,7 @@ def test_open_jobs_are_not_erased(paid: Operator) -> None:
     for answer, state in zip(refusals, ("running", "queued", "recovery_required"), strict=True):
         assert state in answer.json()["error"]["message"]
     assert 200 == caller.get(f"/v1/jobs/{recovering}/request").status_code
-    paid.service.command("recover", "void", recovering)
+    paid.service.command("admin", "recover", "void", recovering)
     assert "failed" == erase(caller, recovering)["state"]
 
 
@@ -166,8 +166,8 @@ def test_only_the_owner_erases(operator: Operator, caller: Caller, path: str) ->
 
 
 def test_the_books_balance_after_all_that(paid: Operator) -> None:
-    """`tenuto audit` finds nothing to complain of in erased records (P3)."""
-    done = paid.service.command("audit", check=False)
+    """`tenuto admin audit` finds nothing to complain of in erased records (P3)."""
+    done = paid.service.command("admin", "audit", check=False)
 
     assert 0 == done.returncode, done.stdout
 

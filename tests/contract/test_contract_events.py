@@ -155,7 +155,7 @@ def test_what_is_over_is_not_waited_for(caller: Caller, paid: Operator) -> None:
     for who, job_id in ((caller, done), (caller, done), (payer, recovering)):
         operation, took_s = timed(who, f"/v1/jobs/{job_id}?wait=30")
         assert (True, operation["state"]) == (took_s < QUICK_S, who.read(job_id)["state"])
-    paid.service.command("recover", "void", recovering)
+    paid.service.command("admin", "recover", "void", recovering)
 
 
 def test_many_wait_behind_one_change(caller: Caller) -> None:

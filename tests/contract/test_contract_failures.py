@@ -90,7 +90,7 @@ def test_a_metered_crash_waits_for_the_operator(paid: Operator) -> None:
         operation["attempt"],
         operation["billing"]["held"],
     )
-    paid.service.command("recover", "void", operation["id"])
+    paid.service.command("admin", "recover", "void", operation["id"])
 
 
 INSIDE = ("Traceback", "Error", "/", "\\", "python", "exit code", "signal", "SIG")
@@ -106,7 +106,7 @@ def test_callers_read_nothing_of_the_inside(paid: Operator, directive: str) -> N
     job_id = caller.submit(f"[fake:{directive}] x", stream=True)
     operation = caller.wait(job_id)
     events = caller.get(f"/v1/jobs/{job_id}/events").json()["data"]
-    evidence = paid.service.command("recover", "show", job_id).stdout
+    evidence = paid.service.command("admin", "evidence", job_id).stdout
     shown = operation["error"]["message"]
 
     assert [sentence for sentence in SENTENCES.values() if shown.startswith(sentence)]
@@ -131,7 +131,7 @@ def test_an_engine_that_does_not_start_shows_callers_no_path(poor: Operator) -> 
 
     assert "the model's engine did not start" in [event["detail"] for event in events]
     assert "/bin/false" not in str(events)
-    assert "engine" in poor.service.command("recover", "show", job_id).stdout
+    assert "engine" in poor.service.command("admin", "evidence", job_id).stdout
 
 
 def _types(caller: Caller, job_id: str) -> list[str]:

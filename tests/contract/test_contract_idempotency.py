@@ -103,7 +103,7 @@ def test_a_rotated_key_keeps_its_idempotency_keys(operator: Operator, caller: Ca
     """A new secret under the same key id replays what the old one submitted (R19, R202)."""
     key = str(uuid.uuid4())
     first = caller.post_job(job(), key=key).json()["id"]
-    made = operator.service.command_json("keys", "rotate", caller.key_id, "--grace", "0s")
+    made = operator.service.command_json("admin", "keys", "rotate", caller.key_id, "--grace", "0s")
     rotated = Caller(caller.http, caller.account_id, caller.key_id, made["key"])
     again = rotated.post_job(job(), key=key)
 

@@ -51,7 +51,7 @@ def test_a_balance_that_does_not_suffice_is_403(paid: Operator) -> None:
     caller = paid.caller(credit="0.04")
     refused = caller.post_job(job(), key="order-2")
     before = caller.newest()
-    paid.service.command("accounts", "credit", caller.account_id, "0.01")
+    paid.service.command("admin", "accounts", "credit", caller.account_id, "0.01")
     accepted = caller.post_job(job(), key="order-2")
 
     assert (403, "insufficient_balance") == error_code(refused)
@@ -140,11 +140,11 @@ def test_an_unknown_outcome_waits_with_its_hold(paid: Operator) -> None:
     assert ("0.100000", "0.000000") == billing(operation)
     assert (0, 100_000) == paid.money(caller)
     assert "recovery_required" == cancelled["state"]
-    assert job_id in paid.service.command("recover", "list").stdout
-    shown = paid.service.command_json("recover", "show", job_id)
+    assert job_id in paid.service.command("admin", "recover", "list").stdout
+    shown = paid.service.command_json("admin", "evidence", job_id)
     assert (job_id, 1) == (shown["job"]["id"], len(shown["attempts"]))
     assert "unknown" == shown["attempts"][0]["outcome"]
-    paid.service.command("recover", "void", job_id)
+    paid.service.command("admin", "recover", "void", job_id)
 
 
 def test_an_operator_completes_with_a_file(paid: Operator, tmp_path: Path) -> None:
@@ -154,9 +154,9 @@ def test_an_operator_completes_with_a_file(paid: Operator, tmp_path: Path) -> No
     with wave.open(str(file), "wb") as wav:
         wav.setparams((1, 2, 24_000, 0, "NONE", ""))
         wav.writeframes(bytes(48_000))
-    without = paid.service.command("recover", "complete", job_id, check=False)
-    paid.service.command("recover", "complete", job_id, "--file", str(file))
-    again = paid.service.command("recover", "complete", job_id, "--file", str(file), check=False)
+    without = paid.service.command("admin", "recover", "complete", job_id, check=False)
+    paid.service.command("admin", "recover", "complete", job_id, "--file", str(file))
+    again = paid.service.command("admin", "recover", "complete", job_id, "--file", str(file), check=False)
     operation = caller.read(job_id)
     content = caller.get(f"/v1/artifacts/{operation['artifacts'][0]['id']}/content").content
 
@@ -170,8 +170,8 @@ def test_an_operator_completes_with_a_file(paid: Operator, tmp_path: Path) -> No
 def test_an_operator_gives_a_job_up(paid: Operator) -> None:
     """`recover void` fails the job, or cancels it, and releases the hold (R217)."""
     (caller, failed), (other, cancelled) = recovering(paid), recovering(paid)
-    paid.service.command("recover", "void", failed)
-    paid.service.command("recover", "void", cancelled, "--cancelled")
+    paid.service.command("admin", "recover", "void", failed)
+    paid.service.command("admin", "recover", "void", cancelled, "--cancelled")
 
     assert ("failed", "cancelled") == (caller.read(failed)["state"], other.read(cancelled)["state"])
     assert "engine_failed" == caller.read(failed)["error"]["code"]
@@ -181,19 +181,19 @@ def test_an_operator_gives_a_job_up(paid: Operator) -> None:
 def test_an_operator_runs_a_job_again(paid: Operator) -> None:
     """`recover requeue` makes a new attempt under the same hold, by name only (R36, R37)."""
     caller, job_id = recovering(paid)
-    paid.service.command("recover", "requeue", job_id)
+    paid.service.command("admin", "recover", "requeue", job_id)
     caller.wait(job_id, ("queued", "running", "recovery_required"))
     while (operation := caller.wait(job_id, ("recovery_required",)))["attempt"] < 2:
         continue
 
     assert (0, 100_000) == paid.money(caller)
     assert ("0.100000", "0.000000") == billing(operation)
-    paid.service.command("recover", "void", job_id)
+    paid.service.command("admin", "recover", "void", job_id)
     assert (100_000, 0) == paid.money(caller)
 
 
 def test_the_books_balance_in_the_end(paid: Operator) -> None:
-    """`tenuto audit` finds nothing after all that was done to this service (R37, R217)."""
-    done = paid.service.command("audit", check=False)
+    """`tenuto admin audit` finds nothing after all that was done to this service (R37, R217)."""
+    done = paid.service.command("admin", "audit", check=False)
 
     assert 0 == done.returncode, done.stdout

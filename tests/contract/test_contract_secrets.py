@@ -25,7 +25,7 @@ def test_keys_and_texts_stay_where_they_belong(paid: Operator, canary: str) -> N
         caller.wait(caller.submit(f"{directive}{canary}"))
     unknown = caller.submit(f"[fake:unknown] {canary}", model=METERED)
     caller.wait(unknown)
-    paid.service.command("recover", "void", unknown)
+    paid.service.command("admin", "recover", "void", unknown)
     finished = caller.wait(caller.submit(canary))
     artifact_id = finished["artifacts"][0]["id"]
     answered = [

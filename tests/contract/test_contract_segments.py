@@ -172,7 +172,7 @@ def test_a_job_that_waits_for_recovery_keeps_its_segments(paid: Operator) -> Non
 
     assert "recovery_required" == operation["state"]
     assert 2 <= len(listed(caller, job_id))
-    paid.service.command("recover", "void", job_id)
+    paid.service.command("admin", "recover", "void", job_id)
     assert "failed" == caller.read(job_id)["state"]
     assert 2 <= len(listed(caller, job_id))
 

@@ -34,7 +34,7 @@ def rows(database: Database, sql: str, **parameters: Any) -> list[dict[str, Any]
 
 def check_audit(service: RunningService) -> None:
     """Balances, holds, charges, slots, artifacts and events agree (P3, P4, P8)."""
-    done = service.command("audit", "--deep", check=False)
+    done = service.command("admin", "audit", "--deep", check=False)
 
     assert done.returncode == 0, done.stdout + done.stderr
 

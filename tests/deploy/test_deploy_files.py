@@ -13,11 +13,11 @@ from jsonschema import Draft202012Validator
 
 from deploy.manifests import documents, pods
 from deploy.proxies import CADDY, DEPLOY
+from servers.command_lines import fault_of
 from servers.service import TENUTO
 from tenuto import config
 from tenuto.api.body import HttpLimits
 from tenuto.artifacts.inputs import MAX_INPUT_BYTES
-from tenuto.cli import COMMANDS
 from tenuto.config import Settings
 from tenuto.engines.registry import ENTRIES
 from tenuto.errors import PayloadTooLarge, Unavailable
@@ -121,8 +121,15 @@ def test_variables_and_settings_of_all_shapes_are_ones_that_there_are() -> None:
         for each in re.findall(r"--models\"?, \"([^\"]+)\"", text)
         for model in each.split(",")
     ]
-    commands = {command_of(unit.read_text("utf-8")) for unit in UNITS}
-    commands |= {pod["containers"][0]["args"][0] for _, pod in pods()}
+    lines = [words_of(unit.read_text("utf-8")) for unit in UNITS]
+    lines += [pod["containers"][0]["args"] for _, pod in pods()]
+    lines += [
+        service["command"]
+        for path in COMPOSE
+        for composed in documents(path)
+        for service in composed["services"].values()
+        if service.get("image") == "tenuto" and "command" in service
+    ]
 
     assert named <= settings
     assert {path for path in texts if path.suffix == ".toml"} == {
@@ -130,7 +137,8 @@ def test_variables_and_settings_of_all_shapes_are_ones_that_there_are() -> None:
     }
     assert len(given) == 10
     assert set(given) <= models
-    assert commands <= set(COMMANDS)
+    assert 18 == len(lines)
+    assert [] == [(line, fault) for line in lines if (fault := fault_of(line)) is not None]
 
 
 def test_the_image_is_built_from_what_is_there() -> None:
@@ -221,6 +229,11 @@ def test_sizing_says_what_engines_take() -> None:
 
 def command_of(unit: str) -> str:
     """The command of `tenuto` that a unit runs."""
-    found = re.search(r"^ExecStart=\S+/tenuto (\w+)", unit, re.MULTILINE)
+    return words_of(unit)[0]
+
+
+def words_of(unit: str) -> list[str]:
+    """All that stands behind `tenuto` in a unit."""
+    found = re.search(r"^ExecStart=\S+/tenuto (.+)$", unit, re.MULTILINE)
     assert found is not None
-    return found[1]
+    return found[1].replace("%i", "8080").split()

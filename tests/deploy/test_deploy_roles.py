@@ -44,14 +44,14 @@ def test_who_serves_needs_no_right_to_change_tables(url: str, tmp_path: Path) ->
     service = RunningService(
         tmp_path / "data", as_role(url, "tenuto"), variables={"TENUTO_MIGRATIONS": "wait"}
     )
-    migrated = RunningService(tmp_path / "owner", as_role(url, "tenuto_owner")).command("migrate")
+    migrated = RunningService(tmp_path / "owner", as_role(url, "tenuto_owner")).command("admin", "migrate")
     with psycopg.connect(as_role(url, "tenuto_owner"), autocommit=True) as owner:
         owner.execute(later.encode())
     service.start()
     try:
         service.key = service.make_key(credit="1")
         state = service.wait(service.submit("Hold the note."))["state"]
-        audited = service.command("audit")
+        audited = service.command("admin", "audit")
     finally:
         service.stop()
     with (

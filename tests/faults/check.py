@@ -94,7 +94,7 @@ def outcomes(service: RunningService) -> Counter[str]:
 
 def _audit(service: RunningService) -> list[str]:
     """The operator's own command; deep, it reads every byte again."""
-    done = service.command("audit", "--deep", check=False, timeout_s=AUDIT_S)
+    done = service.command("admin", "audit", "--deep", check=False, timeout_s=AUDIT_S)
     return (
         []
         if done.returncode == 0

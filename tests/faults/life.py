@@ -182,7 +182,7 @@ def _recover(world: World, clients: list[Client], dice: random.Random) -> list[s
     found = []
     for work, (way, *options) in zip(dice.sample(waiting, min(RECOVERIES, len(waiting))), ways, strict=False):
         assert work.job_id is not None
-        done = world.service.command("recover", way, work.job_id, *options, check=False)
+        done = world.service.command("admin", "recover", way, work.job_id, *options, check=False)
         world.service.key = next(client.link.key for client in clients if work in client.works)
         ended = world.service.wait(work.job_id, states=("succeeded", "failed", *_waits(done.returncode)))
         expected = "failed" if way == "void" and done.returncode == 0 else "succeeded"

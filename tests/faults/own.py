@@ -58,7 +58,7 @@ class OwnJobs:
     def recover(self, way: str, job_id: str) -> None:
         """As an operator does, and once more when the database was away."""
         until = time.monotonic() + PATIENCE_S
-        while self._service.command("recover", way, job_id, check=False).returncode != 0:
+        while self._service.command("admin", "recover", way, job_id, check=False).returncode != 0:
             if time.monotonic() > until or self.comes_to(job_id, "succeeded"):
                 return
 

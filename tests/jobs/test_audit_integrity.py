@@ -17,7 +17,7 @@ INDEX = "sqlite_autoindex_idempotency_1"
 def damaged(tmp_path: Path) -> RunningService:
     """An installation with an account and 50 idempotency keys, and one bit of their index flipped."""
     place = RunningService(tmp_path / "data")
-    place.command("accounts", "create", "me")
+    place.command("admin", "accounts", "create", "me")
     file = place.folder / "tenuto.db"
     connection = sqlite3.connect(file, isolation_level=None)
     connection.executemany(
@@ -36,8 +36,8 @@ def damaged(tmp_path: Path) -> RunningService:
 
 def test_a_flipped_bit_in_an_index_is_found(damaged: RunningService) -> None:
     """A resend would find no key and make a second job: the deep audit and doctor name the index (P2)."""
-    deep = damaged.command("audit", "--deep", check=False)
-    doctor = damaged.command("doctor", check=False).stdout
+    deep = damaged.command("admin", "audit", "--deep", check=False)
+    doctor = damaged.command("admin", "doctor", check=False).stdout
     database = damaged.open_database()
     hourly = integrity.findings(database, deep=False)
     database.close()
@@ -64,14 +64,14 @@ def test_a_row_that_its_index_does_not_find_is_found(
     name = f"unindexed_{int(amcheck)}"
     postgres_server.run(f"create database {name}")
     place = RunningService(tmp_path / "data", postgres_server.url(name))
-    place.command("accounts", "create", "me")
+    place.command("admin", "accounts", "create", "me")
     if amcheck:
         run(place, "create extension amcheck")
     live = "update pg_index set indisready = {} where indexrelid = 'idempotency_pkey'::regclass"
     run(place, live.format("false"))
     run(place, "insert into idempotency values ('key_1', 'request', 'sha', 'job_1', 0)")
     run(place, live.format("true"))
-    deep = place.command("audit", "--deep", check=False)
+    deep = place.command("admin", "audit", "--deep", check=False)
 
     assert 1 == deep.returncode
     assert "idempotency_pkey: the database's own check finds it damaged" in deep.stdout

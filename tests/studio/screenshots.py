@@ -89,7 +89,7 @@ def _prepare(operator: Person, house: RunningService) -> Cookies:
     page.get_by_label("Password").fill(PASSWORD)
     page.get_by_role("button", name="Make the operator's account").click()
     page.get_by_role("heading", name="Hello, Clara").wait_for()
-    house.command("accounts", "credit", "Clara", "50")
+    house.command("admin", "accounts", "credit", "Clara", "50")
     act_out(operator)
     return page.context.cookies()
 

@@ -141,7 +141,7 @@ def test_a_worker_that_stops_leaves_what_it_was_paid_for_in_a_file(
     assert "the store fails: No space left on device" in evidence
     kept = rig.folder / durable.RESCUED / claim.attempt_id
     if takes_files:
-        assert f"tenuto recover complete {claim.job_id} --file {kept}" in evidence
+        assert f"tenuto admin recover complete {claim.job_id} --file {kept}" in evidence
         fits = world.read(lambda tx: recover.fit(tx, claim.job_id, kept.read_bytes()))
         assert ("audio/wav", 0o600) == (fits.media_type, kept.stat().st_mode & 0o777)
         assert is_told(logs, "result.kept_aside", claim.attempt_id)

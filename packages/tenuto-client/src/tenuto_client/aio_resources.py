@@ -173,7 +173,7 @@ class Completions(_Resource):
                 for chunk in events.feed(block):
                     yield chunk
         except Lost as error:
-            raise ChatInterrupted(f"the answer broke off: {error}") from error
+            raise ChatInterrupted(f"the answer was cut off: {error}") from error
         events.check()
 
 

@@ -143,7 +143,7 @@ def _convert_with_soundfile(source: Path, target: Path) -> float:
                 written.write(rest)
     except soundfile.LibsndfileError as error:
         if not source.is_file():
-            raise AudioError(f"{source}: there is no such file") from error
+            raise AudioError(f"{source}: no such file") from error
         raise _Unreadable(str(error.error_string).rstrip(".")) from error
     if not frames:
         raise AudioError(f"{source} holds no sound")

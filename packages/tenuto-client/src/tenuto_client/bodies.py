@@ -73,7 +73,7 @@ def _stream(response: httpx2.Response) -> Any:
 
 def _some(block: bytes) -> bytes:
     if not block:
-        raise Lost("the answer broke off", was_sent=True)
+        raise Lost("the answer was cut off", was_sent=True)
     return block
 
 

@@ -118,7 +118,7 @@ class Events:
     def check(self) -> None:
         """Raises ChatInterrupted when the bytes ended before the answer did."""
         if not self.is_over:
-            raise ChatInterrupted("the answer broke off before its end; ask again")
+            raise ChatInterrupted("the answer was cut off; ask again")
 
 
 def _completion(found: Any) -> ChatCompletion:

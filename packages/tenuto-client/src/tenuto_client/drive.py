@@ -241,7 +241,7 @@ def _why(error: Exception) -> str:
         return "no connection in time" if isinstance(error, _NEVER_SENT) else "nothing came in time"
     if isinstance(error, httpx2.RemoteProtocolError):
         has_ended = "disconnected" in told or "closed connection" in told
-        return "the answer broke off" if has_ended else "what answers there speaks no HTTP"
+        return "the answer was cut off" if has_ended else "this is not an HTTP server"
     if "CERTIFICATE_VERIFY_FAILED" in told:
         return f"its certificate is not trusted: {told.rpartition('failed: ')[2]}"
     return "what answers there speaks no TLS: is it http://?" if "WRONG_VERSION_NUMBER" in told else told

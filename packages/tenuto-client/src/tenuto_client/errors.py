@@ -68,7 +68,7 @@ class NoModel(TenutoError):
     """No model of the wanted kind takes work from this key just now."""
 
     code = "no_model"
-    remedy = "tenuto catalog"
+    remedy = "tenuto models"
 
 
 class ServiceUnreachable(TenutoError):
@@ -221,9 +221,9 @@ def utf8(text: str) -> bytes:
 
 _REMEDIES: dict[str, str] = {
     "invalid_api_key": "tenuto login",
-    "model_not_allowed": "tenuto catalog",
-    "model_unavailable": "tenuto catalog",
-    "unknown_model": "tenuto catalog",
+    "model_not_allowed": "tenuto models",
+    "model_unavailable": "tenuto models",
+    "unknown_model": "tenuto models",
     "insufficient_balance": "tenuto balance",
     "rate_limited": "tenuto resume",
     "unavailable": "tenuto resume",
@@ -232,7 +232,7 @@ _REMEDIES: dict[str, str] = {
     "artifact_unavailable": "tenuto resume",
     "gave_up_waiting": "tenuto resume",
     "content_mismatch": "tenuto resume",
-    "unknown_voice": "tenuto voices ls",
+    "unknown_voice": "tenuto voices list",
 }
 
 _BY_STATUS: dict[int, type[Refused]] = {

@@ -172,7 +172,7 @@ class Completions(_Resource):
                 for chunk in events.feed(block):  # noqa: UP028 - its twin cannot say `yield from`
                     yield chunk
         except Lost as error:
-            raise ChatInterrupted(f"the answer broke off: {error}") from error
+            raise ChatInterrupted(f"the answer was cut off: {error}") from error
         events.check()
 
 

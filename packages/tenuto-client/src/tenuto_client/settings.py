@@ -132,9 +132,9 @@ def _read(environment: Mapping[str, str]) -> dict[str, Any]:
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
-        raise InvalidSetting(f"{file} cannot be read: {error}; remove it and say `tenuto login`") from error
+        raise InvalidSetting(f"{file} cannot be read: {error}; remove it and run `tenuto login`") from error
     if not isinstance(found, dict):
-        raise InvalidSetting(f"{file} is not what `tenuto login` writes; remove it and say that again")
+        raise InvalidSetting(f"{file} is not what `tenuto login` writes; remove it and run that again")
     return found
 
 

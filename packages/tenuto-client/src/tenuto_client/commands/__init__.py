@@ -1,59 +1,79 @@
-"""The caller's verbs of the `tenuto` command: `tenuto say`, `tenuto transcribe`, …
+"""The caller's commands (`tenuto say`, `tenuto transcribe`, …), and how any `tenuto` command is run.
 
-`main` takes the words behind `tenuto` and gives an exit code; `VERBS` is all that a list of commands needs.
-Nothing is imported here but what every start of every verb needs: `-h` answers before a page could be turned.
+A tree of commands leads from words to the module that carries them out. Each module has `add(parser, name)`,
+which declares its options and sets `run`. Only what every start needs is imported here: `-h` must be quick.
 """
 
 from __future__ import annotations
 
 import sys
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from tenuto_client.commands.parser import Parser
 
-VERBS: Mapping[str, tuple[str, str]] = {
-    "login": ("session", "Save the key for a service."),
-    "logout": ("session", "Forget the key for a service."),
-    "whoami": ("session", "Show which service and key are used, and whether they work."),
-    "say": ("say", "Speak a text: a WAV file."),
-    "transcribe": ("transcribe", "Write down what is said in a recording."),
-    "draw": ("draw", "Draw what a text describes: a PNG file."),
-    "chat": ("chat", "Talk with a chat model."),
-    "voices": ("voices", "The voices that can speak for you, your own among them."),
-    "catalog": ("catalog", "The models that your key may use, and what they cost."),
-    "jobs": ("jobs", "Jobs that were submitted: list, show, wait, download, cancel."),
-    "resume": ("resume", "Resume interrupted jobs."),
-    "balance": ("money", "What is left to spend."),
-    "usage": ("money", "What was used, by day and model."),
-    "completion": ("completion", "Print completions for bash, zsh or fish."),
+
+class Command(NamedTuple):
+    """A command, a group of commands, or both: `tenuto models` lists models and has `pull` below it."""
+
+    about: str
+    """One line for the list of commands."""
+    module: str = ""
+    """What carries it out; empty for a group, which only lists what is below it."""
+    below: Mapping[str, Command] = {}
+    heading: str = ""
+    """Set where a new part of the list begins."""
+
+
+Tree = Mapping[str, Command]
+
+VERBS: Tree = {
+    "login": Command("Save an API key for a service.", "tenuto_client.commands.session"),
+    "logout": Command("Delete the saved key of a service.", "tenuto_client.commands.session"),
+    "whoami": Command(
+        "Show the service and the key in use, and check that they work.", "tenuto_client.commands.session"
+    ),
+    "say": Command("Turn text into speech (WAV).", "tenuto_client.commands.say"),
+    "transcribe": Command("Transcribe a recording.", "tenuto_client.commands.transcribe"),
+    "draw": Command("Generate an image from a prompt (PNG).", "tenuto_client.commands.draw"),
+    "chat": Command("Chat with a model.", "tenuto_client.commands.chat"),
+    "voices": Command("List, add and manage voices.", "tenuto_client.commands.voices"),
+    "models": Command("List the models that your key can use, with prices.", "tenuto_client.commands.models"),
+    "jobs": Command("List, inspect, wait for, download or cancel jobs.", "tenuto_client.commands.jobs"),
+    "resume": Command("Resume interrupted jobs.", "tenuto_client.commands.resume"),
+    "balance": Command("Show the balance of your account.", "tenuto_client.commands.money"),
+    "usage": Command("Show usage by day and model.", "tenuto_client.commands.money"),
+    "completion": Command(
+        "Print a completion script for bash, zsh or fish.", "tenuto_client.commands.completion"
+    ),
 }
-"""Each verb: the module that does it, and one line about it."""
+"""The caller's commands."""
 
 
-def main(words: Sequence[str], *, others: Mapping[str, str] | None = None) -> int:
-    """Run `tenuto WORDS`; gives the exit code. `others` are commands that somebody else runs, by name."""
+def main(words: Sequence[str], tree: Tree = VERBS) -> int:
+    """Run `tenuto WORDS`; gives the exit code."""
     from tenuto_client.commands import streams
     from tenuto_client.commands.console import Console
     from tenuto_client.commands.exits import INTERRUPTED, USAGE, told
     from tenuto_client.commands.words import t
 
     streams.prepare()
-    asks_for_all = not words or words[0] in ("-h", "--help")
-    if not asks_for_all and words[0] not in VERBS:
-        sys.stderr.write(f"tenuto: {_unknown(words[0], [*VERBS, *(others or {})])}\n")
+    path, command, rest = route(words, tree)
+    asks_for_list = not command.module and (not rest or rest[0] in ("-h", "--help"))
+    if not command.module and not asks_for_list:
+        sys.stderr.write(f"tenuto: {_unknown(path, rest[0], tree)}\n")
         return USAGE
-    options = Namespace() if asks_for_all else parser_of(words[0]).parse_args(list(words[1:]))
-    options.others = dict(others or {})
+    options = Namespace() if asks_for_list else parser_of(path, command).parse_args(rest)
+    options.tree = tree
     console = Console(options)
     try:
-        if asks_for_all:
-            streams.write(_overview(others or {}))
+        if asks_for_list:
+            streams.write(_overview(path, command))
             return 0
-        code: int = import_module(f"tenuto_client.commands.{VERBS[words[0]][0]}").run(options, console)
+        code: int = options.run(options, console)
         streams.write("")
         return code
     except KeyboardInterrupt:
@@ -67,41 +87,69 @@ def main(words: Sequence[str], *, others: Mapping[str, str] | None = None) -> in
         return told(error, console)
 
 
-def parser_of(verb: str) -> Parser:
-    """The parser of one verb, filled by its module."""
+def route(words: Sequence[str], tree: Tree) -> tuple[list[str], Command, list[str]]:
+    """The words that name a command, the command (or group) itself, and the words that are its own."""
+    path, command, rest = ["tenuto"], Command("", below=tree), list(words)
+    while rest and rest[0] in command.below:
+        command = command.below[rest[0]]
+        path.append(rest.pop(0))
+    return path, command, rest
+
+
+def parser_of(path: Sequence[str], command: Command) -> Parser:
+    """The parser of one command, filled by its module."""
     from tenuto_client.commands.parser import Parser
 
-    parser = Parser(prog=f"tenuto {verb}")
-    fill(parser, verb)
+    parser = Parser(prog=" ".join(path))
+    fill(parser, path[-1], command)
     return parser
 
 
-def fill(parser: Parser, verb: str) -> None:
-    """Give the parser what the verb's module says."""
+def fill(parser: Parser, name: str, command: Command) -> None:
+    """Give the parser what the command's module declares, and the commands below it."""
     from tenuto_client.commands.words import t
 
-    module, about = VERBS[verb]
-    parser.description = t(about)
-    import_module(f"tenuto_client.commands.{module}").add(parser, verb)
+    parser.description = t(command.about)
+    if command.module:
+        import_module(command.module).add(parser, name)
+    for below, each in command.below.items():
+        fill(parser.add_verb(below, each.about, required=not command.module), below, each)
 
 
-def _unknown(word: str, known: Sequence[str]) -> str:
+def paths(tree: Tree, above: str = "") -> Iterator[str]:
+    """Every command of the tree, as it is typed behind `tenuto`."""
+    for name, command in tree.items():
+        yield above + name
+        yield from paths(command.below, f"{above}{name} ")
+
+
+def _unknown(path: Sequence[str], word: str, tree: Tree) -> str:
     from difflib import get_close_matches
 
     from tenuto_client.commands.words import t
 
-    meant = get_close_matches(word, known, n=1)
-    told = t("what is not known: {0}").format(word)
-    return told + (f" → tenuto {meant[0]}" if meant else f" ({t('see {command}', command='tenuto -h')})")
+    typed = " ".join([*path[1:], word])
+    # Whoever is in a group means a command of that group first, else one of any group.
+    _, group, _ = route(path[1:], tree)
+    known = [*(" ".join([*path[1:], name]) for name in group.below), *paths(tree)]
+    by_last_word = {each.rpartition(" ")[2]: each for each in reversed(known)}
+    meant = get_close_matches(word, by_last_word, n=1)
+    see = t("see {command}", command=" ".join([*path, "-h"]))
+    return t("unknown command: {0}").format(typed) + (
+        f" → tenuto {by_last_word[meant[0]]}" if meant else f" ({see})"
+    )
 
 
-def _overview(others: Mapping[str, str]) -> str:
+def _overview(path: Sequence[str], group: Command) -> str:
     from tenuto_client.commands.words import t
 
-    width = max(map(len, [*VERBS, *others])) + 2
-    lines = [t("Usage: tenuto COMMAND …"), ""]
-    lines += [f"  {name.ljust(width)}{t(about)}" for name, (_, about) in VERBS.items()]
-    if others:
-        lines += ["", t("For whoever runs a service:")]
-        lines += [f"  {name.ljust(width)}{t(about)}" for name, about in others.items()]
-    return "\n".join([*lines, "", t("tenuto COMMAND -h tells more."), ""])
+    name = " ".join(path)
+    width = max(map(len, group.below)) + 2
+    lines = [t("Usage: {command} COMMAND …", command=name)]
+    if group.about:
+        lines += ["", t(group.about)]
+    for number, (below, command) in enumerate(group.below.items()):
+        if command.heading or number == 0:
+            lines += ["", t(command.heading)] if command.heading else [""]
+        lines.append(f"  {below.ljust(width)}{t(command.about)}")
+    return "\n".join([*lines, "", t("Run `{command} COMMAND -h` for details.", command=name), ""])

@@ -19,17 +19,20 @@ from tenuto_client.steps import Lost
 
 def add(parser: Parser, verb: str) -> None:
     """Its options."""
-    help_text = t("what to ask; - is stdin; left out at a terminal, a conversation begins")
+    help_text = t("the question; - reads stdin; without one, at a terminal, a conversation begins")
     parser.add_argument("message", metavar="MESSAGE", nargs="?", help=help_text)
     group = parser.add_argument_group(t("answer"))
-    group.add_argument("--system", metavar="TEXT", help=t("what the model is told first"))
+    group.add_argument("--system", metavar="TEXT", help=t("the system prompt"))
     group.add_argument(
-        "--model", metavar="MODEL", help=t("see `tenuto catalog`; else the first that is callable")
+        "--model", metavar="MODEL", help=t("see `tenuto models` (default: the first that is callable)")
     )
-    group.add_argument("--max-tokens", type=int, metavar="N", help=t("the longest answer"))
-    group.add_argument("--temperature", type=float, metavar="X", help=t("0 to 2; 0 is always the likeliest"))
+    group.add_argument("--max-tokens", type=int, metavar="N", help=t("the maximum length of the answer"))
+    group.add_argument(
+        "--temperature", type=float, metavar="X", help=t("0 to 2; 0 always picks the most likely token")
+    )
     group.add_argument("--seed", type=int, metavar="N", help=t("the same seed gives the same answer"))
     parser.common()
+    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
@@ -38,7 +41,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
     if message == "-" or (message is None and not sys.stdin.isatty()):
         message = sys.stdin.read().strip()
     if message == "":
-        raise InvalidSetting(t("there is nothing to ask"))
+        raise InvalidSetting(t("the question is empty"))
     model = options.model or console.run(reads.model_for(console.link, "chat"))
     messages: list[ChatMessage] = []
     if options.system:
@@ -55,7 +58,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
 
 
 def _converse(options: argparse.Namespace, console: Console, model: str, messages: list[ChatMessage]) -> int:
-    console.tell(t("{model}; an empty line or Ctrl-D ends", model=model))
+    console.tell(t("{model}; an empty line or Ctrl-D quits", model=model))
     while True:
         try:
             sys.stderr.write("> ")
@@ -82,7 +85,7 @@ def _answer(options: argparse.Namespace, console: Console, model: str, messages:
                 pieces.append(chunk.content)
                 streams.write(chunk.content)
     except Lost as error:
-        raise ChatInterrupted(t("the answer broke off: {why}", why=retold(str(error)))) from error
+        raise ChatInterrupted(t("the answer was cut off: {why}", why=retold(str(error)))) from error
     finally:
         console.progress.clear()
         streams.write("\n")

@@ -1,11 +1,10 @@
-"""`tenuto completion`: what a shell needs to complete verbs and options; shtab makes it from the parsers."""
+"""`tenuto completion`: a script with which a shell completes commands; shtab makes it from the parsers."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
 
-from tenuto_client.commands import VERBS, fill
+from tenuto_client.commands import Tree, fill
 from tenuto_client.commands.console import Console
 from tenuto_client.commands.parser import Parser
 from tenuto_client.commands.words import t
@@ -15,7 +14,8 @@ SHELLS = ("bash", "zsh", "fish")
 
 def add(parser: Parser, verb: str) -> None:
     """Its argument."""
-    parser.add_argument("shell", choices=SHELLS, help=t("put it where your shell looks; see docs/guide"))
+    parser.set_defaults(run=run)
+    parser.add_argument("shell", choices=SHELLS, help=t("the shell; docs/guide says where to put the script"))
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
@@ -23,15 +23,11 @@ def run(options: argparse.Namespace, console: Console) -> int:
     # Only this verb needs it: help must be quick.
     import shtab
 
-    others: Mapping[str, str] = options.others
-    whole = argparse.ArgumentParser(prog="tenuto", add_help=False)
-    verbs = whole.add_subparsers(parser_class=Parser)
-    for verb, (_, about) in VERBS.items():
-        parser = verbs.add_parser(verb, help=t(about))
-        fill(parser, verb)
-        _complete_files(parser, shtab.FILE)
-    for name, about in others.items():
-        verbs.add_parser(name, help=t(about))
+    tree: Tree = options.tree
+    whole = Parser(prog="tenuto")
+    for name, command in tree.items():
+        fill(whole.add_verb(name, command.about), name, command)
+    _complete_files(whole, shtab.FILE)
     console.say(shtab.complete(whole, options.shell))
     return 0
 

@@ -12,19 +12,25 @@ from tenuto_client.commands.words import t
 
 def add(parser: Parser, verb: str) -> None:
     """Its options."""
-    parser.add_argument("prompt", metavar="PROMPT", help=t("what to draw, in a language of the model"))
+    parser.add_argument(
+        "prompt", metavar="PROMPT", help=t("what the image should show, in a language that the model knows")
+    )
     group = parser.add_argument_group(t("result"))
     group.add_argument(
-        "-o", "--output", metavar="FILE", help=t("where; - is stdout; else it is named after the job")
+        "-o",
+        "--output",
+        metavar="FILE",
+        help=t("the output file; - for stdout (default: named after the job)"),
     )
     group.add_argument("--size", type=checked(size), metavar="WxH", help=t("pixels, for example 512x512"))
-    group.add_argument("--seed", type=int, metavar="N", help=t("the same seed draws the same image"))
-    group.add_argument("--steps", type=int, metavar="N", help=t("1 to 100; more take longer"))
+    group.add_argument("--seed", type=int, metavar="N", help=t("the same seed gives the same image"))
+    group.add_argument("--steps", type=int, metavar="N", help=t("1 to 100; more steps take longer"))
     group.add_argument(
-        "--guidance", type=float, metavar="X", help=t("0 to 20: how closely the text is followed")
+        "--guidance", type=float, metavar="X", help=t("0 to 20: how closely the image follows the prompt")
     )
-    add_work(group, "docs/images.md")
+    add_work(parser, "docs/images.md")
     parser.common()
+    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace, console: Console) -> int:

@@ -18,7 +18,7 @@ AUTHENTICATION = 4
 NETWORK = 5
 """No answer, or refused for now, after all tries."""
 GAVE_UP = 6
-"""The job goes on."""
+"""The job continues."""
 CHECKSUM = 7
 CONFLICT = 8
 INTERRUPTED = 130
@@ -73,26 +73,26 @@ def told(error: Exception, console: Console) -> int:
 
 
 _HEADLINES = {
-    "invalid_api_key": "the key is not accepted",
+    "invalid_api_key": "the API key was rejected",
     "model_not_allowed": "your key may not use this model",
-    "insufficient_balance": "the balance does not cover this",
-    "idempotency_conflict": "this key belongs to other work",
-    "rate_limited": "the service is asked too often, or has too much to do",
+    "insufficient_balance": "the balance is too low",
+    "idempotency_conflict": "this idempotency key was used for another request",
+    "rate_limited": "too many requests, or the service is busy",
     "unavailable": "the service is not ready",
-    "model_unavailable": "the model takes no work just now",
+    "model_unavailable": "the model does not accept jobs right now",
     "service_unreachable": "the service cannot be reached",
-    "content_mismatch": "the download is not what was promised",
-    "gave_up_waiting": "waiting was given up; the job goes on",
-    "recovery_required": "the job needs the operator",
+    "content_mismatch": "the download does not match its checksum",
+    "gave_up_waiting": "stopped waiting; the job continues",
+    "recovery_required": "the job needs an operator",
     "unknown_state": "the job is in a state that this version does not know",
     "job_cancelled": "the job was cancelled",
-    "nothing_to_speak": "there is nothing to speak in this text",
-    "not_configured": "no key yet",
-    "not_found": "there is no such thing",
-    "invalid_request": "the service does not take this",
-    "payload_too_large": "it is too large",
-    "other_api_key": "another key was used before",
-    "no_model": "no model for this",
+    "nothing_to_speak": "the text contains nothing to speak",
+    "not_configured": "no API key",
+    "not_found": "not found",
+    "invalid_request": "the service rejected the request",
+    "payload_too_large": "the request is too large",
+    "other_api_key": "another API key was used before",
+    "no_model": "no model available",
     "journal_error": "the journal cannot be used",
     "audio_error": "the recording cannot be used",
 }

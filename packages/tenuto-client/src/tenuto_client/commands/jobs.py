@@ -20,42 +20,37 @@ STATES = ("submitting", "queued", "running", "succeeded", "failed", "cancelled",
 
 def add(parser: Parser, verb: str) -> None:
     """Its verbs and their options."""
-    verbs = parser.add_subparsers(metavar="VERB", required=True, dest="action", parser_class=Parser)
-    ls = verbs.add_parser("ls", help=t("list them, newest first"))
-    ls.add_argument("--state", choices=STATES, help=t("only in this state"))
-    ls.add_argument("--kind", choices=("speech", "recognition", "image"), help=t("only of this kind"))
-    ls.add_argument("--model", metavar="MODEL", help=t("only of this model"))
-    ls.add_argument("-n", "--limit", type=int, default=20, metavar="N", help=t("how many: 1 to 100; else 20"))
-    ls.add_argument("--after", metavar="JOB", help=t("what is older than this one"))
-    one = (
-        ("get", t("show one, with what it went through")),
-        ("wait", t("wait for its end")),
-        ("download", t("wait, and put its result into a file")),
-        ("cancel", t("cancel it")),
+    every = parser.add_verb("list", "List jobs, newest first.", "ls")
+    every.add_argument("--state", choices=STATES, help=t("only jobs in this state"))
+    every.add_argument("--kind", choices=("speech", "recognition", "image"), help=t("only jobs of this kind"))
+    every.add_argument("--model", metavar="MODEL", help=t("only jobs of this model"))
+    every.add_argument(
+        "-n", "--limit", type=int, default=20, metavar="N", help=t("how many, 1 to 100 (default: 20)")
     )
-    for name, about in one:
-        command = verbs.add_parser(name, help=about)
-        command.add_argument("job", metavar="JOB", help=t("its id"))
-        if name == "wait":
-            command.add_argument(
-                "--timeout",
-                type=checked(_seconds),
-                default=pacing.GIVE_UP_S,
-                metavar="S",
-                help=t("seconds; else 7200"),
-            )
-        if name == "download":
-            command.add_argument(
-                "-o", "--output", metavar="FILE", help=t("where; else it is named after the job")
-            )
+    every.add_argument("--after", metavar="JOB", help=t("only jobs older than this one"))
+    every.set_defaults(run=_list)
+    get = parser.add_verb("get", "Show a job and its history.")
+    wait = parser.add_verb("wait", "Wait until a job ends.")
+    download = parser.add_verb("download", "Wait for a job and save its result.")
+    cancel = parser.add_verb("cancel", "Cancel a job.")
+    for command, run in ((get, _get), (wait, _wait), (download, _download), (cancel, _cancel)):
+        command.add_argument("job", metavar="JOB", help=t("the id of the job"))
+        command.set_defaults(run=run)
+    wait.add_argument(
+        "--timeout",
+        type=checked(_seconds),
+        default=pacing.GIVE_UP_S,
+        metavar="S",
+        help=t("seconds (default: 7200)"),
+    )
+    download.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help=t("the output file; - for stdout (default: named after the job)"),
+    )
+    for command in (every, get, wait, download, cancel):
         command.common()
-    ls.common()
-
-
-def run(options: argparse.Namespace, console: Console) -> int:
-    """Do what the verb says."""
-    actions = {"ls": _list, "get": _get, "wait": _wait, "download": _download, "cancel": _cancel}
-    return actions[options.action](options, console)
 
 
 def moment(at: int | None) -> str | None:

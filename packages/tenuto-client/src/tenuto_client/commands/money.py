@@ -14,13 +14,16 @@ from tenuto_client.commands.words import t
 def add(parser: Parser, verb: str) -> None:
     """Their options."""
     if verb == "usage":
-        parser.add_argument("--since", metavar="DAY", help=t("the first day, 2026-11-01; else 31 days ago"))
-        parser.add_argument("--until", metavar="DAY", help=t("the last day; else today, UTC"))
+        parser.add_argument(
+            "--since", metavar="DAY", help=t("the first day, such as 2026-11-01 (default: 31 days ago)")
+        )
+        parser.add_argument("--until", metavar="DAY", help=t("the last day (default: today, UTC)"))
     else:
         parser.add_argument(
-            "--ledger", type=int, metavar="N", help=t("the newest N lines of the ledger instead")
+            "--ledger", type=int, metavar="N", help=t("show the newest N ledger lines instead")
         )
     parser.common()
+    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace, console: Console) -> int:

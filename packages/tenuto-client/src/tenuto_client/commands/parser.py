@@ -1,4 +1,4 @@
-"""argparse in two languages, with the options that every verb has."""
+"""argparse in two languages, for every `tenuto` command, and the options that many of them share."""
 
 from __future__ import annotations
 
@@ -13,43 +13,69 @@ from tenuto_client.commands.exits import USAGE
 from tenuto_client.commands.words import t
 
 _SAID: tuple[tuple[str, str], ...] = (
-    (r"the following arguments are required: (.+)", "what is missing: {0}"),
-    (r"one of the arguments (.+) is required", "what is missing: {0}"),
-    (r"unrecognized arguments: (.+)", "what is not known: {0}"),
+    (r"the following arguments are required: (.+)", "missing: {0}"),
+    (r"one of the arguments (.+) is required", "missing: one of {0}"),
+    (r"unrecognized arguments: (.+)", "unknown argument: {0}"),
     (r"argument (.+): expected one argument", "{0} needs a value"),
     (r"argument (.+): expected at least one argument", "{0} needs a value"),
-    (r"argument (.+): invalid choice: (.+) \(choose from (.+)\)", "{0} cannot be {1}; there are {2}"),
-    (r"argument (.+): not allowed with argument (.+)", "{0} and {1} exclude each other"),
+    (
+        r"argument COMMAND: invalid choice: '(.+)' \(choose from (.+)\)",
+        "unknown command: {0}; choose from {1}",
+    ),
+    (r"argument (.+): invalid choice: (.+) \(choose from (.+)\)", "{0} cannot be {1}; choose from {2}"),
+    (r"argument (.+): not allowed with argument (.+)", "{0} and {1} cannot be used together"),
     (r"argument (.+): invalid float value: (.+)", "{0} must be a number, not {1}"),
     (r"argument (.+): invalid int value: (.+)", "{0} must be a whole number, not {1}"),
     (r"argument (.+): invalid \w+ value: (.+)", "{0} cannot be {1}"),
     (r"argument (.+?): (.+)", "{0}: {1}"),
 )
-"""What argparse says of a wrong line, and what is said instead, in either language."""
+"""What argparse reports of a wrong line, and what is printed instead, in either language."""
 
 
 class Parser(argparse.ArgumentParser):
-    """A verb's parser. Errors are one line; headings are in the user's language."""
+    """A command's parser. Errors are one line; headings are in the user's language."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(
             add_help=False, allow_abbrev=False, formatter_class=_Formatter, exit_on_error=True, **options
         )
-        self._positionals.title = t("what")
+        self._positionals.title = t("arguments")
         self._optionals.title = t("options")
-        self.add_argument("-h", "--help", action="help", help=t("show this and exit"))
+        self._verbs: argparse._SubParsersAction[Parser] | None = None
+        self.add_argument("-h", "--help", action="help", help=t("show this help and exit"))
+
+    def add_verb(self, name: str, about: str, *aliases: str, required: bool = True) -> Parser:
+        """The parser of a command below this one."""
+        if self._verbs is None:
+            self._verbs = self.add_subparsers(
+                title=t("commands"), metavar="COMMAND", dest="verb", required=required, parser_class=Parser
+            )
+            # What there is to choose from is read first.
+            self._action_groups.insert(0, self._action_groups.pop())
+        return self._verbs.add_parser(name, help=t(about), description=t(about), aliases=aliases)
 
     def common(self) -> None:
-        """The options that every verb takes."""
-        group = self.add_argument_group(t("everywhere"))
+        """The options that every one of the caller's commands takes."""
+        group = self.add_argument_group(t("common options"))
         group.add_argument(
-            "--url", metavar="URL", help=t("the service; else TENUTO_BASE_URL, else the last login")
+            "--url", metavar="URL", help=t("the service (default: TENUTO_BASE_URL, else the last login)")
         )
-        group.add_argument("--json", action="store_true", dest="as_json", help=t("JSON on stdout"))
-        group.add_argument("-q", "--quiet", action="store_true", help=t("nothing on stderr but errors"))
+        self.add_json(group)
+        group.add_argument("-q", "--quiet", action="store_true", help=t("print nothing on stderr but errors"))
+
+    def add_json(self, group: argparse._ArgumentGroup | None = None) -> None:
+        """`--json`, which scripts use."""
+        (group or self).add_argument("--json", action="store_true", dest="as_json", help=t("print JSON"))
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """argparse's own, but what is unknown to a command below is an error there, not in the one above."""
+        options, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return options, unknown
 
     def error(self, message: str) -> NoReturn:
-        """One line, and where more stands. (argparse's own prints the whole usage first.)"""
+        """One line, and which help has more. (argparse's own prints the whole usage first.)"""
         sys.stderr.write(f"tenuto: {said(message)} ({t('see {command}', command=self.prog + ' -h')})\n")
         raise SystemExit(USAGE)
 
@@ -89,15 +115,16 @@ def parameter(text: str) -> tuple[str, Any]:
         return name, value
 
 
-def add_work(group: argparse._ArgumentGroup, document: str) -> None:
-    """The options of everything that makes a job."""
+def add_work(parser: Parser, document: str) -> None:
+    """The options of every command that submits a job."""
+    group = parser.add_argument_group(t("job"))
     group.add_argument(
         "--again",
         action="store_true",
-        help=t("make another job when an earlier one for the same work ended without a result"),
+        help=t("submit a new job if an earlier one for the same work ended without a result"),
     )
     group.add_argument(
-        "--model", metavar="MODEL", help=t("see `tenuto catalog`; else the first that is callable")
+        "--model", metavar="MODEL", help=t("see `tenuto models` (default: the first that is callable)")
     )
     group.add_argument(
         *("-p", "--param"),
@@ -106,12 +133,17 @@ def add_work(group: argparse._ArgumentGroup, document: str) -> None:
         type=checked(parameter),
         metavar="NAME=VALUE",
         dest="parameters",
-        help=t("any parameter of {document}; repeatable", document=document),
+        help=t("set any parameter of {document}; repeatable", document=document),
     )
 
 
 class _Formatter(argparse.HelpFormatter):
-    """argparse's own, with a heading in the user's language."""
+    """argparse's own, with headings in the user's language and one line for each command."""
 
     def add_usage(self, usage: Any, actions: Any, groups: Any, prefix: str | None = None) -> None:
-        super().add_usage(usage, actions, groups, t("usage: ") if prefix is None else prefix)
+        super().add_usage(usage, actions, groups, t("Usage: ") if prefix is None else prefix)
+
+    def _format_action(self, action: argparse.Action) -> str:
+        if isinstance(action, argparse._SubParsersAction):
+            return self._join_parts([self._format_action(each) for each in action._get_subactions()])
+        return super()._format_action(action)

@@ -24,17 +24,18 @@ def add(parser: Parser, verb: str) -> None:
     """Its options."""
     group = parser.add_mutually_exclusive_group()
     group.add_argument(
-        "--list", action="store_true", dest="only_list", help=t("list interrupted jobs and resume none")
+        "--list", action="store_true", dest="only_list", help=t("list interrupted jobs without resuming any")
     )
     group.add_argument(
-        "--drop", metavar="KEY", help=t("forget one; its job, if there is one, goes on by itself")
+        "--drop", metavar="KEY", help=t("forget one; if it has a job, the job continues by itself")
     )
     parser.add_argument(
         "--same-key",
         action="store_true",
-        help=t("the API key was rotated and has its old id: send what is in doubt again"),
+        help=t("the API key was rotated, not replaced: send requests of unknown outcome again"),
     )
     parser.common()
+    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
@@ -58,7 +59,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
             entry.release()
             code = code or told(error, console)
     if not number:
-        console.tell(t("there is nothing to resume"))
+        console.tell(t("nothing to resume"))
     return code
 
 
@@ -147,7 +148,7 @@ def _drop(console: Console, journal: Journal, key: str) -> int:
             entry.finish()
             console.say(entry.operation_id or key)
             return 0
-    raise TenutoError(t("there is no such key; see tenuto resume --list"))
+    raise TenutoError(t("no such key; see `tenuto resume --list`"))
 
 
 def _target(entry: Entry) -> str | None:

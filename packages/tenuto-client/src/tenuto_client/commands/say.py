@@ -30,23 +30,23 @@ _SCRIPTS: tuple[tuple[str, str], ...] = (
 
 def add(parser: Parser, verb: str) -> None:
     """Its options."""
-    parser.add_argument(
-        "text", metavar="TEXT|FILE|-", help=t("what to say: a text, a file with it, or - for stdin")
-    )
+    parser.add_argument("text", metavar="TEXT|FILE|-", help=t("the text, a text file, or - for stdin"))
     group = parser.add_argument_group(t("result"))
     group.add_argument(
-        "-o", "--output", metavar="FILE", help=t("where; - is stdout; else it is named after the job")
+        "-o",
+        "--output",
+        metavar="FILE",
+        help=t("the output file; - for stdout (default: named after the job)"),
     )
-    group.add_argument("--play", action="store_true", help=t("play it, while it is made"))
-    group.add_argument("--stream", action="store_true", help=t("make it in segments, told one by one"))
+    group.add_argument("--play", action="store_true", help=t("play the speech while it is synthesised"))
+    group.add_argument("--stream", action="store_true", help=t("synthesise in segments and report each one"))
     group = parser.add_argument_group(t("voice"))
-    group.add_argument("--voice", metavar="VOICE", help=t("an id or a name; see `tenuto voices ls`"))
-    group.add_argument(
-        "--lang", choices=LANGUAGES, help=t("the language; else it is guessed from the letters")
-    )
+    group.add_argument("--voice", metavar="VOICE", help=t("a voice id or name; see `tenuto voices list`"))
+    group.add_argument("--lang", choices=LANGUAGES, help=t("the language (default: guessed from the script)"))
     group.add_argument("--pace", type=float, metavar="FACTOR", help=t("0.5 to 2; larger is slower"))
-    add_work(group, "docs/speech.md")
+    add_work(parser, "docs/speech.md")
     parser.common()
+    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
@@ -88,8 +88,8 @@ def _warn(console: Console, text: str) -> None:
 
     found = unspoken(text)
     if found.is_silent:
-        console.tell(t("nothing of this text can be spoken: the job will fail and cost nothing"))
-        if console.can_ask and not console.confirm(t("submit it all the same?")):
+        console.tell(t("nothing in this text can be spoken: the job will fail and cost nothing"))
+        if console.can_ask and not console.confirm(t("submit it anyway?")):
             raise InvalidSetting(t("nothing was submitted"))
     elif found.left_out:
         console.tell(
@@ -109,7 +109,7 @@ def _follow(console: Console, reading: Any, player: Any) -> Any:
         for spoken in console.run(following.segments(console.link, preview)):
             seconds = (spoken.segment.duration_ms or 0) / 1000
             if spoken.starts_over:
-                console.tell(t("the job began anew; what was heard is dropped"))
+                console.tell(t("the job started over; discard what you have heard"))
             console.tell(
                 t("segment {number}, {seconds:.1f} s", number=spoken.segment.sequence, seconds=seconds)
             )
@@ -132,7 +132,7 @@ def _text(given: str) -> str:
             found = _decoded(file.read(MAX_TEXT_FILE_BYTES + 1), given)
     elif _FILE.fullmatch(given):
         raise InvalidSetting(
-            t("{path}: there is no such file; to speak its name, give it on stdin, with -", path=given)
+            t("{path}: no such file; to speak the name itself, pass it on stdin with -", path=given)
         )
     else:
         found = given.strip()
@@ -144,7 +144,7 @@ def _text(given: str) -> str:
 def _decoded(content: bytes, name: str) -> str:
     try:
         if len(content) > MAX_TEXT_FILE_BYTES:
-            raise InvalidSetting(t("{name} is far too long: a job takes 8,192 bytes", name=name))
+            raise InvalidSetting(t("{name} is too long: a job takes at most 8,192 bytes", name=name))
         return content.decode("utf-8-sig").strip()
     except UnicodeDecodeError as error:
-        raise InvalidSetting(t("{name} is no text in UTF-8", name=name)) from error
+        raise InvalidSetting(t("{name} is not UTF-8 text", name=name)) from error

@@ -19,22 +19,17 @@ def add(parser: Parser, verb: str) -> None:
     """Their options. A key is never an option: the list of processes would show it."""
     if verb == "login":
         parser.add_argument(
-            "address", metavar="URL", nargs="?", help=t("the service; else that of the last login")
+            "address", metavar="URL", nargs="?", help=t("the service (default: that of the last login)")
         )
-    parser.set_defaults(verb=verb)
     parser.common()
-
-
-def run(options: argparse.Namespace, console: Console) -> int:
-    """Do what the verb says."""
-    return {"login": _login, "logout": _logout, "whoami": _whoami}[options.verb](options, console)
+    parser.set_defaults(run={"login": _login, "logout": _logout, "whoami": _whoami}[verb])
 
 
 def _login(options: argparse.Namespace, console: Console) -> int:
     """Ask for a key, try it, and keep it when the service takes it."""
     url = settings.current_url(options.address or options.url)
     if urlsplit(url).scheme == "http" and urlsplit(url).hostname not in ("127.0.0.1", "localhost", "::1"):
-        console.tell(t("careful: {url} is not encrypted, the key can be read on its way", url=url))
+        console.tell(t("warning: {url} is not encrypted; the key can be read on the way", url=url))
     if sys.stdin.isatty():
         import getpass
 
@@ -47,7 +42,7 @@ def _login(options: argparse.Namespace, console: Console) -> int:
     link = console.link_to(url, key.strip())
     models = Driver(link).run(reads.models(link))
     file = settings.save(settings.Credentials(link.base_url, link.api_key))
-    console.tell(t("the key is kept in {file}", file=file))
+    console.tell(t("the key is saved in {file}", file=file))
     _show(console, link.base_url, link.api_key, str(file), len(models))
     return 0
 
@@ -55,7 +50,7 @@ def _login(options: argparse.Namespace, console: Console) -> int:
 def _logout(options: argparse.Namespace, console: Console) -> int:
     url = settings.current_url(options.url)
     if settings.forget(url):
-        console.tell(t("the key for {url} is forgotten", url=url))
+        console.tell(t("the key for {url} is deleted", url=url))
     else:
         console.tell(t("there was no key for {url}", url=url))
     return 0

@@ -15,14 +15,17 @@ from tenuto_client.transcripts import FORMS
 def add(parser: Parser, verb: str) -> None:
     """Its options."""
     parser.add_argument(
-        "file", metavar="FILE", help=t("a recording: WAV, FLAC, MP3, OGG, or what ffmpeg reads")
+        "file", metavar="FILE", help=t("the recording: WAV, FLAC, MP3, OGG, or anything that ffmpeg reads")
     )
     group = parser.add_argument_group(t("result"))
-    group.add_argument("-o", "--output", metavar="FILE", help=t("where; else stdout"))
-    group.add_argument("--to", choices=FORMS, help=t("the form; else that of FILE's ending, else txt"))
-    group.add_argument("--lang", metavar="LANG", help=t("the language, for the second engine; else zh"))
-    add_work(group, "docs/recognition.md")
+    group.add_argument("-o", "--output", metavar="FILE", help=t("the output file (default: stdout)"))
+    group.add_argument(
+        "--to", choices=FORMS, help=t("the format (default: by the suffix of -o FILE, else txt)")
+    )
+    group.add_argument("--lang", metavar="LANG", help=t("the language, for the second engine (default: zh)"))
+    add_work(parser, "docs/recognition.md")
     parser.common()
+    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
@@ -33,7 +36,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
     if source.is_dir():
         raise AudioError(t("{path} is a folder; name a file in it", path=options.file))
     if not source.is_file():
-        raise AudioError(t("{path}: there is no such file", path=options.file))
+        raise AudioError(t("{path}: no such file", path=options.file))
     ending = Path(options.output or "").suffix.removeprefix(".").lower()
     form = options.to or (ending if ending in FORMS else "txt")
     output = options.output or work.STDOUT

@@ -19,33 +19,40 @@ MAX_BYTES = 12 << 20
 
 def add(parser: Parser, verb: str) -> None:
     """Its verbs and their options."""
-    verbs = parser.add_subparsers(metavar="VERB", required=True, dest="action", parser_class=Parser)
-    ls = verbs.add_parser("ls", help=t("list them"))
-    ls.add_argument("--kind", choices=("shared", "official", "emotion", "own"), help=t("only of this kind"))
-    new = verbs.add_parser("add", help=t("upload a recording of 1 to 15 seconds as a voice of your own"))
-    new.add_argument("file", metavar="FILE", help=t("a PCM16 WAV, or what soundfile or ffmpeg reads"))
-    new.add_argument("--name", metavar="NAME", help=t("what it is called; else as the file"))
-    get = verbs.add_parser("get", help=t("show one, or save its recording"))
-    get.add_argument("-o", "--output", metavar="FILE", help=t("where its recording goes"))
-    play = verbs.add_parser("play", help=t("hear one"))
-    rename = verbs.add_parser("rename", help=t("give one of your own another name"))
-    rm = verbs.add_parser("rm", help=t("delete one of your own; there is no way back"))
-    default = verbs.add_parser(
-        "default", help=t("show the saved choices, or save one; jobs do not look at them")
+    every = parser.add_verb("list", "List the voices that you can use.", "ls")
+    every.add_argument(
+        "--kind", choices=("shared", "official", "emotion", "own"), help=t("only voices of this kind")
     )
+    new = parser.add_verb("add", "Upload a recording of 1 to 15 seconds as your own voice.")
+    new.add_argument(
+        "file", metavar="FILE", help=t("a PCM16 WAV, or anything that soundfile or ffmpeg reads")
+    )
+    new.add_argument("--name", metavar="NAME", help=t("the name of the voice (default: the file name)"))
+    get = parser.add_verb("get", "Show a voice, or save its recording.")
+    get.add_argument("-o", "--output", metavar="FILE", help=t("save the recording in this file"))
+    play = parser.add_verb("play", "Play the recording of a voice.")
+    rename = parser.add_verb("rename", "Rename one of your own voices.")
+    rm = parser.add_verb("rm", "Delete one of your own voices; this cannot be undone.")
+    default = parser.add_verb("default", "Show or save default voices (jobs do not use them).")
     for command in (get, play, rename, rm):
-        command.add_argument("voice", metavar="VOICE", help=t("its id or name"))
-    rename.add_argument("name", metavar="NAME", help=t("its new name"))
-    default.add_argument("voice", metavar="VOICE", nargs="?", help=t("its id or name"))
-    default.add_argument("--for", metavar="NAME", dest="account", help=t("a content account of yours"))
-    for command in (ls, new, get, play, rename, rm, default):
+        command.add_argument("voice", metavar="VOICE", help=t("the id or name of the voice"))
+    rename.add_argument("name", metavar="NAME", help=t("the new name"))
+    default.add_argument("voice", metavar="VOICE", nargs="?", help=t("the id or name of the voice"))
+    default.add_argument(
+        "--for", metavar="NAME", dest="account", help=t("save it for this content account of yours")
+    )
+    commands = {
+        every: _list,
+        new: _add,
+        get: _get,
+        play: _play,
+        rename: _rename,
+        rm: _remove,
+        default: _default,
+    }
+    for command, run in commands.items():
         command.common()
-
-
-def run(options: argparse.Namespace, console: Console) -> int:
-    """Do what the verb says."""
-    actions = {"ls": _list, "add": _add, "get": _get, "play": _play, "rename": _rename, "rm": _remove}
-    return {**actions, "default": _default}[options.action](options, console)
+        command.set_defaults(run=run)
 
 
 def find(console: Console, named: str) -> Voice:

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Mapping
 from functools import cache
+from importlib import import_module
 from typing import Any
 
 
@@ -36,11 +37,19 @@ def is_chinese(environment: Mapping[str, str] | None = None) -> bool:
     return chosen.lower().startswith("zh")
 
 
+def add(module: str) -> None:
+    """Another module whose WORDS are texts of commands, for a distribution that adds some."""
+    if module not in _MODULES:
+        _MODULES.append(module)
+        _chinese.cache_clear()
+
+
+_MODULES = ["tenuto_client.commands.zh"]
+
+
 @cache
 def _chinese() -> Mapping[str, str]:
-    from tenuto_client.commands.zh import WORDS
-
-    return WORDS
+    return {english: text for name in _MODULES for english, text in import_module(name).WORDS.items()}
 
 
 @cache

@@ -64,7 +64,7 @@ def find_account(tx: Transaction, name_or_id: str) -> AccountRow:
     account = by_name(tx, name_or_id) or store.account(tx, name_or_id)
     if account is None:
         raise OperatorError(
-            f"there is no account {name_or_id!r}; `tenuto accounts list` shows those there are"
+            f"there is no account {name_or_id!r}; `tenuto admin accounts list` shows those there are"
         )
     return account
 
@@ -125,7 +125,7 @@ def rotate_key(
     stored = store.key(tx, key_id)
     if stored is None or stored.revoked_at is not None:
         raise OperatorError(
-            f"there is no key {key_id!r} that could be rotated; `tenuto keys list` shows them"
+            f"there is no key {key_id!r} that could be rotated; `tenuto admin keys list` shows them"
         )
     store.end_secrets(tx, key_id, now_ms + grace_ms)
     return _add_secret(tx, key_id, now_ms, random_below)
@@ -134,7 +134,7 @@ def rotate_key(
 def revoke_key(tx: Transaction, key_id: str, *, now_ms: int) -> None:
     """From the next request on the key is refused."""
     if store.key(tx, key_id) is None:
-        raise NotFound(f"there is no key {key_id!r}; `tenuto keys list` shows those there are")
+        raise NotFound(f"there is no key {key_id!r}; `tenuto admin keys list` shows those there are")
     store.revoke(tx, key_id, now_ms)
 
 

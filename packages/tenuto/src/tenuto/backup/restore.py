@@ -97,7 +97,7 @@ def refuse_unfinished(place: Path) -> None:
     """Raises OperatorError for a data folder in which a restore has not come to its end."""
     if (place / MARK).exists():
         raise OperatorError(
-            f"{place} holds an unfinished restore; say `tenuto restore` with the same backup again"
+            f"{place} holds an unfinished restore; run `tenuto admin restore` with the same backup again"
         )
 
 

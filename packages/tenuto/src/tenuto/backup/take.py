@@ -209,7 +209,8 @@ def _refuse_damaged(damaged: list[str], leave_out: bool) -> None:
         more = "" if len(damaged) <= MAX_NAMED else f" and {len(damaged) - MAX_NAMED} more"
         raise OperatorError(
             f"{len(damaged)} blobs are missing or damaged: {', '.join(damaged[:MAX_NAMED])}{more};"
-            " `tenuto audit --deep` says whose they are, --leave-out-damaged takes the backup without them"
+            " `tenuto admin audit --deep` says whose they are;"
+            " --leave-out-damaged takes the backup without them"
         )
 
 

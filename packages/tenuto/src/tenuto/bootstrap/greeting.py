@@ -27,8 +27,8 @@ def greet(settings: Settings, database: Database, address: str, say: Say) -> Non
         # Where the records are elsewhere, the data folder alone does not lead there.
         same = "" if settings.database.startswith("sqlite:") else " with the same settings"
         say(f"There is no account yet. For the API alone, in another terminal{same}:")
-        say(f"  {command} accounts create me --data {data}")
-        say(f"  {command} keys create --account me --data {data}")
+        say(f"  {command} admin accounts create me --data {data}")
+        say(f"  {command} admin keys create --account me --data {data}")
 
 
 def address_of(addresses: list[Any]) -> str:

@@ -23,7 +23,7 @@ from tenuto.errors import OperatorError, StorageFailed, Unavailable
 from tenuto.ids import Ids
 
 MIGRATIONS_PATIENCE_S = 300.0
-"""How long a process waits for `tenuto migrate`; whoever supervises it starts it again."""
+"""How long a process waits for `tenuto admin migrate`; whoever supervises it starts it again."""
 
 
 def open_records(
@@ -55,7 +55,7 @@ def open_as_it_is(settings: Settings) -> Database:
     with _closed_when_refused(database):
         if lacking := pending(database):
             what = "is empty" if len(lacking) == len(shipped()) else "is an older version's"
-            raise OperatorError(f"the database {what}; `tenuto migrate` brings it up to date")
+            raise OperatorError(f"the database {what}; `tenuto admin migrate` brings it up to date")
     return database
 
 

@@ -1,100 +1,87 @@
-"""The `tenuto` command: the operator's commands are here, the caller's verbs are `tenuto_client.commands`.
+"""The `tenuto` command: those that run and manage a service; the caller's are `tenuto_client.commands`.
 
-An operator's command loads settings, opens what it needs, calls operations and prints. Results go to stdout,
-everything else to stderr; 0 is success, 1 a failure, 2 a wrong command line.
+Every command is carried out by a module that `COMMANDS` names, which is imported only then. Results go to
+stdout, everything else to stderr; 0 is success, 1 a failure, 2 a wrong command line.
 """
 
-import errno
 import sys
 
-COMMANDS = {
-    "serve": "Run everything on this machine.",
-    "api": "Run the API alone.",
-    "worker": "Run a worker alone.",
-    "migrate": "Bring the database up to date.",
-    "accounts": "Who calls and who pays.",
-    "keys": "API keys: shown once, stored as hashes.",
-    "models": "Models and their weights.",
-    "voice-library": "Voices that everybody may use, and those of accounts.",
-    "recover": "Jobs that wait for an operator.",
-    "audit": "Hold balances, jobs and bytes against each other.",
-    "backup": "Copy the records and their bytes while the service runs.",
-    "restore": "Bring a backup back.",
-    "doctor": "Check everything that serving needs.",
-}
-"""The operator's commands, for the list of all: reading it must not load them."""
+from tenuto.cli.old_spellings import answer
+from tenuto_client.commands import VERBS, Command, Tree, words
 
-CHINESE = {
-    "serve": "在这台机器上运行全部服务。",
-    "api": "只运行 API。",
-    "worker": "只运行一个工作进程。",
-    "migrate": "把数据库更新到最新结构。",
-    "accounts": "账户：谁在调用，谁付费。",
-    "keys": "API 密钥：只显示一次，只存哈希。",
-    "models": "模型及其权重。",
-    "voice-library": "人人可用的音色，以及各账户的音色。",
-    "recover": "等待运营者决定的任务。",
-    "audit": "核对余额、任务和数据是否一致。",
-    "backup": "在服务运行时备份记录和数据。",
-    "restore": "恢复一份备份。",
-    "doctor": "检查提供服务所需的一切。",
-}
-"""The same for whoever reads Chinese; what is said of one command alone is English."""
+PULL = Command("Download and verify the weights of the models that this machine runs.", "tenuto.cli.pull")
 
-REMOVED = {
-    "migrate-to": "migrate-to was removed: stop the service, run `tenuto backup DIR`, then"
-    " `tenuto restore DIR` with the settings of the new place (docs/operations/moving.md)",
+ADMIN: Tree = {
+    "accounts": Command("Create, list, credit, invite and suspend accounts.", "tenuto.cli.accounts"),
+    "keys": Command("Create, list, rotate and revoke API keys.", "tenuto.cli.keys"),
+    "models": Command(
+        "List the models of this installation, and verify their weights.", "tenuto.cli.models", {"pull": PULL}
+    ),
+    "adapters": Command(
+        "List engines that can be added, or print the settings for one.", "tenuto.cli.adapters"
+    ),
+    "voices": Command("List all voices, and import voices for every account.", "tenuto.cli.voices"),
+    "doctor": Command("Check everything that the service needs to run.", "tenuto.cli.doctor"),
+    "audit": Command("Check that ledger, jobs and stored bytes agree.", "tenuto.cli.audit"),
+    "recover": Command("List and resolve jobs that wait for an operator.", "tenuto.cli.recover"),
+    "evidence": Command("Show everything that is recorded about a job.", "tenuto.cli.evidence"),
+    "backup": Command("Back up records and stored bytes while the service runs.", "tenuto.cli.backup"),
+    "restore": Command("Restore a backup into an empty service.", "tenuto.cli.restore"),
+    "migrate": Command("Bring the database up to date.", "tenuto.cli.migrate"),
 }
-"""Commands that there were, and what to do instead."""
+"""Every act of whoever operates a service."""
+
+SERVICE: Tree = {
+    "serve": Command(
+        "Run the whole service on this machine: API, worker and engines.",
+        "tenuto.cli.serve",
+        heading="Run a service:",
+    ),
+    "api": Command("Run only the API.", "tenuto.cli.serve"),
+    "worker": Command("Run only a worker.", "tenuto.cli.serve"),
+    "admin": Command("Manage a service: accounts, keys, models, backups, repairs.", below=ADMIN),
+}
+
+COMMANDS: Tree = {
+    **VERBS,
+    "login": VERBS["login"]._replace(heading="Use a service:"),
+    "models": VERBS["models"]._replace(below={"pull": PULL}),
+    **SERVICE,
+}
+"""All that `tenuto` can do."""
 
 
 def main() -> None:
     """The entry point of the `tenuto` command."""
     try:
-        _run()
+        sys.exit(run(sys.argv[1:]))
     except KeyboardInterrupt:
-        # Nothing was begun yet; a verb tells of what it began.
+        # Nothing was begun yet; a command tells of what it began.
         sys.exit(130)
 
 
-def _run() -> None:
+def run(line: list[str]) -> int:
+    """Carry out `tenuto LINE`; gives the exit code."""
     from tenuto_client import commands
     from tenuto_client.commands import streams
-    from tenuto_client.commands.words import is_chinese
 
+    words.add("tenuto.cli.zh")
     streams.prepare()
-    words = sys.argv[1:]
-    if words and words[0] in REMOVED:
-        print(f"tenuto: {REMOVED[words[0]]}", file=sys.stderr)
-        sys.exit(2)
-    if not words or (words[0] not in COMMANDS and words[0] != "--version"):
-        others = {
-            name: CHINESE.get(name, about) if is_chinese() else about for name, about in COMMANDS.items()
-        }
-        sys.exit(commands.main(words, others=others))
-    _operate()
+    if line == ["--version"]:
+        from importlib.metadata import version
 
-
-def _operate() -> None:
-    """An operator's command."""
-    from cyclopts import CycloptsError
-
-    from tenuto.cli.app import app
-    from tenuto.errors import TenutoError
-
+        streams.write(version("tenuto") + "\n")
+        return 0
+    moved = answer(line)
+    if moved is not None:
+        print(f"tenuto: {moved}", file=sys.stderr)
+        return 2
     try:
-        # Its own way of telling an error is a box of several lines, cut to the width of the terminal.
-        app(exit_on_error=False, print_error=False)
-    except CycloptsError as error:
-        command = " ".join(["tenuto", *(error.command_chain or ())])
-        print(f"tenuto: {error} (see {command} -h)", file=sys.stderr)
-        sys.exit(2)
-    except TenutoError as error:
-        print(f"tenuto: {error.message}", file=sys.stderr)
-        sys.exit(1)
-    except OSError as error:
-        # The help is printed by a library: what it cannot write is told here.
-        if error.errno != errno.ENOSPC:
+        return commands.main(line, COMMANDS)
+    except Exception as error:
+        from tenuto.errors import TenutoError
+
+        if not isinstance(error, TenutoError):
             raise
-        print(f"tenuto: {error.filename or 'stdout'}: {error.strerror}", file=sys.stderr)
-        sys.exit(1)
+        print(f"tenuto: {error.message}", file=sys.stderr)
+        return 1

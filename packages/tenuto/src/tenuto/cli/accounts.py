@@ -1,21 +1,12 @@
-"""`tenuto accounts` and `tenuto keys`: who calls, who pays, and what they show to prove it."""
+"""`tenuto admin accounts`: who calls, and who pays."""
 
-import re
+import argparse
 import shlex
-from typing import Any
-
-from cyclopts import App
 
 from tenuto import bootstrap
 from tenuto.cli.common import (
-    HERE,
-    AsJson,
-    EntryId,
-    Names,
-    Place,
     change,
     json_line,
-    model_names,
     moment,
     named_entry,
     new_ids,
@@ -26,32 +17,42 @@ from tenuto.cli.common import (
     table,
     tell,
 )
-from tenuto.errors import Fault, InvalidRequest
-
-_LENGTH = re.compile(r"(\d{1,6})(s|m|h|d)\Z", re.ASCII)
-_UNIT_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 24 * 3_600_000}
-
-accounts = App(name="accounts", help="Who calls and who pays.")
-keys = App(name="keys", help="API keys: shown once, stored as hashes.")
+from tenuto.cli.options import add_entry, add_place, place_of
+from tenuto_client.commands.console import Console
+from tenuto_client.commands.parser import Parser
+from tenuto_client.commands.words import t
 
 
-@accounts.command(name="create")
-def create_account(name: str, *, place: Place = HERE, credit: str = "0", as_json: AsJson = False) -> None:
-    """Make an account.
+def add(parser: Parser, name: str) -> None:
+    """The commands and their options."""
+    create = parser.add_verb("create", "Create an account.")
+    create.add_argument("name", metavar="NAME", help=t("the name of the account; must be unique"))
+    create.add_argument("--credit", default="0", metavar="CNY", help=t("opening credit, such as 10 or 0.5"))
+    every = parser.add_verb("list", "List accounts and their balances.", "ls")
+    credit = parser.add_verb("credit", "Add credit, or take back available credit.")
+    invite = parser.add_verb("invite", "Print a link with which a person sets a password.")
+    suspend = parser.add_verb("suspend", "End the account's sessions and refuse its keys.")
+    unsuspend = parser.add_verb("unsuspend", "Let a suspended account in again.")
+    for command in (credit, invite, suspend, unsuspend):
+        command.add_argument("name", metavar="ACCOUNT", help=t("the name or id of the account"))
+    credit.add_argument("amount", metavar="CNY", help=t("the amount, such as 10 or -2.5"))
+    add_entry(credit)
+    for command in (create, every, invite):
+        command.add_json()
+    commands = {create: _create, every: _list, credit: _credit, invite: _invite}
+    for command, run in {**commands, suspend: _suspend, unsuspend: _unsuspend}.items():
+        add_place(command)
+        command.set_defaults(run=run)
 
-    Parameters
-    ----------
-    name
-        What it is called; unique.
-    credit
-        CNY to begin with, for example 10 or 0.5.
-    """
+
+def _create(options: argparse.Namespace, console: Console) -> int:
+    """Create an account, with its opening credit."""
     from tenuto.accounts import operations
     from tenuto.billing import operations as billing
     from tenuto.billing.rules import cny, parse_cny
     from tenuto.db.database import Transaction
 
-    amount = parse_cny(credit)
+    name, place, amount = options.name, place_of(options), parse_cny(options.credit)
     ids, now_ms = new_ids(), bootstrap.clock()
     account_id = ids.new("account")
 
@@ -70,21 +71,21 @@ def create_account(name: str, *, place: Place = HERE, credit: str = "0", as_json
             )
 
     change(place, create)
-    if as_json:
+    if options.as_json:
         report(json_line({"id": account_id, "name": name, "available": cny(amount)}))
     else:
         report(f"{account_id}  {name}  {cny(amount)} CNY")
-        tell(f"A key for it: tenuto keys create --account {shlex.quote(name)}{place.again}")
+        tell(f"To create a key for it: tenuto admin keys create --account {shlex.quote(name)}{place.again}")
+    return 0
 
 
-@accounts.command(name="list")
-def list_accounts(*, place: Place = HERE, as_json: AsJson = False) -> None:
+def _list(options: argparse.Namespace, console: Console) -> int:
     """List the accounts and their balances."""
     from tenuto.accounts import operations
     from tenuto.billing.rules import cny
     from tenuto.db.damaged_text import text_of
 
-    with records(place) as database:
+    with records(place_of(options)) as database:
         found = database.read(operations.list_accounts)
     listed = [
         {
@@ -97,49 +98,39 @@ def list_accounts(*, place: Place = HERE, as_json: AsJson = False) -> None:
         }
         for account in found
     ]
-    if as_json:
+    if options.as_json:
         say(json_line(listed))
-        return
-    table(("id", "name", "available", "held", "state", "created"), (line.values() for line in listed))
+    else:
+        table(("id", "name", "available", "held", "state", "created"), (line.values() for line in listed))
+    return 0
 
 
-@accounts.command(name="credit")
-def credit_account(name: str, amount: str, *, entry: EntryId = None, place: Place = HERE) -> None:
-    """Add credit, or take available credit back with a negative amount.
-
-    Parameters
-    ----------
-    name
-        The account's name or id.
-    amount
-        CNY, for example 10 or -2.5.
-    """
+def _credit(options: argparse.Namespace, console: Console) -> int:
+    """Add credit, or take available credit back with a negative amount."""
     from tenuto.accounts import operations
     from tenuto.billing import operations as billing
     from tenuto.billing.rules import cny, parse_cny
     from tenuto.db.database import Transaction
 
-    micros, now_ms = parse_cny(amount), bootstrap.clock()
-    entry_id = named_entry(entry)
+    name, place = options.name, place_of(options)
+    micros, now_ms = parse_cny(options.amount), bootstrap.clock()
+    entry_id = named_entry(options.entry)
 
     def add(tx: Transaction) -> int:
         account_id = operations.find_account(tx, name).id
         billing.credit(tx, entry_id, account_id=account_id, amount_micros=micros, note=None, now_ms=now_ms)
         return operations.find_account(tx, account_id).available_micros
 
-    command = f"tenuto accounts credit {shlex.quote(name)} {amount}"
+    command = f"tenuto admin accounts credit {shlex.quote(name)} {options.amount}"
     available = change(place, add, again=once_more(command, entry_id, place))
     report(f"{name}: {cny(available)} CNY available")
+    return 0
 
 
-@accounts.command(name="invite")
-def invite_account(name: str, *, place: Place = HERE, as_json: AsJson = False) -> None:
-    """Print a link that sets a password in the studio, once, within a week; an earlier link ends.
+def _invite(options: argparse.Namespace, console: Console) -> int:
+    """Print a link that sets a password in the studio, once, within a week; it replaces earlier links.
 
-    Parameters
-    ----------
-    name
-        The account's name or id; an account that is not there is made.
+    An account that does not exist is created.
     """
     from tenuto.accounts import operations, people, sessions
     from tenuto.db.database import Transaction
@@ -147,6 +138,7 @@ def invite_account(name: str, *, place: Place = HERE, as_json: AsJson = False) -
     from tenuto.web import invitations
     from tenuto.worker.locks import serving_at
 
+    name, place = options.name, place_of(options)
     settings, ids, now_ms = place.settings(), new_ids(), bootstrap.clock()
     token = sessions.new_token()
 
@@ -161,188 +153,32 @@ def invite_account(name: str, *, place: Place = HERE, as_json: AsJson = False) -
 
     account_id, path = change(place, invite)
     link = invitations.studio_url(settings, serving_at(settings.folder)) + path
-    if as_json:
+    if options.as_json:
         report(json_line({"id": account_id, "link": link}))
     else:
         report(link)
-        tell(
-            f"It sets the password of {account_id}, once, within 7 days. Send it where others cannot read it."
-        )
+        tell(f"It sets the password of {account_id}, once, within 7 days. Send it in private.")
+    return 0
 
 
-@accounts.command(name="suspend")
-def suspend_account(name: str, *, place: Place = HERE) -> None:
-    """End the account's sessions and refuse its keys, at once; jobs that it submitted go on.
-
-    Parameters
-    ----------
-    name
-        The account's name or id.
-    """
+def _suspend(options: argparse.Namespace, console: Console) -> int:
+    """End the account's sessions and refuse its keys, at once; jobs that it submitted continue."""
     from tenuto.accounts import operations, people
 
-    now_ms = bootstrap.clock()
-    change(place, lambda tx: people.suspend(tx, operations.find_account(tx, name).id, now_ms=now_ms))
-    report(f"{name} is suspended")
-
-
-@accounts.command(name="resume")
-def resume_account(name: str, *, place: Place = HERE) -> None:
-    """Let a suspended account in again; its keys work as before.
-
-    Parameters
-    ----------
-    name
-        The account's name or id.
-    """
-    from tenuto.accounts import operations, people
-
-    change(place, lambda tx: people.resume(tx, operations.find_account(tx, name).id))
-    report(f"{name} is not suspended")
-
-
-@keys.command(name="create")
-def create_key(
-    *,
-    account: str,
-    name: str = "default",
-    models: Names = None,
-    expires: str | None = None,
-    place: Place = HERE,
-    as_json: AsJson = False,
-) -> None:
-    """Make an API key; it is shown once.
-
-    Parameters
-    ----------
-    account
-        The account's name or id.
-    name
-        What the key is for.
-    models
-        The only models it may use, comma-separated.
-    expires
-        After how long it ends, for example 30d; leave out for never.
-    """
-    from tenuto.accounts import operations
-    from tenuto.db.database import Transaction
-
-    ids, now_ms = new_ids(), bootstrap.clock()
-    key_id = ids.new("key")
-    allowed = model_names(models, place.settings())
-    expires_at = None if expires is None else now_ms + _duration_ms(expires)
-
-    def create(tx: Transaction) -> str:
-        account_id = operations.find_account(tx, account).id
-        return operations.create_key(
-            tx,
-            ids,
-            key_id=key_id,
-            account_id=account_id,
-            name=name,
-            models=allowed,
-            expires_at=expires_at,
-            now_ms=now_ms,
-        )[1]
-
-    again = f"revoke it if it is there (tenuto keys revoke {key_id}{place.again}) and create another"
-    _show_key(key_id, change(place, create, again=again), as_json=as_json)
-
-
-@keys.command(name="list")
-def list_keys(*, account: str | None = None, place: Place = HERE, as_json: AsJson = False) -> None:
-    """List keys: prefix, last four characters, state; never the key itself.
-
-    Parameters
-    ----------
-    account
-        Only this account's, by its name or id.
-    """
-    from tenuto.accounts import operations
-    from tenuto.accounts.rows import KeyRow
-    from tenuto.db.damaged_text import text_of
-    from tenuto.db.database import Transaction
-
-    def read(tx: Transaction) -> list[KeyRow]:
-        account_id = None if account is None else operations.find_account(tx, account).id
-        return operations.list_keys(tx, account_id)
-
-    with records(place) as database:
-        found = database.read(read)
-    restrictions = [operations.shown_models(key.models) for key in found]
-    listed: list[dict[str, Any]] = [
-        {
-            "id": key.id,
-            "account": text_of(key.account_name),
-            "name": text_of(key.name),
-            "key": f"{key.prefix}…{key.last_four}",
-            "models": models,
-            "expires": moment(key.expires_at),
-            "revoked": moment(key.revoked_at),
-            "last_used": moment(key.last_used_at),
-            "damaged": is_damaged,
-        }
-        for key, (models, is_damaged) in zip(found, restrictions, strict=True)
-    ]
-    if as_json:
-        say(json_line(listed))
-        return
-    for line in listed:
-        names = ["damaged"] if line.pop("damaged") else line["models"]
-        line["models"] = "all" if names is None else ",".join(names)
-    headings = ("id", "account", "name", "key", "models", "expires", "revoked", "last used")
-    table(headings, (line.values() for line in listed))
-
-
-@keys.command(name="rotate")
-def rotate_key(key_id: str, *, grace: str = "24h", place: Place = HERE, as_json: AsJson = False) -> None:
-    """Give a key a new secret; the old one works for a while longer.
-
-    Parameters
-    ----------
-    key_id
-        The key's id, as `tenuto keys list` shows it.
-    grace
-        How long the old secret still works: 0s, 30m, 24h, 7d.
-    """
-    from tenuto.accounts import operations
-
-    grace_ms, now_ms = _duration_ms(grace), bootstrap.clock()
-    key = change(
-        place,
-        lambda tx: operations.rotate_key(tx, key_id, grace_ms=grace_ms, now_ms=now_ms),
-        again="rotate it again: a secret that nobody was shown harms nobody",
+    name, now_ms = options.name, bootstrap.clock()
+    change(
+        place_of(options),
+        lambda tx: people.suspend(tx, operations.find_account(tx, name).id, now_ms=now_ms),
     )
-    _show_key(key_id, key, as_json=as_json)
+    report(f"{name} is suspended")
+    return 0
 
 
-@keys.command(name="revoke")
-def revoke_key(key_id: str, *, place: Place = HERE) -> None:
-    """Refuse a key from the next request on.
+def _unsuspend(options: argparse.Namespace, console: Console) -> int:
+    """Let a suspended account in again; its keys work as before."""
+    from tenuto.accounts import operations, people
 
-    Parameters
-    ----------
-    key_id
-        The key's id, as `tenuto keys list` shows it.
-    """
-    from tenuto.accounts import operations
-
-    now_ms = bootstrap.clock()
-    change(place, lambda tx: operations.revoke_key(tx, key_id, now_ms=now_ms))
-    report(f"{key_id} is revoked")
-
-
-def _show_key(key_id: str, key: str, *, as_json: bool) -> None:
-    if as_json:
-        report(json_line({"id": key_id, "key": key}))
-        return
-    report(key)
-    tell(f"This is {key_id}. The key is shown this once: keep it now.")
-
-
-def _duration_ms(text: str) -> int:
-    match = _LENGTH.match(text)
-    if match is None:
-        message = f"{text!r} is not a length of time; write for example 30m, 24h or 7d"
-        raise InvalidRequest([Fault("duration", "invalid_duration", message)])
-    return int(match[1]) * _UNIT_MS[match[2]]
+    name = options.name
+    change(place_of(options), lambda tx: people.resume(tx, operations.find_account(tx, name).id))
+    report(f"{name} is no longer suspended")
+    return 0

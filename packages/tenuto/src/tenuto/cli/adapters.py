@@ -1,38 +1,49 @@
-"""`tenuto models adapters`: the engines that an operator may add, and what to write to have one."""
+"""`tenuto admin adapters`: the engines that an operator may add, and what to write to have one."""
 
+import argparse
 import json
-from typing import Annotated, Any
-
-from cyclopts import Parameter
+from typing import Any
 
 from tenuto.catalog.adapters import find
 from tenuto.cli.common import say, table
 from tenuto.engines import manifests
 from tenuto.engines.manifests import Manifest, ManifestInvalid
 from tenuto.errors import OperatorError
+from tenuto_client.commands.console import Console
+from tenuto_client.commands.parser import Parser
+from tenuto_client.commands.words import t
 
 HEADINGS = ("adapter", "kind", "model", "licence", "accept first", "memory MiB")
-Interpreter = Annotated[
-    str | None, Parameter(help="A Python in which engines of other people are installed; else Tenuto's own.")
-]
 
 
-def list_adapters(name: str | None = None, *, interpreter: Interpreter = None) -> None:
-    """List engines that may be added; of one that is named, print its table for the file of settings.
+def add(parser: Parser, name: str) -> None:
+    """Its options."""
+    parser.add_argument(
+        "adapter",
+        nargs="?",
+        metavar="NAME",
+        help=t("print the settings for this adapter (default: list all)"),
+    )
+    parser.add_argument(
+        "--interpreter",
+        metavar="PYTHON",
+        help=t("look for installed engines in this Python (default: Tenuto's own)"),
+    )
+    parser.set_defaults(run=_list)
 
-    Parameters
-    ----------
-    name
-        An adapter; leave out for all.
-    """
+
+def _list(options: argparse.Namespace, console: Console) -> int:
+    """List engines that may be added; of one that is named, print its table for the file of settings."""
+    name, interpreter = options.adapter, options.interpreter
     try:
         if name is not None:
             say(as_table(find(name, interpreter), interpreter))
-            return
+            return 0
         found = {**(manifests.installed(interpreter) if interpreter else {}), **manifests.adapters()}
     except ManifestInvalid as error:
         raise OperatorError(str(error)) from error
     table(HEADINGS, (_row(found[name]) for name in sorted(found)))
+    return 0
 
 
 def as_table(manifest: Manifest, interpreter: str | None) -> str:

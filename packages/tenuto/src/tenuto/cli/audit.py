@@ -1,18 +1,35 @@
-"""`tenuto audit`: do the records, the money and, where asked, the bytes agree? It changes nothing."""
+"""`tenuto admin audit`: do the records, the money and, on request, the bytes agree? It changes nothing."""
+
+import argparse
 
 from tenuto import bootstrap
-from tenuto.cli.common import Place, json_line, say, tell
+from tenuto.cli.common import json_line, say, tell
+from tenuto.cli.options import add_place, place_of
 from tenuto.jobs.audit import MAX_FINDINGS, Report, integrity, report
 from tenuto.jobs.audit.check import Finding
 from tenuto.jobs.audit.deep import Rehashed, rehash
+from tenuto_client.commands.console import Console
+from tenuto_client.commands.parser import Parser
+from tenuto_client.commands.words import t
 
 MAX_LISTED = 1_000
-"""So many damaged blobs and unknown files are listed; the rest is counted."""
+"""How many damaged blobs and unknown files are listed; the rest is counted."""
 
 
-def look(place: Place, *, deep: bool, as_json: bool) -> bool:
-    """Audit, tell what was found, and give whether all is well."""
-    settings = place.settings()
+def add(parser: Parser, name: str) -> None:
+    """Its options."""
+    parser.add_argument("--deep", action="store_true", help=t("also hash every blob again"))
+    parser.add_json()
+    add_place(parser)
+    parser.set_defaults(run=_audit)
+
+
+def _audit(options: argparse.Namespace, console: Console) -> int:
+    """Derive all money again from the ledger, and every job's state from its events; 1 on any discrepancy.
+
+    It changes nothing, and may be run beside a service that works.
+    """
+    deep, as_json, settings = options.deep, options.as_json, place_of(options).settings()
     database = bootstrap.open_as_it_is(settings)
     now_ms, hashed, unlisted = bootstrap.clock(), Rehashed(), 0
     try:
@@ -39,7 +56,7 @@ def look(place: Place, *, deep: bool, as_json: bool) -> bool:
         say(json_line(_plain(records, hashed if deep else None, unlisted)))
     else:
         _sum_up(records, hashed if deep else None, unlisted)
-    return not findings
+    return 1 if findings else 0
 
 
 def _tell(findings: list[Finding]) -> None:

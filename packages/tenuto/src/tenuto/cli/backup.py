@@ -1,79 +1,65 @@
-"""`tenuto backup` and `tenuto restore`: what they say and which parts they bring together."""
+"""`tenuto admin backup`: a copy of the records and their bytes, taken while the service runs."""
 
+import argparse
 from importlib.metadata import version
 from pathlib import Path
 
 from tenuto import bootstrap
-from tenuto.cli.common import Place, moment, new_ids, say, tell
-from tenuto.config.storage import bucket_of
-from tenuto.db.opening import open_database
+from tenuto.cli.common import moment, new_ids, say, tell
+from tenuto.cli.options import add_place, place_of
+from tenuto_client.commands.console import Console
+from tenuto_client.commands.parser import Parser
+from tenuto_client.commands.words import t
 
 
-def take(place: Place, folder: Path, *, leave_out_damaged: bool) -> None:
-    """A backup of what runs here; one line says what is in it."""
+def add(parser: Parser, name: str) -> None:
+    """Its options."""
+    parser.add_argument(
+        "folder",
+        type=Path,
+        metavar="FOLDER",
+        help=t(
+            "where the backup goes: a folder that does not exist yet, and appears when the backup is whole"
+        ),
+    )
+    parser.add_argument(
+        "--leave-out-damaged",
+        action="store_true",
+        help=t("leave out blobs that are already missing or damaged"),
+    )
+    add_place(parser)
+    parser.set_defaults(run=_backup)
+
+
+def _backup(options: argparse.Namespace, console: Console) -> int:
+    """Take a backup of what runs here; one line reports what is in it."""
     from tenuto.backup.take import take as take_backup
 
-    settings = place.settings()
+    settings = place_of(options).settings()
     bootstrap.arm_failpoints()
     database = bootstrap.open_as_it_is(settings)
     try:
         manifest = take_backup(
             database,
             bootstrap.open_own_blobs(settings, database),
-            folder,
+            options.folder,
             ids=new_ids(),
             clock=bootstrap.clock,
             program=f"tenuto {version('tenuto')}",
             tell=tell,
-            leave_out_damaged=leave_out_damaged,
+            leave_out_damaged=options.leave_out_damaged,
         )
     finally:
         database.close()
     rows = sum(table.rows for table in manifest.tables.values())
     say(
-        f"{folder} holds all of {moment(manifest.created_at)} UTC: {rows} rows, {manifest.blobs} blobs"
-        f" of {manifest.blob_bytes} bytes" + _without(len(manifest.left_out))
+        f"{options.folder} holds all of {moment(manifest.created_at)} UTC: {rows} rows,"
+        f" {manifest.blobs} blobs"
+        f" of {manifest.blob_bytes} bytes" + without(len(manifest.left_out))
     )
+    return 0
 
 
-def put_back(place: Place, folder: Path, *, check: bool) -> None:
-    """Verify a backup and, unless it is only to be checked, restore it into the empty place."""
-    from tenuto.backup import restore
-
-    bootstrap.arm_failpoints()
-    tell(f"verifying {folder}")
-    manifest = restore.verify(folder)
-    if check:
-        say(
-            f"{folder} is whole: the records of {moment(manifest.created_at)} UTC, {manifest.blobs} blobs"
-            f" of {manifest.blob_bytes} bytes, made by {manifest.program}" + _without(len(manifest.left_out))
-        )
-        return
-    settings = place.settings()
-    resumed = restore.claim(settings.folder, manifest)
-    database = None
-    try:
-        # Neither look leaves anything in the folder, where it ends in a refusal.
-        if bucket_of(settings.blobs) is not None:
-            restore.refuse_bytes(bootstrap.open_blobs(settings), resumed=resumed)
-        database = open_database(settings.database, folder=settings.folder)
-        restore.refuse_others(database, resumed=resumed)
-    except BaseException:
-        if not resumed:
-            restore.release(settings.folder)
-        if database is not None:
-            database.close()
-        raise
-    try:
-        restore.fill(folder, manifest, database, bootstrap.open_blobs(settings), tell=tell)
-    finally:
-        database.close()
-    restore.release(settings.folder)
-    say(
-        f"{settings.folder} is restored to {moment(manifest.created_at)} UTC;"
-        f" now say: tenuto audit --deep{place.again}"
-    )
-
-
-def _without(left_out: int) -> str:
+def without(left_out: int) -> str:
+    """What to add about damaged blobs that a backup lacks."""
     return f"; {left_out} damaged blobs are left out" if left_out else ""

@@ -1,19 +1,14 @@
-"""What every command shares: the options that settings come from, opening the records, tables."""
+"""What commands share once they run: opening the records, storing once, tables and lines."""
 
 import json
-import os
-import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from cyclopts import Parameter
-
-from tenuto import bootstrap, config
+from tenuto import bootstrap
+from tenuto.cli.options import Place
 from tenuto.config import Settings
 from tenuto.db.database import Database, Transaction
 from tenuto.db.repeating import write_known
@@ -30,39 +25,6 @@ T = TypeVar("T")
 PATIENCE_S = 10.0
 """How long a command waits for a database that was lost while it stored something."""
 SAME_AGAIN = "run the same command again; it cannot be done twice"
-
-AsJson = Annotated[
-    bool, Parameter(name="--json", negative="", show_default=False, help="JSON instead of words.")
-]
-EntryId = Annotated[
-    str | None,
-    Parameter(
-        name="--id", help="The id of the ledger line, from a try whose outcome is unknown; books only once."
-    ),
-]
-Names = Annotated[str | None, Parameter(help="Comma-separated names; leave out for all.")]
-
-
-@Parameter(name="*")
-@dataclass(frozen=True)
-class Place:
-    """Where the service is: options that every command takes."""
-
-    data: Annotated[Path | None, Parameter(help="The data folder; else TENUTO_DATA.")] = None
-    config: Annotated[Path | None, Parameter(help="A TOML file of settings; else TENUTO_CONFIG.")] = None
-
-    @property
-    def again(self) -> str:
-        """The options that lead the next command here, too; with a space before each."""
-        given = (("--data", self.data), ("--config", self.config))
-        return "".join(f" {name} {shlex.quote(str(path))}" for name, path in given if path is not None)
-
-    def settings(self, **options: Any) -> Settings:
-        """The settings of this command; SettingsInvalid names all that are wrong."""
-        return config.load(os.environ, file=self.config, options={"folder": self.data, **options})
-
-
-HERE = Place()
 
 
 @contextmanager
@@ -102,7 +64,7 @@ def settle(database: Database, operation: Callable[[Transaction], T], *, again: 
         ) from error
     except KeyboardInterrupt:
         tell(f"tenuto: interrupted; whether this is stored is unknown; {again}")
-        raise
+        raise SystemExit(130) from None
 
 
 def named_entry(given: str | None) -> str:

@@ -1,5 +1,6 @@
-"""`tenuto doctor`: is everything there that serving needs? Each bad line ends with its remedy."""
+"""`tenuto admin doctor`: is everything there that serving needs? Each bad line ends with its remedy."""
 
+import argparse
 import importlib.util
 import os
 import shutil
@@ -15,7 +16,8 @@ from tenuto.backup.restore import refuse_unfinished
 from tenuto.catalog import keys
 from tenuto.catalog.kinds import is_known
 from tenuto.catalog.rules import Model, models
-from tenuto.cli.common import Place, new_ids
+from tenuto.cli.common import new_ids, say
+from tenuto.cli.options import Place, add_place, place_of
 from tenuto.config import ModelSettings, Settings
 from tenuto.config.storage import bucket_of
 from tenuto.db.away import told
@@ -28,26 +30,42 @@ from tenuto.engines.registry import EngineEntry, engines_of, weights_of
 from tenuto.errors import OperatorError, SettingsInvalid, TenutoError, Unavailable
 from tenuto.media.confinement import missing_here
 from tenuto.weights.cache import is_verified
+from tenuto_client.commands.console import Console
+from tenuto_client.commands.parser import Parser
 
 MIN_FREE_BYTES = 1 << 30
 
 
+def add(parser: Parser, name: str) -> None:
+    """Its options."""
+    add_place(parser)
+    parser.set_defaults(run=_doctor)
+
+
+def _doctor(options: argparse.Namespace, console: Console) -> int:
+    """Report each check in a line; 1 if one fails."""
+    results = check(place_of(options))
+    for result in results:
+        say(result.text)
+    return 0 if all(result.good for result in results) else 1
+
+
 @dataclass(frozen=True)
-class Line:
-    """One thing that was looked at."""
+class CheckResult:
+    """One thing that was checked."""
 
     good: bool
     text: str
 
 
-def check(place: Place) -> list[Line]:
+def check(place: Place) -> list[CheckResult]:
     """Look at everything; nothing is made or changed but the data folder."""
     try:
         settings = place.settings()
     except TenutoError as error:
         faults = error.message.splitlines()[1:]
         return [_bad("settings", fault.strip(), "correct this setting") for fault in faults]
-    checks: tuple[Callable[[Settings], Iterator[Line]], ...] = (
+    checks: tuple[Callable[[Settings], Iterator[CheckResult]], ...] = (
         _folder,
         _records,
         _bytes,
@@ -57,7 +75,7 @@ def check(place: Place) -> list[Line]:
     return [_good("settings", "are sound"), *(line for looked in checks for line in looked(settings))]
 
 
-def _folder(settings: Settings) -> Iterator[Line]:
+def _folder(settings: Settings) -> Iterator[CheckResult]:
     folder = settings.folder
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -76,7 +94,7 @@ def _folder(settings: Settings) -> Iterator[Line]:
         yield _bad("data folder", "others may read it", f"chmod 700 {folder}")
 
 
-def _decoders(settings: Settings) -> Iterator[Line]:
+def _decoders(settings: Settings) -> Iterator[CheckResult]:
     """Recordings of callers are decoded in a process that can open nothing, where the kernel allows it."""
     missing = missing_here()
     if missing:
@@ -85,7 +103,7 @@ def _decoders(settings: Settings) -> Iterator[Line]:
         yield _good("decoders", "are confined: no files, no network, no other processes")
 
 
-def _records(settings: Settings) -> Iterator[Line]:
+def _records(settings: Settings) -> Iterator[CheckResult]:
     from tenuto.jobs.audit import audit, integrity
 
     try:
@@ -108,18 +126,20 @@ def _records(settings: Settings) -> Iterator[Line]:
     yield _good("database", "answers, its migrations are applied")
     if damaged:
         yield _bad(
-            "database", f"is damaged: {damaged[0].subject}: {damaged[0].seen['fault']}", "tenuto audit --deep"
+            "database",
+            f"is damaged: {damaged[0].subject}: {damaged[0].seen['fault']}",
+            "tenuto admin audit --deep",
         )
     if unchecked:
         yield _good("database", "checks its indexes hourly once it has: create extension amcheck")
     if stranger:
         yield _bad("store", stranger, "do what this line says")
     if findings:
-        yield _bad("ledger", f"{len(findings)} discrepancies", "tenuto audit")
+        yield _bad("ledger", f"{len(findings)} discrepancies", "tenuto admin audit")
     else:
         yield _good("ledger", "agrees with every job")
     if first:
-        yield _bad("accounts", "there is none yet", "tenuto accounts create NAME")
+        yield _bad("accounts", "there is none yet", "tenuto admin accounts create NAME")
 
 
 def _stranger(settings: Settings, database: Database) -> str | None:
@@ -143,18 +163,18 @@ def _lacking_migrations(settings: Settings) -> list[str]:
         return pending(database)
 
 
-def _not_up_to_date(settings: Settings, lacking: list[str]) -> Iterator[Line]:
+def _not_up_to_date(settings: Settings, lacking: list[str]) -> Iterator[CheckResult]:
     """Whoever starts first does it, or the operator, as the settings have it."""
     if settings.migrations == "wait":
-        yield _bad("database", f"answers, but lacks {len(lacking)} migrations", "tenuto migrate")
+        yield _bad("database", f"answers, but lacks {len(lacking)} migrations", "tenuto admin migrate")
     elif len(lacking) == len(shipped()):
         yield _good("database", "is empty; the first start makes its tables")
-        yield _bad("accounts", "there is none yet", "tenuto accounts create NAME")
+        yield _bad("accounts", "there is none yet", "tenuto admin accounts create NAME")
     else:
         yield _good("database", f"answers; the next start applies {len(lacking)} migrations")
 
 
-def _bytes(settings: Settings) -> Iterator[Line]:
+def _bytes(settings: Settings) -> Iterator[CheckResult]:
     """The data folder was looked at; a bucket is asked to do all that it will have to do."""
     if bucket_of(settings.blobs) is None:
         return
@@ -176,7 +196,7 @@ def _bytes(settings: Settings) -> Iterator[Line]:
         yield _bad("blobs", f"{settings.blobs}: {error.message}", "docs/operations/storage.md")
 
 
-def _engines(settings: Settings) -> Iterator[Line]:
+def _engines(settings: Settings) -> Iterator[CheckResult]:
     try:
         offered = models(settings)
     except SettingsInvalid as error:
@@ -193,7 +213,7 @@ def _engines(settings: Settings) -> Iterator[Line]:
             yield _bad("engines", fault, "install the package of that kind")
 
 
-def _engine(settings: Settings, name: str, model: Model) -> Iterator[Line]:
+def _engine(settings: Settings, name: str, model: Model) -> Iterator[CheckResult]:
     """Of one model: its weights, what its engines need on this machine, the key of its server."""
     missing = [weight for weight in weights_of(model.entry) if not is_verified(settings.cache, weight)]
     if missing:
@@ -216,7 +236,7 @@ def _engine(settings: Settings, name: str, model: Model) -> Iterator[Line]:
         yield _good(name, f"{weights}, {there}")
 
 
-def _lacking(settings: Settings, entry: EngineEntry) -> Iterator[Line]:
+def _lacking(settings: Settings, entry: EngineEntry) -> Iterator[CheckResult]:
     interpreter = _interpreter(settings, entry.model)
     if not _runs(interpreter):
         yield _bad(
@@ -242,9 +262,9 @@ def _runs(interpreter: str) -> bool:
     return answer.returncode == 0
 
 
-def _good(what: str, said: str) -> Line:
-    return Line(True, f"ok    {what}: {said}")
+def _good(what: str, said: str) -> CheckResult:
+    return CheckResult(True, f"ok    {what}: {said}")
 
 
-def _bad(what: str, said: str, remedy: str) -> Line:
-    return Line(False, f"FAIL  {what}: {said} → {remedy}")
+def _bad(what: str, said: str, remedy: str) -> CheckResult:
+    return CheckResult(False, f"FAIL  {what}: {said} → {remedy}")

@@ -1,7 +1,39 @@
-"""The evidence of a job as text for a terminal. It knows the dict that `jobs.evidence` gives, and no rows."""
+"""`tenuto admin evidence`: all that is recorded of a job. It knows what `jobs.evidence` gives, no rows."""
 
+import argparse
 from collections.abc import Iterable, Iterator
 from typing import Any
+
+from tenuto import bootstrap
+from tenuto.cli.common import json_line, records, say
+from tenuto.cli.options import add_place, place_of
+from tenuto_client.commands.console import Console
+from tenuto_client.commands.parser import Parser
+from tenuto_client.commands.words import t
+
+
+def add(parser: Parser, name: str) -> None:
+    """Its options."""
+    parser.add_argument("job", metavar="JOB", help=t("the id of the job"))
+    parser.add_json()
+    add_place(parser)
+    parser.set_defaults(run=_show)
+
+
+def _show(options: argparse.Namespace, console: Console) -> int:
+    """Show it, with the recorded bytes read again, and what each way out of recovery would do."""
+    from tenuto.jobs import recover
+
+    place, now_ms = place_of(options), bootstrap.clock()
+    with records(place) as database:
+        blobs = bootstrap.open_own_blobs(place.settings(), database)
+        found = recover.examine(database, blobs, options.job, now_ms=now_ms)
+    if options.as_json:
+        say(json_line(found))
+        return 0
+    for line in lines(found):
+        say(line)
+    return 0
 
 
 def lines(found: dict[str, Any]) -> Iterator[str]:
@@ -75,7 +107,7 @@ def _exits(job_id: str, exits: dict[str, Any]) -> Iterator[str]:
         (f"requeue {job_id}", f"{requeue['keeps_held']} stay held{twice}", requeue),
         (f"void {job_id}", f"nothing is charged, {void['releases']} released", void),
     ):
-        yield f"tenuto recover {name}"
+        yield f"tenuto admin recover {name}"
         yield f"  {does}" if exit_["refused"] is None else f"  would be refused: {exit_['refused']}"
 
 

@@ -1,18 +1,13 @@
-"""`tenuto recover`: jobs whose paid call has an unknown outcome, and the three ways out."""
+"""`tenuto admin recover`: jobs whose paid call has an unknown outcome, and the three ways out."""
 
+import argparse
 import getpass
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-from cyclopts import App, Parameter
+from typing import TYPE_CHECKING
 
 from tenuto import bootstrap
 from tenuto.cli.common import (
-    HERE,
-    AsJson,
-    EntryId,
-    Place,
     json_line,
     moment,
     named_entry,
@@ -24,27 +19,49 @@ from tenuto.cli.common import (
     settle,
     table,
 )
+from tenuto.cli.options import Place, add_entry, add_place, place_of
 from tenuto.errors import OperatorError
+from tenuto_client.commands.console import Console
+from tenuto_client.commands.parser import Parser
+from tenuto_client.commands.words import t
 
 if TYPE_CHECKING:
     from tenuto.db.database import Database
     from tenuto.jobs.lifecycle import RecordedResult
     from tenuto.jobs.recover import Decision
 
-app = App(name="recover", help="Jobs that wait for an operator.")
 
-Who = Annotated[str | None, Parameter(name="--operator", help="Who decides; else the user of this shell.")]
-JobId = Annotated[str, Parameter(help="The job, as `tenuto recover list` shows it.")]
-Note = Annotated[str | None, Parameter(help="Why; kept with the decision, shown to operators alone.")]
+def add(parser: Parser, name: str) -> None:
+    """The commands and their options."""
+    every = parser.add_verb("list", "List the jobs that wait, oldest first.", "ls")
+    every.add_json()
+    complete = parser.add_verb("complete", "The call succeeded: charge for its result and deliver it.")
+    requeue = parser.add_verb("requeue", "Run the job again, although its first call may have been paid for.")
+    void = parser.add_verb("void", "Give up the job: release its hold and charge nothing.")
+    for command in (complete, requeue, void):
+        command.add_argument(
+            "job", metavar="JOB", help=t("the id of the job, as `tenuto admin recover list` shows it")
+        )
+        command.add_argument(
+            "--operator", metavar="NAME", help=t("who decides (default: the user of this shell)")
+        )
+        command.add_argument(
+            "--note", metavar="TEXT", help=t("why; kept with the decision and shown only to operators")
+        )
+        add_entry(command)
+    complete.add_argument("--file", type=Path, metavar="FILE", help=t("the result, if none was recorded"))
+    void.add_argument("--cancelled", action="store_true", help=t("end the job as cancelled, not failed"))
+    for command, run in {every: _list, complete: _complete, requeue: _requeue, void: _void}.items():
+        add_place(command)
+        command.set_defaults(run=run)
 
 
-@app.command(name="list")
-def list_jobs(*, place: Place = HERE, as_json: AsJson = False) -> None:
+def _list(options: argparse.Namespace, console: Console) -> int:
     """List the jobs that wait, oldest first."""
     from tenuto.billing.rules import cny
     from tenuto.jobs import recover
 
-    with records(place) as database:
+    with records(place_of(options)) as database:
         jobs = database.read(recover.waiting)
     headings = ("job", "model", "created", "attempts", "held", "reason")
     lines = [
@@ -58,43 +75,19 @@ def list_jobs(*, place: Place = HERE, as_json: AsJson = False) -> None:
         )
         for job in jobs
     ]
-    if as_json:
+    if options.as_json:
         say(json_line([dict(zip(headings, line, strict=True)) for line in lines]))
     else:
         table(headings, lines)
+    return 0
 
 
-@app.command
-def show(job_id: JobId, *, place: Place = HERE, as_json: AsJson = False) -> None:
-    """Show all the evidence of a job, its recorded bytes read again, and what each exit would do."""
-    from tenuto.cli.evidence import lines
+def _complete(options: argparse.Namespace, console: Console) -> int:
+    """Finish the job with its recorded result, or with a file; it is charged."""
     from tenuto.jobs import recover
 
-    now_ms = bootstrap.clock()
-    with records(place) as database:
-        blobs = bootstrap.open_own_blobs(place.settings(), database)
-        found = recover.examine(database, blobs, job_id, now_ms=now_ms)
-    if as_json:
-        say(json_line(found))
-        return
-    for line in lines(found):
-        say(line)
-
-
-@app.command
-def complete(
-    job_id: JobId,
-    *,
-    file: Annotated[Path | None, Parameter(help="The result, when none was recorded.")] = None,
-    operator: Who = None,
-    note: Note = None,
-    entry: EntryId = None,
-    place: Place = HERE,
-) -> None:
-    """The call did succeed: finish the job with its recorded result, or with a file; it is charged."""
-    from tenuto.jobs import recover
-
-    by, ids, now_ms = _decision(operator, note, entry), new_ids(), bootstrap.clock()
+    job_id, file, place = options.job, options.file, place_of(options)
+    by, ids, now_ms = _decision(options), new_ids(), bootstrap.clock()
     again = _again("complete", job_id, by, place, file=file)
     with records(place) as database:
         result = None
@@ -108,17 +101,16 @@ def complete(
             again=again,
         )
         database.wake("changes")
-    report(f"{job_id} succeeded; `tenuto recover show {job_id}` shows what was charged")
+    report(f"{job_id} succeeded; `tenuto admin evidence {job_id}` shows what was charged")
+    return 0
 
 
-@app.command
-def requeue(
-    job_id: JobId, *, operator: Who = None, note: Note = None, entry: EntryId = None, place: Place = HERE
-) -> None:
+def _requeue(options: argparse.Namespace, console: Console) -> int:
     """Run the job again, although its first call may have been paid for."""
     from tenuto.jobs import recover
 
-    by, ids, now_ms = _decision(operator, note, entry), new_ids(), bootstrap.clock()
+    job_id, place = options.job, place_of(options)
+    by, ids, now_ms = _decision(options), new_ids(), bootstrap.clock()
     with records(place) as database:
         settle(
             database,
@@ -128,42 +120,34 @@ def requeue(
         database.wake("jobs")
         database.wake("changes")
     report(f"{job_id} is queued again")
+    return 0
 
 
-@app.command
-def void(
-    job_id: JobId,
-    *,
-    cancelled: Annotated[
-        bool, Parameter(negative="", show_default=False, help="End it as cancelled, not failed.")
-    ] = False,
-    operator: Who = None,
-    note: Note = None,
-    entry: EntryId = None,
-    place: Place = HERE,
-) -> None:
+def _void(options: argparse.Namespace, console: Console) -> int:
     """Give the job up: its hold is released, nothing is charged."""
     from tenuto.jobs import recover
 
-    by, ids, now_ms = _decision(operator, note, entry), new_ids(), bootstrap.clock()
+    job_id, place = options.job, place_of(options)
+    by, ids, now_ms = _decision(options), new_ids(), bootstrap.clock()
     with records(place) as database:
         settle(
             database,
-            lambda tx: recover.void(tx, ids, job_id, cancel=cancelled, by=by, now_ms=now_ms),
-            again=_again("void", job_id, by, place, cancelled=cancelled),
+            lambda tx: recover.void(tx, ids, job_id, cancel=options.cancelled, by=by, now_ms=now_ms),
+            again=_again("void", job_id, by, place, cancelled=options.cancelled),
         )
         database.wake("changes")
-    report(f"{job_id} is {'cancelled' if cancelled else 'failed'}, its hold released")
+    report(f"{job_id} is {'cancelled' if options.cancelled else 'failed'}, its hold released")
+    return 0
 
 
-def _decision(operator: str | None, note: str | None, given: str | None) -> "Decision":
+def _decision(options: argparse.Namespace) -> "Decision":
     from tenuto.jobs.recover import Decision
 
-    entry_id = named_entry(given)
+    entry_id = named_entry(options.entry)
     try:
-        return Decision(operator or getpass.getuser(), note, entry_id)
+        return Decision(options.operator or getpass.getuser(), options.note, entry_id)
     except (KeyError, OSError) as error:
-        raise OperatorError("this shell's user has no name; say who decides: --operator NAME") from error
+        raise OperatorError("this shell's user has no name; name who decides: --operator NAME") from error
 
 
 def _again(
@@ -171,7 +155,7 @@ def _again(
 ) -> str:
     """The same decision, word for word, to be run when it is unknown whether it was carried out."""
     assert by.entry_id is not None, "every command makes it first"
-    words = ["tenuto", "recover", verb, job_id, "--operator", by.operator]
+    words = ["tenuto", "admin", "recover", verb, job_id, "--operator", by.operator]
     words += ["--note", by.note] if by.note is not None else []
     words += ["--file", str(file)] if file is not None else []
     words += ["--cancelled"] if cancelled else []

@@ -1,19 +1,45 @@
-"""`tenuto voice-library`: the voices that there are, and adding some that every account may use."""
+"""`tenuto admin voices`: the voices of all accounts, and importing some that every account may use."""
 
+import argparse
 from pathlib import Path
-from typing import Any, Literal
-
-from cyclopts import App
+from typing import Any
 
 from tenuto import bootstrap
-from tenuto.cli.common import HERE, AsJson, Place, json_line, moment, new_ids, records, say, table
+from tenuto.cli.common import json_line, moment, new_ids, records, say, table
+from tenuto.cli.options import add_place, place_of
 from tenuto.errors import InvalidRequest, OperatorError
+from tenuto_client.commands.console import Console
+from tenuto_client.commands.parser import Parser
+from tenuto_client.commands.words import t
 
-app = App(name="voice-library", help="Voices that everybody may use, and those of accounts.")
+
+def add(parser: Parser, name: str) -> None:
+    """The commands and their options."""
+    every = parser.add_verb("list", "List the voices of all accounts.", "ls")
+    new = parser.add_verb("import", "Add a voice that every account may use.")
+    new.add_argument(
+        "file", type=Path, metavar="FILE", help=t("the recording: a PCM16 WAV of 1 to 15 seconds")
+    )
+    new.add_argument("--name", required=True, metavar="NAME", help=t("the name of the voice"))
+    new.add_argument(
+        "--kind",
+        choices=("official", "emotion"),
+        default="official",
+        help=t("a speaker, or a reference for emotion only (default: official)"),
+    )
+    new.add_argument(
+        "--languages",
+        default="",
+        metavar="A,B",
+        help=t("the languages of the voice, comma-separated: zh, en, ja, es, ar"),
+    )
+    for command, run in {every: _list, new: _import}.items():
+        command.add_json()
+        add_place(command)
+        command.set_defaults(run=run)
 
 
-@app.command(name="list")
-def list_voices(*, place: Place = HERE, as_json: AsJson = False) -> None:
+def _list(options: argparse.Namespace, console: Console) -> int:
     """List the voices of all accounts; those without an account are everybody's."""
     from tenuto.db.damaged_text import decoded_json, text_of
     from tenuto.db.database import Transaction
@@ -26,6 +52,7 @@ def list_voices(*, place: Place = HERE, as_json: AsJson = False) -> None:
             voices += page
         return voices
 
+    place = place_of(options)
     with records(place) as database:
         bootstrap.install_voices(database, bootstrap.open_own_blobs(place.settings(), database))
         voices = database.read(read)
@@ -44,45 +71,26 @@ def list_voices(*, place: Place = HERE, as_json: AsJson = False) -> None:
         }
         for voice, languages in zip(voices, spoken, strict=True)
     ]
-    if as_json:
+    if options.as_json:
         say(json_line(listed))
-        return
+        return 0
     for line in listed:
         line["languages"] = "damaged" if line.pop("damaged") else ",".join(line["languages"]) or None
     headings = ("id", "kind", "name", "account", "languages", "ms", "created", "retired")
     table(headings, (line.values() for line in listed))
+    return 0
 
 
-@app.command(name="import")
-def import_voice(
-    file: Path,
-    *,
-    name: str,
-    kind: Literal["official", "emotion"] = "official",
-    languages: str = "",
-    place: Place = HERE,
-    as_json: AsJson = False,
-) -> None:
-    """Add a voice that every account may use, under a new id; it is never overwritten.
-
-    Parameters
-    ----------
-    file
-        The recording: a PCM16 WAV of 1 to 15 seconds.
-    name
-        What the voice is called.
-    kind
-        A speaker, or a reference for emotion alone.
-    languages
-        The languages that it is for, comma-separated: zh, en, ja, es, ar.
-    """
+def _import(options: argparse.Namespace, console: Console) -> int:
+    """Add a voice that every account may use, under a new id; it is never overwritten."""
     from tenuto.voices import operations, rules
 
-    spoken = _languages(languages)
+    name, kind, place = options.name, options.kind, place_of(options)
+    spoken = _languages(options.languages)
     fault = rules.name_fault("name", name)
     if fault is not None:
         raise InvalidRequest([fault])
-    content = _content(file)
+    content = _content(options.file)
     wav = rules.check_recording(content)
     ids, now_ms = new_ids(), bootstrap.clock()
     voice_id = ids.new("voice")
@@ -102,7 +110,8 @@ def import_voice(
                 now_ms=now_ms,
             )
         )
-    say(json_line({"id": voice_id, "name": name, "kind": kind}) if as_json else voice_id)
+    say(json_line({"id": voice_id, "name": name, "kind": kind}) if options.as_json else voice_id)
+    return 0
 
 
 def _languages(text: str) -> list[str]:

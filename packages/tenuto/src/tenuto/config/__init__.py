@@ -51,7 +51,7 @@ class Settings:
     """Where the database, the blobs and the locks are."""
     database: str = "sqlite:///tenuto.db"
     migrations: Literal["apply", "wait"] = "apply"
-    """Whether a process that starts brings the database up to date, or waits until `tenuto migrate` has."""
+    """Whether a process that starts brings the database up to date, or waits for `tenuto admin migrate`."""
     blobs: str = DIRECTORY
     """Where the bytes are: the data folder, or s3://BUCKET/PREFIX."""
     s3_endpoint: str = "none"

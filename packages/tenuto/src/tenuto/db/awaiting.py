@@ -1,4 +1,4 @@
-"""Waiting until somebody who may change tables has brought the database up to date, by `tenuto migrate`.
+"""Waiting until somebody who may change tables has brought the database up to date.
 
 It changes nothing itself, so that the processes that serve need no right to.
 """
@@ -28,7 +28,7 @@ def await_migrations(
     while True:
         try:
             missing = pending(database)
-            why = f"{len(missing)} migrations are missing; say: tenuto migrate"
+            why = f"{len(missing)} migrations are missing; run: tenuto admin migrate"
         except Unavailable as error:
             if time.monotonic() >= until:
                 raise
@@ -36,7 +36,9 @@ def await_migrations(
         if not missing:
             return
         if stopping.is_set() or time.monotonic() >= until:
-            raise OperatorError(f"the database is not up to date, it lacks {missing[0]}; say: tenuto migrate")
+            raise OperatorError(
+                f"the database is not up to date, it lacks {missing[0]}; run: tenuto admin migrate"
+            )
         if not is_told:
             is_told = True
             on_wait(why)

@@ -29,7 +29,9 @@ def evidence(tx: Transaction, job_id: str, *, now_ms: int) -> Evidence:
     """The job, its attempts, segments, parts, events and money, and what each exit would do."""
     known = store.job(tx, job_id)
     if known is None:
-        raise OperatorError(f"there is no job {job_id!r}; `tenuto recover list` shows the jobs that wait")
+        raise OperatorError(
+            f"there is no job {job_id!r}; `tenuto admin recover list` shows the jobs that wait"
+        )
     job, beside = known
     attempts = store.attempts(tx, job_id)
     return {

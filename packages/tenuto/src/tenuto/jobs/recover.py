@@ -56,7 +56,7 @@ def check_recorded(database: Database, blobs: BlobStore, job_id: str) -> None:
     if record is not None and (state := look_at(blobs, record)) != INTACT:
         raise OperatorError(
             f"the recorded result of {job_id} is {state};"
-            f" bring one: tenuto recover complete {job_id} --file FILE"
+            f" bring one: tenuto admin recover complete {job_id} --file FILE"
         )
 
 
@@ -90,7 +90,7 @@ def complete(
         lifecycle.record_result(tx, attempt_id, result, now_ms=now_ms)
     elif store.reopen_attempt(tx, attempt_id) == 0:
         raise OperatorError(
-            f"{job_id} has no recorded result; bring one: tenuto recover complete {job_id} --file FILE"
+            f"{job_id} has no recorded result; bring one: tenuto admin recover complete {job_id} --file FILE"
         )
     try:
         lifecycle.succeed(tx, ids, attempt_id, now_ms=now_ms, by=by)
@@ -167,10 +167,12 @@ def _in_recovery(tx: Transaction, job_id: str, now_ms: int) -> JobRow:
 
 def _waits(job: JobRow | None, job_id: str) -> JobRow:
     if job is None:
-        raise OperatorError(f"there is no job {job_id!r}; `tenuto recover list` shows the jobs that wait")
+        raise OperatorError(
+            f"there is no job {job_id!r}; `tenuto admin recover list` shows the jobs that wait"
+        )
     if job.state != RECOVERY_REQUIRED:
         raise OperatorError(
             f"{job_id} is {job.state} and does not wait for recovery;"
-            " `tenuto recover list` shows the jobs that do"
+            " `tenuto admin recover list` shows the jobs that do"
         )
     return job

@@ -58,7 +58,8 @@ def keep_aside(parts: Parts, job_id: str, attempt_id: str, content: bytes) -> st
             path.unlink()
         return f"it could not be kept in {path.parent} either ({error.strerror}) and is lost"
     _log.error("result.kept_aside", job_id=job_id, attempt_id=attempt_id)
-    return f"the result is in {path} on the worker's machine: tenuto recover complete {job_id} --file {path}"
+    command = f"tenuto admin recover complete {job_id} --file {path}"
+    return f"the result is in {path} on the worker's machine: {command}"
 
 
 def store(parts: Parts, content: bytes, watched: Watched, *, patience_s: float | None) -> BlobRecord:

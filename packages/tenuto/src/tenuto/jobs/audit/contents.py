@@ -5,8 +5,8 @@ Rows only: whether the bytes are what the rows say is `artifacts.rehash`'s busin
 
 from tenuto.jobs.audit.check import Check
 
-_DEEP = "`tenuto audit --deep` says whether the bytes are there; restore them from a backup"
-_REPORT = "report it; `tenuto recover show` has the job's story"
+_DEEP = "`tenuto admin audit --deep` says whether the bytes are there; restore them from a backup"
+_REPORT = "report it; `tenuto admin evidence` has the job's story"
 _SWEEP = "`tenuto serve` removes it; if it stays, look for `blob.not_removed` in the log"
 
 CHECKS: tuple[Check, ...] = (

@@ -3,8 +3,8 @@
 from tenuto.jobs import states
 from tenuto.jobs.audit.check import ALL_AT_ONCE, Check
 
-_STORY = "`tenuto recover show SUBJECT` has the job's attempts and events; report it with them"
-_RESTART = "if it lasts after `tenuto serve` was started again, report it with `tenuto recover show`"
+_STORY = "`tenuto admin evidence SUBJECT` has the job's attempts and events; report it with them"
+_RESTART = "if it lasts after `tenuto serve` was started again, report it with `tenuto admin evidence`"
 
 PATHS = (
     "|"
@@ -126,7 +126,7 @@ CHECKS: tuple[Check, ...] = (
         "paid_twice",
         "job",
         "a paid call was followed by another run, and no operator had said so",
-        "the engine's provider may have charged twice: look there, with `tenuto recover show SUBJECT`",
+        "the engine's provider may have charged twice: look there, with `tenuto admin evidence SUBJECT`",
         """select j.id as subject, t.id as attempt, e.type as event
            from job j join attempt t on t.job_id = j.id and t.fenced_at is not null
            join event e on e.job_id = j.id and e.attempt_id = t.id

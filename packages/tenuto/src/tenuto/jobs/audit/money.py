@@ -3,7 +3,7 @@
 from tenuto.jobs.audit.check import ALL_AT_ONCE, Check
 
 _COMPARE = "nothing here is mended by itself: compare with the last backup whose audit is clean"
-_LINES = f"`tenuto recover show SUBJECT` has the job's story; {_COMPARE}"
+_LINES = f"`tenuto admin evidence SUBJECT` has the job's story; {_COMPARE}"
 
 CHECKS: tuple[Check, ...] = (
     Check(

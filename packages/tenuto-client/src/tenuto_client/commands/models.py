@@ -1,4 +1,4 @@
-"""`tenuto catalog`: the models that the key may use."""
+"""`tenuto models`: the models that the key may use."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from tenuto_client.commands.words import t
 def add(parser: Parser, verb: str) -> None:
     """Its options."""
     parser.add_argument(
-        "--kind", choices=("speech", "recognition", "image", "chat"), help=t("only of this kind")
+        "--kind", choices=("speech", "recognition", "image", "chat"), help=t("only models of this kind")
     )
     parser.common()
+    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace, console: Console) -> int:

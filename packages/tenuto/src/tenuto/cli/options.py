@@ -1,0 +1,63 @@
+"""Options that commands of this package share. Nothing of the service is imported: `-h` must be quick."""
+
+import argparse
+import os
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tenuto_client.commands.parser import Parser
+from tenuto_client.commands.words import t
+
+if TYPE_CHECKING:
+    from tenuto.config import Settings
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the service is: the options that every command of this package takes."""
+
+    data: Path | None = None
+    config: Path | None = None
+
+    @property
+    def again(self) -> str:
+        """The options that lead the next command here, too; with a space before each."""
+        given = (("--data", self.data), ("--config", self.config))
+        return "".join(f" {name} {shlex.quote(str(path))}" for name, path in given if path is not None)
+
+    def settings(self, **options: Any) -> "Settings":
+        """The settings of this command; SettingsInvalid names all that are wrong."""
+        from tenuto import config
+
+        return config.load(os.environ, file=self.config, options={"folder": self.data, **options})
+
+
+def add_place(parser: Parser) -> None:
+    """The options of which `place_of` makes a Place."""
+    group = parser.add_argument_group(t("service"))
+    group.add_argument(
+        "--data",
+        type=Path,
+        metavar="FOLDER",
+        help=t("the data folder (default: TENUTO_DATA, else ./tenuto-data)"),
+    )
+    group.add_argument(
+        "--config", type=Path, metavar="FILE", help=t("a TOML file of settings (default: TENUTO_CONFIG)")
+    )
+
+
+def place_of(options: argparse.Namespace) -> Place:
+    """Where the service of a command is."""
+    return Place(options.data, options.config)
+
+
+def add_entry(parser: Parser) -> None:
+    """The option with which a command writes its ledger line once, however often it is run."""
+    parser.add_argument(
+        "--id",
+        dest="entry",
+        metavar="ENTRY",
+        help=t("the id of the ledger line, to repeat a try of unknown outcome without booking twice"),
+    )

@@ -1,0 +1,91 @@
+"""`tenuto serve`, `tenuto api` and `tenuto worker`: the processes of a service."""
+
+import argparse
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from tenuto import bootstrap
+from tenuto.cli.common import json_line, model_names, say, table
+from tenuto.cli.options import add_place, place_of
+from tenuto.config import Settings
+from tenuto.logs import set_up_logs
+from tenuto_client.commands.console import Console
+from tenuto_client.commands.parser import Parser
+from tenuto_client.commands.words import t
+
+if TYPE_CHECKING:
+    from tenuto.worker.abilities import Ability
+
+
+def add(parser: Parser, name: str) -> None:
+    """The options of one of the three."""
+    if name == "worker":
+        parser.add_argument(
+            "--models", metavar="A,B", help=t("run only these models, comma-separated (default: all)")
+        )
+        parser.add_json()
+    else:
+        parser.add_argument("--host", metavar="ADDRESS", help=t("listen on this address"))
+        parser.add_argument(
+            "--port", type=int, metavar="N", help=t("listen on this port; 0 picks a free one")
+        )
+    if name == "serve":
+        parser.add_argument(
+            "--engines", choices=("real", "fake"), help=t("real engines, or fake ones for tests and trials")
+        )
+    parser.set_defaults(run={"serve": _serve, "api": _api, "worker": _worker}[name])
+    add_place(parser)
+
+
+def _serve(options: argparse.Namespace, console: Console) -> int:
+    """The API, and a worker with its engines."""
+    settings = place_of(options).settings(host=options.host, port=options.port, engines=options.engines)
+    set_up_logs(settings.log_level)
+    bootstrap.run_serve(settings, say)
+    return 0
+
+
+def _api(options: argparse.Namespace, console: Console) -> int:
+    """The API alone; workers run elsewhere."""
+    settings = place_of(options).settings(host=options.host, port=options.port)
+    set_up_logs(settings.log_level)
+    bootstrap.run_api(settings, say)
+    return 0
+
+
+def _worker(options: argparse.Namespace, console: Console) -> int:
+    """A worker alone; it first reports what it can run, and why not the rest."""
+    settings = place_of(options).settings()
+    set_up_logs(settings.log_level)
+    tell = teller(settings, as_json=options.as_json)
+    bootstrap.run_worker(settings, model_names(options.models, settings), tell=tell)
+    return 0
+
+
+def teller(settings: Settings, *, as_json: bool) -> "Callable[[Sequence[Ability]], None]":
+    """A function that reports the abilities of a worker: a table, or one line of JSON."""
+
+    def tell(abilities: "Sequence[Ability]") -> None:
+        if as_json:
+            models = [asdict(ability) for ability in abilities]
+            say(json_line({"engine_memory_mib": settings.engine_memory_mib, "models": models}))
+            return
+        table(
+            ("model", "lane", "slots", "host", "MiB", "runs here"),
+            (
+                (
+                    ability.model,
+                    ability.lane,
+                    ability.slots,
+                    ability.host,
+                    ability.memory_mib or "?",
+                    "yes" if ability.reason is None else f"no: {ability.reason}",
+                )
+                for ability in abilities
+            ),
+        )
+        if settings.engine_memory_mib:
+            say(f"engines may take {settings.engine_memory_mib} MiB together")
+
+    return tell

@@ -1,0 +1,39 @@
+"""Whether a line that begins with `tenuto` is one that the command accepts, without carrying it out."""
+
+import io
+from collections.abc import Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from functools import cache
+
+from tenuto.cli import COMMANDS
+from tenuto.cli.old_spellings import answer
+from tenuto_client.commands import parser_of, route
+from tenuto_client.commands.parser import Parser
+
+
+def fault_of(words: Sequence[str], *, whole: bool = True) -> str | None:
+    """What is wrong with the words behind `tenuto`; None if nothing is.
+
+    Not `whole`: what is required may be left out, as in a text that speaks of a command.
+    """
+    path, command, rest = route(words, COMMANDS)
+    old = answer(words)
+    if old is not None:
+        return old
+    if not command.module:
+        if not rest and whole and words:
+            return f"missing: COMMAND behind {' '.join(path)}"
+        return f"unknown command: {' '.join([*path[1:], rest[0]])}" if rest and rest[0] != "-h" else None
+    with redirect_stderr(io.StringIO()) as reported, redirect_stdout(io.StringIO()):
+        try:
+            _parser(tuple(path)).parse_args(rest)
+        except SystemExit as end:
+            reason = reported.getvalue().removeprefix("tenuto: ").strip()
+            is_short = reason.startswith("missing: ") or " needs a value " in reason
+            return None if not end.code or (is_short and not whole) else reason
+    return None
+
+
+@cache
+def _parser(path: tuple[str, ...]) -> Parser:
+    return parser_of(path, route(path[1:], COMMANDS)[1])

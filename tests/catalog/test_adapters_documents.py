@@ -20,7 +20,7 @@ HEAD = DOCUMENT.split("\n## ")[0]
 SERVERS, DIFFUSERS, OWN = "Servers with OpenAI's interfaces", "diffusers", "An engine of your own"
 OURS = {
     SERVERS: [one for one in manifests.adapters().values() if one.upstream],
-    DIFFUSERS: [one for one in manifests.adapters().values() if one.engine.startswith("image_diffusers")],
+    DIFFUSERS: [one for one in manifests.adapters().values() if one.engine.startswith("tenuto_diffusers")],
 }
 
 

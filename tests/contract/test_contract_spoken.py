@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from servers.cores import ENGINE_THREADS
 from servers.service import RunningService
 
 pytestmark = pytest.mark.real_engine
@@ -13,20 +14,29 @@ pytestmark = pytest.mark.real_engine
 MODEL = "hexgrad/Kokoro-82M"
 TEXT = "She put it on the table."
 FEAR = [0, 0, 0, 1, 0, 0, 0, 0]
-LONG = "The river was quiet." + " We walked along the bank until the sun went down behind the old mill." * 5
+LONG = "The river was quiet." + " We walked along the bank until the sun went down behind the old mill." * 3
+THREADS = f'[models."{MODEL}"]\nthreads = {ENGINE_THREADS}\n'
 
 
 @pytest.fixture(scope="module")
 def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
-    """A service with the real engines, whose speech engine has spoken before."""
-    service = RunningService(tmp_path_factory.mktemp("spoken") / "data", engines="real")
+    """A service with the real engines."""
+    folder = tmp_path_factory.mktemp("spoken")
+    (folder / "tenuto.toml").write_text(THREADS)
+    variables = {"TENUTO_CONFIG": str(folder / "tenuto.toml")}
+    service = RunningService(folder / "data", engines="real", variables=variables)
     service.start()
     try:
         service.key = service.make_key()
-        spoken(service)
         yield service
     finally:
         service.stop()
+
+
+@pytest.fixture(scope="module")
+def plain(real: RunningService) -> dict[str, Any]:
+    """The text spoken with nothing asked for; the engine is loaded afterwards."""
+    return spoken(real)
 
 
 def spoken(service: RunningService, text: str = TEXT, lang: str = "en", **parameters: Any) -> dict[str, Any]:
@@ -39,17 +49,17 @@ def spoken(service: RunningService, text: str = TEXT, lang: str = "en", **parame
     return {**operation["result"], "content": content}
 
 
-def test_the_length_is_generated_and_not_resampled(real: RunningService) -> None:
+def test_the_length_is_generated_and_not_resampled(real: RunningService, plain: dict[str, Any]) -> None:
     """Twice as long at the same sample rate, to ten percent; larger is slower (R75, R76)."""
-    plain, slow = spoken(real), spoken(real, duration_factor=2)
+    slow = spoken(real, duration_factor=2)
 
     assert plain["sample_rate"] == slow["sample_rate"]
     assert abs(slow["duration_ms"] / plain["duration_ms"] / 2 - 1) < 0.1
 
 
-def test_an_emotion_acts_as_much_as_is_asked(real: RunningService) -> None:
+def test_an_emotion_acts_as_much_as_is_asked(real: RunningService, plain: dict[str, Any]) -> None:
     """A vector, half of it, and none of it, which is the same file as without (R78, R79)."""
-    plain, none = spoken(real), spoken(real, emo_vector=FEAR, emo_alpha=0)
+    none = spoken(real, emo_vector=FEAR, emo_alpha=0)
     whole, half = spoken(real, emo_vector=FEAR), spoken(real, emo_vector=FEAR, emo_alpha=0.5)
 
     assert plain["content"] == none["content"]
@@ -92,6 +102,7 @@ def test_a_reading_is_spoken_as_written(real: RunningService) -> None:
     assert hang != xing
 
 
+@pytest.mark.usefixtures("plain")
 def test_the_first_segment_is_there_long_before_the_last(real: RunningService) -> None:
     """The first one is short, so it can be heard after a fraction of the whole (R55)."""
     job_id = real.submit(LONG, model=MODEL, lang="en", stream=True)

@@ -58,6 +58,8 @@ class Service(Protocol):
     key: str
 
 
+# Nearly all that is generated is refused before a database is asked; what there is to read is read on both.
+@pytest.mark.parametrize("service", ["sqlite", "postgresql"] if EXAMPLES else ["sqlite"], indirect=True)
 # The decorator has no types of its own.
 @schema.parametrize()  # type: ignore[untyped-decorator]
 @settings(

@@ -53,8 +53,8 @@ WORKER_PLACES = {
 """A worker's places on its way through a job that may run again, and which job comes there."""
 
 IS_WHOLE = bool(os.environ.get("CRASH_EVERY_PLACE"))
-"""PostgreSQL at every place, too (`make soak`); else where a transaction of several tables is cut, since the
-campaign kills at every place on both databases."""
+"""PostgreSQL at every place, too, and that a run passes each of them there (`make soak`); else where a
+transaction of several tables is cut, since the campaign kills at every place on both databases."""
 ON_POSTGRES = ("claim.after_commit", "segment.after_commit", "part.before_commit", "succeed.before_commit")
 PAID_ON_POSTGRES = ("fence.after_commit", "record.after_commit")
 
@@ -144,6 +144,7 @@ def armed(make_service: MakeService, tmp_path: Path) -> Iterator[Armed]:
         made.supervisor.give_up()
 
 
+@pytest.mark.parametrize("dialect", ["sqlite", "postgresql"] if IS_WHOLE else ["sqlite"], indirect=True)
 def test_every_failpoint_is_reached_by_a_real_run(armed: Armed) -> None:
     """Each name of the table is come by: a place that nobody passes proves nothing. Those of the operator's
     commands are reached by the tests of backup, restore and migrations."""

@@ -30,10 +30,15 @@ endef
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo serve check fix test mutants faults soak cluster fuzz bench pictures quality ray adapters
+.PHONY: help setup demo serve check fix test-fast test mutants faults soak cluster fuzz bench pictures quality ray adapters
 
 help:  ## what there is to make
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST)
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST)
+	@printf '%s\n' '' 'Tests have four tiers (docs/testing.md); minutes on two cores:' \
+	  '  unit          2       make test-fast: no process of the service, no PostgreSQL, no browser, no weights' \
+	  '  contract      }15-20  make test runs these and the unit tier: HTTP, both databases, real engines, studio, commands;' \
+	  '  adversity     }       crashes, attacks, limits, many machines' \
+	  '  measurements          make bench, quality, faults (10), soak (at most 360), cluster, fuzz, mutants'
 
 setup: $(SERVE) $(STUDIO)  ## .venv with all that serving needs, and the studio where Node.js is; a second run does nothing
 
@@ -54,6 +59,9 @@ check: $(TEST)  ## style, types, imports, rules of the house
 fix: $(TEST)  ## what ruff can mend by itself
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
+
+test-fast: $(TEST)  ## the unit tier alone, in two minutes; docs/testing.md says what it does not cover
+	@$(BIN)/python -m pytest -n 2 --dist worksteal -m unit
 
 test: $(TEST) $(STUDIO) $(BROWSER)/.is-unpacked check  ## everything a change must pass; continuous integration runs this
 	@$(BIN)/tenuto models pull

@@ -16,6 +16,7 @@ from servers.service import RunningService
 from tenuto.db.database import Database
 from tenuto.db.migrations import migrate
 from tenuto.db.opening import open_database
+from tiers import FOLDERS, UNIT, tier
 
 # As in a host: numpy's own threads only get in the way. It reads this when a test first imports it.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -30,6 +31,19 @@ settings.load_profile("tests")
 
 _DATABASES = ("sqlite", "postgresql")
 _numbers = itertools.count(1)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """`-m unit` does not even import what cannot be of that tier: that would take longer than its tests."""
+    is_other = collection_path.parent == Path(__file__).parent and collection_path.name in FOLDERS
+    return True if is_other and config.option.markexpr == UNIT else None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Each test is marked with its tier, so that `-m unit` chooses those of one."""
+    for item in items:
+        item.add_marker(tier(item))
 
 
 @pytest.fixture

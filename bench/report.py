@@ -130,5 +130,5 @@ def _commit() -> str:
             ["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=True
         ).stdout.strip()
 
-    changed = git("status", "--porcelain", "packages", "engines", "bench")
+    changed = git("status", "--porcelain", "packages", "engines", "contrib", "bench")
     return git("rev-parse", "--short=12", "HEAD") + (" with changes" if changed else "")

@@ -7,7 +7,7 @@ from importlib.util import resolve_name
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-SOURCES = sorted(ROOT.glob("packages/*/src")) + sorted(ROOT.glob("engines/*/src"))
+SOURCES = [src for part in ("packages", "engines", "contrib") for src in sorted(ROOT.glob(f"{part}/*/src"))]
 MOST_LINES = 40
 MOST_LONG_FUNCTIONS = 5
 

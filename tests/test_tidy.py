@@ -17,7 +17,7 @@ import yaml
 from tenuto import errors
 
 ROOT = Path(__file__).parents[1]
-ROOTS = [*ROOT.glob("packages/*/src"), *ROOT.glob("engines/*/src")]
+ROOTS = [*ROOT.glob("packages/*/src"), *ROOT.glob("engines/*/src"), *ROOT.glob("contrib/*/src")]
 SOURCES = {p.relative_to(src).as_posix(): p for src in ROOTS for p in src.rglob("*.py")}
 TREES = {name: ast.parse(path.read_text("utf-8")) for name, path in sorted(SOURCES.items())}
 READS_THE_CLOCK = ("tenuto/bootstrap/", "tenuto_client/")

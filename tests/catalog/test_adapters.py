@@ -1,5 +1,6 @@
 """Models with adapters as the operator's tables name them: what fits, and every line that does not."""
 
+import re
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from tenuto.catalog.rules import models
 from tenuto.config import Settings
 from tenuto.config.models import read_models
 from tenuto.engines import manifests
-from tenuto.engines.manifests import ManifestInvalid, parse
+from tenuto.engines.manifests import ManifestInvalid, of_package
 from tenuto.engines.registry import of_manifest
 from tenuto.errors import OperatorError, SettingsInvalid
 from tenuto.kinds.image import parameters as image
@@ -166,13 +167,12 @@ def test_every_manifest_that_ships_is_whole() -> None:
     """It names parameters of its kind, defaults that its kind allows, a licence with an address where it must
     be accepted, and an engine that is there."""
     fields = {"speech": speech.FIELDS, "image": image.FIELDS}
-    ours = Path(manifests.__file__).parent
     for name, manifest in manifests.adapters().items():
         known = {field.name for field in fields.get(manifest.kind, ())} or {
             "language",
             "source_offset_seconds",
         }
-        folder = Path(manifest.folder).parent if manifest.installed else ours
+        folder = Path(manifest.folder).parent
         module = folder.joinpath(*manifest.engine.partition(":")[0].split("."))
         chosen = {"prompt": "x", **manifest.defaults}
 
@@ -191,7 +191,7 @@ def test_every_manifest_that_ships_is_whole() -> None:
         (OWN + "[options.threads]\ntype = 'integer'\nhelp = ''", "a name of the service's own"),
         (OWN + "[options.x]\ntype = 'integer'\nhelp = ''\ndefault = 'y'", "default does not fit"),
         (OWN.replace('name = "MIT"', 'name = ""'), "licence.name is missing"),
-        ("engine = 'a b'\n" + OWN, "engine is not module:Class"),
+        ("engine = 'a:B'\n" + OWN, "engine is the entry point's to say"),
         ("offered = true\n" + OWN + REQUIRED, "offered is true, but"),
         ("colour = 1\n" + OWN, "there is no colour"),
         (OWN.replace("summary", "theme"), "there is no theme"),
@@ -202,8 +202,11 @@ def test_every_manifest_that_ships_is_whole() -> None:
 )
 def test_a_manifest_that_is_wrong_says_where(text: str, says: str) -> None:
     """Those of packages are other people's."""
+    engine = '[[engine]]\nname = "own"\n' + re.sub(r"^\[(licence|options)", r"[engine.\1", text, flags=re.M)
     with pytest.raises(ManifestInvalid, match=says):
-        parse("own", text if text.startswith("engine") else 'engine = "own:Own"\n' + text)
+        of_package("own", engine, engine="own:Own")
+    with pytest.raises(ManifestInvalid, match="engine is not module:Class"):
+        of_package("other", ENGINE, engine="a b")
 
 
 def test_an_interpreter_that_does_not_answer_is_told(tmp_path: Path) -> None:

@@ -88,7 +88,6 @@ def test_every_setting_of_a_table_is_told() -> None:
         "name",
         "engine",
         "folder",
-        "installed",
         "licence",
         "options",
     }

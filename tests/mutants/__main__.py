@@ -21,6 +21,7 @@ from mutants.table import ROOT, Mutant, applied, mutants
 COPIED = (
     "packages",
     "engines",
+    "contrib",
     "tests",
     "docs",
     "examples",

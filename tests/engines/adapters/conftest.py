@@ -79,6 +79,6 @@ def _spec(name: str, interpreter: str, folder: Path, options: dict[str, Any]) ->
         engine=manifest.engine,
         interpreter=interpreter,
         options={**told, **chosen, "model_dir": str(folder), **options},
-        installed=manifest.installed,
+        installed=True,
         folder=manifest.folder,
     )

@@ -11,9 +11,9 @@ import pytest
 
 from engines.adapters.adapted import Adapt, Adapted, cancelled, voice
 from tenuto.engines.manifests import adapters
-from tenuto.engines.speech_indextts.reading import readable, split
 from tenuto.hosts.host import Cancelled, EngineFailed, HostNotReady
 from tenuto.kinds.speech import parameters as speech
+from tenuto_indextts.reading import readable, split
 from worker.rig import eventually
 
 RATE = 22_050

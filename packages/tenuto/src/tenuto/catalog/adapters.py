@@ -102,7 +102,7 @@ def _entry(name: str, manifest: Manifest, own: ModelSettings, adapter: AdapterSe
             for key, option in manifest.options.items()
             if option.type == "path" and chosen[key]
         ),
-        installed=manifest.installed,
+        installed=True,
         folder=manifest.folder,
         load_timeout_s=adapter.load_timeout_s or manifest.load_timeout_s,
     )

@@ -1,10 +1,9 @@
-"""Manifests of adapters: what an engine is, needs, honours and costs, as a TOML file beside it.
+"""Manifests of engines: what an engine is, needs, honours and costs, as a TOML file in its package.
 
-Read without importing the engine. The files in `manifests/` ship with Tenuto. Every other engine is a
-package with an entry point in the group `tenuto.engines` and an `engine.toml` as package data. What is
-installed beside the service is found in this process; another interpreter is asked. One that is `offered` and
-installed beside the service is in the catalog at once; others wait for the operator's settings, which
-`catalog/adapters.py` joins with them.
+Read without importing the engine. An engine is a package with an entry point in the group `tenuto.engines`
+and an `engine.toml` as package data. What is installed beside the service is found in this process; another
+interpreter is asked. One that is `offered` and installed beside the service is in the catalog at once; others
+wait for the operator's settings, which `catalog/adapters.py` joins with them.
 """
 
 import functools
@@ -22,7 +21,6 @@ from tenuto_engine.adapters import found as found_here
 
 T = TypeVar("T")
 
-FOLDER = Path(__file__).with_name("manifests")
 FINDER = Path(tenuto_engine.__file__ or "").with_name("adapters.py")
 FIND_S = 30
 ROLES = ("segment_text", "word_timestamps")
@@ -98,7 +96,7 @@ class Manifest:
     name: str
     kind: str
     engine: str
-    """`module:Class`: of this folder, or of an installed package."""
+    """`module:Class` in its package."""
     model: str
     """The model's own public name; an operator may offer it under another."""
     revision: str
@@ -127,10 +125,8 @@ class Manifest:
     """Where it stops short of the contract's bounds; shown in the catalog."""
     options: Mapping[str, Option] = field(default_factory=dict)
     load_timeout_s: int = LOAD_S
-    installed: bool = False
-    """The engine is in a package of its own, not in this folder."""
     folder: str = ""
-    """That package's folder."""
+    """Its package's."""
     offered: bool = False
     """It needs nothing of the operator: where it is installed beside the service, its model is offered."""
     notes: tuple[str, ...] = ()
@@ -188,9 +184,7 @@ def installed(interpreter: str) -> Mapping[str, Manifest]:
 @functools.cache
 def here() -> Installed:
     """What is installed beside the service; a package that is broken takes away its own models alone."""
-    manifests = {
-        path.stem: parse(path.stem, path.read_text("utf-8")) for path in sorted(FOLDER.glob("*.toml"))
-    }
+    manifests: dict[str, Manifest] = {}
     faults: list[str] = []
     found = dict(sorted(found_here().items()))
     for name, one in found.items():
@@ -227,11 +221,6 @@ def compositions_of(name: str, text: str, offered: Mapping[str, Manifest]) -> li
     return compositions
 
 
-def parse(name: str, text: str) -> Manifest:
-    """The manifest in a text. Raises ManifestInvalid."""
-    return _manifest(name, _toml(name, text), installed=False)
-
-
 def of_package(name: str, text: str, *, engine: str, folder: str = "") -> Manifest:
     """The table `[[engine]]` of this name in an `engine.toml`, with the class that its entry point names.
 
@@ -242,7 +231,7 @@ def of_package(name: str, text: str, *, engine: str, folder: str = "") -> Manife
         raise ManifestInvalid(f'the manifest {name}: engine.toml needs one [[engine]] with name = "{name}"')
     table = {key: value for key, value in own[0].items() if key != "name"}
     _require("engine" not in table, name, "engine", "is the entry point's to say")
-    return _manifest(name, {**table, "engine": engine, "folder": folder}, installed=True)
+    return _manifest(name, {**table, "engine": engine, "folder": folder})
 
 
 def _tables(name: str, text: str, key: str) -> list[dict[str, Any]]:
@@ -263,7 +252,7 @@ def _toml(name: str, text: str) -> dict[str, Any]:
 _loaded = functools.lru_cache(maxsize=64)(tomllib.loads)
 
 
-def _manifest(name: str, table: dict[str, Any], *, installed: bool) -> Manifest:
+def _manifest(name: str, table: dict[str, Any]) -> Manifest:
     values: dict[str, Any] = {"memory_mib": 0, "options": {}, "defaults": {}, "limits": {}} | table
     for key in ("options", "defaults", "limits"):
         values[key] = _table(name, key, values[key])
@@ -275,7 +264,7 @@ def _manifest(name: str, table: dict[str, Any], *, installed: bool) -> Manifest:
         key: _made(Option, name, f"options.{key}.", _table(name, f"options.{key}", option))
         for key, option in values["options"].items()
     }
-    manifest = _made(Manifest, name, "", {**values, "name": name, "installed": installed})
+    manifest = _made(Manifest, name, "", {**values, "name": name})
     _check(manifest)
     return manifest
 

@@ -1,7 +1,8 @@
 """Which engines there are, as data: nothing of an engine is imported until a host starts it.
 
 The fakes are engines for tests and trials; they are listed with each other only, never beside real ones.
-Engines that operators add stand in manifests (`manifests.py`); `catalog` makes entries of those they enabled.
+All other engines are packages with manifests (`manifests.py`): those that are offered are entries here, and
+`catalog` makes entries of those that operators enabled.
 """
 
 from collections.abc import Mapping
@@ -29,7 +30,7 @@ class EngineEntry:
     model: str
     kind: str
     engine: str
-    """`module:Class`, found in this folder."""
+    """`module:Class` in its package; of a fake, in this folder."""
     revision: str
     languages: tuple[str, ...]
     honoured: tuple[str, ...]

@@ -1,11 +1,12 @@
 // The way of a recording from the reader's disk to a job: decoded, made FLAC, hashed, uploaded.
 import { freshKey } from './http.ts'
 import { persist, submit } from './jobs.ts'
+import kinds from './kinds.json'
 import { decode, encode, hash, isFlac, RECOGNITION_RATE, Unusable } from './sound.ts'
 import type { Artifact, Job } from './types.ts'
 import { upload } from './upload.ts'
 
-export const MAX_INPUT_S = 7200
+export const MAX_INPUT_S = kinds.recognition.limits.input_seconds
 export type Stage = 'decode' | 'encode' | 'hash' | 'upload' | 'submit'
 
 /** A recording on its way; `stage` says where it is and `done` of `total` how far. */

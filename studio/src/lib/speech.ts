@@ -1,5 +1,7 @@
 // Speech settings as the form has them, and as the service takes them. Of three ways to set an emotion a job has one.
 
+import kinds from './kinds.json'
+
 export const EMOTIONS = ['happy', 'angry', 'sad', 'fear', 'disgust', 'low', 'surprise', 'calm'] as const
 export type Mode = 'none' | 'reference' | 'vector' | 'text'
 
@@ -24,12 +26,16 @@ export type Settings = {
   repetitionPenalty: number
 }
 
+const known = kinds.speech.parameters
+
 export const DEFAULTS: Readonly<Settings> = {
-  text: '', lang: 'zh', voice: '',
-  mode: 'none', reference: '', vector: [0, 0, 0, 0, 0, 0, 0, 0], emoText: '', alpha: 1, useRandom: false,
+  text: '', lang: known.lang.default, voice: '',
+  mode: 'none', reference: '', vector: EMOTIONS.map(() => 0), emoText: '', alpha: known.emo_alpha.default,
+  useRandom: known.use_random.default,
   // Empty is left out: the service's default holds, or that of a voice with defaults of its own.
   durationFactor: null, silence: null, segmentTokens: null,
-  normalise: true, doSample: true, topP: 0.8, topK: 30, temperature: 0.8, repetitionPenalty: 10,
+  normalise: known.text_normalization.default, doSample: known.do_sample.default, topP: known.top_p.default,
+  topK: known.top_k.default, temperature: known.temperature.default, repetitionPenalty: known.repetition_penalty.default,
 }
 
 type Parameters = Record<string, unknown>
@@ -53,7 +59,7 @@ export function toParameters(settings: Settings): Parameters {
 }
 
 function emotionOf(settings: Settings): Parameters {
-  const alpha = settings.alpha === 1 ? {} : { emo_alpha: settings.alpha }
+  const alpha = settings.alpha === DEFAULTS.alpha ? {} : { emo_alpha: settings.alpha }
   if (settings.mode === 'reference' && settings.reference) return { emotion_voice_id: settings.reference, ...alpha }
   if (settings.mode === 'vector') return { emo_vector: [...settings.vector], ...alpha }
   if (settings.mode !== 'text') return settings.useRandom ? alpha : {}
@@ -76,13 +82,16 @@ function samplingOf(settings: Settings): Parameters {
 export function fromParameters(given: Parameters): Settings {
   const take = <T>(name: string, usual: T): T => (given[name] === undefined ? usual : (given[name] as T))
   return {
-    text: take('text', ''), lang: take('lang', 'zh'), voice: take('voice_id', ''),
+    text: take('text', ''), lang: take('lang', DEFAULTS.lang), voice: take('voice_id', ''),
     mode: modeOf(given), reference: take('emotion_voice_id', ''), vector: [...take('emo_vector', DEFAULTS.vector)],
-    emoText: take('emo_text', ''), alpha: take('emo_alpha', 1), useRandom: take('use_random', false),
+    emoText: take('emo_text', ''), alpha: take('emo_alpha', DEFAULTS.alpha),
+    useRandom: take('use_random', DEFAULTS.useRandom),
     durationFactor: take<number | null>('duration_factor', null), silence: take<number | null>('interval_silence', null),
     segmentTokens: take<number | null>('max_text_tokens_per_segment', null),
-    normalise: take('text_normalization', true), doSample: take('do_sample', true), topP: take('top_p', 0.8),
-    topK: take('top_k', 30), temperature: take('temperature', 0.8), repetitionPenalty: take('repetition_penalty', 10),
+    normalise: take('text_normalization', DEFAULTS.normalise), doSample: take('do_sample', DEFAULTS.doSample),
+    topP: take('top_p', DEFAULTS.topP), topK: take('top_k', DEFAULTS.topK),
+    temperature: take('temperature', DEFAULTS.temperature),
+    repetitionPenalty: take('repetition_penalty', DEFAULTS.repetitionPenalty),
   }
 }
 

@@ -14,12 +14,12 @@ Language = Literal["zh", "en", "ja", "es", "ar"]
 class SpeechParameters(TypedDict, total=False):
     """Text to speech. At most one of `emotion_voice_id`, `emo_vector` and `use_emo_text`."""
 
+    stream: bool
+    """Keep every segment for a preview while the job runs: `job.segments()`."""
     voice_id: str
     """A shared, official or own voice; left out, the service's original one."""
     lang: Language
     """The language of the text; `zh` when left out."""
-    stream: bool
-    """Keep every segment for a preview while the job runs: `job.segments()`."""
     duration_factor: float
     """0.5 to 2; larger is slower."""
     emotion_voice_id: str
@@ -29,19 +29,27 @@ class SpeechParameters(TypedDict, total=False):
     emo_vector: Sequence[float]
     """Eight of 0 to 1: happy, angry, sad, fear, disgust, low, surprise, calm."""
     use_emo_text: bool
+    """Take the emotion from `emo_text`, or from the text."""
     emo_text: str
     """At most 2,048 bytes of UTF-8; needs `use_emo_text`."""
     use_random: bool
+    """A random style of the emotion."""
     interval_silence: int
     """0 to 2000 milliseconds between segments."""
     max_text_tokens_per_segment: int
     """20 to 200."""
     text_normalization: bool
+    """Read numbers, dates and signs as words; true when left out."""
     do_sample: bool
+    """Sample instead of taking the likeliest; true when left out."""
     top_p: float
+    """0.01 to 1: the probability mass that sampling draws from."""
     top_k: int
+    """1 to 100: how many candidates sampling draws from."""
     temperature: float
+    """0.1 to 2: the randomness of sampling."""
     repetition_penalty: float
+    """0.1 to 20."""
 
 
 class RecognitionParameters(TypedDict, total=False):
@@ -50,9 +58,11 @@ class RecognitionParameters(TypedDict, total=False):
     language: str
     """1 to 16 characters, for the second engine; `zh` when left out."""
     context: str
+    """At most 20,000 characters, kept with the request; no engine gets it."""
     hotwords: Sequence[str]
+    """At most 200 of 1 to 100 characters, kept with the request; no engine gets them."""
     source_offset_seconds: float
-    """0 to 7200; told again in the result, and shifts no time."""
+    """0 to 7200; repeated in the result; it shifts no time."""
 
 
 class ImageParameters(TypedDict, total=False):
@@ -61,6 +71,7 @@ class ImageParameters(TypedDict, total=False):
     width: int
     """256 to 2048 pixels, a multiple of 8."""
     height: int
+    """256 to 2048 pixels, a multiple of 8."""
     num_inference_steps: int
     """1 to 100."""
     guidance_scale: float

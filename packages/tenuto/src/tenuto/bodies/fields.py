@@ -10,7 +10,9 @@ Codes of faults: `required`, `unknown_name`, `wrong_type`, `out_of_range`, `empt
 import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Annotated, Any, Literal, Protocol, get_origin, get_type_hints
+
+import msgspec
 
 from tenuto.errors import Fault
 
@@ -65,17 +67,21 @@ class Boolean:
 
 @dataclass(frozen=True, slots=True)
 class Integer:
-    """An integer written as one (`30`, not `30.0`), within inclusive bounds."""
+    """An integer written as one (`30`, not `30.0`), within inclusive bounds, perhaps in steps."""
 
     minimum: int
     maximum: int
     unit: str = ""
+    step: int = 1
 
     def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
         if type(value) is not int:
             faults.append(wrong_type(param, value, f"an integer{_written_as_integer(value)}"))
         elif not self.minimum <= value <= self.maximum:
             faults.append(_out_of_range(param, value, self.minimum, self.maximum, self.unit))
+        elif value % self.step:
+            allowed = f"a multiple of {self.step} from {self.minimum} to {self.maximum}"
+            faults.append(Fault(param, "out_of_range", f"is {value}; it must be {allowed}"))
         return value
 
 
@@ -117,18 +123,22 @@ class Numbers:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A string that is not empty, measured in bytes of UTF-8 or in characters; never trimmed or rewritten."""
+    """A string, measured in bytes of UTF-8 or in characters; never trimmed or rewritten."""
 
     maximum: int
     measure: Literal["bytes", "characters"]
     ends_with_white_space: bool = True
     may_be_blank: bool = True
     """Whether white space alone will do: in a separator, not in what a model or a person reads."""
+    may_be_empty: bool = False
+    """Whether there may be nothing in it."""
 
     def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
         if type(value) is not str:
             faults.append(wrong_type(param, value, "a string"))
         elif not value:
+            if self.may_be_empty:
+                return value
             unit = self.measure if self.measure == "characters" else "bytes of UTF-8"
             faults.append(Fault(param, "empty", f"is empty; from 1 to {self.maximum} {unit} are allowed"))
         else:
@@ -138,6 +148,23 @@ class Text:
             if not self.ends_with_white_space and (value[0] in WHITE_SPACE or value[-1] in WHITE_SPACE):
                 faults.append(_white_space_at_ends(param, value))
         return value
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """An array of strings, perhaps of none; beyond the limit they are counted, not looked at."""
+
+    maximum: int
+    item: Text
+
+    def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
+        if type(value) is not list:
+            faults.append(wrong_type(param, value, "an array of strings"))
+            return value
+        if len(value) > self.maximum:
+            message = f"has {len(value)} items; at most {self.maximum} are allowed"
+            faults.append(Fault(param, "too_long", message))
+        return read_items(self.item, param, value[: self.maximum], faults)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +180,19 @@ class Choice:
         elif value not in self.values:
             faults.append(Fault(param, "not_allowed", f"is {shown(value)}; {expected} is expected"))
         return value
+
+
+def declared(struct: type[msgspec.Struct]) -> tuple[Field, ...]:
+    """The fields of a struct whose types say what a request may give: `Annotated[TYPE, rule, meaning]`."""
+    types = get_type_hints(struct, include_extras=True)
+    found = []
+    for attribute in msgspec.structs.fields(struct):
+        if get_origin(types[attribute.name]) is not Annotated:
+            continue
+        rule, meaning = types[attribute.name].__metadata__
+        default = None if attribute.required else attribute.default
+        found.append(Field(attribute.name, rule, meaning, default, attribute.required))
+    return tuple(found)
 
 
 def by_name(fields: Iterable[Field]) -> Mapping[str, Field]:

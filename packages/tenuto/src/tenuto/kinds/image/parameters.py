@@ -1,16 +1,17 @@
 """Image generation: its parameters, their bounds, and the seed that every image has.
 
-The table `FIELDS` is what documents and the OpenAPI description are tested against. Sizes and steps that the
+The struct declares each parameter once; documents, `openapi.yaml`, the client and the studio are tested
+against it. Sizes and steps that the
 caller leaves out are the model's; nothing here knows which models there are, or how an image is made.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from tenuto.bodies.envelope import Envelope
-from tenuto.bodies.fields import Field, Integer, Number, Text, by_name, read_fields, wrong_type
+from tenuto.bodies.fields import Integer, Number, Text, by_name, declared, read_fields, wrong_type
 from tenuto.errors import Fault
 
 MAX_PROMPT_BYTES = 20_000
@@ -22,41 +23,28 @@ MAX_GUIDANCE = 20
 MAX_SEED = 2**63 - 1
 
 
-class _Side:
-    """The width or height of an image in pixels."""
-
-    def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
-        before = len(faults)
-        Integer(MIN_SIDE, MAX_SIDE, "pixels").read(param, value, faults)
-        if len(faults) == before and value % SIDE_STEP:
-            message = f"is {value}; it must be a multiple of {SIDE_STEP} from {MIN_SIDE} to {MAX_SIDE}"
-            faults.append(Fault(param, "out_of_range", message))
-        return value
-
-
-FIELDS: tuple[Field, ...] = (
-    Field(
-        "prompt", Text(MAX_PROMPT_BYTES, "bytes", may_be_blank=False), "What the image shows.", required=True
-    ),
-    Field("width", _Side(), "Pixels; left out, the model's own size."),
-    Field("height", _Side(), "Pixels; left out, the model's own size."),
-    Field("num_inference_steps", Integer(1, MAX_STEPS), "More steps take longer."),
-    Field("guidance_scale", Number(0, MAX_GUIDANCE), "How closely the prompt is followed."),
-    Field("seed", Integer(0, MAX_SEED), "The same seed and parameters make the same image."),
-)
-
-_BY_NAME = by_name(FIELDS)
+_SIDE = Integer(MIN_SIDE, MAX_SIDE, "pixels", step=SIDE_STEP)
 
 
 class ImageParameters(msgspec.Struct, frozen=True, kw_only=True):
     """The sound parameters of an image job; None where the caller left it to the model, or to chance."""
 
-    prompt: str
-    width: int | None = None
-    height: int | None = None
-    num_inference_steps: int | None = None
-    guidance_scale: float | None = None
-    seed: int | None = None
+    prompt: Annotated[str, Text(MAX_PROMPT_BYTES, "bytes", may_be_blank=False), "What the image shows."]
+    width: Annotated[int | None, _SIDE, "Pixels; left out, the model's own size."] = None
+    height: Annotated[int | None, _SIDE, "Pixels; left out, the model's own size."] = None
+    num_inference_steps: Annotated[int | None, Integer(1, MAX_STEPS), "More steps take longer."] = None
+    guidance_scale: Annotated[
+        float | None, Number(0, MAX_GUIDANCE), "How closely the prompt is followed."
+    ] = None
+    seed: Annotated[
+        int | None,
+        Integer(0, MAX_SEED),
+        "The same seed and parameters make the same image.",
+    ] = None
+
+
+FIELDS = declared(ImageParameters)
+_BY_NAME = by_name(FIELDS)
 
 
 def check(parameters: Any) -> tuple[ImageParameters | None, list[Fault]]:

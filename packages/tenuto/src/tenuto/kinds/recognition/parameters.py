@@ -1,15 +1,16 @@
 """Recognition: its parameters, their bounds and what must stand beside them.
 
-The table `FIELDS` is what documents and the OpenAPI description are tested against. Nothing here knows
+The struct declares each parameter once; documents, `openapi.yaml`, the client and the studio are tested
+against it. Nothing here knows
 whether an input exists, whose it is, or how speech is recognised.
 """
 
-from typing import Any
+from typing import Annotated
 
 import msgspec
 
 from tenuto.bodies.envelope import Envelope
-from tenuto.bodies.fields import Field, Number, Text, by_name, read_fields, read_items, too_long, wrong_type
+from tenuto.bodies.fields import Number, Text, Texts, by_name, declared, read_fields
 from tenuto.errors import Fault
 
 MAX_LANGUAGE_CHARACTERS = 16
@@ -19,65 +20,38 @@ MAX_HOTWORD_CHARACTERS = 100
 MAX_OFFSET_S = 7200
 
 
-class _Context:
-    """A string that may be empty: nothing is done with it."""
+class RecognitionParameters(msgspec.Struct, frozen=True, kw_only=True):
+    """The sound parameters of a recognition job; `context` and `hotwords` end here."""
 
-    def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
-        if type(value) is not str:
-            faults.append(wrong_type(param, value, "a string"))
-        else:
-            faults.extend(too_long(param, value, MAX_CONTEXT_CHARACTERS, "characters"))
-        return value
-
-
-class _Hotwords:
-    """An array of short strings, perhaps none."""
-
-    def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
-        if type(value) is not list:
-            faults.append(wrong_type(param, value, "an array of strings"))
-            return value
-        if len(value) > MAX_HOTWORDS:
-            message = f"has {len(value)} items; at most {MAX_HOTWORDS} are allowed"
-            faults.append(Fault(param, "too_long", message))
-        return read_items(Text(MAX_HOTWORD_CHARACTERS, "characters"), param, value[:MAX_HOTWORDS], faults)
-
-
-FIELDS: tuple[Field, ...] = (
-    Field(
-        "language",
+    language: Annotated[
+        str,
         Text(MAX_LANGUAGE_CHARACTERS, "characters"),
         "The language for the second engine; the first detects it by itself.",
-        default="zh",
-    ),
-    Field("context", _Context(), "Accepted and kept with the request; no engine gets it."),
-    Field("hotwords", _Hotwords(), "Accepted and kept with the request; no engine gets them."),
-    Field(
-        "source_offset_seconds",
-        Number(0, MAX_OFFSET_S),
-        "Echoed in the result's timeline; it shifts no timestamp.",
-        default=0.0,
-    ),
-)
+    ] = "zh"
+    context: Annotated[
+        str | None,
+        Text(MAX_CONTEXT_CHARACTERS, "characters", may_be_empty=True),
+        "Accepted and kept with the request; no engine gets it.",
+    ] = None
+    hotwords: Annotated[
+        list[str] | None,
+        Texts(MAX_HOTWORDS, Text(MAX_HOTWORD_CHARACTERS, "characters")),
+        "Accepted and kept with the request; no engine gets them.",
+    ] = None
+    source_offset_seconds: Annotated[
+        float, Number(0, MAX_OFFSET_S), "Echoed in the result's timeline; it shifts no timestamp."
+    ] = 0.0
 
+
+FIELDS = declared(RecognitionParameters)
 _BY_NAME = by_name(FIELDS)
-
-
-class RecognitionParameters(msgspec.Struct, frozen=True, kw_only=True):
-    """What of a recognition job's parameters has an effect; `context` and `hotwords` end here."""
-
-    language: str = "zh"
-    source_offset_seconds: float = 0.0
 
 
 def check_job(envelope: Envelope) -> tuple[RecognitionParameters | None, list[Fault]]:
     """The parameters of a whole request, and all that is wrong with them and with its inputs."""
     faults: list[Fault] = []
     kept = read_fields(_BY_NAME, envelope.parameters, "parameters.", faults)
-    parameters = None
-    if not faults:
-        effective = RecognitionParameters.__struct_fields__
-        parameters = RecognitionParameters(**{name: kept[name] for name in effective if name in kept})
+    parameters = None if faults else RecognitionParameters(**kept)
     return parameters, [*faults, *_input_faults(envelope)]
 
 

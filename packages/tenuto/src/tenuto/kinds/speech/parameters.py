@@ -1,12 +1,11 @@
 """Speech synthesis: its parameters, their defaults and the rules between them.
 
-The table `FIELDS` is what documents and the OpenAPI description are tested against; the struct repeats its
-names and defaults for the type checker. Nothing here knows whether a voice exists, who asks, or how speech
-is made.
+The struct declares each parameter once; documents, `openapi.yaml`, the client and the studio are tested
+against it. Nothing here knows whether a voice exists, who asks, or how speech is made.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -14,12 +13,12 @@ from tenuto.bodies.envelope import Envelope
 from tenuto.bodies.fields import (
     Boolean,
     Choice,
-    Field,
     Integer,
     Number,
     Numbers,
     Text,
     by_name,
+    declared,
     read_fields,
     wrong_type,
 )
@@ -31,62 +30,7 @@ MAX_VOICE_ID_CHARACTERS = 100
 LANGUAGES = ("zh", "en", "ja", "es", "ar")
 EMOTIONS = ("happy", "angry", "sad", "fear", "disgust", "low", "surprise", "calm")
 
-FIELDS: tuple[Field, ...] = (
-    Field(
-        "text",
-        Text(MAX_TEXT_BYTES, "bytes", ends_with_white_space=False),
-        "What is spoken, verbatim; <character|pinyin with tone digit> sets a pronunciation.",
-        required=True,
-    ),
-    Field("stream", Boolean(), "Saves native segments for a preview while the job runs.", default=False),
-    Field(
-        "voice_id",
-        Text(MAX_VOICE_ID_CHARACTERS, "characters"),
-        "A shared, official or own voice; left out, the server's fixed original voice.",
-    ),
-    Field("lang", Choice(LANGUAGES), "The language of the text.", default="zh"),
-    Field(
-        "duration_factor",
-        Number(0.5, 2),
-        "Length of what is generated; larger is slower. Not a playback speed.",
-        default=1.0,
-    ),
-    Field(
-        "emotion_voice_id",
-        Text(MAX_VOICE_ID_CHARACTERS, "characters"),
-        "A voice used as emotion reference, not as speaker.",
-    ),
-    Field("emo_alpha", Number(0, 1), "Strength of the emotion reference.", default=1.0),
-    Field(
-        "emo_vector",
-        Numbers(len(EMOTIONS), 0, 1),
-        f"Strength of each emotion, in the order {', '.join(EMOTIONS)}.",
-    ),
-    Field("use_emo_text", Boolean(), "Takes the emotion from the text.", default=False),
-    Field(
-        "emo_text",
-        Text(MAX_EMO_TEXT_BYTES, "bytes", may_be_blank=False),
-        "The text that the emotion is taken from; needs use_emo_text true.",
-    ),
-    Field("use_random", Boolean(), "A random emotion style; not all of sampling.", default=False),
-    Field(
-        "interval_silence",
-        Integer(0, 2000, "milliseconds"),
-        "Silence between the segments of the model.",
-        default=200,
-    ),
-    Field(
-        "max_text_tokens_per_segment", Integer(20, 200, "tokens"), "Length of a model segment.", default=120
-    ),
-    Field("text_normalization", Boolean(), "Reads numbers, dates and signs as words.", default=True),
-    Field("do_sample", Boolean(), "Samples instead of taking the likeliest.", default=True),
-    Field("top_p", Number(0.01, 1), "Probability mass that sampling draws from.", default=0.8),
-    Field("top_k", Integer(1, 100), "How many candidates sampling draws from.", default=30),
-    Field("temperature", Number(0.1, 2), "Randomness of sampling.", default=0.8),
-    Field("repetition_penalty", Number(0.1, 20), "Penalty on repeated tokens.", default=10.0),
-)
-
-_BY_NAME = by_name(FIELDS)
+_VOICE = Text(MAX_VOICE_ID_CHARACTERS, "characters")
 
 
 class SpeechParameters(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,28 +39,58 @@ class SpeechParameters(msgspec.Struct, frozen=True, kw_only=True):
     Numbers are floats whichever way they were written; `emo_vector` is in the order of `EMOTIONS`.
     """
 
-    text: str
-    stream: bool = False
-    voice_id: str | None = None
-    lang: str = "zh"
-    duration_factor: float = 1.0
-    emotion_voice_id: str | None = None
-    emo_alpha: float = 1.0
-    emo_vector: list[float] | None = None
-    use_emo_text: bool = False
-    emo_text: str | None = None
-    use_random: bool = False
-    interval_silence: int = 200
-    max_text_tokens_per_segment: int = 120
-    text_normalization: bool = True
-    do_sample: bool = True
-    top_p: float = 0.8
-    top_k: int = 30
-    temperature: float = 0.8
-    repetition_penalty: float = 10.0
+    text: Annotated[
+        str,
+        Text(MAX_TEXT_BYTES, "bytes", ends_with_white_space=False),
+        "What is spoken, verbatim; <character|pinyin with tone digit> sets a pronunciation.",
+    ]
+    stream: Annotated[bool, Boolean(), "Saves native segments for a preview while the job runs."] = False
+    voice_id: Annotated[
+        str | None, _VOICE, "A shared, official or own voice; left out, the server's fixed original voice."
+    ] = None
+    lang: Annotated[str, Choice(LANGUAGES), "The language of the text."] = "zh"
+    duration_factor: Annotated[
+        float, Number(0.5, 2), "Length of what is generated; larger is slower. Not a playback speed."
+    ] = 1.0
+    emotion_voice_id: Annotated[
+        str | None,
+        _VOICE,
+        "A voice used as emotion reference, not as speaker.",
+    ] = None
+    emo_alpha: Annotated[float, Number(0, 1), "Strength of the emotion reference."] = 1.0
+    emo_vector: Annotated[
+        list[float] | None,
+        Numbers(len(EMOTIONS), 0, 1),
+        f"Strength of each emotion, in the order {', '.join(EMOTIONS)}.",
+    ] = None
+    use_emo_text: Annotated[bool, Boolean(), "Takes the emotion from the text."] = False
+    emo_text: Annotated[
+        str | None,
+        Text(MAX_EMO_TEXT_BYTES, "bytes", may_be_blank=False),
+        "The text that the emotion is taken from; needs use_emo_text true.",
+    ] = None
+    use_random: Annotated[bool, Boolean(), "A random emotion style; not all of sampling."] = False
+    interval_silence: Annotated[
+        int, Integer(0, 2000, "milliseconds"), "Silence between the segments of the model."
+    ] = 200
+    max_text_tokens_per_segment: Annotated[
+        int,
+        Integer(20, 200, "tokens"),
+        "Length of a model segment.",
+    ] = 120
+    text_normalization: Annotated[bool, Boolean(), "Reads numbers, dates and signs as words."] = True
+    do_sample: Annotated[bool, Boolean(), "Samples instead of taking the likeliest."] = True
+    top_p: Annotated[float, Number(0.01, 1), "Probability mass that sampling draws from."] = 0.8
+    top_k: Annotated[int, Integer(1, 100), "How many candidates sampling draws from."] = 30
+    temperature: Annotated[float, Number(0.1, 2), "Randomness of sampling."] = 0.8
+    repetition_penalty: Annotated[float, Number(0.1, 20), "Penalty on repeated tokens."] = 10.0
 
     # The names that the caller gave, whatever the values: a voice's own defaults give way to them.
     explicit: frozenset[str] = frozenset()
+
+
+FIELDS = declared(SpeechParameters)
+_BY_NAME = by_name(FIELDS)
 
 
 def parse(parameters: Any) -> SpeechParameters:

@@ -22,7 +22,7 @@ from bench.transfer import MIB, RATE, fetch, memory_of, send
 from servers.postgres import PostgresServer
 from servers.seaweedfs import ACCESS_KEY, SECRET_KEY, SeaweedServer, start_seaweedfs
 from tenuto.blobs.s3_content import PART_BYTES
-from tenuto.blobs.s3_place import Credentials, S3Place, client
+from tenuto.blobs.s3_location import Credentials, S3Location, client
 
 SECONDS = 775
 """So much noise is a FLAC of 64 MiB."""
@@ -61,7 +61,7 @@ def _rows(alone: Stage, many: Stage, store: SeaweedServer, file: Path) -> list[R
     content = file.read_bytes()
     size_mib, digest = len(content) / MIB, hashlib.sha256(content).hexdigest()
     raw = client(
-        S3Place(bucket="bench", endpoint=store.endpoint, credentials=Credentials(ACCESS_KEY, SECRET_KEY))
+        S3Location(bucket="bench", endpoint=store.endpoint, credentials=Credentials(ACCESS_KEY, SECRET_KEY))
     )
     up: dict[str, list[float]] = {"folder": [], "bucket": [], "store": []}
     down: dict[str, list[float]] = {"folder": [], "bucket": [], "store": []}

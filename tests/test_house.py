@@ -1,15 +1,25 @@
 """Measures of the whole code, read from its syntax trees: circles of imports, and very long functions."""
 
 import ast
+import re
 from collections.abc import Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from importlib.util import resolve_name
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-SOURCES = [src for part in ("packages", "engines", "contrib") for src in sorted(ROOT.glob(f"{part}/*/src"))]
+SOURCES = sorted(ROOT.glob("packages/*/src")) + sorted(ROOT.glob("engines/*/src"))
 MOST_LINES = 40
 MOST_LONG_FUNCTIONS = 5
+UNCLEAR = frozenset({"part", "parts", "line", "lines", "place", "places", "found", "given"})
+"""Not as a whole name: they have had several meanings here."""
+VAGUE = frozenset(
+    {"room", "rooms", "brought", "joint", "joints", "hearing", "heard", "durable", "away", "awaiting"}
+    | {"guess", "guesses", "greeting", "greet", "behind", "every", "told", "said", "kept", "shown", "asked"}
+    | {"intake", "finals"}
+)
+"""Not in any name."""
+_WORDS = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z]+(?![a-z])")
 
 
 def _modules() -> Mapping[str, Path]:
@@ -70,3 +80,23 @@ def test_few_functions_are_longer_than_a_screen() -> None:
     ]
 
     assert len(long) <= MOST_LONG_FUNCTIONS, long
+
+
+def test_no_public_name_uses_a_word_with_several_meanings() -> None:
+    """Modules, classes and functions of the service say which room, part, line or place is meant."""
+    names = [
+        f"{name}: {one}"
+        for name, path in _modules().items()
+        if name.partition(".")[0] == "tenuto"
+        for one in (path.stem, *_definitions(ast.parse(path.read_text("utf-8"))))
+        if not one.startswith("_")
+        and (one.lower() in UNCLEAR or any(word.lower() in VAGUE for word in _WORDS.findall(one)))
+    ]
+
+    assert [] == names
+
+
+def _definitions(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.name

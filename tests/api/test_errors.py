@@ -110,7 +110,7 @@ def test_headers_say_how_to_go_on(error: errors.TenutoError, headers: dict[str, 
     assert headers == {name: response.headers[name] for name in spoken}
 
 
-@pytest.mark.parametrize("kind", [errors.StorageFailed, errors.ArtifactUnavailable, errors.StoreAway])
+@pytest.mark.parametrize("kind", [errors.StorageFailed, errors.ArtifactUnavailable, errors.StoreUnreachable])
 def test_a_store_that_fails_tells_callers_no_path(kind: type[errors.TenutoError]) -> None:
     """What a store said, with a path or a key in it, is for the log; the caller reads a fixed sentence."""
     response = error_response(kind("/data/blobs/7f says tn_secret"), "req_1")

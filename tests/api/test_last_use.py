@@ -12,7 +12,7 @@ import pytest
 from servers.accounts import create_account, create_key
 from tenuto import config
 from tenuto.accounts.rules import Caller
-from tenuto.api.finals import MAX_JOBS, Finals
+from tenuto.api.final_job_cache import MAX_JOBS, FinalJobCache
 from tenuto.api.last_use import LastUse
 from tenuto.api.rates import Buckets
 from tenuto.bootstrap import api as bootstrap
@@ -110,7 +110,7 @@ def final(job_id: str) -> Operation:
 
 def test_finals_are_kept_and_looked_at_from_several_threads() -> None:
     """While a full cache forgets its oldest job, another thread asks for that job."""
-    finals, caller = Finals(), Caller("key", "account", None, None)
+    finals, caller = FinalJobCache(), Caller("key", "account", None, None)
     for number in range(MAX_JOBS):
         finals.keep("account", final(f"job{number}"), b"{}")
 

@@ -16,7 +16,7 @@ from crash import checker
 from servers.seaweedfs import ACCESS_KEY, SECRET_KEY, SeaweedServer
 from servers.service import RunningService
 from tenuto.artifacts import store
-from tenuto.blobs.s3_place import Credentials, S3Place, client
+from tenuto.blobs.s3_location import Credentials, S3Location, client
 from tenuto.db import schema
 
 _numbers = itertools.count(1)
@@ -27,7 +27,7 @@ Put = Callable[[str, bytes], None]
 @pytest.fixture
 def bucket(seaweed: SeaweedServer) -> tuple[dict[str, str], Put]:
     """The settings of an empty prefix of a bucket, and a function that puts an object below it."""
-    place = S3Place(
+    place = S3Location(
         bucket="moved",
         prefix=f"place-{next(_numbers)}",
         endpoint=seaweed.endpoint,

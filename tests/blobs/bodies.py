@@ -8,7 +8,7 @@ import obstore
 from tenuto.blobs.blob import BLOCK_BYTES
 from tenuto.blobs.s3 import S3Blobs
 from tenuto.blobs.s3_content import PART_BYTES
-from tenuto.blobs.s3_place import S3Place, client
+from tenuto.blobs.s3_location import S3Location, client
 
 SMALL = os.urandom(3 * BLOCK_BYTES + 17)
 LARGE = os.urandom(2 * PART_BYTES + 12345)
@@ -19,7 +19,7 @@ def chunks(content: bytes, size: int = BLOCK_BYTES) -> Iterator[bytes]:
     return (content[at : at + size] for at in range(0, len(content), size))
 
 
-def left(place: S3Place) -> tuple[list[str], int]:
+def left(place: S3Location) -> tuple[list[str], int]:
     """What lies under the prefix, and how many uploads were begun there and neither completed nor ended."""
     names = [found["path"] for page in obstore.list(client(place)) for found in page]
     return names, S3Blobs(place).unfinished()

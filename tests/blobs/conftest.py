@@ -12,7 +12,7 @@ from servers.seaweedfs import ACCESS_KEY, REGION, SECRET_KEY, SeaweedServer
 from tenuto.blobs.blob import BlobStore
 from tenuto.blobs.directory import DirectoryBlobs
 from tenuto.blobs.s3 import S3Blobs
-from tenuto.blobs.s3_place import Credentials, S3Place, client
+from tenuto.blobs.s3_location import Credentials, S3Location, client
 from tenuto.ids import Ids
 
 _prefixes = itertools.count(1)
@@ -43,7 +43,7 @@ def directory(request: pytest.FixtureRequest, folder: Path) -> Stored:
 
 def s3(request: pytest.FixtureRequest, folder: Path) -> Stored:
     """A prefix of a bucket."""
-    place: S3Place = request.getfixturevalue("place")
+    place: S3Location = request.getfixturevalue("place")
     behind = client(place)
 
     def damage(blob_id: str, change: Callable[[bytes], bytes | None]) -> None:
@@ -58,9 +58,9 @@ def s3(request: pytest.FixtureRequest, folder: Path) -> Stored:
 
 
 @pytest.fixture
-def place(seaweed: SeaweedServer) -> S3Place:
+def place(seaweed: SeaweedServer) -> S3Location:
     """A prefix of its own in the bucket of the tests."""
-    return S3Place(
+    return S3Location(
         bucket="blobs",
         prefix=f"test-{next(_prefixes)}",
         endpoint=seaweed.endpoint,

@@ -16,12 +16,12 @@ from servers.seaweedfs import SeaweedServer
 from tenuto.blobs.blob import BlobRecord
 from tenuto.blobs.s3 import S3Blobs
 from tenuto.blobs.s3_content import PART_BYTES, Content
-from tenuto.blobs.s3_place import S3Place, client
+from tenuto.blobs.s3_location import S3Location, client
 from tenuto.errors import (
     ArtifactUnavailable,
     CorruptBlob,
     StorageFailed,
-    StoreAway,
+    StoreUnreachable,
 )
 
 from .bodies import LARGE, SMALL, chunks, left
@@ -34,7 +34,7 @@ TIMEOUT_S = 1.5
 ENDLESS = """
 import os, sys
 from tenuto.blobs.s3 import S3Blobs
-from tenuto.blobs.s3_place import S3Place, credentials_from
+from tenuto.blobs.s3_location import S3Place, credentials_from
 def content():
     for _ in range(24):
         yield os.urandom(1 << 20)
@@ -49,7 +49,7 @@ S3Blobs(place).write(sys.argv[4], content())
 GROWTH = """
 import os, resource, sys
 from tenuto.blobs.s3 import S3Blobs
-from tenuto.blobs.s3_place import S3Place, credentials_from
+from tenuto.blobs.s3_location import S3Place, credentials_from
 from tenuto.ids import Ids
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
@@ -66,7 +66,7 @@ print(written, peak() - before)
 """
 
 
-def test_a_large_body_goes_up_in_parts(place: S3Place, new_id: NewId) -> None:
+def test_a_large_body_goes_up_in_parts(place: S3Location, new_id: NewId) -> None:
     """Its checksums are ours, its tag is the one that we expect of its parts, and no reservation is left."""
     blobs, blob_id = S3Blobs(place), new_id()
 
@@ -84,7 +84,7 @@ def test_a_large_body_goes_up_in_parts(place: S3Place, new_id: NewId) -> None:
     assert ([f"{blob_id[-2:]}/{blob_id}"], 0) == left(place)
 
 
-def test_a_large_body_that_breaks_off_leaves_nothing(place: S3Place, new_id: NewId) -> None:
+def test_a_large_body_that_breaks_off_leaves_nothing(place: S3Location, new_id: NewId) -> None:
     """Parts were on their way when the caller went: no object, no reservation, no upload; the id is free."""
 
     def broken() -> Iterator[bytes]:
@@ -100,7 +100,7 @@ def test_a_large_body_that_breaks_off_leaves_nothing(place: S3Place, new_id: New
     assert LARGE == blobs.read_all(blobs.write(blob_id, chunks(LARGE)))
 
 
-def test_of_two_large_writes_at_once_one_wins(place: S3Place, new_id: NewId) -> None:
+def test_of_two_large_writes_at_once_one_wins(place: S3Location, new_id: NewId) -> None:
     """While one sends its parts, another machine's write of the same id fails, and so it does after (P7)."""
     blob_id, failed = new_id(), []
 
@@ -121,7 +121,7 @@ def test_of_two_large_writes_at_once_one_wins(place: S3Place, new_id: NewId) -> 
 
 
 def test_a_killed_writer_leaves_what_the_sweep_finds(
-    place: S3Place, seaweed: SeaweedServer, new_id: NewId
+    place: S3Location, seaweed: SeaweedServer, new_id: NewId
 ) -> None:
     """Nothing of it can be read; its id is listed, and deleting it ends the upload, which costs money."""
     blob_id = new_id()
@@ -148,7 +148,7 @@ def test_a_killed_writer_leaves_what_the_sweep_finds(
     assert ([], 0) == left(place)
 
 
-def test_memory_is_bounded(place: S3Place, seaweed: SeaweedServer) -> None:
+def test_memory_is_bounded(place: S3Location, seaweed: SeaweedServer) -> None:
     """Of 96 MiB a write holds three parts, and a read two windows, whatever the allocator adds (P14)."""
     told = subprocess.run(
         [sys.executable, "-c", GROWTH, place.bucket, place.prefix, seaweed.endpoint, "96"],
@@ -163,15 +163,15 @@ def test_memory_is_bounded(place: S3Place, seaweed: SeaweedServer) -> None:
     assert read_mib < 80
 
 
-def test_a_bucket_that_is_not_there_is_no_missing_blob(place: S3Place, new_id: NewId) -> None:
+def test_a_bucket_that_is_not_there_is_no_missing_blob(place: S3Location, new_id: NewId) -> None:
     """A wrong setting does not look as if the bytes were lost."""
     record = S3Blobs(place).write(new_id(), SMALL)
 
-    with pytest.raises(StoreAway, match="says NoSuchBucket"):
+    with pytest.raises(StoreUnreachable, match="says NoSuchBucket"):
         S3Blobs(replace(place, bucket="no-such-bucket")).read_all(record)
 
 
-def test_a_store_of_an_authority_of_its_own(place: S3Place, seaweed: SeaweedServer, new_id: NewId) -> None:
+def test_a_store_of_an_authority_of_its_own(place: S3Location, seaweed: SeaweedServer, new_id: NewId) -> None:
     """TLS: with the authority's certificate all requests work, without it none is sent (`s3_ca_file`)."""
     if seaweed.ca is None:
         pytest.skip("making a certificate needs openssl")
@@ -182,13 +182,13 @@ def test_a_store_of_an_authority_of_its_own(place: S3Place, seaweed: SeaweedServ
 
     assert LARGE == trusted.read_all(record)
     assert 0 == trusted.unfinished()
-    with pytest.raises(StoreAway, match=r"shows a certificate that is not trusted \(UnknownIssuer\)"):
+    with pytest.raises(StoreUnreachable, match=r"shows a certificate that is not trusted \(UnknownIssuer\)"):
         S3Blobs(stranger).read_all(record)
-    with pytest.raises(StoreAway):
+    with pytest.raises(StoreUnreachable):
         S3Blobs(stranger).unfinished()
 
 
-def test_reading_ahead_holds_no_more_than_it_may(place: S3Place, new_id: NewId) -> None:
+def test_reading_ahead_holds_no_more_than_it_may(place: S3Location, new_id: NewId) -> None:
     """Readers that stop in the middle leave room for the next, and one that finds none reads all the same."""
     blobs = S3Blobs(place)
     record = blobs.write(new_id(), LARGE)
@@ -203,7 +203,7 @@ def test_reading_ahead_holds_no_more_than_it_may(place: S3Place, new_id: NewId) 
         assert [LARGE] * 4 == list(threads.map(blobs.read_all, [record] * 4))
 
 
-def test_bytes_that_change_while_they_are_read(place: S3Place, new_id: NewId) -> None:
+def test_bytes_that_change_while_they_are_read(place: S3Location, new_id: NewId) -> None:
     """A blob that another program writes over fails at the block that is not ours any more."""
     blobs = S3Blobs(place)
     record = blobs.write(new_id(), LARGE)

@@ -17,11 +17,11 @@ from servers.proxy import Proxy, Towards
 from servers.seaweedfs import SECRET_KEY, SeaweedServer, start_seaweedfs
 from tenuto.blobs.blob import BLOCK_BYTES, BlobRecord
 from tenuto.blobs.s3 import S3Blobs
-from tenuto.blobs.s3_place import Credentials, S3Place
+from tenuto.blobs.s3_location import Credentials, S3Location
 from tenuto.errors import (
     StorageFailed,
-    StoreAway,
-    StoreAwayForWrites,
+    StoreUnreachable,
+    StoreUnreachableForWrites,
 )
 
 from .bodies import LARGE, SMALL, chunks, left
@@ -43,12 +43,12 @@ def proxy(seaweed: SeaweedServer) -> Iterator[Proxy]:
 
 
 @pytest.fixture
-def far(place: S3Place, proxy: Proxy) -> S3Blobs:
+def far(place: S3Location, proxy: Proxy) -> S3Blobs:
     """The store, behind the link."""
     return S3Blobs(behind(place, proxy))
 
 
-def behind(place: S3Place, proxy: Proxy) -> S3Place:
+def behind(place: S3Location, proxy: Proxy) -> S3Location:
     return replace(place, endpoint=f"http://127.0.0.1:{proxy.port}")
 
 
@@ -59,7 +59,7 @@ def again(blobs: S3Blobs, blob_id: str, content: bytes) -> bytes:
         try:
             record = blobs.write(blob_id, chunks(content))
             return S3Blobs(blobs.place).read_all(record)
-        except (StoreAwayForWrites, StoreAway):
+        except (StoreUnreachableForWrites, StoreUnreachable):
             assert time.monotonic() < until
 
 
@@ -85,7 +85,7 @@ def soon() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("fault", ["refuses", "stalls"])
-def test_a_store_that_is_away(proxy: Proxy, place: S3Place, new_id: NewId, fault: str) -> None:
+def test_a_store_that_is_away(proxy: Proxy, place: S3Location, new_id: NewId, fault: str) -> None:
     """Writes store nothing, reads say that they do not know, all in a known time; then both work again."""
     contents, near = [SMALL, LARGE], S3Blobs(place)
     kept, ids = [near.write(new_id(), content) for content in contents], [new_id(), new_id()]
@@ -96,11 +96,14 @@ def test_a_store_that_is_away(proxy: Proxy, place: S3Place, new_id: NewId, fault
     (proxy.refuse if fault == "refuses" else proxy.stall)()
     proxy.cut()
     calls: dict[type[Exception], list[Callable[[], object]]] = {
-        StoreAwayForWrites: [
+        StoreUnreachableForWrites: [
             *(partial(far.write, *each) for each in zip(ids, map(chunks, contents), strict=True)),
             partial(far.delete, kept[0].blob_id),
         ],
-        StoreAway: [*(partial(far.read_all, record) for record in kept), lambda: list(far.ids(FOREVER_MS))],
+        StoreUnreachable: [
+            *(partial(far.read_all, record) for record in kept),
+            lambda: list(far.ids(FOREVER_MS)),
+        ],
     }
 
     with soon(), ThreadPoolExecutor(6) as threads:
@@ -117,13 +120,13 @@ def test_a_store_that_is_away(proxy: Proxy, place: S3Place, new_id: NewId, fault
 
 @pytest.mark.parametrize("content", [SMALL, LARGE], ids=["whole", "in parts"])
 def test_a_put_that_is_cut_in_the_middle(
-    far: S3Blobs, proxy: Proxy, place: S3Place, new_id: NewId, content: bytes
+    far: S3Blobs, proxy: Proxy, place: S3Location, new_id: NewId, content: bytes
 ) -> None:
     """Nothing partial can be seen, and the same id is written when the link holds."""
     blob_id = new_id()
     proxy.cut_after(2 * BLOCK_BYTES, Towards.SERVER, is_reset=True)
 
-    with soon(), pytest.raises(StoreAwayForWrites):
+    with soon(), pytest.raises(StoreUnreachableForWrites):
         far.write(blob_id, chunks(content))
 
     proxy.pass_on()
@@ -138,7 +141,7 @@ def test_a_put_that_is_cut_in_the_middle(
     ids=["whole", "completed", "reserved"],
 )
 def test_stored_but_its_answer_was_lost(
-    place: S3Place, proxy: Proxy, new_id: NewId, content: bytes, mark: bytes
+    place: S3Location, proxy: Proxy, new_id: NewId, content: bytes, mark: bytes
 ) -> None:
     """The write is found to have been done, and is done once: "failed but stored"."""
     far, blob_id = S3Blobs(behind(place, proxy)), new_id()
@@ -153,7 +156,7 @@ def test_stored_but_its_answer_was_lost(
 
 @pytest.mark.parametrize("content", [SMALL, LARGE], ids=["whole", "in parts"])
 def test_stored_and_the_store_went_away(
-    far: S3Blobs, proxy: Proxy, place: S3Place, new_id: NewId, content: bytes
+    far: S3Blobs, proxy: Proxy, place: S3Location, new_id: NewId, content: bytes
 ) -> None:
     """A write that could not be settled, said again: with the same bytes it is done, with others it fails."""
     blob_id = new_id()
@@ -172,7 +175,7 @@ def test_a_get_that_is_cut_in_the_middle(far: S3Blobs, proxy: Proxy, new_id: New
     proxy.cut_after(5 * BLOCK_BYTES, Towards.CLIENT)
     given: list[bytes] = []
 
-    with soon(), suppress(StoreAway):
+    with soon(), suppress(StoreUnreachable):
         given.extend(iter(far.read(record)))
 
     got = b"".join(given)
@@ -182,23 +185,23 @@ def test_a_get_that_is_cut_in_the_middle(far: S3Blobs, proxy: Proxy, new_id: New
     assert LARGE == far.read_all(record)
 
 
-def test_a_store_that_refuses_our_keys(place: S3Place, new_id: NewId) -> None:
+def test_a_store_that_refuses_our_keys(place: S3Location, new_id: NewId) -> None:
     """403: nothing is stored, nothing is taken for missing, and no secret is in what is said (P16)."""
     kept = S3Blobs(place).write(new_id(), SMALL)
     barred = S3Blobs(replace(place, credentials=Credentials("tenuto-tests", "not-" + SECRET_KEY)))
 
-    with pytest.raises(StoreAwayForWrites) as refused:
+    with pytest.raises(StoreUnreachableForWrites) as refused:
         barred.write(new_id(), SMALL)
-    with pytest.raises(StoreAway):
+    with pytest.raises(StoreUnreachable):
         barred.read_all(kept)
-    with pytest.raises(StoreAwayForWrites):
+    with pytest.raises(StoreUnreachableForWrites):
         barred.delete(kept.blob_id)
 
     assert SECRET_KEY not in f"{refused.value!r} {refused.value.__cause__!r} {place!r}"
     assert SMALL == S3Blobs(place).read_all(kept)
 
 
-def test_a_store_that_is_busy(place: S3Place, new_id: NewId) -> None:
+def test_a_store_that_is_busy(place: S3Location, new_id: NewId) -> None:
     """503 to everything: tried a few times, then given up in time."""
     asked: list[str] = []
 
@@ -218,15 +221,15 @@ def test_a_store_that_is_busy(place: S3Place, new_id: NewId) -> None:
 
     with serving(Busy) as endpoint:
         busy = S3Blobs(replace(place, endpoint=endpoint))
-        with soon(), pytest.raises(StoreAwayForWrites):
+        with soon(), pytest.raises(StoreUnreachableForWrites):
             busy.write(new_id(), SMALL)
-        with soon(), pytest.raises(StoreAway):
+        with soon(), pytest.raises(StoreUnreachable):
             busy.read_all(BlobRecord(new_id(), 1, "", "00000000"))
 
     assert 3 == len(asked)
 
 
-def test_a_store_that_is_killed(place: S3Place, seaweed: SeaweedServer, new_id: NewId) -> None:
+def test_a_store_that_is_killed(place: S3Location, seaweed: SeaweedServer, new_id: NewId) -> None:
     """What it acknowledged is there when it is back, and the write that it fell into is made again."""
     blobs = S3Blobs(place)
     kept, blob_id = [blobs.write(new_id(), content) for content in (SMALL, LARGE)], new_id()
@@ -236,7 +239,7 @@ def test_a_store_that_is_killed(place: S3Place, seaweed: SeaweedServer, new_id: 
         seaweed.kill()
 
     try:
-        with soon(), pytest.raises(StoreAwayForWrites):
+        with soon(), pytest.raises(StoreUnreachableForWrites):
             blobs.write(blob_id, interrupted())
     finally:
         seaweed.start()
@@ -245,7 +248,7 @@ def test_a_store_that_is_killed(place: S3Place, seaweed: SeaweedServer, new_id: 
     assert LARGE == again(blobs, blob_id, LARGE)
 
 
-def test_a_store_that_is_full(place: S3Place, tmp_path: Path, new_id: NewId) -> None:
+def test_a_store_that_is_full(place: S3Location, tmp_path: Path, new_id: NewId) -> None:
     """No write is acknowledged that is not there; what was stored before stays readable."""
     mounted = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", "size=56m", "tenuto", tmp_path], capture_output=True

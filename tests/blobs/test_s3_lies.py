@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from tenuto.blobs.s3 import S3Blobs
-from tenuto.blobs.s3_place import S3Place
+from tenuto.blobs.s3_location import S3Location
 from tenuto.errors import StorageFailed
 
 from .bodies import LARGE, SMALL, chunks
@@ -90,7 +90,7 @@ def flipped(body: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("content", [SMALL, LARGE], ids=["whole", "in-parts"])
-def test_a_store_whose_tags_say_nothing(place: S3Place, new_id: Callable[[], str], content: bytes) -> None:
+def test_a_store_whose_tags_say_nothing(place: S3Location, new_id: Callable[[], str], content: bytes) -> None:
     """Where the tag is not made of our bytes (they are encrypted), they are read again before the write
     counts: a store that keeps others than it acknowledged is found out (P5).
     """

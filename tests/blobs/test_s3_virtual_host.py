@@ -11,7 +11,7 @@ import pytest
 
 from servers.seaweedfs import ACCESS_KEY, REGION, SECRET_KEY, SeaweedServer, start_seaweedfs
 from tenuto.blobs.s3 import S3Blobs
-from tenuto.blobs.s3_place import Credentials, S3Place, client
+from tenuto.blobs.s3_location import Credentials, S3Location, client
 from tenuto.errors import ArtifactUnavailable, StorageFailed
 
 from .bodies import LARGE, chunks, left
@@ -31,7 +31,7 @@ def test_the_bucket_is_in_the_name_of_the_host(named: SeaweedServer, new_id: Cal
     """Writing in parts, reading, the one write of an id, what a killed write has left, the list for the
     sweep, removing: all of it below the prefix, and in that bucket (P5, P7).
     """
-    place = S3Place(
+    place = S3Location(
         bucket="127",
         prefix="production/of/tenuto",
         endpoint=named.endpoint,

@@ -5,7 +5,7 @@ from contextlib import suppress
 
 import pytest
 
-from tenuto.chat.places import Places
+from tenuto.chat.slots import ChatSlots
 from tenuto.errors import RateLimited
 
 
@@ -19,7 +19,7 @@ def test_who_waited_longest_is_next_and_no_place_is_lost() -> None:
     """One place, three that want it: in order; a fourth is refused while two wait (P14, R212)."""
 
     async def scenario() -> list[str]:
-        places, order = Places(1, 2), list[str]()
+        places, order = ChatSlots(1, 2), list[str]()
         go_on = asyncio.Event()
 
         async def chat(name: str) -> None:
@@ -44,7 +44,7 @@ def test_leaving_while_waiting_leaves_no_gap(is_given: bool) -> None:
     """Who leaves the queue, also in the moment in which the place comes, takes no place along."""
 
     async def scenario() -> bool:
-        places = Places(1, 0)
+        places = ChatSlots(1, 0)
 
         async def chat(ready: asyncio.Event) -> None:
             async with places.taken("ann"):
@@ -78,7 +78,7 @@ def test_accounts_take_turns() -> None:
     """A free place goes to the account whose turn it is, however many of another's wait (P14)."""
 
     async def scenario() -> list[str]:
-        places, order = Places(1, 0), list[str]()
+        places, order = ChatSlots(1, 0), list[str]()
 
         async def chat(account: str) -> None:
             async with places.taken(account):
@@ -96,7 +96,7 @@ def test_nobody_keeps_another_account_out() -> None:
     """The last one of the busiest account makes room; if all have as many, the next is refused (P14)."""
 
     async def scenario() -> tuple[list[str], list[str]]:
-        places, order, refused = Places(1, 4), list[str](), list[str]()
+        places, order, refused = ChatSlots(1, 4), list[str](), list[str]()
         go_on = asyncio.Event()
 
         async def chat(name: str) -> None:

@@ -52,7 +52,7 @@ Verb = Literal["api", "worker"]
 
 
 @dataclass(frozen=True)
-class Asked:
+class Deferred:
     """An answer's status, 0 when there was none, and how long it took."""
 
     status: int
@@ -129,11 +129,11 @@ class Node:
         self.process.wait(GONE_S)
         until(lambda: not any(map(is_alive, hosts)), GONE_S, f"the engines of {self.name} are gone")
 
-    def ask_there(self, path: str, key: str = "") -> "Asked":
+    def ask_there(self, path: str, key: str = "") -> "Deferred":
         """The answer of an API to a caller on its own machine, whatever became of the machine's cable."""
         words = [sys.executable, "-S", "-c", _ASK, self.url + path, key]
         done = subprocess.run(self.machine.command(words), capture_output=True, text=True, check=True)
-        return Asked(*json.loads(done.stdout))
+        return Deferred(*json.loads(done.stdout))
 
     def is_running(self) -> bool:
         return self.process is not None and self.process.poll() is None

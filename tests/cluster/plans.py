@@ -11,7 +11,7 @@ from typing import Any
 
 import psycopg
 
-from tenuto.db.database import Asked, Database, Row, Transaction, Value
+from tenuto.db.database import Database, Deferred, Row, Transaction, Value
 from tenuto.db.sql import for_postgres
 
 _KEPT = "explain (generic_plan, format json) "
@@ -88,7 +88,7 @@ class _Explaining:
         self._explain(sql, parameters)
         self._tx.do(sql, **parameters)
 
-    def ask(self, sql: str, /, **parameters: Value) -> Asked:
+    def ask(self, sql: str, /, **parameters: Value) -> Deferred:
         self._explain(sql, parameters)
         return self._tx.ask(sql, **parameters)
 

@@ -16,7 +16,7 @@ from cloudcoil.models.keda.v1alpha1 import ScaledObject, TriggerAuthentication
 from deploy.manifests import KUBERNETES, MANIFESTS, documents, pods
 from deploy.proxies import DEPLOY
 from tenuto.bootstrap import MIGRATIONS_PATIENCE_S
-from tenuto.db.awaiting import LOOK_S
+from tenuto.db.wait_for_migrations import LOOK_S
 
 VERSION = "1.32"
 

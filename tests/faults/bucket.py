@@ -14,7 +14,7 @@ import obstore
 
 from servers.proxy import Proxy, Towards
 from servers.seaweedfs import ACCESS_KEY, REGION, SECRET_KEY, SeaweedServer
-from tenuto.blobs.s3_place import Credentials, S3Place, client
+from tenuto.blobs.s3_location import Credentials, S3Location, client
 
 TIMEOUT_S = 2.0
 """What the service waits for one answer of the store."""
@@ -44,8 +44,8 @@ class Bucket:
             **self._server.variables,
         }
 
-    def place(self, endpoint: str) -> S3Place:
-        return S3Place(
+    def place(self, endpoint: str) -> S3Location:
+        return S3Location(
             _BUCKET,
             _PREFIX,
             endpoint,

@@ -19,7 +19,7 @@ def test_a_full_queue_is_full_for_a_moment() -> None:
     """A flood of refusals does not count a long queue each time (P14)."""
     clock = Clock()
     known = FullQueues(clock)
-    known.found("account_a", "speech")
+    known.note_full("account_a", "speech")
     before = known.was_full("account_a", "speech")
     clock.now += FULL_S
 
@@ -30,7 +30,7 @@ def test_a_full_queue_is_full_for_a_moment() -> None:
 def test_another_queue_is_not_full() -> None:
     """Neither another account's nor the same account's in another lane."""
     known = FullQueues(Clock())
-    known.found("account_a", "speech")
+    known.note_full("account_a", "speech")
 
     assert not known.was_full("account_b", "speech")
     assert not known.was_full("account_a", "image")
@@ -41,7 +41,7 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(quota, "MAX_KNOWN", 2)
     known = FullQueues(Clock())
     for name in ("a", "b", "c"):
-        known.found(name, "speech")
+        known.note_full(name, "speech")
 
     assert [False, False, True] == [known.was_full(name, "speech") for name in ("a", "b", "c")]
 

@@ -109,7 +109,7 @@ def test_other_accounts_ids_do_not_exist(world: World) -> None:
     claim = world.running()
     other = world.caller()
     messages = set()
-    looks: tuple[Callable[..., object], ...] = (read.shown, read.request_body, read.events)
+    looks: tuple[Callable[..., object], ...] = (read.for_caller, read.request_body, read.events)
     for job_id in (claim.job_id, "job_0"):
         for look in looks:
             with pytest.raises(NotFound) as caught:

@@ -16,7 +16,7 @@ from tenuto.jobs.segments import (
     NewSegment,
     Segment,
     SegmentLimit,
-    Shown,
+    SegmentTotals,
 )
 
 
@@ -103,13 +103,13 @@ def test_another_account_finds_no_segment(world: World) -> None:
 
 def test_the_limits_are_inclusive() -> None:
     """16 MiB a segment, 1,024 segments, 320 MiB an attempt; a byte or a segment more is refused (R61–R63)."""
-    full = Shown(MAX_SEGMENTS - 1, MAX_ATTEMPT_BYTES - MAX_SEGMENT_BYTES).plus(MAX_SEGMENT_BYTES)
+    full = SegmentTotals(MAX_SEGMENTS - 1, MAX_ATTEMPT_BYTES - MAX_SEGMENT_BYTES).plus(MAX_SEGMENT_BYTES)
 
-    assert Shown(1024, 320 << 20) == full
+    assert SegmentTotals(1024, 320 << 20) == full
     for shown, size_bytes in (
-        (Shown(), (16 << 20) + 1),
-        (Shown(1024, 0), 1),
-        (Shown(20, (320 << 20) - 100), 101),
+        (SegmentTotals(), (16 << 20) + 1),
+        (SegmentTotals(1024, 0), 1),
+        (SegmentTotals(20, (320 << 20) - 100), 101),
     ):
         with pytest.raises(SegmentLimit):
             shown.plus(size_bytes)

@@ -19,8 +19,8 @@ from contract.callers import Caller, Operator, error_code, job
 from contract.recordings import recording
 from limits.conftest import SMALL, Refusals
 from tenuto import config
-from tenuto.api.intake import MAX_UPLOADS, RESERVED_UPLOADS, Uploads
 from tenuto.api.metrics import LIMITS
+from tenuto.api.upload_stream import MAX_UPLOADS, RESERVED_UPLOADS, Uploads
 from tenuto.bodies.chat import check
 from tenuto.chat.wire import refusal
 from tenuto.errors import RateLimited, Unavailable
@@ -142,12 +142,12 @@ def test_process_uploads() -> None:
     uploads = Uploads(0)
     with ExitStack() as stack:
         for number in range(MAX_UPLOADS):
-            stack.enter_context(uploads.place(f"account_{number}"))
+            stack.enter_context(uploads.slot(f"account_{number}"))
         with pytest.raises(Unavailable) as caught:
-            stack.enter_context(uploads.place("account_last"))
+            stack.enter_context(uploads.slot("account_last"))
 
     assert "process_uploads" == caught.value.limit
-    with uploads.place("account_last"):
+    with uploads.slot("account_last"):
         pass
 
 
@@ -158,14 +158,14 @@ def test_few_accounts_do_not_take_all_uploads() -> None:
         taken = Counter[str]()
         for account_id in "abcd" * 8:
             with suppress(Unavailable):
-                stack.enter_context(uploads.place(account_id))
+                stack.enter_context(uploads.slot(account_id))
                 taken[account_id] += 1
         for number in range(RESERVED_UPLOADS):
-            stack.enter_context(uploads.place(f"other_{number}"))
+            stack.enter_context(uploads.slot(f"other_{number}"))
 
         assert MAX_UPLOADS - RESERVED_UPLOADS == taken.total()
         with pytest.raises(Unavailable):
-            stack.enter_context(uploads.place("another"))
+            stack.enter_context(uploads.slot("another"))
 
 
 def test_queued_chats(small: Limited) -> None:

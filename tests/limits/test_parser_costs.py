@@ -16,7 +16,7 @@ import pytest
 from tenuto import strict_json
 from tenuto.api.body import framing_fault
 from tenuto.errors import TenutoError
-from tenuto.media import doubts, png, wav
+from tenuto.media import png, transcript_checks, wav
 from tenuto.voices import rules as voices
 from tenuto_kokoro import emotion_text
 from tenuto_pictograms.prompt import Reader
@@ -66,7 +66,7 @@ def read_prompt(text: str) -> object:
 
 
 def find_circles(text: str) -> object:
-    return doubts._circles([{"text": text, "start": 0.0}])
+    return transcript_checks._circles([{"text": text, "start": 0.0}])
 
 
 WORST: dict[str, tuple[Parse, Callable[[int], Any], int, float]] = {

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tenuto.media.doubts import RATE, doubts_of
+from tenuto.media.transcript_checks import RATE, check_transcript
 
 _SECOND = array("h", (int(8000 * sin(2 * pi * 440 * i / RATE)) for i in range(RATE))).tobytes()
 _SENTENCE = "This sentence is {} seconds away from its first word."
@@ -33,11 +33,11 @@ def test_a_transcript_of_all_that_is_said_is_not_doubted() -> None:
     """Silence needs no words; a segment may end a little early or late; music may be covered by its label."""
     music = {"start": 25, "end": 45, "text": ""}
 
-    assert [] == doubts_of(WHOLE, TALK).sentences
-    assert [] == doubts_of(words((1.4, 9), (9.2, 19.6), (25.4, 44.6)), TALK).sentences
-    assert [] == doubts_of([*words((1, 20)), music], TALK).sentences
-    assert [] == doubts_of([], talk(length_s=60)).sentences
-    assert [] == doubts_of([], b"").sentences
+    assert [] == check_transcript(WHOLE, TALK).sentences
+    assert [] == check_transcript(words((1.4, 9), (9.2, 19.6), (25.4, 44.6)), TALK).sentences
+    assert [] == check_transcript([*words((1, 20)), music], TALK).sentences
+    assert [] == check_transcript([], talk(length_s=60)).sentences
+    assert [] == check_transcript([], b"").sentences
 
 
 def test_a_room_that_hums_is_not_talking() -> None:
@@ -45,8 +45,8 @@ def test_a_room_that_hums_is_not_talking() -> None:
     hum = array("h", (int(300 * sin(2 * pi * 50 * i / RATE)) for i in range(RATE))).tobytes()
     sound = hum * 50 + _SECOND * 4 + hum * 6
 
-    assert [] == doubts_of(words((50, 54)), sound).sentences
-    assert [] == doubts_of([], hum * 60).sentences
+    assert [] == check_transcript(words((50, 54)), sound).sentences
+    assert [] == check_transcript([], hum * 60).sentences
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_what_a_model_leaves_out_or_makes_up_is_doubted(
     segments: list[dict[str, Any]], sentence: str | None
 ) -> None:
     """It stops early, leaves a gap, goes backwards, in circles, or writes too little or too much."""
-    found = doubts_of(segments, TALK).sentences
+    found = check_transcript(segments, TALK).sentences
 
     assert (sentence is None) == (found == [])
     assert sentence is None or [one for one in found if sentence in one] == found
@@ -80,17 +80,17 @@ def test_in_a_short_part_less_is_enough_to_doubt() -> None:
     """Three of eight seconds behind the last word; a breath there is none."""
     sound = talk((0, 5), (8, 11), length_s=12)
 
-    assert ["Nothing was written after 5 s, although there is sound."] == doubts_of(
+    assert ["Nothing was written after 5 s, although there is sound."] == check_transcript(
         words((0, 5)), sound
     ).sentences
-    assert [] == doubts_of(words((0, 5), (8, 10)), sound).sentences
+    assert [] == check_transcript(words((0, 5), (8, 10)), sound).sentences
 
 
 def test_of_two_transcripts_the_one_with_less_doubt_is_the_better() -> None:
     """Fewer doubts first, then less sound without words."""
-    some, more = doubts_of(WHOLE[:2], TALK), doubts_of(WHOLE[:1], TALK)
+    some, more = check_transcript(WHOLE[:2], TALK), check_transcript(WHOLE[:1], TALK)
 
-    assert doubts_of(WHOLE, TALK).weight < some.weight < more.weight
+    assert check_transcript(WHOLE, TALK).weight < some.weight < more.weight
 
 
 def test_a_text_without_end_is_searched_for_circles_in_no_time() -> None:
@@ -98,4 +98,4 @@ def test_a_text_without_end_is_searched_for_circles_in_no_time() -> None:
     text = "".join(chr(0x4E00 + (i * i) % 19997) for i in range(100_000))
     segments = [{"start": 1.0, "end": 45.0, "text": text}]
 
-    assert ["At 1 s there are more words than could be said."] == doubts_of(segments, TALK).sentences
+    assert ["At 1 s there are more words than could be said."] == check_transcript(segments, TALK).sentences

@@ -15,7 +15,7 @@ import soundfile
 
 from media.flacs import ADMITTED, NO_MD5, ONLY_DECODED, REFUSED, Recipe, made, noise, silence
 from media.readers import as_pcm, decode, inspect
-from tenuto.media import cuts
+from tenuto.media import cut_points
 from tenuto.media.decoding import DecoderEnded, DecoderFailed, Decoding
 from tenuto.media.flac import FlacInvalid, FlacSummary
 
@@ -156,7 +156,7 @@ def test_a_long_recording_is_cut_at_quiet_places() -> None:
 )
 def test_how_many_parts(seconds: float, parts: int) -> None:
     """Audio over ten minutes is processed in parts; also where nothing is quiet (R129)."""
-    planned = cuts.plan([1.0] * round(seconds / cuts.FRAME_S), seconds)
+    planned = cut_points.plan([1.0] * round(seconds / cut_points.FRAME_S), seconds)
 
     assert parts == len(planned)
     assert (0.0, seconds) == (planned[0][0], planned[-1][1])

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenuto.media.parts import PartText, merge_segment_text, merge_word_timestamps
+from tenuto.media.chunks import ChunkTranscript, merge_segment_text, merge_word_timestamps
 
 Segment = dict[str, Any]
 
@@ -21,15 +21,15 @@ def segment(
     return {"start": start, "end": end, "text": text, "speaker": speaker, "type": type_}
 
 
-def part(start: float, end: float, *segments: Segment, warnings: Sequence[str] = ()) -> PartText:
+def part(start: float, end: float, *segments: Segment, warnings: Sequence[str] = ()) -> ChunkTranscript:
     """A part as an engine writes it: times from its own start."""
     moved = [{**one, "start": one["start"] - start, "end": one["end"] - start} for one in segments]
     heard = {one["speaker"] for one in segments if one["speaker"]}
     speakers = {label: VOICES[label] for label in heard}
-    return PartText(start, end, {"segments": moved, "speakers": speakers, "warnings": list(warnings)})
+    return ChunkTranscript(start, end, {"segments": moved, "speakers": speakers, "warnings": list(warnings)})
 
 
-def texts(parts: Sequence[PartText]) -> list[str]:
+def texts(parts: Sequence[ChunkTranscript]) -> list[str]:
     return [one["text"] for one in merge_segment_text(parts).segments]
 
 
@@ -75,7 +75,7 @@ def seen(transcript: list[tuple[Segment, list[str]]], start: float, end: float, 
 
 def cut(
     transcript: list[tuple[Segment, list[str]]], joiner: str, part_s: float, overlap_s: float
-) -> list[PartText]:
+) -> list[ChunkTranscript]:
     end = transcript[-1][0]["end"]
     parts, start = [], 0.0
     while True:
@@ -133,7 +133,7 @@ def test_the_second_transcript_is_merged_alike(
     for one in cut(transcript, " ", float(part_s), float(overlap_s)):
         spoken = [each for each in one.value["segments"] if each["text"]]
         value = {"segments": [{name: each[name] for name in ("start", "end", "text")} for each in spoken]}
-        plain.append(PartText(one.start_s, one.end_s, value))
+        plain.append(ChunkTranscript(one.start_s, one.end_s, value))
     merged = merge_word_timestamps(plain).segments
     starts = [one["start"] for one in merged]
 
@@ -188,7 +188,7 @@ def test_without_a_common_word_the_cut_is_at_a_pause_near_the_middle() -> None:
 def test_a_speaker_keeps_one_label_whatever_a_part_calls_him() -> None:
     """By the sound of the voice, also when he is silent in the shared seconds (R124, R129)."""
     first = part(0, 100, segment(0, 5, "hello"), segment(6, 9, "good day", "S02"))
-    called = PartText(
+    called = ChunkTranscript(
         95, 200, {
             "segments": [segment(5, 9, "and so on", "S01"), segment(20, 25, "hello again", "S02")],
             "speakers": {"S01": [0.1, 0.98, 0.1], "S02": [0.97, 0.2, 0.1]},
@@ -203,7 +203,9 @@ def test_a_speaker_without_an_embedding_is_known_by_what_he_says_in_the_shared_s
     """Who speaks at the same time is the same person."""
     first = part(0, 100, segment(0, 5, "hello"), segment(92, 99, "one two three four", "S02"))
     later = [segment(2, 9, "one two three four", "S01"), segment(12, 15, "five", "S01")]
-    merged = merge_segment_text([first, PartText(90, 200, {"segments": later, "speakers": {}})]).segments
+    merged = merge_segment_text(
+        [first, ChunkTranscript(90, 200, {"segments": later, "speakers": {}})]
+    ).segments
 
     assert [("hello", "S01"), ("one two three four", "S02"), ("five", "S02")] == [
         (one["text"], one["speaker"]) for one in merged

@@ -105,7 +105,7 @@ class Callers(Ground):
             return
         blobs = self.call(fate, operation, lambda: self.model.erase(job))
         if fate == "done":
-            remove(self.database, self.rig.parts.blobs, blobs)
+            remove(self.database, self.rig.context.blobs, blobs)
 
     def request(self, caller: Caller, key: int, text: str, model: str) -> Request:
         return self.world.request(caller, f"key {key}", text, model)

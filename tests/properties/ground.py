@@ -79,7 +79,7 @@ class Ground(RuleBasedStateMachine):
         """At the end every byte is looked at, and what the service's own audits have said meanwhile."""
         self.upkeep._auditor.join(20)
         last = self.world.read(runs.last)
-        findings = rehash(self.database, self.rig.parts.blobs, Rehashed(), now_ms=0)
+        findings = rehash(self.database, self.rig.context.blobs, Rehashed(), now_ms=0)
         damaged = {finding.subject for finding in findings}
         self.rig.heartbeat.stop()
         if self.lock_held:
@@ -179,7 +179,7 @@ class Ground(RuleBasedStateMachine):
             del self.results[attempt.attempt_id]
 
     def stored(self, content: bytes) -> BlobRecord:
-        return self.rig.parts.blobs.write(self.world.ids.new("blob"), content)
+        return self.rig.context.blobs.write(self.world.ids.new("blob"), content)
 
     def begun(self, job: Job, attempt_id: str, worker: str) -> None:
         """The model's side of a claim."""

@@ -24,8 +24,8 @@ from typing import Any
 
 import numpy as np
 
-from tenuto.media import cuts
-from tenuto.media.parts import PartText, merge_segment_text
+from tenuto.media import cut_points
+from tenuto.media.chunks import ChunkTranscript, merge_segment_text
 
 from .document import provenance, write_section
 from .human import clips
@@ -99,11 +99,11 @@ def long_meeting(pool: ProcessPoolExecutor) -> tuple[list[str], bool]:
     """The meeting, in parts as the service cuts them, merged as it merges them."""
     made = meeting()
     samples = made.samples
-    spans = cuts.plan(_loudness(samples), made.length / RATE)
+    spans = cut_points.plan(_loudness(samples), made.length / RATE)
     pieces = [samples[round(start * RATE) : round(end * RATE)] for start, end in spans]
     values, rtf, cpu, peak_mb = pool.submit(recognise_all, pieces).result()
     merged = merge_segment_text(
-        [PartText(start, end, value) for (start, end), value in zip(spans, values, strict=True)]
+        [ChunkTranscript(start, end, value) for (start, end), value in zip(spans, values, strict=True)]
     )
     truth, heard = _words(" ".join(made.texts)), _words(_text(merged.segments))
     error, stray = error_rate(truth, heard), longest_stray(truth, heard)
@@ -176,7 +176,7 @@ def music_off(made: Recording, segments: Sequence[dict[str, Any]]) -> float:
 
 
 def _loudness(samples: Floats) -> list[float]:
-    frame = round(cuts.FRAME_S * RATE)
+    frame = round(cut_points.FRAME_S * RATE)
     whole = samples[: len(samples) // frame * frame].reshape(-1, frame)
     return [float(one) for one in np.square(whole).mean(axis=1)]
 

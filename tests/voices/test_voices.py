@@ -8,7 +8,7 @@ import pytest
 from jobs.world import SPEECH, World, request_of
 from tenuto.accounts.rules import Caller
 from tenuto.artifacts import operations as artifacts
-from tenuto.artifacts.inputs import check_room
+from tenuto.artifacts.inputs import check_quota
 from tenuto.artifacts.operations import ORPHAN_AGE_MS
 from tenuto.blobs.blob import BlobRecord
 from tenuto.db.database import Transaction
@@ -327,7 +327,7 @@ def test_own_voices_count_in_what_an_account_stores(world: World) -> None:
         size_bytes = world.blob().size_bytes
         try:
             world.read(
-                lambda tx: check_room(
+                lambda tx: check_quota(
                     tx,
                     caller.account_id,
                     size_bytes=size_bytes,

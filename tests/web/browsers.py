@@ -23,8 +23,8 @@ from tenuto.db.database import Database, Row, Transaction
 from tenuto.ids import Ids
 from tenuto.jobs.queue import Claim
 from tenuto.web.app import make_app
-from tenuto.web.guesses import Guesses
 from tenuto.web.invitations import give_opening
+from tenuto.web.login_throttle import LoginThrottle
 from tenuto.web.pages import Pages
 from tenuto.web.studio import make_studio
 
@@ -54,7 +54,7 @@ class Studio:
         self.service.ids = Ids(self.clock)
         self.service.submitting = replace(self.service.submitting, clock=self.clock, ids=self.service.ids)
         self.edge = make_studio(self.settings)
-        self.edge.guesses = Guesses(lambda: self.now_ms / 1000)
+        self.edge.throttle = LoginThrottle(lambda: self.now_ms / 1000)
         self.world = World(database, folder, self.now_ms)
         self.world.ids = self.service.ids
         self.app = make_app(self.service, self.edge, Pages(static or folder / "not-built", self.edge.base))

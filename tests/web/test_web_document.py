@@ -8,7 +8,7 @@ from argon2.profiles import RFC_9106_LOW_MEMORY as COST
 from tenuto.accounts import passwords, people
 from tenuto.web import hashing
 from tenuto.web.app import ROUTES
-from tenuto.web.guesses import Guesses
+from tenuto.web.login_throttle import LoginThrottle
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -24,7 +24,7 @@ def test_every_route_of_the_studio_is_documented() -> None:
 def test_the_limits_are_documented() -> None:
     """Figures in the text are those of the code."""
     document = " ".join((DOCS / "operations" / "accounts.md").read_text("utf-8").split())
-    limits = Guesses()
+    limits = LoginThrottle()
     pairs, addresses = limits._pairs, limits._addresses
     names, accounts = limits._names, limits._accounts
     said = [

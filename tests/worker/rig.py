@@ -17,10 +17,10 @@ from tenuto.db.database import Database, Dialect, Listener, Transaction
 from tenuto.errors import Unavailable
 from tenuto.jobs.queue import Claim
 from tenuto.worker import attempt, locks
+from tenuto.worker.context import Bell, WorkerContext
 from tenuto.worker.engines import Engines
 from tenuto.worker.heartbeat import Heartbeat
 from tenuto.worker.locks import LifeLock
-from tenuto.worker.parts import Bell, Parts
 from tenuto.worker.upkeep import Upkeep
 
 T = TypeVar("T")
@@ -64,8 +64,8 @@ class Interrupted:
     def listen(self, topic: str) -> Listener:
         return self.real.listen(topic)
 
-    def check_place(self) -> None:
-        self.real.check_place()
+    def check_location(self) -> None:
+        self.real.check_location()
 
     def close(self) -> None:
         self.real.close()
@@ -82,13 +82,13 @@ class Rig:
     world: World
     folder: Path
     database: Interrupted = field(init=False)
-    parts: Parts = field(init=False)
+    context: WorkerContext = field(init=False)
     heartbeat: Heartbeat = field(init=False)
     bell: Bell = field(default_factory=Bell)
 
     def __post_init__(self) -> None:
         self.database = Interrupted(self.world.database)
-        self.parts = Parts(
+        self.context = WorkerContext(
             settings=Settings(folder=self.folder, silence_s=SILENCE_S, engines="fake"),
             database=self.database,
             blobs=DirectoryBlobs(self.folder / "blobs"),
@@ -98,7 +98,7 @@ class Rig:
             worker_id="worker_us",
             locks=self.folder / "locks",
         )
-        self.heartbeat = Heartbeat(self.parts, self.register)
+        self.heartbeat = Heartbeat(self.context, self.register)
         self.world.register("worker_us", machine=self.machine)
 
     @property
@@ -119,8 +119,8 @@ class Rig:
 
     def upkeep(self, worker_id: str = "worker_us") -> Upkeep:
         """An upkeep of a worker of this machine; it is driven by `look`, not by its thread."""
-        parts = replace(self.parts, worker_id=worker_id)
-        return Upkeep(parts, Engines(parts, [], self.bell), self.heartbeat, self.bell)
+        context = replace(self.context, worker_id=worker_id)
+        return Upkeep(context, Engines(context, [], self.bell), self.heartbeat, self.bell)
 
     def lock(self, worker_id: str) -> LifeLock:
         return LifeLock(self.folder / "locks", f"{worker_id}.lock")
@@ -138,7 +138,7 @@ class Rig:
 
     def record(self, claim: Claim, content: bytes = b"sound") -> str:
         """A result whose bytes lie in the folder; gives the blob's id."""
-        record = self.parts.blobs.write(self.world.ids.new("blob"), content)
+        record = self.context.blobs.write(self.world.ids.new("blob"), content)
         self.world.record(claim.attempt_id, self.world.result(blob=record))
         return record.blob_id
 
@@ -146,7 +146,7 @@ class Rig:
 def run(rig: Rig, engines: Engines, claim: Claim) -> None:
     """The attempt from its claim to its end, as a slot's thread makes it."""
     engines.begin(claim.model)
-    attempt.run(rig.parts, engines, rig.heartbeat, claim, lambda tx, now_ms: None)
+    attempt.run(rig.context, engines, rig.heartbeat, claim, lambda tx, now_ms: None)
 
 
 @contextmanager

@@ -31,10 +31,10 @@ def engines(rig: Rig, names: list[str], *, limit_mib: int = 0, expected_mib: int
     """Engines of a worker that may take so much, each of which is expected to take so much."""
     made = {
         name: replace(model, entry=replace(model.entry, memory_mib=expected_mib))
-        for name, model in rig.parts.models.items()
+        for name, model in rig.context.models.items()
     }
-    settings = replace(rig.parts.settings, engine_memory_mib=limit_mib)
-    engines = Engines(replace(rig.parts, models=made, settings=settings), names, rig.bell)
+    settings = replace(rig.context.settings, engine_memory_mib=limit_mib)
+    engines = Engines(replace(rig.context, models=made, settings=settings), names, rig.bell)
     try:
         yield engines
     finally:
@@ -63,12 +63,12 @@ def test_a_worker_says_what_it_can_run_and_why_not(tmp_path: Path) -> None:
 
 def test_a_worker_leaves_what_it_cannot_run_to_others(world: World, rig: Rig) -> None:
     """Without its interpreter it takes no job of a model, though that job is the first in line (P9)."""
-    settings = replace(rig.parts.settings, models={METERED: ModelSettings(interpreter="/no/such/python")})
-    parts = replace(rig.parts, settings=settings, worker_id="worker_bare")
+    settings = replace(rig.context.settings, models={METERED: ModelSettings(interpreter="/no/such/python")})
+    context = replace(rig.context, settings=settings, worker_id="worker_bare")
     caller = world.caller()
     waits = world.submit(caller, "first", model=METERED).job_id
     runs = world.submit(caller, "second", model=SPEECH).job_id
-    worker = Worker(parts, look(settings, parts.models, [METERED, SPEECH]))
+    worker = Worker(context, look(settings, context.models, [METERED, SPEECH]))
     worker.start()
     try:
         ended = eventually(lambda: world.state(runs) == "succeeded", 60)

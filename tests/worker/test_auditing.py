@@ -37,7 +37,7 @@ def metrics(world: World) -> dict[str, float]:
 def test_a_sound_service_says_when_it_looked_last(world: World, rig: Rig) -> None:
     """Before the first audit nothing is claimed; after it every check stands at 0."""
     before = metrics(world)
-    audited(world, Auditor(rig.parts))
+    audited(world, Auditor(rig.context))
     after = metrics(world)
 
     assert {} == before
@@ -51,7 +51,7 @@ def test_what_the_running_audit_finds_is_told(world: World, rig: Rig) -> None:
     claim = world.running()
     world.run("update job set event_sequence = event_sequence + 1 where id = :id", id=claim.job_id)
     with capture_logs() as logs:
-        last = audited(world, Auditor(rig.parts))
+        last = audited(world, Auditor(rig.context))
     counted = metrics(world)['tenuto_audit_findings{check="job_events"}']
     world.run("update job set event_sequence = event_sequence - 1 where id = :id", id=claim.job_id)
 
@@ -68,13 +68,13 @@ def test_of_all_workers_one_audits_in_an_hour(world: World, rig: Rig) -> None:
     """Fifty workers make one audit, and the next an hour later."""
     ended = []
     for number in range(3):
-        auditor = Auditor(replace(rig.parts, worker_id=f"worker_{number}"))
+        auditor = Auditor(replace(rig.context, worker_id=f"worker_{number}"))
         last = audited(world, auditor)
         assert last is not None
         ended.append(last.ended_at)
         world.now_ms += 1000
     world.now_ms += runs.EVERY_MS
-    later = audited(world, Auditor(rig.parts))
+    later = audited(world, Auditor(rig.context))
 
     assert 1 == len(set(ended))
     assert later is not None
@@ -92,7 +92,7 @@ def test_rescues_go_on_while_it_looks(world: World, rig: Rig) -> None:
             assert may_end.wait(20)
             return super().snapshot(operation)
 
-    rig.parts = replace(rig.parts, database=Slow(world.database))
+    rig.context = replace(rig.context, database=Slow(world.database))
     rig.neighbour()
     upkeep = rig.upkeep()
     upkeep.look(0.0)
@@ -107,7 +107,7 @@ def test_rescues_go_on_while_it_looks(world: World, rig: Rig) -> None:
 
 def test_an_audit_that_is_stopped_says_nothing(world: World, rig: Rig) -> None:
     """What was looked at in part is no audit."""
-    auditor = Auditor(rig.parts)
+    auditor = Auditor(rig.context)
     auditor.stop()
 
     assert audited(world, auditor) is None

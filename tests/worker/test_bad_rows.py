@@ -32,7 +32,7 @@ def run(rig: Rig, engines: Engines, claim: Claim) -> Claim | None:
     def claim_next(tx: Transaction, now_ms: int) -> Claim | None:
         return queue.claim(
             tx,
-            rig.parts.ids,
+            rig.context.ids,
             worker_id="worker_us",
             lane=LANE,
             slots=1,
@@ -41,7 +41,7 @@ def run(rig: Rig, engines: Engines, claim: Claim) -> Claim | None:
         )
 
     engines.begin(claim.model)
-    return attempt.run(rig.parts, engines, rig.heartbeat, claim, claim_next)
+    return attempt.run(rig.context, engines, rig.heartbeat, claim, claim_next)
 
 
 def damage(world: World, job_id: str, column: str, text: str | int) -> Any:
@@ -141,7 +141,7 @@ def test_a_claim_that_the_database_refuses_undoes_no_success(
         return None
 
     engines.begin(claim.model)
-    assert attempt.run(rig.parts, engines, rig.heartbeat, claim, refused) is None
+    assert attempt.run(rig.context, engines, rig.heartbeat, claim, refused) is None
     assert "succeeded" == world.state(claim.job_id)
     assert ["hold", "settle"] == world.entries(claim.job_id)
 
@@ -204,7 +204,7 @@ def test_upkeep_goes_on_behind_a_result_that_cannot_be_settled(world: World, rig
     rig.neighbour()
     bad, other = rig.running("worker_b", METERED), rig.running("worker_b")
     world.fence(bad.attempt_id)
-    stored = rig.parts.blobs.write(world.ids.new("blob"), b"sound")
+    stored = rig.context.blobs.write(world.ids.new("blob"), b"sound")
     world.record(bad.attempt_id, world.result(duration_ms=None, blob=stored))
     damage(world, bad.job_id, "price_unit", "audio_minute")
     rig.upkeep().look(1000.0)

@@ -12,7 +12,7 @@ DUAL, FIRST, SECOND = "fake/dual-recognition", "fake/segment-text", "fake/word-t
 
 def test_a_composed_model_uses_the_hosts_of_its_engines(world: World, rig: Rig) -> None:
     """Three models, two processes; loading the dual model loads both (R136)."""
-    engines = Engines(rig.parts, [DUAL, FIRST, SECOND], rig.bell)
+    engines = Engines(rig.context, [DUAL, FIRST, SECOND], rig.bell)
     try:
         engines.ready(DUAL)
         pids = [engines.host(name).pid for name in (FIRST, SECOND)]
@@ -27,7 +27,7 @@ def test_a_composed_model_uses_the_hosts_of_its_engines(world: World, rig: Rig) 
 
 def test_a_composed_model_alone_brings_its_engines(world: World, rig: Rig) -> None:
     """A worker that is told to run the dual model alone offers no other."""
-    engines = Engines(rig.parts, [DUAL], rig.bell)
+    engines = Engines(rig.context, [DUAL], rig.bell)
     try:
         assert frozenset({DUAL}) == engines.offered()
         assert engines.ready(SECOND).pid is not None
@@ -37,7 +37,7 @@ def test_a_composed_model_alone_brings_its_engines(world: World, rig: Rig) -> No
 
 def test_eight_recognition_jobs_have_a_place(world: World, rig: Rig) -> None:
     """More than the engine's one run at a time: they take turns, part by part (R130)."""
-    engines = Engines(rig.parts, [DUAL], rig.bell)
+    engines = Engines(rig.context, [DUAL], rig.bell)
     for _ in range(8):
         assert frozenset({DUAL}) == engines.offered()
         engines.begin(DUAL)
@@ -47,9 +47,9 @@ def test_eight_recognition_jobs_have_a_place(world: World, rig: Rig) -> None:
 
 def test_a_composed_model_lacks_what_its_engines_lack(rig: Rig) -> None:
     """Without the weights of one of its engines it is not offered."""
-    model = rig.parts.models[DUAL]
-    parts = (entry_of("Systran/faster-whisper-base"), entry_of("openai/whisper-base"))
-    real = dataclasses.replace(model.entry, composed_of=parts)
+    model = rig.context.models[DUAL]
+    context = (entry_of("Systran/faster-whisper-base"), entry_of("openai/whisper-base"))
+    real = dataclasses.replace(model.entry, composed_of=context)
     needed = {name for entry in engines_of(real) for name in entry.weights}
 
     assert needed

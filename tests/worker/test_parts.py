@@ -12,10 +12,10 @@ import pytest
 from jobs.world import METERED, OPEN, World, at_once
 from tenuto.catalog import operations as catalog
 from tenuto.worker import locks
+from tenuto.worker.context import Bell
 from tenuto.worker.heartbeat import Heartbeat
 from tenuto.worker.locks import LifeLock
 from tenuto.worker.loop import POLL_S
-from tenuto.worker.parts import Bell
 from worker.rig import Rig, eventually
 
 HOLDER = """
@@ -136,8 +136,10 @@ def test_one_look_in_vain_serves_all_slots_of_its_lane() -> None:
 def quick(rig: Rig) -> Rig:
     """A rig whose heart beats every 50 ms, running."""
     rig.heartbeat.stop()
-    rig.parts = replace(rig.parts, settings=replace(rig.parts.settings, heartbeat_s=0.05, engine_silence_s=1))
-    rig.heartbeat = Heartbeat(rig.parts, rig.register)
+    rig.context = replace(
+        rig.context, settings=replace(rig.context.settings, heartbeat_s=0.05, engine_silence_s=1)
+    )
+    rig.heartbeat = Heartbeat(rig.context, rig.register)
     rig.heartbeat.start()
     return rig
 
@@ -238,7 +240,7 @@ def test_a_worker_that_stood_still_blames_no_engine(world: World, rig: Rig) -> N
     heartbeat = rig.heartbeat
     watched = heartbeat.watch(rig.running("worker_us").attempt_id, cancellable=True)
     watched.run_begins()
-    long_ago = time.monotonic() - 2 * rig.parts.settings.engine_silence_s
+    long_ago = time.monotonic() - 2 * rig.context.settings.engine_silence_s
     watched.heard_at = heartbeat._listened_at = long_ago
     heartbeat._look_for_silence([watched])
     stood_still = watched.stop.is_set()

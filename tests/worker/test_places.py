@@ -26,8 +26,8 @@ def test_the_registry_says_how_many_runs_an_engine_takes(model: str, engine: typ
 
 def test_a_full_engine_is_offered_no_more(world: World, rig: Rig) -> None:
     """Places are counted; the end of a run on a full engine wakes who waits for a place."""
-    engines = Engines(rig.parts, [SPEECH], rig.bell)
-    for _ in range(rig.parts.models[SPEECH].entry.concurrency):
+    engines = Engines(rig.context, [SPEECH], rig.bell)
+    for _ in range(rig.context.models[SPEECH].entry.concurrency):
         assert frozenset({SPEECH}) == engines.offered()
         engines.begin(SPEECH)
 
@@ -43,15 +43,17 @@ def test_a_full_engine_is_offered_no_more(world: World, rig: Rig) -> None:
 def test_slots_without_a_place_leave_jobs_to_others(world: World, rig: Rig) -> None:
     """Three slots and an engine with one place: while one job runs another may settle, the rest is queued."""
     world.slots(SLOTS)
-    model = rig.parts.models[SPEECH]
+    model = rig.context.models[SPEECH]
     one_place = dataclasses.replace(model, entry=dataclasses.replace(model.entry, concurrency=1))
-    settings = dataclasses.replace(rig.parts.settings, speech_slots=SLOTS)
-    parts = dataclasses.replace(rig.parts, models=rig.parts.models | {SPEECH: one_place}, settings=settings)
+    settings = dataclasses.replace(rig.context.settings, speech_slots=SLOTS)
+    context = dataclasses.replace(
+        rig.context, models=rig.context.models | {SPEECH: one_place}, settings=settings
+    )
     caller = world.caller()
     for number in range(4):
         world.submit(caller, f"key {number}", text="[fake:sleep=0.2] One at a time.")
-    engines = Engines(parts, [SPEECH], rig.bell)
-    slots = [Slot(parts, "speech", engines, rig.heartbeat, rig.bell) for _ in range(SLOTS)]
+    engines = Engines(context, [SPEECH], rig.bell)
+    slots = [Slot(context, "speech", engines, rig.heartbeat, rig.bell) for _ in range(SLOTS)]
     stop = threading.Event()
     seen: list[int] = []
 
@@ -79,8 +81,8 @@ def test_slots_without_a_place_leave_jobs_to_others(world: World, rig: Rig) -> N
 
 def test_a_claim_that_fails_is_tried_again(world: World, rig: Rig) -> None:
     """A fault that nobody has foreseen, here a table that is away for a while, ends no slot's thread."""
-    engines = Engines(rig.parts, [SPEECH], rig.bell)
-    slot = Slot(rig.parts, "speech", engines, rig.heartbeat, rig.bell)
+    engines = Engines(rig.context, [SPEECH], rig.bell)
+    slot = Slot(rig.context, "speech", engines, rig.heartbeat, rig.bell)
     world.database.write(lambda tx: tx.run("alter table turn rename to hidden"))
     world.submit(world.caller(), "key")
     slot.start()

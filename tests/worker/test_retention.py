@@ -26,14 +26,14 @@ KEPT_DAYS = 30
 @pytest.fixture
 def keeping(rig: Rig) -> Rig:
     """A worker whose operator keeps content for thirty days."""
-    rig.parts = replace(rig.parts, settings=replace(rig.parts.settings, retention_days=KEPT_DAYS))
+    rig.context = replace(rig.context, settings=replace(rig.context.settings, retention_days=KEPT_DAYS))
     return rig
 
 
 def finished(rig: Rig) -> tuple[Claim, str]:
     """A job that has succeeded, with one segment; gives its claim and the blob of its result."""
     claim = rig.running("worker_us")
-    blob = rig.parts.blobs.write(rig.world.ids.new("blob"), b"a segment")
+    blob = rig.context.blobs.write(rig.world.ids.new("blob"), b"a segment")
     new = NewSegment(rig.world.ids.new("segment"), 0, blob, 10)
     rig.world.write(lambda tx: segments.save(tx, claim.attempt_id, new, now_ms=rig.world.now_ms))
     blob_id = rig.record(claim)
@@ -42,7 +42,7 @@ def finished(rig: Rig) -> tuple[Claim, str]:
 
 
 def uploaded(rig: Rig, account_id: str) -> str:
-    blob = rig.parts.blobs.write(rig.world.ids.new("blob"), b"an upload")
+    blob = rig.context.blobs.write(rig.world.ids.new("blob"), b"an upload")
 
     def add(tx: Transaction) -> str:
         return inputs.add_input(
@@ -59,7 +59,7 @@ def uploaded(rig: Rig, account_id: str) -> str:
 
 
 def keep(rig: Rig) -> None:
-    retention.keep_to(rig.parts, now_ms=rig.world.now_ms)
+    retention.keep_to(rig.context, now_ms=rig.world.now_ms)
 
 
 def request(world: World, claim: Claim) -> str:
@@ -102,7 +102,7 @@ def test_segments_are_never_touched(world: World, keeping: Rig) -> None:
         )
     )
 
-    assert b"a segment" == keeping.parts.blobs.read_all(opened.blob)
+    assert b"a segment" == keeping.context.blobs.read_all(opened.blob)
 
 
 def test_open_jobs_are_kept_however_old(world: World, keeping: Rig) -> None:

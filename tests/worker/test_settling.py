@@ -10,8 +10,8 @@ import pytest
 from jobs.world import METERED, SPEECH, World
 from tenuto.blobs.blob import BlobRecord
 from tenuto.blobs.directory import DirectoryBlobs
-from tenuto.errors import StoreAwayForWrites
-from tenuto.worker import attempt, durable
+from tenuto.errors import StoreUnreachableForWrites
+from tenuto.worker import attempt, retrying
 from tenuto.worker.calls import DOUBTFUL_RUN_S, LEAST_PAID_RUN_S, LEAST_RUN_S, EngineCalls
 from tenuto.worker.clocks import ClockAgreement
 from tenuto.worker.engines import Engines
@@ -24,7 +24,7 @@ def test_no_row_speaks_of_bytes_that_are_not_there(
     """The disk refuses the result: no blob, no artifact, no charge; the job waits, and nothing is counted
     against it (P5).
     """
-    monkeypatch.setattr(durable, "STORE_PAUSE_S", 0.001)
+    monkeypatch.setattr(retrying, "STORE_PAUSE_S", 0.001)
     monkeypatch.setattr(attempt, "PATIENCE_S", 0.01)
     claim = rig.running("worker_us", SPEECH)
     with full_disk():
@@ -45,7 +45,7 @@ class Away(DirectoryBlobs):
     def write(self, blob_id: str, content: bytes | Iterable[bytes]) -> BlobRecord:
         if self.refusals > 0:
             self.refusals -= 1
-            raise StoreAwayForWrites
+            raise StoreUnreachableForWrites
         return super().write(blob_id, content)
 
 
@@ -56,8 +56,8 @@ def test_a_store_that_is_away_is_waited_for(
     """What was made, or paid for, is not given up however long the store stays away: one run, one charge
     (P1, P3, P10).
     """
-    monkeypatch.setattr(durable, "STORE_PAUSE_S", 0.001)
-    rig.parts = replace(rig.parts, blobs=Away(rig.folder / "blobs", 3 * durable.STORE_TRIES))
+    monkeypatch.setattr(retrying, "STORE_PAUSE_S", 0.001)
+    rig.context = replace(rig.context, blobs=Away(rig.folder / "blobs", 3 * retrying.STORE_TRIES))
     claim = rig.running("worker_us", model)
     run(rig, engines, claim)
 
@@ -72,7 +72,7 @@ def test_a_deadline_ends_a_run_while_the_clock_is_known(
 ) -> None:
     """To the moment, or after the least that a claimed job has; a clock that jumped ends nothing (P20)."""
     claim = rig.running("worker_us", model)
-    calls = EngineCalls(rig.parts, engines, claim, rig.heartbeat.watch(claim.attempt_id, cancellable=True))
+    calls = EngineCalls(rig.context, engines, claim, rig.heartbeat.watch(claim.attempt_id, cancellable=True))
     left = {"a start": calls.time_left_s()}
     world.now_ms = claim.deadline_at - 7_200_000
     left["a jump to the end"] = calls.time_left_s()

@@ -11,7 +11,7 @@ from tenuto.jobs.queue import Claim
 from tenuto.kinds.speech import preview as showing
 from tenuto.kinds.speech.preview import Preview
 from tenuto.media.wav import pcm16_wav, read_pcm16_wav
-from tenuto.worker import durable
+from tenuto.worker import retrying
 from tenuto.worker.calls import EngineCalls, ResultInvalid
 from tenuto.worker.engines import Engines
 from worker.rig import Rig, full_disk
@@ -21,7 +21,7 @@ SOUND = pcm16_wav(bytes(480), 24_000, 1)
 
 def preview(rig: Rig, claim: Claim) -> Preview:
     watched = rig.heartbeat.watch(claim.attempt_id, cancellable=claim.rerunnable)
-    return Preview(EngineCalls(rig.parts, Engines(rig.parts, [], rig.bell), claim, watched))
+    return Preview(EngineCalls(rig.context, Engines(rig.context, [], rig.bell), claim, watched))
 
 
 def saved(world: World, claim: Claim) -> list[int]:
@@ -41,13 +41,13 @@ def stored(world: World, rig: Rig, claim: Claim) -> list[bytes]:
         found = segments.list_segments(tx, **owner, attempt_id=None)
         return [segments.open_segment(tx, **owner, segment_id=each.segment_id).blob for each in found]
 
-    return [rig.parts.blobs.read_all(record) for record in world.read(blobs)]
+    return [rig.context.blobs.read_all(record) for record in world.read(blobs)]
 
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """The pauses between tries are not what is tested."""
-    monkeypatch.setattr(durable, "STORE_PAUSE_S", 0.001)
+    monkeypatch.setattr(retrying, "STORE_PAUSE_S", 0.001)
     monkeypatch.setattr(showing, "PATIENCE_S", 0.01)
     monkeypatch.setattr(showing, "PAID_PATIENCE_S", 0.01)
 

@@ -21,8 +21,8 @@ from worker.rig import Rig, eventually, run
 @pytest.fixture
 def quick(rig: Rig) -> Rig:
     """A rig whose heart beats and looks for silence every 50 ms."""
-    rig.parts = replace(rig.parts, settings=replace(rig.parts.settings, heartbeat_s=0.05))
-    rig.heartbeat = Heartbeat(rig.parts, rig.register)
+    rig.context = replace(rig.context, settings=replace(rig.context.settings, heartbeat_s=0.05))
+    rig.heartbeat = Heartbeat(rig.context, rig.register)
     rig.heartbeat.start()
     return rig
 
@@ -54,7 +54,7 @@ def grow_old(rig: Rig) -> None:
 
 @contextmanager
 def engines_of(rig: Rig, before: Callable[[str], None]) -> Iterator[Engines]:
-    engines = Engines(rig.parts, [SPEECH], rig.bell, lambda spec: Told(spec, before))
+    engines = Engines(rig.context, [SPEECH], rig.bell, lambda spec: Told(spec, before))
     try:
         yield engines
     finally:
@@ -144,7 +144,7 @@ def test_an_engine_that_loads_for_nobody_keeps_its_memory(world: World, quick: R
 def test_a_long_wait_for_a_place_costs_no_try(world: World, quick: Rig) -> None:
     """Every place of the process is taken for longer than an engine may be silent (P1)."""
     claim = quick.running("worker_us")
-    places = quick.parts.models[SPEECH].entry.concurrency
+    places = quick.context.models[SPEECH].entry.concurrency
     stop, arrived = Cancellation(), threading.Semaphore(0)
     started = threading.Semaphore(0)
 
@@ -192,7 +192,7 @@ def test_an_engine_that_waits_for_us_is_not_silent(world: World, quick: Rig) -> 
         seen.append(watched.stop.is_set())
 
     with engines_of(quick, lambda what: None) as engines, ThreadPoolExecutor(1) as pool:
-        calls = EngineCalls(quick.parts, engines, claim, watched)
+        calls = EngineCalls(quick.context, engines, claim, watched)
         calls.run({"text": "Piece by piece.", "stream": True}, {}, show)
         was_over = not watched.is_running
         silent = pool.submit(calls.run, {"text": "[fake:segments=1] [fake:sleep=600] Then none."}, {})

@@ -18,7 +18,7 @@ from tenuto.artifacts import operations as artifacts
 from tenuto.artifacts.operations import ORPHAN_AGE_MS
 from tenuto.blobs.s3 import S3Blobs
 from tenuto.blobs.s3_content import PART_BYTES
-from tenuto.blobs.s3_place import Credentials, S3Place, client
+from tenuto.blobs.s3_location import Credentials, S3Location, client
 from tenuto.worker.sweep import Sweeper
 from worker.rig import Rig
 
@@ -30,9 +30,9 @@ def test_orphans_and_unfinished_uploads_go(
 ) -> None:
     """After a day: bytes without a row, a reservation and the parts behind it; a result's bytes stay (P5)."""
     keys = Credentials(ACCESS_KEY, SECRET_KEY)
-    place = S3Place(bucket="swept", prefix=tmp_path.name, endpoint=seaweed.endpoint, credentials=keys)
+    place = S3Location(bucket="swept", prefix=tmp_path.name, endpoint=seaweed.endpoint, credentials=keys)
     blobs = S3Blobs(place)
-    rig.parts = replace(rig.parts, blobs=blobs)
+    rig.context = replace(rig.context, blobs=blobs)
     rig.neighbour()
     claim = rig.running("worker_b")
     kept = rig.record(claim)
@@ -81,8 +81,8 @@ def test_a_store_that_stalls_holds_no_rescue_up(
     rig.neighbour()
     claim = rig.running("worker_b")
     with serving(Stalled) as endpoint:
-        place = S3Place("away", endpoint=endpoint, credentials=Credentials("a", "b"), timeout_s=WAIT_S)
-        rig.parts = replace(rig.parts, blobs=S3Blobs(place))
+        place = S3Location("away", endpoint=endpoint, credentials=Credentials("a", "b"), timeout_s=WAIT_S)
+        rig.context = replace(rig.context, blobs=S3Blobs(place))
         upkeep = rig.upkeep()
         began = time.monotonic()
         upkeep.look(0.0)
@@ -107,6 +107,6 @@ def unfinished(blobs: S3Blobs, expected: int) -> int:
 
 def sweep(rig: Rig) -> None:
     """One sweep, to its end."""
-    sweeper = Sweeper(rig.parts)
+    sweeper = Sweeper(rig.context)
     sweeper.look()
     sweeper.join(WAIT_S)

@@ -15,7 +15,7 @@ from tenuto import failpoints
 from tenuto.artifacts import backups
 from tenuto.artifacts.operations import ORPHAN_AGE_MS
 from tenuto.blobs.s3 import S3Blobs
-from tenuto.blobs.s3_place import Credentials, S3Place
+from tenuto.blobs.s3_location import Credentials, S3Location
 from tenuto.catalog import operations as catalog
 from tenuto.errors import Unavailable
 from tenuto.jobs.states import DEADLINE_MS
@@ -243,11 +243,11 @@ def test_a_store_that_is_away_damages_nothing(world: World, rig: Rig) -> None:
     rig.neighbour()
     claim = rig.running("worker_b")
     rig.record(claim)
-    nobody = S3Place("away", endpoint=f"http://127.0.0.1:{free_port()}", credentials=Credentials("a", "b"))
-    near, rig.parts = rig.parts, replace(rig.parts, blobs=S3Blobs(nobody))
+    nobody = S3Location("away", endpoint=f"http://127.0.0.1:{free_port()}", credentials=Credentials("a", "b"))
+    near, rig.context = rig.context, replace(rig.context, blobs=S3Blobs(nobody))
     rig.upkeep().look(0.0)
     meanwhile = world.state(claim.job_id)
-    rig.parts = near
+    rig.context = near
     rig.upkeep().look(0.0)
 
     assert ("running", "succeeded") == (meanwhile, world.state(claim.job_id))
@@ -259,7 +259,7 @@ def test_a_late_result_with_damaged_bytes_goes_on_waiting(world: World, rig: Rig
     claim = rig.running("worker_b", METERED)
     world.fence(claim.attempt_id)
     world.unknown(claim.attempt_id)
-    rig.parts.blobs.delete(rig.record(claim))
+    rig.context.blobs.delete(rig.record(claim))
     upkeep = rig.upkeep()
     upkeep.look(0.0)
     before = world.everything()
@@ -330,8 +330,8 @@ def test_the_sweep_takes_bytes_and_rows_that_nothing_refers_to(world: World, rig
     claim = rig.running("worker_b")
     kept = rig.record(claim)
     world.succeed(claim.attempt_id)
-    without_row = rig.parts.blobs.write(world.ids.new("blob"), b"no row").blob_id
-    orphan = rig.parts.blobs.write(world.ids.new("blob"), b"row")
+    without_row = rig.context.blobs.write(world.ids.new("blob"), b"no row").blob_id
+    orphan = rig.context.blobs.write(world.ids.new("blob"), b"row")
     world.run(
         "insert into blob (id, size_bytes, sha256, block_crcs, created_at) values (:id, 3, 'x', '', :now)",
         id=orphan.blob_id,
@@ -343,7 +343,7 @@ def test_the_sweep_takes_bytes_and_rows_that_nothing_refers_to(world: World, rig
     assert {kept, without_row, orphan.blob_id} == there(rig)
 
     world.now_ms += ORPHAN_AGE_MS + 1000
-    young = rig.parts.blobs.write(world.ids.new("blob"), b"young").blob_id
+    young = rig.context.blobs.write(world.ids.new("blob"), b"young").blob_id
     for file in (rig.folder / "blobs").glob(f"*/{young}"):
         os.utime(file, (world.now_ms / 1000, world.now_ms / 1000))
     swept(rig.upkeep(), time.monotonic())
@@ -356,7 +356,7 @@ def test_the_sweep_takes_bytes_and_rows_that_nothing_refers_to(world: World, rig
 
 def test_a_clock_that_jumps_makes_no_orphans(world: World, rig: Rig) -> None:
     """Bytes whose row is about to come look years old: the sweep waits until it knows better (P5, P20)."""
-    in_flight = rig.parts.blobs.write(world.ids.new("blob"), b"its row comes next").blob_id
+    in_flight = rig.context.blobs.write(world.ids.new("blob"), b"its row comes next").blob_id
     for file in (rig.folder / "blobs").glob("*/*"):
         os.utime(file, (world.now_ms / 1000, world.now_ms / 1000))
     upkeep, start = rig.upkeep(), time.monotonic()
@@ -393,10 +393,10 @@ def test_a_sweep_holds_no_rescue_up(world: World, rig: Rig) -> None:
 def test_one_worker_of_all_looks_for_orphans(world: World, rig: Rig) -> None:
     """Once an hour, whichever comes first: to read every blob's name costs time, and money in a bucket."""
     ours, theirs = rig.upkeep(), rig.upkeep("worker_b")
-    rig.parts.blobs.write(world.ids.new("blob"), b"no row, long ago")
+    rig.context.blobs.write(world.ids.new("blob"), b"no row, long ago")
     swept(ours, time.monotonic())
     first = there(rig)
-    second = rig.parts.blobs.write(world.ids.new("blob"), b"none either").blob_id
+    second = rig.context.blobs.write(world.ids.new("blob"), b"none either").blob_id
     swept(theirs, time.monotonic())
     within_the_hour = there(rig)
     world.now_ms += 3_600_000
@@ -459,7 +459,7 @@ def swept(upkeep: Upkeep, now: float) -> None:
 
 def there(rig: Rig) -> set[str]:
     """The blobs whose bytes lie in the folder."""
-    return {*rig.parts.blobs.ids(older_than_ms=2**62 // 10**6)}
+    return {*rig.context.blobs.ids(older_than_ms=2**62 // 10**6)}
 
 
 def workers(world: World) -> set[str]:

@@ -111,7 +111,7 @@ def test_a_worker_without_a_heart_does_not_live(rig: Rig, monkeypatch: pytest.Mo
     """Only another start would mend it; before it has registered, and once it stops, it is not ready."""
     watch = Watch()
     before = watch.live(), watch.ready()
-    worker = Worker(replace(rig.parts, worker_id="worker_other"), [])
+    worker = Worker(replace(rig.context, worker_id="worker_other"), [])
     worker.start()
     watch.worker = worker
     working = watch.live(), watch.ready()
@@ -141,9 +141,9 @@ def test_a_worker_that_drains_takes_back_its_offers_once_the_database_is_there(
     """Its heart beats all the while, so nobody would take it for away (R24)."""
     caller = world.caller()
     job_id = world.submit(caller, "key", text="[fake:sleep=30] Hold.").job_id
-    settings = replace(rig.parts.settings, engines="fake", drain_s=60)
-    parts = replace(rig.parts, settings=settings, worker_id="worker_other")
-    worker = Worker(parts, look(settings, parts.models, ["fake/speech"]))
+    settings = replace(rig.context.settings, engines="fake", drain_s=60)
+    context = replace(rig.context, settings=settings, worker_id="worker_other")
+    worker = Worker(context, look(settings, context.models, ["fake/speech"]))
 
     def offers() -> int:
         return len(world.read(lambda tx: catalog.worker_models(tx, "worker_other")))

@@ -19,7 +19,7 @@ from tenuto.engines.manifests import adapters
 from tenuto.hosts.child import ChildHost
 from tenuto.hosts.host import Cancelled, EngineSpec
 from tenuto.kinds.recognition.transcripts import checked
-from tenuto.media.doubts import doubts_of
+from tenuto.media.transcript_checks import check_transcript
 
 pytestmark = pytest.mark.real_engine
 
@@ -67,7 +67,11 @@ def test_every_word_is_written_with_times(model: Adapted) -> None:
     kept = checked(result, "word_timestamps", len(audio) / 32_000)
 
     assert 0.05 >= error_rate(sounding("en", text), sounding("en", said(kept)))
-    assert ([], [], []) == (kept["warnings"], kept["doubts"], doubts_of(kept["segments"], audio).sentences)
+    assert ([], [], []) == (
+        kept["warnings"],
+        kept["doubts"],
+        check_transcript(kept["segments"], audio).sentences,
+    )
     assert {"model_id": "Systran/faster-whisper-base", "model_revision": "r1"} == result.metadata
 
 

@@ -204,7 +204,7 @@ class ArtifactUnavailable(Unavailable):
     is_internal = True
 
 
-class StoreAway(ArtifactUnavailable):
+class StoreUnreachable(ArtifactUnavailable):
     """The store of bytes does not answer, or refuses us; whether the content is there is not known."""
 
 
@@ -215,7 +215,7 @@ class StorageFailed(Unavailable):
     is_internal = True
 
 
-class StoreAwayForWrites(StorageFailed):
+class StoreUnreachableForWrites(StorageFailed):
     """The store of bytes does not answer, or refuses us; the same bytes may be written again."""
 
 

@@ -43,7 +43,7 @@ ERRORS = (
     "result.kept_aside",
     "sweep.failed",
     "upkeep.failed",
-    "waits.failed",
+    "long_polls.failed",
     "worker.died",
     "worker.not_started",
 )

@@ -159,7 +159,7 @@ def page_of_keys(
     return keys[:limit], keys[limit - 1].id if len(keys) > limit else None
 
 
-def shown_key(tx: Transaction, key_id: str) -> KeyRow:
+def read_key(tx: Transaction, key_id: str) -> KeyRow:
     """A key that is there, as lists show it."""
     key = store.key_with_secret(tx, key_id)
     assert key is not None, "the key was made in this transaction"
@@ -211,7 +211,7 @@ def models_set(models: str | None) -> frozenset[str] | None:
         raise RestrictionDamaged from error
 
 
-def shown_models(models: str | None) -> tuple[list[str] | None, bool]:
+def readable_models(models: str | None) -> tuple[list[str] | None, bool]:
     """A restriction as lists show it, and whether it is damaged: then it names no model."""
     try:
         allowed = models_set(models)

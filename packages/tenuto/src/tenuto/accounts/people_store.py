@@ -74,7 +74,7 @@ def replace_hash(tx: Transaction, account_id: str, old: str, new: str) -> int:
 
 def people(tx: Transaction, after: str | None, limit: int, now_ms: int) -> list[PersonRow]:
     """Accounts, oldest first, with what is known of their logins."""
-    return records.every(tx, PersonRow, _PEOPLE, after=after, limit=limit, now=now_ms)
+    return records.all_records(tx, PersonRow, _PEOPLE, after=after, limit=limit, now=now_ms)
 
 
 def person(tx: Transaction, account_id: str, now_ms: int) -> PersonRow | None:
@@ -166,7 +166,7 @@ def invitation(tx: Transaction, sha256: str, now_ms: int) -> InvitationRow | Non
 
 def set_up_invitations(tx: Transaction) -> list[SetUpLinkRow]:
     """All set-up links, locked in one order, so that of two people who set up at once one is first."""
-    return records.every(
+    return records.all_records(
         tx,
         SetUpLinkRow,
         "select sha256, expires_at from invitation where account_id is null order by sha256 for update",

@@ -30,7 +30,7 @@ def account(tx: Transaction, account_id: str) -> AccountRow | None:
 
 
 def accounts(tx: Transaction) -> list[AccountRow]:
-    return records.every(tx, AccountRow, f"{_ACCOUNT} order by id")
+    return records.all_records(tx, AccountRow, f"{_ACCOUNT} order by id")
 
 
 def set_account_models(tx: Transaction, account_id: str, models: str | None) -> None:
@@ -130,7 +130,7 @@ AFTER_ALL = "kez"
 
 def page_of_keys(tx: Transaction, account_id: str, *, after: str | None, limit: int) -> list[KeyRow]:
     """An account's keys, newest first."""
-    return records.every(
+    return records.all_records(
         tx,
         KeyRow,
         f"""{_KEYS}
@@ -180,7 +180,7 @@ def nth_newest_key_made_at(tx: Transaction, account_id: str, nth: int) -> int | 
 
 def keys(tx: Transaction, account_id: str | None) -> list[KeyRow]:
     """Every key, or every one of an account."""
-    return records.every(
+    return records.all_records(
         tx,
         KeyRow,
         f"""{_KEYS}

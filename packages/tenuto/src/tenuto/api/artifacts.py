@@ -23,7 +23,7 @@ from tenuto.errors import (
     Erased,
     PreconditionFailed,
     RangeNotSatisfiable,
-    StoreAway,
+    StoreUnreachable,
     TenutoError,
     Unavailable,
 )
@@ -213,7 +213,7 @@ async def _was_erased(call: Call, opened: Opened) -> bool:
 
 
 def _tell(call: Call, opened: Opened, error: TenutoError) -> None:
-    if isinstance(error, StoreAway):
+    if isinstance(error, StoreUnreachable):
         known = {"artifact_id": opened.artifact_id, "request_id": call.request_id}
         _log.warning("store.away", **known, reason=error.message)
         return

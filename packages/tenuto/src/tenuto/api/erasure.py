@@ -31,7 +31,7 @@ async def job_content(call: Call) -> Answer:
         call,
         lambda tx: erasure.erase_content(tx, caller, job_id=job_id, now_ms=now_ms),
     )
-    operation = await call.service.database.read_async(lambda tx: read.shown(tx, caller, job_id))
+    operation = await call.service.database.read_async(lambda tx: read.for_caller(tx, caller, job_id))
     return Answer(200, _encode(operation))
 
 

@@ -99,7 +99,7 @@ def cause_of_503(error: Exception) -> str:
         return "model"
     if getattr(error, "limit", None) is not None:
         return "limit"
-    is_away = isinstance(error.__cause__ or error, errors.StoreAway)
+    is_away = isinstance(error.__cause__ or error, errors.StoreUnreachable)
     return "artifact" if _stated(error).code == "artifact_unavailable" and not is_away else "service"
 
 

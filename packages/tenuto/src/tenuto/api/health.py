@@ -56,8 +56,8 @@ def _check_worker(service: Service, tx: Transaction) -> None:
     """Unavailable when nobody is there who could work, when the database cannot say, or when the data folder
     was moved away.
     """
-    service.database.check_place()
-    service.blobs.check_place()
+    service.database.check_location()
+    service.blobs.check_location()
     names = list(service.models)
     reasons = catalog.reasons(tx, names, away=service.presence.away)
     if service.needs_worker and names and not any(reason is None for reason in reasons.values()):

@@ -53,7 +53,7 @@ async def create(call: Call) -> Answer:
     upload = _head(call, caller)
     headers = call.scope["headers"]
     refuse_declared_length(headers, MAX_INPUT_BYTES)
-    with call.service.uploads.place(caller.account_id):
+    with call.service.uploads.slot(caller.account_id):
         first = await call.service.database.read_async(lambda tx: _look(tx, call, upload))
         body = stream_body(call.receive, headers, limit_bytes=MAX_INPUT_BYTES, limits=call.service.http)
         if first is not None:
@@ -89,7 +89,7 @@ def _look(tx: Transaction, call: Call, upload: _Upload) -> Input | None:
             return inputs.uploaded(tx, account_id=account_id, artifact_id=found)
     length = int(call.header(b"content-length") or 0)
     settings = call.service.settings
-    inputs.check_room(
+    inputs.check_quota(
         tx,
         account_id,
         size_bytes=length,
@@ -137,7 +137,7 @@ def _add(
 ) -> Input:
     """The row, and the key's when there is one, in one transaction."""
     service, account_id = call.service, upload.caller.account_id
-    inputs.check_room(
+    inputs.check_quota(
         tx,
         account_id,
         size_bytes=blob.size_bytes,

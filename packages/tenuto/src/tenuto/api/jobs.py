@@ -66,7 +66,7 @@ async def create(call: Call) -> Answer:
 
 async def show(call: Call) -> Answer:
     """GET /v1/jobs/{id}; with `wait`, when its state changes or so many seconds are over."""
-    finals = call.service.finals
+    finals = call.service.final_jobs
     wait_s = 0
 
     def look(tx: Transaction, who: Caller) -> tuple[Operation, int] | bytes:
@@ -76,7 +76,7 @@ async def show(call: Call) -> Answer:
         kept = finals.get(who, job_id)
         # The sequence first: what changes between the two reads is then seen as a change.
         sequence = read.sequence(tx, job_id) if wait_s and kept is None else 0
-        return kept or (read.shown(tx, who, job_id), sequence)
+        return kept or (read.for_caller(tx, who, job_id), sequence)
 
     found = await call.read(look)
     if isinstance(found, bytes):
@@ -149,7 +149,7 @@ async def cancel(call: Call) -> Answer:
     if tell:
         service.database.wake("cancel")
     service.database.wake("changes")
-    return _operation(await service.database.read_async(lambda tx: read.shown(tx, caller, job_id)))
+    return _operation(await service.database.read_async(lambda tx: read.for_caller(tx, caller, job_id)))
 
 
 async def _changed(call: Call, operation: Operation, sequence: int, wait_s: int) -> tuple[Operation, bool]:
@@ -160,7 +160,7 @@ async def _changed(call: Call, operation: Operation, sequence: int, wait_s: int)
     to the database.
     """
     service, caller = call.service, _caller(call)
-    waiter = service.waits.enter(caller.account_id, operation.id, sequence)
+    waiter = service.long_polls.enter(caller.account_id, operation.id, sequence)
     if waiter is None:
         return operation, False
     was_held = False
@@ -169,8 +169,8 @@ async def _changed(call: Call, operation: Operation, sequence: int, wait_s: int)
         if await service.database.read_async(lambda tx: read.sequence(tx, operation.id)) == sequence:
             was_held = await call.wait(waiter.changed, wait_s)
     finally:
-        service.waits.leave(waiter)
-    return await call.read_again(lambda tx, who: read.shown(tx, who, operation.id)), was_held
+        service.long_polls.leave(waiter)
+    return await call.read_again(lambda tx, who: read.for_caller(tx, who, operation.id)), was_held
 
 
 def _caller(call: Call) -> Caller:

@@ -24,7 +24,7 @@ async def index(call: Call) -> Answer:
     def look(tx: Any, caller: Any) -> list[dict[str, Any]]:
         visible = [model for model in service.models.values() if caller.may_use(model.name)]
         why_not = reasons(service, tx, visible)
-        return [shown(model, why_not[model.name]) for model in visible]
+        return [describe(model, why_not[model.name]) for model in visible]
 
     return Answer(200, msgspec.json.encode({"object": "list", "data": await call.read(look)}))
 
@@ -45,7 +45,7 @@ def _limits(model: Model) -> dict[str, Any]:
     return {**usual, **model.entry.limits}
 
 
-def shown(model: Model, reason: str | None) -> dict[str, Any]:
+def describe(model: Model, reason: str | None) -> dict[str, Any]:
     """An entry of the catalog."""
     return {
         "id": model.name,

@@ -4,13 +4,13 @@ from dataclasses import dataclass, field
 
 from tenuto.api.body import HttpLimits
 from tenuto.api.fair_threads import FairThreads
-from tenuto.api.finals import Finals
-from tenuto.api.intake import Uploads
+from tenuto.api.final_job_cache import FinalJobCache
 from tenuto.api.last_use import LastUse
+from tenuto.api.long_polling import LongPolls
 from tenuto.api.metrics import Metrics
 from tenuto.api.rates import Rates
 from tenuto.api.shares import Requests
-from tenuto.api.waits import Waits
+from tenuto.api.upload_stream import Uploads
 from tenuto.blobs.blob import BlobStore
 from tenuto.catalog.presence import Presence
 from tenuto.catalog.rules import Model
@@ -36,7 +36,7 @@ class Service:
     requests: Requests
     submitting: SubmitContext
     """What `submit` needs: the same database, blobs, models, ids, clock and presence as here."""
-    waits: Waits
+    long_polls: LongPolls
     metrics: Metrics
     http: HttpLimits
     uploads: Uploads
@@ -50,5 +50,5 @@ class Service:
     """Which workers are away; `bootstrap` has it observe them."""
     needs_worker: bool
     """Whether ready means that a worker has registered too (`serve`), or only the database (`api`)."""
-    finals: Finals = field(default_factory=Finals)
+    final_jobs: FinalJobCache = field(default_factory=FinalJobCache)
     used_keys: LastUse = field(default_factory=LastUse)

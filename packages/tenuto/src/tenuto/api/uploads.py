@@ -3,7 +3,7 @@
 import re
 
 from tenuto.api.call import Call
-from tenuto.bodies.fields import shown
+from tenuto.bodies.fields import quoted
 from tenuto.errors import Fault, UnsupportedMediaType
 
 SHA256_HEADER = "X-Service-Content-SHA256"
@@ -36,7 +36,7 @@ def require_json(call: Call) -> None:
     for charset in _CHARSET.findall(content_type):
         if charset.lower() not in _READ_AS_UTF8:
             raise UnsupportedMediaType(
-                f"the charset {shown(charset.decode('latin-1'))} is not supported; send the body as UTF-8, "
+                f"the charset {quoted(charset.decode('latin-1'))} is not supported; send the body as UTF-8, "
                 "with `Content-Type: application/json`"
             )
 

@@ -15,7 +15,7 @@ from tenuto.api import parsing, query, uploads
 from tenuto.api.artifacts import send_content
 from tenuto.api.body import read_body, refuse_declared_length
 from tenuto.api.call import Answer, Call
-from tenuto.artifacts.inputs import check_room
+from tenuto.artifacts.inputs import check_quota
 from tenuto.artifacts.operations import Opened
 from tenuto.artifacts.uploads import request_sha256
 from tenuto.catalog.kinds import kinds
@@ -77,7 +77,7 @@ async def create(call: Call) -> Answer:
     said = _read_headers(call, caller)
     with _naming(rules.MAX_RECORDING_BYTES):
         refuse_declared_length(call.scope["headers"], rules.MAX_RECORDING_BYTES)
-    with call.service.uploads.place(caller.account_id):
+    with call.service.uploads.slot(caller.account_id):
         return await _admit(call, caller, said)
 
 
@@ -232,7 +232,7 @@ async def _admit(call: Call, caller: Caller, said: _Said) -> Answer:
 
 def _check_quota(tx: Transaction, settings: Settings, account_id: str, size_bytes: int) -> None:
     limit_bytes, limit_files = settings.stored_mib << 20, settings.stored_files
-    check_room(tx, account_id, size_bytes=size_bytes, limit_bytes=limit_bytes, limit_files=limit_files)
+    check_quota(tx, account_id, size_bytes=size_bytes, limit_bytes=limit_bytes, limit_files=limit_files)
 
 
 async def _store(call: Call, caller: Caller, said: _Said, content: bytes) -> Answer:

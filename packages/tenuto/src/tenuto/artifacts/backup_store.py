@@ -27,7 +27,7 @@ def remove_silent(tx: Transaction, backup_id: str, seen_at: int) -> int:
 
 
 def backups(tx: Transaction) -> list[BackupRow]:
-    return records.every(tx, BackupRow, "select id, seen_at from backup order by id limit 1000")
+    return records.all_records(tx, BackupRow, "select id, seen_at from backup order by id limit 1000")
 
 
 def any_row(tx: Transaction) -> bool:

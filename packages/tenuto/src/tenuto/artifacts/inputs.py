@@ -55,7 +55,7 @@ class Bound(msgspec.Struct, frozen=True):
     channels: int
 
 
-def check_room(
+def check_quota(
     tx: Transaction, account_id: str, *, size_bytes: int, limit_bytes: int, limit_files: int
 ) -> None:
     """RateLimited when the account would then store more than it may; a limit of 0 is none."""

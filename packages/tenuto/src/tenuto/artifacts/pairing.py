@@ -8,7 +8,7 @@ compares them. A service that was restored has none yet and takes one when its b
 from tenuto.artifacts import store
 from tenuto.blobs.blob import BlobRecord, BlobStore
 from tenuto.db.database import Database
-from tenuto.errors import ArtifactUnavailable, CorruptBlob, OperatorError, StoreAway
+from tenuto.errors import ArtifactUnavailable, CorruptBlob, OperatorError, StoreUnreachable
 from tenuto.ids import Ids
 
 SAMPLED = 20
@@ -96,7 +96,7 @@ def _is_there(blobs: BlobStore, record: BlobRecord) -> bool:
     try:
         for _ in blobs.read(record, 0, 0):
             break
-    except StoreAway:
+    except StoreUnreachable:
         raise
     except ArtifactUnavailable:
         return False

@@ -25,7 +25,7 @@ from tenuto.errors import (
     CorruptBlob,
     OperatorError,
     StorageFailed,
-    StoreAway,
+    StoreUnreachable,
     Unavailable,
 )
 from tenuto.ids import Clock, Ids
@@ -173,7 +173,7 @@ def _copy_all(blobs: BlobStore, place: Path, watch: _Watch, tell: Tell) -> tuple
     for record in wanted(place):
         try:
             _copy(blobs, target, record)
-        except StoreAway as error:
+        except StoreUnreachable as error:
             raise OperatorError(f"the backup was not made: {error.message}") from error
         except (ArtifactUnavailable, CorruptBlob):
             damaged.append(record.blob_id)

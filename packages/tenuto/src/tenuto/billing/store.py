@@ -95,7 +95,7 @@ def balance(tx: Transaction, account_id: str) -> BalanceRow | None:
 
 def entries(tx: Transaction, account_id: str, *, after: str | None, limit: int) -> list[LedgerLine]:
     """Newest first; both columns of the index are compared, so that no other one can be taken."""
-    return records.every(
+    return records.all_records(
         tx,
         LedgerLine,
         f"""{_LINE} from entry
@@ -109,7 +109,7 @@ def entries(tx: Transaction, account_id: str, *, after: str | None, limit: int) 
 
 def entries_of_job(tx: Transaction, account_id: str, job_id: str) -> list[LedgerLine]:
     """Three look-ups, for each of which there is an index."""
-    return records.every(
+    return records.all_records(
         tx,
         LedgerLine,
         f"""{_LINE}

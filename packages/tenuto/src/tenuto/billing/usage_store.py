@@ -37,7 +37,7 @@ def append(
 
 
 def by_day(tx: Transaction, account_id: str, *, since_day: str, until_day: str) -> list[ChatUsageRow]:
-    return records.every(
+    return records.all_records(
         tx,
         ChatUsageRow,
         """select model, key_id, day, cast(sum(calls) as bigint) as calls,

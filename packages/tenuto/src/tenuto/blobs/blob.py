@@ -72,7 +72,7 @@ class BlobStore(Protocol):
     def name_store(self, store_id: str) -> str:
         """Give the store this id, durably, unless it has one; returns the one that it has."""
 
-    def check_place(self) -> None:
+    def check_location(self) -> None:
         """Raises StoreAwayForWrites when the place is not the one that was opened: it was moved away."""
 
 

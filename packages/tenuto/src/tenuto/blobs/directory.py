@@ -21,7 +21,13 @@ from tenuto.blobs.blob import (
     pieces,
     read_identity,
 )
-from tenuto.errors import ArtifactUnavailable, CorruptBlob, StorageFailed, StoreAway, StoreAwayForWrites
+from tenuto.errors import (
+    ArtifactUnavailable,
+    CorruptBlob,
+    StorageFailed,
+    StoreUnreachable,
+    StoreUnreachableForWrites,
+)
 from tenuto.ids import is_id
 
 PIECE_BYTES = 1 << 18
@@ -45,7 +51,7 @@ class DirectoryBlobs:
     def write(self, blob_id: str, content: bytes | Iterable[bytes]) -> BlobRecord:
         place = self._place(blob_id)
         checksums = Checksums()
-        self.check_place()
+        self.check_location()
         with _storage("The bytes could not be stored durably."):
             descriptor, unfinished = self._create(place)
         try:
@@ -79,7 +85,7 @@ class DirectoryBlobs:
             self._check_readable()
             raise ArtifactUnavailable(f"{record.blob_id} is not there.") from error
         except OSError as error:
-            raise StoreAway(f"{record.blob_id} cannot be opened just now.") from error
+            raise StoreUnreachable(f"{record.blob_id} cannot be opened just now.") from error
         try:
             size_bytes = os.fstat(descriptor).st_size
             if size_bytes != record.size_bytes:
@@ -104,7 +110,7 @@ class DirectoryBlobs:
 
     def delete(self, blob_id: str) -> None:
         place = self._place(blob_id)
-        self.check_place()
+        self.check_location()
         with _storage("The bytes could not be removed."):
             failpoints.hit("blob.before_delete")
             for path in (_unfinished(place), place):
@@ -129,10 +135,10 @@ class DirectoryBlobs:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise StoreAway("The store's identity cannot be read.") from error
+            raise StoreUnreachable("The store's identity cannot be read.") from error
 
     def name_store(self, store_id: str) -> str:
-        self.check_place()
+        self.check_location()
         unfinished = self._root / f"{IDENTITY}.{store_id}"
         with _storage("The store's identity could not be written."):
             descriptor = os.open(unfinished, _CREATE, 0o600)
@@ -148,20 +154,20 @@ class DirectoryBlobs:
             _sync(self._root)
         return self.store_id() or store_id
 
-    def check_place(self) -> None:
+    def check_location(self) -> None:
         """One look at the name. Nothing is made in its place: it would be lost when the folder comes back."""
         try:
             is_opened = _which(self._root) == self._opened
         except OSError as error:
-            raise StoreAwayForWrites(_MOVED) from error
+            raise StoreUnreachableForWrites(_MOVED) from error
         if not is_opened:
-            raise StoreAwayForWrites(_MOVED)
+            raise StoreUnreachableForWrites(_MOVED)
 
     def _check_readable(self) -> None:
         try:
-            self.check_place()
-        except StoreAwayForWrites as error:
-            raise StoreAway(_MOVED) from error
+            self.check_location()
+        except StoreUnreachableForWrites as error:
+            raise StoreUnreachable(_MOVED) from error
 
     def _place(self, blob_id: str) -> Path:
         if not is_id(blob_id, "blob"):
@@ -231,7 +237,7 @@ def _read_block(descriptor: int, index: int, record: BlobRecord) -> list[bytes]:
         failpoints.hit("blob.before_read")
         return [os.pread(descriptor, PIECE_BYTES, place) for place in places]
     except OSError as error:
-        raise StoreAway(f"{record.blob_id} cannot be read just now.") from error
+        raise StoreUnreachable(f"{record.blob_id} cannot be read just now.") from error
 
 
 def _make_durable(folder: Path) -> None:

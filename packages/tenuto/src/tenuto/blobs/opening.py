@@ -12,7 +12,7 @@ from tenuto.config.storage import Bucket, bucket_of
 from tenuto.errors import OperatorError
 
 if TYPE_CHECKING:
-    from tenuto.blobs.s3_place import S3Place
+    from tenuto.blobs.s3_location import S3Location
 
 _NONE = "none"
 # Any of these lets the client of obstore find keys by itself.
@@ -33,8 +33,8 @@ def open_store(settings: Settings, environment: Mapping[str, str]) -> BlobStore:
     return S3Blobs(_place(bucket, settings, environment))
 
 
-def _place(bucket: Bucket, settings: Settings, environment: Mapping[str, str]) -> "S3Place":
-    from tenuto.blobs.s3_place import S3Place, credentials_from
+def _place(bucket: Bucket, settings: Settings, environment: Mapping[str, str]) -> "S3Location":
+    from tenuto.blobs.s3_location import S3Location, credentials_from
 
     endpoint = None if settings.s3_endpoint == _NONE else settings.s3_endpoint
     credentials = credentials_from(environment)
@@ -42,7 +42,7 @@ def _place(bucket: Bucket, settings: Settings, environment: Mapping[str, str]) -
     if credentials is None and endpoint is not None and not any(environment.get(way) for way in _OTHER_WAYS):
         raise OperatorError(f"no keys for {settings.blobs}: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
     region = environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION") or "us-east-1"
-    return S3Place(
+    return S3Location(
         bucket=bucket.name,
         prefix=bucket.prefix,
         endpoint=endpoint,

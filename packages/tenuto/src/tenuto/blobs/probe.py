@@ -2,7 +2,7 @@
 
 from tenuto.blobs.blob import BlobStore
 from tenuto.blobs.reasons import reason
-from tenuto.errors import OperatorError, StorageFailed, StoreAwayForWrites, TenutoError
+from tenuto.errors import OperatorError, StorageFailed, StoreUnreachableForWrites, TenutoError
 
 
 def probe(store: BlobStore, blob_id: str) -> None:
@@ -15,7 +15,7 @@ def probe(store: BlobStore, blob_id: str) -> None:
         step = "refused a second time"
         try:
             store.write(blob_id, b"other")
-        except StoreAwayForWrites:
+        except StoreUnreachableForWrites:
             raise
         except StorageFailed:
             pass

@@ -27,10 +27,16 @@ from tenuto.blobs.blob import (
 )
 from tenuto.blobs.reasons import reason
 from tenuto.blobs.s3_content import PART_BYTES, Content
-from tenuto.blobs.s3_place import S3Place, client
+from tenuto.blobs.s3_location import S3Location, client
 from tenuto.blobs.s3_uploads import RequestFailed, Uploads
 from tenuto.blobs.s3_windows import Windows
-from tenuto.errors import ArtifactUnavailable, CorruptBlob, StorageFailed, StoreAway, StoreAwayForWrites
+from tenuto.errors import (
+    ArtifactUnavailable,
+    CorruptBlob,
+    StorageFailed,
+    StoreUnreachable,
+    StoreUnreachableForWrites,
+)
 from tenuto.ids import is_id
 
 PARTS_AT_ONCE = 2
@@ -45,7 +51,7 @@ _FAILED = (BaseError, OSError, RequestFailed)
 class S3Blobs:
     """A BlobStore in a bucket, or a prefix of one, shared by any number of machines."""
 
-    def __init__(self, place: S3Place) -> None:
+    def __init__(self, place: S3Location) -> None:
         self.place = place
         self._store = client(place)
         self._uploads = Uploads(place)
@@ -139,7 +145,7 @@ class S3Blobs:
                     raise
         return self.store_id() or store_id
 
-    def check_place(self) -> None:
+    def check_location(self) -> None:
         """A bucket does not move; whether it answers is found out by asking for something."""
 
     def unfinished(self) -> int:
@@ -236,8 +242,8 @@ class S3Blobs:
         """
         try:
             check_whole(self, record)
-        except StoreAway:
-            raise StoreAwayForWrites from error
+        except StoreUnreachable:
+            raise StoreUnreachableForWrites from error
         except (ArtifactUnavailable, CorruptBlob):
             if isinstance(error, AlreadyExistsError):
                 raise _taken(record.blob_id) from error
@@ -268,7 +274,7 @@ def _storing(passing: Content | None = None) -> Iterator[None]:
     except _FAILED as error:
         if passing is not None and error is passing.error:
             raise
-        raise StoreAwayForWrites from error
+        raise StoreUnreachableForWrites from error
 
 
 @contextmanager
@@ -279,7 +285,7 @@ def _looking(what: str) -> Iterator[None]:
         # Without its bucket the store knows nothing of what is there and what is not.
         if isinstance(error, FileNotFoundError) and "NoSuchBucket" not in str(error):
             raise ArtifactUnavailable(f"{what} is not there.") from error
-        raise StoreAway(f"{what} cannot be read: the store {reason(error)}.") from error
+        raise StoreUnreachable(f"{what} cannot be read: the store {reason(error)}.") from error
 
 
 def _key(blob_id: str) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from urllib.parse import quote, urlsplit
 from xml.etree import ElementTree
 
-from tenuto.blobs.s3_place import Credentials, S3Place
+from tenuto.blobs.s3_location import Credentials, S3Location
 
 MAX_ANSWER_BYTES = 4 << 20
 """A page of a listing has at most a thousand uploads."""
@@ -27,7 +27,7 @@ class RequestFailed(Exception):
 class Uploads:
     """The unfinished multipart uploads of a place, used from any thread."""
 
-    def __init__(self, place: S3Place, clock: Callable[[], time.struct_time] = time.gmtime) -> None:
+    def __init__(self, place: S3Location, clock: Callable[[], time.struct_time] = time.gmtime) -> None:
         self._place = place
         self._clock = clock
         self._base = urlsplit(place.base_url)

@@ -18,9 +18,9 @@ from tenuto.bodies.fields import (
     Number,
     Text,
     by_name,
+    quoted,
     read_fields,
     read_items,
-    shown,
     too_long,
     wrong_type,
 )
@@ -165,7 +165,7 @@ class _Only:
     def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
         if type(value) is not type(self.value) or value != self.value:
             faults.append(
-                Fault(param, "not_allowed", f"is {shown(value)}; only {shown(self.value)} is supported")
+                Fault(param, "not_allowed", f"is {quoted(value)}; only {quoted(self.value)} is supported")
             )
         return value
 

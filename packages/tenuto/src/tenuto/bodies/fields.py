@@ -178,7 +178,7 @@ class Choice:
         if type(value) is not str:
             faults.append(wrong_type(param, value, expected))
         elif value not in self.values:
-            faults.append(Fault(param, "not_allowed", f"is {shown(value)}; {expected} is expected"))
+            faults.append(Fault(param, "not_allowed", f"is {quoted(value)}; {expected} is expected"))
         return value
 
 
@@ -256,7 +256,7 @@ def wrong_type(param: str, value: Any, expected: str) -> Fault:
     elif isinstance(value, list | dict):
         message = f"is {_JSON_TYPES[type(value)]}; {expected} is expected"
     else:
-        message = f"is {shown(value)}, {_JSON_TYPES.get(type(value), 'not JSON')}; {expected} is expected"
+        message = f"is {quoted(value)}, {_JSON_TYPES.get(type(value), 'not JSON')}; {expected} is expected"
     return Fault(param, "wrong_type", message)
 
 
@@ -271,7 +271,7 @@ def too_long(param: str, value: str, maximum: int, measure: Literal["bytes", "ch
     return [Fault(param, "too_long", f"is {size} {unit}; at most {maximum} are allowed")]
 
 
-def shown(value: Any) -> str:
+def quoted(value: Any) -> str:
     """A value as JSON writes it, cut to a length that fits a message."""
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -301,7 +301,7 @@ def _written_as_integer(value: Any) -> str:
 
 def _out_of_range(param: str, value: float, minimum: float, maximum: float, unit: str) -> Fault:
     allowed = f"from {minimum} to {maximum}{unit and ' ' + unit}"
-    return Fault(param, "out_of_range", f"is {shown(value)}; it must be {allowed}")
+    return Fault(param, "out_of_range", f"is {quoted(value)}; it must be {allowed}")
 
 
 def _white_space_at_ends(param: str, value: str) -> Fault:

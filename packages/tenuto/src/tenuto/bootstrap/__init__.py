@@ -8,7 +8,7 @@ parts only when it is run: a worker never loads HTTP, a short command loads neit
 from tenuto.bootstrap.api import build_service, run_api
 from tenuto.bootstrap.opening import (
     MIGRATIONS_PATIENCE_S,
-    database_away,
+    database_unreachable,
     install_voices,
     is_first_run,
     make_folder,
@@ -16,9 +16,9 @@ from tenuto.bootstrap.opening import (
     open_blobs,
     open_records,
 )
-from tenuto.bootstrap.place import open_own_blobs, store_of
 from tenuto.bootstrap.process import arm_failpoints, clock
 from tenuto.bootstrap.serve import run_serve
+from tenuto.bootstrap.store_watch import open_own_blobs, store_of
 from tenuto.bootstrap.worker import run_worker
 
 __all__ = [
@@ -26,7 +26,7 @@ __all__ = [
     "arm_failpoints",
     "build_service",
     "clock",
-    "database_away",
+    "database_unreachable",
     "install_voices",
     "is_first_run",
     "make_folder",

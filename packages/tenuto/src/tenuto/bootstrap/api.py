@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from tenuto.addresses import networks
 from tenuto.bootstrap.opening import MIGRATIONS_PATIENCE_S, install_voices, open_records
-from tenuto.bootstrap.place import Place, open_beside
 from tenuto.bootstrap.process import Say, arm_failpoints, clock, keep_private, log
+from tenuto.bootstrap.store_watch import StoreWatch, open_beside
 from tenuto.catalog import operations as workers
 from tenuto.catalog import rules as catalog
 from tenuto.catalog.presence import AWAY_S, OBSERVE_S, Presence
@@ -44,25 +44,25 @@ def serve_api(
 ) -> None:
     """The same, with the worker and the lock of a `serve` where there are any."""
     from tenuto.api import health, metrics, server
-    from tenuto.bootstrap.greeting import address_of, greet
+    from tenuto.bootstrap.startup_message import address_of, announce
     from tenuto.web.studio import make_studio
 
     def on_ready(addresses: list[Any]) -> None:
         address = address_of(addresses)
         if lock is not None:
             lock.sign(address)
-        greet(settings, database, address, say)
+        announce(settings, database, address, say)
 
     def on_stop() -> None:
         # The worker hears of the end when we do: it claims nothing while our last requests are answered.
         if child is not None:
             child.ask_to_stop()
-        service.waits.stop()
+        service.long_polls.stop()
 
     database = open_records(settings, patience_s=MIGRATIONS_PATIENCE_S)
     service = build_service(settings, database, needs_worker=child is not None)
-    place = Place(settings, database, service.blobs)
-    place.await_store()
+    store_watch = StoreWatch(settings, database, service.blobs)
+    store_watch.await_store()
     install_voices(database, service.blobs)
     studio = make_studio(settings)
     stopping = threading.Event()
@@ -71,12 +71,12 @@ def serve_api(
         http = _make_server(service, studio, on_ready)
         threading.Thread(target=_flush_use, args=(service, studio, stopping), daemon=True).start()
         threading.Thread(target=_observe_workers, args=(service, stopping), daemon=True).start()
-        place.start()
+        store_watch.start()
         metrics.expose(service, health.probes(service, http))
         server.run(http, on_stop=on_stop)
     finally:
         stopping.set()
-        place.stop()
+        store_watch.stop()
         _close(service, studio)
 
 
@@ -84,12 +84,12 @@ def build_service(settings: Settings, database: Database, *, needs_worker: bool)
     """The parts of an API process."""
     from tenuto.api.body import HttpLimits
     from tenuto.api.fair_threads import FairThreads
-    from tenuto.api.intake import Uploads
+    from tenuto.api.long_polling import LongPolls
     from tenuto.api.metrics import Metrics
     from tenuto.api.rates import Rates
     from tenuto.api.service import Service
     from tenuto.api.shares import Requests
-    from tenuto.api.waits import Waits
+    from tenuto.api.upload_stream import Uploads
     from tenuto.chat.chats import Chats, make_engines
     from tenuto.chat.meter import Meter
     from tenuto.jobs.submit import SubmitContext
@@ -107,7 +107,7 @@ def build_service(settings: Settings, database: Database, *, needs_worker: bool)
         rates=Rates(settings.requests_per_second),
         requests=Requests(settings.requests_at_once, settings.connections),
         submitting=SubmitContext(database, blobs, models, ids, clock, presence, settings.queued_jobs),
-        waits=Waits(database),
+        long_polls=LongPolls(database),
         metrics=Metrics(),
         http=HttpLimits(
             connections=settings.connections,

@@ -14,11 +14,11 @@ from tenuto.blobs.opening import open_store
 from tenuto.blobs.reasons import reason
 from tenuto.bootstrap.process import clock, log
 from tenuto.config import Settings
-from tenuto.db.awaiting import await_migrations
-from tenuto.db.away import told
+from tenuto.db.connection_errors import describe
 from tenuto.db.database import Database
 from tenuto.db.migrations import later, migrate, pending, shipped
 from tenuto.db.opening import open_database
+from tenuto.db.wait_for_migrations import wait_for_migrations
 from tenuto.errors import OperatorError, StorageFailed, Unavailable
 from tenuto.ids import Ids
 
@@ -35,7 +35,7 @@ def open_records(
     database = open_database(settings.database, folder=settings.folder)
     with _closed_when_refused(database):
         if settings.migrations == "wait":
-            await_migrations(
+            wait_for_migrations(
                 database,
                 patience_s=patience_s,
                 stopping=stopping or threading.Event(),
@@ -68,9 +68,9 @@ def refuse_missing(settings: Settings) -> None:
         )
 
 
-def database_away(error: Unavailable) -> OperatorError:
+def database_unreachable(error: Unavailable) -> OperatorError:
     """For whoever started us: what the database does, why, and what would be right."""
-    return OperatorError(f"the database {told(error)}; start it, or correct the setting database")
+    return OperatorError(f"the database {describe(error)}; start it, or correct the setting database")
 
 
 def open_blobs(settings: Settings) -> BlobStore:
@@ -117,7 +117,7 @@ def _closed_when_refused(database: Database) -> Iterator[None]:
         yield
     except Unavailable as error:
         database.close()
-        raise database_away(error) from error
+        raise database_unreachable(error) from error
     except BaseException:
         database.close()
         raise

@@ -6,8 +6,8 @@ from contextlib import closing
 
 from tenuto.bootstrap.api import serve_api
 from tenuto.bootstrap.opening import MIGRATIONS_PATIENCE_S, make_folder, open_records
-from tenuto.bootstrap.place import Place, open_beside
 from tenuto.bootstrap.process import Say, arm_failpoints, keep_private
+from tenuto.bootstrap.store_watch import StoreWatch, open_beside
 from tenuto.catalog import keys
 from tenuto.catalog import rules as catalog
 from tenuto.config import Settings
@@ -29,7 +29,7 @@ def run_serve(settings: Settings, say: Say) -> None:
     lock = FolderLock(settings.folder)
     # Migrated before the worker looks; what refuses the start is told once, and not by both.
     with closing(open_records(settings, patience_s=MIGRATIONS_PATIENCE_S)) as database:
-        Place(settings, database, open_beside(settings, database))
+        StoreWatch(settings, database, open_beside(settings, database))
     child = ChildWorker(settings, [sys.executable, "-m", CHILD])
     child.start()
     try:

@@ -5,8 +5,8 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from tenuto.bootstrap.opening import MIGRATIONS_PATIENCE_S, open_records
-from tenuto.bootstrap.place import Place, open_beside
 from tenuto.bootstrap.process import StopSignal, arm_failpoints, clock, keep_private, log
+from tenuto.bootstrap.store_watch import StoreWatch, open_beside
 from tenuto.catalog import rules as catalog
 from tenuto.config import Settings
 from tenuto.db.database import Database
@@ -15,7 +15,7 @@ from tenuto.ids import Ids
 
 if TYPE_CHECKING:
     from tenuto.worker.abilities import Ability
-    from tenuto.worker.parts import Parts
+    from tenuto.worker.context import WorkerContext
 
 
 def run_worker(
@@ -48,15 +48,15 @@ def run_worker(
             return  # The signal came while it waited for a migration: an ordinary stop.
         raise
     with closing(database):
-        parts = _parts(settings, database, offered)
-        place = Place(settings, database, parts.blobs)
-        worker = Worker(parts, abilities, withdraws=withdraws)
+        context = _context(settings, database, offered)
+        store_watch = StoreWatch(settings, database, context.blobs)
+        worker = Worker(context, abilities, withdraws=withdraws)
         worker.start()
-        place.start()
+        store_watch.start()
         watch.worker = worker
         stopping.wait_for_signal()
         watch.stopping = True
-        place.stop()
+        store_watch.stop()
         worker.stop()
 
 
@@ -81,11 +81,11 @@ def _abilities(
     return abilities
 
 
-def _parts(settings: Settings, database: Database, offered: dict[str, catalog.Model]) -> "Parts":
-    from tenuto.worker.parts import Parts
+def _context(settings: Settings, database: Database, offered: dict[str, catalog.Model]) -> "WorkerContext":
+    from tenuto.worker.context import WorkerContext
 
     ids = Ids(clock)
-    return Parts(
+    return WorkerContext(
         settings=settings,
         database=database,
         blobs=open_beside(settings, database),

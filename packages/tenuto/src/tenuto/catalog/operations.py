@@ -7,7 +7,7 @@ from typing import Any
 from tenuto.catalog import store
 from tenuto.catalog.rows import OfferRow, WorkerRow
 from tenuto.catalog.rules import MAX_START_FAILURES
-from tenuto.db.database import Asked, Transaction
+from tenuto.db.database import Deferred, Transaction
 
 
 def register_worker(
@@ -65,7 +65,7 @@ def engine_not_started(tx: Transaction, worker_id: str, model: str, *, failures:
     store.set_start_failures(tx, worker_id, model, start_failures=failures, reason=reason)
 
 
-def ask_callable(tx: Transaction, model: str, *, away: Collection[str]) -> Asked:
+def ask_callable(tx: Transaction, model: str, *, away: Collection[str]) -> Deferred:
     """Whether a job for the model may be accepted now: a row, or none. `away`: workers that do not count."""
     return store.usable_offer(tx, model, away=away, max_failures=MAX_START_FAILURES)
 

@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 from tenuto.catalog.rows import OfferRow, WorkerRow
 from tenuto.db import records
-from tenuto.db.database import Asked, Transaction
+from tenuto.db.database import Deferred, Transaction
 
 
 def add_worker(
@@ -66,14 +66,14 @@ def remove_offers(tx: Transaction, worker_id: str) -> None:
 
 
 def offers(tx: Transaction) -> list[OfferRow]:
-    return records.every(
+    return records.all_records(
         tx,
         OfferRow,
         "select worker_id, model, start_failures, reason from worker_model order by model, start_failures",
     )
 
 
-def usable_offer(tx: Transaction, model: str, *, away: Collection[str], max_failures: int) -> Asked:
+def usable_offer(tx: Transaction, model: str, *, away: Collection[str], max_failures: int) -> Deferred:
     """An offer of a worker that is not among those away. These are few: they are forgotten in time."""
     names = {f"away_{number}": worker_id for number, worker_id in enumerate(sorted(away))}
     but = f"and worker_id not in ({', '.join(f':{name}' for name in names)})" if names else ""
@@ -87,7 +87,7 @@ def usable_offer(tx: Transaction, model: str, *, away: Collection[str], max_fail
 
 
 def workers(tx: Transaction) -> list[WorkerRow]:
-    return records.every(
+    return records.all_records(
         tx,
         WorkerRow,
         """select id, machine, pid, lock_name, started_at, seen_at, abilities, engines, engine_memory_mib
@@ -96,7 +96,7 @@ def workers(tx: Transaction) -> list[WorkerRow]:
 
 
 def offers_of_worker(tx: Transaction, worker_id: str) -> list[OfferRow]:
-    return records.every(
+    return records.all_records(
         tx,
         OfferRow,
         """select worker_id, model, start_failures, reason from worker_model

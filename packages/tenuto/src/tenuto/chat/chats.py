@@ -13,7 +13,7 @@ from tenuto.catalog.rules import Model
 from tenuto.chat.answers import ChatEngine, Completion, Piece, Usage, estimate
 from tenuto.chat.embedded import EmbeddedChat
 from tenuto.chat.meter import Meter
-from tenuto.chat.places import Places
+from tenuto.chat.slots import ChatSlots
 from tenuto.config import Settings
 from tenuto.errors import ModelUnavailable, TenutoError
 
@@ -47,7 +47,7 @@ class Chats:
         self._meter = meter
         self._settings = settings
         self._places = {
-            name: Places(engine.concurrency, settings.queued_chats) for name, engine in engines.items()
+            name: ChatSlots(engine.concurrency, settings.queued_chats) for name, engine in engines.items()
         }
 
     def start(self) -> None:

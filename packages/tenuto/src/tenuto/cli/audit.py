@@ -61,7 +61,7 @@ def _audit(options: argparse.Namespace, console: Console) -> int:
 
 def _tell(findings: list[Finding]) -> None:
     for finding in findings:
-        say(finding.line)
+        say(finding.summary)
 
 
 def _sum_up(records: Report, hashed: Rehashed | None, unlisted: int) -> None:

@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tenuto import bootstrap
-from tenuto.cli.options import Place
+from tenuto.cli.options import ServiceLocation
 from tenuto.config import Settings
 from tenuto.db.database import Database, Transaction
-from tenuto.db.repeating import write_known
+from tenuto.db.retrying import write_known
 from tenuto.engines.registry import ENTRIES
 from tenuto.errors import CommitUnknown, OperatorError
 from tenuto_client.commands import streams
@@ -28,7 +28,7 @@ SAME_AGAIN = "run the same command again; it cannot be done twice"
 
 
 @contextmanager
-def records(place: Place) -> Iterator[Database]:
+def records(place: ServiceLocation) -> Iterator[Database]:
     """The database of the place, closed at the end."""
     database = bootstrap.open_records(place.settings())
     bootstrap.arm_failpoints()
@@ -45,7 +45,7 @@ def new_ids() -> "Ids":
     return Ids(bootstrap.clock)
 
 
-def change(place: Place, operation: Callable[[Transaction], T], *, again: str = SAME_AGAIN) -> T:
+def change(place: ServiceLocation, operation: Callable[[Transaction], T], *, again: str = SAME_AGAIN) -> T:
     """One operation on the records; see `settle`."""
     with records(place) as database:
         return settle(database, operation, again=again)
@@ -76,7 +76,7 @@ def named_entry(given: str | None) -> str:
     return given or new_ids().new("entry")
 
 
-def once_more(command: str, entry: str, place: Place) -> str:
+def once_more(command: str, entry: str, place: ServiceLocation) -> str:
     """What to run when it is unknown whether a command has written its ledger line."""
     return f"run this, which cannot do it twice: {command} --id {entry}{place.again}"
 

@@ -17,10 +17,10 @@ from tenuto.catalog import keys
 from tenuto.catalog.kinds import is_known
 from tenuto.catalog.rules import Model, models
 from tenuto.cli.common import new_ids, say
-from tenuto.cli.options import Place, add_place, place_of
+from tenuto.cli.options import ServiceLocation, add_place, place_of
 from tenuto.config import ModelSettings, Settings
 from tenuto.config.storage import bucket_of
-from tenuto.db.away import told
+from tenuto.db.connection_errors import describe
 from tenuto.db.database import Database
 from tenuto.db.integrity import has_amcheck
 from tenuto.db.migrations import pending, shipped
@@ -58,7 +58,7 @@ class CheckResult:
     text: str
 
 
-def check(place: Place) -> list[CheckResult]:
+def check(place: ServiceLocation) -> list[CheckResult]:
     """Look at everything; nothing is made or changed but the data folder."""
     try:
         settings = place.settings()
@@ -118,7 +118,7 @@ def _records(settings: Settings) -> Iterator[CheckResult]:
             damaged = integrity.findings(database, deep=False)
             unchecked = database.dialect == "postgresql" and not database.read(has_amcheck)
     except Unavailable as error:
-        yield _bad("database", f"it {told(error)}", "correct the setting database, or start it")
+        yield _bad("database", f"it {describe(error)}", "correct the setting database, or start it")
         return
     except TenutoError as error:
         yield _bad("database", error.message, "do what this line says")

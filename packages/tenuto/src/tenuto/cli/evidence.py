@@ -31,12 +31,12 @@ def _show(options: argparse.Namespace, console: Console) -> int:
     if options.as_json:
         say(json_line(found))
         return 0
-    for line in lines(found):
+    for line in _lines(found):
         say(line)
     return 0
 
 
-def lines(found: dict[str, Any]) -> Iterator[str]:
+def _lines(found: dict[str, Any]) -> Iterator[str]:
     """Everything, under headings; what there is none of is left out."""
     yield from _section("job", _facts(found["job"]))
     yield from _section("money", _money(found["money"]))

@@ -103,7 +103,7 @@ def _list(options: argparse.Namespace, console: Console) -> int:
 
     with records(place_of(options)) as database:
         found = database.read(read)
-    restrictions = [operations.shown_models(key.models) for key in found]
+    restrictions = [operations.readable_models(key.models) for key in found]
     listed: list[dict[str, Any]] = [
         {
             "id": key.id,

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from tenuto import bootstrap
 from tenuto.cli.common import say, tell
-from tenuto.cli.options import Place, add_place, place_of
+from tenuto.cli.options import ServiceLocation, add_place, place_of
 from tenuto.db.migrations import applied, pending
 from tenuto.db.opening import open_database
 from tenuto.errors import OperatorError, Unavailable
@@ -32,7 +32,7 @@ def _migrate(options: argparse.Namespace, console: Console) -> int:
     return 0
 
 
-def _bring_up_to_date(place: Place) -> None:
+def _bring_up_to_date(place: ServiceLocation) -> None:
     """Apply what is missing; several that do so at once take turns."""
     bootstrap.arm_failpoints()
     database = bootstrap.open_records(replace(place.settings(), migrations="apply"))
@@ -43,7 +43,7 @@ def _bring_up_to_date(place: Place) -> None:
     say(f"the database is up to date: {len(names)} migrations, the newest is {names[-1]}")
 
 
-def _is_up_to_date(place: Place) -> bool:
+def _is_up_to_date(place: ServiceLocation) -> bool:
     """Whether nothing is missing; what is, is named, a line each."""
     settings = place.settings()
     sqlite = settings.database.removeprefix("sqlite:///")
@@ -53,7 +53,7 @@ def _is_up_to_date(place: Place) -> bool:
     try:
         missing = pending(database)
     except Unavailable as error:
-        raise bootstrap.database_away(error) from error
+        raise bootstrap.database_unreachable(error) from error
     finally:
         database.close()
     for name in missing:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Place:
+class ServiceLocation:
     """Where the service is: the options that every command of this package takes."""
 
     data: Path | None = None
@@ -48,9 +48,9 @@ def add_place(parser: Parser) -> None:
     )
 
 
-def place_of(options: argparse.Namespace) -> Place:
+def place_of(options: argparse.Namespace) -> ServiceLocation:
     """Where the service of a command is."""
-    return Place(options.data, options.config)
+    return ServiceLocation(options.data, options.config)
 
 
 def add_entry(parser: Parser) -> None:

@@ -19,7 +19,7 @@ from tenuto.cli.common import (
     settle,
     table,
 )
-from tenuto.cli.options import Place, add_entry, add_place, place_of
+from tenuto.cli.options import ServiceLocation, add_entry, add_place, place_of
 from tenuto.errors import OperatorError
 from tenuto_client.commands.console import Console
 from tenuto_client.commands.parser import Parser
@@ -151,7 +151,13 @@ def _decision(options: argparse.Namespace) -> "Decision":
 
 
 def _again(
-    verb: str, job_id: str, by: "Decision", place: Place, *, file: Path | None = None, cancelled: bool = False
+    verb: str,
+    job_id: str,
+    by: "Decision",
+    place: ServiceLocation,
+    *,
+    file: Path | None = None,
+    cancelled: bool = False,
 ) -> str:
     """The same decision, word for word, to be run when it is unknown whether it was carried out."""
     assert by.entry_id is not None, "every command makes it first"
@@ -162,7 +168,7 @@ def _again(
     return once_more(shlex.join(words), by.entry_id, place)
 
 
-def _supplied(database: "Database", job_id: str, file: Path, place: Place) -> "RecordedResult":
+def _supplied(database: "Database", job_id: str, file: Path, place: ServiceLocation) -> "RecordedResult":
     """The file as a durable result, after it was found to be one of the job's kind, and the job to wait."""
     from tenuto.jobs import recover
     from tenuto.jobs.lifecycle import RecordedResult

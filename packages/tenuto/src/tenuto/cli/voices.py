@@ -48,7 +48,7 @@ def _list(options: argparse.Namespace, console: Console) -> int:
 
     def read(tx: Transaction) -> list[LibraryVoiceRow]:
         voices: list[LibraryVoiceRow] = []
-        while page := operations.every_voice(tx, after=voices[-1].id if voices else ""):
+        while page := operations.all_voices(tx, after=voices[-1].id if voices else ""):
             voices += page
         return voices
 

@@ -119,7 +119,7 @@ class Connection:
         self._unconfirmed: list[tuple[str, tuple[int, ...]]] = []
         self._numbers = count()
         # Handed to libpq since the last round trip, one for each answer to come: who asked, or nobody.
-        self._unanswered: list[PostgresAsked | None] = []
+        self._unanswered: list[PostgresDeferred | None] = []
         self._is_committing = False
         # A statement of the transaction that runs now has failed, or the connection has.
         self.has_failed = False
@@ -173,7 +173,9 @@ class Connection:
         finally:
             self._is_committing = False
 
-    def send(self, sql: str, parameters: Mapping[str, Value], asked: "PostgresAsked | None" = None) -> None:
+    def send(
+        self, sql: str, parameters: Mapping[str, Value], asked: "PostgresDeferred | None" = None
+    ) -> None:
         """Hands a statement to libpq; it goes out with the next `fetch`, which gives `asked` its answer."""
         text, names = for_postgres(sql)
         values: list[bytes | None] = []
@@ -359,13 +361,13 @@ class PostgresTransaction:
     def do(self, sql: str, /, **parameters: Value) -> None:
         self._connection.send(sql, parameters)
 
-    def ask(self, sql: str, /, **parameters: Value) -> "PostgresAsked":
-        asked = PostgresAsked(self._connection)
+    def ask(self, sql: str, /, **parameters: Value) -> "PostgresDeferred":
+        asked = PostgresDeferred(self._connection)
         self._connection.send(sql, parameters, asked)
         return asked
 
 
-class PostgresAsked:
+class PostgresDeferred:
     """An Asked; `answer` is set by the round trip that brings it."""
 
     __slots__ = ("_connection", "answer")

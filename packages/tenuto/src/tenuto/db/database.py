@@ -34,7 +34,7 @@ class Row(Protocol):
     def keys(self) -> Iterable[str]: ...
 
 
-class Asked(Protocol):
+class Deferred(Protocol):
     """The answer to a statement of `ask`, had when it is looked at."""
 
     def one(self) -> Row | None:
@@ -68,7 +68,7 @@ class Transaction(Protocol):
         """
         ...
 
-    def ask(self, sql: str, /, **parameters: Value) -> Asked:
+    def ask(self, sql: str, /, **parameters: Value) -> Deferred:
         """Like `one` or `run`, for who has more to say before looking: the next answer brings this one too.
 
         Its error may come from a later call or from the commit.
@@ -130,7 +130,7 @@ class Database(Protocol):
 
     def listen(self, topic: str) -> Listener: ...
 
-    def check_place(self) -> None:
+    def check_location(self) -> None:
         """Raises Unavailable when the file is not the one that was opened: its folder was moved away."""
         ...
 

@@ -117,7 +117,7 @@ class PostgresDatabase:
     def listen(self, topic: str) -> PostgresListener:
         return self._notices.listen(topic)
 
-    def check_place(self) -> None:
+    def check_location(self) -> None:
         """A server does not move; whether it answers is found out by asking."""
 
     def close(self) -> None:

@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from tenuto.db.database import Asked, Row, Transaction, Value
+from tenuto.db.database import Deferred, Row, Transaction, Value
 
 R = TypeVar("R", bound=msgspec.Struct)
 
@@ -24,18 +24,18 @@ def one(tx: Transaction, record: type[R], sql: str, /, **parameters: Value) -> R
     return None if row is None else made(record, row)
 
 
-def every(tx: Transaction, record: type[R], sql: str, /, **parameters: Value) -> list[R]:
+def all_records(tx: Transaction, record: type[R], sql: str, /, **parameters: Value) -> list[R]:
     """All rows. It is the caller's duty that they are few: write a limit."""
     values = _values(record)
     return [record(*values(row)) for row in tx.all(sql, **parameters)]
 
 
 @dataclass(frozen=True, slots=True)
-class AskedRecord(Generic[R]):
+class DeferredRecord(Generic[R]):
     """The answer to a statement of `ask`, as a record, had when it is looked at."""
 
     record: type[R]
-    asked: Asked
+    asked: Deferred
 
     def one(self) -> R | None:
         """The first row, or None."""
@@ -43,9 +43,9 @@ class AskedRecord(Generic[R]):
         return None if row is None else made(self.record, row)
 
 
-def ask(tx: Transaction, record: type[R], sql: str, /, **parameters: Value) -> AskedRecord[R]:
+def ask(tx: Transaction, record: type[R], sql: str, /, **parameters: Value) -> DeferredRecord[R]:
     """Like `one`, for who has more to say before looking: see `Transaction.ask`."""
-    return AskedRecord(record, tx.ask(sql, **parameters))
+    return DeferredRecord(record, tx.ask(sql, **parameters))
 
 
 def made(record: type[R], row: Row) -> R:

@@ -98,16 +98,16 @@ class SqliteTransaction:
     def do(self, sql: str, /, **parameters: Value) -> None:
         self._execute(for_sqlite(sql), parameters)
 
-    def ask(self, sql: str, /, **parameters: Value) -> "SqliteAsked":
+    def ask(self, sql: str, /, **parameters: Value) -> "SqliteDeferred":
         try:
             cursor = self._execute(for_sqlite(sql), parameters)
             # Read at once: a cursor that stands in the middle of a table would see what is changed after it.
-            return SqliteAsked(cursor.fetchone(), max(0, cursor.rowcount))
+            return SqliteDeferred(cursor.fetchone(), max(0, cursor.rowcount))
         except sqlite3.OperationalError as error:
-            return SqliteAsked(next(iter(self._damaged(sql, parameters, error)), None), 0)
+            return SqliteDeferred(next(iter(self._damaged(sql, parameters, error)), None), 0)
 
 
-class SqliteAsked:
+class SqliteDeferred:
     """An Asked. In our own process there is no way to be saved."""
 
     __slots__ = ("_changed", "_row")
@@ -153,7 +153,7 @@ class SqliteDatabase:
     def snapshot(self, operation: Callable[[Transaction], T]) -> T:
         if self._closed:
             raise Unavailable("The database is closed.")
-        self.check_place()
+        self.check_location()
         try:
             with closing(_connect(self._path)) as connection:
                 connection.execute("pragma query_only = on")
@@ -185,10 +185,10 @@ class SqliteDatabase:
         self._sender.wake(topic)
 
     def listen(self, topic: str) -> "SqliteListener":
-        self.check_place()
+        self.check_location()
         return SqliteListener(_connect(self._path), Receiver(self._path.parent / "wake", topic))
 
-    def check_place(self) -> None:
+    def check_location(self) -> None:
         """One look at the name: what is written into a file that was moved away is lost for whoever starts on
         the path again, and opening the path would make an empty database there.
         """
@@ -219,12 +219,12 @@ class SqliteDatabase:
         except sqlite3.Error as error:
             turn.close()
             raise OperatorError(f"{self._path} cannot be opened as a SQLite database: {error}.") from error
-        return Writer(connection, SqliteTransaction(connection), turn, explain, self.check_place)
+        return Writer(connection, SqliteTransaction(connection), turn, explain, self.check_location)
 
     def _open_reader(self) -> "_Reader":
         if self._closed:
             raise Unavailable("The database is closed.")
-        self.check_place()
+        self.check_location()
         try:
             reader = _Reader(_connect(self._path))
         except sqlite3.Error as error:

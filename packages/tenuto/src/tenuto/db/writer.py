@@ -36,13 +36,13 @@ class Writer:
         transaction: Transaction,
         turn: Turn,
         explain: Callable[[BaseException], BaseException],
-        check_place: Callable[[], None],
+        check_location: Callable[[], None],
     ) -> None:
         self._connection = connection
         self._transaction = transaction
         self._turn = turn
         self._explain = explain
-        self._check_place = check_place
+        self._check_location = check_location
         self._waiting: queue.SimpleQueue[Pending | None] = queue.SimpleQueue()
         self._closed = False
         # Makes "not closed, so put" one step: nothing can be put behind the end mark.
@@ -89,7 +89,7 @@ class Writer:
     def _commit(self, group: list[Pending]) -> None:
         """Runs the first of the group and what waits behind it, adding that to the group, and commits."""
         # Before anything is done for them, so that nothing is lost with the file.
-        self._check_place()
+        self._check_location()
         self._connection.execute("begin immediate")
         deadline = time.monotonic() + GROUP_S
         pending, is_clean = group[0], True

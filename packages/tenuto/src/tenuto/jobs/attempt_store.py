@@ -6,7 +6,7 @@ from; None or 0 rows means that another was first, and nothing else may then be 
 
 from tenuto.db import records
 from tenuto.db.database import Row, Transaction
-from tenuto.db.records import AskedRecord
+from tenuto.db.records import DeferredRecord
 from tenuto.jobs.rows import AttemptKeys, FencedAttempt, JobWork, SlotRow, Started
 
 # --- slots and claiming ---------------------------------------------------------------------------
@@ -22,7 +22,7 @@ def free_slot(tx: Transaction, lane: str, slots: int) -> int | None:
     return None if row is None else int(row["number"])
 
 
-def start(tx: Transaction, job_id: str, attempt_id: str, now_ms: int) -> AskedRecord[Started]:
+def start(tx: Transaction, job_id: str, attempt_id: str, now_ms: int) -> DeferredRecord[Started]:
     return records.ask(
         tx,
         Started,
@@ -35,7 +35,7 @@ def start(tx: Transaction, job_id: str, attempt_id: str, now_ms: int) -> AskedRe
     )
 
 
-def work(tx: Transaction, job_id: str) -> AskedRecord[JobWork]:
+def work(tx: Transaction, job_id: str) -> DeferredRecord[JobWork]:
     """What a worker needs to know of a job."""
     return records.ask(
         tx,
@@ -111,7 +111,7 @@ def serve_turn_again(tx: Transaction, lane: str, account_id: str) -> None:
 
 
 def slots(tx: Transaction, lane: str) -> list[SlotRow]:
-    return records.every(
+    return records.all_records(
         tx, SlotRow, "select number, job_id from slot where lane = :lane order by number", lane=lane
     )
 

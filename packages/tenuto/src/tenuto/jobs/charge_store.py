@@ -61,7 +61,7 @@ class LedgerRow(msgspec.Struct, frozen=True):
 
 def charges(tx: Transaction, grouping: str, account_id: str, days: Days) -> list[ChargeRow]:
     """Settled jobs; found by the lines' ids, which tell the time."""
-    return records.every(
+    return records.all_records(
         tx,
         ChargeRow,
         _CHARGES[grouping],
@@ -73,9 +73,9 @@ def charges(tx: Transaction, grouping: str, account_id: str, days: Days) -> list
     )
 
 
-def lines(tx: Transaction, account_id: str, *, after: str, limit: int) -> list[LedgerRow]:
+def ledger_rows(tx: Transaction, account_id: str, *, after: str, limit: int) -> list[LedgerRow]:
     """The account's lines, oldest first, with what the job was and which key it came by."""
-    return records.every(
+    return records.all_records(
         tx,
         LedgerRow,
         """select e.id, e.type, e.job_id, e.available_micros, e.held_micros, e.revenue_micros, e.note,
@@ -90,7 +90,7 @@ def lines(tx: Transaction, account_id: str, *, after: str, limit: int) -> list[L
 
 def usage(tx: Transaction, account_id: str, days: Days, *, limit: int) -> list[UsageRow]:
     """Succeeded jobs by day (since 1970), model and key, from the index that has all that is added up."""
-    return records.every(
+    return records.all_records(
         tx,
         UsageRow,
         """select created_at / 86400000 as day, model, kind, key_id, count(*) as jobs,

@@ -7,7 +7,7 @@ from typing import Literal
 from tenuto.db.database import Transaction
 from tenuto.jobs import charge_store as store
 from tenuto.jobs.charge_store import ChargeRow, LedgerRow
-from tenuto.jobs.days import days, shown
+from tenuto.jobs.days import days, iso_day
 
 Grouping = Literal["model", "key", "day"]
 
@@ -24,7 +24,7 @@ class Charge:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class AccountLedgerLine:
     """A line of the ledger, and the job and key behind it where there is one."""
 
     id: str
@@ -52,19 +52,19 @@ def of_account(
     return sorted(charges, key=lambda charge: (-charge.charged_micros, charge.group))
 
 
-def ledger_lines(tx: Transaction, account_id: str, *, after: str, limit: int) -> list[Line]:
+def ledger_lines(tx: Transaction, account_id: str, *, after: str, limit: int) -> list[AccountLedgerLine]:
     """Lines behind this id (empty: from the first), oldest first."""
-    return [_line(row) for row in store.lines(tx, account_id, after=after, limit=limit)]
+    return [_line(row) for row in store.ledger_rows(tx, account_id, after=after, limit=limit)]
 
 
 def _charge(row: ChargeRow, grouping: Grouping) -> Charge:
-    group = shown(int(row.grouping)) if grouping == "day" else str(row.grouping)
+    group = iso_day(int(row.grouping)) if grouping == "day" else str(row.grouping)
     return Charge(group, row.label or group, row.jobs, row.charged_micros)
 
 
-def _line(row: LedgerRow) -> Line:
+def _line(row: LedgerRow) -> AccountLedgerLine:
     amounts = {"hold": row.held_micros, "settle": row.revenue_micros}
-    return Line(
+    return AccountLedgerLine(
         id=row.id,
         created_at=row.created_at,
         type=row.type,

@@ -44,7 +44,7 @@ def add(
 
 
 def of_job(tx: Transaction, job_id: str) -> list[ChunkRow]:
-    return records.every(
+    return records.all_records(
         tx,
         ChunkRow,
         """select role, number, start_frame, end_frame, model_id, model_revision, transcript

@@ -26,7 +26,7 @@ def days(kind: str, since: datetime.date, until: datetime.date) -> Days:
     return Days(since_ms, until_ms, _first_id(kind, since_ms), _first_id(kind, until_ms + DAY_MS))
 
 
-def shown(number: int) -> str:
+def iso_day(number: int) -> str:
     """A day by its number since 1970, as `2026-11-21`."""
     return (_EPOCH + datetime.timedelta(days=number)).isoformat()
 

@@ -24,6 +24,6 @@ class Decision:
             if len(text) > MAX_CHARACTERS or "\0" in text:
                 raise OperatorError(f"{name} may have at most {MAX_CHARACTERS} characters, and no NUL")
 
-    def line(self, done: str) -> str:
+    def as_note(self, done: str) -> str:
         """As the ledger notes it."""
         return f"{done} by {self.operator}" + (f": {self.note}" if self.note else "")

@@ -15,9 +15,9 @@ from tenuto.billing.rules import charge_micros, cny
 from tenuto.blobs.blob import BlobRecord, BlobStore, check_whole
 from tenuto.config import Price
 from tenuto.db.database import Database, Transaction
-from tenuto.errors import ArtifactUnavailable, CorruptBlob, OperatorError, PriceInvalid, StoreAway
+from tenuto.errors import ArtifactUnavailable, CorruptBlob, OperatorError, PriceInvalid, StoreUnreachable
 from tenuto.jobs import evidence_store as store
-from tenuto.jobs.evidence_store import EntryShown, EvidenceOfAttempt, EvidenceOfJob
+from tenuto.jobs.evidence_store import EvidenceOfAttempt, EvidenceOfJob, LedgerEvidence
 from tenuto.jobs.rows import AttemptRow, JobRow
 from tenuto.jobs.states import RECOVERY_REQUIRED
 
@@ -39,7 +39,7 @@ def evidence(tx: Transaction, job_id: str, *, now_ms: int) -> Evidence:
         "money": _money(job, beside, store.entries(tx, job_id)),
         "attempts": [_attempt(attempt, more) for attempt, more in attempts],
         "segments": [asdict(row) for row in store.segments(tx, job_id)],
-        "parts": [_timed(row, "created_at") for row in store.parts(tx, job_id)],
+        "parts": [_timed(row, "created_at") for row in store.chunks(tx, job_id)],
         "events": [_timed(row, "at") for row in store.events(tx, job_id)],
         "exits": _exits(job, [attempt for attempt, _ in attempts], now_ms),
     }
@@ -75,7 +75,7 @@ def look_at(blobs: BlobStore, record: BlobRecord | None) -> str:
         if record is None:
             return MISSING
         check_whole(blobs, record)
-    except StoreAway:
+    except StoreUnreachable:
         raise
     except ArtifactUnavailable:
         return MISSING
@@ -105,7 +105,7 @@ def _job(job: JobRow, beside: EvidenceOfJob) -> dict[str, Any]:
     }
 
 
-def _money(job: JobRow, beside: EvidenceOfJob, entries: list[EntryShown]) -> dict[str, Any]:
+def _money(job: JobRow, beside: EvidenceOfJob, entries: list[LedgerEvidence]) -> dict[str, Any]:
     return {
         "currency": "CNY",
         "unit": job.price_unit,

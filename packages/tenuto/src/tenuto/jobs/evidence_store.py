@@ -34,7 +34,7 @@ class EvidenceOfAttempt(msgspec.Struct, frozen=True):
     """When its worker last wrote its row; null once the worker is forgotten."""
 
 
-class SegmentsShown(msgspec.Struct, frozen=True):
+class AttemptSegments(msgspec.Struct, frozen=True):
     """What one attempt has shown of its sound."""
 
     attempt_id: str
@@ -43,7 +43,7 @@ class SegmentsShown(msgspec.Struct, frozen=True):
     duration_ms: int
 
 
-class ChunkShown(msgspec.Struct, frozen=True):
+class ChunkEvidence(msgspec.Struct, frozen=True):
     """A finished chunk of a recording, without its transcript; each column as in `ChunkRow`."""
 
     role: str
@@ -57,7 +57,7 @@ class ChunkShown(msgspec.Struct, frozen=True):
     created_at: int
 
 
-class EntryShown(msgspec.Struct, frozen=True):
+class LedgerEvidence(msgspec.Struct, frozen=True):
     """A line of the job's in the ledger; each column as in `billing.rows.LedgerLine`."""
 
     id: str
@@ -72,7 +72,7 @@ class EntryShown(msgspec.Struct, frozen=True):
     created_at: int
 
 
-class EventShown(msgspec.Struct, frozen=True):
+class EventEvidence(msgspec.Struct, frozen=True):
     """A line of a job's life with who decided; each column as in `EventRow`."""
 
     sequence: int
@@ -111,11 +111,11 @@ def attempts(tx: Transaction, job_id: str) -> list[tuple[AttemptRow, EvidenceOfA
     return [(records.made(AttemptRow, row), records.made(EvidenceOfAttempt, row)) for row in found]
 
 
-def segments(tx: Transaction, job_id: str) -> list[SegmentsShown]:
+def segments(tx: Transaction, job_id: str) -> list[AttemptSegments]:
     """What each attempt has shown of its sound."""
-    return records.every(
+    return records.all_records(
         tx,
-        SegmentsShown,
+        AttemptSegments,
         """select attempt_id, count(*) as segments, cast(sum(size_bytes) as bigint) as size_bytes,
                   cast(sum(duration_ms) as bigint) as duration_ms
            from segment where job_id = :job_id group by attempt_id order by attempt_id""",
@@ -123,31 +123,31 @@ def segments(tx: Transaction, job_id: str) -> list[SegmentsShown]:
     )
 
 
-def parts(tx: Transaction, job_id: str) -> list[ChunkShown]:
-    return records.every(
+def chunks(tx: Transaction, job_id: str) -> list[ChunkEvidence]:
+    return records.all_records(
         tx,
-        ChunkShown,
+        ChunkEvidence,
         """select role, number, start_frame, end_frame, model_id, model_revision, attempt_id, created_at
            from part where job_id = :job_id order by role, number""",
         job_id=job_id,
     )
 
 
-def events(tx: Transaction, job_id: str) -> list[EventShown]:
-    return records.every(
+def events(tx: Transaction, job_id: str) -> list[EventEvidence]:
+    return records.all_records(
         tx,
-        EventShown,
+        EventEvidence,
         """select sequence, at, type, attempt_id, detail, operator, note from event
            where job_id = :job_id order by sequence limit 10000""",
         job_id=job_id,
     )
 
 
-def entries(tx: Transaction, job_id: str) -> list[EntryShown]:
+def entries(tx: Transaction, job_id: str) -> list[LedgerEvidence]:
     """The job's lines of the ledger: three look-ups, for each of which there is an index."""
-    return records.every(
+    return records.all_records(
         tx,
-        EntryShown,
+        LedgerEvidence,
         """select * from (select * from entry where job_id = :job_id and type = 'hold'
                           union all
                           select * from entry where job_id = :job_id and type in ('settle', 'void')

@@ -101,7 +101,7 @@ def succeed(tx: Transaction, ids: Ids, attempt_id: str, *, now_ms: int, by: Deci
     sequence = attempt_store.succeed(
         tx, attempt.job_id, attempt_id, artifact_id=artifact_id, charged_micros=charged, now_ms=now_ms
     )
-    note, detail = (None, None) if by is None else (by.line("completed"), "completed by the operator")
+    note, detail = (None, None) if by is None else (by.as_note("completed"), "completed by the operator")
     billing.settle(
         tx,
         ids,

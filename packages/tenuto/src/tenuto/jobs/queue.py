@@ -11,7 +11,7 @@ from typing import Any
 
 from tenuto.catalog.kinds import kinds
 from tenuto.db.database import Transaction
-from tenuto.db.records import AskedRecord
+from tenuto.db.records import DeferredRecord
 from tenuto.errors import causes
 from tenuto.ids import Ids
 from tenuto.jobs import attempt_store, lifecycle, queue_store, store
@@ -133,7 +133,7 @@ def _turn(account: WaitingAccount, draw: str) -> tuple[int, int]:
 
 
 def _claim_of(
-    work: AskedRecord[JobWork], job_id: str, account_id: str, lane: str, *, attempt_id: str, number: int
+    work: DeferredRecord[JobWork], job_id: str, account_id: str, lane: str, *, attempt_id: str, number: int
 ) -> Claim:
     """What the row says, every value of the type that it must have. Raises Unreadable."""
     row = work.one()

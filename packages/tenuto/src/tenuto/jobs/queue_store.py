@@ -40,7 +40,7 @@ def next_accounts(
     The recursion steps from one waiting account to the next, one index look-up for each model, so that an
     account's twenty thousand jobs cost as much as one.
     """
-    return records.every(
+    return records.all_records(
         tx, WaitingAccount, _next_accounts(len(models)), **_parameters(lane, models, now_ms), limit=limit
     )
 

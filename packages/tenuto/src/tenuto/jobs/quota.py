@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from tenuto.db.database import Asked, Transaction
+from tenuto.db.database import Deferred, Transaction
 from tenuto.errors import RateLimited
 from tenuto.jobs import store
 
@@ -59,10 +59,10 @@ class FullQueues:
         try:
             yield
         except QueueFull as full:
-            self.found(full.account_id, full.lane)
+            self.note_full(full.account_id, full.lane)
             raise
 
-    def found(self, account_id: str, lane: str) -> None:
+    def note_full(self, account_id: str, lane: str) -> None:
         """The queue was found full just now."""
         if len(self._full_until) >= MAX_KNOWN:
             self._full_until.clear()
@@ -81,7 +81,7 @@ class Quota:
     account_id: str
     lane: str
     limit: int
-    noted: Asked | None
+    noted: Deferred | None
     """A place of the noted room, if there was one; None: the queue was full a moment ago."""
 
     def take(self) -> None:
@@ -96,7 +96,7 @@ class Quota:
         if left <= 0:
             raise QueueFull(self.account_id, self.lane, self.limit)
         if left >= PARTS:
-            store.note_room(self.tx, self.account_id, self.lane, left // PARTS)
+            store.note_free_quota(self.tx, self.account_id, self.lane, left // PARTS)
 
 
 def ask(tx: Transaction, account_id: str, lane: str, *, limit: int, was_full: bool = False) -> Quota:
@@ -108,4 +108,4 @@ def ask(tx: Transaction, account_id: str, lane: str, *, limit: int, was_full: bo
         return Quota(tx, account_id, lane, limit, None)
     # Who submits at the same time waits here until the other's job can be counted.
     store.lock_account(tx, account_id)
-    return Quota(tx, account_id, lane, limit, store.take_noted_room(tx, account_id, lane))
+    return Quota(tx, account_id, lane, limit, store.take_noted_quota(tx, account_id, lane))

@@ -9,7 +9,7 @@ from tenuto.accounts.rules import Caller
 from tenuto.billing.rules import cny
 from tenuto.db.damaged_text import sound_json, text_of
 from tenuto.db.database import Transaction
-from tenuto.db.records import AskedRecord
+from tenuto.db.records import DeferredRecord
 from tenuto.errors import Erased, NotFound
 from tenuto.jobs import read_store
 from tenuto.jobs.rows import Counted, OperationRow
@@ -86,7 +86,7 @@ class Event(msgspec.Struct, frozen=True):
     object: str = "event"
 
 
-def shown(tx: Transaction, caller: Caller, job_id: str) -> Operation:
+def for_caller(tx: Transaction, caller: Caller, job_id: str) -> Operation:
     """The operation as this key may see it. NotFound; ModelNotAllowed: the key is for other models."""
     operation = get(tx, account_id=caller.account_id, job_id=job_id)
     caller.check_job(operation.model)
@@ -106,12 +106,12 @@ def get(tx: Transaction, *, account_id: str, job_id: str) -> Operation:
     return _operation(row, ahead)
 
 
-def ask_position(tx: Transaction, lane: str, job_id: str) -> AskedRecord[Counted]:
+def ask_position(tx: Transaction, lane: str, job_id: str) -> DeferredRecord[Counted]:
     """Asks for a queued job's place in its lane; `position` reads the answer."""
     return read_store.ahead(tx, lane, job_id, MAX_COUNTED_AHEAD)
 
 
-def position(asked: AskedRecord[Counted]) -> int | None:
+def position(asked: DeferredRecord[Counted]) -> int | None:
     """How many jobs are ahead of it; None: too many to be counted."""
     ahead = asked.one()
     assert ahead is not None, "a count is always one row"

@@ -4,7 +4,7 @@ from functools import cache
 
 from tenuto.db import records
 from tenuto.db.database import Transaction
-from tenuto.db.records import AskedRecord
+from tenuto.db.records import DeferredRecord
 from tenuto.jobs.rows import BodyRow, Counted, EventRow, OperationRow
 from tenuto.jobs.states import ALL, SUCCEEDED
 from tenuto.jobs.store import AFTER_ALL
@@ -67,7 +67,7 @@ def jobs(
     before = after or AFTER_ALL
     if kind is None and models is None and state != SUCCEEDED:
         page = _page(state, size)
-        return records.every(tx, OperationRow, page, account_id=account_id, before=before)[:limit]
+        return records.all_records(tx, OperationRow, page, account_id=account_id, before=before)[:limit]
     ids: list[str] = []
     for model in _models(tx, account_id, kind, models):
         found = tx.all(_ids(state, size), account_id=account_id, model=model, before=before)
@@ -75,7 +75,7 @@ def jobs(
     if not ids:
         return []
     names = {f"id_{number}": job_id for number, job_id in enumerate(ids)}
-    return records.every(
+    return records.all_records(
         tx, OperationRow, f"{_OPERATION} where j.id in ({_list(len(ids))}) order by j.id desc", **names
     )
 
@@ -118,7 +118,7 @@ def _models(tx: Transaction, account_id: str, kind: str | None, models: frozense
     ]
 
 
-def ahead(tx: Transaction, lane: str, job_id: str, limit: int) -> AskedRecord[Counted]:
+def ahead(tx: Transaction, lane: str, job_id: str, limit: int) -> DeferredRecord[Counted]:
     """Queued jobs of the lane that were accepted earlier, counted up to `limit`.
 
     The limit stands in the text: PostgreSQL keeps a plan that knows it, where the queue is long too.
@@ -150,7 +150,7 @@ def model(tx: Transaction, job_id: str, account_id: str) -> str | None:
 
 
 def events(tx: Transaction, job_id: str) -> list[EventRow]:
-    return records.every(
+    return records.all_records(
         tx,
         EventRow,
         """select sequence, at, type, attempt_id, detail from event

@@ -123,7 +123,7 @@ def requeue(tx: Transaction, ids: Ids, job_id: str, *, by: Decision, now_ms: int
         by.entry_id or ids.new("entry"),
         account_id=job.account_id,
         job_id=job_id,
-        note=by.line("requeued"),
+        note=by.as_note("requeued"),
         now_ms=now_ms,
     )
 
@@ -143,7 +143,7 @@ def void(tx: Transaction, ids: Ids, job_id: str, *, cancel: bool, by: Decision, 
         now_ms=now_ms,
     )
     assert sequence is not None, "the row is locked"
-    billing.void(tx, ids, job_id=job.id, note=by.line("voided"), entry_id=by.entry_id, now_ms=now_ms)
+    billing.void(tx, ids, job_id=job.id, note=by.as_note("voided"), entry_id=by.entry_id, now_ms=now_ms)
     store.add_event(tx, job_id, sequence, state, now_ms=now_ms, detail="voided by the operator", by=by)
 
 
@@ -153,7 +153,7 @@ def _is_done(tx: Transaction, job_id: str, by: Decision, type_: str, done: str) 
     """
     store.locked(tx, job_id)
     return by.entry_id is not None and billing.is_decided(
-        tx, by.entry_id, type_=type_, job_id=job_id, note=by.line(done)
+        tx, by.entry_id, type_=type_, job_id=job_id, note=by.as_note(done)
     )
 
 

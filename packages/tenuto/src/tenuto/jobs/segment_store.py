@@ -59,7 +59,7 @@ def is_attempt_of(tx: Transaction, attempt_id: str, job_id: str) -> bool:
 
 
 def of_attempt(tx: Transaction, attempt_id: str, limit: int) -> list[SegmentRow]:
-    return records.every(
+    return records.all_records(
         tx,
         SegmentRow,
         """select id as segment_id, attempt_id, sequence, media_type, size_bytes, sha256, duration_ms

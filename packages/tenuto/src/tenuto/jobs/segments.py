@@ -26,17 +26,17 @@ class SegmentLimit(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class SegmentTotals:
     """How much an attempt has shown so far."""
 
     count: int = 0
     size_bytes: int = 0
 
-    def plus(self, size_bytes: int) -> "Shown":
+    def plus(self, size_bytes: int) -> "SegmentTotals":
         """One segment more. Raises SegmentLimit."""
         if size_bytes > MAX_SEGMENT_BYTES:
             raise SegmentLimit(f"it would have a segment of more than {MAX_SEGMENT_BYTES >> 20} MiB")
-        more = Shown(self.count + 1, self.size_bytes + size_bytes)
+        more = SegmentTotals(self.count + 1, self.size_bytes + size_bytes)
         if more.count > MAX_SEGMENTS:
             raise SegmentLimit(f"it would have more than {MAX_SEGMENTS:,} segments")
         if more.size_bytes > MAX_ATTEMPT_BYTES:

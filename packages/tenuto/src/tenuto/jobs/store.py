@@ -7,8 +7,8 @@ or 0 rows means that another was first, and nothing else may then be written.
 from dataclasses import dataclass
 
 from tenuto.db import records
-from tenuto.db.database import Asked, Row, Transaction
-from tenuto.db.records import AskedRecord
+from tenuto.db.database import Deferred, Row, Transaction
+from tenuto.db.records import DeferredRecord
 from tenuto.jobs.decision import Decision
 from tenuto.jobs.rows import (
     BoundKey,
@@ -145,7 +145,7 @@ def add_event(
     )
 
 
-def queued_of_account(tx: Transaction, account_id: str, lane: str, limit: int) -> AskedRecord[Counted]:
+def queued_of_account(tx: Transaction, account_id: str, lane: str, limit: int) -> DeferredRecord[Counted]:
     """How many jobs of the account wait in this lane, counted up to `limit`."""
     return records.ask(
         tx,
@@ -165,7 +165,7 @@ def lock_account(tx: Transaction, account_id: str) -> None:
     tx.ask("select id from account where id = :id for no key update", id=account_id)
 
 
-def take_noted_room(tx: Transaction, account_id: str, lane: str) -> Asked:
+def take_noted_quota(tx: Transaction, account_id: str, lane: str) -> Deferred:
     """One place of the noted room: no row is changed when there is none."""
     return tx.ask(
         """update queue_room set room = room - 1
@@ -175,7 +175,7 @@ def take_noted_room(tx: Transaction, account_id: str, lane: str) -> Asked:
     )
 
 
-def note_room(tx: Transaction, account_id: str, lane: str, room: int) -> None:
+def note_free_quota(tx: Transaction, account_id: str, lane: str, room: int) -> None:
     tx.do(
         """insert into queue_room (account_id, lane, room) values (:account_id, :lane, :room)
            on conflict (account_id, lane) do update set room = :room""",
@@ -288,7 +288,7 @@ def overdue(tx: Transaction, lane: str, now_ms: int, limit: int) -> list[str]:
 
 def open_attempts(tx: Transaction) -> list[OpenAttempt]:
     """Attempts that a worker should be at work on, with the lock that says whether it lives."""
-    return records.every(
+    return records.all_records(
         tx,
         OpenAttempt,
         """select t.id as attempt_id, t.job_id, t.worker_id, t.beat, w.machine, w.lock_name
@@ -306,7 +306,7 @@ def attempts_of_worker(tx: Transaction, worker_id: str) -> int:
 
 
 def in_recovery(tx: Transaction) -> list[WaitingJob]:
-    return records.every(
+    return records.all_records(
         tx,
         WaitingJob,
         """select j.id, j.kind, j.model, j.account_id, a.name as account_name, j.created_at, j.started_at,

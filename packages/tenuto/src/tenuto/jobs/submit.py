@@ -21,8 +21,8 @@ from tenuto.catalog import operations as catalog
 from tenuto.catalog.kinds import Binding, kinds
 from tenuto.catalog.presence import Presence
 from tenuto.catalog.rules import Model
-from tenuto.db.database import Asked, Database, Transaction
-from tenuto.db.repeating import write_known, write_known_async
+from tenuto.db.database import Database, Deferred, Transaction
+from tenuto.db.retrying import write_known, write_known_async
 from tenuto.errors import (
     Fault,
     IdempotencyConflict,
@@ -124,7 +124,7 @@ def prepare(context: SubmitContext, request: Request) -> Callable[[Transaction],
         replay = _find_replay(tx, request)
         if replay is not None:
             return replay
-        context.blobs.check_place()
+        context.blobs.check_location()
         bound = _bind(tx, caller, parsed)
         availability.take()
         accepted = _accept(tx, context.ids, request, parsed, bound, now_ms=now_ms)
@@ -229,7 +229,7 @@ class _Availability:
     """What may refuse a valid job just now, as asked: a model that is down, a queue that is full."""
 
     model: str
-    offer: Asked
+    offer: Deferred
     quota: Quota | None
 
     def take(self) -> None:

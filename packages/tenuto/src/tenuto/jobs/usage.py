@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from tenuto.db.database import Transaction
 from tenuto.jobs import charge_store
 from tenuto.jobs.charge_store import UsageRow
-from tenuto.jobs.days import days, shown
+from tenuto.jobs.days import days, iso_day
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ def of_account(
 
 def _usage(row: UsageRow) -> JobUsage:
     return JobUsage(
-        day=shown(row.day),
+        day=iso_day(row.day),
         model=row.model,
         kind=row.kind,
         key_id=row.key_id,

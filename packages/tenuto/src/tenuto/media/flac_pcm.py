@@ -7,11 +7,11 @@ import numpy as np
 import soxr
 from numpy.typing import NDArray
 
-from tenuto.media import cuts
+from tenuto.media import cut_points
 from tenuto.media.flac import StreamInfo
 
 RATE = 16_000
-_LOUDNESS_FRAMES = round(cuts.FRAME_S * RATE)
+_LOUDNESS_FRAMES = round(cut_points.FRAME_S * RATE)
 _FULL_SCALE, _WIDE_SCALE = 1 << 15, 1 << 31
 
 
@@ -46,7 +46,7 @@ class Pcm:
         if self._resampler is not None:
             self._write(self._resampler.resample_chunk(np.zeros(0, np.float32), last=True))
         loudness = np.concatenate(self._loudness).tolist() if self._loudness else []
-        parts = cuts.plan(loudness, self._frames / RATE)
+        parts = cut_points.plan(loudness, self._frames / RATE)
         spans = [(round(start * RATE), round(end * RATE)) for start, end in parts]
         return {"pcm_frames": self._frames, "parts": spans}
 

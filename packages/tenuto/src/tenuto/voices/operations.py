@@ -254,9 +254,9 @@ def bind(tx: Transaction, *, account_id: str, voice_id: str) -> BoundVoice | Non
     return BoundVoice(frozen, defaults)
 
 
-def every_voice(tx: Transaction, *, after: str) -> list[LibraryVoiceRow]:
+def all_voices(tx: Transaction, *, after: str) -> list[LibraryVoiceRow]:
     """All voices of all accounts, a page at a time, for the operator."""
-    return store.every_voice(tx, after, EVERY_PAGE)
+    return store.all_voices(tx, after, EVERY_PAGE)
 
 
 def _visible(tx: Transaction, account_id: str, voice_id: str) -> VoiceRow:

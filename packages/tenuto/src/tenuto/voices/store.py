@@ -62,11 +62,11 @@ def hold_voice(tx: Transaction, voice_id: str, account_id: str) -> bool:
 
 def voices(tx: Transaction, account_id: str, after: str, limit: int) -> list[VoiceRow]:
     """Everybody's voices and the account's own, in the order of their ids."""
-    return records.every(tx, VoiceRow, _LISTED, account_id=account_id, after=after, limit=limit)
+    return records.all_records(tx, VoiceRow, _LISTED, account_id=account_id, after=after, limit=limit)
 
 
-def every_voice(tx: Transaction, after: str, limit: int) -> list[LibraryVoiceRow]:
-    return records.every(
+def all_voices(tx: Transaction, after: str, limit: int) -> list[LibraryVoiceRow]:
+    return records.all_records(
         tx,
         LibraryVoiceRow,
         """select v.id, a.name as account_name, v.kind, v.name, v.languages, v.duration_ms, v.created_at,
@@ -79,7 +79,7 @@ def every_voice(tx: Transaction, after: str, limit: int) -> list[LibraryVoiceRow
 
 
 def built_ins(tx: Transaction) -> list[BuiltInRow]:
-    return records.every(tx, BuiltInRow, "select id, retired_at from voice where built_in = 1")
+    return records.all_records(tx, BuiltInRow, "select id, retired_at from voice where built_in = 1")
 
 
 def add_voice(tx: Transaction, new: NewVoice, now_ms: int) -> None:
@@ -155,7 +155,7 @@ def save_preference(
 
 
 def preferences(tx: Transaction, account_id: str, limit: int) -> list[PreferenceRow]:
-    return records.every(
+    return records.all_records(
         tx,
         PreferenceRow,
         """select content_account, voice_id, updated_at from voice_preference

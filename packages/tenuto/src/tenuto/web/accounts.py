@@ -14,7 +14,7 @@ from tenuto.billing.rules import MAX_CNY, MICROS_PER_CNY
 from tenuto.bodies.fields import Field, Integer, Text, by_name
 from tenuto.db.damaged_text import text_of
 from tenuto.db.database import ConstraintFailed, Transaction
-from tenuto.db.repeating import write_known_async
+from tenuto.db.retrying import write_known_async
 from tenuto.errors import InvalidRequest, OperatorError
 from tenuto.web import invitations
 from tenuto.web.acts import act_key, once
@@ -148,7 +148,7 @@ async def _change(call: Call, operation: Callable[[Transaction, str], None]) -> 
 
 
 def _shown(person: PersonRow) -> dict[str, Any]:
-    models, is_damaged = accounts.shown_models(person.models)
+    models, is_damaged = accounts.readable_models(person.models)
     return {
         "id": person.id,
         "object": "account",

@@ -7,10 +7,10 @@ from tenuto.accounts.rows import KeyRow
 from tenuto.accounts.rules import MAX_NAME_CHARACTERS, Caller, check_name
 from tenuto.api import query
 from tenuto.api.call import Answer, Call
-from tenuto.bodies.fields import Field, Integer, Text, by_name, shown
+from tenuto.bodies.fields import Field, Integer, Text, by_name, quoted
 from tenuto.db.damaged_text import text_of
 from tenuto.db.database import Transaction
-from tenuto.db.repeating import write_known_async
+from tenuto.db.retrying import write_known_async
 from tenuto.errors import Fault, InvalidRequest
 from tenuto.web.fields import OrNull, Strings
 from tenuto.web.studio import Studio, answer, listed, read_object, read_raw
@@ -79,7 +79,7 @@ async def create(studio: Studio, call: Call) -> Answer:
             expires_at=expires_at,
             now_ms=now_ms,
         )
-        return accounts.shown_key(tx, key_id), secret
+        return accounts.read_key(tx, key_id), secret
 
     key, secret = await write_known_async(call.service.database, make)
     return answer(201, _shown(key, None) | {"key": secret})
@@ -100,14 +100,14 @@ def unknown_models(call: Call, models: list[str] | None) -> list[Fault]:
     """A fault for each name that is no model: it would be a restriction to nothing."""
     known = call.service.models
     return [
-        Fault(f"models[{i}]", "unknown_model", f"{shown(name)} is no model; there are {', '.join(known)}")
+        Fault(f"models[{i}]", "unknown_model", f"{quoted(name)} is no model; there are {', '.join(known)}")
         for i, name in enumerate(models or [])
         if name not in known
     ][:16]
 
 
 def _shown(key: KeyRow, used_at: int | None) -> dict[str, Any]:
-    models, is_damaged = accounts.shown_models(key.models)
+    models, is_damaged = accounts.readable_models(key.models)
     return {
         "id": key.id,
         "object": "key",

@@ -19,7 +19,7 @@ from tenuto.billing.usage import day_of
 from tenuto.db.database import Transaction
 from tenuto.errors import Fault, InvalidRequest, Unavailable
 from tenuto.jobs import charges
-from tenuto.jobs.charges import Grouping, Line
+from tenuto.jobs.charges import AccountLedgerLine, Grouping
 from tenuto.web.studio import Studio, listed
 
 DEFAULT_DAYS = 31
@@ -88,7 +88,7 @@ async def ledger_csv(studio: Studio, call: Call) -> Answer | None:
     return None
 
 
-async def _page(call: Call, account_id: str, after: str) -> list[Line]:
+async def _page(call: Call, account_id: str, after: str) -> list[AccountLedgerLine]:
     return await _in_thread(
         call, lambda tx: charges.ledger_lines(tx, account_id, after=after, limit=PAGE_LINES)
     )
@@ -112,7 +112,7 @@ def _days(call: Call, asked: dict[str, str]) -> tuple[datetime.date, datetime.da
     return since, until
 
 
-def _cells(line: Line) -> Iterable[str]:
+def _cells(line: AccountLedgerLine) -> Iterable[str]:
     time = datetime.datetime.fromtimestamp(line.created_at / 1000, datetime.UTC)
     amounts = (line.amount_micros, line.available_micros, line.held_micros)
     names = (line.model, line.key_name, line.note)

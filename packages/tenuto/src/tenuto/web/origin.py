@@ -28,7 +28,7 @@ def is_https(call: Call, proxies: Sequence[Network]) -> bool:
 
 
 def client_address(call: Call, proxies: Sequence[Network]) -> str:
-    """Whose guesses these are: an IPv4 address, or the 64 bits of IPv6 that one customer usually has."""
+    """Whose tries these are: an IPv4 address, or the 64 bits of IPv6 that one customer usually has."""
     address = _peer(call)
     if _is_one_of(address, proxies):
         told = b",".join(values(call, b"x-forwarded-for")).decode("latin-1").split(",")

@@ -23,7 +23,7 @@ async def list_models(studio: Studio, call: Call) -> Answer:
         reasons = models.reasons(service, tx, list(service.models.values()))
         offers = _offers(tx)
         return [
-            models.shown(model, reasons[model.name])
+            models.describe(model, reasons[model.name])
             | {"workers": [offer for name, offer in offers if name == model.name]}
             for model in service.models.values()
         ]

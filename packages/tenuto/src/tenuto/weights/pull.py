@@ -203,7 +203,7 @@ def _drop_downloads(manifest: Manifest, folder: Path, keep_for: Sequence[Weight]
         for source in weight.source:
             if isinstance(source, CarrierSource):
                 packages = packages_of(weight, source)
-                needed |= {carriers.kept_name(package, manifest.carriers[package]) for package in packages}
+                needed |= {carriers.cache_name(package, manifest.carriers[package]) for package in packages}
             elif isinstance(source, HubSource):
                 needed.add(hub_folder(weight, source))
     for path in [*folder.glob("carriers/*"), *folder.glob("hub-*")]:

@@ -29,10 +29,10 @@ from tenuto.jobs.failures import ENGINE_CODES, UNSETTLED, FailureCode, ReleaseRe
 from tenuto.jobs.lifecycle import RecordedResult
 from tenuto.jobs.queue import Claim
 from tenuto.worker.calls import EngineCalls, ResultInvalid
-from tenuto.worker.durable import PATIENCE_S, STORE_TRIES, NotStored, keep_aside, store, write
+from tenuto.worker.context import WorkerContext
 from tenuto.worker.engines import Engines
 from tenuto.worker.heartbeat import Heartbeat, Watched
-from tenuto.worker.parts import Parts
+from tenuto.worker.retrying import PATIENCE_S, STORE_TRIES, NotStored, keep_aside, store, write
 
 ClaimNext = Callable[[Transaction, int], Claim | None]
 """Claims a slot's next job in a transaction; `Engines.claiming` is held meanwhile."""
@@ -49,7 +49,7 @@ _log = structlog.get_logger("tenuto.worker")
 
 
 def run(
-    parts: Parts, engines: Engines, heartbeat: Heartbeat, claim: Claim, claim_next: ClaimNext
+    context: WorkerContext, engines: Engines, heartbeat: Heartbeat, claim: Claim, claim_next: ClaimNext
 ) -> Claim | None:
     """Run one claimed attempt to its end. Never raises: whatever is left undone is rescued by upkeep.
 
@@ -60,14 +60,14 @@ def run(
     log = _log.bind(job_id=claim.job_id, attempt_id=claim.attempt_id, model=claim.model)
     began = time.monotonic()
     try:
-        calls = EngineCalls(parts, engines, claim, watched)
+        calls = EngineCalls(context, engines, claim, watched)
         result = _make(calls)
         if result is None:
             return None
         settled = _settle(calls, result, claim_next)
         if settled is None:
             return None
-        parts.setbacks.forget(claim.job_id)
+        context.setbacks.forget(claim.job_id)
         log.info(
             "job.succeeded",
             duration_ms=result.duration_ms,
@@ -80,7 +80,7 @@ def run(
         log.exception("attempt.abandoned")
     finally:
         heartbeat.forget(claim.attempt_id)
-        parts.database.wake("changes")
+        context.database.wake("changes")
     return None
 
 
@@ -89,7 +89,7 @@ def _make(calls: EngineCalls) -> HostResult | None:
     claim = calls.claim
     try:
         calls.engines.ready(claim.model, calls.watched.stop)
-        if not claim.rerunnable and not _pass_fence(calls.parts, claim):
+        if not claim.rerunnable and not _pass_fence(calls.context, claim):
             return None
         return kinds()[claim.kind].run(calls)
     except Stale:
@@ -103,39 +103,39 @@ def _make(calls: EngineCalls) -> HostResult | None:
 
 def _end_badly(calls: EngineCalls, error: Exception) -> None:
     """The one transition that this error means. What is the machine's fault is none of the job's."""
-    parts, claim = calls.parts, calls.claim
+    context, claim = calls.context, calls.claim
     if isinstance(error, Unavailable | Swept) or is_of_the_machine(error):
-        _set_back(parts, claim, error)
+        _set_back(context, claim, error)
         return
     match error:
         case HostNotReady():
             evidence = _evidence(error.message, error.evidence)
-            _release(parts, claim, "the model's engine did not start", NOT_STARTED_PAUSE_MS, evidence)
+            _release(context, claim, "the model's engine did not start", NOT_STARTED_PAUSE_MS, evidence)
         case Cancelled():
-            _stopped(parts, claim, calls.watched, error)
+            _stopped(context, claim, calls.watched, error)
         case EngineFailed():
-            _failed(parts, claim, error)
+            _failed(context, claim, error)
         case OutcomeUnknown() | NotStored():
-            _unknown(parts, claim, _evidence(error.message, error.evidence))
+            _unknown(context, claim, _evidence(error.message, error.evidence))
         case HostDeadline():
-            _overdue(parts, claim, error)
+            _overdue(context, claim, error)
         case HostLost():
-            _lost(parts, claim, error)
+            _lost(context, claim, error)
         case ResultInvalid():
-            _fail(parts, claim, "engine_failed", str(error))
+            _fail(context, claim, "engine_failed", str(error))
         case _:
-            _unforeseen(parts, claim, error)
+            _unforeseen(context, claim, error)
 
 
-def _pass_fence(parts: Parts, claim: Claim) -> bool:
+def _pass_fence(context: WorkerContext, claim: Claim) -> bool:
     """Whether the metered call may be made; committed before it is."""
 
     def pass_fence(tx: Transaction, now_ms: int) -> bool:
-        passed = lifecycle.pass_fence(tx, parts.ids, claim.attempt_id, now_ms=now_ms)
+        passed = lifecycle.pass_fence(tx, context.ids, claim.attempt_id, now_ms=now_ms)
         failpoints.hit("fence.before_commit")
         return passed
 
-    passed = write(parts, pass_fence)
+    passed = write(context, pass_fence)
     failpoints.hit("fence.after_commit")
     return passed
 
@@ -167,12 +167,12 @@ def _settle(calls: EngineCalls, result: HostResult, claim_next: ClaimNext) -> _S
 
 
 def _settle_once(calls: EngineCalls, result: HostResult, claim_next: ClaimNext) -> _Settled | None:
-    parts, claim = calls.parts, calls.claim
+    context, claim = calls.context, calls.claim
     patience_s = PATIENCE_S if claim.rerunnable else None
     try:
-        record = store(parts, result.content, calls.watched, patience_s=patience_s)
+        record = store(context, result.content, calls.watched, patience_s=patience_s)
     except NotStored as error:
-        where = keep_aside(parts, claim.job_id, claim.attempt_id, result.content)
+        where = keep_aside(context, claim.job_id, claim.attempt_id, result.content)
         error.evidence = f"{error.evidence}\n{where}"
         raise
     failpoints.hit("result.after_bytes")
@@ -185,11 +185,11 @@ def _settle_once(calls: EngineCalls, result: HostResult, claim_next: ClaimNext) 
     def succeed(tx: Transaction, now_ms: int) -> None:
         if claim.rerunnable:
             record_it(tx, now_ms)
-        lifecycle.succeed(tx, parts.ids, claim.attempt_id, now_ms=now_ms)
+        lifecycle.succeed(tx, context.ids, claim.attempt_id, now_ms=now_ms)
         failpoints.hit("succeed.before_commit")
 
     if not claim.rerunnable:
-        write(parts, record_it)
+        write(context, record_it)
         failpoints.hit("record.after_commit")
     try:
         return _Settled(_succeed(calls, succeed, claim_next))
@@ -197,7 +197,7 @@ def _settle_once(calls: EngineCalls, result: HostResult, claim_next: ClaimNext) 
         raise
     except Exception as error:
         _log.exception("job.unsettled", job_id=claim.job_id, attempt_id=claim.attempt_id)
-        _unsettled(parts, claim, record_it if claim.rerunnable else None, error)
+        _unsettled(context, claim, record_it if claim.rerunnable else None, error)
     return None
 
 
@@ -210,15 +210,15 @@ def _succeed(
         succeed(tx, now_ms)
         return claim_next(tx, now_ms)
 
-    parts, engines, claim = calls.parts, calls.engines, calls.claim
+    context, engines, claim = calls.context, calls.engines, calls.claim
     with engines.claiming:
         try:
-            following = write(parts, both)
+            following = write(context, both)
         except (Stale, Swept):
             raise
         except Exception as error:
             following = None
-            write(parts, succeed)
+            write(context, succeed)
             # What another job's row is like is nothing to this one.
             _log.error("claim.failed", lane=claim.lane, behind=claim.job_id, exc_info=error)
         failpoints.hit("succeed.after_commit")
@@ -228,7 +228,10 @@ def _succeed(
 
 
 def _unsettled(
-    parts: Parts, claim: Claim, record_it: Callable[[Transaction, int], None] | None, error: Exception
+    context: WorkerContext,
+    claim: Claim,
+    record_it: Callable[[Transaction, int], None] | None,
+    error: Exception,
 ) -> None:
     """The result is durable and sound, its money is not: the operator gets both."""
 
@@ -244,22 +247,24 @@ def _unsettled(
             now_ms=now_ms,
         )
 
-    _end(parts, hand_over)
+    _end(context, hand_over)
     _log.error("job.recovery_required", job_id=claim.job_id, attempt_id=claim.attempt_id)
 
 
-def _unforeseen(parts: Parts, claim: Claim, error: Exception) -> None:
+def _unforeseen(context: WorkerContext, claim: Claim, error: Exception) -> None:
     evidence = causes(error)
     _log.error("attempt.unforeseen", job_id=claim.job_id, attempt_id=claim.attempt_id, exc_info=error)
     _end(
-        parts,
-        lambda tx, now: lifecycle.unforeseen(tx, parts.ids, claim.attempt_id, evidence=evidence, now_ms=now),
+        context,
+        lambda tx, now: lifecycle.unforeseen(
+            tx, context.ids, claim.attempt_id, evidence=evidence, now_ms=now
+        ),
     )
 
 
-def _set_back(parts: Parts, claim: Claim, error: Exception) -> None:
+def _set_back(context: WorkerContext, claim: Claim, error: Exception) -> None:
     """A fault of this machine: the job is given back, not counted, and waits longer each time."""
-    pause_ms = parts.setbacks.pause_ms(claim.job_id)
+    pause_ms = context.setbacks.pause_ms(claim.job_id)
     _log.error(
         "attempt.set_back",
         job_id=claim.job_id,
@@ -267,46 +272,46 @@ def _set_back(parts: Parts, claim: Claim, error: Exception) -> None:
         reason=reason(error.__cause__ or error),
         pause_ms=pause_ms,
     )
-    _release(parts, claim, SET_BACK, pause_ms)
+    _release(context, claim, SET_BACK, pause_ms)
 
 
-def _stopped(parts: Parts, claim: Claim, watched: Watched, error: Cancelled) -> None:
+def _stopped(context: WorkerContext, claim: Claim, watched: Watched, error: Cancelled) -> None:
     if watched.lost:
         raise Stale
     if watched.silent:
-        seconds = parts.settings.engine_silence_s
+        seconds = context.settings.engine_silence_s
         evidence = _evidence(f"the engine said nothing for {seconds} s", error.evidence)
-        _try_again(parts, claim, "engine_crashed", evidence, shared=error.shared)
+        _try_again(context, claim, "engine_crashed", evidence, shared=error.shared)
     elif watched.cancelled:
-        _end(parts, lambda tx, now: lifecycle.cancelled(tx, parts.ids, claim.attempt_id, now_ms=now))
+        _end(context, lambda tx, now: lifecycle.cancelled(tx, context.ids, claim.attempt_id, now_ms=now))
         _log.info("job.cancelled", job_id=claim.job_id, attempt_id=claim.attempt_id)
     else:
-        _release(parts, claim, "the worker is stopping", 0)
+        _release(context, claim, "the worker is stopping", 0)
 
 
-def _failed(parts: Parts, claim: Claim, error: EngineFailed) -> None:
+def _failed(context: WorkerContext, claim: Claim, error: EngineFailed) -> None:
     code = ENGINE_CODES.get(error.code, "engine_failed")
     evidence = _evidence(error.message, error.evidence)
     if error.transient and claim.rerunnable:
-        _try_again(parts, claim, code, evidence)
+        _try_again(context, claim, code, evidence)
     else:
-        _fail(parts, claim, code, evidence, error.message if error.public else None)
+        _fail(context, claim, code, evidence, error.message if error.public else None)
 
 
-def _lost(parts: Parts, claim: Claim, error: HostLost) -> None:
+def _lost(context: WorkerContext, claim: Claim, error: HostLost) -> None:
     evidence = _evidence(error.message, error.evidence)
     if error.blame == "service":
         reason: ReleaseReason = "the engine's process was ended for another reason than this job"
-        _release(parts, claim, reason, 0, evidence)
+        _release(context, claim, reason, 0, evidence)
     else:
-        _try_again(parts, claim, "engine_crashed", evidence, shared=error.blame == "shared")
+        _try_again(context, claim, "engine_crashed", evidence, shared=error.blame == "shared")
 
 
-def _overdue(parts: Parts, claim: Claim, error: HostDeadline) -> None:
+def _overdue(context: WorkerContext, claim: Claim, error: HostDeadline) -> None:
     if claim.rerunnable:
-        _fail(parts, claim, "deadline_exceeded", _evidence(error.message, error.evidence))
+        _fail(context, claim, "deadline_exceeded", _evidence(error.message, error.evidence))
     else:
-        _unknown(parts, claim, _evidence(error.message, error.evidence))
+        _unknown(context, claim, _evidence(error.message, error.evidence))
 
 
 def _evidence(message: str, output: str) -> str:
@@ -314,23 +319,27 @@ def _evidence(message: str, output: str) -> str:
     return f"{message}\n{output}".strip()
 
 
-def _fail(parts: Parts, claim: Claim, code: FailureCode, evidence: str, public: str | None = None) -> None:
+def _fail(
+    context: WorkerContext, claim: Claim, code: FailureCode, evidence: str, public: str | None = None
+) -> None:
     shown = None if public is None else public[:MAX_PUBLIC_CHARACTERS]
     _end(
-        parts,
+        context,
         lambda tx, now: lifecycle.fail(
-            tx, parts.ids, claim.attempt_id, code=code, now_ms=now, public=shown, evidence=evidence
+            tx, context.ids, claim.attempt_id, code=code, now_ms=now, public=shown, evidence=evidence
         ),
     )
     _log.warning("job.failed", job_id=claim.job_id, attempt_id=claim.attempt_id, code=code)
 
 
-def _try_again(parts: Parts, claim: Claim, code: FailureCode, evidence: str, *, shared: bool = False) -> None:
+def _try_again(
+    context: WorkerContext, claim: Claim, code: FailureCode, evidence: str, *, shared: bool = False
+) -> None:
     _end(
-        parts,
+        context,
         lambda tx, now: lifecycle.try_again(
             tx,
-            parts.ids,
+            context.ids,
             claim.attempt_id,
             code=code,
             now_ms=now,
@@ -341,22 +350,22 @@ def _try_again(parts: Parts, claim: Claim, code: FailureCode, evidence: str, *, 
     _log.warning("attempt.failed", job_id=claim.job_id, attempt_id=claim.attempt_id, code=code)
 
 
-def _unknown(parts: Parts, claim: Claim, evidence: str) -> None:
+def _unknown(context: WorkerContext, claim: Claim, evidence: str) -> None:
     _end(
-        parts,
+        context,
         lambda tx, now: lifecycle.outcome_unknown(tx, claim.attempt_id, now_ms=now, evidence=evidence),
     )
     _log.error("job.recovery_required", job_id=claim.job_id, attempt_id=claim.attempt_id)
 
 
 def _release(
-    parts: Parts, claim: Claim, reason: ReleaseReason, pause_ms: int, evidence: str | None = None
+    context: WorkerContext, claim: Claim, reason: ReleaseReason, pause_ms: int, evidence: str | None = None
 ) -> None:
     _end(
-        parts,
+        context,
         lambda tx, now: lifecycle.release(
             tx,
-            parts.ids,
+            context.ids,
             claim.attempt_id,
             now_ms=now,
             reason=reason,
@@ -367,12 +376,12 @@ def _release(
     _log.info("attempt.released", job_id=claim.job_id, attempt_id=claim.attempt_id)
 
 
-def _end(parts: Parts, transition: Callable[[Transaction, int], None]) -> None:
+def _end(context: WorkerContext, transition: Callable[[Transaction, int], None]) -> None:
     """One of the transitions above, each of which ends the attempt."""
 
     def end(tx: Transaction, now_ms: int) -> None:
         transition(tx, now_ms)
         failpoints.hit("ending.before_commit")
 
-    write(parts, end)
+    write(context, end)
     failpoints.hit("ending.after_commit")

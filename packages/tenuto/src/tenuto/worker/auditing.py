@@ -12,7 +12,7 @@ from tenuto.db.database import Transaction
 from tenuto.errors import Unavailable
 from tenuto.jobs import audit
 from tenuto.jobs.audit import Report, integrity, runs
-from tenuto.worker.parts import Parts
+from tenuto.worker.context import WorkerContext
 
 _log = structlog.get_logger("tenuto.worker")
 
@@ -20,8 +20,8 @@ _log = structlog.get_logger("tenuto.worker")
 class Auditor:
     """Asked now and then whether it is time; at most one audit goes on."""
 
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
+    def __init__(self, context: WorkerContext) -> None:
+        self._context = context
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -29,10 +29,10 @@ class Auditor:
         """Begin an audit where one is due; without a clock to trust, nothing is said of what is too old."""
         if self._thread is not None and self._thread.is_alive():
             return
-        parts, now_ms = self._parts, self._parts.clock()
-        if not parts.database.read(lambda tx: runs.is_due(tx, now_ms=now_ms)):
+        context, now_ms = self._context, self._context.clock()
+        if not context.database.read(lambda tx: runs.is_due(tx, now_ms=now_ms)):
             return
-        if parts.database.write(lambda tx: runs.begin(tx, parts.worker_id, now_ms=now_ms)):
+        if context.database.write(lambda tx: runs.begin(tx, context.worker_id, now_ms=now_ms)):
             thread = threading.Thread(
                 target=self._run, args=(now_ms if trusts_the_clock else None,), name="audit", daemon=True
             )
@@ -59,13 +59,13 @@ class Auditor:
             _log.exception("audit.failed")
 
     def _audit(self, now_ms: int | None) -> None:
-        parts, began = self._parts, time.monotonic()
+        context, began = self._context, time.monotonic()
 
         def look(tx: Transaction) -> Report:
             return audit.report(tx, now_ms=now_ms, stopping=self._stopping.is_set)
 
         # First, and told at once: damage may keep the rest from being read.
-        damaged = integrity.findings(parts.database, deep=False, stopping=self._stopping.is_set)
+        damaged = integrity.findings(context.database, deep=False, stopping=self._stopping.is_set)
         for finding in damaged:
             _log.error(
                 "audit.finding",
@@ -75,7 +75,7 @@ class Auditor:
                 **finding.seen,
             )
         try:
-            report = parts.database.snapshot(look)
+            report = context.database.snapshot(look)
         except Unavailable:
             if not damaged:
                 raise
@@ -85,8 +85,8 @@ class Auditor:
         for finding in report.findings:
             _log.error("audit.finding", check=finding.check, subject=finding.subject, what=finding.what)
         report.findings[:0] = damaged
-        ended_at = parts.clock()
-        parts.database.write(lambda tx: runs.end(tx, parts.worker_id, report, now_ms=ended_at))
+        ended_at = context.clock()
+        context.database.write(lambda tx: runs.end(tx, context.worker_id, report, now_ms=ended_at))
         _log.info(
             "audit.finished",
             rows=sum(report.rows.values()),

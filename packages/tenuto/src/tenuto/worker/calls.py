@@ -11,9 +11,9 @@ from typing import Any
 from tenuto import failpoints
 from tenuto.hosts.host import HostResult
 from tenuto.jobs.queue import Claim
+from tenuto.worker.context import WorkerContext
 from tenuto.worker.engines import Engines
 from tenuto.worker.heartbeat import Watched
-from tenuto.worker.parts import Parts
 
 LEAST_RUN_S = 60.0
 """A claimed job has this time at least: upkeep, which fails what waits too long, looks once a minute."""
@@ -34,7 +34,7 @@ class ResultInvalid(Exception):
 class EngineCalls:
     """What a kind's runner has of its attempt."""
 
-    parts: Parts
+    context: WorkerContext
     engines: Engines
     claim: Claim
     watched: Watched
@@ -51,7 +51,7 @@ class EngineCalls:
         """One run of the job's model, or of another that takes part in it. Raises what `Host.run` raises."""
         claim, watched = self.claim, self.watched
 
-        def shown(content: bytes, metadata: dict[str, Any]) -> None:
+        def forward(content: bytes, metadata: dict[str, Any]) -> None:
             # The engine waits while a full preview or disk makes us wait.
             watched.run_pauses()
             failpoints.hit("engine.mid_run")
@@ -68,11 +68,11 @@ class EngineCalls:
                     parameters,
                     inputs,
                     on_start=watched.run_begins,
-                    on_segment=shown,
+                    on_segment=forward,
                     on_progress=on_progress or watched.hear,
                     deadline_s=self.time_left_s(),
                     cancelled=watched.stop,
-                    grace_s=self.parts.settings.host_grace_s,
+                    grace_s=self.context.settings.host_grace_s,
                     run_id=claim.attempt_id,
                 )
             finally:
@@ -85,4 +85,4 @@ class EngineCalls:
         least_s = LEAST_RUN_S if self.claim.rerunnable else LEAST_PAID_RUN_S
         if not self.watched.trusts_clock():
             least_s = DOUBTFUL_RUN_S
-        return max(least_s, (self.claim.deadline_at - self.parts.clock()) / 1000)
+        return max(least_s, (self.claim.deadline_at - self.context.clock()) / 1000)

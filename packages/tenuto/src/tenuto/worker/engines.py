@@ -27,10 +27,10 @@ from tenuto.errors import Unavailable, is_of_the_machine
 from tenuto.hosts.child import ChildHost
 from tenuto.hosts.host import Cancellation, Cancelled, EngineSpec, Host, HostDraining, HostNotReady
 from tenuto.weights.cache import is_verified, location
+from tenuto.worker.context import Bell, WorkerContext
+from tenuto.worker.fair_lock import FairLock
 from tenuto.worker.heartbeat import Watched
-from tenuto.worker.line import Line
 from tenuto.worker.memory import EngineMemory
-from tenuto.worker.parts import Bell, Parts
 
 MAX_THREADS = 2
 
@@ -102,30 +102,30 @@ class Engines:
 
     def __init__(
         self,
-        parts: Parts,
+        context: WorkerContext,
         models: list[str],
         bell: Bell,
         make_host: Callable[[EngineSpec], Host] = ChildHost,
     ) -> None:
-        self._parts = parts
+        self._context = context
         self._bell = bell
         self._lock = threading.Lock()
-        entries = {entry.model: entry for name in models for entry in engines_of(parts.models[name].entry)}
+        entries = {entry.model: entry for name in models for entry in engines_of(context.models[name].entry)}
         self._make_host = make_host
-        self._specs = {name: spec_of(entry, parts.settings) for name, entry in entries.items()}
+        self._specs = {name: spec_of(entry, context.settings) for name, entry in entries.items()}
         self._hosts: dict[str, Host] = {name: make_host(spec) for name, spec in self._specs.items()}
         self._memory = EngineMemory(
-            parts.settings.engine_memory_mib,
-            {name: expected_mib(entry, parts.settings) for name, entry in entries.items()},
+            context.settings.engine_memory_mib,
+            {name: expected_mib(entry, context.settings) for name, entry in entries.items()},
         )
         self._too_large: set[str] = set()
         # When each engine was last needed: who has waited longest makes room first.
         self._needed_at = dict.fromkeys(entries, 0.0)
         self._uses = {name: [name] for name in entries} | {
-            name: [entry.model for entry in engines_of(parts.models[name].entry)] for name in models
+            name: [entry.model for entry in engines_of(context.models[name].entry)] for name in models
         }
-        self._lines = {name: Line() for name in entries}
-        self._sharing = {name: Line() for name in entries}
+        self._lines = {name: FairLock() for name in entries}
+        self._sharing = {name: FairLock() for name in entries}
         self._offers = frozenset(models)
         self._failures = dict.fromkeys(self._uses, 0)
         self._running = dict.fromkeys(models, 0)
@@ -316,7 +316,7 @@ class Engines:
         return {engine for model in models for engine in self._uses[model]}
 
     def _is_full(self, model: str) -> bool:
-        entry = self._parts.models[model].entry
+        entry = self._context.models[model].entry
         places = kinds()[entry.kind].jobs_at_once or entry.concurrency
         return self._running[model] >= places
 
@@ -331,12 +331,12 @@ class Engines:
         self._tell(model, failures, reason)
 
     def _tell(self, model: str, failures: int, reason: str | None) -> None:
-        worker_id = self._parts.worker_id
+        worker_id = self._context.worker_id
         try:
             if reason is None:
-                self._parts.database.write(lambda tx: catalog.engine_started(tx, worker_id, model))
+                self._context.database.write(lambda tx: catalog.engine_started(tx, worker_id, model))
             else:
-                self._parts.database.write(
+                self._context.database.write(
                     lambda tx: catalog.engine_not_started(
                         tx, worker_id, model, failures=failures, reason=reason
                     )

@@ -19,7 +19,7 @@ from tenuto.errors import Unavailable
 from tenuto.hosts.host import Cancellation
 from tenuto.jobs import lanes, lifecycle
 from tenuto.worker.clocks import ClockAgreement
-from tenuto.worker.parts import Parts
+from tenuto.worker.context import WorkerContext
 
 PROGRESS_S = 1.0
 """Progress is written as often, when there is any; otherwise the beat alone."""
@@ -76,17 +76,17 @@ class Watched:
 class Heartbeat:
     """The thread, and the attempts it speaks for."""
 
-    def __init__(self, parts: Parts, register: Callable[[Transaction], None]) -> None:
+    def __init__(self, context: WorkerContext, register: Callable[[Transaction], None]) -> None:
         """`register` enters the worker again if others took it for dead and forgot it."""
-        self._parts = parts
+        self._context = context
         self._register = register
         self._lock = threading.Lock()
         self._watched: dict[str, Watched] = {}
-        self.agreement = ClockAgreement(parts.clock(), time.monotonic())
+        self.agreement = ClockAgreement(context.clock(), time.monotonic())
         self._stopping = threading.Event()
         self.beaten_at = self._listened_at = time.monotonic()
         """When it last went round, on the monotonic clock, whether or not the database answered."""
-        self._listener = parts.database.listen("cancel")
+        self._listener = context.database.listen("cancel")
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
 
     def start(self) -> None:
@@ -96,7 +96,7 @@ class Heartbeat:
         self._stopping.set()
         if self._thread.ident is not None:
             # It would else see it after its wait, a second later.
-            self._parts.database.wake("cancel")
+            self._context.database.wake("cancel")
             self._thread.join(timeout=5)
         self._listener.close()
 
@@ -117,10 +117,10 @@ class Heartbeat:
             return list(self._watched.values())
 
     def _trusts_clock(self) -> bool:
-        return self.agreement.holds(self._parts.clock(), time.monotonic())
+        return self.agreement.holds(self._context.clock(), time.monotonic())
 
     def _run(self) -> None:
-        interval_s = self._parts.settings.heartbeat_s
+        interval_s = self._context.settings.heartbeat_s
         beat_at = progress_at = 0.0
         while not self._stopping.is_set():
             now = self.beaten_at = time.monotonic()
@@ -154,16 +154,16 @@ class Heartbeat:
         for watched in due:
             progress[watched.attempt_id] = watched.progress
             watched.progress = None
-        now_ms = self._parts.clock()
+        now_ms = self._context.clock()
 
         def beat(tx: Transaction) -> dict[str, bool | None]:
             # A machine that slept for long, or was cut off, comes back to a service that has forgotten it.
-            if seen and not catalog.see_worker(tx, self._parts.worker_id, now_ms=now_ms):
+            if seen and not catalog.see_worker(tx, self._context.worker_id, now_ms=now_ms):
                 self._register(tx)
             return lifecycle.heartbeat(tx, progress)
 
         try:
-            answer = self._parts.database.write(beat)
+            answer = self._context.database.write(beat)
             failpoints.hit("beat.after_commit")
         except Unavailable:
             _log.warning("heartbeat.not_written")
@@ -182,7 +182,9 @@ class Heartbeat:
 
     def _look_for_cancels(self, active: list[Watched]) -> None:
         try:
-            wanted = self._parts.database.read(lambda tx: lanes.cancel_requests(tx, self._parts.worker_id))
+            wanted = self._context.database.read(
+                lambda tx: lanes.cancel_requests(tx, self._context.worker_id)
+            )
         except Unavailable:
             return
         except Exception:
@@ -196,7 +198,7 @@ class Heartbeat:
         """Whose engine runs and has said nothing for too long, while we were there to hear it: a process that
         stood still, as when its machine sleeps, was deaf itself.
         """
-        limit_s = self._parts.settings.engine_silence_s
+        limit_s = self._context.settings.engine_silence_s
         now = time.monotonic()
         deaf_s, self._listened_at = now - self._listened_at, now
         for watched in active:

@@ -10,12 +10,12 @@ import structlog
 from tenuto import failpoints
 from tenuto.artifacts import operations as artifacts
 from tenuto.blobs.blob import BlobRecord
-from tenuto.errors import ArtifactUnavailable, CorruptBlob, StoreAway
+from tenuto.errors import ArtifactUnavailable, CorruptBlob, StoreUnreachable
 from tenuto.hosts.host import Cancelled, EngineFailed
 from tenuto.worker.calls import EngineCalls
-from tenuto.worker.durable import read
+from tenuto.worker.context import WorkerContext
 from tenuto.worker.heartbeat import Watched
-from tenuto.worker.parts import Parts
+from tenuto.worker.retrying import read
 
 T = TypeVar("T")
 
@@ -32,12 +32,12 @@ def read_input(calls: EngineCalls, blob_id: str, what: str) -> bytes:
     Raises EngineFailed with `input_unreadable`: damaged bytes fail a job at once, missing ones after a few
     tries. StoreAway: they still cannot be read after a minute. Cancelled: the attempt is to stop.
     """
-    record = input_record(calls.parts, blob_id, what)
+    record = input_record(calls.context, blob_id, what)
     try:
-        content = when_back(calls.watched, lambda: calls.parts.blobs.read_all(record))
+        content = when_back(calls.watched, lambda: calls.context.blobs.read_all(record))
         failpoints.hit("input.after_read")
         return content
-    except StoreAway:
+    except StoreUnreachable:
         raise
     except CorruptBlob as error:
         raise EngineFailed("input_unreadable", f"{what} is damaged", transient=False) from error
@@ -45,9 +45,9 @@ def read_input(calls: EngineCalls, blob_id: str, what: str) -> bytes:
         raise EngineFailed("input_unreadable", f"{what} cannot be read", transient=True) from error
 
 
-def input_record(parts: Parts, blob_id: str, what: str) -> BlobRecord:
+def input_record(context: WorkerContext, blob_id: str, what: str) -> BlobRecord:
     """Where the bytes of an input are. Raises EngineFailed when they have been erased."""
-    record = read(parts, lambda tx: artifacts.blob_record(tx, blob_id))
+    record = read(context, lambda tx: artifacts.blob_record(tx, blob_id))
     if record is None:
         raise EngineFailed("input_unreadable", f"{what} is not there any more", transient=False)
     return record
@@ -59,7 +59,7 @@ def when_back(watched: Watched, read_bytes: Callable[[], T]) -> T:
     while True:
         try:
             return read_bytes()
-        except StoreAway as error:
+        except StoreUnreachable as error:
             _log.warning("store.away", attempt_id=watched.attempt_id, reason=error.message)
             if time.monotonic() - began >= PATIENCE_S:
                 raise

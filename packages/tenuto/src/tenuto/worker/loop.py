@@ -11,9 +11,9 @@ from tenuto.errors import Unavailable
 from tenuto.jobs import lanes, queue
 from tenuto.jobs.queue import Claim
 from tenuto.worker import attempt
+from tenuto.worker.context import Bell, WorkerContext
 from tenuto.worker.engines import Engines
 from tenuto.worker.heartbeat import Heartbeat
-from tenuto.worker.parts import Bell, Parts
 
 POLL_S = 1.0
 """The safety net behind wake-ups: work is looked for at least as often."""
@@ -24,10 +24,12 @@ _log = structlog.get_logger("tenuto.worker")
 class Slot:
     """A thread that runs one attempt at a time of a lane."""
 
-    def __init__(self, parts: Parts, lane: str, engines: Engines, heartbeat: Heartbeat, bell: Bell) -> None:
-        self._parts = parts
+    def __init__(
+        self, context: WorkerContext, lane: str, engines: Engines, heartbeat: Heartbeat, bell: Bell
+    ) -> None:
+        self._context = context
         self._lane = lane
-        self._slots = slots(parts.settings)[lane]
+        self._slots = slots(context.settings)[lane]
         self._engines = engines
         self._heartbeat = heartbeat
         self._bell = bell
@@ -59,13 +61,13 @@ class Slot:
             if claim is None:
                 self._bell.wait(since, POLL_S)
                 continue
-            claim = attempt.run(self._parts, self._engines, self._heartbeat, claim, self._take)
+            claim = attempt.run(self._context, self._engines, self._heartbeat, claim, self._take)
 
     def _claim(self, since: int) -> Claim | None:
         """A claim, or None. A look is taken before a transaction is opened: the bell rings for every lane,
         and to lock a slot for nothing would be a write, in the way of those who submit.
         """
-        parts, now_ms = self._parts, self._parts.clock()
+        context, now_ms = self._context, self._context.clock()
 
         def look(tx: Transaction) -> bool:
             return lanes.has_work(tx, self._lane, models=self._offered(), now_ms=now_ms)
@@ -74,10 +76,10 @@ class Slot:
             try:
                 if not self._offered() or self._bell.rang_in_vain(self._lane, since):
                     return None
-                if not parts.database.read(look):
+                if not context.database.read(look):
                     self._bell.found_nothing(self._lane, since)
                     return None
-                claim = parts.database.write(lambda tx: self._take(tx, now_ms))
+                claim = context.database.write(lambda tx: self._take(tx, now_ms))
             except Unavailable:
                 _log.warning("claim.not_possible", lane=self._lane)
                 return None
@@ -88,7 +90,7 @@ class Slot:
                 return None
             if claim is not None:
                 failpoints.hit("claim.after_commit")
-                parts.database.wake("changes")
+                context.database.wake("changes")
                 self._engines.begin(claim.model)
             return claim
 
@@ -98,8 +100,8 @@ class Slot:
             return None
         claim = queue.claim(
             tx,
-            self._parts.ids,
-            worker_id=self._parts.worker_id,
+            self._context.ids,
+            worker_id=self._context.worker_id,
             lane=self._lane,
             slots=self._slots,
             models=models,
@@ -111,5 +113,5 @@ class Slot:
 
     def _offered(self) -> frozenset[str]:
         """The lane's models that this worker claims now."""
-        models = self._parts.models
+        models = self._context.models
         return frozenset(name for name in self._engines.offered() if models[name].lane == self._lane)

@@ -8,7 +8,7 @@ import structlog
 from tenuto.artifacts.erasure import remove
 from tenuto.db.database import Transaction
 from tenuto.jobs import erasure
-from tenuto.worker.parts import Parts
+from tenuto.worker.context import WorkerContext
 
 DAY_MS = 24 * 3600 * 1000
 MAX_BATCHES = 50
@@ -17,22 +17,22 @@ MAX_BATCHES = 50
 _log = structlog.get_logger("tenuto.worker")
 
 
-def keep_to(parts: Parts, *, now_ms: int) -> None:
+def keep_to(context: WorkerContext, *, now_ms: int) -> None:
     """One round. Call it only while the wall clock can be trusted: nothing brings back what it erases."""
-    if parts.settings.retention_days == 0:
+    if context.settings.retention_days == 0:
         return
-    before = now_ms - parts.settings.retention_days * DAY_MS
+    before = now_ms - context.settings.retention_days * DAY_MS
     for _ in range(MAX_BATCHES):
-        count, blobs = parts.database.write(
+        count, blobs = context.database.write(
             lambda tx: erasure.retain_jobs(tx, ended_before=before, now_ms=now_ms)
         )
-        _remove(parts, blobs, jobs=count)
+        _remove(context, blobs, jobs=count)
         if count < erasure.RETENTION_BATCH:
             break
-    _inputs(parts, before, now_ms)
+    _inputs(context, before, now_ms)
 
 
-def _inputs(parts: Parts, before: int, now_ms: int) -> None:
+def _inputs(context: WorkerContext, before: int, now_ms: int) -> None:
     after: str | None = ""
     for _ in range(MAX_BATCHES):
         if after is None:
@@ -41,12 +41,12 @@ def _inputs(parts: Parts, before: int, now_ms: int) -> None:
         def retain(tx: Transaction, start: str = after) -> tuple[str | None, list[str]]:
             return erasure.retain_inputs(tx, created_before=before, after=start, now_ms=now_ms)
 
-        after, blobs = parts.database.write(retain)
-        _remove(parts, blobs, jobs=0)
+        after, blobs = context.database.write(retain)
+        _remove(context, blobs, jobs=0)
 
 
-def _remove(parts: Parts, blobs: list[str], *, jobs: int) -> None:
+def _remove(context: WorkerContext, blobs: list[str], *, jobs: int) -> None:
     if blobs or jobs:
-        for blob_id in remove(parts.database, parts.blobs, blobs):
+        for blob_id in remove(context.database, context.blobs, blobs):
             _log.error("blob.not_removed", blob_id=blob_id)
         _log.info("retention.erased", jobs=jobs, blobs=len(blobs))

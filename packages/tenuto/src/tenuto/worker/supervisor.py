@@ -17,11 +17,11 @@ from tenuto.hosts.host import HostNotReady
 from tenuto.jobs import lanes
 from tenuto.worker import locks
 from tenuto.worker.abilities import Ability
+from tenuto.worker.context import Bell, WorkerContext
 from tenuto.worker.engines import Engines
 from tenuto.worker.heartbeat import Heartbeat
 from tenuto.worker.locks import LifeLock
 from tenuto.worker.loop import Slot
-from tenuto.worker.parts import Bell, Parts
 from tenuto.worker.upkeep import Upkeep
 
 STOP_S = 5.0
@@ -32,37 +32,39 @@ _log = structlog.get_logger("tenuto.worker")
 class Worker:
     """One worker process's threads. It claims jobs of the models that `abilities` says it can run."""
 
-    def __init__(self, parts: Parts, abilities: Sequence[Ability], *, withdraws: bool = True) -> None:
-        self._parts = parts
+    def __init__(
+        self, context: WorkerContext, abilities: Sequence[Ability], *, withdraws: bool = True
+    ) -> None:
+        self._context = context
         self._abilities = abilities
         self._withdraws = withdraws
         self._draining = False
         offered = self._offered = [ability.model for ability in abilities if ability.reason is None]
-        self._lock = LifeLock(parts.locks, f"{parts.worker_id}.lock")
+        self._lock = LifeLock(context.locks, f"{context.worker_id}.lock")
         self._bell = Bell()
         self._stopping = threading.Event()
-        self._engines = Engines(parts, offered, self._bell)
-        self._heartbeat = Heartbeat(parts, self._register)
-        self._upkeep = Upkeep(parts, self._engines, self._heartbeat, self._bell)
+        self._engines = Engines(context, offered, self._bell)
+        self._heartbeat = Heartbeat(context, self._register)
+        self._upkeep = Upkeep(context, self._engines, self._heartbeat, self._bell)
         self._slots = [
-            Slot(parts, lane, self._engines, self._heartbeat, self._bell)
-            for lane, count in slots(parts.settings).items()
-            if any(parts.models[name].lane == lane for name in offered)
+            Slot(context, lane, self._engines, self._heartbeat, self._bell)
+            for lane, count in slots(context.settings).items()
+            if any(context.models[name].lane == lane for name in offered)
             for _ in range(count)
         ]
-        self._listener = parts.database.listen("jobs")
+        self._listener = context.database.listen("jobs")
         self._ear = threading.Thread(target=self._listen, name="ear", daemon=True)
 
     def start(self) -> None:
         """Register, give the lanes their slots, and begin to work."""
-        parts = self._parts
+        context = self._context
 
         def register(tx: Transaction) -> None:
             self._register(tx)
-            for lane, count in slots(parts.settings).items():
+            for lane, count in slots(context.settings).items():
                 lanes.set_slots(tx, lane, count)
 
-        parts.database.write(register)
+        context.database.write(register)
         failpoints.hit("register.after_commit")
         self._heartbeat.start()
         self._ear.start()
@@ -70,11 +72,11 @@ class Worker:
             slot.start()
         self._upkeep.start()
         threading.Thread(target=self._warm, name="warm", daemon=True).start()
-        _log.info("worker.started", worker_id=parts.worker_id, models=self._offered)
+        _log.info("worker.started", worker_id=context.worker_id, models=self._offered)
 
     def stop(self) -> None:
         """Claim nothing more, let attempts end within the grace, give back what is left, end the hosts."""
-        settings = self._parts.settings
+        settings = self._context.settings
         self._draining = True
         for slot in self._slots:
             slot.stop()
@@ -99,12 +101,12 @@ class Worker:
         self._heartbeat.stop()
         self._engines.close()
         # It waits at its socket: closed under it, it would end with an error.
-        self._parts.database.wake("jobs")
+        self._context.database.wake("jobs")
         self._ear.join(STOP_S)
         self._listener.close()
         if not self._heartbeat.active():
             self._forget()
-        _log.info("worker.stopped", worker_id=self._parts.worker_id)
+        _log.info("worker.stopped", worker_id=self._context.worker_id)
 
     def beaten_at(self) -> float:
         """When its heart last beat, on the monotonic clock."""
@@ -123,26 +125,26 @@ class Worker:
         return len(self._heartbeat.active())
 
     def _register(self, tx: Transaction) -> None:
-        parts, is_leaving = self._parts, self._draining and self._withdraws
+        context, is_leaving = self._context, self._draining and self._withdraws
         catalog.register_worker(
             tx,
-            parts.worker_id,
-            machine=locks.machine(parts.locks),
+            context.worker_id,
+            machine=locks.machine(context.locks),
             pid=os.getpid(),
             lock_name=self._lock.name,
             models=[] if is_leaving else self._offered,
-            now_ms=parts.clock(),
+            now_ms=context.clock(),
             abilities=[asdict(ability) for ability in self._abilities],
-            engine_memory_mib=parts.settings.engine_memory_mib,
+            engine_memory_mib=context.settings.engine_memory_mib,
         )
 
     def _withdraw(self) -> bool:
         """From now on no job is accepted because of this worker. False: the database did not answer; a worker
         that ends before it does counts as away within a minute.
         """
-        worker_id = self._parts.worker_id
+        worker_id = self._context.worker_id
         try:
-            self._parts.database.write(lambda tx: catalog.withdraw_offers(tx, worker_id))
+            self._context.database.write(lambda tx: catalog.withdraw_offers(tx, worker_id))
         except Unavailable:
             _log.warning("worker.not_withdrawn", worker_id=worker_id)
             return False
@@ -167,7 +169,7 @@ class Worker:
     def _warm(self) -> None:
         """Load what is marked so before the first job asks for it."""
         for name in self._offered:
-            own = self._parts.settings.models.get(name)
+            own = self._context.settings.models.get(name)
             if own is not None and own.warm:
                 try:
                     self._engines.warm(name)

@@ -16,7 +16,7 @@ from tenuto.artifacts import erasure, sweeps
 from tenuto.artifacts import operations as artifacts
 from tenuto.artifacts.operations import ORPHAN_AGE_MS
 from tenuto.errors import ArtifactUnavailable, Unavailable
-from tenuto.worker.parts import Parts
+from tenuto.worker.context import WorkerContext
 
 ROWLESS_LIMIT = 200
 """So many blobs without a row one sweep condemns at most; the next one goes on."""
@@ -29,8 +29,8 @@ _log = structlog.get_logger("tenuto.worker")
 class Sweeper:
     """Asked now and then whether it is time; at most one sweep goes on."""
 
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
+    def __init__(self, context: WorkerContext) -> None:
+        self._context = context
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -40,7 +40,7 @@ class Sweeper:
 
     def remove(self) -> None:
         """Only what was condemned; unless a sweep goes on, which ends with that."""
-        self._begin(lambda: remove_condemned(self._parts))
+        self._begin(lambda: remove_condemned(self._context))
 
     def join(self, timeout_s: float) -> None:
         """Wait for the sweep that goes on, if one does."""
@@ -70,42 +70,44 @@ class Sweeper:
 
     def _sweep(self) -> None:
         """Mark in a transaction that sees no reference, then remove the bytes, then the row."""
-        parts, now_ms = self._parts, self._parts.clock()
-        if parts.database.write(lambda tx: sweeps.begin(tx, parts.worker_id, now_ms=now_ms)):
+        context, now_ms = self._context, self._context.clock()
+        if context.database.write(lambda tx: sweeps.begin(tx, context.worker_id, now_ms=now_ms)):
             self._condemn_rowless(now_ms)
             self._condemn_orphans(now_ms)
         failpoints.hit("sweep.after_condemn")
-        remove_condemned(parts)
+        remove_condemned(context)
 
     def _condemn_rowless(self, now_ms: int) -> None:
         """Bytes whose writer died before it could record them."""
-        parts = self._parts
-        names = parts.blobs.ids(older_than_ms=now_ms - ORPHAN_AGE_MS)
+        context = self._context
+        names = context.blobs.ids(older_than_ms=now_ms - ORPHAN_AGE_MS)
         rowless: list[str] = []
         while len(rowless) < ROWLESS_LIMIT and (some := list(itertools.islice(names, LOOKED_UP))):
             if self._stopping.is_set():
                 return
-            known = parts.database.read(lambda tx, some=some: artifacts.known(tx, some))  # type: ignore[misc]
+            known = context.database.read(lambda tx, some=some: artifacts.known(tx, some))  # type: ignore[misc]
             rowless += [name for name in some if name not in known]
-        parts.database.write(lambda tx: artifacts.condemn_rowless(tx, rowless[:ROWLESS_LIMIT], now_ms=now_ms))
+        context.database.write(
+            lambda tx: artifacts.condemn_rowless(tx, rowless[:ROWLESS_LIMIT], now_ms=now_ms)
+        )
 
     def _condemn_orphans(self, now_ms: int) -> None:
         """Rows of bytes that nothing refers to any more, page by page."""
-        parts, after = self._parts, ""
+        context, after = self._context, ""
         while not self._stopping.is_set():
-            last = parts.database.read(lambda tx, after=after: artifacts.page_of_blobs(tx, after))  # type: ignore[misc]
+            last = context.database.read(lambda tx, after=after: artifacts.page_of_blobs(tx, after))  # type: ignore[misc]
             if last is None:
                 return
-            parts.database.write(
+            context.database.write(
                 lambda tx, page=(after, last): artifacts.condemn_orphans(tx, now_ms=now_ms, page=page)  # type: ignore[misc]
             )
             after = last
 
 
-def remove_condemned(parts: Parts) -> None:
+def remove_condemned(context: WorkerContext) -> None:
     """What a sweep condemned, and what was erased and could not be removed at once."""
-    condemned = parts.database.read(artifacts.condemned)
-    stuck = erasure.remove(parts.database, parts.blobs, condemned)
+    condemned = context.database.read(artifacts.condemned)
+    stuck = erasure.remove(context.database, context.blobs, condemned)
     for blob_id in stuck:
         _log.error("blob.not_removed", blob_id=blob_id)
     if len(condemned) > len(stuck):

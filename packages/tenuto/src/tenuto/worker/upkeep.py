@@ -23,7 +23,7 @@ from tenuto.errors import (
     ArtifactUnavailable,
     CorruptBlob,
     Stale,
-    StoreAway,
+    StoreUnreachable,
     Unavailable,
     causes,
     is_of_the_machine,
@@ -35,9 +35,9 @@ from tenuto.jobs.rows import OpenAttempt
 from tenuto.worker import locks, retention
 from tenuto.worker.auditing import Auditor
 from tenuto.worker.clocks import ClockAgreement
+from tenuto.worker.context import Bell, WorkerContext
 from tenuto.worker.engines import Engines
 from tenuto.worker.heartbeat import Heartbeat
-from tenuto.worker.parts import Bell, Parts
 from tenuto.worker.sweep import Sweeper
 
 LOOK_S = 0.5
@@ -95,20 +95,20 @@ class Duties:
 class Upkeep:
     """The thread that keeps house."""
 
-    def __init__(self, parts: Parts, engines: Engines, heartbeat: Heartbeat, bell: Bell) -> None:
-        self._parts = parts
+    def __init__(self, context: WorkerContext, engines: Engines, heartbeat: Heartbeat, bell: Bell) -> None:
+        self._context = context
         self._engines = engines
         self._heartbeat = heartbeat
         self._bell = bell
-        self._machine = locks.machine(parts.locks)
+        self._machine = locks.machine(context.locks)
         self._seen: dict[str, _Seen] = {}
         self._presence = Presence(away_s=FORGOTTEN_S, observe_s=HOUSEKEEPING_S)
         self._backups = Presence(away_s=backups.DEAD_AFTER_S, observe_s=HOUSEKEEPING_S)
         self._troubles: dict[str, _Trouble] = {}
         self._looked_at = float("-inf")
-        self._agreement = ClockAgreement(parts.clock(), time.monotonic())
-        self._auditor = Auditor(parts)
-        self.sweeper = Sweeper(parts)
+        self._agreement = ClockAgreement(context.clock(), time.monotonic())
+        self._auditor = Auditor(context)
+        self.sweeper = Sweeper(context)
         self._due = dict.fromkeys(("house", "sweep", "weigh"), 0.0)
         # MiB by engine, as they were told; replaced as a whole.
         self.weighed: dict[str, int] = {}
@@ -140,7 +140,7 @@ class Upkeep:
         What was seen before the database went away proves nothing after it, nor does what was seen
         before a long gap: a machine or a network that stood still may have kept the beats from coming.
         """
-        if now - self._looked_at > max(2 * LOOK_S, self._parts.settings.silence_s / 3):
+        if now - self._looked_at > max(2 * LOOK_S, self._context.settings.silence_s / 3):
             self._seen.clear()
         self._looked_at = now
         try:
@@ -170,7 +170,7 @@ class Upkeep:
         ours = {watched.attempt_id for watched in self._heartbeat.active()}
         others = [
             attempt
-            for attempt in self._parts.database.read(lanes.open_attempts)
+            for attempt in self._context.database.read(lanes.open_attempts)
             if attempt.attempt_id not in ours
         ]
         self._seen = {
@@ -210,60 +210,60 @@ class Upkeep:
 
     def _hand_over(self, attempt: OpenAttempt, error: Exception, code: str, message: str) -> None:
         """An error that nobody foresaw, met at this attempt alone: its operator sees what it was."""
-        parts, now_ms, evidence = self._parts, self._parts.clock(), causes(error)
-        parts.database.write(
+        context, now_ms, evidence = self._context, self._context.clock(), causes(error)
+        context.database.write(
             lambda tx: lifecycle.hand_over(
                 tx, attempt.attempt_id, code=code, message=message, evidence=evidence, now_ms=now_ms
             )
         )
         _log.error("job.recovery_required", job_id=attempt.job_id, attempt_id=attempt.attempt_id)
-        parts.database.wake("changes")
+        context.database.wake("changes")
 
     def _is_silent(self, attempt: OpenAttempt, now: float) -> bool:
-        elsewhere = attempt.machine != self._machine or attempt.worker_id == self._parts.worker_id
+        elsewhere = attempt.machine != self._machine or attempt.worker_id == self._context.worker_id
         if not elsewhere and attempt.lock_name is not None:
-            return not locks.is_held(self._parts.locks, attempt.lock_name)
+            return not locks.is_held(self._context.locks, attempt.lock_name)
         seen = self._seen.get(attempt.attempt_id)
         if seen is None or seen.beat != attempt.beat:
             self._seen[attempt.attempt_id] = _Seen(attempt.beat, now)
             return False
-        return now - seen.since >= self._parts.settings.silence_s
+        return now - seen.since >= self._context.settings.silence_s
 
     def _rescue_one(self, attempt: OpenAttempt) -> None:
-        parts, now_ms = self._parts, self._parts.clock()
+        context, now_ms = self._context, self._context.clock()
 
         def rescue(tx: Transaction) -> str:
-            done = lifecycle.rescue(tx, parts.ids, attempt.attempt_id, beat=attempt.beat, now_ms=now_ms)
+            done = lifecycle.rescue(tx, context.ids, attempt.attempt_id, beat=attempt.beat, now_ms=now_ms)
             failpoints.hit("rescue.before_commit")
             return done
 
         try:
-            done = parts.database.write(rescue)
+            done = context.database.write(rescue)
             failpoints.hit("rescue.after_commit")
             if done == "recorded":
                 done = self._finish(attempt)
         except Stale:
             return
-        except StoreAway as error:
+        except StoreUnreachable as error:
             _log.warning("store.away", attempt_id=attempt.attempt_id, reason=error.message)
             return  # Whether the recorded bytes are there is not known; it is looked at again.
         _log.warning("attempt.rescued", job_id=attempt.job_id, attempt_id=attempt.attempt_id, outcome=done)
         self._bell.ring()
-        parts.database.wake("jobs")
-        parts.database.wake("changes")
+        context.database.wake("jobs")
+        context.database.wake("changes")
 
     def _finish(self, attempt: OpenAttempt) -> str:
         """A result was recorded before its worker died: verify the bytes and succeed with them."""
-        parts, now_ms = self._parts, self._parts.clock()
-        record = parts.database.read(lambda tx: artifacts.recorded_blob(tx, attempt.attempt_id))
+        context, now_ms = self._context, self._context.clock()
+        record = context.database.read(lambda tx: artifacts.recorded_blob(tx, attempt.attempt_id))
         try:
             if record is None:
                 raise CorruptBlob
-            parts.blobs.read_all(record)
-        except StoreAway:
+            context.blobs.read_all(record)
+        except StoreUnreachable:
             raise
         except (CorruptBlob, ArtifactUnavailable):
-            parts.database.write(
+            context.database.write(
                 lambda tx: lifecycle.result_unusable(
                     tx,
                     attempt.attempt_id,
@@ -274,8 +274,8 @@ class Upkeep:
             return "recovery_required"
         failpoints.hit("rescue.verified")
         try:
-            parts.database.write(
-                lambda tx: lifecycle.succeed(tx, parts.ids, attempt.attempt_id, now_ms=now_ms)
+            context.database.write(
+                lambda tx: lifecycle.succeed(tx, context.ids, attempt.attempt_id, now_ms=now_ms)
             )
         except (Stale, Unavailable):
             raise
@@ -288,29 +288,31 @@ class Upkeep:
         return "succeeded"
 
     def _keep_house(self, duties: "Duties", now: float) -> None:
-        parts, now_ms = self._parts, self._parts.clock()
+        context, now_ms = self._context, self._context.clock()
         clocks_agree = self._agreement.holds(now_ms, now)
         if clocks_agree:
             for lane in kinds():
                 duties.do("expire", lambda lane=lane: self._expire(duties, lane, now_ms), lane=lane)  # type: ignore[misc]
-            duties.do("retention", lambda: retention.keep_to(parts, now_ms=now_ms))
+            duties.do("retention", lambda: retention.keep_to(context, now_ms=now_ms))
         duties.do("backups", lambda: self._forget_backups(now))
         duties.do("workers", lambda: self._forget_workers(duties, now))
-        duties.do("parts", lambda: parts.database.write(chunks.forget_final))
+        duties.do("context", lambda: context.database.write(chunks.forget_final))
         for model in self._engines.broken():
             duties.do("engine", lambda model=model: self._try_engine(model), model=model)  # type: ignore[misc]
         duties.do("audit", lambda: self._auditor.look(trusts_the_clock=clocks_agree))
 
     def _expire(self, duties: "Duties", lane: str, now_ms: int) -> None:
         """Each job in a transaction of its own: one that cannot be ended keeps no other waiting."""
-        parts = self._parts
+        context = self._context
         expired: list[str] = []
 
         def end(job_id: str) -> None:
-            if parts.database.write(lambda tx: waiting.expire(tx, parts.ids, job_id=job_id, now_ms=now_ms)):
+            if context.database.write(
+                lambda tx: waiting.expire(tx, context.ids, job_id=job_id, now_ms=now_ms)
+            ):
                 expired.append(job_id)
 
-        for job_id in parts.database.read(lambda tx: waiting.overdue(tx, lane=lane, now_ms=now_ms)):
+        for job_id in context.database.read(lambda tx: waiting.overdue(tx, lane=lane, now_ms=now_ms)):
             duties.do("expire_job", lambda job_id=job_id: end(job_id), job_id=job_id)  # type: ignore[misc]
         if expired:
             _log.warning("jobs.expired", lane=lane, count=len(expired))
@@ -320,13 +322,13 @@ class Upkeep:
         weighed, before = self._engines.weigh(), self.weighed
         changed = max((abs(mib - before.get(engine, 0)) for engine, mib in weighed.items()), default=0)
         if weighed.keys() != before.keys() or changed >= CHANGED_MIB:
-            worker_id = self._parts.worker_id
-            self._parts.database.write(lambda tx: catalog.engines_weighed(tx, worker_id, weighed))
+            worker_id = self._context.worker_id
+            self._context.database.write(lambda tx: catalog.engines_weighed(tx, worker_id, weighed))
             self.weighed = weighed
 
     def _forget_backups(self, now: float) -> None:
         """Those whose rows have stood still under our own eyes: their processes were killed."""
-        database = self._parts.database
+        database = self._context.database
         rows = database.read(backups.under_way)
         self._backups.observe(rows, now_s=now)
         for row in rows:
@@ -336,27 +338,27 @@ class Upkeep:
                     _log.warning("backup.forgotten", backup_id=backup_id)
 
     def _forget_workers(self, duties: "Duties", now: float) -> None:
-        parts = self._parts
-        self._presence.observe(parts.database.read(catalog.workers), now_s=now)
+        context = self._context
+        self._presence.observe(context.database.read(catalog.workers), now_s=now)
 
         def gone(tx: Transaction) -> list[tuple[str, str, str]]:
             return [
                 (row.id, row.machine, row.lock_name)
                 for row in catalog.workers(tx)
-                if row.id != parts.worker_id
+                if row.id != context.worker_id
                 and row.id in self._presence.away
                 and not lanes.has_open_attempts(tx, row.id)
             ]
 
         def forget(worker_id: str, machine: str, lock_name: str) -> None:
             if machine == self._machine:
-                if locks.is_held(parts.locks, lock_name):
+                if locks.is_held(context.locks, lock_name):
                     return
-                locks.remove(parts.locks, lock_name)
-            parts.database.write(lambda tx: catalog.forget_worker(tx, worker_id))
+                locks.remove(context.locks, lock_name)
+            context.database.write(lambda tx: catalog.forget_worker(tx, worker_id))
             _log.info("worker.forgotten", worker_id=worker_id)
 
-        for worker in parts.database.read(gone):
+        for worker in context.database.read(gone):
             duties.do("worker", lambda worker=worker: forget(*worker), worker_id=worker[0])  # type: ignore[misc]
 
     def _try_engine(self, model: str) -> None:

@@ -47,7 +47,7 @@ class Finding:
     seen: Mapping[str, Any]
 
     @property
-    def line(self) -> str:
+    def summary(self) -> str:
         """The finding for a person: who, what, what was seen, what to do."""
         seen = " ".join(f"{name}={'-' if value is None else value}" for name, value in self.seen.items())
         return f"{self.subject}: {self.what}{f' ({seen})' if seen else ''} → {self.remedy}"

@@ -12,7 +12,7 @@ from tenuto.artifacts import operations as artifacts
 from tenuto.artifacts.operations import ORPHAN_AGE_MS
 from tenuto.blobs.blob import BLOCK_BYTES, BlobRecord, BlobStore
 from tenuto.db.database import Database
-from tenuto.errors import ArtifactUnavailable, CorruptBlob, StoreAway
+from tenuto.errors import ArtifactUnavailable, CorruptBlob, StoreUnreachable
 from tenuto.jobs.audit import SWEPT_WITHIN_MS
 from tenuto.jobs.audit.check import Finding
 
@@ -61,7 +61,7 @@ def _look(blobs: BlobStore, record: BlobRecord) -> tuple[str, str, str] | None:
     try:
         for block in blobs.read(record):
             digest.update(block)
-    except StoreAway:
+    except StoreUnreachable:
         raise  # All would seem to be missing.
     except ArtifactUnavailable as error:
         return "blob_missing", "the bytes are not there, or cannot be read", error.message

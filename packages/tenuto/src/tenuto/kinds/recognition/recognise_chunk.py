@@ -14,7 +14,7 @@ from tenuto.hosts.host import EngineFailed
 from tenuto.jobs.chunks import ChunkKey
 from tenuto.kinds.recognition.recording import RATE, Recording
 from tenuto.kinds.recognition.transcripts import checked
-from tenuto.media.doubts import Doubts, doubts_of
+from tenuto.media.transcript_checks import TranscriptDoubts, check_transcript
 from tenuto.worker.calls import EngineCalls, OnProgress, ResultInvalid
 
 _log = structlog.get_logger("tenuto.worker")
@@ -23,7 +23,7 @@ _log = structlog.get_logger("tenuto.worker")
 @dataclass(frozen=True, slots=True)
 class _Try:
     transcript: dict[str, Any]
-    doubts: Doubts
+    doubts: TranscriptDoubts
 
 
 def transcript_of(
@@ -74,6 +74,6 @@ def _once(
     transcript = checked(result, key.role, (key.end_frame - key.start_frame) / RATE)
     told = transcript.pop("doubts")
     if engine.tries == 1:
-        return _Try(transcript, Doubts(told))
-    found = doubts_of(transcript["segments"], recording.samples(key.start_frame, key.end_frame))
-    return _Try(transcript, Doubts([*told, *found.sentences], found.unheard_s))
+        return _Try(transcript, TranscriptDoubts(told))
+    found = check_transcript(transcript["segments"], recording.samples(key.start_frame, key.end_frame))
+    return _Try(transcript, TranscriptDoubts([*told, *found.sentences], found.unheard_s))

@@ -15,18 +15,18 @@ import structlog
 
 from tenuto import failpoints
 from tenuto.artifacts.inputs import Bound
-from tenuto.errors import ArtifactUnavailable, CorruptBlob, StorageFailed, StoreAway
+from tenuto.errors import ArtifactUnavailable, CorruptBlob, StorageFailed, StoreUnreachable
 from tenuto.hosts.host import Cancelled, EngineFailed
 from tenuto.media.decoding import Decoded, DecoderEnded, DecoderFailed, Decoding
 from tenuto.media.flac import FlacInvalid
 from tenuto.worker.calls import EngineCalls
+from tenuto.worker.fair_lock import FairLock
 from tenuto.worker.inputs import input_record, when_back
-from tenuto.worker.line import Line
 
 RATE = 16_000
 SAMPLE_BYTES = 2
 
-_decoding = Line()
+_decoding = FairLock()
 """One recording is decoded at a time: eight children at once would take the memory of eight."""
 _log = structlog.get_logger("tenuto.worker")
 
@@ -76,7 +76,7 @@ def recorded(calls: EngineCalls, bound: Bound) -> Iterator[Recording]:
 def _room(calls: EngineCalls) -> Iterator[int]:
     try:
         failpoints.hit("recording.before_room")
-        file = tempfile.TemporaryFile(dir=calls.parts.settings.folder)  # noqa: SIM115 (closed below)
+        file = tempfile.TemporaryFile(dir=calls.context.settings.folder)  # noqa: SIM115 (closed below)
     except OSError as error:
         raise StorageFailed("There is no room for the decoded recording.") from error
     with file:
@@ -103,10 +103,10 @@ def _decode(calls: EngineCalls, bound: Bound, file: int) -> Decoded:
     # What is there is of a read that broke off, because the store of bytes went away.
     os.ftruncate(file, 0)
     os.lseek(file, 0, os.SEEK_SET)
-    record = input_record(calls.parts, bound.blob_id, "the recording")
+    record = input_record(calls.context, bound.blob_id, "the recording")
     try:
         with closing(Decoding(file, bound.duration_ms)) as decoding, stop.calling(decoding.abandon):
-            for block in calls.parts.blobs.read(record):
+            for block in calls.context.blobs.read(record):
                 decoding.feed(block)
                 if stop.is_set():
                     raise Cancelled(lost=False)
@@ -123,7 +123,7 @@ def _decode(calls: EngineCalls, bound: Bound, file: int) -> Decoded:
         raise EngineFailed("input_unreadable", f"the recording: {error}", transient=True) from error
     except DecoderFailed as error:
         raise StorageFailed(f"The recording could not be decoded: {error}.") from error
-    except StoreAway:
+    except StoreUnreachable:
         raise
     except CorruptBlob as error:
         raise EngineFailed("input_unreadable", "the recording is damaged", transient=False) from error

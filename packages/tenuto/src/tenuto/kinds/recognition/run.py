@@ -20,10 +20,10 @@ from tenuto.jobs.chunks import ChunkKey
 from tenuto.kinds.recognition.recognise_chunk import transcript_of
 from tenuto.kinds.recognition.recording import RATE, Recording, recorded
 from tenuto.kinds.recognition.result import MEDIA_TYPE, SCHEMA_VERSION
-from tenuto.media import parts as merging
-from tenuto.media.parts import PartText
+from tenuto.media import chunks as merging
+from tenuto.media.chunks import ChunkTranscript
 from tenuto.worker.calls import EngineCalls, OnProgress
-from tenuto.worker.durable import read, write
+from tenuto.worker.retrying import read, write
 
 _MERGES = {SEGMENT_TEXT: merging.merge_segment_text, WORD_TIMESTAMPS: merging.merge_word_timestamps}
 _log = structlog.get_logger("tenuto.worker")
@@ -33,7 +33,7 @@ Transcripts = dict[ChunkKey, dict[str, Any]]
 
 def run(calls: EngineCalls) -> HostResult:
     """The finished JSON, its duration that of the samples. Raises ResultInvalid, and what hosts raise."""
-    entry = calls.parts.models[calls.claim.model].entry
+    entry = calls.context.models[calls.claim.model].entry
     bound = Bound(**calls.claim.parameters["input"])
     with recorded(calls, bound) as recording:
         transcripts = _transcribe(calls, engines_of(entry), recording)
@@ -69,7 +69,7 @@ def _transcribe(calls: EngineCalls, engines: tuple[EngineEntry, ...], recording:
         for engine in engines
     ]
     progress = _Progress(calls, recording, [key for _, key in keys])
-    stored = read(calls.parts, lambda tx: chunks.finished(tx, calls.claim.job_id))
+    stored = read(calls.context, lambda tx: chunks.finished(tx, calls.claim.job_id))
     transcripts: Transcripts = {}
     for engine, key in keys:
         if key not in stored:
@@ -91,7 +91,7 @@ def _recognise(
         chunks.add(tx, attempt_id, key, transcript, now_ms=now_ms)
         failpoints.hit("part.before_commit")
 
-    write(calls.parts, add)
+    write(calls.context, add)
     failpoints.hit("part.after_commit")
     _log.info(
         "part.recognised",
@@ -111,7 +111,7 @@ def _engines(
     value, warnings = {}, []
     for engine in engines:
         own = [
-            PartText(*spans[key.number], transcript)
+            ChunkTranscript(*spans[key.number], transcript)
             for key, transcript in transcripts.items()
             if key.role == engine.role
         ]

@@ -19,10 +19,10 @@ from tenuto.db.database import Transaction
 from tenuto.errors import StorageFailed, Swept, TenutoError
 from tenuto.hosts.host import HostResult
 from tenuto.jobs import segments
-from tenuto.jobs.segments import MAX_SEGMENT_BYTES, NewSegment, SegmentLimit, Shown
+from tenuto.jobs.segments import MAX_SEGMENT_BYTES, NewSegment, SegmentLimit, SegmentTotals
 from tenuto.media.wav import BYTES_PER_SAMPLE, HEADER_BYTES, Wav, WavInvalid, pcm16_wav, read_pcm16_wav
 from tenuto.worker.calls import EngineCalls, ResultInvalid
-from tenuto.worker.durable import PATIENCE_S, NotStored, store, write
+from tenuto.worker.retrying import PATIENCE_S, NotStored, store, write
 
 MAX_AHEAD = 4
 """Segments that may wait to be saved; a segment has at most 16 MiB."""
@@ -65,11 +65,11 @@ class Preview:
     """Why the preview ended before the speech did; set while it runs, read when it has ended."""
 
     def __init__(self, calls: EngineCalls) -> None:
-        self._parts = calls.parts
+        self._context = calls.context
         self._claim = calls.claim
         self._watched = calls.watched
         self.warnings = []
-        self._shown = Shown()
+        self._shown = SegmentTotals()
         self._is_full = False
         self._waiting: queue.Queue[_Waiting | None] = queue.Queue(MAX_AHEAD)
         self._failed: BaseException | None = None
@@ -134,9 +134,9 @@ class Preview:
                 self._failed = error
 
     def _save(self, waiting: _Waiting) -> None:
-        ids, attempt_id = self._parts.ids, self._claim.attempt_id
+        ids, attempt_id = self._context.ids, self._claim.attempt_id
         patience_s = PATIENCE_S if self._claim.rerunnable else PAID_PATIENCE_S
-        blob = store(self._parts, waiting.content, self._watched, patience_s=patience_s)
+        blob = store(self._context, waiting.content, self._watched, patience_s=patience_s)
         new = NewSegment(ids.new("segment"), waiting.sequence, blob, waiting.duration_ms)
         failpoints.hit("segment.after_bytes")
 
@@ -144,7 +144,7 @@ class Preview:
             segments.save(tx, attempt_id, new, now_ms=now_ms)
             failpoints.hit("segment.before_commit")
 
-        write(self._parts, save)
+        write(self._context, save)
         failpoints.hit("segment.after_commit")
 
     def _give_up(self, error: TenutoError) -> None:

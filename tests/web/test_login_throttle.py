@@ -1,7 +1,7 @@
 """Limits on guessing: how many tries, from where, at whom; and what they take of memory."""
 
-from tenuto.web import guesses
-from tenuto.web.guesses import Buckets
+from tenuto.web import login_throttle
+from tenuto.web.login_throttle import Buckets
 from web.browsers import PASSWORD, SECOND_MS, Browser, Studio, error
 
 
@@ -53,7 +53,7 @@ def test_an_address_that_tries_many_names_waits(studio: Studio) -> None:
 def test_a_name_that_is_guessed_at_from_everywhere_waits(studio: Studio) -> None:
     """Many machines have no more tries at one name than it takes to be sure."""
     for number in range(50):
-        studio.edge.guesses.take(f"10.9.0.{number}", "me")
+        studio.edge.throttle.take(f"10.9.0.{number}", "me")
 
     assert (429, "rate_limited") == error(studio.browser().log_in("me"))
     assert (401, "invalid_login") == error(studio.browser().log_in("you"))
@@ -65,7 +65,7 @@ def test_links_and_new_accounts_are_limited_by_address(studio: Studio) -> None:
     asked = {"token": "guessed", "password": PASSWORD}
     guessed = [guessing.post("/web/invitations/accept", asked).status_code for _ in range(21)]
     for _ in range(4):
-        studio.edge.guesses.take_account(making.address)
+        studio.edge.throttle.take_account(making.address)
     made = [making.post("/web/register", {"name": name, "password": PASSWORD}).status_code for name in "ab"]
 
     assert [400] * 20 + [429] == guessed
@@ -101,11 +101,11 @@ def test_buckets_leak_with_time_and_forget_what_is_empty() -> None:
 def test_the_memory_of_tries_is_bounded() -> None:
     """A flood of names forgets the one that was not tried for longest, not the one tried now (P14)."""
     buckets = Buckets(1, 1e9)
-    for number in range(guesses.MAX_KEYS + 10):
+    for number in range(login_throttle.MAX_KEYS + 10):
         buckets.add(f"name {number}", 1)
         buckets.add("tried now", 0 if number else 1)
 
-    assert guesses.MAX_KEYS == len(buckets._levels)
+    assert login_throttle.MAX_KEYS == len(buckets._levels)
     assert 0.0 == buckets.wait_s("name 0")
     assert 0.0 < buckets.wait_s("tried now")
 
@@ -124,4 +124,4 @@ def refused(studio: Studio) -> dict[str, float]:
 def tried(studio: Studio, browser: Browser, names: list[str]) -> None:
     """As if these names had been tried from the browser's address: trying costs a hash each."""
     for name in names:
-        studio.edge.guesses.take(browser.address, name)
+        studio.edge.throttle.take(browser.address, name)

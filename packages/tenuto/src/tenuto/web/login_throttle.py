@@ -42,7 +42,7 @@ class Buckets:
         return max(0.0, level - (self._clock() - since) / self._leak_s)
 
 
-class Guesses:
+class LoginThrottle:
     """The limits together. Used by the event loop alone."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

@@ -12,10 +12,16 @@ import structlog
 from tenuto.blobs.blob import BlobRecord
 from tenuto.blobs.reasons import reason
 from tenuto.db.database import Transaction
-from tenuto.errors import StorageFailed, StoreAwayForWrites, TenutoError, Unavailable, is_of_the_machine
+from tenuto.errors import (
+    StorageFailed,
+    StoreUnreachableForWrites,
+    TenutoError,
+    Unavailable,
+    is_of_the_machine,
+)
 from tenuto.hosts.host import Cancelled
+from tenuto.worker.context import WorkerContext
 from tenuto.worker.heartbeat import Watched
-from tenuto.worker.parts import Parts
 
 T = TypeVar("T")
 
@@ -41,11 +47,11 @@ class NotStored(TenutoError):
     evidence: str = ""
 
 
-def keep_aside(parts: Parts, job_id: str, attempt_id: str, content: bytes) -> str:
+def keep_aside(context: WorkerContext, job_id: str, attempt_id: str, content: bytes) -> str:
     """Leave a paid result that could not be stored in a file of the data folder, which need not be on the
     store's disk; gives what its operator reads of it. A folder that takes no file is no error: it is told.
     """
-    path = parts.settings.folder.absolute() / RESCUED / attempt_id
+    path = context.settings.folder.absolute() / RESCUED / attempt_id
     try:
         path.parent.mkdir(mode=0o700, exist_ok=True)
         path.touch(mode=0o600)
@@ -62,51 +68,53 @@ def keep_aside(parts: Parts, job_id: str, attempt_id: str, content: bytes) -> st
     return f"the result is in {path} on the worker's machine: {command}"
 
 
-def store(parts: Parts, content: bytes, watched: Watched, *, patience_s: float | None) -> BlobRecord:
+def store(
+    context: WorkerContext, content: bytes, watched: Watched, *, patience_s: float | None
+) -> BlobRecord:
     """Make bytes durable, with pauses that grow. Raises StorageFailed when patience is over.
 
     A store that is away is waited for, as the database is: what was made, or paid for, is not given up, and
     without a patience nothing ends that but the worker's stop (NotStored). Cancelled: the attempt is to stop.
     """
     began, nth = time.monotonic(), 0
-    blob_id = parts.ids.new("blob")
+    blob_id = context.ids.new("blob")
     while True:
         nth += 1
         try:
-            return parts.blobs.write(blob_id, content)
+            return context.blobs.write(blob_id, content)
         except Exception as error:
             if not isinstance(error, StorageFailed) and not is_of_the_machine(error):
                 raise
             why = f"the store {reason(error.__cause__ or error)}"
             _log.error("blob.not_stored", attempt_id=watched.attempt_id, blob_id=blob_id, nth=nth, reason=why)
-            is_away = isinstance(error, StoreAwayForWrites)
+            is_away = isinstance(error, StoreUnreachableForWrites)
             if patience_s is not None and not is_away and time.monotonic() - began >= patience_s:
                 raise
             if not is_away:
-                blob_id = parts.ids.new("blob")  # What is left of the other may stand in its own way.
+                blob_id = context.ids.new("blob")  # What is left of the other may stand in its own way.
             _pause(watched, min(STORE_PAUSE_S * nth, AWAY_PAUSE_S), why)
 
 
-def read(parts: Parts, operation: Callable[[Transaction], T]) -> T:
+def read(context: WorkerContext, operation: Callable[[Transaction], T]) -> T:
     """One look, as often as it takes while the database is away."""
     while True:
         try:
-            return parts.database.read(operation)
+            return context.database.read(operation)
         except Exception as error:
             if not _passes(error):
                 raise
             time.sleep(WRITE_PAUSE_S)
 
 
-def write(parts: Parts, transition: Callable[[Transaction, int], T]) -> T:
+def write(context: WorkerContext, transition: Callable[[Transaction, int], T]) -> T:
     """One transition, as often as it takes while the database is away.
 
     What stays unknown of a commit is found out by trying again: the fence answers Stale when it was made.
     """
     while True:
-        now_ms = parts.clock()
+        now_ms = context.clock()
         try:
-            return parts.database.write(lambda tx: transition(tx, now_ms))  # noqa: B023 (called at once)
+            return context.database.write(lambda tx: transition(tx, now_ms))  # noqa: B023 (called at once)
         except Exception as error:
             if not _passes(error):
                 raise

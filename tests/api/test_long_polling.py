@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from jobs.world import World
-from tenuto.api.waits import MAX_WAITERS, MAX_WAITERS_OF_ACCOUNT, POLL_S, TOPIC, Waiter, Waits
+from tenuto.api.long_polling import MAX_WAITERS, MAX_WAITERS_OF_ACCOUNT, POLL_S, TOPIC, LongPoll, LongPolls
 from tenuto.db.database import Database
 from tenuto.jobs import read
 
@@ -21,18 +21,18 @@ def world(database: Database, tmp_path: Path) -> World:
 
 
 @pytest.fixture
-def waits(database: Database) -> Iterator[Waits]:
+def waits(database: Database) -> Iterator[LongPolls]:
     """Places on the world's database."""
-    made = Waits(database)
+    made = LongPolls(database)
     yield made
     made.stop()
 
 
-def enter(waits: Waits, world: World, account_id: str, job_id: str) -> Waiter | None:
+def enter(waits: LongPolls, world: World, account_id: str, job_id: str) -> LongPoll | None:
     return waits.enter(account_id, job_id, world.read(lambda tx: read.sequence(tx, job_id)))
 
 
-async def told_within(waiter: Waiter | None, seconds: float) -> bool:
+async def told_within(waiter: LongPoll | None, seconds: float) -> bool:
     assert waiter is not None
     try:
         await asyncio.wait_for(waiter.changed.wait(), seconds)
@@ -42,7 +42,7 @@ async def told_within(waiter: Waiter | None, seconds: float) -> bool:
 
 
 @pytest.mark.parametrize("woken", [True, False])
-def test_a_change_is_told_to_whoever_waits_for_it(world: World, waits: Waits, woken: bool) -> None:
+def test_a_change_is_told_to_whoever_waits_for_it(world: World, waits: LongPolls, woken: bool) -> None:
     """With a wake-up soon, without one at the next look; those who wait for another job go on waiting."""
     claim = world.running()
     other = world.submit(world.caller(), "other").job_id
@@ -59,7 +59,7 @@ def test_a_change_is_told_to_whoever_waits_for_it(world: World, waits: Waits, wo
     assert (False, True, False) == asyncio.run(go())
 
 
-def test_places_are_counted_by_account_and_together(world: World, waits: Waits) -> None:
+def test_places_are_counted_by_account_and_together(world: World, waits: LongPolls) -> None:
     """One account has a hundred, all together four hundred; a place that is left can be taken again."""
 
     async def go() -> None:
@@ -78,7 +78,7 @@ def test_places_are_counted_by_account_and_together(world: World, waits: Waits) 
     asyncio.run(go())
 
 
-def test_stopping_answers_everybody_and_takes_nobody(world: World, waits: Waits) -> None:
+def test_stopping_answers_everybody_and_takes_nobody(world: World, waits: LongPolls) -> None:
     """Whoever waits when the service stops is answered at once."""
     claim = world.running()
 

@@ -13,7 +13,7 @@ from tenuto.db.database import Database
 from tenuto.web.invitations import set_up_link
 
 
-def greet(settings: Settings, database: Database, address: str, say: Say) -> None:
+def announce(settings: Settings, database: Database, address: str, say: Say) -> None:
     """Say it, line by line."""
     say(f"Tenuto answers at http://{address}, its data is in {settings.folder.resolve()}")
     if (link := set_up_link(settings, database, address, now_ms=clock())) is not None:

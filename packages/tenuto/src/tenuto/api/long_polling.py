@@ -29,7 +29,7 @@ _log = structlog.get_logger("tenuto.api")
 
 
 @dataclass(eq=False, slots=True)
-class Waiter:
+class LongPoll:
     """A request that waits until the newest event of its job is another than `sequence`."""
 
     account_id: str
@@ -44,33 +44,33 @@ class Waiter:
             self.loop.call_soon_threadsafe(self.changed.set)
 
 
-class Waits:
+class LongPolls:
     """Who waits in this process. `enter` and `leave` belong to the event loop's thread."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         # Never locked: other threads read it in one step.
-        self._waiters: dict[int, Waiter] = {}
+        self._waiters: dict[int, LongPoll] = {}
         self._of_account: Counter[str] = Counter()
         self._is_wanted = threading.Event()
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def enter(self, account_id: str, job_id: str, sequence: int) -> Waiter | None:
+    def enter(self, account_id: str, job_id: str, sequence: int) -> LongPoll | None:
         """A place; None when all are taken, by this account or by all together, or when we are stopping."""
         full = len(self._waiters) >= MAX_WAITERS or self._of_account[account_id] >= MAX_WAITERS_OF_ACCOUNT
         if full or self._stopping.is_set():
             return None
-        waiter = Waiter(account_id, job_id, sequence)
+        waiter = LongPoll(account_id, job_id, sequence)
         self._waiters[id(waiter)] = waiter
         self._of_account[account_id] += 1
         if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="waits", daemon=True)
+            self._thread = threading.Thread(target=self._run, name="long-polls", daemon=True)
             self._thread.start()
         self._is_wanted.set()
         return waiter
 
-    def leave(self, waiter: Waiter) -> None:
+    def leave(self, waiter: LongPoll) -> None:
         """Give the place back."""
         del self._waiters[id(waiter)]
         self._of_account[waiter.account_id] -= 1
@@ -94,7 +94,7 @@ class Waits:
             except Unavailable:
                 self._stopping.wait(POLL_S)
             except Exception:
-                _log.exception("waits.failed")
+                _log.exception("long_polls.failed")
                 self._stopping.wait(POLL_S)
 
     def _serve(self, listener: Listener) -> None:
@@ -103,7 +103,7 @@ class Waits:
             self._look(list(self._waiters.values()))
             self._stopping.wait(PAUSE_S)
 
-    def _look(self, waiters: list[Waiter]) -> None:
+    def _look(self, waiters: list[LongPoll]) -> None:
         def sequences(tx: Transaction) -> dict[str, int]:
             return {job_id: read.sequence(tx, job_id) for job_id in {waiter.job_id for waiter in waiters}}
 

@@ -43,7 +43,7 @@ class Setbacks:
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class WorkerContext:
     """The parts of a worker process. Made at start, the same until it ends."""
 
     settings: Settings

@@ -41,7 +41,7 @@ _LONGEST_SEARCHED = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class Doubts:
+class TranscriptDoubts:
     """Sentences for whoever reads the transcript; of two transcripts the one with less is the better."""
 
     sentences: list[str] = field(default_factory=list)
@@ -53,13 +53,15 @@ class Doubts:
         return len(self.sentences), self.unheard_s
 
 
-def doubts_of(segments: Sequence[Segment], audio: bytes) -> Doubts:
+def check_transcript(segments: Sequence[Segment], audio: bytes) -> TranscriptDoubts:
     """What is doubtful about a part's transcript, in the order in which its engine gave the segments.
 
     `audio`: the part's sound, PCM16, mono, 16 kHz. Segments without text cover their sound, too.
     """
     unheard_s, sentences = _coverage(segments, audio)
-    return Doubts([*sentences, *_order(segments), *_circles(segments), *_density(segments)], unheard_s)
+    return TranscriptDoubts(
+        [*sentences, *_order(segments), *_circles(segments), *_density(segments)], unheard_s
+    )
 
 
 def _coverage(segments: Sequence[Segment], audio: bytes) -> tuple[float, list[str]]:

@@ -26,7 +26,7 @@ _WORD = re.compile(rf"[{_SPACELESS}]|[^\s{_SPACELESS}]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CutPoint:
     """A point in a transcript: before the character `offset` of the text of segment `segment`, at `at_s`."""
 
     segment: int
@@ -35,11 +35,11 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Joint:
+class Splice:
     """Keep the earlier transcript up to `left`, the later one from `right` on; `at_s` divides all else."""
 
-    left: Place
-    right: Place
+    left: CutPoint
+    right: CutPoint
     at_s: float
     matched: bool
     """Whether both places are the same word."""
@@ -49,10 +49,10 @@ class Joint:
 class _Word:
     key: str
     """How it is compared: without case and marks."""
-    place: Place
+    place: CutPoint
 
 
-def find_joint(earlier: Sequence[Segment], later: Sequence[Segment], start_s: float, end_s: float) -> Joint:
+def find_splice(earlier: Sequence[Segment], later: Sequence[Segment], start_s: float, end_s: float) -> Splice:
     """The joint of two transcripts in absolute time that share the seconds from `start_s` to `end_s`.
 
     Both are sorted by start. Segments without text take no part.
@@ -63,13 +63,13 @@ def find_joint(earlier: Sequence[Segment], later: Sequence[Segment], start_s: fl
         first, second, length = run
         # In the middle of the run, both transcripts are far from the edge where each may have half a word.
         one, other = left[first + length // 2].place, right[second + length // 2].place
-        return Joint(one, other, (one.at_s + other.at_s) / 2, matched=True)
+        return Splice(one, other, (one.at_s + other.at_s) / 2, matched=True)
     if not left or not right:
         # What only one of them heard is kept whole.
         at_s = start_s if right else end_s if left else middle
     else:
         at_s = _quiet_moment(earlier, later, start_s, end_s)
-    return Joint(_segment_at(earlier, at_s), _segment_at(later, at_s), at_s, matched=False)
+    return Splice(_segment_at(earlier, at_s), _segment_at(later, at_s), at_s, matched=False)
 
 
 def _words(segments: Sequence[Segment], start_s: float, end_s: float) -> list[_Word]:
@@ -89,7 +89,7 @@ def _segment_words(index: int, segment: Segment) -> Iterator[_Word]:
         key = "".join(sign for sign in found[0].casefold() if sign.isalnum())
         if key:
             at_s = segment["start"] + length_s * found.start() / len(text)
-            yield _Word(key, Place(index, found.start(), at_s))
+            yield _Word(key, CutPoint(index, found.start(), at_s))
 
 
 def _common_run(left: Sequence[_Word], right: Sequence[_Word], middle: float) -> tuple[int, int, int] | None:
@@ -137,7 +137,7 @@ def _quiet_moment(
     return min([middle, *edges], key=rank)
 
 
-def _segment_at(segments: Sequence[Segment], at_s: float) -> Place:
+def _segment_at(segments: Sequence[Segment], at_s: float) -> CutPoint:
     """The first segment whose middle is at or after the moment: each segment is on one side."""
     latest = list(accumulate(((one["start"] + one["end"]) / 2 for one in segments), max))
-    return Place(bisect_left(latest, at_s), 0, at_s)
+    return CutPoint(bisect_left(latest, at_s), 0, at_s)

@@ -16,7 +16,7 @@ _OTHERWISE = {
 }
 
 
-def told(error: BaseException) -> str:
+def describe(error: BaseException) -> str:
     """What it does: "refuses us: …" in the server's words, or "does not answer", and why if that is known."""
     for cause in _causes(error):
         said = str(cause)

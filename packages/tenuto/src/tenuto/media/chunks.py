@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tenuto.media.joints import Joint, Place, find_joint
-from tenuto.media.part_speakers import Speakers
+from tenuto.media.chunk_speakers import Speakers
+from tenuto.media.overlap import CutPoint, Splice, find_splice
 
 Segment = dict[str, Any]
 
@@ -20,7 +20,7 @@ TOUCHING_S = 0.25
 
 
 @dataclass(frozen=True, slots=True)
-class PartText:
+class ChunkTranscript:
     """What an engine wrote about the seconds from `start_s` to `end_s` of a recording.
 
     `value["segments"]` have `start`, `end` (seconds from `start_s`) and `text`; of the first role also
@@ -41,7 +41,7 @@ class Merged:
     warnings: list[str]
 
 
-def merge_segment_text(parts: Sequence[PartText]) -> Merged:
+def merge_segment_text(parts: Sequence[ChunkTranscript]) -> Merged:
     """Merge transcripts with speakers and types; speakers become S01, S02, … as they first appear."""
     speakers = Speakers()
     whole: list[Segment] = []
@@ -62,7 +62,7 @@ def merge_segment_text(parts: Sequence[PartText]) -> Merged:
     return Merged(finished, _warnings(parts))
 
 
-def merge_word_timestamps(parts: Sequence[PartText]) -> Merged:
+def merge_word_timestamps(parts: Sequence[ChunkTranscript]) -> Merged:
     """Merge transcripts of text alone."""
     whole: list[Segment] = []
     reached_s = 0.0
@@ -72,7 +72,7 @@ def merge_word_timestamps(parts: Sequence[PartText]) -> Merged:
     return Merged(_finished(whole, reached_s), _warnings(parts))
 
 
-def _absolute(part: PartText) -> list[Segment]:
+def _absolute(part: ChunkTranscript) -> list[Segment]:
     """A part's segments on the timeline of the whole, sorted, inside the part."""
     length_s = part.end_s - part.start_s
     return sorted(
@@ -96,16 +96,16 @@ def _joined(
     if earlier_ends_s <= later_starts_s:
         return earlier + later
     worded, other_worded = _with_text(earlier), _with_text(later)
-    joint = find_joint(worded, other_worded, later_starts_s, earlier_ends_s)
-    kept = _up_to(worded, joint.left)
-    added = _from(other_worded, joint.right)
-    if kept and added and _one_sentence(joint, kept[-1], added[0], other_worded, later_starts_s):
+    splice = find_splice(worded, other_worded, later_starts_s, earlier_ends_s)
+    kept = _up_to(worded, splice.left)
+    added = _from(other_worded, splice.right)
+    if kept and added and _one_sentence(splice, kept[-1], added[0], other_worded, later_starts_s):
         rest = added.pop(0)
         kept[-1] |= {"end": rest["end"], "text": kept[-1]["text"] + rest["text"]}
     elif kept and added and kept[-1]["end"] > added[0]["start"]:
         # Two engines' runs differ by some hundredths of a second about where a word ends.
         kept[-1]["end"] = max(kept[-1]["start"], added[0]["start"])
-    wordless = _wordless(earlier, later, joint.at_s)
+    wordless = _wordless(earlier, later, splice.at_s)
     return sorted([*kept, *added, *wordless], key=lambda one: (one["start"], one["end"]))
 
 
@@ -113,7 +113,7 @@ def _with_text(segments: list[Segment]) -> list[Segment]:
     return [one for one in segments if one["text"]]
 
 
-def _up_to(segments: list[Segment], place: Place) -> list[Segment]:
+def _up_to(segments: list[Segment], place: CutPoint) -> list[Segment]:
     """What stands before the place; a segment that it divides ends there, with the space before the place."""
     kept = segments[: place.segment]
     if place.offset:
@@ -122,7 +122,7 @@ def _up_to(segments: list[Segment], place: Place) -> list[Segment]:
     return kept
 
 
-def _from(segments: list[Segment], place: Place) -> list[Segment]:
+def _from(segments: list[Segment], place: CutPoint) -> list[Segment]:
     """What stands from the place on; a segment that it divides starts there."""
     kept = segments[place.segment :]
     if place.offset:
@@ -132,18 +132,18 @@ def _from(segments: list[Segment], place: Place) -> list[Segment]:
 
 
 def _one_sentence(
-    joint: Joint, left: Segment, right: Segment, later: list[Segment], later_starts_s: float
+    splice: Splice, left: Segment, right: Segment, later: list[Segment], later_starts_s: float
 ) -> bool:
     """Whether the joint divides one segment of the recording, so that its halves belong together.
 
     It divides the earlier part's segment; the later part's it divides, too, or that one starts at the edge of
     its part, so its head was cut off.
     """
-    if not joint.matched or not joint.left.offset:
+    if not splice.matched or not splice.left.offset:
         return False
-    headless = later[joint.right.segment]["start"] - later_starts_s < TOUCHING_S
+    headless = later[splice.right.segment]["start"] - later_starts_s < TOUCHING_S
     alike = all(left.get(name) == right.get(name) for name in ("speaker", "type"))
-    return alike and (joint.right.offset > 0 or headless)
+    return alike and (splice.right.offset > 0 or headless)
 
 
 def _wordless(earlier: list[Segment], later: list[Segment], at_s: float) -> list[Segment]:
@@ -180,7 +180,7 @@ def _finished(segments: list[Segment], end_s: float) -> list[Segment]:
     return finished
 
 
-def _warnings(parts: Sequence[PartText]) -> list[str]:
+def _warnings(parts: Sequence[ChunkTranscript]) -> list[str]:
     """Each with the seconds that it is about, where there are several parts."""
     return [
         f"{part.start_s:.3f}-{part.end_s:.3f} s: {warning}" if len(parts) > 1 else warning

@@ -27,7 +27,7 @@ class Credentials:
 
 
 @dataclass(frozen=True, slots=True)
-class S3Place:
+class S3Location:
     """A bucket, or a prefix of one, that is ours alone."""
 
     bucket: str
@@ -65,7 +65,7 @@ def credentials_from(environment: Mapping[str, str]) -> Credentials | None:
     return Credentials(key, secret, environment.get("AWS_SESSION_TOKEN") or None)
 
 
-def client(place: S3Place) -> S3Store:
+def client(place: S3Location) -> S3Store:
     """A client whose requests end in time. Its paths are relative to the prefix."""
     kept, timeout = place.credentials, timedelta(seconds=place.timeout_s)
     connect = timedelta(seconds=min(CONNECT_S, place.timeout_s))

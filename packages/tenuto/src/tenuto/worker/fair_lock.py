@@ -14,17 +14,17 @@ from tenuto.hosts.host import Cancellation, Cancelled
 
 
 @dataclass(frozen=True, eq=False)
-class _Place:
+class _Waiter:
     account_id: str
     is_shared: bool
 
 
-class Line:
+class FairLock:
     """First come, first served, and accounts in turn; a lock would let anybody in next."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._waiting: deque[_Place] = deque()
+        self._waiting: deque[_Waiter] = deque()
 
     @contextmanager
     def turn(
@@ -38,7 +38,7 @@ class Line:
 
         Raises Cancelled when `stop` is set before it is one's turn.
         """
-        me = _Place(account_id, is_shared)
+        me = _Waiter(account_id, is_shared)
         with self._changed:
             self._join(me)
         try:
@@ -53,21 +53,21 @@ class Line:
                 self._waiting.remove(me)
                 self._changed.notify_all()
 
-    def _join(self, me: _Place) -> None:
+    def _join(self, me: _Waiter) -> None:
         """Behind all who have no more of their own account before them; never before whose turn it is."""
         before = Counter[str]()
         position = len(self._waiting)
-        own = sum(place.account_id == me.account_id for place in self._waiting)
-        for index, place in enumerate(self._waiting):
-            if index and before[place.account_id] > own:
+        own = sum(waiter.account_id == me.account_id for waiter in self._waiting)
+        for index, waiter in enumerate(self._waiting):
+            if index and before[waiter.account_id] > own:
                 position = index
                 break
-            before[place.account_id] += 1
+            before[waiter.account_id] += 1
         self._waiting.insert(position, me)
 
-    def _is_due(self, me: _Place) -> bool:
-        ahead = takewhile(lambda place: place is not me, self._waiting)
-        return all(me.is_shared and place.is_shared for place in ahead)
+    def _is_due(self, me: _Waiter) -> bool:
+        ahead = takewhile(lambda waiter: waiter is not me, self._waiting)
+        return all(me.is_shared and waiter.is_shared for waiter in ahead)
 
     def _wake(self) -> None:
         with self._changed:

@@ -16,7 +16,7 @@ from tenuto.bootstrap.process import clock, log
 from tenuto.config import Settings
 from tenuto.config.storage import bucket_of
 from tenuto.db.database import Database
-from tenuto.errors import OperatorError, StorageFailed, StoreAway, Unavailable
+from tenuto.errors import OperatorError, StorageFailed, StoreUnreachable, Unavailable
 from tenuto.ids import Ids
 
 LOOK_S = 0.5
@@ -47,7 +47,7 @@ def open_own_blobs(settings: Settings, database: Database) -> BlobStore:
     return blobs
 
 
-class Place:
+class StoreWatch:
     """The database and the store of one process, compared once and watched from then on."""
 
     def __init__(self, settings: Settings, database: Database, blobs: BlobStore) -> None:
@@ -56,7 +56,7 @@ class Place:
         self._is_compared = False
         self._is_lost = False
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="place", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="store-watch", daemon=True)
         self._compare(pairing.ANY_AGE_MS)
         self._written_ms = clock() - CLOCKS_MS
         """Whatever is in the store since then may be this process's own."""
@@ -88,8 +88,8 @@ class Place:
 
     def _look(self) -> None:
         try:
-            self._database.check_place()
-            self._blobs.check_place()
+            self._database.check_location()
+            self._blobs.check_location()
         except Unavailable:
             if not self._is_lost:
                 log().error("place.lost", folder=str(self._settings.folder), store=store_of(self._settings))
@@ -109,7 +109,7 @@ class Place:
                 now_ms=clock(),
                 before_ms=before_ms,
             )
-        except (StoreAway, StorageFailed) as error:
+        except (StoreUnreachable, StorageFailed) as error:
             # Jobs wait while a store is away, and a start does too little to be refused for it.
             log().warning("store.not_compared", store=store_of(self._settings), reason=error.message)
         else:

@@ -15,7 +15,7 @@ from tenuto.errors import RateLimited
 RETRY_AFTER_S = 5
 
 
-class Places:
+class ChatSlots:
     """The places at one model, in one event loop. `waiting_limit` 0 lets any number wait."""
 
     def __init__(self, places: int, waiting_limit: int) -> None:

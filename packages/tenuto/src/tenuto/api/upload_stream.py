@@ -39,10 +39,10 @@ class Uploads:
         self.threads = ThreadPoolExecutor(MAX_UPLOADS, thread_name_prefix="upload")
 
     @contextmanager
-    def place(self, account_id: str) -> Iterator[None]:
-        """Room for one upload. Raises RateLimited (0 per account: no limit) and Unavailable.
+    def slot(self, account_id: str) -> Iterator[None]:
+        """A slot for one upload. Raises RateLimited (0 per account: no limit) and Unavailable.
 
-        The last places are for accounts that have none: a few accounts with slow uploads shut nobody out.
+        The last slots are for accounts that have none: a few accounts with slow uploads shut nobody out.
         """
         if self._per_account and self._under_way[account_id] >= self._per_account:
             raise RateLimited(

@@ -5,17 +5,17 @@ import threading
 import pytest
 
 from tenuto.hosts.host import Cancellation, Cancelled
-from tenuto.worker.line import Line
+from tenuto.worker.fair_lock import FairLock
 from worker.rig import eventually
 
 
-def waiting(line: Line, count: int) -> bool:
+def waiting(line: FairLock, count: int) -> bool:
     return eventually(lambda: len(line._waiting) == count)
 
 
 def test_who_shares_waits_for_who_is_alone_and_the_other_way_round() -> None:
     """Sharers have it together; who wants it alone waits for them, and those behind wait for him."""
-    line, order, threads = Line(), list[str](), []
+    line, order, threads = FairLock(), list[str](), []
     first = line.turn(Cancellation(), is_shared=True)
     with first, line.turn(Cancellation(), is_shared=True):
 
@@ -36,7 +36,7 @@ def test_who_shares_waits_for_who_is_alone_and_the_other_way_round() -> None:
 
 def test_who_came_first_goes_first() -> None:
     """Eight jobs have an engine part by part in turn, none of them twice before another (R130)."""
-    line, order = Line(), list[int]()
+    line, order = FairLock(), list[int]()
     threads = []
 
     def use(number: int) -> None:
@@ -56,7 +56,7 @@ def test_who_came_first_goes_first() -> None:
 
 def test_accounts_go_in_turn() -> None:
     """Whoever has many jobs waiting does not go before another's first (A2)."""
-    line, order, threads = Line(), list[str](), []
+    line, order, threads = FairLock(), list[str](), []
 
     def use(name: str) -> None:
         with line.turn(Cancellation(), account_id=name[0]):
@@ -75,7 +75,7 @@ def test_accounts_go_in_turn() -> None:
 
 def test_who_is_told_to_stop_leaves_the_line_at_once() -> None:
     """It need not wait for its turn, and does not hold up those behind it."""
-    line, stop, ended = Line(), Cancellation(), threading.Event()
+    line, stop, ended = FairLock(), Cancellation(), threading.Event()
 
     def wait() -> None:
         with pytest.raises(Cancelled), line.turn(stop):
@@ -96,5 +96,5 @@ def test_a_stop_before_the_line_is_heard() -> None:
     stop = Cancellation()
     stop.set()
 
-    with pytest.raises(Cancelled), Line().turn(stop):
+    with pytest.raises(Cancelled), FairLock().turn(stop):
         raise AssertionError("it was told to stop")

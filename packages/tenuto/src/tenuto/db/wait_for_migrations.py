@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from tenuto.db.away import told
+from tenuto.db.connection_errors import describe
 from tenuto.db.database import Database
 from tenuto.db.migrations import pending
 from tenuto.errors import OperatorError, Unavailable
@@ -15,7 +15,7 @@ from tenuto.errors import OperatorError, Unavailable
 LOOK_S = 1.0
 
 
-def await_migrations(
+def wait_for_migrations(
     database: Database, *, patience_s: float, stopping: threading.Event, on_wait: Callable[[str], None]
 ) -> None:
     """Return when nothing is pending; look once a second, for `patience_s` at most; once tell `on_wait` why.
@@ -32,7 +32,7 @@ def await_migrations(
         except Unavailable as error:
             if time.monotonic() >= until:
                 raise
-            missing, why = ["the database"], f"the database {told(error)}"
+            missing, why = ["the database"], f"the database {describe(error)}"
         if not missing:
             return
         if stopping.is_set() or time.monotonic() >= until:

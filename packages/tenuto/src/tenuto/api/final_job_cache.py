@@ -14,7 +14,7 @@ MAX_JOBS = 4096
 MAX_ANSWER_BYTES = 8 * 1024
 
 
-class Finals:
+class FinalJobCache:
     """Encoded operations by account and job, of one process; from any thread."""
 
     def __init__(self) -> None:

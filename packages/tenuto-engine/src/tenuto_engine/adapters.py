@@ -19,10 +19,17 @@ GROUP = "tenuto.engines"
 def found() -> dict[str, dict[str, Any]]:
     """The engines by name. The first on the path wins, as it does when it is imported."""
     engines: dict[str, dict[str, Any]] = {}
+    packages: dict[str, tuple[str | None, str | None]] = {}
     for distribution in importlib.metadata.distributions():
+        # Most have none; parsing what they have instead would take longer than all the rest.
+        if GROUP not in (distribution.read_text("entry_points.txt") or ""):
+            continue
         for point in distribution.entry_points:
             if point.group == GROUP and point.name not in engines:
-                folder, manifest = _manifest(point.value)
+                package = point.value.partition(":")[0].partition(".")[0].strip()
+                if package not in packages:
+                    packages[package] = _manifest(package)
+                folder, manifest = packages[package]
                 engines[point.name] = {
                     "engine": point.value.replace(" ", ""),
                     "folder": folder,
@@ -31,10 +38,10 @@ def found() -> dict[str, dict[str, Any]]:
     return engines
 
 
-def _manifest(value: str) -> tuple[str | None, str | None]:
+def _manifest(package: str) -> tuple[str | None, str | None]:
     # Finding a package that is not inside another imports nothing.
-    package = importlib.util.find_spec(value.partition(":")[0].partition(".")[0].strip())
-    for folder in (package.submodule_search_locations or ()) if package is not None else ():
+    spec = importlib.util.find_spec(package)
+    for folder in (spec.submodule_search_locations or ()) if spec is not None else ():
         path = os.path.join(folder, "engine.toml")  # noqa: PTH118, as in __main__
         if os.path.isfile(path):  # noqa: PTH113
             with open(path, encoding="utf-8") as file:  # noqa: PTH123

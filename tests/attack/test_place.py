@@ -18,6 +18,7 @@ from crash.processes import family, send
 from servers.service import RunningService
 
 LOOK_S = 20.0
+COMMANDS = (("serve", "--port", "0"), ("api", "--port", "0"), ("worker",))
 
 
 @pytest.fixture
@@ -37,19 +38,19 @@ def running(make_service: MakeService, url: str) -> RunningService:
     return service
 
 
-@pytest.mark.parametrize("command", [("serve", "--port", "0"), ("api", "--port", "0"), ("worker",)])
 def test_a_second_data_folder_on_one_database_is_refused(
-    running: RunningService, make_service: MakeService, url: str, command: tuple[str, ...]
+    running: RunningService, make_service: MakeService, url: str
 ) -> None:
     """The default folder of another machine: a sentence says which store is which (P5, P6)."""
     job = running.wait(running.submit("Kept here."))
     other = make_service(running.folder.with_name("elsewhere"), url)
-    refused = other.command(*command, check=False, timeout_s=30)
+    refused = [other.command(*command, check=False, timeout_s=30) for command in COMMANDS]
     doctor = other.command("admin", "doctor", check=False).stdout
 
-    assert 1 == refused.returncode
-    assert "the database belongs to the store of bytes store_" in refused.stderr
-    assert f"{other.folder / 'blobs'} is not that store" in refused.stderr
+    assert [1] * len(COMMANDS) == [each.returncode for each in refused]
+    for each in refused:
+        assert "the database belongs to the store of bytes store_" in each.stderr
+        assert f"{other.folder / 'blobs'} is not that store" in each.stderr
     assert "FAIL  store: the database belongs to the store" in doctor
     assert not (other.folder / "blobs").exists()
     assert 200 == _download(running, job)

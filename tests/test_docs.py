@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from scripts import settings_table
 
 import tenuto_kokoro
 from tenuto import config
@@ -25,26 +26,21 @@ SERVICE = ROOT / "packages" / "tenuto" / "src" / "tenuto"
 SOURCES = {path: path.read_text("utf-8") for path in SERVICE.rglob("*.py")}
 
 
-def test_every_setting_is_documented_with_its_variable_default_and_range() -> None:
-    """docs/operations/running.md against config.Settings, in its order; defaults are what loads."""
-    table = rows(RUNNING, "## Settings")
-    loaded = config.load({"HOME": "~"})
-    shown = {field.name: str(getattr(loaded, field.name)) for field in fields(config.Settings)}
-    shown |= {"cache": "~/.cache/tenuto", "models": "none"}
-
-    assert [field.name for field in fields(config.Settings)] == [name for name, *_ in table]
-    assert shown == {name: default for name, _, default, _ in table}
-    assert not [
-        name
-        for name, (low, high) in config._RANGES.items()
-        if f"{low} to {high}" not in next(meaning for row, _, _, meaning in table if row == name)
-    ]
+def test_the_table_of_settings_is_that_of_their_declarations() -> None:
+    """docs/operations/running.md; `python scripts/settings_table.py` writes it."""
+    assert settings_table.table() == settings_table.written(RUNNING)
+    assert [field.name for field in fields(config.Settings)] == list(config.DECLARED)
 
 
 def test_every_documented_variable_is_read(tmp_path: Path) -> None:
     """A value of each variable arrives in its setting."""
     table = [(name, variable) for name, variable, *_ in rows(RUNNING, "## Settings") if name != "models"]
-    given = {variable: "7" if name in config._RANGES else "" for name, variable in table}
+    numbers = {
+        name
+        for name, one in config.DECLARED.items()
+        if isinstance(one.rule, config.rules.Integer | config.rules.Number)
+    }
+    given = {variable: "7" if name in numbers else "" for name, variable in table}
     given |= {"TENUTO_DATA": "here", "TENUTO_CACHE": "there", "TENUTO_ENGINES": "fake", "TENUTO_LOG": "error"}
     given |= {"TENUTO_DATABASE": "sqlite:///other.db", "TENUTO_BLOBS": "directory", "TENUTO_SILENCE_S": "30"}
     given |= {"TENUTO_HOST": "::1", "TENUTO_METRICS_HOST": "::1", "TENUTO_REGISTRATION": "closed"}

@@ -1,0 +1,249 @@
+"""What an operator may set: each setting is declared once, with its rule, its default and its meaning.
+
+`docs/operations/running.md` shows these declarations (`scripts/settings_table.py` writes its table).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Literal, TypeVar, get_args
+
+from tenuto.addresses import NONE, are_networks, is_origin, is_prefix
+from tenuto.config.models import ModelSettings, micros
+from tenuto.config.rules import Amount, Choice, Form, Integer, Location, Number, Rule, Tables, Text
+from tenuto.config.storage import DIRECTORY, is_region
+
+T = TypeVar("T")
+
+Addressing = Literal["path", "virtual"]
+EngineSet = Literal["real", "fake"]
+LogLevel = Literal["debug", "info", "warning", "error"]
+Migrations = Literal["apply", "wait"]
+Registration = Literal["open", "invite", "closed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """What is known of a setting beside its type and its default."""
+
+    rule: Rule
+    meaning: str
+    """As Markdown. `{range}` stands for the bounds."""
+    variable: str | None = None
+    """Its environment variable, unless that is TENUTO_ and its name."""
+
+
+def declaration(rule: Rule, meaning: str, variable: str | None = None) -> dict[str, Declaration]:
+    """What a field of `Settings` carries."""
+    return {"declaration": Declaration(rule, meaning, variable)}
+
+
+def setting(default: T, rule: Rule, meaning: str, variable: str | None = None) -> T:
+    """A field of `Settings` with a default."""
+    made: T = field(default=default, metadata=declaration(rule, meaning, variable))
+    return made
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything that an operator may set. 0 means none wherever a limit is meant."""
+
+    folder: Path = field(
+        metadata=declaration(Location(), "the data folder; also `--data`", variable="TENUTO_DATA")
+    )
+    database: str = setting(
+        "sqlite:///tenuto.db", Text(), "where the records are: a file in the data folder, or `postgresql://…`"
+    )
+    migrations: Migrations = setting(
+        "apply",
+        Choice(get_args(Migrations)),
+        "`apply`: whoever starts first brings the database up to date; `wait`: processes wait until "
+        "[`tenuto admin migrate`](upgrade.md#who-migrates) has, and need no right to change tables",
+    )
+    blobs: str = setting(
+        DIRECTORY,
+        Text(),
+        "where the bytes are: `directory` is in the data folder; `s3://BUCKET/PREFIX` is an S3-compatible"
+        " store: see [storage](storage.md)",
+    )
+    s3_endpoint: str = setting(
+        "none",
+        Form(is_origin, "an address such as https://s3.example.com"),
+        "the address of a store that is not Amazon's, such as `https://s3.example.com`",
+    )
+    s3_region: str = setting(
+        "none",
+        Form(is_region, "the name of a region such as eu-central-1"),
+        "its region; `none`: what `AWS_REGION` or `AWS_DEFAULT_REGION` say, or `us-east-1`",
+    )
+    s3_addressing: Addressing = setting(
+        "path",
+        Choice(get_args(Addressing)),
+        "`path`: the bucket stands in the path; `virtual`: it is the first label of the host's name, "
+        "which `s3_endpoint` then has",
+    )
+    s3_ca_file: str = setting(
+        "none", Text(), "a file of certificates (PEM) that are trusted for the store besides the system's"
+    )
+    s3_timeout_s: float = setting(
+        20.0, Number(0.5, 600), "{range}; the time limit of one request to the store: enough to upload 8 MiB"
+    )
+    cache: Path = setting(
+        Path.home() / ".cache" / "tenuto", Location(), "where weights are; XDG_CACHE_HOME is honoured"
+    )
+    engines: EngineSet = setting(
+        "real", Choice(get_args(EngineSet)), "`real`, or `fake` for tests and trials; also `--engines`"
+    )
+    host: str = setting(
+        "127.0.0.1",
+        Text(),
+        "the address to listen on; also `--host`. Tenuto speaks plain HTTP: put TLS before it",
+    )
+    port: int = setting(8080, Integer(0, 65_535), "{range}; 0 chooses a free one; also `--port`")
+    metrics_host: str = setting("127.0.0.1", Text(), "the address of `/metrics`")
+    metrics_port: int = setting(
+        0,
+        Integer(0, 65_535),
+        "{range}; where the API answers `/metrics`, `/livez` and `/readyz`, at `metrics_host`; 0: nowhere",
+    )
+    worker_metrics_port: int = setting(
+        0,
+        Integer(0, 65_535),
+        "{range}; where a worker answers `/metrics`, `/livez` and `/readyz`, at `metrics_host`; 0: nowhere",
+    )
+    requests_per_second: int = setting(
+        100, Integer(0, 1_000_000), "{range}, per key; twice as many in a burst; 0: no limit"
+    )
+    queued_jobs: int = setting(20_000, Integer(0, 10_000_000), "{range}, per account and lane; 0: no limit")
+    uploads: int = setting(8, Integer(0, 10_000), "{range} uploads at once per account; 0: no limit")
+    stored_mib: int = setting(
+        20 * 1024, Integer(0, 1 << 40), "{range} MiB of uploaded inputs per account; 0: no limit"
+    )
+    stored_files: int = setting(
+        10_000, Integer(0, 1_000_000_000), "{range} uploads that an account has stored; 0: no limit"
+    )
+    retention_days: int = setting(
+        0,
+        Integer(0, 36_500),
+        "{range}; requests and results of jobs that ended earlier, and unused inputs, are erased; "
+        "records, ledger, segments and voices stay; 0: nothing is erased",
+    )
+    job_body_kib: int = setting(
+        1024, Integer(1, 65_536), "{range} KiB, the largest body of a job; beyond: 413"
+    )
+    chat_body_kib: int = setting(
+        4096, Integer(1, 65_536), "{range} KiB, the largest body of a chat; beyond: 413"
+    )
+    connections: int = setting(
+        800,
+        Integer(1, 100_000),
+        "{range} open connections of a process; beyond, idle ones are closed, or the new one is answered 503",
+    )
+    connections_per_address: int = setting(
+        400,
+        Integer(0, 100_000),
+        "{range} of them from one address that is none of `trusted_proxies`; beyond: 503",
+    )
+    requests_at_once: int = setting(
+        200, Integer(0, 100_000), "{range} requests of an account under way in a process; beyond: 429"
+    )
+    slow_head_s: int = setting(
+        10, Integer(1, 600), "{range}; a request whose head takes longer is refused with 408"
+    )
+    slow_body_s: int = setting(
+        10,
+        Integer(1, 600),
+        "{range}; the time that a body may take, and a second more for every 64 KiB received; beyond: 408",
+    )
+    slow_reader_s: int = setting(
+        30,
+        Integer(1, 600),
+        "{range}; a client that takes less than 64 KiB of its answer in this time is disconnected",
+    )
+    speech_slots: int = setting(1, Integer(1, 1_000), "{range} speech jobs at once, over all machines")
+    recognition_slots: int = setting(
+        8, Integer(1, 1_000), "{range} recognition jobs at once, over all machines"
+    )
+    image_slots: int = setting(1, Integer(1, 1_000), "{range} image jobs at once, over all machines")
+    drain_s: int = setting(
+        20, Integer(0, 3_600), "{range}; how long SIGTERM waits for running jobs before they are given back"
+    )
+    heartbeat_s: float = setting(
+        5.0, Number(0.05, 60), "{range}; how often a running attempt reports that it is alive"
+    )
+    silence_s: float = setting(
+        30.0,
+        Number(0.2, 3_600),
+        "{range}; how long another machine's attempt must be silent to be rescued; three heartbeats or more",
+    )
+    host_grace_s: float = setting(
+        5.0,
+        Number(0.1, 60),
+        "{range}; how long a cancelled run has to stop. Then its process is killed, unless it has other "
+        "runs; an engine that took more than 10 s to load has as long again as its load took, a minute at"
+        " most",
+    )
+    engine_silence_s: int = setting(
+        300,
+        Integer(0, 86_400),
+        "{range}; a run that reports nothing for this long is stopped like a cancelled one, and its job "
+        "is tried again; loading and waiting for a place do not count",
+    )
+    engine_memory_mib: int = setting(
+        0,
+        Integer(0, 1 << 30),
+        "{range} MiB that the engines of a worker may take together: see [hosts](hosts.md#how-much-"
+        "memory-engines-may-take); 0: no limit",
+    )
+    queued_chats: int = setting(16, Integer(0, 100_000), "{range} chats that wait for one model; 0: no limit")
+    chat_timeout_s: int = setting(
+        600, Integer(1, 86_400), "{range}; a chat that is not answered by then is given up"
+    )
+    registration: Registration = setting(
+        "invite",
+        Choice(get_args(Registration)),
+        "who may make an account in the studio: `open` everybody, `invite` whoever has a link, `closed` "
+        "nobody; see [accounts](accounts.md)",
+    )
+    initial_credit: str = setting(
+        "0", Amount(), "CNY, as text, that an account made in the studio or by an invitation begins with"
+    )
+    session_idle_hours: int = setting(
+        168, Integer(1, 8_760), "{range}; a session that is not used for this long expires"
+    )
+    session_days: int = setting(30, Integer(1, 365), "{range}; every session expires after this many days")
+    public_url: str = setting(
+        "none",
+        Form(is_origin, "an address such as https://tenuto.example.com"),
+        "where people reach the studio, such as `https://tenuto.example.com`, for the links that are printed",
+    )
+    base_path: str = setting(
+        "none",
+        Form(is_prefix, "a path such as /tenuto, without a slash at its end"),
+        "the path on that host below which everything is, such as `/tenuto`: see "
+        "[proxies](proxies.md#below-a-path)",
+    )
+    trusted_proxies: str = setting(
+        "none",
+        Form(are_networks, "a list of addresses such as 127.0.0.1, 10.0.0.0/8"),
+        "addresses or networks, comma-separated, whose `X-Forwarded-For` and `X-Forwarded-Proto` are "
+        "believed",
+    )
+    log_level: LogLevel = setting(
+        "info", Choice(get_args(LogLevel)), "`debug`, `info`, `warning`, `error`", variable="TENUTO_LOG"
+    )
+    models: Mapping[str, ModelSettings] = field(
+        default_factory=dict, metadata=declaration(Tables(), "a table for each model: see below")
+    )
+
+    def initial_credit_micros(self) -> int:
+        """What an account made in the studio begins with."""
+        return micros("initial_credit", self.initial_credit, [])
+
+    def base(self) -> str:
+        """What stands before every path of ours; empty at the root."""
+        return "" if self.base_path == NONE else self.base_path
+
+
+DECLARED: Mapping[str, Declaration] = {one.name: one.metadata["declaration"] for one in fields(Settings)}
+"""By the name of the setting, in their order."""

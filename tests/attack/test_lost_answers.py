@@ -45,7 +45,7 @@ def test_credit_whose_outcome_stays_unknown_names_what_cannot_book_twice(
     link.cut_at(COMMITTED, Towards.CLIENT, nth=AFTER_OPENING, and_refuse=True)
     lost = linked.command("admin", "accounts", "credit", "bob", "100", check=False)
     link.pass_on()
-    [again] = re.findall(r"tenuto (accounts credit bob 100 --id entry_\w{26})", lost.stderr)
+    [again] = re.findall(r"tenuto (admin accounts credit bob 100 --id entry_\w{26})", lost.stderr)
     answers = [linked.command(*shlex.split(again)).stdout for _ in range(2)]
     other = linked.command(*shlex.split(again.replace("100", "7")), check=False)
 

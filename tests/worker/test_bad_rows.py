@@ -60,7 +60,7 @@ def test_a_row_that_cannot_be_read_costs_no_other_job_anything(
     world: World, rig: Rig, engines: Engines, how: str
 ) -> None:
     """The job before it succeeds, the one behind it is claimed, and it waits for its operator, its hold kept;
-    `recover list` names it and says why, `recover show` has the evidence (P3, P8).
+    `recover list` names it and says why, `evidence` has the rest (P3, P8).
     """
     first = rig.running("worker_us")
     bad = world.submit(world.caller(), "bad").job_id

@@ -34,13 +34,13 @@ TIMEOUT_S = 1.5
 ENDLESS = """
 import os, sys
 from tenuto.blobs.s3 import S3Blobs
-from tenuto.blobs.s3_location import S3Place, credentials_from
+from tenuto.blobs.s3_location import S3Location, credentials_from
 def content():
     for _ in range(24):
         yield os.urandom(1 << 20)
     print("writing", flush=True)
     sys.stdin.read()
-place = S3Place(bucket=sys.argv[1], prefix=sys.argv[2], endpoint=sys.argv[3],
+place = S3Location(bucket=sys.argv[1], prefix=sys.argv[2], endpoint=sys.argv[3],
                 credentials=credentials_from(os.environ))
 S3Blobs(place).write(sys.argv[4], content())
 """
@@ -49,11 +49,11 @@ S3Blobs(place).write(sys.argv[4], content())
 GROWTH = """
 import os, resource, sys
 from tenuto.blobs.s3 import S3Blobs
-from tenuto.blobs.s3_location import S3Place, credentials_from
+from tenuto.blobs.s3_location import S3Location, credentials_from
 from tenuto.ids import Ids
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
-place = S3Place(bucket=sys.argv[1], prefix=sys.argv[2], endpoint=sys.argv[3],
+place = S3Location(bucket=sys.argv[1], prefix=sys.argv[2], endpoint=sys.argv[3],
                 credentials=credentials_from(os.environ))
 blobs, ids = S3Blobs(place), Ids(clock=lambda: 1_700_000_000_000)
 blobs.write(ids.new("blob"), b"warm")

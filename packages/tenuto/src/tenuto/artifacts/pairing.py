@@ -24,7 +24,7 @@ def pair(
     `before_ms`: younger bytes are not another database's. A process whose store did not answer at its start
     has written some by the time it does, and their rows come after them.
 
-    Raises OperatorError where they do not belong together, StoreAway where the store does not answer.
+    Raises OperatorError where they do not belong together, StoreUnreachable where the store does not answer.
     """
     if database.read(store.paired) is None:
         stranger = _stranger(database, blobs, place, before_ms)

@@ -43,7 +43,7 @@ class BlobStore(Protocol):
     def write(self, blob_id: str, content: bytes | Iterable[bytes]) -> BlobRecord:
         """Stores the bytes durably, all or none of them. StorageFailed: none, also when the id is taken.
 
-        StoreAwayForWrites: whether they are there is not known; the same bytes may be written again.
+        StoreUnreachableForWrites: whether they are there is not known; the same bytes may be written again.
         An exception of `content` itself goes through, and then nothing is stored either.
         """
 
@@ -52,7 +52,7 @@ class BlobStore(Protocol):
 
         The first step raises ArtifactUnavailable if the bytes are not there and CorruptBlob if they are of
         another size; any step raises CorruptBlob before it gives a byte of a block with another checksum, and
-        StoreAway where it cannot be known what is there: nothing else means that they are missing.
+        StoreUnreachable where it cannot be known what is there: nothing else means that they are missing.
         """
 
     def read_all(self, record: BlobRecord) -> bytes:
@@ -65,15 +65,15 @@ class BlobStore(Protocol):
         """Every blob last written before this moment, interrupted writes too, in no order."""
 
     def store_id(self) -> str | None:
-        """The id that the store was given; None: it has none yet. StoreAway; OperatorError for a file that is
-        damaged.
+        """The id that the store was given; None: it has none yet. StoreUnreachable; OperatorError for a
+        damaged file.
         """
 
     def name_store(self, store_id: str) -> str:
         """Give the store this id, durably, unless it has one; returns the one that it has."""
 
     def check_location(self) -> None:
-        """Raises StoreAwayForWrites when the place is not the one that was opened: it was moved away."""
+        """Raises StoreUnreachableForWrites when its folder is not the one that was opened: it was moved."""
 
 
 class Checksums:

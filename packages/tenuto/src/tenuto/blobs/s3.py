@@ -149,7 +149,7 @@ class S3Blobs:
         """A bucket does not move; whether it answers is found out by asking for something."""
 
     def unfinished(self) -> int:
-        """How many uploads were begun below the prefix and neither completed nor ended. Raises StoreAway."""
+        """How many uploads below the prefix were begun and are not complete. Raises StoreUnreachable."""
         with _looking("The list of uploads"):
             return len(self._uploads.begun(""))
 

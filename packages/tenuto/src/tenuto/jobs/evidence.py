@@ -69,7 +69,7 @@ def recorded(tx: Transaction, job_id: str) -> dict[str, BlobRecord]:
 def look_at(blobs: BlobStore, record: BlobRecord | None) -> str:
     """Whether recorded bytes are what was recorded, by size, block checksums and SHA-256.
 
-    Raises StoreAway when that can't be known.
+    Raises StoreUnreachable when that can't be known.
     """
     try:
         if record is None:

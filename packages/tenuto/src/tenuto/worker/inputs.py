@@ -30,7 +30,7 @@ def read_input(calls: EngineCalls, blob_id: str, what: str) -> bytes:
     """The bytes of an input, waited for while the database or the store is away.
 
     Raises EngineFailed with `input_unreadable`: damaged bytes fail a job at once, missing ones after a few
-    tries. StoreAway: they still cannot be read after a minute. Cancelled: the attempt is to stop.
+    tries. StoreUnreachable: they still cannot be read after a minute. Cancelled: the attempt is to stop.
     """
     record = input_record(calls.context, blob_id, what)
     try:

@@ -7,6 +7,8 @@ from graphlib import CycleError, TopologicalSorter
 from importlib.util import resolve_name
 from pathlib import Path
 
+from tenuto.jobs import states
+
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted(ROOT.glob("packages/*/src")) + sorted(ROOT.glob("engines/*/src"))
 MOST_LINES = 40
@@ -100,3 +102,18 @@ def _definitions(tree: ast.Module) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             yield node.name
+
+
+def test_the_pictured_states_are_those_of_the_code() -> None:
+    """docs/architecture.md draws every transition that a job can make, and no other."""
+    page = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+    picture = page.split("stateDiagram-v2")[1].split("```")[0]
+    drawn = set(re.findall(r"^  (\w+) --> (\w+)$", picture, re.MULTILINE))
+    possible = {
+        (state, after)
+        for state, followers in states.TRANSITIONS.items()
+        for after in followers
+        if state != states.SUBMITTING
+    }
+
+    assert possible == drawn

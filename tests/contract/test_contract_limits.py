@@ -111,7 +111,9 @@ def test_a_full_queue_takes_the_next_job_when_one_has_gone(poor: Operator) -> No
     """The cap counts what waits, for each account by itself; a refused key stays free (R212, R214)."""
     caller, other = poor.caller(credit="1"), poor.caller(credit="1")
     running = caller.post_job(job("[fake:sleep=3] x", model=METERED)).json()["id"]
+    until = time.monotonic() + 30
     while caller.read(running)["state"] != "running":
+        assert time.monotonic() < until
         time.sleep(0.3)
     queued = caller.post_job(job(model=METERED)).json()["id"]
     refused = caller.post_job(job(model=METERED), key="third")

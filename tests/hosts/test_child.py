@@ -446,6 +446,18 @@ def test_a_process_that_is_being_ended_is_given_no_other_run(
         thread.join(10)
 
 
+class AskedWhileQueued(Cancellation):
+    """A switch that reports when it is first read: its run is then waiting for a slot in the process."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = threading.Event()
+
+    def is_set(self) -> bool:
+        self.asked.set()
+        return super().is_set()
+
+
 def test_who_waits_behind_a_run_that_is_left_does_not_pay_for_it(make_host: MakeHost, run: DoRun) -> None:
     """The place that becomes free in a process that is being ended is not one: nothing was run there."""
     host = make_host()
@@ -453,10 +465,11 @@ def test_who_waits_behind_a_run_that_is_left_does_not_pay_for_it(make_host: Make
     with ThreadPoolExecutor() as pool:
         waiting: list[Future[HostResult]] = []
 
+        queued = AskedWhileQueued()
+
         def leave(progress: dict[str, Any]) -> None:
-            waiting.append(pool.submit(run, host, "echo"))
-            # Long enough for it to stand in line.
-            time.sleep(0.1)
+            waiting.append(pool.submit(run, host, "echo", cancelled=queued))
+            assert queued.asked.wait(10)
             raise SystemExit
 
         with pytest.raises(SystemExit):

@@ -15,7 +15,7 @@ from servers.service import TENUTO
         (">&-", (0, "", "")),
     ],
 )
-@pytest.mark.parametrize("line", ["", "completion zsh", "models adapters", "serve -h"])
+@pytest.mark.parametrize("line", ["", "completion zsh", "admin adapters", "serve -h"])
 def test_a_stdout_that_takes_nothing_is_told_in_one_line(
     line: str, behind: str, expected: tuple[int, str, str]
 ) -> None:

@@ -66,13 +66,15 @@ def main(words: Sequence[str], tree: Tree = VERBS) -> int:
     if not command.module and not asks_for_list:
         sys.stderr.write(f"tenuto: {_unknown(path, rest[0], tree)}\n")
         return USAGE
-    options = Namespace() if asks_for_list else parser_of(path, command).parse_args(rest)
-    options.tree = tree
+    options = Namespace()
     console = Console(options)
     try:
         if asks_for_list:
             streams.write(_overview(path, command))
             return 0
+        options = parser_of(path, command).parse_args(rest)
+        options.tree = tree
+        console = Console(options)
         code: int = options.run(options, console)
         streams.write("")
         return code

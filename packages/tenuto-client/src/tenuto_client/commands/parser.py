@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+from tenuto_client.commands import streams
 from tenuto_client.commands.exits import USAGE
 from tenuto_client.commands.words import t
 
@@ -73,6 +74,10 @@ class Parser(argparse.ArgumentParser):
         if unknown:
             self.error(f"unrecognized arguments: {' '.join(unknown)}")
         return options, unknown
+
+    def print_help(self, file: Any = None) -> None:
+        """The help on stdout. Raises what `streams.write` does; argparse would ignore a full disk."""
+        streams.write(self.format_help())
 
     def error(self, message: str) -> NoReturn:
         """One line, and which help has more. (argparse's own prints the whole usage first.)"""

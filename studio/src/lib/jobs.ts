@@ -4,7 +4,7 @@ import { GIVE_UP_S, heldS, holdS, retryAfterS, waitS } from './pacing.ts'
 import { isFinal, type Job } from './types.ts'
 
 const TRIES = 4
-// Who follows a job waits longer: a service that starts anew, a network that is gone for a minute and a half.
+// Who follows a job waits longer: a service that restarts, a network that is gone for a minute and a half.
 const PATIENT_TRIES = 20
 
 /** When a job may be read again, and whether the service may be asked to hold the answer back meanwhile. */

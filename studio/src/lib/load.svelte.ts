@@ -7,7 +7,7 @@ import type { Page } from './types.ts'
 const MOST_PAGES = 20
 const REREAD_MS = 5000
 
-/** What was read from an address. `again` reads it anew and keeps showing the old, a failure too, until the new is there. */
+/** What was read from an address. `again` reads it again and keeps showing the old, a failure too, until the new is there. */
 export class Loaded<T> {
   data = $state.raw<T | null>(null)
   problem = $state.raw<unknown>(null)
@@ -36,7 +36,7 @@ export class Loaded<T> {
   }
 }
 
-/** Reads an address now, and anew whenever it becomes another one. Call it while a page is made. */
+/** Reads an address now and whenever it changes. Call it while a page is created. */
 export function loaded<T>(path: () => string): Loaded<T> {
   const found = new Loaded<T>(path)
   $effect(() => {

@@ -53,7 +53,7 @@ export class Pages<T> {
   }
 }
 
-/** A list that is read now, and anew whenever its address becomes another one. Call it while a page is made. */
+/** A list that is read now and whenever its address changes. Call it while a page is created. */
 export function paged<T>(path: () => string): Pages<T> {
   const found = new Pages<T>(path)
   $effect(() => {

@@ -1,4 +1,4 @@
-// Where in the studio one is: the address of the page, and links that change it without loading anything anew.
+// Where in the studio one is: the address of the page, and links that change it without loading anything again.
 import { at, under } from './place.ts'
 
 let path = $state(current())

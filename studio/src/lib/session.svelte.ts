@@ -15,7 +15,7 @@ export function hasEnded(): boolean {
   return isOver
 }
 
-/** Reads the session anew. */
+/** Reads the session again. */
 export async function readSession(): Promise<void> {
   const before = current
   current = await call<Session>('GET', '/web/session')

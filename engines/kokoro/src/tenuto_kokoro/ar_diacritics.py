@@ -25,7 +25,7 @@ class Diacritics:
         )
 
     def restored(self, text: str) -> str:
-        """The text with all its marks, composed (NFC). Marks that were there are dropped and judged anew.
+        """The text with all its marks, composed (NFC). Existing marks are dropped and predicted again.
 
         The network sees decomposed letters without marks, so a hamza on its alif is a mark to it too.
         """

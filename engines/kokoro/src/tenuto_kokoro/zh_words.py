@@ -31,7 +31,7 @@ def divider() -> jieba.Tokenizer:
     """A divider with its dictionary loaded.
 
     Jieba would parse it into a far larger table and keep that in a file of the temporary folder, which anyone
-    may write and which it reads back with `marshal`; here it is parsed anew.
+    may write and which it reads back with `marshal`; here it is parsed each time.
     """
     tokenizer = jieba.Tokenizer()
     with tokenizer.get_dict_file() as opened:

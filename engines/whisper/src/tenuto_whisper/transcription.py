@@ -148,7 +148,7 @@ class Whisper:
         prompt = self._vocabulary.prompt(language, timed=timed)
         room = min(_MOST_TOKENS, _LEAST_TOKENS + round(_TOKENS_PER_SECOND * heard.seconds))
         if temperature:
-            # Chance begins anew with each draft: the same sound gives the same text.
+            # The seed is reset for each draft: the same audio gives the same text.
             ctranslate2.set_random_seed(0)
             how = {"beam_size": 1, "sampling_topk": 0, "sampling_temperature": temperature}
         else:

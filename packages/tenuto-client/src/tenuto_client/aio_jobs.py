@@ -90,7 +90,7 @@ class AsyncJob:
     async def segments(self) -> AsyncIterator[SpokenSegment]:
         """The preview of a job with `stream=True`, while it is made: in order, each segment once.
 
-        When `starts_over` is true the job began anew: drop what you have queued. Ends once the job is final,
+        When `starts_over` is true, drop what you have queued: the job started over. Ends once it is final,
         with the last segment given; it says nothing about how it ended: `wait()` does. Raises GaveUpWaiting
         after two hours.
         """

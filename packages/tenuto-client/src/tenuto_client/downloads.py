@@ -1,6 +1,6 @@
 """Downloads that end with the promised bytes or with none: size, SHA-256 and media type are checked.
 
-A download that breaks off goes on where it stopped, one that differs begins anew; nothing is ever made again.
+An interrupted download resumes, one that differs starts over; no job is ever submitted again.
 """
 
 from __future__ import annotations

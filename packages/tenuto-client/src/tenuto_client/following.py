@@ -34,7 +34,7 @@ class SpokenSegment:
     segment: Segment
     content: bytes
     starts_over: bool = False
-    """True when the job began anew: what was queued from earlier segments is to be dropped."""
+    """True when the job started over: drop what was queued from earlier segments."""
 
 
 @dataclass(slots=True)

@@ -103,6 +103,6 @@ def _finite(text: str) -> float:
     return number
 
 
-# Made once: json.dumps and json.loads would make them anew for every message.
+# Created once: json.dumps and json.loads would create them for every message.
 _ENCODER = json.JSONEncoder(allow_nan=False, ensure_ascii=False, separators=(",", ":"))
 _DECODER = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite)

@@ -162,7 +162,7 @@ class _Folder:
     def __init__(self, folder: Path) -> None:
         self._folder = str(folder)
         self._lock = threading.Lock()
-        # By place: which file it was (a later one of the same name counts anew), and its shot.
+        # By place: which file it was (a later one of the same name is counted afresh), and its shot.
         self._seen: dict[str, tuple[tuple[int, int], _Shot]] = {}
         (folder / FIRED).mkdir(parents=True, exist_ok=True)
 

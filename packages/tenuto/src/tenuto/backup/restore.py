@@ -1,7 +1,7 @@
 """Restoring a backup into an empty place, on either database. All of it is verified before a byte is written.
 
 Bytes first, then all rows in one transaction. While it goes on a file in the data folder says so: nothing
-else starts there, and the same restore said again goes on where it was.
+else starts there, and the same restore run again continues where it was.
 """
 
 import os
@@ -117,7 +117,7 @@ def refuse_bytes(blobs: BlobStore, *, resumed: bool) -> None:
 
 
 def fill(folder: Path, manifest: Manifest, database: Database, blobs: BlobStore, *, tell: Tell) -> None:
-    """Bytes, then rows, of a verified backup. Said again after it was killed, it goes on."""
+    """Bytes, then rows, of a verified backup. Run again after it was killed, it continues."""
     failpoints.hit("restore.before_blobs")
     _copy(folder, manifest, blobs, tell)
     migrations.migrate(database, only=frozenset(manifest.migrations))

@@ -59,7 +59,7 @@ class BlobStore(Protocol):
         """The whole, checked like `read`."""
 
     def delete(self, blob_id: str) -> None:
-        """Removes the bytes durably, and what an interrupted write left; a blob that is gone is no error."""
+        """Removes the bytes durably, and what an interrupted write left; a missing blob is not an error."""
 
     def ids(self, older_than_ms: int) -> Iterator[str]:
         """Every blob last written before this moment, interrupted writes too, in no order."""

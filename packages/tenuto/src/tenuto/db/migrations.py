@@ -1,6 +1,6 @@
 """Brings a database up to date: numbered SQL files, each applied once, in one transaction with its row.
 
-A migration that is interrupted leaves nothing behind and is applied anew. Migrations only add: a program of
+A migration that is interrupted leaves nothing behind and is applied again. Migrations only add: a program of
 an earlier version goes on with a database that a later one has brought up to date, beside it and after it.
 One that takes something away says so in its name, `0042_breaking_…`. Knows no table but its own.
 """

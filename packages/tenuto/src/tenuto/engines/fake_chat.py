@@ -1,4 +1,4 @@
-"""A fake chat model, for tests and trials: it says the last message back, word by word, and is no model.
+"""A fake chat model, for tests and trials: it repeats the last message word by word; it is not a model.
 
 A token is a word, or the space before it. Directives at the start of the last message choose what goes wrong
 (see `fake.py`): [fake:raise], [fake:crash], [fake:sleep=S] before the first word, [fake:slow=S] before each.

@@ -50,7 +50,7 @@ def pass_fence(tx: Transaction, ids: Ids, attempt_id: str, *, now_ms: int) -> bo
     """
     attempt = _fenced(tx, attempt_id, (RUNNING,))
     if attempt.fenced_at is not None:
-        return True  # Said again, because the answer to the first time was lost: no call was made yet.
+        return True  # Repeated because the first answer was lost: no call was made yet.
     if attempt.cancel_requested_at is not None:
         _cancel(tx, ids, attempt, now_ms=now_ms)
         return False
@@ -65,7 +65,7 @@ def record_result(tx: Transaction, attempt_id: str, result: RecordedResult, *, n
     if attempt.blob_id == result.blob.blob_id:
         if attempt.state != "recorded":
             raise Stale  # These bytes were recorded, and found unusable since.
-        return  # Said again, because the answer to the first time was lost.
+        return  # Repeated because the first answer was lost.
     artifacts.add_blob(tx, result.blob, now_ms=now_ms)
     recorded = attempt_store.record(
         tx,

@@ -127,7 +127,7 @@ def _take_turn(tx: Transaction, lane: str, offered: list[str], now_ms: int, *, d
 
 def _turn(account: WaitingAccount, draw: str) -> tuple[int, int]:
     """When its turn is. Workers that claim at one moment give accounts the same number: among these the
-    order is drawn anew for each claim, or the account with the lowest id would have the most turns."""
+    order is drawn for each claim, or the account with the lowest id would have the most turns."""
     served = account.served or 0
     return served, zlib.crc32(f"{draw}{account.account_id}".encode()) if served else 0
 

@@ -77,7 +77,7 @@ def save(tx: Transaction, attempt_id: str, new: NewSegment, *, now_ms: int) -> N
     ):
         raise Stale
     if segment_store.is_saved(tx, new.segment_id):
-        return  # Said again, because the answer to the first time was lost.
+        return  # Repeated because the first answer was lost.
     artifacts.add_blob(tx, new.blob, now_ms=now_ms)
     segment_store.add(
         tx,

@@ -71,7 +71,7 @@ def refuse_closed(settings: Settings) -> None:
 
 
 def studio_url(settings: Settings, address: str | None = None) -> str:
-    """Where people reach the studio, as far as we know; an address that listens everywhere is no place."""
+    """Where people reach the studio, as far as we know; a wildcard address does not count."""
     if settings.public_url != NONE:
         return settings.public_url + settings.base()
     host, _, port = (address or f"{settings.host}:{settings.port}").rpartition(":")

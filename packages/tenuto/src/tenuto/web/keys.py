@@ -86,7 +86,7 @@ async def create(studio: Studio, call: Call) -> Answer:
 
 
 async def revoke(studio: Studio, call: Call) -> Answer:
-    """DELETE /web/keys/{id}: refused from the next request on; again is no error."""
+    """DELETE /web/keys/{id}: the key is refused from the next request on; revoking it again succeeds."""
     caller = await call.authenticate()
     await read_raw(call)
     key_id, now_ms = call.path_id("key_id", "key"), call.service.clock()
@@ -97,7 +97,7 @@ async def revoke(studio: Studio, call: Call) -> Answer:
 
 
 def unknown_models(call: Call, models: list[str] | None) -> list[Fault]:
-    """A fault for each name that is no model: it would be a restriction to nothing."""
+    """A fault for each name of a model that does not exist: it would allow nothing."""
     known = call.service.models
     return [
         Fault(f"models[{i}]", "unknown_model", f"{quoted(name)} is no model; there are {', '.join(known)}")

@@ -1,6 +1,6 @@
 """The studio's files, as `make setup` builds them into `static/`: one page for every path, and what it loads.
 
-All are read into memory when a page is first asked for, and again when the studio was built anew; what is
+All are read into memory when a page is first asked for, and again when the studio was rebuilt; what is
 asked for is looked up there, so that no path ever reaches the file system.
 """
 

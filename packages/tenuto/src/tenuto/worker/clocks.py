@@ -16,7 +16,7 @@ class ClockAgreement:
         self._jumped_at = float("-inf")
 
     def holds(self, wall_ms: int, monotonic_s: float) -> bool:
-        """Look at both clocks; a jump of more than a minute starts the ten minutes anew."""
+        """Look at both clocks; a jump of more than a minute restarts the ten minutes."""
         with self._lock:
             passed_ms = (monotonic_s - self._monotonic_s) * 1000
             if abs((wall_ms - self._wall_ms) - passed_ms) > CLOCKS_AGREE_MS:

@@ -49,7 +49,7 @@ class NotStored(TenutoError):
 
 def keep_aside(context: WorkerContext, job_id: str, attempt_id: str, content: bytes) -> str:
     """Leave a paid result that could not be stored in a file of the data folder, which need not be on the
-    store's disk; gives what its operator reads of it. A folder that takes no file is no error: it is told.
+    store's disk; gives what its operator reads of it. An unwritable folder is reported.
     """
     path = context.settings.folder.absolute() / RESCUED / attempt_id
     try:

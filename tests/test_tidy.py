@@ -36,9 +36,9 @@ NEVER = re.compile(r"/w[o]rk/|/r[o]ot/|/opt/[pw][yh]|p[y]pi\.org|python[h]osted|
 
 @pytest.mark.parametrize("name", TREES)
 def test_a_module_opens_by_saying_what_lives_in_it_and_stays_short(name: str) -> None:
-    """Every module has a docstring and fewer than 400 lines."""
+    """Every module has a docstring and fewer than 500 lines."""
     assert ast.get_docstring(TREES[name])
-    assert len(SOURCES[name].read_text("utf-8").splitlines()) < 400
+    assert len(SOURCES[name].read_text("utf-8").splitlines()) < 500
 
 
 def test_a_store_stays_inside_its_noun_and_never_commits() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tenuto import config
+from tenuto.bodies.envelope import Envelope
 from tenuto.catalog import keys
 from tenuto.catalog.rules import models
 from tenuto.config import Settings
@@ -17,7 +18,7 @@ from tenuto.engines import manifests
 from tenuto.engines.manifests import ManifestInvalid, of_package
 from tenuto.engines.registry import of_manifest
 from tenuto.errors import OperatorError, SettingsInvalid
-from tenuto.kinds.image import parameters as image
+from tenuto.kinds import image
 from tenuto.kinds.speech import parameters as speech
 from tenuto.weights.manifest import shipped
 
@@ -174,12 +175,12 @@ def test_every_manifest_that_ships_is_whole() -> None:
         }
         folder = Path(manifest.folder).parent
         module = folder.joinpath(*manifest.engine.partition(":")[0].split("."))
-        chosen = {"prompt": "x", **manifest.defaults}
+        envelope = Envelope(model=name, parameters={"prompt": "x", **manifest.defaults})
 
         assert set(manifest.honoured) <= known, name
         assert module.with_suffix(".py").exists() or (module / "__init__.py").exists(), name
         assert not manifest.licence.needs_acceptance or manifest.licence.url.startswith("https://"), name
-        assert manifest.kind != "image" or [] == image.check(chosen)[1], name
+        assert manifest.kind != "image" or [] == image.KIND.check(envelope)[1], name
         assert set(manifest.defaults) <= known, name
 
 

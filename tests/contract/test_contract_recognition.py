@@ -27,7 +27,7 @@ from contract.recordings import (
     texts,
     upload,
 )
-from tenuto.kinds.recognition.parameters import FIELDS
+from tenuto.kinds.recognition import FIELDS
 
 DAY_MS = 24 * 3600 * 1000
 

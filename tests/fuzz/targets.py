@@ -26,8 +26,8 @@ from tenuto.hosts import messages
 from tenuto.ids import is_id
 from tenuto.kinds.speech import parameters as speech
 from tenuto.media import flac, png, wav
-from tenuto.media.flac_digest import Digest
-from tenuto.media.flac_inspection import Inspection
+from tenuto.media.flac import Inspection
+from tenuto.media.flac_child import Digest
 from tenuto.voices import rules as voices
 from tenuto_engine import wire
 from tenuto_kokoro import zh_pinyin

@@ -16,7 +16,8 @@ import pytest
 from tenuto import strict_json
 from tenuto.api.body import framing_fault
 from tenuto.errors import TenutoError
-from tenuto.media import png, transcript_checks, wav
+from tenuto.kinds.recognition import recognise_chunk
+from tenuto.media import png, wav
 from tenuto.voices import rules as voices
 from tenuto_kokoro import emotion_text
 from tenuto_pictograms.prompt import Reader
@@ -66,7 +67,7 @@ def read_prompt(text: str) -> object:
 
 
 def find_circles(text: str) -> object:
-    return transcript_checks._circles([{"text": text, "start": 0.0}])
+    return recognise_chunk._repetitions([{"text": text, "start": 0.0}])
 
 
 WORST: dict[str, tuple[Parse, Callable[[int], Any], int, float]] = {

@@ -5,9 +5,8 @@ from contextlib import closing
 
 import numpy as np
 
-from tenuto.media.decoding import Decoded, Decoding
-from tenuto.media.flac import FlacSummary
-from tenuto.media.flac_inspection import Inspection
+from tenuto.kinds.recognition.recording import Decoded, Decoding
+from tenuto.media.flac import FlacSummary, Inspection
 
 
 def inspect(content: bytes, piece_bytes: int = 1 << 20) -> FlacSummary:
@@ -23,7 +22,8 @@ def decode(content: bytes, output: int, duration_ms: int | None = None) -> Decod
     if duration_ms is None:
         duration_ms = inspect(content).duration_ms
     with closing(Decoding(output, duration_ms)) as decoding:
-        decoding.feed_all(content[at : at + (1 << 20)] for at in range(0, len(content), 1 << 20))
+        for at in range(0, len(content), 1 << 20):
+            decoding.feed(content[at : at + (1 << 20)])
         return decoding.finish()
 
 

@@ -15,8 +15,8 @@ import soundfile
 
 from media.flacs import ADMITTED, NO_MD5, ONLY_DECODED, REFUSED, Recipe, made, noise, silence
 from media.readers import as_pcm, decode, inspect
-from tenuto.media import cut_points
-from tenuto.media.decoding import DecoderEnded, DecoderFailed, Decoding
+from tenuto.kinds.recognition.recording import DecoderEnded, DecoderFailed, Decoding
+from tenuto.media import flac_child
 from tenuto.media.flac import FlacInvalid, FlacSummary
 
 RATE = 16_000
@@ -111,7 +111,7 @@ def test_sixteen_kilohertz_mono_passes_as_it_is() -> None:
     samples = np.array(noise(50_000), np.int16)
     decoded, pcm = as_pcm(encoded(samples, RATE))
 
-    assert (50_000, ((0, 50_000),)) == (decoded.pcm_frames, decoded.parts)
+    assert (50_000, ((0, 50_000),)) == (decoded.pcm_frames, decoded.chunks)
     assert samples.tolist() == pcm.tolist()
 
 
@@ -140,9 +140,9 @@ def test_a_long_recording_is_cut_at_quiet_places() -> None:
         samples[second * RATE : second * RATE + RATE // 2] = 0
     content = encoded(samples, RATE)
     decoded, pcm = as_pcm(content)
-    parts = decoded.parts
+    parts = decoded.chunks
 
-    assert decoded.parts == as_pcm(content)[0].parts
+    assert decoded.chunks == as_pcm(content)[0].chunks
     assert (3, 0, len(samples)) == (len(parts), parts[0][0], parts[-1][1])
     assert all(5 * RATE <= end - start <= 10 * RATE for (_, end), (start, _) in pairwise(parts))
     assert all(400 * RATE < end - start <= 650 * RATE for start, end in parts)
@@ -156,7 +156,7 @@ def test_a_long_recording_is_cut_at_quiet_places() -> None:
 )
 def test_how_many_parts(seconds: float, parts: int) -> None:
     """Audio over ten minutes is processed in parts; also where nothing is quiet (R129)."""
-    planned = cut_points.plan([1.0] * round(seconds / cut_points.FRAME_S), seconds)
+    planned = flac_child.plan_chunks([1.0] * round(seconds / flac_child.FRAME_S), seconds)
 
     assert parts == len(planned)
     assert (0.0, seconds) == (planned[0][0], planned[-1][1])

@@ -24,8 +24,8 @@ from typing import Any
 
 import numpy as np
 
-from tenuto.media import cut_points
-from tenuto.media.chunks import ChunkTranscript, merge_segment_text
+from tenuto.media import flac_child
+from tenuto.media.transcript_merge import ChunkTranscript, merge_segment_text
 
 from .document import provenance, write_section
 from .human import clips
@@ -99,7 +99,7 @@ def long_meeting(pool: ProcessPoolExecutor) -> tuple[list[str], bool]:
     """The meeting, in parts as the service cuts them, merged as it merges them."""
     made = meeting()
     samples = made.samples
-    spans = cut_points.plan(_loudness(samples), made.length / RATE)
+    spans = flac_child.plan_chunks(_loudness(samples), made.length / RATE)
     pieces = [samples[round(start * RATE) : round(end * RATE)] for start, end in spans]
     values, rtf, cpu, peak_mb = pool.submit(recognise_all, pieces).result()
     merged = merge_segment_text(
@@ -176,7 +176,7 @@ def music_off(made: Recording, segments: Sequence[dict[str, Any]]) -> float:
 
 
 def _loudness(samples: Floats) -> list[float]:
-    frame = round(cut_points.FRAME_S * RATE)
+    frame = round(flac_child.FRAME_S * RATE)
     whole = samples[: len(samples) // frame * frame].reshape(-1, frame)
     return [float(one) for one in np.square(whole).mean(axis=1)]
 

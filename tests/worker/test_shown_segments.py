@@ -8,8 +8,8 @@ from tenuto.db.database import Transaction
 from tenuto.errors import Stale, StorageFailed
 from tenuto.jobs import segments
 from tenuto.jobs.queue import Claim
-from tenuto.kinds.speech import preview as showing
-from tenuto.kinds.speech.preview import Preview
+from tenuto.kinds.speech import run as speech_run
+from tenuto.kinds.speech.run import Preview
 from tenuto.media.wav import pcm16_wav, read_pcm16_wav
 from tenuto.worker import retrying
 from tenuto.worker.calls import EngineCalls, ResultInvalid
@@ -48,8 +48,8 @@ def stored(world: World, rig: Rig, claim: Claim) -> list[bytes]:
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """The pauses between tries are not what is tested."""
     monkeypatch.setattr(retrying, "STORE_PAUSE_S", 0.001)
-    monkeypatch.setattr(showing, "PATIENCE_S", 0.01)
-    monkeypatch.setattr(showing, "PAID_PATIENCE_S", 0.01)
+    monkeypatch.setattr(speech_run, "PATIENCE_S", 0.01)
+    monkeypatch.setattr(speech_run, "PAID_PATIENCE_S", 0.01)
 
 
 def test_everything_is_saved_when_the_preview_ends(world: World, rig: Rig) -> None:

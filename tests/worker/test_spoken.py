@@ -5,7 +5,7 @@ from array import array
 import pytest
 
 from tenuto.hosts.host import HostResult
-from tenuto.kinds.speech.result import checked
+from tenuto.kinds.speech.run import checked
 from tenuto.media.wav import pcm16_wav
 from tenuto.worker.calls import ResultInvalid
 
@@ -29,8 +29,8 @@ def test_a_wav_in_which_something_is_heard_is_taken() -> None:
 @pytest.mark.parametrize(
     ("result", "fault"),
     [
-        (HostResult("audio/wav", b"RIFF", {}, None), "is not one"),
-        (HostResult("audio/wav", b"", {}, None), "is not one"),
+        (HostResult("audio/wav", b"RIFF", {}, None), "is invalid"),
+        (HostResult("audio/wav", b"", {}, None), "is invalid"),
         (HostResult("audio/mpeg", b"ID3", {}, None), "'audio/mpeg' instead"),
         (made(b""), "is silent"),
         (made(bytes(48_000)), "is silent"),

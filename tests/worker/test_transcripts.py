@@ -7,7 +7,7 @@ import pytest
 
 from tenuto.engines.registry import SEGMENT_TEXT, WORD_TIMESTAMPS
 from tenuto.hosts.host import HostResult
-from tenuto.kinds.recognition.transcripts import checked
+from tenuto.kinds.recognition.recognise_chunk import checked
 from tenuto.worker.calls import ResultInvalid
 
 LENGTH_S = 10.0

@@ -8,7 +8,7 @@ import pytest
 from tenuto import config
 from tenuto.catalog.rules import models
 from tenuto.engines.manifests import Manifest, adapters
-from tenuto.kinds.recognition import parameters as recognition
+from tenuto.kinds import recognition
 from tenuto.kinds.speech import parameters as speech
 
 ROOT = Path(__file__).parents[3]

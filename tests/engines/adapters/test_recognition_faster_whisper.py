@@ -18,8 +18,7 @@ from quality.sounding import error_rate, sounding
 from tenuto.engines.manifests import adapters
 from tenuto.hosts.child import ChildHost
 from tenuto.hosts.host import Cancelled, EngineSpec
-from tenuto.kinds.recognition.transcripts import checked
-from tenuto.media.transcript_checks import check_transcript
+from tenuto.kinds.recognition.recognise_chunk import check_transcript, checked
 
 pytestmark = pytest.mark.real_engine
 

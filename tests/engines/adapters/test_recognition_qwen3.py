@@ -6,7 +6,7 @@ import pytest
 
 from engines.adapters.adapted import Adapt, cancelled, tone
 from tenuto.hosts.host import Cancelled
-from tenuto.kinds.recognition.transcripts import checked
+from tenuto.kinds.recognition.recognise_chunk import checked
 
 NAME = "qwen3-asr"
 TEXT = "Don't go, Mr. Smith! It's 3.5 miles; we wait."

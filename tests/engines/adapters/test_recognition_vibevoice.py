@@ -7,7 +7,7 @@ import pytest
 
 from engines.adapters.adapted import Adapt, cancelled, tone
 from tenuto.hosts.host import Cancelled, EngineFailed
-from tenuto.kinds.recognition.transcripts import checked
+from tenuto.kinds.recognition.recognise_chunk import checked
 
 NAME = "vibevoice-asr"
 SOUND = tone(300, 12)

@@ -10,8 +10,7 @@ from contextlib import contextmanager, suppress
 
 from tenuto.blobs.blob import BlobRecord, BlobStore
 from tenuto.errors import ChecksumMismatch, Fault, InvalidRequest, StorageFailed
-from tenuto.media.flac import FlacInvalid, FlacSummary
-from tenuto.media.flac_inspection import Inspection
+from tenuto.media.flac import FlacInvalid, FlacSummary, Inspection
 
 PIECE_BYTES = 64 * 1024
 """Inspected at once. A recording takes 0.2 ms of a processor; frames of a few samples each take 20 ms."""

@@ -1,6 +1,6 @@
 """The kinds of job, one folder each: parameters, binding, run, check of the result, price.
 
-`catalog.kinds` finds them here; no other room imports this one.
+`catalog.kinds` finds them here; no other package imports this one.
 """
 
 from tenuto.kinds import image, recognition, speech

@@ -1,27 +1,29 @@
-"""FLAC as bytes: the head of a file and the heads of its frames, read strictly (RFC 9639).
+"""FLAC as bytes: a file's metadata, its frames and their checksums, read strictly and not decoded (RFC 9639).
 
-The samples are a library's to decode; what is here holds what it says against the bytes. A header may lie, so
-nothing of it is believed before it was compared. Pure: knows neither files nor processes.
+`Inspection` counts the samples of a file from its bytes as they arrive. A header may lie, so nothing that it
+says is used before it was compared with the frames. What only decoding reveals (samples that do not match the
+MD5 in the header, a frame whose coding is wrong) is not known here. Pure: knows neither files nor processes.
 """
 
+import re
 from dataclasses import dataclass
 from typing import NoReturn
 
-from fastcrc import crc8
+from fastcrc import crc8, crc16
 
 MAX_DURATION_S = 7200
 MAX_CHANNELS = 8
 MAX_SAMPLES = MAX_DURATION_S * 192_000 * 2
-"""Of all channels together: two hours of the finest stereo. More is a bomb: a few bytes that take minutes."""
+"""Of all channels together: two hours of stereo at 192 kHz. More is a bomb: a few bytes that take minutes."""
 DECODED_BITS = (8, 16, 24)
-"""What the decoder knows of the bits that a sample may have."""
+"""The sizes of a sample that the decoder reads."""
 MARKER = b"fLaC"
 STREAMINFO_BYTES = 34
 MAX_BLOCKS = 1024
 """Files have a handful of metadata blocks; more are there to keep us busy."""
-LONGEST_HEAD_BYTES = 16
-"""Of a frame."""
 
+_LONGEST_HEAD_BYTES = 16
+"""Of a frame."""
 _TOTAL_BITS = 36
 _FORBIDDEN_BLOCK = 127
 # Fixed and varying sizes of blocks.
@@ -60,19 +62,19 @@ class FlacSummary:
 
 @dataclass(frozen=True, slots=True)
 class StreamInfo:
-    """What the head says of the stream; only rate, channels and bits are needed to decode it."""
+    """The stream as its head describes it; only rate, channels and bits are needed to decode it."""
 
     sample_rate: int
     channels: int
     bits_per_sample: int
     total_frames: int
-    """Samples per channel; 0: the head does not say."""
+    """Samples per channel; 0: not given."""
     md5: bytes
-    """Of the samples; sixteen zeros: the head does not say."""
+    """Of the samples; sixteen zeros: not given."""
 
 
 @dataclass(frozen=True, slots=True)
-class FrameHead:
+class _FrameHead:
     """The head of one frame; what stands in STREAMINFO instead is None."""
 
     number: int
@@ -82,6 +84,51 @@ class FrameHead:
     sample_rate: int | None
     channels: int
     bits_per_sample: int | None
+
+
+class Inspection:
+    """Reads one file from its first byte to its last; `finish` returns what it contains or raises the reason
+    for refusing it. Nothing is decoded, and memory does not grow with the file.
+    """
+
+    def __init__(self) -> None:
+        self._metadata = Metadata()
+        self._info: StreamInfo | None = None
+        self._walk: _FrameWalk | None = None
+        self._refusal: FlacInvalid | None = None
+        """The first one; what comes behind it is not looked at."""
+
+    def add(self, content: bytes) -> None:
+        """The next bytes."""
+        if self._refusal is None:
+            try:
+                self._inspect(content)
+            except FlacInvalid as error:
+                self._refusal = error
+
+    def finish(self) -> FlacSummary:
+        """What the whole file contains. Raises FlacInvalid."""
+        if self._refusal is not None:
+            raise self._refusal
+        if self._walk is None or self._info is None:
+            self._metadata.refuse_end()
+        info, frames = self._info, self._walk.finish()
+        check_length(info, frames)
+        if info.total_frames not in (0, frames):
+            raise FlacInvalid(f"its head promises {info.total_frames} samples, but there are {frames}")
+        return FlacSummary(info.sample_rate, info.channels, frames)
+
+    def _inspect(self, content: bytes) -> None:
+        if self._walk is None:
+            rest = self._metadata.add(content)
+            if rest is None:
+                return
+            self._info = self._metadata.stream_info()
+            check_length(self._info, self._info.total_frames)
+            self._walk, content = _FrameWalk(self._info), rest
+        assert self._info is not None
+        self._walk.add(content)
+        check_length(self._info, self._walk.samples)
 
 
 class Metadata:
@@ -96,7 +143,7 @@ class Metadata:
         """Of a block, still to come."""
 
     def add(self, content: bytes) -> bytes | None:
-        """The next bytes; gives those behind the last block once it has come. Raises FlacInvalid."""
+        """Read the next bytes; returns those behind the last block once it has come. Raises FlacInvalid."""
         known = self._rest + content
         at = self._marker(known)
         while at is not None:
@@ -120,7 +167,7 @@ class Metadata:
         raise FlacInvalid("it is cut off in its metadata")
 
     def stream_info(self) -> StreamInfo:
-        """What STREAMINFO says. Raises FlacInvalid for what is not accepted."""
+        """The content of STREAMINFO. Raises FlacInvalid for what is not accepted."""
         return _stream_info(self.stream_info_bytes)
 
     def _marker(self, known: bytes) -> int | None:
@@ -155,8 +202,106 @@ class Metadata:
         return at + 4
 
 
+def _head_pattern(sync: bytes) -> re.Pattern[bytes]:
+    """The first four bytes of a head, without the values that the format reserves or forbids."""
+    sizes_and_rates = (size << 4 | rate for size in range(1, 16) for rate in range(15))
+    layouts = (channels << 4 | bits << 1 for channels in range(11) for bits in range(8) if bits != 3)
+    pattern = sync + b"[%b][%b]" % tuple(
+        b"".join(re.escape(bytes([value])) for value in values) for values in (sizes_and_rates, layouts)
+    )
+    return re.compile(pattern, re.DOTALL)
+
+
+_FIXED, _VARYING = _head_pattern(b"\xff\xf8"), _head_pattern(b"\xff\xf9")
+
+
+class _FrameWalk:
+    """Follows a stream of frames from its first byte; raises FlacInvalid as soon as one is out of place.
+
+    A frame does not state its length. It ends where the CRC-16 of all its bytes is zero and another frame's
+    head begins, or the file ends. Each byte enters one checksum once, so the cost is linear in the size of
+    the file, whatever it contains.
+    """
+
+    def __init__(self, info: StreamInfo) -> None:
+        self.samples = 0
+        """Per channel, in the frames that have begun."""
+        self._info = info
+        self._first: _FrameHead | None = None
+        self._last: _FrameHead | None = None
+        self._pattern = _FIXED
+        self._next = 0
+        self._crc = 0
+        """Of the bytes of the current frame that were looked at; zero before the first."""
+        self._rest = b""
+
+    def add(self, content: bytes) -> None:
+        """The next bytes of the stream."""
+        known = self._rest + content
+        if self._first is None and len(known) >= _LONGEST_HEAD_BYTES:
+            self._begin_first(known)
+        self._rest = known[self._walk(known, max(0, len(known) - _LONGEST_HEAD_BYTES)) :]
+
+    def finish(self) -> int:
+        """All bytes have come: how many samples per channel they hold."""
+        size, padded = len(self._rest), self._rest + bytes(_LONGEST_HEAD_BYTES)
+        if self._first is None:
+            if not size:
+                raise FlacInvalid("it holds no audio")
+            self._begin_first(padded)
+        self._walk(padded, size)
+        # Zeros behind a frame do not change a checksum of zero, and no frame ends with so many.
+        if self._crc != 0 or self._rest == bytes(_LONGEST_HEAD_BYTES):
+            raise FlacInvalid("a frame is damaged or cut off, or something stands behind it")
+        return self.samples
+
+    def _begin_first(self, known: bytes) -> None:
+        head = _frame_head(known, 0)
+        if head is None:
+            raise FlacInvalid("no frame follows its metadata")
+        self._first = head
+        if head.sizes_vary:
+            self._pattern = _VARYING
+
+    def _walk(self, known: bytes, end: int) -> int:
+        """Look at all bytes before `end`, which lies a head's length or more before the end of `known`."""
+        if self._first is None:
+            return 0
+        at = 0
+        for match in self._pattern.finditer(known):
+            start = match.start()
+            if start >= end:
+                break
+            self._crc = crc16.umts(known[at:start], self._crc)
+            at = start
+            if self._crc == 0:
+                self._begin(known, start)
+        self._crc = crc16.umts(known[at:end], self._crc)
+        return end
+
+    def _begin(self, known: bytes, at: int) -> None:
+        """A frame may begin here: all that came since the last head has the checksum of a whole frame."""
+        head, first, last = _frame_head(known, at), self._first, self._last
+        assert first is not None
+        if head is None:
+            return
+        if head.number != self._next:
+            # By chance samples may look like this, but hardly so and also like the frames of this file.
+            if head.frames == first.frames and _disagreement(head, self._info) is None:
+                raise FlacInvalid("a frame is missing, or stands in the wrong place")
+            return
+        fault = _disagreement(head, self._info)
+        if fault is not None:
+            raise FlacInvalid(fault)
+        if last is not None and not head.sizes_vary and last.frames != first.frames:
+            raise FlacInvalid("a frame before the last has another size than the first")
+        self.samples += head.frames
+        self._last = head
+        self._next = self.samples if head.sizes_vary else self._next + 1
+
+
 def with_unknown_total(stream_info: bytes) -> bytes:
-    """A head of STREAMINFO alone that promises no number of samples: a decoder then reads to the very end."""
+    """A head of STREAMINFO alone, with an unknown number of samples: a decoder then reads to the very end."""
     unknown = bytearray(stream_info)
     unknown[13] &= 0xF0
     unknown[14:18] = bytes(4)
@@ -164,15 +309,15 @@ def with_unknown_total(stream_info: bytes) -> bytes:
 
 
 def check_length(info: StreamInfo, frames: int) -> None:
-    """So many frames are allowed, whether promised or decoded already. Raises FlacInvalid."""
+    """Raises FlacInvalid if a stream may not have this many frames, promised or already read."""
     if frames > MAX_DURATION_S * info.sample_rate:
         raise FlacInvalid(f"it is longer than {MAX_DURATION_S // 60} minutes")
     if frames * info.channels > MAX_SAMPLES:
         raise FlacInvalid(f"it has more than {MAX_SAMPLES} samples in its {info.channels} channels")
 
 
-def frame_head(content: bytes, at: int) -> FrameHead | None:
-    """The frame's head that begins there, or None when there is none whose checksum is right."""
+def _frame_head(content: bytes, at: int) -> _FrameHead | None:
+    """The frame's head that begins there; None unless there is one whose checksum is right."""
     if content[at : at + 2] not in _SYNCS or len(content) < at + 6:
         return None
     size_code, rate_code = content[at + 2] >> 4, content[at + 2] & 0xF
@@ -187,7 +332,7 @@ def frame_head(content: bytes, at: int) -> FrameHead | None:
     rate = _RATES.get(rate_code)
     if rate_code in _RATE_UNITS:
         rate = int.from_bytes(content[rate_at:end], "big") * _RATE_UNITS[rate_code]
-    return FrameHead(
+    return _FrameHead(
         number=number,
         sizes_vary=bool(content[at + 1] & 1),
         frames=_SIZES.get(size_code) or int.from_bytes(content[position:rate_at], "big") + 1,
@@ -197,26 +342,26 @@ def frame_head(content: bytes, at: int) -> FrameHead | None:
     )
 
 
-def agree(head: FrameHead, info: StreamInfo) -> str | None:
-    """What a frame says otherwise than STREAMINFO, if anything."""
-    for what, said, promised in (
+def _disagreement(head: _FrameHead, info: StreamInfo) -> str | None:
+    """How a frame differs from STREAMINFO, if it does."""
+    for what, actual, promised in (
         ("channels", head.channels, info.channels),
         ("Hz", head.sample_rate, info.sample_rate),
         ("bits per sample", head.bits_per_sample, info.bits_per_sample),
     ):
-        if said is not None and said != promised:
-            return f"its head promises {promised} {what}, but a frame has {said}"
+        if actual is not None and actual != promised:
+            return f"its head promises {promised} {what}, but a frame has {actual}"
     return None
 
 
-def _stream_info(found: bytes) -> StreamInfo:
-    bits = int.from_bytes(found[10:18], "big")
+def _stream_info(content: bytes) -> StreamInfo:
+    bits = int.from_bytes(content[10:18], "big")
     info = StreamInfo(
         sample_rate=bits >> 44,
         channels=(bits >> 41 & 0x7) + 1,
         bits_per_sample=(bits >> 36 & 0x1F) + 1,
         total_frames=bits & ((1 << _TOTAL_BITS) - 1),
-        md5=found[18:34],
+        md5=content[18:34],
     )
     if info.sample_rate == 0:
         raise FlacInvalid("its sample rate is 0 Hz: it holds no audio")
@@ -226,7 +371,7 @@ def _stream_info(found: bytes) -> StreamInfo:
 
 
 def _coded_number(content: bytes, at: int) -> tuple[int, int]:
-    """A number of up to 36 bits, coded as UTF-8 codes characters, and where it ends; 0: it is not one."""
+    """A number of up to 36 bits, coded as UTF-8 codes characters, and where it ends; 0 if it is not valid."""
     first = content[at]
     more = _MORE_BYTES[first]
     if more < 0:

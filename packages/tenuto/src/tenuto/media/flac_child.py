@@ -1,41 +1,61 @@
 """The child process that decodes one FLAC from its standard input, confined and limited by itself.
 
 `python -m tenuto.media.flac_child FILE DURATION_MS` writes what it decodes to the open file with that number,
-as 16 kHz mono PCM16, and plans the parts. One line of JSON on its standard output says what was found, or why
-the file is refused. Nothing else hands a caller's bytes to a native library.
+as 16 kHz mono PCM16, and plans where the recording is cut into chunks: at quiet places, with an overlap. Its
+answer, or the reason for refusing the file, is one line of JSON on its standard output. Nothing else hands a
+caller's bytes to a native library.
 """
 
+import hashlib
 import json
 import os
 import resource
 import sys
+import threading
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import soundfile
+import soxr
+from numpy.typing import NDArray
 
 from tenuto.media import flac
 from tenuto.media.confinement import confine
 from tenuto.media.flac import FlacInvalid, StreamInfo
-from tenuto.media.flac_digest import Digest
-from tenuto.media.flac_pcm import Pcm
 
+RATE = 16_000
+"""Hz, of the samples that it writes."""
 START_CPU_S = 5
 SAMPLES_PER_CPU_S = 10_000_000
 """Of all channels together. Measured: 45 to 150 million; a file that takes longer is made to."""
 MEMORY_BYTES = 1 << 30
 """Of address space, most of it the libraries' own; a block of samples takes 2 MiB at most."""
-OUTPUT_BYTES = (flac.MAX_DURATION_S + 60) * 16_000 * 2
+OUTPUT_BYTES = (flac.MAX_DURATION_S + 60) * RATE * 2
 """The longest recording as 16 kHz mono PCM16, and a little more."""
 BLOCK_BYTES = 2 << 20
 _READ_BYTES = 1 << 18
 _LEAST_FRONT_BYTES = 64
 """Of audio that the decoder may read twice, once to see what the file is."""
 
+FRAME_S = 0.02
+"""Loudness is measured for each of these frames."""
+LONGEST_WHOLE_S = 600
+"""A recording that is not longer stays whole; chunks are about as long at most."""
+SEARCH_S = 20.0
+"""How far from its even position a cut may be moved, in either direction."""
+OVERLAP_S = (5.0, 10.0)
+"""By how much a chunk and the next one overlap, at least and at most."""
+_QUIET_S = 0.3
+_LOUDNESS_FRAMES = round(FRAME_S * RATE)
+_FULL_SCALE, _WIDE_SCALE = 1 << 15, 1 << 31
+_NARROW_BYTES, _WIDE_BYTES = 2, 4
+
 
 class Input:
-    """Standard input as a file for the decoder, which reads on and on: going back is not possible.
+    """Standard input as a file for the decoder, which reads forwards only.
 
-    What is put in front replaces what was read before; that can be read again.
+    What is put in front replaces what was read before, and can be read twice.
     """
 
     def __init__(self, fd: int) -> None:
@@ -48,22 +68,22 @@ class Input:
         self.went_back = False
 
     def read(self) -> bytes:
-        """Some bytes from the pipe, none at the end of the file; not to be used once a front was put."""
+        """Some bytes from the pipe, none at the end of the file; not to be used after `put_in_front`."""
         return os.read(self._fd, _READ_BYTES)
 
     def put_in_front(self, content: bytes) -> None:
-        """A file seems to begin with it, and to go on with what the pipe holds."""
+        """Let the file begin with this content and continue with the rest of the pipe."""
         self._front = memoryview(content)
         self._read_to = len(content)
 
     def readinto(self, buffer: Any) -> int:
         """Fill the decoder's buffer, or part of it; 0 at the end of the file."""
-        found = self._take(len(buffer))
-        buffer[0 : len(found)] = found
-        return len(found)
+        content = self._take(len(buffer))
+        buffer[0 : len(content)] = content
+        return len(content)
 
     def seek(self, offset: int, whence: int) -> None:
-        """Only asks how long the file is (nobody knows), or goes back when a frame's checksum is wrong."""
+        """Called to learn the length, which nobody knows, and to go back after a wrong checksum."""
         self._position = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: 1 << 50}[whence]
 
     def tell(self) -> int:
@@ -72,19 +92,19 @@ class Input:
     def _take(self, size: int) -> memoryview:
         """Some bytes, none at the end of the file."""
         if self._position < len(self._front):
-            found = self._front[self._position : self._position + size]
+            content = self._front[self._position : self._position + size]
         elif self._position != self._read_to:
             self.went_back = True
-            found = memoryview(b"")
+            content = memoryview(b"")
         else:
             if self._chunk_at == len(self._chunk):
                 # The decoder asks for a few KiB at a time; the pipe is read in larger pieces.
                 self._chunk, self._chunk_at = memoryview(self.read()), 0
-            found = self._chunk[self._chunk_at : self._chunk_at + size]
-            self._chunk_at += len(found)
-            self._read_to += len(found)
-        self._position += len(found)
-        return found
+            content = self._chunk[self._chunk_at : self._chunk_at + size]
+            self._chunk_at += len(content)
+            self._read_to += len(content)
+        self._position += len(content)
+        return content
 
 
 class Stream(soundfile.SoundFile):  # type: ignore[misc]
@@ -95,8 +115,143 @@ class Stream(soundfile.SoundFile):  # type: ignore[misc]
         return False
 
 
+class Digest:
+    """The MD5 of decoded samples, compared at the end with that of the head, if it has one.
+
+    A block is hashed in a thread while the next one is decoded.
+    """
+
+    def __init__(self, info: StreamInfo) -> None:
+        self._expected = info.md5
+        self._is_wanted = any(info.md5)
+        self._own_bytes = -(-info.bits_per_sample // 8)
+        self._md5 = hashlib.md5(usedforsecurity=False)
+        self._hashing: threading.Thread | None = None
+        self.dtype = "int16" if info.bits_per_sample == 16 else "int32"
+        """As soundfile names it; samples come interleaved."""
+        self.sample_bytes = _NARROW_BYTES if self.dtype == "int16" else _WIDE_BYTES
+
+    def add(self, samples: memoryview) -> None:
+        """The next samples, full scale in 16 or 32 bits, of which the head counts the upper ones.
+
+        They stay as they are until the call after the next.
+        """
+        if self._is_wanted:
+            self._wait()
+            self._hashing = threading.Thread(target=self._hash, args=(samples,))
+            self._hashing.start()
+
+    def finish(self) -> None:
+        """Compare, after the last sample. Raises FlacInvalid."""
+        self._wait()
+        if self._is_wanted and self._md5.digest() != self._expected:
+            raise FlacInvalid("its samples do not have the MD5 that its head promises")
+
+    def _hash(self, samples: memoryview) -> None:
+        if self.dtype == "int16":
+            self._md5.update(samples)
+        else:
+            wide = np.frombuffer(samples, np.uint8).reshape(-1, _WIDE_BYTES)
+            self._md5.update(wide[:, _WIDE_BYTES - self._own_bytes :].tobytes())
+
+    def _wait(self) -> None:
+        if self._hashing is not None:
+            self._hashing.join()
+            self._hashing = None
+
+
+class Pcm:
+    """Decoded samples as 16 kHz mono PCM16: mixed, resampled, written, and their loudness measured.
+
+    Samples that are 16 kHz mono with 16 bits already are written unchanged.
+    """
+
+    def __init__(self, info: StreamInfo, output: int) -> None:
+        self._channels = info.channels
+        self._is_narrow = info.bits_per_sample == 16
+        self._output = output
+        self._resampler = None
+        if info.sample_rate != RATE:
+            self._resampler = soxr.ResampleStream(info.sample_rate, RATE, 1, dtype="float32")
+        self._frames = 0
+        self._rest = np.zeros(0, np.float32)
+        self._loudness: list[NDArray[np.float32]] = []
+
+    def add(self, samples: memoryview) -> None:
+        """The next interleaved samples, full scale in 16 or 32 bits."""
+        whole = np.frombuffer(samples, np.int16 if self._is_narrow else np.int32)
+        mono = whole.reshape(-1, self._channels).mean(axis=1, dtype=np.float32)
+        mono /= _FULL_SCALE if self._is_narrow else _WIDE_SCALE
+        if self._resampler is not None:
+            mono = self._resampler.resample_chunk(mono)
+        self._write(mono)
+
+    def finish(self) -> dict[str, Any]:
+        """How many samples were written, and the chunks as pairs of sample numbers."""
+        if self._resampler is not None:
+            self._write(self._resampler.resample_chunk(np.zeros(0, np.float32), last=True))
+        loudness = np.concatenate(self._loudness).tolist() if self._loudness else []
+        chunks = plan_chunks(loudness, self._frames / RATE)
+        spans = [(round(start * RATE), round(end * RATE)) for start, end in chunks]
+        return {"pcm_frames": self._frames, "chunks": spans}
+
+    def _write(self, mono: NDArray[np.float32]) -> None:
+        whole = np.rint(mono * _FULL_SCALE).clip(-_FULL_SCALE, _FULL_SCALE - 1).astype("<i2")
+        left = memoryview(whole.tobytes())
+        while left:
+            left = left[os.write(self._output, left) :]
+        self._frames += len(whole)
+        self._measure(mono)
+
+    def _measure(self, mono: NDArray[np.float32]) -> None:
+        """The mean square of each 20 ms, on a grid that does not depend on how the samples arrive."""
+        waiting = np.concatenate((self._rest, mono))
+        used = len(waiting) // _LOUDNESS_FRAMES * _LOUDNESS_FRAMES
+        squares = np.square(waiting[:used].reshape(-1, _LOUDNESS_FRAMES))
+        self._loudness.append(squares.mean(axis=1, dtype=np.float32))
+        self._rest = waiting[used:]
+
+
+def plan_chunks(loudness: Sequence[float], duration_s: float) -> list[tuple[float, float]]:
+    """Start and end of each chunk in seconds, from the mean square of every 20 ms.
+
+    Together they cover everything, each overlaps the next, and none is longer than `LONGEST_WHOLE_S` +
+    2 × `SEARCH_S` + `OVERLAP_S[1]`, 650 seconds. The same loudness gives the same chunks, so that a second
+    attempt at a recording can use those of the first.
+    """
+    count = max(1, -(-int(duration_s * 1000) // (LONGEST_WHOLE_S * 1000)))
+    if duration_s <= LONGEST_WHOLE_S:
+        count = 1
+    least, most = OVERLAP_S[0] / 2, OVERLAP_S[1] / 2
+    starts, ends = [0.0], []
+    for number in range(1, count):
+        even = duration_s * number / count
+        cut = _quietest(loudness, even - SEARCH_S, even + SEARCH_S)
+        ends.append(_quietest(loudness, cut + least, cut + most))
+        starts.append(_quietest(loudness, cut - most, cut - least))
+    ends.append(duration_s)
+    return list(zip(starts, ends, strict=True))
+
+
+def _quietest(loudness: Sequence[float], start_s: float, end_s: float) -> float:
+    """The middle of the quietest 0.3 seconds whose middle lies there; of several, that nearest to the middle.
+
+    A multiple of 20 ms, so that it falls between two samples of any rate that is a multiple of 50 Hz.
+    """
+    reach = round(_QUIET_S / FRAME_S / 2)
+    first, last = -int(-start_s // FRAME_S), int(end_s // FRAME_S)
+    assert first <= last
+    middle = (first + last) / 2
+
+    def rank(at: int) -> tuple[float, float]:
+        around = loudness[max(0, at - reach) : at + reach]
+        return sum(around) / max(1, len(around)), abs(at - middle)
+
+    return round(min(range(first, last + 1), key=rank) * FRAME_S, 2)
+
+
 def main(arguments: list[str]) -> None:
-    """Decode, and say what was found."""
+    """Decode, and write the answer."""
     output, duration_ms = (int(argument) for argument in arguments)
     for what, limit in (
         (resource.RLIMIT_AS, MEMORY_BYTES),
@@ -114,7 +269,7 @@ def main(arguments: list[str]) -> None:
 
 
 def decode(source: Input, output: int, duration_ms: int) -> dict[str, Any]:
-    """Decode to the end, write the samples to the output and plan the parts. Raises FlacInvalid."""
+    """Decode to the end, write the samples to the output and plan the chunks. Raises FlacInvalid."""
     metadata = flac.Metadata()
     start = None
     while start is None:
@@ -137,12 +292,12 @@ def decode(source: Input, output: int, duration_ms: int) -> dict[str, Any]:
         raise FlacInvalid(f"its head promises {info.total_frames} samples, but there are {frames}")
     if -(-frames * 1000 // info.sample_rate) != duration_ms:
         raise FlacInvalid("its frames do not hold as many samples as they say")
-    found = {"sample_rate": info.sample_rate, "channels": info.channels, "frames": frames}
-    return found | {"unconfined": unconfined} | pcm.finish()
+    summary = {"sample_rate": info.sample_rate, "channels": info.channels, "frames": frames}
+    return summary | {"unconfined": unconfined} | pcm.finish()
 
 
 def _limit_processor_time(samples: int) -> None:
-    """Whatever the bytes are, a second of sound costs so much at most."""
+    """Whatever the bytes are, decoding a second of sound may take only so long."""
     limit_s = START_CPU_S + samples // SAMPLES_PER_CPU_S
     resource.setrlimit(resource.RLIMIT_CPU, (limit_s, limit_s))
 

@@ -1,23 +1,80 @@
-"""One chunk of a recording through one engine: its transcript, checked, and asked for again where doubtful.
+"""One chunk of a recording through one engine: its transcript, checked, and repeated if it is doubtful.
 
-An engine that is known to stop early or to go in circles has more than one try (its entry says so). What is
-still doubtful in the end is told to the caller as a warning; only what is no transcript at all is a failure.
+An engine is not trusted to know what it is writing: only known fields of its answer stay. One that is known
+to stop early or to repeat itself has more than one try (its entry says so). What is still doubtful in the end
+is a warning for the caller; only what is not a transcript at all is a failure. A doubt is not a fault: music
+has no words, a choir may sing one line ten times.
 """
 
-from dataclasses import dataclass
-from typing import Any
+import json
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from tenuto.engines.registry import WORD_TIMESTAMPS, EngineEntry
-from tenuto.hosts.host import EngineFailed
+from tenuto.engines.registry import SEGMENT_TEXT, WORD_TIMESTAMPS, EngineEntry
+from tenuto.hosts.host import EngineFailed, HostResult
 from tenuto.jobs.chunks import ChunkKey
 from tenuto.kinds.recognition.recording import RATE, Recording
-from tenuto.kinds.recognition.transcripts import checked
-from tenuto.media.transcript_checks import TranscriptDoubts, check_transcript
 from tenuto.worker.calls import EngineCalls, OnProgress, ResultInvalid
 
+if TYPE_CHECKING:
+    import numpy as np
+
+Segment = dict[str, Any]
+
+MEDIA_TYPE = "application/json"
+TYPES = ("speech", "music", "singing", "silence", "noise")
+MAX_CONTENT_BYTES = 16 << 20
+MAX_SEGMENTS = 50_000
+MAX_SPEAKERS = 100
+MAX_EMBEDDING = 4096
+MAX_WARNINGS = 100
+MAX_WARNING_CHARACTERS = 500
+BEYOND_S = 0.5
+"""How far behind its chunk's end a segment may end: the engine's frames are longer than samples are."""
+
+FRAME_S = 0.02
+AUDIBLE = 104
+"""The root mean square of quieter frames is below -50 dB: nobody speaks in them."""
+ABOVE_FLOOR = 3.0
+"""A frame that is this many times louder than the quietest tenth is more than background noise."""
+MARGIN_S = 0.5
+"""How long before its segment a word may begin, and after it end."""
+UNCOVERED_S, UNCOVERED_LEAST_S, UNCOVERED_SHARE = 15.0, 2.0, 0.5
+"""This much sound without words is a doubt; or the second figure, if it is more than this share of all."""
+ENDING_S, ENDING_SHARE = 5.0, 0.25
+"""This much sound behind the last word is one; or less, if it is this share of all."""
+BACKWARDS_S = 1.0
+REPETITIONS = 8
+"""Nobody says the same few words this many times in a row."""
+REPEATED_SEGMENTS, REPEATED_LETTERS = 4, 12
+SPARSE_S, SPARSE_RATE = 30.0, 0.5
+"""A longer segment with fewer letters a second hides that most of it was not written."""
+DENSE_S, DENSE_RATE = 3.0, 45.0
+"""Nobody says more letters a second than this."""
+
+_REPETITION = re.compile(rf"(.{{1,30}}?)\1{{{REPETITIONS - 1},}}", re.DOTALL)
+_LONGEST_SEARCHED = 20_000
+"""Letters; ten minutes have half as many."""
+
 _log = structlog.get_logger("tenuto.worker")
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriptDoubts:
+    """Sentences for whoever reads the transcript; of two transcripts the one with fewer is better."""
+
+    sentences: list[str] = field(default_factory=list)
+    uncovered_s: float = 0.0
+    """Seconds of sound that no segment covers."""
+
+    @property
+    def weight(self) -> tuple[int, float]:
+        return len(self.sentences), self.uncovered_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,24 +83,24 @@ class _Try:
     doubts: TranscriptDoubts
 
 
-def transcript_of(
+def recognise(
     calls: EngineCalls, engine: EngineEntry, recording: Recording, key: ChunkKey, on_progress: OnProgress
 ) -> dict[str, Any]:
-    """The chunk's transcript, its warnings with what is doubtful. Raises ResultInvalid, and what hosts raise.
+    """The chunk's transcript; its warnings include its doubts. Raises ResultInvalid, and what hosts raise.
 
-    The engine's turn is held by the caller.
+    The caller holds the engine's turn.
     """
     best: _Try | None = None
     for number in range(engine.tries):
         try:
-            found = _once(calls, engine, recording, key, on_progress, again=number > 0)
+            attempt = _once(calls, engine, recording, key, on_progress, again=number > 0)
         except (ResultInvalid, EngineFailed) as error:
             hopeless = isinstance(error, EngineFailed) and error.code != "engine_failed"
             if best is None and (hopeless or number + 1 == engine.tries):
                 raise
-            found = None
-        if found is not None and (best is None or found.doubts.weight < best.doubts.weight):
-            best = found
+            attempt = None
+        if attempt is not None and (best is None or attempt.doubts.weight < best.doubts.weight):
+            best = attempt
         if best is not None and not best.doubts.sentences:
             break
         if number + 1 < engine.tries:
@@ -72,8 +129,173 @@ def _once(
         on_progress=on_progress,
     )
     transcript = checked(result, key.role, (key.end_frame - key.start_frame) / RATE)
-    told = transcript.pop("doubts")
+    own = transcript.pop("doubts")
     if engine.tries == 1:
-        return _Try(transcript, TranscriptDoubts(told))
-    found = check_transcript(transcript["segments"], recording.samples(key.start_frame, key.end_frame))
-    return _Try(transcript, TranscriptDoubts([*told, *found.sentences], found.unheard_s))
+        return _Try(transcript, TranscriptDoubts(own))
+    doubts = check_transcript(transcript["segments"], recording.samples(key.start_frame, key.end_frame))
+    return _Try(transcript, TranscriptDoubts([*own, *doubts.sentences], doubts.uncovered_s))
+
+
+def checked(result: HostResult, role: str, length_s: float) -> dict[str, Any]:
+    """The transcript of a chunk of `length_s` seconds. Raises ResultInvalid."""
+    if result.media_type != MEDIA_TYPE or len(result.content) > MAX_CONTENT_BYTES:
+        raise ResultInvalid(f"the engine gave {result.media_type[:60]!r} instead of a transcript")
+    try:
+        value = json.loads(result.content, parse_constant=_refuse)
+    except (ValueError, RecursionError) as error:
+        raise ResultInvalid("the engine's transcript is not JSON") from error
+    _require(isinstance(value, dict), "is no object")
+    segments = _list(value.get("segments"), "segments", MAX_SEGMENTS)
+    transcript: dict[str, Any] = {
+        "segments": [_segment(segment, role, length_s) for segment in segments],
+        "warnings": _sentences(value, "warnings"),
+        "doubts": _sentences(value, "doubts"),
+    }
+    if role == SEGMENT_TEXT:
+        transcript["speakers"] = _speakers(value.get("speakers", {}))
+    return transcript
+
+
+def _sentences(value: dict[str, Any], name: str) -> list[str]:
+    listed = _list(value.get(name, []), name, MAX_WARNINGS)
+    return [_text(one, name)[:MAX_WARNING_CHARACTERS] for one in listed]
+
+
+def _segment(segment: Any, role: str, length_s: float) -> dict[str, Any]:
+    _require(isinstance(segment, dict), "has a segment that is no object")
+    start, end = _number(segment.get("start"), "start"), _number(segment.get("end"), "end")
+    _require(0 <= start <= end <= length_s + BEYOND_S, f"has a segment from {start} to {end} s")
+    checked_segment = {
+        "start": min(start, length_s),
+        "end": min(end, length_s),
+        "text": _text(segment.get("text"), "text"),
+    }
+    if role == SEGMENT_TEXT:
+        speaker, kind = segment.get("speaker"), segment.get("type")
+        _require(kind in TYPES, "has a segment of an unknown type")
+        checked_segment |= {"speaker": None if speaker is None else _text(speaker, "speaker"), "type": kind}
+    return checked_segment
+
+
+def _speakers(value: Any) -> dict[str, list[float]]:
+    _require(isinstance(value, dict) and len(value) <= MAX_SPEAKERS, "has speakers that are no object")
+    return {
+        _text(name, "speaker"): [
+            _number(number, "embedding") for number in _list(embedding, "embedding", MAX_EMBEDDING)
+        ]
+        for name, embedding in value.items()
+    }
+
+
+def _list(value: Any, name: str, limit: int) -> list[Any]:
+    _require(isinstance(value, list) and len(value) <= limit, f"has no list of {name}, or too long a one")
+    return list(value)
+
+
+def _number(value: Any, name: str) -> float:
+    is_number = type(value) in (int, float) and abs(value) < 1e9 and math.isfinite(value)
+    _require(is_number, f"has a {name} that is no number")
+    return float(value)
+
+
+def _text(value: Any, name: str) -> str:
+    _require(isinstance(value, str), f"has a {name} that is no text")
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise ResultInvalid(f"the engine's transcript has a {name} that is no text") from error
+    return str(value)
+
+
+def _refuse(constant: str) -> float:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def _require(condition: bool, fault: str) -> None:
+    if not condition:
+        raise ResultInvalid(f"the engine's transcript {fault}")
+
+
+def check_transcript(segments: Sequence[Segment], audio: bytes) -> TranscriptDoubts:
+    """What is doubtful about a chunk's transcript, whose segments are in the engine's order.
+
+    `audio`: the chunk's sound, PCM16, mono, 16 kHz. Segments without text cover their sound, too.
+    """
+    uncovered_s, sentences = _coverage(segments, audio)
+    return TranscriptDoubts(
+        [*sentences, *_order(segments), *_repetitions(segments), *_density(segments)], uncovered_s
+    )
+
+
+def _coverage(segments: Sequence[Segment], audio: bytes) -> tuple[float, list[str]]:
+    sounding = _sounding(audio)
+    if not sounding.any():
+        return 0.0, []
+    open_ = sounding.copy()
+    for one in segments:
+        first, last = (one["start"] - MARGIN_S) / FRAME_S, (one["end"] + MARGIN_S) / FRAME_S
+        open_[max(0, int(first)) : max(0, int(last) + 1)] = False
+    uncovered_s, sounding_s = float(open_.sum() * FRAME_S), float(sounding.sum() * FRAME_S)
+    ends = max((one["end"] for one in segments), default=0.0)
+    behind_s = float(open_[int(ends / FRAME_S) :].sum() * FRAME_S)
+    if segments and behind_s >= min(ENDING_S, max(UNCOVERED_LEAST_S, ENDING_SHARE * sounding_s)):
+        return uncovered_s, [f"Nothing was written after {ends:.0f} s, although there is sound."]
+    if uncovered_s >= UNCOVERED_S or (
+        uncovered_s >= UNCOVERED_LEAST_S and uncovered_s > UNCOVERED_SHARE * sounding_s
+    ):
+        return uncovered_s, [f"{uncovered_s:.0f} s of audio have no transcript."]
+    return uncovered_s, []
+
+
+def _sounding(audio: bytes) -> "np.ndarray[Any, Any]":
+    """Which of the frames of 20 ms are more than silence and background noise."""
+    import numpy as np
+
+    frame = int(RATE * FRAME_S)
+    samples = np.frombuffer(audio, "<i2", count=len(audio) // 2 // frame * frame).reshape(-1, frame)
+    # One row after the other would take eight bytes a sample at once.
+    levels = np.sqrt(np.einsum("ij,ij->i", samples, samples, dtype=np.float64, casting="safe") / frame)
+    if not levels.size:
+        return np.zeros(0, bool)
+    return np.asarray(levels > max(AUDIBLE, ABOVE_FLOOR * float(np.quantile(levels, 0.1))))
+
+
+def _order(segments: Sequence[Segment]) -> list[str]:
+    latest = 0.0
+    for one in segments:
+        if one["start"] < latest - BACKWARDS_S:
+            return [f"The times go backwards at {one['start']:.0f} s."]
+        latest = max(latest, one["start"])
+    return []
+
+
+def _repetitions(segments: Sequence[Segment]) -> list[str]:
+    """Words, or whole segments, again and again."""
+    texts = [_letters(one["text"]) for one in segments]
+    same = 1
+    for number in range(1, len(texts)):
+        same = same + 1 if texts[number] == texts[number - 1] else 1
+        if same >= REPEATED_SEGMENTS and len(texts[number]) >= REPEATED_LETTERS:
+            return [_repeats(segments[number])]
+    for text, one in zip(texts, segments, strict=True):
+        if _REPETITION.search(text[:_LONGEST_SEARCHED]):
+            return [_repeats(one)]
+    return ["The text repeats itself."] if _REPETITION.search("".join(texts)[:_LONGEST_SEARCHED]) else []
+
+
+def _repeats(segment: Segment) -> str:
+    return f"The text repeats itself at {segment['start']:.0f} s."
+
+
+def _density(segments: Sequence[Segment]) -> list[str]:
+    for one in segments:
+        length_s, letters = one["end"] - one["start"], len(_letters(one["text"]))
+        if letters and length_s > SPARSE_S and letters < SPARSE_RATE * length_s:
+            return [f"From {one['start']:.0f} to {one['end']:.0f} s there are hardly any words."]
+        if letters > DENSE_RATE * max(length_s, DENSE_S):
+            return [f"At {one['start']:.0f} s there are more words than could be said."]
+    return []
+
+
+def _letters(text: str) -> str:
+    return "".join(sign for sign in text.casefold() if sign.isalnum())

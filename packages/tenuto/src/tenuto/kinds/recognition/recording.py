@@ -1,15 +1,26 @@
-"""A recording as a job's engines get it: the input's FLAC decoded to 16 kHz mono PCM16, part by part.
+"""A recording as a job's engines get it: the input's FLAC decoded to 16 kHz mono PCM16, chunk by chunk.
 
-It is decoded once an attempt, into a file without a name in the data folder: whatever ends the worker,
-nothing is left of it. The cuts depend on the samples alone, so that every attempt has the same parts.
+It is decoded once an attempt, into a file without a name in the data folder: nothing is left of it, however
+the worker ends. The cuts depend on the samples alone, so that every attempt has the same chunks.
+
+A child process decodes (`media.flac_child`). It has seen a caller's bytes: its answer is read within bounds,
+and every way in which it can end counts as an answer.
 """
 
+import contextlib
+import fcntl
+import json
 import os
+import select
+import subprocess
+import sys
 import tempfile
+import threading
+import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import structlog
 
@@ -17,23 +28,51 @@ from tenuto import failpoints
 from tenuto.artifacts.inputs import Bound
 from tenuto.errors import ArtifactUnavailable, CorruptBlob, StorageFailed, StoreUnreachable
 from tenuto.hosts.host import Cancelled, EngineFailed
-from tenuto.media.decoding import Decoded, DecoderEnded, DecoderFailed, Decoding
-from tenuto.media.flac import FlacInvalid
+from tenuto.media.flac import MAX_CHANNELS, MAX_DURATION_S, FlacInvalid, FlacSummary
 from tenuto.worker.calls import EngineCalls
 from tenuto.worker.fair_lock import FairLock
 from tenuto.worker.inputs import input_record, when_back
 
 RATE = 16_000
 SAMPLE_BYTES = 2
+PIPE_BYTES = 1 << 20
+"""The size of the pipe to the child, which decodes while we hash the next block."""
+STALL_S = 300.0
+"""The child is killed unless it takes bytes within this time, and answers within it after the last."""
+ANSWER_BYTES = 64 * 1024
+
+_SET_PIPE_SIZE = 1031  # F_SETPIPE_SZ, which the standard library names on Linux alone
+_INHERITED = ("PATH", "LANG", "LC_ALL", "TMPDIR", "PYTHONPATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 
 _decoding = FairLock()
 """One recording is decoded at a time: eight children at once would take the memory of eight."""
 _log = structlog.get_logger("tenuto.worker")
 
 
+class DecoderFailed(Exception):
+    """The child could not do its work, whatever the bytes are: not started, no disk space for its output."""
+
+
+class DecoderEnded(Exception):
+    """The child ended without an answer: killed by its limits, by us, or by a fault that the bytes caused."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """What was decoded of a FLAC."""
+
+    summary: FlacSummary
+    pcm_frames: int
+    """Of the 16 kHz mono samples."""
+    chunks: tuple[tuple[int, int], ...]
+    """First sample of each chunk and the one behind its last, among those."""
+    unconfined: tuple[str, ...]
+    """Which of its protections the kernel has refused to the child, and why."""
+
+
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """What was decoded: what is known of it, and the open file with its samples."""
+    """A decoded recording: its description, and the open file with its samples."""
 
     decoded: Decoded
     file: int
@@ -57,13 +96,13 @@ class Recording:
         return b"".join(pieces)
 
 
-@contextmanager
-def recorded(calls: EngineCalls, bound: Bound) -> Iterator[Recording]:
+@contextlib.contextmanager
+def decoded_recording(calls: EngineCalls, bound: Bound) -> Iterator[Recording]:
     """The job's input, decoded, while the block lasts.
 
-    Raises EngineFailed with `input_unreadable`, StorageFailed when there is no room for it, Cancelled.
+    Raises EngineFailed with `input_unreadable`, StorageFailed if there is no disk space for it, Cancelled.
     """
-    with _room(calls) as file:
+    with _scratch_file(calls) as file:
         decoded = when_back(calls.watched, lambda: _decode_in_turn(calls, bound, file))
         summary = decoded.summary
         if (summary.duration_ms, summary.channels) != (bound.duration_ms, bound.channels):
@@ -72,8 +111,8 @@ def recorded(calls: EngineCalls, bound: Bound) -> Iterator[Recording]:
         yield Recording(decoded, file)
 
 
-@contextmanager
-def _room(calls: EngineCalls) -> Iterator[int]:
+@contextlib.contextmanager
+def _scratch_file(calls: EngineCalls) -> Iterator[int]:
     try:
         failpoints.hit("recording.before_room")
         file = tempfile.TemporaryFile(dir=calls.context.settings.folder)  # noqa: SIM115 (closed below)
@@ -84,7 +123,7 @@ def _room(calls: EngineCalls) -> Iterator[int]:
 
 
 def _decode_in_turn(calls: EngineCalls, bound: Bound, file: int) -> Decoded:
-    """A recording that cannot be read just now gives its turn back while it waits."""
+    """Decode when it is this recording's turn, which it gives back while its bytes cannot be read."""
     watched = calls.watched
     with _decoding.turn(watched.stop, account_id=calls.claim.account_id):
         decoded = _decode(calls, bound, file)
@@ -100,12 +139,15 @@ def _warn_once(unconfined: tuple[str, ...]) -> None:
 
 def _decode(calls: EngineCalls, bound: Bound, file: int) -> Decoded:
     stop = calls.watched.stop
-    # What is there is of a read that broke off, because the store of bytes went away.
+    # The file may have content: of a read that broke off because the store of bytes went away.
     os.ftruncate(file, 0)
     os.lseek(file, 0, os.SEEK_SET)
     record = input_record(calls.context, bound.blob_id, "the recording")
     try:
-        with closing(Decoding(file, bound.duration_ms)) as decoding, stop.calling(decoding.abandon):
+        with (
+            contextlib.closing(Decoding(file, bound.duration_ms)) as decoding,
+            stop.calling(decoding.abandon),
+        ):
             for block in calls.context.blobs.read(record):
                 decoding.feed(block)
                 if stop.is_set():
@@ -114,7 +156,7 @@ def _decode(calls: EngineCalls, bound: Bound, file: int) -> Decoded:
     except FlacInvalid as error:
         if stop.is_set():
             raise Cancelled(lost=False) from error
-        # Its frames are whole, or it would not have been admitted; what they hold is not what they promise.
+        # It was admitted, so its frames are whole, but their content is not what they promise.
         fault = f"the recording: {error}"
         raise EngineFailed("input_unreadable", fault, transient=False, public=True) from error
     except DecoderEnded as error:
@@ -129,3 +171,121 @@ def _decode(calls: EngineCalls, bound: Bound, file: int) -> Decoded:
         raise EngineFailed("input_unreadable", "the recording is damaged", transient=False) from error
     except ArtifactUnavailable as error:
         raise EngineFailed("input_unreadable", "the recording cannot be read", transient=True) from error
+
+
+class Decoding:
+    """One child at work. `output`, an open file, gets 16 kHz mono PCM16 of at most `duration_ms`.
+
+    One thread feeds and finishes; any may call `abandon`.
+    """
+
+    def __init__(self, output: int, duration_ms: int) -> None:
+        theirs, self._input = os.pipe()
+        with contextlib.suppress(OSError):
+            fcntl.fcntl(self._input, _SET_PIPE_SIZE, PIPE_BYTES)
+        os.set_blocking(self._input, False)
+        self._closing = threading.Lock()
+        command = [sys.executable, "-m", "tenuto.media.flac_child", str(output), str(duration_ms)]
+        inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+        try:
+            self._child = subprocess.Popen(
+                command,
+                stdin=theirs,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                pass_fds=(output,),
+                env=inherited | {"OPENBLAS_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"},
+                start_new_session=True,
+            )
+        except OSError as error:
+            self._close_input()
+            raise DecoderFailed(f"the decoder could not be started: {error.strerror}") from error
+        finally:
+            os.close(theirs)
+
+    @property
+    def pid(self) -> int:
+        return self._child.pid
+
+    def feed(self, block: bytes) -> None:
+        """Pass on the next bytes. A child that has ended takes none: `finish` raises the reason."""
+        left = memoryview(block)
+        with contextlib.suppress(BrokenPipeError):
+            while left and self._input >= 0:
+                try:
+                    left = left[os.write(self._input, left) :]
+                except BlockingIOError:
+                    self._wait_until_taken()
+
+    def finish(self) -> Decoded:
+        """The result, after the last byte. Raises FlacInvalid, DecoderEnded, DecoderFailed."""
+        self._close_input()
+        answer = self._answer()
+        self._child.wait()
+        if not answer:
+            raise DecoderEnded("it takes too much time or memory to decode")
+        return _checked(answer)
+
+    def abandon(self) -> None:
+        """End it now; nobody wants its answer."""
+        self._child.kill()
+
+    def close(self) -> None:
+        """Leave nothing behind, whether it has finished or not."""
+        self._close_input()
+        self._child.kill()
+        self._child.wait()
+        assert self._child.stdout is not None
+        self._child.stdout.close()
+
+    def _wait_until_taken(self) -> None:
+        poll = select.poll()
+        poll.register(self._input, select.POLLOUT)
+        if not poll.poll(STALL_S * 1000):
+            self._child.kill()
+
+    def _close_input(self) -> None:
+        with self._closing:
+            if self._input >= 0:
+                os.close(self._input)
+                self._input = -1
+
+    def _answer(self) -> bytes:
+        """All that the child writes; nothing if it writes too much or takes too long."""
+        assert self._child.stdout is not None
+        fd = self._child.stdout.fileno()
+        poll = select.poll()
+        poll.register(fd, select.POLLIN)
+        until = time.monotonic() + STALL_S
+        answer = b""
+        while poll.poll(max(0.0, until - time.monotonic()) * 1000):
+            more = os.read(fd, ANSWER_BYTES)
+            if not more:
+                return answer
+            answer += more
+            if len(answer) > ANSWER_BYTES:
+                break
+        self._child.kill()
+        return b""
+
+
+def _checked(answer: bytes) -> Decoded:
+    """The answer, if it has the right form: the caller's bytes may have taken over the child."""
+    try:
+        read: dict[str, Any] = json.loads(answer)
+        if "refused" in read:
+            raise FlacInvalid(str(read["refused"])[:300])
+        if "failed" in read:
+            raise DecoderFailed(str(read["failed"])[:300])
+        summary = FlacSummary(int(read["sample_rate"]), int(read["channels"]), int(read["frames"]))
+        spans = tuple((int(start), int(end)) for start, end in read["chunks"])
+        unconfined = tuple(str(one)[:300] for one in read["unconfined"])
+        decoded = Decoded(summary, int(read["pcm_frames"]), spans, unconfined)
+    except (ValueError, TypeError, KeyError) as error:
+        if isinstance(error, FlacInvalid):
+            raise
+        raise DecoderEnded("its decoder broke down") from error
+    is_sound = 1 <= summary.sample_rate < 1 << 20 and 1 <= summary.channels <= MAX_CHANNELS
+    if not is_sound or not 0 < summary.frames <= MAX_DURATION_S * summary.sample_rate:
+        raise DecoderEnded("its decoder broke down")
+    return decoded

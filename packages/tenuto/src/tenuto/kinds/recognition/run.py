@@ -10,22 +10,24 @@ from typing import Any
 
 import structlog
 
-from tenuto import failpoints
+from tenuto import failpoints, strict_json
 from tenuto.artifacts.inputs import Bound
+from tenuto.catalog.kinds import SuppliedResult
 from tenuto.db.database import Transaction
 from tenuto.engines.registry import SEGMENT_TEXT, WORD_TIMESTAMPS, EngineEntry, engines_of
+from tenuto.errors import InvalidRequest, OperatorError
 from tenuto.hosts.host import HostResult
 from tenuto.jobs import chunks
 from tenuto.jobs.chunks import ChunkKey
-from tenuto.kinds.recognition.recognise_chunk import transcript_of
-from tenuto.kinds.recognition.recording import RATE, Recording, recorded
-from tenuto.kinds.recognition.result import MEDIA_TYPE, SCHEMA_VERSION
-from tenuto.media import chunks as merging
-from tenuto.media.chunks import ChunkTranscript
+from tenuto.kinds.recognition.recognise_chunk import MEDIA_TYPE, recognise
+from tenuto.kinds.recognition.recording import RATE, Recording, decoded_recording
+from tenuto.media.transcript_merge import ChunkTranscript, merge_segment_text, merge_word_timestamps
 from tenuto.worker.calls import EngineCalls, OnProgress
 from tenuto.worker.retrying import read, write
 
-_MERGES = {SEGMENT_TEXT: merging.merge_segment_text, WORD_TIMESTAMPS: merging.merge_word_timestamps}
+SCHEMA_VERSION = 1
+
+_MERGES = {SEGMENT_TEXT: merge_segment_text, WORD_TIMESTAMPS: merge_word_timestamps}
 _log = structlog.get_logger("tenuto.worker")
 
 Transcripts = dict[ChunkKey, dict[str, Any]]
@@ -35,10 +37,10 @@ def run(calls: EngineCalls) -> HostResult:
     """The finished JSON, its duration that of the samples. Raises ResultInvalid, and what hosts raise."""
     entry = calls.context.models[calls.claim.model].entry
     bound = Bound(**calls.claim.parameters["input"])
-    with recorded(calls, bound) as recording:
+    with decoded_recording(calls, bound) as recording:
         transcripts = _transcribe(calls, engines_of(entry), recording)
     value, warnings = _engines(engines_of(entry), transcripts, recording)
-    shown = {
+    answer = {
         "schema_version": SCHEMA_VERSION,
         "source_artifact_id": bound.artifact_id,
         "timeline": {"source_offset_seconds": calls.claim.parameters["source_offset_seconds"]},
@@ -54,18 +56,34 @@ def run(calls: EngineCalls) -> HostResult:
         "warnings": warnings,
         "engines": value,
     }
-    content = json.dumps(shown, ensure_ascii=False, allow_nan=False).encode()
+    content = json.dumps(answer, ensure_ascii=False, allow_nan=False).encode()
     metadata = {"schema_version": SCHEMA_VERSION, "duration_ms": recording.decoded.summary.duration_ms}
     if entry.fake:
         metadata["fake"] = True
     return HostResult(MEDIA_TYPE, content, metadata, recording.decoded.summary.duration_ms)
 
 
+def read_result(content: bytes, parameters: dict[str, Any]) -> SuppliedResult:
+    """An operator's file as a result: JSON about the job's input, whose duration is charged."""
+    bound = parameters["input"]
+    try:
+        value = strict_json.parse(content)
+    except InvalidRequest as error:
+        raise OperatorError(f"the file is no result of a recognition job: {error.message}") from error
+    expected = {"schema_version": SCHEMA_VERSION, "source_artifact_id": bound["artifact_id"]}
+    if type(value) is not dict or any(value.get(name) != right for name, right in expected.items()):
+        raise OperatorError(
+            f"the file is no result of this recognition job: a JSON object with {json.dumps(expected)}"
+        )
+    metadata = {"schema_version": SCHEMA_VERSION, "duration_ms": bound["duration_ms"]}
+    return SuppliedResult(content, MEDIA_TYPE, metadata, bound["duration_ms"])
+
+
 def _transcribe(calls: EngineCalls, engines: tuple[EngineEntry, ...], recording: Recording) -> Transcripts:
     """The transcript of every chunk by every engine, those of earlier attempts among them."""
     keys = [
         (engine, ChunkKey(engine.role, number, start, end, engine.model, engine.revision))
-        for number, (start, end) in enumerate(recording.decoded.parts)
+        for number, (start, end) in enumerate(recording.decoded.chunks)
         for engine in engines
     ]
     progress = _Progress(calls, recording, [key for _, key in keys])
@@ -82,9 +100,9 @@ def _transcribe(calls: EngineCalls, engines: tuple[EngineEntry, ...], recording:
 def _recognise(
     calls: EngineCalls, engine: EngineEntry, recording: Recording, key: ChunkKey, on_progress: OnProgress
 ) -> dict[str, Any]:
-    """One chunk by one engine, stored when it is there."""
+    """One chunk by one engine, stored before this returns."""
     with calls.engines.turn(engine.model, calls.watched, calls.claim.account_id):
-        transcript = transcript_of(calls, engine, recording, key, on_progress)
+        transcript = recognise(calls, engine, recording, key, on_progress)
     attempt_id = calls.claim.attempt_id
 
     def add(tx: Transaction, now_ms: int) -> None:
@@ -126,35 +144,35 @@ def _engines(
 
 
 def _spans(recording: Recording) -> list[tuple[float, float]]:
-    """Start and end of each chunk in seconds; resampling may have added a sample, which is no time."""
-    return [(start / RATE, min(end / RATE, recording.duration_s)) for start, end in recording.decoded.parts]
+    """Start and end of each chunk in seconds; resampling may have added a sample, which does not count."""
+    return [(start / RATE, min(end / RATE, recording.duration_s)) for start, end in recording.decoded.chunks]
 
 
 class _Progress:
-    """How many seconds of the recording are done, by all engines on average."""
+    """How many seconds of the recording are finished, by all engines on average."""
 
     def __init__(self, calls: EngineCalls, recording: Recording, keys: list[ChunkKey]) -> None:
         self._watched = calls.watched
         self._duration_s = recording.duration_s
         self._frames = sum(key.end_frame - key.start_frame for key in keys)
         self._finished = 0
-        self._tell(0.0)
+        self._report(0.0)
 
     def finish(self, key: ChunkKey) -> None:
-        """This part is done."""
+        """This chunk is finished."""
         self._finished += key.end_frame - key.start_frame
-        self._tell(0.0)
+        self._report(0.0)
 
     def within(self, key: ChunkKey) -> OnProgress:
-        """For the engine that is at this part, in whatever it counts."""
+        """For the engine that is at this chunk, in whatever it counts."""
 
-        def hear(made: dict[str, Any]) -> None:
-            share = min(1.0, made["completed"] / made["total"]) if made["total"] else 0.0
-            self._tell(share * (key.end_frame - key.start_frame))
+        def report(progress: dict[str, Any]) -> None:
+            share = min(1.0, progress["completed"] / progress["total"]) if progress["total"] else 0.0
+            self._report(share * (key.end_frame - key.start_frame))
 
-        return hear
+        return report
 
-    def _tell(self, more_frames: float) -> None:
+    def _report(self, more_frames: float) -> None:
         share = (self._finished + more_frames) / self._frames
         self._watched.hear(
             {

@@ -1,20 +1,89 @@
-"""Speech: a text, and perhaps voices, become a WAV."""
+"""Speech: a text, and perhaps voices, become a WAV.
 
-from tenuto.catalog.kinds import Kind
+The voices that a job refers to are looked up once and frozen into its parameters.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tenuto.accounts.rules import Caller
+from tenuto.bodies.envelope import Envelope
+from tenuto.catalog.kinds import Binding, Kind
 from tenuto.config import Price
-from tenuto.kinds.speech import binding, run
-from tenuto.kinds.speech.parameters import FIELDS, MAX_TEXT_BYTES, check_job
-from tenuto.kinds.speech.result import MEDIA_TYPE, supplied
+from tenuto.db.database import Transaction
+from tenuto.errors import Fault, InvalidRequest
+from tenuto.kinds.speech import run
+from tenuto.kinds.speech.parameters import (
+    BOUND_VOICES,
+    FIELDS,
+    MAX_TEXT_BYTES,
+    SpeechParameters,
+    check_job,
+    resolved,
+)
+from tenuto.voices import operations as voices
+from tenuto.voices.operations import BoundVoice
+
+
+def _references(tx: Transaction, caller: Caller, envelope: Envelope) -> list[Fault]:
+    """Voices that this account may not use; without any in the request the database is not asked."""
+    faults = []
+    for name in BOUND_VOICES:
+        voice_id = envelope.parameters.get(name)
+        if isinstance(voice_id, str) and voice_id:
+            fault = voices.usability_fault(
+                tx,
+                account_id=caller.account_id,
+                voice_id=voice_id,
+                param=f"parameters.{name}",
+                speaks=name == "voice_id",
+            )
+            faults += [fault] if fault else []
+    return faults
+
+
+def _bind(
+    tx: Transaction,
+    caller: Caller,
+    envelope: Envelope,
+    parameters: SpeechParameters,
+    defaults: Mapping[str, Any],
+) -> Binding:
+    """The parameters with the defaults of the voice, and what the job keeps of each voice: null for none.
+
+    A saved preference has no effect here: it is the studio's.
+    """
+    bound = {name: _bind_voice(tx, caller, name, parameters) for name in BOUND_VOICES}
+    speaker = bound["voice_id"]
+    values = resolved(parameters, None if speaker is None else speaker.default_parameters)
+    for name, voice in bound.items():
+        values[BOUND_VOICES[name]] = None if voice is None else voice.frozen
+    blobs = {voice.frozen["blob_id"] for voice in bound.values() if voice is not None}
+    return Binding(values, tuple(sorted(blobs)), characters=len(parameters.text))
+
+
+def _bind_voice(
+    tx: Transaction, caller: Caller, name: str, parameters: SpeechParameters
+) -> BoundVoice | None:
+    voice_id = getattr(parameters, name)
+    if voice_id is None:
+        return None
+    bound = voices.bind(tx, account_id=caller.account_id, voice_id=voice_id)
+    if bound is None:
+        # It was deleted since `references` looked.
+        raise InvalidRequest([voices.unknown_voice(f"parameters.{name}")])
+    return bound
+
 
 KIND = Kind(
     name="speech",
-    media_type=MEDIA_TYPE,
+    media_type=run.MEDIA_TYPE,
     fields=FIELDS,
     check=check_job,
-    references=binding.references,
-    bind=binding.bind,
+    references=_references,
+    bind=_bind,
     run=run.run,
-    read_result=supplied,
+    read_result=run.read_result,
     price=Price(),
     slots=lambda settings: settings.speech_slots,
     limits={"text_bytes": MAX_TEXT_BYTES},

@@ -30,6 +30,9 @@ MAX_VOICE_ID_CHARACTERS = 100
 LANGUAGES = ("zh", "en", "ja", "es", "ar")
 EMOTIONS = ("happy", "angry", "sad", "fear", "disgust", "low", "surprise", "calm")
 
+BOUND_VOICES: Mapping[str, str] = {"voice_id": "voice", "emotion_voice_id": "emotion_voice"}
+"""Parameters that name voices, and the names under which the engine gets what was bound for each."""
+
 _VOICE = Text(MAX_VOICE_ID_CHARACTERS, "characters")
 
 
@@ -85,7 +88,7 @@ class SpeechParameters(msgspec.Struct, frozen=True, kw_only=True):
     temperature: Annotated[float, Number(0.1, 2), "Randomness of sampling."] = 0.8
     repetition_penalty: Annotated[float, Number(0.1, 20), "Penalty on repeated tokens."] = 10.0
 
-    # The names that the caller gave, whatever the values: a voice's own defaults give way to them.
+    # The names that the caller sent, whatever the values: they go before a voice's own defaults.
     explicit: frozenset[str] = frozenset()
 
 
@@ -106,41 +109,39 @@ def check(parameters: Any) -> tuple[SpeechParameters | None, list[Fault]]:
     faults: list[Fault] = []
     if type(parameters) is not dict:
         return None, [wrong_type("parameters", parameters, "an object")]
-    kept = read_fields(_BY_NAME, parameters, "parameters.", faults)
+    values = read_fields(_BY_NAME, parameters, "parameters.", faults)
     if not parameters.keys().isdisjoint(_EMOTION_FIELDS):
         faults.extend(_emotion_faults(parameters))
     if faults:
         return None, faults
-    return SpeechParameters(**kept, explicit=frozenset(kept)), faults
+    return SpeechParameters(**values, explicit=frozenset(values)), faults
 
 
 def check_job(envelope: Envelope) -> tuple[SpeechParameters | None, list[Fault]]:
-    """The parameters of a whole request, and all that is wrong with it beside its top level."""
+    """The parameters, or None, and every fault of the request beside its top level.
+
+    Input artifacts, even `[]`, are a fault: the voice id binds all inputs (R98).
+    """
     parameters, faults = check(envelope.parameters)
-    return parameters, [*faults, *check_no_inputs(envelope)]
-
-
-def check_no_inputs(envelope: Envelope) -> list[Fault]:
-    """A fault if the request carries input artifacts, even `[]`: the voice id binds all inputs (R98)."""
-    if envelope.input_artifact_ids is None:
-        return []
-    message = "must not be sent with a speech job: the voice id binds what it needs; leave it out"
-    return [Fault("input_artifact_ids", "not_allowed", message)]
+    if envelope.input_artifact_ids is not None:
+        message = "must not be sent with a speech job: the voice id binds what it needs; leave it out"
+        faults.append(Fault("input_artifact_ids", "not_allowed", message))
+    return parameters, faults
 
 
 def resolved(parameters: SpeechParameters, voice_defaults: Mapping[str, Any] | None) -> dict[str, Any]:
     """Every parameter with the value that holds for the job, as it is frozen into its record.
 
-    What the caller gave comes first, then the defaults of the voice (the shared voice has some), then the
+    What the caller sent comes first, then the defaults of the voice (the shared voice has some), then the
     contract's. The defaults of a voice are the operator's: one that breaks a rule is a bug.
     """
     values: dict[str, Any] = {name: getattr(parameters, name) for name in _BY_NAME}
     for name, default in (voice_defaults or {}).items():
         faults: list[Fault] = []
-        kept = _BY_NAME[name].rule.read(name, default, faults)
+        value = _BY_NAME[name].rule.read(name, default, faults)
         assert not faults, faults
         if name not in parameters.explicit:
-            values[name] = kept
+            values[name] = value
     return values
 
 
@@ -163,7 +164,7 @@ def _emotion_faults(parameters: Mapping[str, Any]) -> list[Fault]:
             others = " and ".join(mode for mode in modes if mode != name)
             message = f"excludes {others}; send one way to set the emotion"
             faults.append(Fault(f"parameters.{name}", "conflict", message))
-    # A use_emo_text that is no boolean has its own fault, and may have been meant as true.
+    # A use_emo_text that is not a boolean has its own fault, and may have been meant as true.
     if use_emo_text is False and parameters.get("emo_text") is not None:
         message = "is used only with use_emo_text true; send that too or leave it out"
         faults.append(Fault("parameters.emo_text", "requires", message))

@@ -80,7 +80,7 @@ soak: $(TEST)  ## 20,000 faults, a tenth of them over S3, in at most six hours; 
 	@$(BIN)/python -m tests.faults --count 20000 --store both --minutes 360 --seed $(SEED) --write
 	@TENUTO_STATE_MACHINE_EXAMPLES=2000 $(BIN)/python -m pytest -n 2 --hypothesis-seed=$(SEED) tests/properties
 	@CRASH_EVERY_PLACE=1 $(BIN)/python -m pytest tests/crash/test_failpoints.py
-	@TENUTO_OPENAPI_EXAMPLES=400 $(BIN)/python -m pytest -n 2 --hypothesis-seed=$(SEED) tests/api/test_openapi.py
+	@TENUTO_OPENAPI_EXAMPLES=400 $(BIN)/python -m pytest -n 2 --hypothesis-seed=$(SEED) tests/contract/test_openapi.py
 
 cluster: $(TEST)  ## many machines on this one: load, kills, cut links, a restarted database and store, 100,000 claims
 	@$(BIN)/python -m tests.cluster --seed $(SEED)

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from importlib.metadata import metadata
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from tenuto import errors
 ROOT = Path(__file__).parents[1]
 ROOTS = [*ROOT.glob("packages/*/src"), *ROOT.glob("engines/*/src"), *ROOT.glob("contrib/*/src")]
 SOURCES = {p.relative_to(src).as_posix(): p for src in ROOTS for p in src.rglob("*.py")}
-TREES = {name: ast.parse(path.read_text("utf-8")) for name, path in sorted(SOURCES.items())}
+NAMES = sorted(SOURCES)
 READS_THE_CLOCK = ("tenuto/bootstrap/", "tenuto_client/")
 PRINTS = ("tenuto/cli/",)
 MOUNTS_THE_CLIENT = ("tenuto_client/", "tenuto/cli/")
@@ -34,17 +35,17 @@ HANDS_ROWS_ON = ("tenuto/db/", "tenuto/jobs/audit/")
 NEVER = re.compile(r"/w[o]rk/|/r[o]ot/|/opt/[pw][yh]|p[y]pi\.org|python[h]osted|npm[j]s\.org|T[O]DO|F[I]XME")
 
 
-@pytest.mark.parametrize("name", TREES)
+@pytest.mark.parametrize("name", NAMES)
 def test_a_module_opens_by_saying_what_lives_in_it_and_stays_short(name: str) -> None:
     """Every module has a docstring and fewer than 500 lines."""
-    assert ast.get_docstring(TREES[name])
+    assert ast.get_docstring(tree(name))
     assert len(SOURCES[name].read_text("utf-8").splitlines()) < 500
 
 
 def test_a_store_stays_inside_its_noun_and_never_commits() -> None:
     """A noun's store is imported by that noun alone; it is given a transaction and opens and ends none."""
-    used = [(n, m) for n in TREES for m in imports(n) if STORE.match(m)]
-    stores = [n for n in TREES if STORE.match(n.replace("/", "."))]
+    used = [(n, m) for n in NAMES for m in imports(n) if STORE.match(m)]
+    stores = [n for n in NAMES if STORE.match(n.replace("/", "."))]
 
     assert not [f"{n} imports {m}" for n, m in used if n.split("/")[1] != m.split(".")[1]]
     assert not [f"{n}: {x}" for n in stores for x in dotted(n) if x.split(".")[1] in COMMITS]
@@ -52,7 +53,7 @@ def test_a_store_stays_inside_its_noun_and_never_commits() -> None:
 
 def test_rows_leave_a_store_as_records() -> None:
     """Stores alone ask the database for rows; what they give away has fields, not names of columns."""
-    others = [n for n in TREES if n.startswith("tenuto/") and not n.startswith(HANDS_ROWS_ON)]
+    others = [n for n in NAMES if n.startswith("tenuto/") and not n.startswith(HANDS_ROWS_ON)]
     stores = [n for n in others if STORE.match(n.replace("/", "."))]
     given = [(n, f) for n in stores for f in functions(n) if not f.name.startswith("_")]
     askers = [n for n in others if n not in stores]
@@ -79,8 +80,8 @@ def test_only_edges_know_starlette_and_only_db_knows_drivers() -> None:
 
 def test_hosts_and_clients_stand_alone() -> None:
     """A host needs nothing installed; a client knows the contract only; the command line alone mounts it."""
-    far_end = [(n, m) for n in TREES if n.startswith("tenuto_engine/") for m in imports(n)]
-    client = [(n, m) for n in TREES if n.startswith("tenuto_client/") for m in imports(n)]
+    far_end = [(n, m) for n in NAMES if n.startswith("tenuto_engine/") for m in imports(n)]
+    client = [(n, m) for n in NAMES if n.startswith("tenuto_client/") for m in imports(n)]
     allowed = {*sys.stdlib_module_names, "tenuto_engine"}
 
     assert not [f"{n} imports {m}" for n, m in far_end if m.split(".")[0] not in allowed]
@@ -90,8 +91,8 @@ def test_hosts_and_clients_stand_alone() -> None:
 
 def test_wall_time_is_read_in_one_place_and_nothing_prints() -> None:
     """Only bootstrap reads the wall clock, all others are given one (P20); only the command line prints."""
-    timeless = [n for n in TREES if not n.startswith(READS_THE_CLOCK)]
-    silent = [(n, x) for n in TREES if not n.startswith(PRINTS) for x in ast.walk(TREES[n])]
+    timeless = [n for n in NAMES if not n.startswith(READS_THE_CLOCK)]
+    silent = [(n, x) for n in NAMES if not n.startswith(PRINTS) for x in ast.walk(tree(n))]
 
     assert not [f"{n}: {x}" for n in timeless for x in [*dotted(n), *imports(n)] if x in WALL_CLOCK]
     assert not [f"{n}:{x.lineno}" for n, x in silent if isinstance(x, ast.Name) and x.id == "print"]
@@ -166,7 +167,7 @@ def read(name: str) -> str:
 def imports(name: str) -> Iterator[str]:
     """Everything that a module imports, `from a import b` as `a.b`; relative ones made absolute."""
     package = name.split("/")[:-1]
-    for node in ast.walk(TREES[name]):
+    for node in ast.walk(tree(name)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -174,9 +175,15 @@ def imports(name: str) -> Iterator[str]:
             yield from (".".join([*base, *filter(None, [node.module]), alias.name]) for alias in node.names)
 
 
+@cache
+def tree(name: str) -> ast.Module:
+    """A module's syntax tree; read when a test asks, as most processes only collect this file."""
+    return ast.parse(SOURCES[name].read_text("utf-8"))
+
+
 def functions(name: str) -> Iterator[ast.FunctionDef]:
     """The functions of a module."""
-    return (node for node in TREES[name].body if isinstance(node, ast.FunctionDef))
+    return (node for node in tree(name).body if isinstance(node, ast.FunctionDef))
 
 
 def knows_rows(function: ast.FunctionDef) -> bool:
@@ -188,14 +195,14 @@ def knows_rows(function: ast.FunctionDef) -> bool:
 
 def dotted(name: str) -> Iterator[str]:
     """The last two words of every dotted name in a module: `datetime.now` of `datetime.datetime.now`."""
-    for node in ast.walk(TREES[name]):
+    for node in ast.walk(tree(name)):
         if isinstance(node, ast.Attribute):
             yield f"{ast.unparse(node.value).rpartition('.')[2]}.{node.attr}"
 
 
 def importers(packages: set[str], but: tuple[str, ...]) -> list[str]:
     """Who imports one of the packages, but for those allowed to."""
-    return [n for n in TREES if not n.startswith(but) for m in imports(n) if m.split(".")[0] in packages]
+    return [n for n in NAMES if not n.startswith(but) for m in imports(n) if m.split(".")[0] in packages]
 
 
 def codes_under(heading: str) -> list[str]:

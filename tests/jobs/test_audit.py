@@ -15,7 +15,7 @@ from tenuto.artifacts import inputs, uploads
 from tenuto.config import Price
 from tenuto.db.database import Transaction
 from tenuto.jobs import audit, chunks, segments, states
-from tenuto.jobs.audit import integrity, runs
+from tenuto.jobs.audit import runs
 from tenuto.jobs.chunks import ChunkKey
 from tenuto.jobs.queue import Claim
 from tenuto.jobs.segments import NewSegment
@@ -129,7 +129,7 @@ def test_one_worker_audits_in_an_hour(world: World) -> None:
     world.write(lambda tx: runs.end(tx, "worker_b", report, now_ms=world.now_ms))
     last = world.read(runs.last)
     assert last is not None
-    checks = [*(check.name for check in audit.CHECKS), integrity.CHECK]
+    checks = [*(check.name for check in audit.CHECKS), audit.DATABASE_DAMAGED]
     assert (world.now_ms, dict.fromkeys(checks, 0)) == (last.ended_at, last.findings)
 
 

@@ -8,7 +8,7 @@ import pytest
 from jobs.world import World
 from servers.postgres import PostgresServer
 from servers.service import RunningService
-from tenuto.jobs.audit import integrity
+from tenuto.jobs.audit import database_damage
 
 INDEX = "sqlite_autoindex_idempotency_1"
 
@@ -39,7 +39,7 @@ def test_a_flipped_bit_in_an_index_is_found(damaged: RunningService) -> None:
     deep = damaged.command("admin", "audit", "--deep", check=False)
     doctor = damaged.command("admin", "doctor", check=False).stdout
     database = damaged.open_database()
-    hourly = integrity.findings(database, deep=False)
+    hourly = database_damage(database, deep=False)
     database.close()
 
     assert 1 == deep.returncode
@@ -52,8 +52,8 @@ def test_a_sound_database_has_no_findings(world: World) -> None:
     """On either database, at every depth."""
     world.running()
 
-    assert [] == integrity.findings(world.database, deep=False)
-    assert [] == integrity.findings(world.database, deep=True)
+    assert [] == database_damage(world.database, deep=False)
+    assert [] == database_damage(world.database, deep=True)
 
 
 @pytest.mark.parametrize("amcheck", [True, False])

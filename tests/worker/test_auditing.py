@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 from jobs.world import World
 from tenuto.api.metrics import RecordsCollector, read_records
 from tenuto.db.database import Transaction
-from tenuto.jobs.audit import CHECKS, integrity, runs
+from tenuto.jobs.audit import CHECKS, DATABASE_DAMAGED, runs
 from tenuto.jobs.audit.runs import LastAudit
 from tenuto.worker.auditing import Auditor
 from worker.rig import Interrupted, Rig, T, eventually
@@ -42,7 +42,7 @@ def test_a_sound_service_says_when_it_looked_last(world: World, rig: Rig) -> Non
 
     assert {} == before
     assert world.now_ms / 1000 == after.pop("tenuto_audit_finished_timestamp_seconds")
-    names = [integrity.CHECK, *(check.name for check in CHECKS)]
+    names = [DATABASE_DAMAGED, *(check.name for check in CHECKS)]
     assert {f'tenuto_audit_findings{{check="{name}"}}': 0.0 for name in names} == after
 
 

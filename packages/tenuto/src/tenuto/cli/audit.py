@@ -5,7 +5,7 @@ import argparse
 from tenuto import bootstrap
 from tenuto.cli.common import json_line, say, tell
 from tenuto.cli.options import add_place, place_of
-from tenuto.jobs.audit import MAX_FINDINGS, Report, integrity, report
+from tenuto.jobs.audit import MAX_FINDINGS, Report, database_damage, report
 from tenuto.jobs.audit.check import Finding
 from tenuto.jobs.audit.deep import Rehashed, rehash
 from tenuto_client.commands.console import Console
@@ -34,7 +34,7 @@ def _audit(options: argparse.Namespace, console: Console) -> int:
     now_ms, hashed, unlisted = bootstrap.clock(), Rehashed(), 0
     try:
         # First: what it finds may keep the rest from being read.
-        damaged = integrity.findings(database, deep=True) if deep else []
+        damaged = database_damage(database, deep=True) if deep else []
         _tell([] if as_json else damaged)
         records = database.snapshot(lambda tx: report(tx, now_ms=now_ms))
         _tell([] if as_json else records.findings)

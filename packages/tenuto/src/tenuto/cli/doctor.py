@@ -104,7 +104,7 @@ def _decoders(settings: Settings) -> Iterator[CheckResult]:
 
 
 def _records(settings: Settings) -> Iterator[CheckResult]:
-    from tenuto.jobs.audit import audit, integrity
+    from tenuto.jobs.audit import audit, database_damage
 
     try:
         lacking = _lacking_migrations(settings)
@@ -115,7 +115,7 @@ def _records(settings: Settings) -> Iterator[CheckResult]:
             findings = database.snapshot(audit)
             first = bootstrap.is_first_run(database)
             stranger = _stranger(settings, database)
-            damaged = integrity.findings(database, deep=False)
+            damaged = database_damage(database, deep=False)
             unchecked = database.dialect == "postgresql" and not database.read(has_amcheck)
     except Unavailable as error:
         yield _bad("database", f"it {describe(error)}", "correct the setting database, or start it")

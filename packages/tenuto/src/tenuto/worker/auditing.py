@@ -11,7 +11,7 @@ import structlog
 from tenuto.db.database import Transaction
 from tenuto.errors import Unavailable
 from tenuto.jobs import audit
-from tenuto.jobs.audit import Report, integrity, runs
+from tenuto.jobs.audit import Report, runs
 from tenuto.worker.context import WorkerContext
 
 _log = structlog.get_logger("tenuto.worker")
@@ -65,7 +65,7 @@ class Auditor:
             return audit.report(tx, now_ms=now_ms, stopping=self._stopping.is_set)
 
         # First, and told at once: damage may keep the rest from being read.
-        damaged = integrity.findings(context.database, deep=False, stopping=self._stopping.is_set)
+        damaged = audit.database_damage(context.database, deep=False, stopping=self._stopping.is_set)
         for finding in damaged:
             _log.error(
                 "audit.finding",

@@ -1,10 +1,10 @@
-"""What a check of the audit is: one query over a page of one table's rows, and what to say of a row it gives.
+"""A check of the audit, which is one query over a page of a table's rows, and what it reports of a row.
 
-Knows no table and no rule; those are in `money`, `lives` and `contents`.
+Knows no table and no rule; those are in `jobs` and `contents`.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 ALL_AT_ONCE = "all at once"
@@ -13,12 +13,12 @@ ALL_AT_ONCE = "all at once"
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that must never be."""
+    """A condition that no row may meet."""
 
     name: str
     """Short and lasting: the label of the metric, the key for scripts."""
     table: str
-    """Whose rows it goes through, page by page; or ALL_AT_ONCE."""
+    """The table whose rows it reads, page by page; or ALL_AT_ONCE."""
     what: str
     """What a row that the query gives means, as a sentence about `subject`."""
     remedy: str
@@ -26,25 +26,25 @@ class Check:
     query: str
     """Gives `subject` and what else helps to understand, for keys above `:after` and up to `:last`.
 
-    It may use `:before`, a moment: what is older has been left lying about. Then it is left out where nobody
-    trusts the wall clock.
+    It may use `:before`: what is older than this moment should have been removed. Such a check is left out
+    where the wall clock is not trusted.
     """
 
     @property
     def needs_the_time(self) -> bool:
-        """Whether it can be made only where the wall clock is right."""
+        """Whether it requires a wall clock that is right."""
         return ":before" in self.query
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that should not be."""
+    """A row that meets such a condition."""
 
     check: str
     subject: str
     what: str
-    remedy: str
     seen: Mapping[str, Any]
+    remedy: str
 
     @property
     def summary(self) -> str:
@@ -55,15 +55,4 @@ class Finding:
     @property
     def plain(self) -> dict[str, Any]:
         """The finding for a script."""
-        return {
-            "check": self.check,
-            "subject": self.subject,
-            "what": self.what,
-            "seen": dict(self.seen),
-            "remedy": self.remedy,
-        }
-
-
-def finding(check: Check, subject: str, seen: Mapping[str, Any]) -> Finding:
-    """What a check says of one row."""
-    return Finding(check.name, subject, check.what, check.remedy.replace("SUBJECT", subject), seen)
+        return asdict(self)

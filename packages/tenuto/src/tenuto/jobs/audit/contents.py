@@ -152,7 +152,7 @@ CHECKS: tuple[Check, ...] = (
         "preference_voice",
         "voice_preference",
         "the account prefers a voice that it cannot use",
-        "its next PUT of a voice preference mends it; report it",
+        "its next PUT of a voice preference corrects it; report it",
         """select p.account_id as subject, p.content_account, p.voice_id, v.kind
            from voice_preference p left join voice v on v.id = p.voice_id
            where p.account_id > :after and p.account_id <= :last

@@ -1,7 +1,7 @@
 """The deep audit: every blob read again and held against its row, and files that no row names (P5, P6).
 
-Bytes stream through in blocks, rows come in pages, so it takes as much memory for a terabyte as for a song.
-It looks at one blob at a time beside a service that runs: what goes while it is looked at is no finding.
+Bytes are read in blocks and rows in pages, so it takes no more memory for a terabyte than for a megabyte.
+The service may be running: a blob that is removed while it is being read is not a finding.
 """
 
 import hashlib
@@ -24,23 +24,23 @@ CHECKS = ("blob_missing", "blob_damaged", "blob_digest", "file_unknown")
 
 @dataclass
 class Rehashed:
-    """How much was looked at so far; set while `rehash` goes on."""
+    """How much has been read so far; updated by `rehash`."""
 
     blobs: int = 0
     size_bytes: int = 0
 
 
-def rehash(database: Database, blobs: BlobStore, looked: Rehashed, *, now_ms: int) -> Iterator[Finding]:
-    """Every finding, as soon as it is made."""
+def rehash(database: Database, blobs: BlobStore, progress: Rehashed, *, now_ms: int) -> Iterator[Finding]:
+    """Every finding, as soon as it is made; `progress` is kept up to date."""
     after = ""
     while True:
         page = database.read(lambda tx, after=after: artifacts.blob_records(tx, after, PAGE_BLOBS))  # type: ignore[misc]
         for record in page:
-            found = _look(blobs, record)
-            looked.blobs += 1
-            looked.size_bytes += record.size_bytes
-            if found is not None and _is_wanted(database, record.blob_id):
-                yield _finding(database, record.blob_id, *found)
+            fault = _look(blobs, record)
+            progress.blobs += 1
+            progress.size_bytes += record.size_bytes
+            if fault is not None and _is_wanted(database, record.blob_id):
+                yield _finding(database, record.blob_id, *fault)
         if len(page) < PAGE_BLOBS:
             break
         after = page[-1].blob_id
@@ -50,13 +50,13 @@ def rehash(database: Database, blobs: BlobStore, looked: Rehashed, *, now_ms: in
                 "file_unknown",
                 blob_id,
                 "no row names this file, and it is older than a day",
-                "`tenuto serve` removes it; if it stays, look for `blob.not_removed` in the log",
                 {},
+                "`tenuto serve` removes it; if it stays, look for `blob.not_removed` in the log",
             )
 
 
 def _look(blobs: BlobStore, record: BlobRecord) -> tuple[str, str, str] | None:
-    """The check that a blob fails, what that means, and what was seen; None for a sound one."""
+    """The check that a blob fails, what that means, and the details; None for a sound one."""
     digest = hashlib.sha256()
     try:
         for block in blobs.read(record):
@@ -84,4 +84,4 @@ def _finding(database: Database, blob_id: str, check: str, what: str, fault: str
     """Says whose bytes they are, too."""
     users = database.read(lambda tx: artifacts.users(tx, blob_id))
     seen = {"fault": fault, "used_by": ",".join(users) or None}
-    return Finding(check, blob_id, what, _RESTORE.replace("SUBJECT", blob_id), seen)
+    return Finding(check, blob_id, what, seen, _RESTORE.replace("SUBJECT", blob_id))

@@ -32,7 +32,7 @@ from tenuto.catalog.rules import Model
 from tenuto.config import load
 from tenuto.db.database import Transaction
 from tenuto.ids import Ids
-from tenuto.jobs import lanes, lifecycle, queue, read
+from tenuto.jobs import lifecycle, queue, read
 from tenuto.jobs.audit import runs
 from tenuto.jobs.submit import submit
 
@@ -212,7 +212,7 @@ def _plans(running: Stage) -> Iterator[Row]:
 
     operations: dict[str, Callable[[Transaction], object]] = {
         "a claim": claim,
-        "a look for work": lambda tx: lanes.has_work(tx, "speech", models=offered, now_ms=now_ms),
+        "a look for work": lambda tx: queue.has_work(tx, "speech", models=offered, now_ms=now_ms),
         "a poll": lambda tx: read.get(tx, account_id=account_id, job_id=job_id),
         "a list of failed jobs": lambda tx: read.list_jobs(
             tx,
@@ -223,7 +223,7 @@ def _plans(running: Stage) -> Iterator[Row]:
             after=None,
             limit=20,
         ),
-        "a look for lost attempts": lanes.open_attempts,
+        "a look for lost attempts": queue.open_attempts,
     }
     for what, operation in operations.items():
         for plan in plans_of(running.database, operation):

@@ -21,7 +21,7 @@ from tenuto.db.connection import Connection
 from tenuto.db.database import Transaction
 from tenuto.db.opening import open_database
 from tenuto.ids import Ids
-from tenuto.jobs import audit, chunks, erasure, lanes, lifecycle, queue, read, segments, usage, waiting
+from tenuto.jobs import audit, chunks, erasure, lifecycle, queue, read, segments, usage
 from tenuto.jobs.audit import runs
 from tenuto.jobs.queue import Claim
 from tenuto.jobs.submit import prepare
@@ -198,16 +198,16 @@ OPERATIONS: dict[str, Callable[[Grown], Operation]] = {
     ),
     "a job's ledger": _look(lambda tx, big: billing.ledger_of_job(tx, big.caller.account_id, big.finished)),
     "a worker's look for work": _look(
-        lambda tx, big: lanes.has_work(tx, LANE, models=EVERY_MODEL, now_ms=big.world.now_ms)
+        lambda tx, big: queue.has_work(tx, LANE, models=EVERY_MODEL, now_ms=big.world.now_ms)
     ),
     "a worker's look for work that is another's": _look(
-        lambda tx, big: lanes.has_work(tx, LANE, models=frozenset({"fake/nobody"}), now_ms=big.world.now_ms)
+        lambda tx, big: queue.has_work(tx, LANE, models=frozenset({"fake/nobody"}), now_ms=big.world.now_ms)
     ),
-    "a worker's look for lost attempts": _look(lambda tx, big: lanes.open_attempts(tx)),
-    "a worker's look for cancellations": _look(lambda tx, big: lanes.cancel_requests(tx, "worker_a")),
+    "a worker's look for lost attempts": _look(lambda tx, big: queue.open_attempts(tx)),
+    "a worker's look for cancellations": _look(lambda tx, big: queue.cancel_requests(tx, "worker_a")),
     "a worker's beat": _look(lambda tx, big: catalog.see_worker(tx, "worker_a", now_ms=big.world.now_ms)),
     "a worker's look for deadlines": _look(
-        lambda tx, big: waiting.overdue(tx, lane=LANE, now_ms=big.world.now_ms)
+        lambda tx, big: lifecycle.overdue(tx, lane=LANE, now_ms=big.world.now_ms)
     ),
     "a worker's removal of chunks": _look(lambda tx, big: chunks.forget_final(tx)),
     "a worker's look whether to audit": _look(lambda tx, big: runs.is_due(tx, now_ms=big.world.now_ms)),
@@ -295,7 +295,7 @@ def test_a_queue_that_came_suddenly_is_not_read(
     world.submit(caller, "new", model=SPEECH)
     models = frozenset({SPEECH, "fake/nobody"})
     sudden = Grown(world, postgres_server.url(name), caller, "", done, away, claim)
-    look = _look(lambda tx, _: lanes.has_work(tx, LANE, models=models, now_ms=world.now_ms))
+    look = _look(lambda tx, _: queue.has_work(tx, LANE, models=models, now_ms=world.now_ms))
     plans = [*plans_of(database, _claim(models)(sudden)), *plans_of(database, look(sudden))]
     database.close()
     postgres_server.run(f"drop database {name} with (force)")

@@ -22,7 +22,7 @@ from tenuto.accounts import operations as accounts
 from tenuto.accounts import rules
 from tenuto.db.database import Row
 from tenuto.ids import Ids
-from tenuto.jobs import waiting
+from tenuto.jobs import lifecycle
 
 Faults = list[tuple[str, str]]
 """What `details` names: parameter and code of each fault, sorted."""
@@ -157,7 +157,7 @@ class Operator:
             for job in open_jobs:
                 owner = rules.Caller("", str(job["account_id"]), None, None)
                 self.database.write(
-                    lambda tx, owner=owner, job=job: waiting.cancel(  # type: ignore[misc]
+                    lambda tx, owner=owner, job=job: lifecycle.cancel(  # type: ignore[misc]
                         tx, self._ids, owner, job_id=job["id"], now_ms=now_ms()
                     )
                 )

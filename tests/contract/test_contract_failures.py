@@ -6,7 +6,7 @@ from typing import get_args
 import pytest
 
 from contract.callers import METERED, Caller, Operator
-from tenuto.jobs.failures import SENTENCES, ReleaseReason
+from tenuto.jobs.states import SENTENCES, ReleaseReason
 
 FAILURES = [
     ("raise", "engine_failed", 1),

@@ -5,7 +5,7 @@ import pytest
 from jobs.world import World
 from tenuto.errors import Stale
 from tenuto.jobs import chunks
-from tenuto.jobs.chunks import ChunkKey
+from tenuto.jobs.rows import ChunkKey
 
 CHUNK = ChunkKey("segment_text", 0, 0, 160_000, "fake/segment-text", "1")
 HEARD = {"segments": [{"start": 0.0, "end": 1.0, "text": "你好"}], "warnings": []}

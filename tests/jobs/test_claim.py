@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from jobs.world import EVERY_MODEL, LANE, METERED, SPEECH, World, at_once
-from tenuto.jobs import lanes
+from tenuto.jobs import queue
 from tenuto.jobs.queue import ACCOUNTS_LOOKED_AT, Claim
 
 THREADS = 8
@@ -224,11 +224,11 @@ def test_lanes_say_how_full_they_are(world: World) -> None:
         "queued": {LANE: 1, "other": 0},
         "running": {LANE: 1, "other": 0},
         "recovery_required": {LANE: 1, "other": 0},
-    } == world.read(lambda tx: lanes.depths(tx, [LANE, "other"]))
-    assert world.read(lambda tx: lanes.has_work(tx, LANE, models=EVERY_MODEL, now_ms=world.now_ms))
-    assert not world.read(lambda tx: lanes.has_work(tx, "other", models=EVERY_MODEL, now_ms=world.now_ms))
+    } == world.read(lambda tx: queue.depths(tx, [LANE, "other"]))
+    assert world.read(lambda tx: queue.has_work(tx, LANE, models=EVERY_MODEL, now_ms=world.now_ms))
+    assert not world.read(lambda tx: queue.has_work(tx, "other", models=EVERY_MODEL, now_ms=world.now_ms))
     assert not world.read(
-        lambda tx: lanes.has_work(tx, LANE, models=frozenset({SPEECH}), now_ms=world.now_ms)
+        lambda tx: queue.has_work(tx, LANE, models=frozenset({SPEECH}), now_ms=world.now_ms)
     )
 
 
@@ -250,7 +250,7 @@ def test_a_clock_that_goes_back_prolongs_no_pause(world: World, back_ms: int) ->
     world.release(claim.attempt_id, pause_ms=5000)
     world.now_ms -= back_ms
     has_work = world.database.read(
-        lambda tx: lanes.has_work(tx, LANE, models=EVERY_MODEL, now_ms=world.now_ms)
+        lambda tx: queue.has_work(tx, LANE, models=EVERY_MODEL, now_ms=world.now_ms)
     )
     again = world.claim("worker_1")
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tenuto.jobs import quota
-from tenuto.jobs.quota import FULL_S, FullQueues, QueueFull
+from tenuto.jobs import queue
+from tenuto.jobs.queue import FULL_S, FullQueues, QueueFull
 
 
 class Clock:
@@ -38,7 +38,7 @@ def test_another_queue_is_not_full() -> None:
 
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Any number of accounts takes a bounded memory; forgetting costs a count."""
-    monkeypatch.setattr(quota, "MAX_KNOWN", 2)
+    monkeypatch.setattr(queue, "MAX_KNOWN", 2)
     known = FullQueues(Clock())
     for name in ("a", "b", "c"):
         known.note_full(name, "speech")

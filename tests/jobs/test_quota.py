@@ -14,7 +14,7 @@ from tenuto.db.database import Database, Transaction
 from tenuto.db.opening import open_database
 from tenuto.errors import RateLimited
 from tenuto.ids import Ids
-from tenuto.jobs.quota import LONG, PARTS
+from tenuto.jobs.queue import LONG_QUEUE, SHARES
 from tenuto.jobs.submit import prepare
 
 NUMBERS = itertools.count()
@@ -68,7 +68,7 @@ def queued(world: World) -> int:
     return int(world.row("select count(*) as n from job where state = 'queued'")["n"])
 
 
-@pytest.mark.parametrize("limit", [1, 10, LONG + 140])
+@pytest.mark.parametrize("limit", [1, 10, LONG_QUEUE + 140])
 def test_six_processes_together_keep_the_limit(world: World, databases: list[Database], limit: int) -> None:
     """Exactly so many are accepted, of a small limit and of one that is seldom counted (P14)."""
     caller = world.caller(FREE_CALLER_MICROS)
@@ -83,7 +83,7 @@ def test_six_processes_together_keep_the_limit(world: World, databases: list[Dat
     assert limit == sum(process.accepted for process in processes)
 
 
-@pytest.mark.parametrize("limit", [PARTS // 2, 3 * PARTS])
+@pytest.mark.parametrize("limit", [SHARES // 2, 3 * SHARES])
 def test_who_stands_still_within_a_submission_lets_nobody_past(
     world: World, databases: list[Database], limit: int
 ) -> None:
@@ -116,7 +116,7 @@ def test_who_stands_still_within_a_submission_lets_nobody_past(
 
 def test_a_long_queue_is_counted_seldom(world: World, databases: list[Database]) -> None:
     """Filling it costs few counts: of the room that is left, a part is noted for who comes next."""
-    process = Process(databases[0], world, world.caller(FREE_CALLER_MICROS), 100 * PARTS)
+    process = Process(databases[0], world, world.caller(FREE_CALLER_MICROS), 100 * SHARES)
     process.submit()
     process.submit()
 
@@ -126,21 +126,21 @@ def test_a_long_queue_is_counted_seldom(world: World, databases: list[Database])
 def test_the_last_places_are_counted_one_by_one(world: World, databases: list[Database]) -> None:
     """Nothing is noted when less than a part is left, and what left the queue is room again at once (P14)."""
     caller = world.caller(FREE_CALLER_MICROS)
-    process = Process(databases[0], world, caller, PARTS + 5)
+    process = Process(databases[0], world, caller, SHARES + 5)
     process.flood(1)
     for row in world.all("select id from job order by id limit 2"):
         world.cancel(caller.account_id, row["id"])
     process.flood(1)
 
     assert [0] == [row["room"] for row in world.all("select room from queue_room")]
-    assert (PARTS + 5, PARTS + 7) == (queued(world), process.accepted)
+    assert (SHARES + 5, SHARES + 7) == (queued(world), process.accepted)
 
 
 def test_the_noted_room_is_an_accounts_own(world: World, databases: list[Database]) -> None:
     """What one account may queue without a count, no other may."""
     callers = [world.caller(FREE_CALLER_MICROS) for _ in range(2)]
     for caller in callers:
-        Process(databases[0], world, caller, 10 * PARTS).submit()
+        Process(databases[0], world, caller, 10 * SHARES).submit()
 
     rows = world.all("select account_id, lane, room from queue_room")
     noted = {(row["account_id"], row["lane"]): row["room"] for row in rows}

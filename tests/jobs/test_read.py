@@ -13,9 +13,8 @@ from jobs.world import METERED, SPEECH, World, any_key, request_of
 from tenuto.accounts.rules import Caller
 from tenuto.errors import NotFound
 from tenuto.jobs import read
-from tenuto.jobs.failures import SENTENCES
 from tenuto.jobs.read import Operation
-from tenuto.jobs.states import FINAL
+from tenuto.jobs.states import FINAL, SENTENCES
 
 
 def test_the_fields_of_an_operation(world: World) -> None:

@@ -10,10 +10,10 @@ from jobs.world import METERED, PRICE_MICROS, World, any_key, at_once
 from tenuto.blobs.directory import DirectoryBlobs
 from tenuto.catalog import operations as catalog
 from tenuto.errors import IdempotencyConflict, OperatorError, Stale
-from tenuto.jobs import lanes, lifecycle, read, recover
-from tenuto.jobs.failures import OUTCOME_UNKNOWN
+from tenuto.jobs import lifecycle, queue, read, recover
 from tenuto.jobs.lifecycle import RecordedResult
 from tenuto.jobs.queue import Claim
+from tenuto.jobs.states import OUTCOME_UNKNOWN
 
 CREDIT = 100 * PRICE_MICROS
 NOW = "2027-01-15T08:00:00.000+00:00"
@@ -320,7 +320,7 @@ def test_a_late_result_that_is_damaged_goes_on_waiting(world: World) -> None:
     )
 
     assert "recovery_required" == world.state(claim.job_id)
-    assert [] == world.read(lanes.open_attempts)
+    assert [] == world.read(queue.open_attempts)
     decide(world, "void", claim.job_id)
 
 

@@ -21,7 +21,7 @@ from tenuto.errors import (
     ModelUnavailable,
     TenutoError,
 )
-from tenuto.jobs.quota import QueueFull
+from tenuto.jobs.queue import QueueFull
 from tenuto.jobs.states import DEADLINE_MS
 from tenuto.jobs.submit import Accepted, submit, submit_async
 

@@ -10,8 +10,7 @@ from tenuto.accounts.rules import Caller
 from tenuto.db import schema
 from tenuto.db.database import Transaction
 from tenuto.jobs import usage
-from tenuto.jobs.days import DAY_MS
-from tenuto.jobs.usage import JobUsage
+from tenuto.jobs.rows import DAY_MS, JobUsage
 
 TODAY = datetime.datetime.fromtimestamp(START_MS / 1000, datetime.UTC).date()
 COPIES = 3_000
@@ -24,7 +23,7 @@ def test_succeeded_jobs_are_counted_by_the_day_they_were_accepted_on(world: Worl
     for who, key in ((caller, "a"), (caller, "b"), (other, "c")):
         finish(world, who, key)
     world.submit(caller, "waits")
-    line = JobUsage(TODAY.isoformat(), "fake/speech", "speech", caller.key_id, 2, 6, 2_000, 2 * PRICE_MICROS)
+    line = JobUsage(START_MS // DAY_MS, "fake/speech", "speech", caller.key_id, 2, 6, 2_000, 2 * PRICE_MICROS)
 
     assert [line] == used(world, caller)
     assert [] == used(world, caller, since=-2, until=-1)

@@ -25,11 +25,11 @@ from tenuto.config import Price
 from tenuto.db.database import Database, Transaction
 from tenuto.engines.registry import entries
 from tenuto.ids import Ids
-from tenuto.jobs import audit, lanes, lifecycle, queue, read, waiting
-from tenuto.jobs.failures import FailureCode
+from tenuto.jobs import audit, lifecycle, queue, read
 from tenuto.jobs.lifecycle import RecordedResult
 from tenuto.jobs.queue import Claim
 from tenuto.jobs.read import Operation
+from tenuto.jobs.states import FailureCode
 from tenuto.jobs.submit import Accepted, Request, SubmitContext, submit
 
 T = TypeVar("T")
@@ -140,7 +140,7 @@ class World:
 
     def slots(self, count: int, lane: str = LANE) -> None:
         self.room = count
-        self.write(lambda tx: lanes.set_slots(tx, lane, count))
+        self.write(lambda tx: queue.set_slots(tx, lane, count))
 
     def open(self, slots: int) -> None:
         """So many slots, and a worker that offers every model: without one no job is accepted."""
@@ -263,7 +263,7 @@ class World:
 
     def cancel(self, caller_account: str, job_id: str) -> bool:
         return self.write(
-            lambda tx: waiting.cancel(
+            lambda tx: lifecycle.cancel(
                 tx, self.ids, any_key(caller_account), job_id=job_id, now_ms=self.now_ms
             )
         )

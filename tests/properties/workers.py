@@ -11,8 +11,8 @@ from properties.model import Attempt, Late, Model
 from tenuto.db.database import Transaction
 from tenuto.errors import Stale
 from tenuto.jobs import chunks, lifecycle, queue, segments
-from tenuto.jobs.chunks import ChunkKey
 from tenuto.jobs.queue import Claim
+from tenuto.jobs.rows import ChunkKey
 from tenuto.jobs.segments import NewSegment
 
 ENDINGS = ("succeed", "fail", "cancelled", "release", "try_again", "unknown", "damage", "settle")

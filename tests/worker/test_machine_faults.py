@@ -14,7 +14,7 @@ from structlog.typing import EventDict
 from jobs.world import METERED, World
 from tenuto.errors import StoreUnreachable, causes, is_of_the_machine
 from tenuto.jobs import recover
-from tenuto.jobs.failures import OUTCOME_UNKNOWN
+from tenuto.jobs.states import OUTCOME_UNKNOWN
 from tenuto.worker import attempt, inputs, retrying
 from tenuto.worker.context import FIRST_SETBACK_MS, LONGEST_SETBACK_MS, Setbacks
 from tenuto.worker.engines import Engines

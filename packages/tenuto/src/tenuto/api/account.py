@@ -16,7 +16,7 @@ from tenuto.catalog.kinds import kinds
 from tenuto.db.database import Transaction
 from tenuto.errors import Fault, InvalidRequest
 from tenuto.jobs import usage as job_usage
-from tenuto.jobs.usage import JobUsage
+from tenuto.jobs.rows import JobUsage
 
 DEFAULT_DAYS = 31
 MAX_DAYS = 92

@@ -13,7 +13,7 @@ from tenuto.api.call import Answer, Call
 from tenuto.catalog.kinds import kinds
 from tenuto.db.database import Transaction
 from tenuto.errors import Fault, InvalidRequest
-from tenuto.jobs import read, waiting
+from tenuto.jobs import lifecycle, read
 from tenuto.jobs.read import Operation
 from tenuto.jobs.states import ALL, FINAL
 from tenuto.jobs.submit import Request, submit_async
@@ -140,7 +140,7 @@ async def cancel(call: Call) -> Answer:
     now_ms = service.clock()
 
     def note(tx: Transaction) -> bool:
-        tell = waiting.cancel(tx, service.ids, caller, job_id=job_id, now_ms=now_ms)
+        tell = lifecycle.cancel(tx, service.ids, caller, job_id=job_id, now_ms=now_ms)
         failpoints.hit("cancel.before_commit")
         return tell
 

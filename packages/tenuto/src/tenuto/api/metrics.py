@@ -13,7 +13,7 @@ from tenuto.catalog import operations as catalog
 from tenuto.catalog.kinds import kinds
 from tenuto.db.database import Database, Transaction
 from tenuto.errors import Unavailable
-from tenuto.jobs import lanes
+from tenuto.jobs import queue
 from tenuto.jobs.audit import runs
 from tenuto.jobs.states import MAX_PAUSE_MS
 from tenuto.metrics import Check
@@ -157,17 +157,17 @@ def read_records(
 ) -> Records:
     """What there is to tell of the records now; `models` are those of jobs, each with its lane."""
     last = runs.last(tx)
-    oldest = {lane: lanes.oldest_queued_at(tx, [lane]) for lane in lane_names}
+    oldest = {lane: queue.oldest_queued_at(tx, [lane]) for lane in lane_names}
     waited = {lane: 0.0 if at is None else max(0, now_ms - at) / 1000 for lane, at in oldest.items()}
-    slots = {lane: lanes.slots(tx, lane) for lane in lane_names}
+    slots = {lane: queue.slots(tx, lane) for lane in lane_names}
     is_callable = {name: why is None for name, why in catalog.reasons(tx, list(models), away=away).items()}
     # As of when every pause is over: a job that waits for its next try is offered, too.
     later_ms = now_ms + MAX_PAUSE_MS
     return Records(
-        depths={**lanes.depths(tx, lane_names), "oldest_queued_seconds": waited, "slots": slots},
+        depths={**queue.depths(tx, lane_names), "oldest_queued_seconds": waited, "slots": slots},
         callable=is_callable,
         offered={
-            lane: lanes.has_work(
+            lane: queue.has_work(
                 tx,
                 lane,
                 models=frozenset(name for name in models if models[name] == lane and is_callable[name]),

@@ -9,7 +9,7 @@ from tenuto.api.query import read_query, text
 from tenuto.artifacts.operations import Opened
 from tenuto.db.database import Transaction
 from tenuto.jobs import segments
-from tenuto.jobs.segments import Segment
+from tenuto.jobs.rows import Segment
 
 _QUERY = {"attempt_id": text("an attempt_id of this job")}
 _encode = msgspec.json.Encoder().encode

@@ -1,134 +1,20 @@
-"""The rows of slots, turns and attempts, and the changes that an attempt makes to its job.
+"""The rows of attempts, their segments and chunks, and the changes that an attempt makes to its job.
 
 Takes a transaction, never commits. Every change of a job names the state and the attempt it starts
 from; None or 0 rows means that another was first, and nothing else may then be written.
 """
 
+from msgspec.structs import asdict
+
+from tenuto.blobs.blob import BlobRecord
 from tenuto.db import records
 from tenuto.db.database import Row, Transaction
-from tenuto.db.records import DeferredRecord
-from tenuto.jobs.rows import AttemptKeys, FencedAttempt, JobWork, SlotRow, Started
-
-# --- slots and claiming ---------------------------------------------------------------------------
-
-
-def free_slot(tx: Transaction, lane: str, slots: int) -> int | None:
-    row = tx.one(
-        """select number from slot where lane = :lane and job_id is null and number <= :slots
-           order by number limit 1 for update skip locked""",
-        lane=lane,
-        slots=slots,
-    )
-    return None if row is None else int(row["number"])
-
-
-def start(tx: Transaction, job_id: str, attempt_id: str, now_ms: int) -> DeferredRecord[Started]:
-    return records.ask(
-        tx,
-        Started,
-        """update job set state = 'running', attempt_id = :attempt_id, attempts = attempts + 1,
-                          started_at = coalesce(started_at, :now), event_sequence = event_sequence + 1
-           where id = :id and state = 'queued' returning event_sequence, attempts""",
-        id=job_id,
-        attempt_id=attempt_id,
-        now=now_ms,
-    )
-
-
-def work(tx: Transaction, job_id: str) -> DeferredRecord[JobWork]:
-    """What a worker needs to know of a job."""
-    return records.ask(
-        tx,
-        JobWork,
-        """select kind, model, parameters, input_artifact_ids, rerunnable, deadline_at, losses_shared
-           from job where id = :id""",
-        id=job_id,
-    )
-
-
-def add_attempt(
-    tx: Transaction, attempt_id: str, *, job_id: str, number: int, worker_id: str, now_ms: int
-) -> None:
-    tx.run(
-        """insert into attempt (id, job_id, number, worker_id, state, started_at, heard_at, machine, pid)
-           values (:id, :job_id, :number, :worker_id, 'running', :now, :now,
-                   (select w.machine from worker w where w.id = :worker_id),
-                   (select w.pid from worker w where w.id = :worker_id))""",
-        id=attempt_id,
-        job_id=job_id,
-        number=number,
-        worker_id=worker_id,
-        now=now_ms,
-    )
-
-
-def take_slot(tx: Transaction, lane: str, number: int, job_id: str, attempt_id: str) -> int:
-    return tx.run(
-        """update slot set job_id = :job_id, attempt_id = :attempt_id
-           where lane = :lane and number = :number and job_id is null""",
-        lane=lane,
-        number=number,
-        job_id=job_id,
-        attempt_id=attempt_id,
-    )
+from tenuto.jobs.rows import AttemptKeys, ChunkKey, FencedAttempt, Segment, SegmentBytes
 
 
 def free_slot_of(tx: Transaction, attempt_id: str) -> None:
     """Release names the attempt, so that a second release changes nothing."""
     tx.run("update slot set job_id = null, attempt_id = null where attempt_id = :id", id=attempt_id)
-
-
-def add_turn(tx: Transaction, lane: str, account_id: str) -> None:
-    tx.run(
-        """insert into turn (lane, account_id, served) values (:lane, :account_id, 0)
-           on conflict (lane, account_id) do nothing""",
-        lane=lane,
-        account_id=account_id,
-    )
-
-
-def serve_turn(tx: Transaction, lane: str, account_id: str, *, seen: int) -> int:
-    """Give the account its turn, and the last place; 0 when another worker did so since it was `seen`."""
-    return tx.run(
-        """update turn set served = (select coalesce(max(served), 0) + 1 from turn where lane = :lane)
-           where lane = :lane and account_id = (
-               select account_id from turn
-               where lane = :lane and account_id = :account_id and served = :seen for update skip locked)""",
-        lane=lane,
-        account_id=account_id,
-        seen=seen,
-    )
-
-
-def serve_turn_again(tx: Transaction, lane: str, account_id: str) -> None:
-    """Give the account its turn, and the last place, after whoever does so now."""
-    tx.run(
-        """update turn set served = (select coalesce(max(served), 0) + 1 from turn where lane = :lane)
-           where lane = :lane and account_id = :account_id""",
-        lane=lane,
-        account_id=account_id,
-    )
-
-
-def slots(tx: Transaction, lane: str) -> list[SlotRow]:
-    return records.all_records(
-        tx, SlotRow, "select number, job_id from slot where lane = :lane order by number", lane=lane
-    )
-
-
-def add_slot(tx: Transaction, lane: str, number: int) -> None:
-    tx.run(
-        """insert into slot (lane, number) values (:lane, :number)
-           on conflict (lane, number) do nothing""",
-        lane=lane,
-        number=number,
-    )
-
-
-def remove_free_slots(tx: Transaction, lane: str, above: int) -> None:
-    tx.run(
-        "delete from slot where lane = :lane and number > :above and job_id is null", lane=lane, above=above
-    )
 
 
 # --- an attempt's writes, each behind the fence ---------------------------------------------------
@@ -303,6 +189,130 @@ def require_recovery(tx: Transaction, job_id: str, attempt_id: str, *, code: str
         message=message,
     )
     return _sequence(changed)
+
+
+# --- segments -----------------------------------------------------------------------------------------
+
+
+def add_segment(
+    tx: Transaction,
+    segment_id: str,
+    *,
+    job_id: str,
+    attempt_id: str,
+    sequence: int,
+    media_type: str,
+    blob: BlobRecord,
+    duration_ms: int,
+    now_ms: int,
+) -> None:
+    tx.do(
+        """insert into segment (id, job_id, attempt_id, sequence, media_type, size_bytes, sha256, duration_ms,
+                                blob_id, created_at)
+           values (:id, :job_id, :attempt_id, :sequence, :media_type, :size_bytes, :sha256, :duration_ms,
+                   :blob_id, :now)""",
+        id=segment_id,
+        job_id=job_id,
+        attempt_id=attempt_id,
+        sequence=sequence,
+        media_type=media_type,
+        size_bytes=blob.size_bytes,
+        sha256=blob.sha256,
+        duration_ms=duration_ms,
+        blob_id=blob.blob_id,
+        now=now_ms,
+    )
+
+
+def has_segment(tx: Transaction, segment_id: str) -> bool:
+    return tx.one("select 1 as one from segment where id = :id", id=segment_id) is not None
+
+
+def newest_with_segments(tx: Transaction, job_id: str) -> str | None:
+    """The job's newest attempt that has saved a segment."""
+    row = tx.one(
+        """select t.id from attempt t
+           where t.job_id = :job_id and exists (select 1 from segment s where s.attempt_id = t.id)
+           order by t.number desc limit 1""",
+        job_id=job_id,
+    )
+    return None if row is None else str(row["id"])
+
+
+def is_attempt_of(tx: Transaction, attempt_id: str, job_id: str) -> bool:
+    row = tx.one(
+        "select 1 as one from attempt where id = :id and job_id = :job_id", id=attempt_id, job_id=job_id
+    )
+    return row is not None
+
+
+def segments(tx: Transaction, attempt_id: str, limit: int) -> list[Segment]:
+    return records.all_records(
+        tx,
+        Segment,
+        """select id as segment_id, attempt_id, sequence, media_type, size_bytes, sha256, duration_ms,
+                  'segment' as object
+           from segment where attempt_id = :attempt_id order by sequence limit :limit""",
+        attempt_id=attempt_id,
+        limit=limit,
+    )
+
+
+def segment(tx: Transaction, segment_id: str, job_id: str, account_id: str) -> SegmentBytes | None:
+    """A segment of this job of this account, together with its blob."""
+    return records.one(
+        tx,
+        SegmentBytes,
+        """select s.id, s.media_type, s.size_bytes, s.sha256, s.blob_id, b.block_crcs
+           from segment s join job j on j.id = s.job_id left join blob b on b.id = s.blob_id
+           where s.id = :id and s.job_id = :job_id and j.account_id = :account_id""",
+        id=segment_id,
+        job_id=job_id,
+        account_id=account_id,
+    )
+
+
+# --- finished chunks, in the table `part` ----------------------------------------------------------------
+
+
+def add_chunk(
+    tx: Transaction, key: ChunkKey, *, job_id: str, attempt_id: str, transcript: str, now_ms: int
+) -> None:
+    """A chunk that was made again replaces one that could not be used."""
+    tx.run(
+        """insert into part (job_id, role, number, start_frame, end_frame, model_id, model_revision,
+                             transcript, attempt_id, created_at)
+           values (:job_id, :role, :number, :start_frame, :end_frame, :model_id, :model_revision,
+                   :transcript, :attempt_id, :now)
+           on conflict (job_id, role, number) do update set
+               start_frame = excluded.start_frame, end_frame = excluded.end_frame,
+               model_id = excluded.model_id, model_revision = excluded.model_revision,
+               transcript = excluded.transcript, attempt_id = excluded.attempt_id,
+               created_at = excluded.created_at""",
+        **asdict(key),
+        job_id=job_id,
+        transcript=transcript,
+        attempt_id=attempt_id,
+        now=now_ms,
+    )
+
+
+def chunks(tx: Transaction, job_id: str) -> list[tuple[ChunkKey, str]]:
+    """The chunks of a job with their transcripts, as JSON."""
+    rows = tx.all(
+        """select role, number, start_frame, end_frame, model_id, model_revision, transcript
+           from part where job_id = :job_id order by role, number""",
+        job_id=job_id,
+    )
+    return [(records.made(ChunkKey, row), row["transcript"]) for row in rows]
+
+
+def remove_final_chunks(tx: Transaction) -> int:
+    return tx.run(
+        """delete from part where job_id in (
+               select j.id from job j where j.state in ('succeeded', 'failed', 'cancelled')
+                 and exists (select 1 from part p where p.job_id = j.id))"""
+    )
 
 
 def _sequence(changed: Row | None) -> int | None:

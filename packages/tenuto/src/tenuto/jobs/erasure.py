@@ -12,10 +12,8 @@ from tenuto.artifacts.rows import HeldArtifactRow
 from tenuto.catalog.kinds import kinds
 from tenuto.db.database import Transaction
 from tenuto.errors import InvalidRequest, ModelNotAllowed, NotFound
-from tenuto.jobs import erasure_store as store
-from tenuto.jobs import read_store
+from tenuto.jobs import read_store, store
 from tenuto.jobs.states import FINAL
-from tenuto.jobs.store import owned
 
 RETENTION_BATCH = 100
 
@@ -25,7 +23,7 @@ def erase_content(tx: Transaction, caller: Caller, *, job_id: str, now_ms: int) 
 
     NotFound; ModelNotAllowed: the key is for other models; InvalidRequest: the job has not ended.
     """
-    job = owned(tx, job_id, caller.account_id)
+    job = store.owned(tx, job_id, caller.account_id)
     if job is None:
         raise NotFound
     caller.check_job(job.model)
@@ -86,7 +84,7 @@ def retain_jobs(tx: Transaction, *, ended_before: int, now_ms: int) -> tuple[int
 
     Gives how many jobs there were, and the blobs to remove.
     """
-    jobs = store.ended_before(tx, ended_before, RETENTION_BATCH)
+    jobs = store.final_before(tx, ended_before, RETENTION_BATCH)
     return len(jobs), [blob_id for job_id in jobs for blob_id in _erase(tx, job_id, now_ms=now_ms)]
 
 
@@ -113,6 +111,6 @@ def _erase(tx: Transaction, job_id: str, *, now_ms: int) -> list[str]:
     blobs = artifacts.erase_results(tx, job_id, now_ms=now_ms)
     blobs += store.recorded_blobs(tx, job_id)
     store.erase_attempts(tx, job_id)
-    store.remove_parts(tx, job_id)
+    store.remove_chunks(tx, job_id)
     store.erase_job(tx, job_id, now_ms)
     return artifacts.condemn(tx, blobs, now_ms=now_ms)

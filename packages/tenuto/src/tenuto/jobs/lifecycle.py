@@ -1,27 +1,41 @@
-"""The transitions that workers cause: fence, record, succeed, fail, cancel, release, rescue.
+"""The transitions of accepted jobs: by workers (fence, record, succeed, fail, release, rescue), by callers
+(cancel) and by the deadline (expire). `recover` has the operator's.
 
-One function each, on one transaction. The fence: the job must still name this attempt; when it does
-not, `Stale` is raised before anything is written, and whoever called stops.
+One function each, on one transaction. The fence: the job must still name this attempt; otherwise `Stale` is
+raised before anything is written, and the worker stops.
 """
 
 import json
 from dataclasses import dataclass
 from typing import Any
 
+from tenuto.accounts.rules import Caller
 from tenuto.artifacts import operations as artifacts
 from tenuto.billing import operations as billing
 from tenuto.billing.rules import charge_micros
 from tenuto.blobs.blob import BlobRecord
 from tenuto.config import Price
 from tenuto.db.database import Transaction
-from tenuto.errors import Stale
+from tenuto.errors import NotFound, Stale
 from tenuto.ids import Ids
 from tenuto.jobs import attempt_store, states, store
-from tenuto.jobs.decision import Decision
-from tenuto.jobs.failures import OUTCOME_UNKNOWN, SENTENCES, UNFORESEEN, FailureCode, ReleaseReason
 from tenuto.jobs.rows import AttemptKeys, FencedAttempt
-from tenuto.jobs.states import CANCELLED, FAILED, MAX_HOSTS_LOST, RECOVERY_REQUIRED, RUNNING
+from tenuto.jobs.states import (
+    CANCELLED,
+    FAILED,
+    MAX_HOSTS_LOST,
+    OUTCOME_UNKNOWN,
+    QUEUED,
+    RECOVERY_REQUIRED,
+    RUNNING,
+    SENTENCES,
+    UNFORESEEN,
+    Decision,
+    FailureCode,
+    ReleaseReason,
+)
 
+EXPIRY_BATCH = 100
 UNFORESEEN_PAUSE_MS = 2_000
 
 
@@ -278,6 +292,65 @@ def result_unusable(tx: Transaction, attempt_id: str, *, message: str, now_ms: i
         attempt_store.end_attempt(tx, attempt_id, "unknown", now_ms=now_ms)
         return
     _require_recovery(tx, attempt, message=message, now_ms=now_ms)
+
+
+# --- jobs that no worker has ------------------------------------------------------------------------
+
+
+def cancel(tx: Transaction, ids: Ids, caller: Caller, *, job_id: str, now_ms: int) -> bool:
+    """A caller asks for a job to end. True when a worker has to be told.
+
+    Queued: cancelled at once, the hold voided. Running: noted, the worker asks its engine. Final or
+    waiting for recovery: unchanged. NotFound; ModelNotAllowed: the key is for other models.
+    """
+    job = store.owned(tx, job_id, caller.account_id)
+    if job is None:
+        raise NotFound
+    caller.check_job(job.model)
+    if job.state == QUEUED:
+        sequence = store.end_queued(tx, job_id, CANCELLED, error_code=None, error_message=None, now_ms=now_ms)
+        assert sequence is not None, "the row is locked"
+        billing.void(tx, ids, job_id=job_id, now_ms=now_ms)
+        store.add_event(tx, job_id, sequence, "cancelled", now_ms=now_ms)
+        return False
+    if job.state != RUNNING:
+        return False
+    noted = store.note_cancel(tx, job_id, now_ms)
+    if noted is not None:
+        store.add_event(
+            tx,
+            job_id,
+            noted.event_sequence,
+            "cancel_requested",
+            now_ms=now_ms,
+            attempt_id=noted.attempt_id,
+        )
+    return True
+
+
+def overdue(tx: Transaction, *, lane: str, now_ms: int) -> list[str]:
+    """Queued jobs of the lane that are past their deadline, oldest first, some at a time."""
+    return store.overdue(tx, lane, now_ms, EXPIRY_BATCH)
+
+
+def expire(tx: Transaction, ids: Ids, *, job_id: str, now_ms: int) -> bool:
+    """A queued job past its deadline fails, its hold voided; False when it is queued no longer."""
+    sequence = store.end_queued(
+        tx,
+        job_id,
+        FAILED,
+        error_code="deadline_exceeded",
+        error_message=SENTENCES["deadline_exceeded"],
+        now_ms=now_ms,
+    )
+    if sequence is None:
+        return False
+    billing.void(tx, ids, job_id=job_id, now_ms=now_ms)
+    store.add_event(tx, job_id, sequence, "failed", now_ms=now_ms, detail="deadline_exceeded")
+    return True
+
+
+# --- the fence, and what several transitions share -----------------------------------------------------
 
 
 def _fenced(tx: Transaction, attempt_id: str, states: tuple[str, ...]) -> FencedAttempt:

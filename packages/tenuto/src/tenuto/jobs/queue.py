@@ -1,32 +1,38 @@
-"""Taking work: a slot of the lane, the account whose turn it is, its oldest job, an attempt.
+"""The queue of each lane: taking work from it, its slots, and how many jobs an account may have in it.
 
-One transaction; what happens to the attempt afterwards is `lifecycle`. A job whose row cannot be read is
-handed to the operator here, and the next one is taken: it costs nobody else anything.
+A claim takes a slot, the account whose turn it is, its oldest job, and opens an attempt, in one transaction;
+what happens to the attempt afterwards is in `lifecycle`. A job whose row cannot be read is handed to the
+operator here and the next one is taken, so that it costs nobody else anything.
 """
 
 import json
+import time
 import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from tenuto.catalog.kinds import kinds
-from tenuto.db.database import Transaction
+from tenuto.db.database import Deferred, Transaction
 from tenuto.db.records import DeferredRecord
-from tenuto.errors import causes
+from tenuto.errors import RateLimited, causes
 from tenuto.ids import Ids
-from tenuto.jobs import attempt_store, lifecycle, queue_store, store
-from tenuto.jobs.rows import JobWork, Started, WaitingAccount
+from tenuto.jobs import lifecycle
+from tenuto.jobs import queue_store as store
+from tenuto.jobs.rows import JobWork, OpenAttempt, Started, WaitingAccount
 from tenuto.jobs.states import MAX_LOSSES_SHARED
+from tenuto.jobs.store import add_event
 
 ACCOUNTS_LOOKED_AT = 16
-"""So many accounts a claim looks at for one that no other worker serves at the same moment."""
+"""How many accounts a claim considers, to find one that no other worker is serving at the same moment."""
 
 UNREADABLE_AT_ONCE = 20
-"""Jobs that cannot be read: one claim hands so many to the operator at most, the next one continues."""
+"""How many jobs that cannot be read one claim hands to the operator; the next claim continues."""
 
 
 class Unreadable(Exception):
-    """The job's row does not say what is to be done. The message names the column, not what is in it."""
+    """The job's row cannot be understood. The message names the column, not its content."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,17 +71,17 @@ def claim(
     offered = sorted(models)
     if not offered:
         return None
-    number = attempt_store.free_slot(tx, lane, slots)
+    number = store.free_slot(tx, lane, slots)
     if number is None:
         return None
     for _ in range(UNREADABLE_AT_ONCE):
         attempt_id = ids.new("attempt")
         account_id = _take_turn(tx, lane, offered, now_ms, draw=attempt_id)
-        job_id = account_id and queue_store.oldest_queued(tx, lane, account_id, offered, now_ms)
+        job_id = account_id and store.oldest_queued(tx, lane, account_id, offered, now_ms)
         if not account_id or not job_id:
             return None
-        started = attempt_store.start(tx, job_id, attempt_id, now_ms)
-        work = attempt_store.work(tx, job_id)
+        started = store.start(tx, job_id, attempt_id, now_ms)
+        work = store.work(tx, job_id)
         attempts = _begin(tx, job_id, attempt_id, started.one(), worker_id=worker_id, now_ms=now_ms)
         if attempts is None:
             return None
@@ -84,7 +90,7 @@ def claim(
         except Unreadable as error:
             _hand_over(tx, attempt_id, error, now_ms)
             continue
-        taken = attempt_store.take_slot(tx, lane, number, job_id, attempt_id)
+        taken = store.take_slot(tx, lane, number, job_id, attempt_id)
         assert taken == 1, "the slot row was locked"
         return claimed
     return None
@@ -103,25 +109,23 @@ def _begin(
     if started is None:
         return None
     number = started.attempts
-    attempt_store.add_attempt(
-        tx, attempt_id, job_id=job_id, number=number, worker_id=worker_id, now_ms=now_ms
-    )
-    store.add_event(tx, job_id, started.event_sequence, "running", now_ms=now_ms, attempt_id=attempt_id)
+    store.add_attempt(tx, attempt_id, job_id=job_id, number=number, worker_id=worker_id, now_ms=now_ms)
+    add_event(tx, job_id, started.event_sequence, "running", now_ms=now_ms, attempt_id=attempt_id)
     return number
 
 
 def _take_turn(tx: Transaction, lane: str, offered: list[str], now_ms: int, *, draw: str) -> str | None:
     """The account to serve: the first that no other worker serves at this moment, else the first."""
-    accounts = queue_store.next_accounts(tx, lane, offered, now_ms, ACCOUNTS_LOOKED_AT)
+    accounts = store.next_accounts(tx, lane, offered, now_ms, ACCOUNTS_LOOKED_AT)
     accounts.sort(key=lambda account: _turn(account, draw))
     for account in accounts:
         if account.served is None:
-            attempt_store.add_turn(tx, lane, account.account_id)
-        if attempt_store.serve_turn(tx, lane, account.account_id, seen=account.served or 0):
+            store.add_turn(tx, lane, account.account_id)
+        if store.serve_turn(tx, lane, account.account_id, seen=account.served or 0):
             return account.account_id
     if not accounts:
         return None
-    attempt_store.serve_turn_again(tx, lane, accounts[0].account_id)
+    store.serve_turn_again(tx, lane, accounts[0].account_id)
     return accounts[0].account_id
 
 
@@ -168,3 +172,163 @@ def _parsed(text: str, name: str, kind: type[dict[str, Any]] | type[list[str]]) 
     if type(value) is not kind:
         raise Unreadable(f"the job's record cannot be read: its {name} are not a JSON {kind.__name__}")
     return value
+
+
+# --- lanes: how much of a kind runs at once -----------------------------------------------------------
+
+
+def set_slots(tx: Transaction, lane: str, count: int) -> None:
+    """Set the number of the lane's slots. Busy slots above it are removed once they are free."""
+    there = {slot.number for slot in store.slots(tx, lane)}
+    for number in range(1, count + 1):
+        if number not in there:
+            store.add_slot(tx, lane, number)
+    if any(number > count for number in there):
+        store.remove_free_slots(tx, lane, above=count)
+
+
+def busy(tx: Transaction, lane: str) -> int:
+    """How many slots of the lane are occupied."""
+    return sum(slot.job_id is not None for slot in store.slots(tx, lane))
+
+
+def slots(tx: Transaction, lane: str) -> int:
+    """How many jobs of the lane may run at once."""
+    return len(store.slots(tx, lane))
+
+
+def oldest_queued_at(tx: Transaction, lanes: list[str]) -> int | None:
+    """When the job that has waited longest was accepted; None when the lanes are empty."""
+    return min(filter(None, [store.oldest_queued_at(tx, lane) for lane in lanes]), default=None)
+
+
+def open_attempts(tx: Transaction) -> list[OpenAttempt]:
+    """Every attempt that is not over."""
+    return store.open_attempts(tx)
+
+
+def has_open_attempts(tx: Transaction, worker_id: str) -> bool:
+    """Whether an attempt of this worker still has to be rescued."""
+    return store.attempts_of_worker(tx, worker_id) > 0
+
+
+def has_work(tx: Transaction, lane: str, *, models: frozenset[str], now_ms: int) -> bool:
+    """Whether a claim for these models could succeed; cheap enough to ask every second."""
+    return bool(models) and store.has_work(tx, lane, sorted(models), now_ms)
+
+
+def cancel_requests(tx: Transaction, worker_id: str) -> list[str]:
+    """Attempts of this worker whose jobs their callers have cancelled."""
+    return store.cancel_requests(tx, worker_id)
+
+
+def depths(tx: Transaction, lanes: list[str]) -> dict[str, dict[str, int]]:
+    """For metrics: jobs queued, slots busy, jobs in recovery, each by lane."""
+    return {
+        "queued": {lane: store.queued(tx, lane) for lane in lanes},
+        "running": {lane: busy(tx, lane) for lane in lanes},
+        "recovery_required": {lane: store.recovering(tx, lane) for lane in lanes},
+    }
+
+
+# --- how many jobs an account may have queued in a lane --------------------------------------------------
+#
+# The limit is exact over all API processes: a submission locks the account's row before it counts, and holds
+# it until its job is stored, so no two decide at the same time. Counting takes as long as the queue is. So
+# whoever counts notes in `queue_room` a share of the free capacity, and that many submissions are accepted
+# without a count. The share shrinks as the queue fills, and the last submissions are each counted. A job that
+# leaves the queue only leaves more capacity than is noted.
+
+LONG_QUEUE = 500
+"""Up to this limit a count is cheap enough for every submission."""
+
+SHARES = 64
+"""One of this many shares of the free capacity needs no count. Jobs that return to the queue from a lost
+worker are not noted: they fit as long as they are fewer than the other shares."""
+
+FULL_S = 0.25
+"""How long a long queue that was full is assumed to stay full."""
+
+MAX_KNOWN = 20_000
+"""The most full queues that a process remembers."""
+
+
+class QueueFull(RateLimited):
+    """This account has as many jobs queued in this lane as it may."""
+
+    def __init__(self, account_id: str, lane: str, limit: int) -> None:
+        super().__init__(
+            f"this account has {limit} jobs queued, which is its limit; submit again when some have run",
+            retry_after_s=10,
+            limit="queued_jobs",
+        )
+        self.account_id = account_id
+        self.lane = lane
+
+
+class FullQueues:
+    """Which queues a process found full a moment ago, so that a flood of refusals does not count them.
+
+    Used from any thread: it is a hint, and a race costs no more than a count.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._full_until: dict[tuple[str, str], float] = {}
+
+    @contextmanager
+    def noting(self) -> Iterator[None]:
+        """Remembers the queue of a QueueFull that passes through."""
+        try:
+            yield
+        except QueueFull as full:
+            self.note_full(full.account_id, full.lane)
+            raise
+
+    def note_full(self, account_id: str, lane: str) -> None:
+        """The queue was found full just now."""
+        if len(self._full_until) >= MAX_KNOWN:
+            self._full_until.clear()
+        self._full_until[account_id, lane] = self._clock() + FULL_S
+
+    def was_full(self, account_id: str, lane: str) -> bool:
+        """Whether the queue was full a moment ago."""
+        return self._clock() < self._full_until.get((account_id, lane), 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """What was asked about an account's queue; `take` decides."""
+
+    tx: Transaction
+    account_id: str
+    lane: str
+    limit: int
+    noted: Deferred | None
+    """Takes one of the noted places, if there is one; None: the queue was full a moment ago."""
+
+    def take(self) -> None:
+        """Admit one job. Raises QueueFull."""
+        if self.noted is None:
+            raise QueueFull(self.account_id, self.lane, self.limit)
+        if self.noted.changed():
+            return
+        counted = store.queued_of_account(self.tx, self.account_id, self.lane, self.limit).one()
+        assert counted is not None, "a count is always one row"
+        left = self.limit - counted.number
+        if left <= 0:
+            raise QueueFull(self.account_id, self.lane, self.limit)
+        if left >= SHARES:
+            store.note_free_quota(self.tx, self.account_id, self.lane, left // SHARES)
+
+
+def ask_quota(tx: Transaction, account_id: str, lane: str, *, limit: int, was_full: bool = False) -> Quota:
+    """Asks whether the account may queue one more job in the lane.
+
+    `was_full`: the queue was full a moment ago; this is relied on for a long queue only.
+    """
+    if was_full and limit > LONG_QUEUE:
+        return Quota(tx, account_id, lane, limit, None)
+    # A concurrent submission waits here until the other's job can be counted.
+    store.lock_account(tx, account_id)
+    return Quota(tx, account_id, lane, limit, store.take_noted_quota(tx, account_id, lane))

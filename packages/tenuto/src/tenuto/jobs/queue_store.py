@@ -1,16 +1,19 @@
-"""The rows behind taking work: who waits in a lane for an engine that this worker has, and whose job is next.
+"""The rows behind the queues: who waits in a lane for an engine that this worker has and whose job is next,
+slots and turns, and how many jobs an account has queued. Takes a transaction, never commits.
 
-Each statement looks once for each model that the worker offers, so that jobs for other engines cost nothing:
-their workers may be away for days. Takes a transaction, changes nothing.
+Statements that look for work do so once for each model that the worker offers, so that jobs for other engines
+cost nothing: their workers may be away for days.
 """
 
 from collections.abc import Sequence
 from functools import lru_cache
 
 from tenuto.db import records
-from tenuto.db.database import Transaction
-from tenuto.jobs.rows import WaitingAccount
+from tenuto.db.database import Deferred, Transaction
+from tenuto.db.records import DeferredRecord
+from tenuto.jobs.rows import Counted, JobWork, OpenAttempt, SlotRow, Started, WaitingAccount
 from tenuto.jobs.states import MAX_PAUSE_MS
+from tenuto.jobs.store import AFTER_ALL
 
 CANDIDATES = 4
 """So many of an account's jobs of each model are looked at for one that nobody has locked just now."""
@@ -56,6 +59,222 @@ def oldest_queued(
 def has_work(tx: Transaction, lane: str, models: Sequence[str], now_ms: int) -> bool:
     row = tx.one(_has_work(len(models)), **_parameters(lane, models, now_ms))
     return row is not None
+
+
+def free_slot(tx: Transaction, lane: str, slots: int) -> int | None:
+    row = tx.one(
+        """select number from slot where lane = :lane and job_id is null and number <= :slots
+           order by number limit 1 for update skip locked""",
+        lane=lane,
+        slots=slots,
+    )
+    return None if row is None else int(row["number"])
+
+
+def start(tx: Transaction, job_id: str, attempt_id: str, now_ms: int) -> DeferredRecord[Started]:
+    return records.ask(
+        tx,
+        Started,
+        """update job set state = 'running', attempt_id = :attempt_id, attempts = attempts + 1,
+                          started_at = coalesce(started_at, :now), event_sequence = event_sequence + 1
+           where id = :id and state = 'queued' returning event_sequence, attempts""",
+        id=job_id,
+        attempt_id=attempt_id,
+        now=now_ms,
+    )
+
+
+def work(tx: Transaction, job_id: str) -> DeferredRecord[JobWork]:
+    """What a worker needs to know of a job."""
+    return records.ask(
+        tx,
+        JobWork,
+        """select kind, model, parameters, input_artifact_ids, rerunnable, deadline_at, losses_shared
+           from job where id = :id""",
+        id=job_id,
+    )
+
+
+def add_attempt(
+    tx: Transaction, attempt_id: str, *, job_id: str, number: int, worker_id: str, now_ms: int
+) -> None:
+    tx.run(
+        """insert into attempt (id, job_id, number, worker_id, state, started_at, heard_at, machine, pid)
+           values (:id, :job_id, :number, :worker_id, 'running', :now, :now,
+                   (select w.machine from worker w where w.id = :worker_id),
+                   (select w.pid from worker w where w.id = :worker_id))""",
+        id=attempt_id,
+        job_id=job_id,
+        number=number,
+        worker_id=worker_id,
+        now=now_ms,
+    )
+
+
+def take_slot(tx: Transaction, lane: str, number: int, job_id: str, attempt_id: str) -> int:
+    return tx.run(
+        """update slot set job_id = :job_id, attempt_id = :attempt_id
+           where lane = :lane and number = :number and job_id is null""",
+        lane=lane,
+        number=number,
+        job_id=job_id,
+        attempt_id=attempt_id,
+    )
+
+
+def add_turn(tx: Transaction, lane: str, account_id: str) -> None:
+    tx.run(
+        """insert into turn (lane, account_id, served) values (:lane, :account_id, 0)
+           on conflict (lane, account_id) do nothing""",
+        lane=lane,
+        account_id=account_id,
+    )
+
+
+def serve_turn(tx: Transaction, lane: str, account_id: str, *, seen: int) -> int:
+    """Give the account its turn, and the last place; 0 when another worker did so since it was `seen`."""
+    return tx.run(
+        """update turn set served = (select coalesce(max(served), 0) + 1 from turn where lane = :lane)
+           where lane = :lane and account_id = (
+               select account_id from turn
+               where lane = :lane and account_id = :account_id and served = :seen for update skip locked)""",
+        lane=lane,
+        account_id=account_id,
+        seen=seen,
+    )
+
+
+def serve_turn_again(tx: Transaction, lane: str, account_id: str) -> None:
+    """Give the account its turn, and the last place, after whoever does so now."""
+    tx.run(
+        """update turn set served = (select coalesce(max(served), 0) + 1 from turn where lane = :lane)
+           where lane = :lane and account_id = :account_id""",
+        lane=lane,
+        account_id=account_id,
+    )
+
+
+# --- lanes -------------------------------------------------------------------------------------------
+
+
+def slots(tx: Transaction, lane: str) -> list[SlotRow]:
+    return records.all_records(
+        tx, SlotRow, "select number, job_id from slot where lane = :lane order by number", lane=lane
+    )
+
+
+def add_slot(tx: Transaction, lane: str, number: int) -> None:
+    tx.run(
+        """insert into slot (lane, number) values (:lane, :number)
+           on conflict (lane, number) do nothing""",
+        lane=lane,
+        number=number,
+    )
+
+
+def remove_free_slots(tx: Transaction, lane: str, above: int) -> None:
+    tx.run(
+        "delete from slot where lane = :lane and number > :above and job_id is null", lane=lane, above=above
+    )
+
+
+def queued(tx: Transaction, lane: str) -> int:
+    row = tx.one("select count(*) as queued from job where state = 'queued' and lane = :lane", lane=lane)
+    assert row is not None
+    return int(row["queued"])
+
+
+def oldest_queued_at(tx: Transaction, lane: str) -> int | None:
+    row = tx.one(
+        """select created_at from job where state = 'queued' and (lane, id) > (:lane, '')
+           and (lane, id) < (:lane, :after_all) order by lane, id limit 1""",
+        lane=lane,
+        after_all=AFTER_ALL,
+    )
+    return None if row is None else int(row["created_at"])
+
+
+def recovering(tx: Transaction, lane: str) -> int:
+    row = tx.one(
+        "select count(*) as waiting from job where state = 'recovery_required' and lane = :lane", lane=lane
+    )
+    assert row is not None
+    return int(row["waiting"])
+
+
+def open_attempts(tx: Transaction) -> list[OpenAttempt]:
+    """Attempts that a worker should be at work on, with the lock that says whether it lives."""
+    return records.all_records(
+        tx,
+        OpenAttempt,
+        """select t.id as attempt_id, t.job_id, t.worker_id, t.beat, w.machine, w.lock_name
+           from attempt t left join worker w on w.id = t.worker_id
+           where t.state <> 'ended' order by t.id limit 10000""",
+    )
+
+
+def attempts_of_worker(tx: Transaction, worker_id: str) -> int:
+    row = tx.one(
+        "select count(*) as open from attempt where worker_id = :id and state <> 'ended'", id=worker_id
+    )
+    assert row is not None
+    return int(row["open"])
+
+
+def cancel_requests(tx: Transaction, worker_id: str) -> list[str]:
+    """The worker's attempts whose callers want them to end."""
+    found = tx.all(
+        """select t.id from attempt t join job j on j.id = t.job_id
+           where t.worker_id = :worker_id and t.state <> 'ended' and j.cancel_requested_at is not null""",
+        worker_id=worker_id,
+    )
+    return [row["id"] for row in found]
+
+
+# --- quota -------------------------------------------------------------------------------------------
+
+
+def lock_account(tx: Transaction, account_id: str) -> None:
+    """Until the transaction ends nobody else's submission looks at what the account has queued."""
+    # The same lock as the hold's update: another's insert that only refers to the account does not wait.
+    tx.ask("select id from account where id = :id for no key update", id=account_id)
+
+
+def take_noted_quota(tx: Transaction, account_id: str, lane: str) -> Deferred:
+    """One place of the noted room: no row is changed when there is none."""
+    return tx.ask(
+        """update queue_room set room = room - 1
+           where account_id = :account_id and lane = :lane and room > 0""",
+        account_id=account_id,
+        lane=lane,
+    )
+
+
+def note_free_quota(tx: Transaction, account_id: str, lane: str, room: int) -> None:
+    tx.do(
+        """insert into queue_room (account_id, lane, room) values (:account_id, :lane, :room)
+           on conflict (account_id, lane) do update set room = :room""",
+        account_id=account_id,
+        lane=lane,
+        room=room,
+    )
+
+
+def queued_of_account(tx: Transaction, account_id: str, lane: str, limit: int) -> DeferredRecord[Counted]:
+    """How many jobs of the account wait in this lane, counted up to `limit`."""
+    return records.ask(
+        tx,
+        Counted,
+        """select count(*) as number from (
+               select 1 as one from job where state = 'queued' and lane = :lane and account_id = :account_id
+               limit :limit) as waiting""",
+        account_id=account_id,
+        lane=lane,
+        limit=limit,
+    )
+
+
+# --- the statements for so many models -----------------------------------------------------------------
 
 
 @lru_cache

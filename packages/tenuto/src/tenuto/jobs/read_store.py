@@ -1,11 +1,19 @@
-"""The queries behind reading jobs. Takes a transaction, changes nothing."""
+"""The queries behind reading jobs, their usage and their charges. Takes a transaction, changes nothing."""
 
 from functools import cache
 
 from tenuto.db import records
 from tenuto.db.database import Transaction
 from tenuto.db.records import DeferredRecord
-from tenuto.jobs.rows import BodyRow, Counted, EventRow, OperationRow
+from tenuto.jobs.rows import (
+    AccountLedgerLine,
+    BodyRow,
+    ChargeRow,
+    Counted,
+    EventRow,
+    JobUsage,
+    OperationRow,
+)
 from tenuto.jobs.states import ALL, SUCCEEDED
 from tenuto.jobs.store import AFTER_ALL
 
@@ -166,4 +174,77 @@ def body(tx: Transaction, job_id: str, account_id: str) -> BodyRow | None:
         "select body, model, erased_at from job where id = :id and account_id = :account_id",
         id=job_id,
         account_id=account_id,
+    )
+
+
+# --- what an account was charged -------------------------------------------------------------------
+
+_WHERE = """
+    from entry e join job j on j.id = e.job_id left join api_key k on k.id = j.key_id
+    where e.account_id = :account_id and e.type = 'settle' and e.id >= :low_id and e.id < :high_id
+      and e.created_at >= :since and e.created_at < :until
+"""
+_SUMS = "count(*) as jobs, cast(sum(e.revenue_micros) as bigint) as charged_micros"
+_CHARGES = {
+    "model": "select j.model as grouping, j.model as label, " + _SUMS + _WHERE + "group by 1, 2",
+    "key": "select j.key_id as grouping, k.name as label, " + _SUMS + _WHERE + "group by 1, 2",
+    "day": "select e.created_at / 86400000 as grouping, '' as label, " + _SUMS + _WHERE + "group by 1, 2",
+}
+
+
+def charges(
+    tx: Transaction,
+    grouping: str,
+    account_id: str,
+    *,
+    since_ms: int,
+    until_ms: int,
+    low_id: str,
+    high_id: str,
+) -> list[ChargeRow]:
+    """Settled jobs; looked up by the ids of their lines, which contain the time."""
+    return records.all_records(
+        tx,
+        ChargeRow,
+        _CHARGES[grouping],
+        account_id=account_id,
+        low_id=low_id,
+        high_id=high_id,
+        since=since_ms,
+        until=until_ms,
+    )
+
+
+def ledger_lines(tx: Transaction, account_id: str, *, after: str, limit: int) -> list[AccountLedgerLine]:
+    """The account's lines, oldest first, each with its job's model and key."""
+    return records.all_records(
+        tx,
+        AccountLedgerLine,
+        """select e.id, e.type, e.job_id, e.available_micros, e.held_micros, e.revenue_micros,
+                  e.note as operator_note, e.created_at, j.model, k.name as key_name
+           from entry e left join job j on j.id = e.job_id left join api_key k on k.id = j.key_id
+           where e.account_id = :account_id and e.id > :after order by e.id limit :limit""",
+        account_id=account_id,
+        after=after,
+        limit=limit,
+    )
+
+
+def usage(tx: Transaction, account_id: str, *, since_ms: int, until_ms: int, limit: int) -> list[JobUsage]:
+    """Succeeded jobs by day, model and key, from the index that covers all the sums."""
+    return records.all_records(
+        tx,
+        JobUsage,
+        """select created_at / 86400000 as day_number, model, kind, key_id, count(*) as jobs,
+                  cast(sum(characters) as bigint) as characters,
+                  cast(sum(audio_ms) as bigint) as audio_ms,
+                  cast(sum(coalesce(charged_micros, 0)) as bigint) as charged_micros
+           from job
+           where account_id = :account_id and created_at >= :since and created_at < :until
+             and audio_ms is not null
+           group by 1, 2, 3, 4 order by 1 desc, 2, 4 limit :limit""",
+        account_id=account_id,
+        since=since_ms,
+        until=until_ms,
+        limit=limit,
     )

@@ -14,11 +14,10 @@ from tenuto.db.database import Database, Transaction
 from tenuto.errors import OperatorError, PriceInvalid
 from tenuto.ids import Ids
 from tenuto.jobs import attempt_store, lifecycle, store
-from tenuto.jobs.decision import Decision
 from tenuto.jobs.evidence import INTACT, Evidence, evidence, examine, look_at, recorded
 from tenuto.jobs.lifecycle import RecordedResult
 from tenuto.jobs.rows import JobRow, WaitingJob
-from tenuto.jobs.states import CANCELLED, FAILED, RECOVERY_REQUIRED
+from tenuto.jobs.states import CANCELLED, FAILED, RECOVERY_REQUIRED, Decision
 
 __all__ = [
     "Decision",

@@ -1,10 +1,14 @@
 """The rows of jobs, with a sentence for each column: who sets it, when, and what if the process dies there.
 
-The stores here make them, from statements that give the fields of their struct. Nothing is judged: a damaged
-value is passed on as it was read, and whoever needs it finds out.
+The stores here make them, from statements that select the fields of their struct. Nothing is validated: a
+damaged value is passed on as it was read, and whoever needs it checks it.
 """
 
+import datetime
+
 import msgspec
+
+DAY_MS = 24 * 3600 * 1000
 
 
 class JobRow(msgspec.Struct, frozen=True):
@@ -300,8 +304,8 @@ class EventRow(msgspec.Struct, frozen=True):
     detail: str | None
 
 
-class ChunkRow(msgspec.Struct, frozen=True):
-    """A finished chunk of a recording: written by the attempt that made it, used again by later ones."""
+class ChunkKey(msgspec.Struct, frozen=True):
+    """Which chunk of a recording: of whose transcript, of which span of samples, and by which engine."""
 
     role: str
     number: int
@@ -309,12 +313,10 @@ class ChunkRow(msgspec.Struct, frozen=True):
     end_frame: int
     model_id: str
     model_revision: str
-    transcript: str
-    """JSON object as the engine gave it, checked."""
 
 
-class SegmentRow(msgspec.Struct, frozen=True):
-    """A piece of speech shown while its job ran: written when its bytes were durable, kept for good."""
+class Segment(msgspec.Struct, frozen=True):
+    """A piece of speech, as callers see it: written when its bytes were durable, while its job runs."""
 
     segment_id: str
     attempt_id: str
@@ -324,6 +326,7 @@ class SegmentRow(msgspec.Struct, frozen=True):
     size_bytes: int
     sha256: str
     duration_ms: int
+    object: str = "segment"
 
 
 class SegmentBytes(msgspec.Struct, frozen=True):
@@ -336,3 +339,66 @@ class SegmentBytes(msgspec.Struct, frozen=True):
     blob_id: str | None
     """Null once the job's content was erased."""
     block_crcs: str | None
+
+
+class JobUsage(msgspec.Struct, frozen=True):
+    """The succeeded jobs of one model that one key submitted on one day."""
+
+    day_number: int
+    """Since 1970, UTC."""
+    model: str
+    kind: str
+    key_id: str
+    jobs: int
+    characters: int
+    """Spoken, of speech."""
+    audio_ms: int
+    """Made by speech, recognised by recognition."""
+    charged_micros: int
+
+    @property
+    def day(self) -> str:
+        """As `2026-11-21`."""
+        return iso_day(self.day_number)
+
+
+class ChargeRow(msgspec.Struct, frozen=True):
+    """What the settled jobs of one model, key or day were charged."""
+
+    grouping: str | int
+    """The model, the key's id, or the day since 1970."""
+    label: str | None
+    """The key's name, the model's name, or nothing for a day."""
+    jobs: int
+    charged_micros: int
+
+
+class AccountLedgerLine(msgspec.Struct, frozen=True):
+    """A line of the ledger with its job and key, if any; amounts as in `billing.rows.LedgerLine`."""
+
+    id: str
+    type: str
+    job_id: str | None
+    available_micros: int
+    held_micros: int
+    revenue_micros: int
+    operator_note: str | None
+    created_at: int
+    model: str | None
+    key_name: str | None
+
+    @property
+    def amount_micros(self) -> int:
+        """What its type names, as in `billing.reads`."""
+        amounts = {"hold": self.held_micros, "settle": self.revenue_micros}
+        return amounts.get(self.type, self.available_micros)
+
+    @property
+    def note(self) -> str | None:
+        """What the operator wrote about a credit; a note about a job is for operators alone."""
+        return self.operator_note if self.job_id is None else None
+
+
+def iso_day(number: int) -> str:
+    """A day by its number since 1970, as `2026-11-21`."""
+    return datetime.datetime.fromtimestamp(number * DAY_MS / 1000, datetime.UTC).date().isoformat()

@@ -1,18 +1,17 @@
-"""Segments: pieces of speech that can be heard while their job runs, saved by its attempt, kept for good.
+"""Segments: pieces of speech that can be played while their job runs, saved by its attempt for good.
 
-They imply no success and cost nothing. The sound in them, and how they are written, is not known here.
+They do not mean that the job succeeds, and cost nothing. Their audio format is not known here.
 """
 
 from dataclasses import dataclass
-
-import msgspec
 
 from tenuto.artifacts import operations as artifacts
 from tenuto.artifacts.operations import Opened
 from tenuto.blobs.blob import BlobRecord
 from tenuto.db.database import Transaction
 from tenuto.errors import Erased, Fault, InvalidRequest, NotFound, Stale
-from tenuto.jobs import attempt_store, read_store, segment_store
+from tenuto.jobs import attempt_store, read_store
+from tenuto.jobs.rows import Segment
 from tenuto.jobs.states import RUNNING
 
 MAX_SEGMENT_BYTES = 16 * 1024 * 1024
@@ -54,19 +53,6 @@ class NewSegment:
     duration_ms: int
 
 
-class Segment(msgspec.Struct, frozen=True):
-    """A segment as callers see it."""
-
-    segment_id: str
-    attempt_id: str
-    sequence: int
-    media_type: str
-    size_bytes: int
-    sha256: str
-    duration_ms: int
-    object: str = "segment"
-
-
 def save(tx: Transaction, attempt_id: str, new: NewSegment, *, now_ms: int) -> None:
     """Make a durable segment readable. Stale: the attempt does not run any more, nothing is written."""
     attempt = attempt_store.locked_attempt(tx, attempt_id)
@@ -76,10 +62,10 @@ def save(tx: Transaction, attempt_id: str, new: NewSegment, *, now_ms: int) -> N
         or (attempt.job_state, attempt.state) != (RUNNING, "running")
     ):
         raise Stale
-    if segment_store.is_saved(tx, new.segment_id):
+    if attempt_store.has_segment(tx, new.segment_id):
         return  # Repeated because the first answer was lost.
     artifacts.add_blob(tx, new.blob, now_ms=now_ms)
-    segment_store.add(
+    attempt_store.add_segment(
         tx,
         new.segment_id,
         job_id=attempt.job_id,
@@ -97,29 +83,18 @@ def list_segments(tx: Transaction, *, account_id: str, job_id: str, attempt_id: 
     if read_store.model(tx, job_id, account_id) is None:
         raise NotFound
     if attempt_id is None:
-        attempt_id = segment_store.newest_attempt(tx, job_id)
-    elif not segment_store.is_attempt_of(tx, attempt_id, job_id):
+        attempt_id = attempt_store.newest_with_segments(tx, job_id)
+    elif not attempt_store.is_attempt_of(tx, attempt_id, job_id):
         message = "this job has no such attempt; leave it out for the newest one that has segments"
         raise InvalidRequest([Fault("attempt_id", "unknown_attempt", message)])
     if attempt_id is None:
         return []
-    return [
-        Segment(
-            segment_id=row.segment_id,
-            attempt_id=row.attempt_id,
-            sequence=row.sequence,
-            media_type=row.media_type,
-            size_bytes=row.size_bytes,
-            sha256=row.sha256,
-            duration_ms=row.duration_ms,
-        )
-        for row in segment_store.of_attempt(tx, attempt_id, MAX_SEGMENTS)
-    ]
+    return attempt_store.segments(tx, attempt_id, MAX_SEGMENTS)
 
 
 def open_segment(tx: Transaction, *, account_id: str, job_id: str, segment_id: str) -> Opened:
     """What sending a segment needs. NotFound for foreign ids exactly as for missing ones."""
-    row = segment_store.segment(tx, segment_id, job_id, account_id)
+    row = attempt_store.segment(tx, segment_id, job_id, account_id)
     if row is None:
         raise NotFound
     if row.blob_id is None:

@@ -1,7 +1,13 @@
-"""The states of a job and the transitions between them, as data; no database, no clock.
+"""The states of a job and the transitions between them, as data; what callers read of a failed job, and an
+operator's decision. No database, no clock.
 
-Every transition is one named function in `lifecycle`, `submit` or `recover`, and one event.
+Every transition is one named function in `lifecycle`, `submit`, `queue` or `recover`, and one event.
 """
+
+from dataclasses import dataclass
+from typing import Literal
+
+from tenuto.errors import OperatorError
 
 QUEUED = "queued"
 """Accepted, durable, paid for by a hold; waits for a slot. Set by submit, release and rescue."""
@@ -84,3 +90,80 @@ def may_follow(before: str | None, event: str) -> bool:
     if event == "requeued":
         return before == RECOVERY_REQUIRED
     return EVENTS[event] in TRANSITIONS[EVENTS[before]]
+
+
+# --- what callers read about a job that did not succeed -------------------------------------------------
+#
+# A closed set of sentences, one for each cause. An exception's text is never among them: it may hold a
+# path, a secret or somebody else's words. It is stored with the attempt as evidence, for operators. An
+# engine addresses callers only by raising `InputError`.
+
+FailureCode = Literal[
+    "engine_failed",
+    "engine_crashed",
+    "nothing_to_speak",
+    "segment_limit",
+    "input_unreadable",
+    "deadline_exceeded",
+    "storage_failed",
+]
+
+ENGINE_CODES: dict[str, FailureCode] = {
+    "nothing_to_speak": "nothing_to_speak",
+    "segment_limit": "segment_limit",
+    "input_unreadable": "input_unreadable",
+}
+"""Codes that an engine may give; any other is shown as engine_failed."""
+
+SENTENCES: dict[FailureCode, str] = {
+    "engine_failed": "The model's engine could not do this job; its operator can see why.",
+    "engine_crashed": "The process of the model's engine ended or hung during this job.",
+    "nothing_to_speak": "The text has nothing that can be spoken in its `lang`.",
+    "segment_limit": "The preview has more or larger segments than are kept; submit it without `stream`.",
+    "input_unreadable": "A stored input of this job could not be read.",
+    "deadline_exceeded": "The job did not end before its deadline of 14 days.",
+    "storage_failed": "The result could not be stored.",
+}
+
+OUTCOME_UNKNOWN = (
+    "A call that may have been charged was made, and its outcome is unknown; the operator decides."
+)
+
+UNFORESEEN = "The worker could not go through with the job, because of an error that nobody foresaw."
+
+UNSETTLED = "The result is there and recorded, but could not be settled."
+
+ReleaseReason = Literal[
+    "the model's engine did not start",
+    "the worker is stopping",
+    "the engine's process was ended for another reason than this job",
+    "the worker's machine could not do it just now; the job is tried again",
+]
+"""Why a job that ran was put back into the queue unharmed."""
+
+
+MAX_DECISION_CHARACTERS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """An operator's decision: who made it, and why. Raises OperatorError when nobody is named."""
+
+    operator: str
+    note: str | None = None
+    entry_id: str | None = None
+    """The ledger line that it writes, so that a decision whose answer was lost is carried out once. Made
+    by every edge before the operation; None: a new one each time."""
+
+    def __post_init__(self) -> None:
+        if not self.operator.strip():
+            raise OperatorError("say who decides: --operator NAME")
+        for name, text in (("the operator's name", self.operator), ("the note", self.note or "")):
+            if len(text) > MAX_DECISION_CHARACTERS or "\0" in text:
+                raise OperatorError(
+                    f"{name} may have at most {MAX_DECISION_CHARACTERS} characters, and no NUL"
+                )
+
+    def as_note(self, done: str) -> str:
+        """As the ledger notes it."""
+        return f"{done} by {self.operator}" + (f": {self.note}" if self.note else "")

@@ -1,24 +1,16 @@
-"""The rows of jobs, attempts, slots, turns and events. Takes a transaction, never commits.
+"""The rows of jobs and their events. Takes a transaction, never commits.
 
 Every change of a job's state is an update that names the state (and attempt) it starts from; None
 or 0 rows means that another was first, and nothing else may then be written.
 """
 
-from dataclasses import dataclass
+import msgspec
+from msgspec.structs import asdict
 
 from tenuto.db import records
-from tenuto.db.database import Deferred, Row, Transaction
-from tenuto.db.records import DeferredRecord
-from tenuto.jobs.decision import Decision
-from tenuto.jobs.rows import (
-    BoundKey,
-    CancelNoted,
-    Counted,
-    JobRow,
-    OpenAttempt,
-    OwnedJob,
-    WaitingJob,
-)
+from tenuto.db.database import Row, Transaction
+from tenuto.jobs.rows import BoundKey, CancelNoted, JobRow, OwnedJob, WaitingJob
+from tenuto.jobs.states import Decision
 
 AFTER_ALL = "joc"
 """Greater than any id of a job.
@@ -31,9 +23,8 @@ something, the planner would know that the order of another index, of all jobs t
 _JOB = records.columns(JobRow, "j")
 
 
-@dataclass(frozen=True, slots=True)
-class NewJob:
-    """All that is frozen when a job is accepted."""
+class NewJob(msgspec.Struct, frozen=True):
+    """All that is frozen when a job is accepted; each column as in `JobRow`."""
 
     job_id: str
     account_id: str
@@ -48,7 +39,7 @@ class NewJob:
     metadata: str
     input_artifact_ids: str
     characters: int
-    rerunnable: bool
+    rerunnable: int
     hold_micros: int
     price_micros: int
     price_unit: str
@@ -58,19 +49,17 @@ class NewJob:
 
 def bind_key(tx: Transaction, new: NewJob) -> bool:
     """Bind the idempotency key to the job; False when it is bound already."""
-    return (
-        tx.run(
-            """insert into idempotency (key_id, idempotency_key, body_sha256, job_id, created_at)
-               values (:key_id, :idempotency_key, :body_sha256, :job_id, :now)
-               on conflict (key_id, idempotency_key) do nothing""",
-            key_id=new.key_id,
-            idempotency_key=new.idempotency_key,
-            body_sha256=new.body_sha256,
-            job_id=new.job_id,
-            now=new.created_at,
-        )
-        == 1
+    changed = tx.run(
+        """insert into idempotency (key_id, idempotency_key, body_sha256, job_id, created_at)
+           values (:key_id, :idempotency_key, :body_sha256, :job_id, :now)
+           on conflict (key_id, idempotency_key) do nothing""",
+        key_id=new.key_id,
+        idempotency_key=new.idempotency_key,
+        body_sha256=new.body_sha256,
+        job_id=new.job_id,
+        now=new.created_at,
     )
+    return changed == 1
 
 
 def bound(tx: Transaction, key_id: str, idempotency_key: str) -> BoundKey | None:
@@ -89,25 +78,10 @@ def insert_job(tx: Transaction, new: NewJob) -> None:
         """insert into job (id, account_id, key_id, kind, model, lane, state, body, parameters, metadata,
                             input_artifact_ids, characters, rerunnable, hold_micros, price_micros,
                             price_unit, created_at, deadline_at, event_sequence)
-           values (:id, :account_id, :key_id, :kind, :model, :lane, 'queued', :body, :parameters, :metadata,
-                   :inputs, :characters, :rerunnable, :hold, :price, :unit, :created_at, :deadline_at, 0)""",
-        id=new.job_id,
-        account_id=new.account_id,
-        key_id=new.key_id,
-        kind=new.kind,
-        model=new.model,
-        lane=new.lane,
-        body=new.body,
-        parameters=new.parameters,
-        metadata=new.metadata,
-        inputs=new.input_artifact_ids,
-        characters=new.characters,
-        rerunnable=int(new.rerunnable),
-        hold=new.hold_micros,
-        price=new.price_micros,
-        unit=new.price_unit,
-        created_at=new.created_at,
-        deadline_at=new.deadline_at,
+           values (:job_id, :account_id, :key_id, :kind, :model, :lane, 'queued', :body, :parameters,
+                   :metadata, :input_artifact_ids, :characters, :rerunnable, :hold_micros, :price_micros,
+                   :price_unit, :created_at, :deadline_at, 0)""",
+        **asdict(new),
     )
 
 
@@ -142,46 +116,6 @@ def add_event(
         operator=None if by is None else by.operator,
         note=None if by is None else by.note,
         now=now_ms,
-    )
-
-
-def queued_of_account(tx: Transaction, account_id: str, lane: str, limit: int) -> DeferredRecord[Counted]:
-    """How many jobs of the account wait in this lane, counted up to `limit`."""
-    return records.ask(
-        tx,
-        Counted,
-        """select count(*) as number from (
-               select 1 as one from job where state = 'queued' and lane = :lane and account_id = :account_id
-               limit :limit) as waiting""",
-        account_id=account_id,
-        lane=lane,
-        limit=limit,
-    )
-
-
-def lock_account(tx: Transaction, account_id: str) -> None:
-    """Until the transaction ends nobody else's submission looks at what the account has queued."""
-    # The same lock as the hold's update: another's insert that only refers to the account does not wait.
-    tx.ask("select id from account where id = :id for no key update", id=account_id)
-
-
-def take_noted_quota(tx: Transaction, account_id: str, lane: str) -> Deferred:
-    """One place of the noted room: no row is changed when there is none."""
-    return tx.ask(
-        """update queue_room set room = room - 1
-           where account_id = :account_id and lane = :lane and room > 0""",
-        account_id=account_id,
-        lane=lane,
-    )
-
-
-def note_free_quota(tx: Transaction, account_id: str, lane: str, room: int) -> None:
-    tx.do(
-        """insert into queue_room (account_id, lane, room) values (:account_id, :lane, :room)
-           on conflict (account_id, lane) do update set room = :room""",
-        account_id=account_id,
-        lane=lane,
-        room=room,
     )
 
 
@@ -223,40 +157,6 @@ def end_queued(
     return _sequence(changed)
 
 
-def cancel_requests(tx: Transaction, worker_id: str) -> list[str]:
-    """The worker's attempts whose callers want them to end."""
-    found = tx.all(
-        """select t.id from attempt t join job j on j.id = t.job_id
-           where t.worker_id = :worker_id and t.state <> 'ended' and j.cancel_requested_at is not null""",
-        worker_id=worker_id,
-    )
-    return [row["id"] for row in found]
-
-
-def queued(tx: Transaction, lane: str) -> int:
-    row = tx.one("select count(*) as queued from job where state = 'queued' and lane = :lane", lane=lane)
-    assert row is not None
-    return int(row["queued"])
-
-
-def oldest_queued_at(tx: Transaction, lane: str) -> int | None:
-    row = tx.one(
-        """select created_at from job where state = 'queued' and (lane, id) > (:lane, '')
-           and (lane, id) < (:lane, :after_all) order by lane, id limit 1""",
-        lane=lane,
-        after_all=AFTER_ALL,
-    )
-    return None if row is None else int(row["created_at"])
-
-
-def recovering(tx: Transaction, lane: str) -> int:
-    row = tx.one(
-        "select count(*) as waiting from job where state = 'recovery_required' and lane = :lane", lane=lane
-    )
-    assert row is not None
-    return int(row["waiting"])
-
-
 def note_cancel(tx: Transaction, job_id: str, now_ms: int) -> CancelNoted | None:
     """The first request to cancel a running job, or None when there was one."""
     return records.one(
@@ -284,25 +184,6 @@ def overdue(tx: Transaction, lane: str, now_ms: int, limit: int) -> list[str]:
         limit=limit,
     )
     return [row["id"] for row in found]
-
-
-def open_attempts(tx: Transaction) -> list[OpenAttempt]:
-    """Attempts that a worker should be at work on, with the lock that says whether it lives."""
-    return records.all_records(
-        tx,
-        OpenAttempt,
-        """select t.id as attempt_id, t.job_id, t.worker_id, t.beat, w.machine, w.lock_name
-           from attempt t left join worker w on w.id = t.worker_id
-           where t.state <> 'ended' order by t.id limit 10000""",
-    )
-
-
-def attempts_of_worker(tx: Transaction, worker_id: str) -> int:
-    row = tx.one(
-        "select count(*) as open from attempt where worker_id = :id and state <> 'ended'", id=worker_id
-    )
-    assert row is not None
-    return int(row["open"])
 
 
 def in_recovery(tx: Transaction) -> list[WaitingJob]:
@@ -357,6 +238,91 @@ def reopen_attempt(tx: Transaction, attempt_id: str) -> int:
            where id = :id and state = 'ended' and outcome = 'unknown' and blob_id is not null""",
         id=attempt_id,
     )
+
+
+# --- erasure --------------------------------------------------------------------------------------
+
+
+def erase_job(tx: Transaction, job_id: str, now_ms: int) -> None:
+    """What was asked for goes; what was charged and when stays."""
+    tx.run(
+        """update job set body = '', parameters = '{}', erased_at = coalesce(erased_at, :now)
+           where id = :id and state in ('succeeded', 'failed', 'cancelled')""",
+        id=job_id,
+        now=now_ms,
+    )
+
+
+def recorded_blobs(tx: Transaction, job_id: str) -> list[str]:
+    found = tx.all(
+        "select blob_id from attempt where job_id = :job_id and blob_id is not null limit 10000",
+        job_id=job_id,
+    )
+    return [row["blob_id"] for row in found]
+
+
+def erase_attempts(tx: Transaction, job_id: str) -> None:
+    """The evidence may quote what the engine was given."""
+    tx.run("update attempt set blob_id = null, evidence = null where job_id = :job_id", job_id=job_id)
+
+
+def forget_blob(tx: Transaction, job_id: str, blob_id: str) -> None:
+    tx.run(
+        "update attempt set blob_id = null where job_id = :job_id and blob_id = :blob_id",
+        job_id=job_id,
+        blob_id=blob_id,
+    )
+
+
+def segment_blobs(tx: Transaction, job_id: str) -> list[str]:
+    found = tx.all(
+        "select blob_id from segment where job_id = :job_id and blob_id is not null", job_id=job_id
+    )
+    return [row["blob_id"] for row in found]
+
+
+def erase_segments(tx: Transaction, job_id: str) -> None:
+    tx.run("update segment set blob_id = null where job_id = :job_id", job_id=job_id)
+
+
+def remove_chunks(tx: Transaction, job_id: str) -> None:
+    tx.run("delete from part where job_id = :job_id", job_id=job_id)
+
+
+def is_needed(tx: Transaction, account_id: str, lane: str, artifact_id: str) -> bool:
+    """Whether an open job of the account has this input. Each state is looked up by an index of its own.
+
+    One statement, which sees one moment: between two, a job may go from where the second looks to where the
+    first one did.
+    """
+    row = tx.one(
+        """select 1 as one from (
+               select id from (
+                   select id from job where state = 'queued' and lane = :lane and account_id = :account_id
+                     and input_artifact_ids like :like limit 1) as queued
+               union all
+               select id from (
+                   select j.id from slot s join job j on j.id = s.job_id
+                   where j.account_id = :account_id and j.input_artifact_ids like :like limit 1) as running
+               union all
+               select id from (
+                   select id from job where state = 'recovery_required' and account_id = :account_id
+                     and input_artifact_ids like :like limit 1) as waiting) as open limit 1""",
+        lane=lane,
+        account_id=account_id,
+        like=f"%{artifact_id}%",
+    )
+    return row is not None
+
+
+def final_before(tx: Transaction, finished_before: int, limit: int) -> list[str]:
+    found = tx.all(
+        """select id from job where finished_at < :before and finished_at is not null and erased_at is null
+           order by finished_at limit :limit""",
+        before=finished_before,
+        limit=limit,
+    )
+    return [row["id"] for row in found]
 
 
 def _sequence(changed: Row | None) -> int | None:

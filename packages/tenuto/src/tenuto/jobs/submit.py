@@ -32,8 +32,8 @@ from tenuto.errors import (
     TenutoError,
 )
 from tenuto.ids import Clock, Ids
-from tenuto.jobs import quota, read, store
-from tenuto.jobs.quota import FullQueues, Quota
+from tenuto.jobs import queue, read, store
+from tenuto.jobs.queue import FullQueues, Quota
 from tenuto.jobs.read import Operation
 from tenuto.jobs.states import DEADLINE_MS, QUEUED
 from tenuto.jobs.store import NewJob
@@ -246,11 +246,11 @@ class _Availability:
 def _ask_availability(
     tx: Transaction, context: SubmitContext, caller: Caller, model: Model, *, was_full: bool
 ) -> _Availability:
-    """Asks if a worker offers the model and the account may queue one more. `was_full`: see `quota.ask`."""
+    """Asks if a worker offers the model and the account may queue one more. `was_full`: see `ask_quota`."""
     offer = catalog.ask_callable(tx, model.name, away=context.presence.away)
     if not context.max_queued:
         return _Availability(model.name, offer, None)
-    limited = quota.ask(tx, caller.account_id, model.lane, limit=context.max_queued, was_full=was_full)
+    limited = queue.ask_quota(tx, caller.account_id, model.lane, limit=context.max_queued, was_full=was_full)
     return _Availability(model.name, offer, limited)
 
 
@@ -308,7 +308,7 @@ def _new_job(job_id: str, request: Request, parsed: _Parsed, bound: Binding, *, 
         metadata=_json(dict(parsed.envelope.metadata)),
         input_artifact_ids=_json(list(parsed.envelope.input_artifact_ids or ())),
         characters=bound.characters,
-        rerunnable=model.rerunnable,
+        rerunnable=int(model.rerunnable),
         hold_micros=model.price.hold_micros,
         price_micros=model.price.price_micros,
         price_unit=model.price.unit,

@@ -18,8 +18,9 @@ from tenuto.billing.rules import cny
 from tenuto.billing.usage import day_of
 from tenuto.db.database import Transaction
 from tenuto.errors import Fault, InvalidRequest, Unavailable
-from tenuto.jobs import charges
-from tenuto.jobs.charges import AccountLedgerLine, Grouping
+from tenuto.jobs import usage as job_usage
+from tenuto.jobs.rows import AccountLedgerLine
+from tenuto.jobs.usage import Grouping
 from tenuto.web.studio import Studio, listed
 
 DEFAULT_DAYS = 31
@@ -45,7 +46,8 @@ async def usage(studio: Studio, call: Call) -> Answer:
     since, until = _days(call, asked)
     grouping = cast(Grouping, asked.get("group", "model"))
     found = await _in_thread(
-        call, lambda tx: charges.of_account(tx, caller.account_id, grouping, since=since, until=until)
+        call,
+        lambda tx: job_usage.charges_of_account(tx, caller.account_id, grouping, since=since, until=until),
     )
     return listed(
         [asdict(charge) for charge in found],
@@ -90,7 +92,7 @@ async def ledger_csv(studio: Studio, call: Call) -> Answer | None:
 
 async def _page(call: Call, account_id: str, after: str) -> list[AccountLedgerLine]:
     return await _in_thread(
-        call, lambda tx: charges.ledger_lines(tx, account_id, after=after, limit=PAGE_LINES)
+        call, lambda tx: job_usage.ledger_lines(tx, account_id, after=after, limit=PAGE_LINES)
     )
 
 

@@ -9,7 +9,7 @@ from tenuto.catalog.kinds import kinds
 from tenuto.catalog.rows import OfferRow
 from tenuto.db.damaged_text import sound_json, text_of
 from tenuto.db.database import Transaction
-from tenuto.jobs import lanes
+from tenuto.jobs import queue as lanes
 from tenuto.web.keys import seconds
 from tenuto.web.studio import Studio, answer, listed, operator_of
 

@@ -25,9 +25,9 @@ from tenuto.hosts.host import (
     OutcomeUnknown,
 )
 from tenuto.jobs import lifecycle
-from tenuto.jobs.failures import ENGINE_CODES, UNSETTLED, FailureCode, ReleaseReason
 from tenuto.jobs.lifecycle import RecordedResult
 from tenuto.jobs.queue import Claim
+from tenuto.jobs.states import ENGINE_CODES, UNSETTLED, FailureCode, ReleaseReason
 from tenuto.worker.calls import EngineCalls, ResultInvalid
 from tenuto.worker.context import WorkerContext
 from tenuto.worker.engines import Engines

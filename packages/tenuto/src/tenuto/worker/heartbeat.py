@@ -17,7 +17,7 @@ from tenuto.catalog import operations as catalog
 from tenuto.db.database import Transaction
 from tenuto.errors import Unavailable
 from tenuto.hosts.host import Cancellation
-from tenuto.jobs import lanes, lifecycle
+from tenuto.jobs import lifecycle, queue
 from tenuto.worker.clocks import ClockAgreement
 from tenuto.worker.context import WorkerContext
 
@@ -183,7 +183,7 @@ class Heartbeat:
     def _look_for_cancels(self, active: list[Watched]) -> None:
         try:
             wanted = self._context.database.read(
-                lambda tx: lanes.cancel_requests(tx, self._context.worker_id)
+                lambda tx: queue.cancel_requests(tx, self._context.worker_id)
             )
         except Unavailable:
             return

@@ -8,7 +8,7 @@ from tenuto import failpoints
 from tenuto.catalog.kinds import slots
 from tenuto.db.database import Transaction
 from tenuto.errors import Unavailable
-from tenuto.jobs import lanes, queue
+from tenuto.jobs import queue
 from tenuto.jobs.queue import Claim
 from tenuto.worker import attempt
 from tenuto.worker.context import Bell, WorkerContext
@@ -70,7 +70,7 @@ class Slot:
         context, now_ms = self._context, self._context.clock()
 
         def look(tx: Transaction) -> bool:
-            return lanes.has_work(tx, self._lane, models=self._offered(), now_ms=now_ms)
+            return queue.has_work(tx, self._lane, models=self._offered(), now_ms=now_ms)
 
         with self._engines.claiming:
             try:

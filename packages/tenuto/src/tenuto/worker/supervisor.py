@@ -14,7 +14,7 @@ from tenuto.catalog.kinds import slots
 from tenuto.db.database import Transaction
 from tenuto.errors import Unavailable
 from tenuto.hosts.host import HostNotReady
-from tenuto.jobs import lanes
+from tenuto.jobs import queue
 from tenuto.worker import locks
 from tenuto.worker.abilities import Ability
 from tenuto.worker.context import Bell, WorkerContext
@@ -62,7 +62,7 @@ class Worker:
         def register(tx: Transaction) -> None:
             self._register(tx)
             for lane, count in slots(context.settings).items():
-                lanes.set_slots(tx, lane, count)
+                queue.set_slots(tx, lane, count)
 
         context.database.write(register)
         failpoints.hit("register.after_commit")

@@ -29,9 +29,9 @@ from tenuto.errors import (
     is_of_the_machine,
 )
 from tenuto.hosts.host import HostNotReady
-from tenuto.jobs import chunks, lanes, lifecycle, waiting
-from tenuto.jobs.failures import UNFORESEEN, UNSETTLED
+from tenuto.jobs import chunks, lifecycle, queue
 from tenuto.jobs.rows import OpenAttempt
+from tenuto.jobs.states import UNFORESEEN, UNSETTLED
 from tenuto.worker import locks, retention
 from tenuto.worker.auditing import Auditor
 from tenuto.worker.clocks import ClockAgreement
@@ -170,7 +170,7 @@ class Upkeep:
         ours = {watched.attempt_id for watched in self._heartbeat.active()}
         others = [
             attempt
-            for attempt in self._context.database.read(lanes.open_attempts)
+            for attempt in self._context.database.read(queue.open_attempts)
             if attempt.attempt_id not in ours
         ]
         self._seen = {
@@ -308,11 +308,11 @@ class Upkeep:
 
         def end(job_id: str) -> None:
             if context.database.write(
-                lambda tx: waiting.expire(tx, context.ids, job_id=job_id, now_ms=now_ms)
+                lambda tx: lifecycle.expire(tx, context.ids, job_id=job_id, now_ms=now_ms)
             ):
                 expired.append(job_id)
 
-        for job_id in context.database.read(lambda tx: waiting.overdue(tx, lane=lane, now_ms=now_ms)):
+        for job_id in context.database.read(lambda tx: lifecycle.overdue(tx, lane=lane, now_ms=now_ms)):
             duties.do("expire_job", lambda job_id=job_id: end(job_id), job_id=job_id)  # type: ignore[misc]
         if expired:
             _log.warning("jobs.expired", lane=lane, count=len(expired))
@@ -347,7 +347,7 @@ class Upkeep:
                 for row in catalog.workers(tx)
                 if row.id != context.worker_id
                 and row.id in self._presence.away
-                and not lanes.has_open_attempts(tx, row.id)
+                and not queue.has_open_attempts(tx, row.id)
             ]
 
         def forget(worker_id: str, machine: str, lock_name: str) -> None:

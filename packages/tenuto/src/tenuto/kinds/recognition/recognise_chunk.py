@@ -17,7 +17,7 @@ import structlog
 
 from tenuto.engines.registry import SEGMENT_TEXT, WORD_TIMESTAMPS, EngineEntry
 from tenuto.hosts.host import EngineFailed, HostResult
-from tenuto.jobs.chunks import ChunkKey
+from tenuto.jobs.rows import ChunkKey
 from tenuto.kinds.recognition.recording import RATE, Recording
 from tenuto.worker.calls import EngineCalls, OnProgress, ResultInvalid
 

@@ -18,7 +18,7 @@ from tenuto.engines.registry import SEGMENT_TEXT, WORD_TIMESTAMPS, EngineEntry, 
 from tenuto.errors import InvalidRequest, OperatorError
 from tenuto.hosts.host import HostResult
 from tenuto.jobs import chunks
-from tenuto.jobs.chunks import ChunkKey
+from tenuto.jobs.rows import ChunkKey
 from tenuto.kinds.recognition.recognise_chunk import MEDIA_TYPE, recognise
 from tenuto.kinds.recognition.recording import RATE, Recording, decoded_recording
 from tenuto.media.transcript_merge import ChunkTranscript, merge_segment_text, merge_word_timestamps

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import to_builtins
 
 from jobs.world import METERED, PRICE_MICROS, World, any_key, at_once
 from tenuto.blobs.directory import DirectoryBlobs
@@ -13,11 +14,11 @@ from tenuto.errors import IdempotencyConflict, OperatorError, Stale
 from tenuto.jobs import lifecycle, queue, read, recover
 from tenuto.jobs.lifecycle import RecordedResult
 from tenuto.jobs.queue import Claim
-from tenuto.jobs.states import OUTCOME_UNKNOWN
+from tenuto.jobs.states import OUTCOME_UNKNOWN, Decision
 
 CREDIT = 100 * PRICE_MICROS
 NOW = "2027-01-15T08:00:00.000+00:00"
-BY = recover.Decision("alice", "asked the upstream: ticket 7")
+BY = Decision("alice", "asked the upstream: ticket 7")
 
 
 def test_the_operator_sees_all_the_evidence(world: World) -> None:
@@ -98,10 +99,11 @@ def test_a_recorded_result_is_read_again(world: World, tmp_path: Path, state: st
     elif state == "missing":
         path.unlink()
     shown = recover.examine(world.database, blobs, claim.job_id, now_ms=world.now_ms)
-    result = shown["attempts"][0]["result"]
+    result = shown.attempts[0].result
 
-    assert (state, record.sha256) == (result["bytes"], result["sha256"])
-    assert not shown["exits"]["complete"]["needs_file"]
+    assert result is not None
+    assert (state, record.sha256) == (result.bytes, result.sha256)
+    assert not shown.exits.complete.needs_file
     if state == "intact":
         recover.check_recorded(world.database, blobs, claim.job_id)
         return
@@ -149,7 +151,7 @@ def test_a_decision_that_is_repeated_decides_once(world: World, how: str) -> Non
     The same id for another decision is a conflict.
     """
     claim = waiting(world)
-    by = recover.Decision("alice", "ticket 7", world.ids.new("entry"))
+    by = Decision("alice", "ticket 7", world.ids.new("entry"))
     decide(world, how, claim.job_id, by=by)
     if how == "requeue":
         again = world.claim()
@@ -196,7 +198,7 @@ def test_a_job_past_its_deadline_is_not_requeued(world: World) -> None:
 def test_a_decision_has_a_name(operator: str) -> None:
     """Nobody decides without one."""
     with pytest.raises(OperatorError):
-        recover.Decision(operator)
+        Decision(operator)
 
 
 def test_completing_with_a_file(world: World) -> None:
@@ -350,7 +352,7 @@ def waiting(world: World) -> Claim:
     return claim
 
 
-def decide(world: World, how: str, job_id: str, *, by: recover.Decision = BY) -> None:
+def decide(world: World, how: str, job_id: str, *, by: Decision = BY) -> None:
     result = world.result()
     if how == "complete":
         world.write(lambda tx: recover.complete(tx, world.ids, job_id, result, by=by, now_ms=world.now_ms))
@@ -361,4 +363,6 @@ def decide(world: World, how: str, job_id: str, *, by: recover.Decision = BY) ->
 
 
 def evidence(world: World, job_id: str) -> dict[str, Any]:
-    return world.read(lambda tx: recover.evidence(tx, job_id, now_ms=world.now_ms))
+    evidence = world.read(lambda tx: recover.evidence(tx, job_id, now_ms=world.now_ms))
+    plain: dict[str, Any] = to_builtins(evidence)
+    return plain

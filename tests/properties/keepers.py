@@ -10,9 +10,10 @@ from properties.ground import FATES, PICKS, Ground, Operation
 from properties.model import Attempt, Job
 from tenuto.errors import OperatorError
 from tenuto.jobs import recover
+from tenuto.jobs.states import Decision
 from worker.rig import SILENCE_S
 
-BY = recover.Decision("an operator")
+BY = Decision("an operator")
 LOOK_EVERY_S = 9.0
 AGREE_S = 600.0
 HOUSE_S = 60.0

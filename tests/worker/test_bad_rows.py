@@ -5,13 +5,14 @@ import time
 from typing import Any
 
 import pytest
+from msgspec import to_builtins
 
 from jobs.world import EVERY_MODEL, LANE, METERED, PRICE_MICROS, SPEECH, World
 from tenuto.db.database import Transaction
 from tenuto.errors import OperatorError
 from tenuto.jobs import queue, recover
 from tenuto.jobs.queue import UNREADABLE_AT_ONCE, Claim
-from tenuto.jobs.recover import Decision
+from tenuto.jobs.states import Decision
 from tenuto.worker import attempt
 from tenuto.worker.engines import Engines
 from worker.rig import Rig
@@ -52,7 +53,9 @@ def damage(world: World, job_id: str, column: str, text: str | int) -> Any:
 
 
 def shown(world: World, job_id: str) -> dict[str, Any]:
-    return world.read(lambda tx: recover.evidence(tx, job_id, now_ms=world.now_ms))
+    evidence = world.read(lambda tx: recover.evidence(tx, job_id, now_ms=world.now_ms))
+    plain: dict[str, Any] = to_builtins(evidence)
+    return plain
 
 
 @pytest.mark.parametrize("how", DAMAGES)

@@ -57,10 +57,15 @@ def ledger(
 
 def ledger_of_job(tx: Transaction, account_id: str, job_id: str) -> list[LedgerEntry]:
     """The lines of one of the account's jobs, oldest first; NotFound, for every job has its hold."""
-    entries = [_entry(line) for line in store.entries_of_job(tx, account_id, job_id)]
+    entries = [_entry(line) for line in lines_of_job(tx, job_id) if line.account_id == account_id]
     if not entries:
         raise NotFound
     return entries
+
+
+def lines_of_job(tx: Transaction, job_id: str) -> list[LedgerLine]:
+    """The lines of a job, oldest first, as they are stored."""
+    return store.entries_of_job(tx, job_id)
 
 
 def _entry(line: LedgerLine) -> LedgerEntry:

@@ -8,7 +8,7 @@ import msgspec
 
 
 class LedgerLine(msgspec.Struct, frozen=True):
-    """A line of the ledger: one double entry, whose amounts and `funding`, which is not read, sum to zero."""
+    """A line of the ledger: one double entry, whose four amounts sum to zero."""
 
     id: str
     """Rises with time. Whoever books names the line: a line that is there already is not written again."""
@@ -23,7 +23,9 @@ class LedgerLine(msgspec.Struct, frozen=True):
     held_micros: int
     """What it added to `held`, or took from it."""
     revenue_micros: int
-    """What was charged; 0 but in a settlement."""
+    """What was charged; 0 except in a settlement."""
+    funding_micros: int
+    """What came from outside the service: the negative of a credit; else 0."""
     note: str | None
     """What the operator wrote of it."""
     created_at: int

@@ -28,7 +28,7 @@ from tenuto_client.commands.words import t
 if TYPE_CHECKING:
     from tenuto.db.database import Database
     from tenuto.jobs.lifecycle import RecordedResult
-    from tenuto.jobs.recover import Decision
+    from tenuto.jobs.states import Decision
 
 
 def add(parser: Parser, name: str) -> None:
@@ -141,7 +141,7 @@ def _void(options: argparse.Namespace, console: Console) -> int:
 
 
 def _decision(options: argparse.Namespace) -> "Decision":
-    from tenuto.jobs.recover import Decision
+    from tenuto.jobs.states import Decision
 
     entry_id = named_entry(options.entry)
     try:

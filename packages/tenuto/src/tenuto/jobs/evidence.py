@@ -1,194 +1,357 @@
-"""All that is known of a job, for the operator who decides about it: one reading, as plain JSON values.
+"""All that is known of a job, for the operator who decides about it; built from rows, without the database.
 
-Read only. Times are ISO 8601 in UTC, amounts CNY with six places. What a caller wrote is not in it, only its
-digest; `examine` also reads the recorded bytes again.
+Times are ISO 8601 in UTC, amounts CNY with six places. Nothing that a caller wrote is in it, only its digest.
+The fields are those of the JSON that `tenuto admin evidence --json` and the studio show.
 """
 
 import json
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import asdict
 
+from tenuto.billing.rows import LedgerLine
 from tenuto.billing.rules import charge_micros, cny
-from tenuto.blobs.blob import BlobRecord, BlobStore, check_whole
 from tenuto.config import Price
-from tenuto.db.database import Database, Transaction
-from tenuto.errors import ArtifactUnavailable, CorruptBlob, OperatorError, PriceInvalid, StoreUnreachable
-from tenuto.jobs import evidence_store as store
-from tenuto.jobs.evidence_store import EvidenceOfAttempt, EvidenceOfJob, LedgerEvidence
-from tenuto.jobs.rows import AttemptRow, JobRow
+from tenuto.errors import PriceInvalid
+from tenuto.jobs.rows import AttemptRow, EventRow, JobRow
 from tenuto.jobs.states import RECOVERY_REQUIRED
 
-Evidence = dict[str, Any]
-INTACT, DAMAGED, MISSING = "intact", "damaged", "missing"
+R = TypeVar("R", bound=Struct)
+
+# --- rows that are read for it alone ----------------------------------------------------------------
 
 
-def evidence(tx: Transaction, job_id: str, *, now_ms: int) -> Evidence:
-    """The job, its attempts, segments, parts, events and money, and what each exit would do."""
-    known = store.job(tx, job_id)
-    if known is None:
-        raise OperatorError(
-            f"there is no job {job_id!r}; `tenuto admin recover list` shows the jobs that wait"
-        )
-    job, beside = known
-    attempts = store.attempts(tx, job_id)
-    return {
-        "job": _job(job, beside),
-        "money": _money(job, beside, store.entries(tx, job_id)),
-        "attempts": [_attempt(attempt, more) for attempt, more in attempts],
-        "segments": [asdict(row) for row in store.segments(tx, job_id)],
-        "parts": [_timed(row, "created_at") for row in store.chunks(tx, job_id)],
-        "events": [_timed(row, "at") for row in store.events(tx, job_id)],
-        "exits": _exits(job, [attempt for attempt, _ in attempts], now_ms),
-    }
+class JobSurroundings(Struct, frozen=True):
+    """What is read beside the job's own row, by the same statement."""
+
+    account_name: str
+    available_micros: int
+    held_micros: int
+    idempotency_key: str | None
+    """Null where the key's row is lost: bound with the job, it stays."""
+    body_sha256: str | None
 
 
-def examine(database: Database, blobs: BlobStore, job_id: str, *, now_ms: int) -> Evidence:
-    """The evidence with every recorded result read again: `bytes` is intact, damaged or missing."""
-    found = database.read(lambda tx: evidence(tx, job_id, now_ms=now_ms))
-    records = database.read(lambda tx: recorded(tx, job_id))
-    for attempt in found["attempts"]:
-        if attempt["result"] is not None:
-            attempt["result"]["bytes"] = look_at(blobs, records.get(attempt["id"]))
-    return found
+class AttemptSurroundings(Struct, frozen=True):
+    """What is read beside the attempt's own row, by the same statement."""
+
+    size_bytes: int | None
+    """Of the recorded bytes, as the next two; null where there are none."""
+    sha256: str | None
+    block_crcs: str | None
+    condemned_at: int | None
+    """When the bytes were given up; they may be gone."""
+    seen_at: int | None
+    """When its worker last wrote its row; null once the worker is forgotten."""
 
 
-def recorded(tx: Transaction, job_id: str) -> dict[str, BlobRecord]:
-    """The bytes that the job's attempts have recorded, by attempt."""
-    records = {}
-    for attempt, blob in store.attempts(tx, job_id):
-        if attempt.blob_id is not None and blob.sha256 is not None and blob.condemned_at is None:
-            assert blob.size_bytes is not None, "a blob's row is whole"
-            assert blob.block_crcs is not None, "a blob's row is whole"
-            records[attempt.id] = BlobRecord(attempt.blob_id, blob.size_bytes, blob.sha256, blob.block_crcs)
-    return records
+class ChunkRow(Struct, frozen=True):
+    """A finished chunk of a recording, without its transcript."""
+
+    role: str
+    number: int
+    start_frame: int
+    end_frame: int
+    model_id: str
+    model_revision: str
+    attempt_id: str
+    """The attempt that made it."""
+    created_at: int
 
 
-def look_at(blobs: BlobStore, record: BlobRecord | None) -> str:
-    """Whether recorded bytes are what was recorded, by size, block checksums and SHA-256.
-
-    Raises StoreUnreachable when that can't be known.
-    """
-    try:
-        if record is None:
-            return MISSING
-        check_whole(blobs, record)
-    except StoreUnreachable:
-        raise
-    except ArtifactUnavailable:
-        return MISSING
-    except CorruptBlob:
-        return DAMAGED
-    return INTACT
+# --- what an operator sees --------------------------------------------------------------------------
 
 
-def _job(job: JobRow, beside: EvidenceOfJob) -> dict[str, Any]:
-    names = ("id", "kind", "model", "lane", "state", "account_id")
-    counts = ("attempts", "hosts_lost", "losses_shared", "workers_lost", "characters")
-    times = ("created_at", "started_at", "finished_at", "deadline_at", "cancel_requested_at", "erased_at")
-    return {
-        **{name: getattr(job, name) for name in names},
-        "account_name": beside.account_name,
-        "key_id": job.key_id,
-        "idempotency_key": beside.idempotency_key,
-        "body_sha256": beside.body_sha256,
-        "input_artifact_ids": _readable(job.input_artifact_ids),
-        "reason": job.error_message,
-        "reason_code": job.error_code,
-        "rerunnable": bool(job.rerunnable),
-        **{name: getattr(job, name) for name in counts},
-        "attempt_id": job.attempt_id,
-        "artifact_id": job.artifact_id,
-        **{name: _moment(getattr(job, name)) for name in times},
-    }
+class JobEvidence(Struct, frozen=True):
+    """The job; fields without a comment are as in `JobRow`."""
+
+    id: str
+    kind: str
+    model: str
+    lane: str
+    state: str
+    account_id: str
+    account_name: str
+    key_id: str
+    idempotency_key: str | None
+    body_sha256: str | None
+    input_artifact_ids: Any
+    """A list of ids, or the text of a damaged row."""
+    reason: str | None
+    """The row's `error_message`."""
+    reason_code: str | None
+    rerunnable: bool
+    attempts: int
+    hosts_lost: int
+    losses_shared: int
+    workers_lost: int
+    characters: int
+    attempt_id: str | None
+    artifact_id: str | None
+    created_at: str
+    started_at: str | None
+    finished_at: str | None
+    deadline_at: str
+    cancel_requested_at: str | None
+    erased_at: str | None
 
 
-def _money(job: JobRow, beside: EvidenceOfJob, entries: list[LedgerEvidence]) -> dict[str, Any]:
-    return {
-        "currency": "CNY",
-        "unit": job.price_unit,
-        "price": cny(job.price_micros),
-        "hold": cny(job.hold_micros),
-        "charged": cny(job.charged_micros or 0),
-        "account": {"available": cny(beside.available_micros), "held": cny(beside.held_micros)},
-        "entries": [
-            {
-                **{name: getattr(line, name) for name in ("id", "type", "account_id", "note")},
-                "available": cny(line.available_micros),
-                "held": cny(line.held_micros),
-                "revenue": cny(line.revenue_micros),
-                "funding": cny(line.funding_micros),
-                "created_at": _moment(line.created_at),
-            }
-            for line in entries
+class LedgerLineEvidence(Struct, frozen=True):
+    """A line of the ledger."""
+
+    id: str
+    type: str
+    account_id: str
+    note: str | None
+    available: str
+    held: str
+    revenue: str
+    funding: str
+    """What came from outside; with the three above it sums to zero."""
+    created_at: str
+
+
+class AccountBalance(Struct, frozen=True):
+    """What the account has now, for all its jobs."""
+
+    available: str
+    held: str
+
+
+class MoneyEvidence(Struct, frozen=True):
+    """The job's frozen price, what it holds and was charged, and its lines of the ledger."""
+
+    currency: str
+    unit: str
+    price: str
+    hold: str
+    charged: str
+    account: AccountBalance
+    entries: list[LedgerLineEvidence]
+
+
+class WorkerEvidence(Struct, frozen=True):
+    """Who ran an attempt."""
+
+    id: str
+    machine: str | None
+    pid: int | None
+
+
+class ResultEvidence(Struct, frozen=True):
+    """What an attempt recorded."""
+
+    blob_id: str
+    media_type: str | None
+    size_bytes: int | None
+    sha256: str | None
+    duration_ms: int | None
+    metadata: Any
+    """A JSON object, or the text of a damaged row."""
+    bytes: str | None
+    """intact, damaged or missing; None: they were not read."""
+
+
+class AttemptEvidence(Struct, frozen=True):
+    """One attempt; fields without a comment are as in `AttemptRow`."""
+
+    id: str
+    number: int
+    state: str
+    outcome: str | None
+    worker: WorkerEvidence
+    worker_seen_at: str | None
+    started_at: str
+    called_at: str | None
+    """The row's `fenced_at`."""
+    heard_at: str | None
+    ended_at: str | None
+    beat: int
+    progress: Any
+    """A JSON object, or the text of a damaged row."""
+    evidence: str | None
+    result: ResultEvidence | None
+
+
+class AttemptSegments(Struct, frozen=True):
+    """The segments of one attempt."""
+
+    attempt_id: str
+    segments: int
+    size_bytes: int
+    duration_ms: int
+
+
+class ChunkEvidence(Struct, frozen=True):
+    """A finished chunk of a recording; as in `ChunkRow`."""
+
+    role: str
+    number: int
+    start_frame: int
+    end_frame: int
+    model_id: str
+    model_revision: str
+    attempt_id: str
+    created_at: str
+
+
+class EventEvidence(Struct, frozen=True):
+    """An event with who decided; as in `EventRow`."""
+
+    sequence: int
+    at: str
+    type: str
+    attempt_id: str | None
+    detail: str | None
+    operator: str | None
+    note: str | None
+
+
+class CompleteExit(Struct, frozen=True):
+    """What completing the job would do."""
+
+    refused: str | None
+    """Why it would be refused; None: it would not."""
+    needs_file: bool
+    charges: str | None
+    """None: the duration of the file decides."""
+    releases: str | None
+
+
+class RequeueExit(Struct, frozen=True):
+    """What queueing the job again would do."""
+
+    refused: str | None
+    keeps_held: str
+    may_be_paid_twice: bool
+
+
+class VoidExit(Struct, frozen=True):
+    """What giving the job up would do."""
+
+    refused: str | None
+    charges: str
+    releases: str
+
+
+class Exits(Struct, frozen=True):
+    """The ways out of recovery."""
+
+    complete: CompleteExit
+    requeue: RequeueExit
+    void: VoidExit
+
+
+class Evidence(Struct, frozen=True):
+    """A job with its money, attempts, segments, chunks and events, and what each exit would do."""
+
+    job: JobEvidence
+    money: MoneyEvidence
+    attempts: list[AttemptEvidence]
+    segments: list[AttemptSegments]
+    parts: list[ChunkEvidence]
+    events: list[EventEvidence]
+    exits: Exits
+
+
+# --- from rows ----------------------------------------------------------------------------------------
+
+
+def job_evidence(job: JobRow, beside: JobSurroundings) -> JobEvidence:
+    """The job with its account's name and what its key was bound to."""
+    return _filled(
+        JobEvidence,
+        job,
+        beside,
+        input_artifact_ids=_readable(job.input_artifact_ids),
+        reason=job.error_message,
+        reason_code=job.error_code,
+        rerunnable=bool(job.rerunnable),
+    )
+
+
+def money_evidence(job: JobRow, beside: JobSurroundings, lines: list[LedgerLine]) -> MoneyEvidence:
+    """The job's money, in CNY."""
+    return MoneyEvidence(
+        currency="CNY",
+        unit=job.price_unit,
+        price=cny(job.price_micros),
+        hold=cny(job.hold_micros),
+        charged=cny(job.charged_micros or 0),
+        account=AccountBalance(cny(beside.available_micros), cny(beside.held_micros)),
+        entries=[
+            _filled(
+                LedgerLineEvidence,
+                line,
+                available=cny(line.available_micros),
+                held=cny(line.held_micros),
+                revenue=cny(line.revenue_micros),
+                funding=cny(line.funding_micros),
+            )
+            for line in lines
         ],
-    }
+    )
 
 
-def _attempt(attempt: AttemptRow, beside: EvidenceOfAttempt) -> dict[str, Any]:
-    result = {
-        "blob_id": attempt.blob_id,
-        "media_type": attempt.media_type,
-        "size_bytes": beside.size_bytes,
-        "sha256": beside.sha256,
-        "duration_ms": attempt.duration_ms,
-        "metadata": _readable(attempt.result_metadata or "{}"),
-        "bytes": None,
-    }
-    return {
-        "id": attempt.id,
-        "number": attempt.number,
-        "state": attempt.state,
-        "outcome": attempt.outcome,
-        "worker": {"id": attempt.worker_id, "machine": attempt.machine, "pid": attempt.pid},
-        "worker_seen_at": _moment(beside.seen_at),
-        "started_at": _moment(attempt.started_at),
-        "called_at": _moment(attempt.fenced_at),
-        "heard_at": _moment(attempt.heard_at),
-        "ended_at": _moment(attempt.ended_at),
-        "beat": attempt.beat,
-        "progress": _readable(attempt.progress),
-        "evidence": attempt.evidence,
-        "result": None if attempt.blob_id is None else result,
-    }
+def attempt_evidence(attempt: AttemptRow, beside: AttemptSurroundings) -> AttemptEvidence:
+    """The attempt with its worker and its recorded result, whose bytes are not read."""
+    result = None
+    if attempt.blob_id is not None:
+        metadata = _readable(attempt.result_metadata or "{}")
+        result = _filled(ResultEvidence, attempt, beside, metadata=metadata, bytes=None)
+    return _filled(
+        AttemptEvidence,
+        attempt,
+        worker=WorkerEvidence(attempt.worker_id, attempt.machine, attempt.pid),
+        worker_seen_at=_moment(beside.seen_at),
+        called_at=_moment(attempt.fenced_at),
+        progress=_readable(attempt.progress),
+        result=result,
+    )
 
 
-def _exits(job: JobRow, attempts: list[AttemptRow], now_ms: int) -> dict[str, Any]:
+def chunk_evidence(row: ChunkRow) -> ChunkEvidence:
+    return _filled(ChunkEvidence, row)
+
+
+def event_evidence(row: EventRow) -> EventEvidence:
+    return _filled(EventEvidence, row)
+
+
+def exits_of(job: JobRow, attempts: list[AttemptRow], now_ms: int) -> Exits:
     """What each exit would do to money, and why it does not apply where it does not."""
     hold, waits = job.hold_micros, job.state == RECOVERY_REQUIRED
     newest = next((row for row in attempts if row.id == job.attempt_id), None)
-    has_result = newest is not None and newest.blob_id is not None
     charge, price_fault = _charge(job, newest)
-    late = job.deadline_at <= now_ms
     not_waiting = None if waits else f"the job is {job.state}"
-    return {
-        "complete": {
-            "refused": not_waiting or price_fault,
-            "needs_file": not has_result,
-            "charges": None if charge is None else cny(charge),
-            "releases": None if charge is None else cny(hold - charge),
-        },
-        "requeue": {
-            "refused": not_waiting or ("its deadline has passed" if late else None),
-            "keeps_held": cny(hold),
-            "may_be_paid_twice": any(row.fenced_at is not None for row in attempts),
-        },
-        "void": {"refused": not_waiting, "charges": cny(0), "releases": cny(hold)},
-    }
+    return Exits(
+        CompleteExit(
+            refused=not_waiting or price_fault,
+            needs_file=newest is None or newest.blob_id is None,
+            charges=None if charge is None else cny(charge),
+            releases=None if charge is None else cny(hold - charge),
+        ),
+        RequeueExit(
+            refused=not_waiting or ("its deadline has passed" if job.deadline_at <= now_ms else None),
+            keeps_held=cny(hold),
+            may_be_paid_twice=any(row.fenced_at is not None for row in attempts),
+        ),
+        VoidExit(refused=not_waiting, charges=cny(0), releases=cny(hold)),
+    )
 
 
 def _charge(job: JobRow, attempt: AttemptRow | None) -> tuple[int | None, str | None]:
-    """What completing would charge (None where the duration of a file that is to be brought decides), or why
-    nothing can be.
+    """What completing would charge (None where the duration of the operator's file decides), or why nothing
+    can be charged.
     """
     price = Price(job.price_unit, job.price_micros, job.hold_micros)
-    duration_ms = input_duration_ms(job.parameters)
-    if attempt is not None and attempt.blob_id is not None:
+    duration_ms = _input_duration_ms(job.parameters)
+    needs_file = attempt is None or attempt.blob_id is None
+    if attempt is not None and not needs_file:
         duration_ms = attempt.duration_ms
-    is_brought = attempt is None or attempt.blob_id is None
-    if price.unit == "audio_minute" and duration_ms is None and is_brought:
+    if price.unit == "audio_minute" and duration_ms is None and needs_file:
         return None, None
     try:
         return charge_micros(price, duration_ms), None
@@ -196,7 +359,7 @@ def _charge(job: JobRow, attempt: AttemptRow | None) -> tuple[int | None, str | 
         return None, error.message
 
 
-def input_duration_ms(parameters: str) -> int | None:
+def _input_duration_ms(parameters: str) -> int | None:
     """How long a recognition job's input is, as frozen when it was accepted; None for other kinds, and where
     that cannot be read.
     """
@@ -208,15 +371,24 @@ def input_duration_ms(parameters: str) -> int | None:
 
 
 def _readable(text: str | None) -> Any:
-    """JSON of a row; what is damaged is evidence, too, and is shown as the text that it is."""
+    """JSON of a row; what is damaged is evidence, too, and is shown as text."""
     try:
         return None if text is None else json.loads(text)
     except ValueError:
         return text.encode("utf-8", "backslashreplace").decode() if text is not None else None
 
 
-def _timed(row: Struct, name: str) -> dict[str, Any]:
-    return asdict(row) | {name: _moment(getattr(row, name))}
+def _filled(record: type[R], *rows: Struct, **more: Any) -> R:
+    """A record whose fields are those of the rows, moments as text, or given in `more`."""
+    columns: dict[str, Any] = {name: value for row in rows for name, value in asdict(row).items()}
+    return record(
+        **{name: _shown(name, columns) for name in record.__struct_fields__ if name not in more}, **more
+    )
+
+
+def _shown(name: str, columns: dict[str, Any]) -> Any:
+    is_moment = name == "at" or name.endswith("_at")
+    return _moment(columns[name]) if is_moment else columns[name]
 
 
 def _moment(at_ms: int | None) -> str | None:

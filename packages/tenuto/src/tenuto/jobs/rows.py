@@ -302,6 +302,10 @@ class EventRow(msgspec.Struct, frozen=True):
     """One of `states.EVENTS`."""
     attempt_id: str | None
     detail: str | None
+    operator: str | None
+    """Who decided; null where no operator did. Callers are not shown it."""
+    note: str | None
+    """Why, in the operator's words; for operators only."""
 
 
 class ChunkKey(msgspec.Struct, frozen=True):

@@ -9,8 +9,9 @@ from tenuto.db.database import Transaction
 from tenuto.db.retrying import write_known_async
 from tenuto.errors import Fault, InvalidRequest, NotFound, OperatorError
 from tenuto.jobs import recover
-from tenuto.jobs.recover import Decision, Evidence
+from tenuto.jobs.evidence import Evidence
 from tenuto.jobs.rows import WaitingJob
+from tenuto.jobs.states import Decision
 from tenuto.web.acts import act_key, once
 from tenuto.web.fields import OrNull
 from tenuto.web.keys import seconds

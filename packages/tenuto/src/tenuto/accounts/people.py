@@ -4,7 +4,7 @@ A person is an account with a password; who only calls with keys needs none. Pas
 for hashing is slow and an operation is not. Money is not known here.
 """
 
-from tenuto.accounts import operations, people_store, store
+from tenuto.accounts import operations, store
 from tenuto.accounts.rows import InvitationRow, LoginRow, PersonRow
 from tenuto.accounts.rules import check_name, normal_name
 from tenuto.db.database import Transaction
@@ -22,16 +22,16 @@ STUDIO_KEY = "studio"
 
 def needs_set_up(tx: Transaction) -> bool:
     """Whether nobody has set the service up yet."""
-    return not people_store.has_operator(tx)
+    return not store.has_operator(tx)
 
 
 def offer_set_up(tx: Transaction, token_sha256: str, *, now_ms: int) -> None:
     """A link that makes the operator, once. Those of other processes stay; the oldest of many go."""
-    people_store.remove_old_invitations(tx, now_ms)
-    links = sorted(people_store.set_up_invitations(tx), key=lambda link: link.expires_at)
+    store.remove_old_invitations(tx, now_ms)
+    links = sorted(store.set_up_invitations(tx), key=lambda link: link.expires_at)
     for link in links[: len(links) - MAX_SET_UP_LINKS + 1]:
-        people_store.remove_invitation(tx, link.sha256)
-    people_store.add_invitation(tx, token_sha256, account_id=None, now_ms=now_ms, ends_at=now_ms + SET_UP_MS)
+        store.remove_invitation(tx, link.sha256)
+    store.add_invitation(tx, token_sha256, account_id=None, now_ms=now_ms, ends_at=now_ms + SET_UP_MS)
 
 
 def set_up(
@@ -41,13 +41,13 @@ def set_up(
 
     Every set-up link ends with the first that is used.
     """
-    live = [link.sha256 for link in people_store.set_up_invitations(tx) if link.expires_at > now_ms]
-    if people_store.has_operator(tx) or token_sha256 not in live:
+    live = [link.sha256 for link in store.set_up_invitations(tx) if link.expires_at > now_ms]
+    if store.has_operator(tx) or token_sha256 not in live:
         raise used_link()
-    people_store.remove_invitations(tx, None)
+    store.remove_invitations(tx, None)
     account = store.account_by_name(tx, name) or store.account_by_name(tx, normal_name(name))
     account_id = new_account(tx, ids, name=name, now_ms=now_ms) if account is None else account.id
-    if people_store.login(tx, account_id) is not None:
+    if store.login(tx, account_id) is not None:
         raise taken_name()
     _add_login(tx, ids, account_id, password_hash, operator=True, now_ms=now_ms)
     return account_id, account is None
@@ -70,16 +70,16 @@ def new_account(tx: Transaction, ids: Ids, *, name: str, now_ms: int) -> str:
 
 def invite(tx: Transaction, *, account_id: str, token_sha256: str, now_ms: int) -> None:
     """A link that sets the account's password, the first or another; earlier links end."""
-    people_store.remove_old_invitations(tx, now_ms)
-    people_store.remove_invitations(tx, account_id)
-    people_store.add_invitation(
+    store.remove_old_invitations(tx, now_ms)
+    store.remove_invitations(tx, account_id)
+    store.add_invitation(
         tx, token_sha256, account_id=account_id, now_ms=now_ms, ends_at=now_ms + INVITATION_MS
     )
 
 
 def find_invitation(tx: Transaction, token_sha256: str, *, now_ms: int) -> InvitationRow:
     """What a link is for; InvalidRequest when it is of no use."""
-    invitation = people_store.invitation(tx, token_sha256, now_ms)
+    invitation = store.invitation(tx, token_sha256, now_ms)
     if invitation is None:
         raise used_link()
     return invitation
@@ -88,46 +88,46 @@ def find_invitation(tx: Transaction, token_sha256: str, *, now_ms: int) -> Invit
 def accept(tx: Transaction, ids: Ids, *, token_sha256: str, password_hash: str, now_ms: int) -> str:
     """Set the password that a link is for; its sessions end, for whoever had the old one is out."""
     account_id = find_invitation(tx, token_sha256, now_ms=now_ms).account_id
-    if account_id is None or people_store.remove_invitation(tx, token_sha256) == 0:
+    if account_id is None or store.remove_invitation(tx, token_sha256) == 0:
         raise used_link()
     refuse_suspended(tx, account_id)
-    if people_store.set_password(tx, account_id, password_hash, now_ms) == 0:
+    if store.set_password(tx, account_id, password_hash, now_ms) == 0:
         _add_login(tx, ids, account_id, password_hash, operator=False, now_ms=now_ms)
-    people_store.end_sessions(tx, account_id)
+    store.end_sessions(tx, account_id)
     return account_id
 
 
 def has_password(tx: Transaction, account_id: str) -> bool:
     """Whether somebody signs in with this account."""
-    return people_store.login(tx, account_id) is not None
+    return store.login(tx, account_id) is not None
 
 
 def find_login(tx: Transaction, name: str) -> LoginRow | None:
     """What the password of this name is compared with."""
-    return people_store.login_by_name(tx, name) or people_store.login_by_name(tx, normal_name(name))
+    return store.login_by_name(tx, name) or store.login_by_name(tx, normal_name(name))
 
 
 def change_password(tx: Transaction, *, account_id: str, old_hash: str, new_hash: str, now_ms: int) -> bool:
     """Another password, and no session left; False when the old one was changed meanwhile."""
-    login = people_store.login(tx, account_id)
+    login = store.login(tx, account_id)
     if login is None or login.password_hash != old_hash:
         return False
-    people_store.set_password(tx, account_id, new_hash, now_ms)
-    people_store.end_sessions(tx, account_id)
+    store.set_password(tx, account_id, new_hash, now_ms)
+    store.end_sessions(tx, account_id)
     return True
 
 
 def renew_hash(tx: Transaction, *, account_id: str, old_hash: str, new_hash: str) -> None:
     """The same password under newer parameters."""
-    people_store.replace_hash(tx, account_id, old_hash, new_hash)
+    store.replace_hash(tx, account_id, old_hash, new_hash)
 
 
 def suspend(tx: Transaction, account_id: str, *, now_ms: int) -> None:
     """Sessions end and keys are refused from the next request on; accepted jobs go on."""
     if store.set_suspended(tx, account_id, now_ms) == 0:
         raise NotFound
-    people_store.end_sessions(tx, account_id)
-    people_store.remove_invitations(tx, account_id)
+    store.end_sessions(tx, account_id)
+    store.remove_invitations(tx, account_id)
 
 
 def resume(tx: Transaction, account_id: str) -> None:
@@ -138,7 +138,7 @@ def resume(tx: Transaction, account_id: str) -> None:
 
 def find_person(tx: Transaction, account_id: str, *, now_ms: int) -> PersonRow:
     """One account as `list_people` has it. NotFound."""
-    person = people_store.person(tx, account_id, now_ms)
+    person = store.person(tx, account_id, now_ms)
     if person is None:
         raise NotFound
     return person
@@ -146,7 +146,7 @@ def find_person(tx: Transaction, account_id: str, *, now_ms: int) -> PersonRow:
 
 def list_people(tx: Transaction, *, after: str | None, limit: int, now_ms: int) -> list[PersonRow]:
     """Accounts, oldest first, and whether they sign in, are invited, are an operator."""
-    return people_store.people(tx, after, limit, now_ms)
+    return store.people(tx, after, limit, now_ms)
 
 
 def refuse_suspended(tx: Transaction, account_id: str) -> None:
@@ -174,6 +174,6 @@ def _add_login(
     store.add_key(
         tx, key_id, account_id=account_id, name=STUDIO_KEY, models=None, expires_at=None, now_ms=now_ms
     )
-    people_store.add_login(
+    store.add_login(
         tx, account_id, password_hash=password_hash, operator=operator, key_id=key_id, now_ms=now_ms
     )

@@ -25,22 +25,16 @@ class AccountRow(msgspec.Struct, frozen=True):
 
 
 class PersonRow(msgspec.Struct, frozen=True):
-    """An account together with what is known of its login, for the operator."""
+    """An account together with its login, for the operator. The rest is as in `AccountRow`."""
 
     id: str
-    """As in `AccountRow`, and so are the balances and times below."""
     name: str
-    """As in `AccountRow`."""
     models: str | None
     """JSON list of the models that the operator allows; null: all. Replaced as a whole by the operator."""
     available_micros: int
-    """As in `AccountRow`."""
     held_micros: int
-    """As in `AccountRow`."""
     suspended_at: int | None
-    """As in `AccountRow`."""
     created_at: int
-    """As in `AccountRow`."""
     operator: int
     """1: this person may use the operator's pages. Set with the login, by the set-up link alone."""
     signs_in: int
@@ -77,12 +71,10 @@ class KeyRow(msgspec.Struct, frozen=True):
 
 
 class LockedKeyRow(msgspec.Struct, frozen=True):
-    """A key that somebody can send, locked by whoever is about to change it."""
+    """A key that somebody can send, locked by whoever is about to change it. Fields as in `KeyRow`."""
 
     account_id: str
-    """As in `KeyRow`."""
     revoked_at: int | None
-    """As in `KeyRow`."""
 
 
 class CallerRow(msgspec.Struct, frozen=True):
@@ -109,20 +101,20 @@ class LoginRow(msgspec.Struct, frozen=True):
 
 
 class SessionRow(msgspec.Struct, frozen=True):
-    """Who is signed in: a session that has neither expired nor been idle for too long."""
+    """Who is signed in: a session that has neither expired nor been idle for too long.
+
+    The rest is as in `PersonRow` and `LoginRow`.
+    """
 
     account_id: str
     """Whose session it is; set when it begins."""
     name: str
     """The account's name at the time of reading."""
     models: str | None
-    """As in `PersonRow`."""
     operator: int
-    """As in `PersonRow`."""
     key_id: str
     """The key without a secret that the studio's calls are counted under; made with the login."""
     password_hash: str
-    """As in `LoginRow`."""
 
 
 class InvitationRow(msgspec.Struct, frozen=True):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from tenuto.accounts import operations, people_store
+from tenuto.accounts import operations, store
 from tenuto.accounts.rules import Caller
 from tenuto.db.database import Transaction
 from tenuto.errors import NotSignedIn
@@ -53,18 +53,16 @@ def begin(
     tx: Transaction, sha256: str, *, account_id: str, times: Times, now_ms: int, ends: str | None = None
 ) -> None:
     """A new session under an id that nobody has seen before; the one that it follows ends."""
-    people_store.end_old_sessions(tx, now_ms=now_ms, seen_before=now_ms - times.idle_ms)
+    store.end_old_sessions(tx, now_ms=now_ms, seen_before=now_ms - times.idle_ms)
     if ends is not None:
-        people_store.end_session(tx, ends)
-    people_store.end_surplus_sessions(tx, account_id, MAX_SESSIONS - 1)
-    people_store.add_session(
-        tx, sha256, account_id=account_id, now_ms=now_ms, ends_at=now_ms + times.longest_ms
-    )
+        store.end_session(tx, ends)
+    store.end_surplus_sessions(tx, account_id, MAX_SESSIONS - 1)
+    store.add_session(tx, sha256, account_id=account_id, now_ms=now_ms, ends_at=now_ms + times.longest_ms)
 
 
 def find(tx: Transaction, sha256: str, *, times: Times, now_ms: int) -> Person | None:
     """Who is signed in by this session, if it goes on."""
-    session = people_store.session(tx, sha256, now_ms=now_ms, seen_after=now_ms - times.idle_ms)
+    session = store.session(tx, sha256, now_ms=now_ms, seen_after=now_ms - times.idle_ms)
     if session is None:
         return None
     try:
@@ -87,10 +85,10 @@ def person(tx: Transaction, sha256: str, *, times: Times, now_ms: int) -> Person
 
 def end(tx: Transaction, sha256: str) -> None:
     """Signed out."""
-    people_store.end_session(tx, sha256)
+    store.end_session(tx, sha256)
 
 
 def note_seen(tx: Transaction, seen: dict[str, int]) -> None:
     """When sessions were last used."""
     for sha256, at_ms in seen.items():
-        people_store.see_session(tx, sha256, at_ms)
+        store.see_session(tx, sha256, at_ms)

@@ -13,9 +13,9 @@ from tenuto.accounts.rules import Caller
 from tenuto.api import uploads
 from tenuto.api.body import refuse_declared_length, stream_body
 from tenuto.api.call import Answer, Call
-from tenuto.artifacts import admission, inputs
+from tenuto.artifacts import inputs
 from tenuto.artifacts.inputs import INPUT_MEDIA_TYPE, MAX_INPUT_BYTES, Input
-from tenuto.artifacts.uploads import bind_upload, find_upload, request_sha256
+from tenuto.artifacts.uploads import admit_flac, bind_upload, find_upload, request_sha256
 from tenuto.blobs.blob import BlobRecord
 from tenuto.db.database import Transaction
 from tenuto.errors import Fault, InvalidRequest, StorageFailed, TenutoError, Unavailable, UnsupportedMediaType
@@ -101,9 +101,7 @@ def _look(tx: Transaction, call: Call, upload: _Upload) -> Input | None:
 
 async def _admit(call: Call, upload: _Upload, body: AsyncIterator[bytes]) -> tuple[BlobRecord, FlacSummary]:
     service = call.service
-    work = partial(
-        admission.admit_flac, service.blobs, service.ids.new("blob"), expected_sha256=upload.sha256
-    )
+    work = partial(admit_flac, service.blobs, service.ids.new("blob"), expected_sha256=upload.sha256)
     return await service.uploads.through(body, work)
 
 

@@ -1,45 +1,45 @@
-"""Backups under way: while there is one, condemned bytes stay where they are.
+"""Backups in progress: until they end, condemned bytes are not removed.
 
-A backup copies rows first and then the bytes that they refer to; what is erased in between must still be
-there. Whether one is under way is asked after a blob was condemned: a backup that begins after that question
-sees the blob condemned in its rows, and does not want it.
+A backup copies rows first and then the bytes that they refer to, so bytes erased in between must still exist.
+Whoever removes bytes checks for backups after it condemned them: a backup that begins after that check sees
+them condemned in its rows and does not copy them.
 """
 
-from tenuto.artifacts import backup_store as store
+from tenuto.artifacts import store
 from tenuto.artifacts.rows import BackupRow
 from tenuto.db.database import Transaction
 
 DEAD_AFTER_S = 600.0
-"""A backup whose row has not changed for so long holds nothing back any more. What is in the row is the time
-on its own machine's clock, and clocks need not agree: observers count by their own monotonic clock.
+"""A backup whose row has not changed for this long is taken for dead. The time in the row is that of its own
+machine's clock, and clocks need not agree: observers count by their own monotonic clock.
 """
 
 
 def begin(tx: Transaction, backup_id: str, *, now_ms: int) -> None:
     """From the commit on nothing is removed. The snapshot is taken after it."""
-    store.add(tx, backup_id, now_ms)
+    store.add_backup(tx, backup_id, now_ms)
 
 
 def see(tx: Transaction, backup_id: str, *, now_ms: int) -> bool:
-    """The backup goes on; False: it was taken for dead, and bytes that it wants may be gone."""
-    return store.see(tx, backup_id, now_ms) == 1
+    """The backup is alive; False: it was taken for dead, and bytes that it needs may be gone."""
+    return store.see_backup(tx, backup_id, now_ms) == 1
 
 
 def end(tx: Transaction, backup_id: str) -> None:
     """Bytes may be removed again."""
-    store.remove(tx, backup_id)
+    store.remove_backup(tx, backup_id)
 
 
 def is_under_way(tx: Transaction) -> bool:
     """Whether condemned bytes must stay for now."""
-    return store.any_row(tx)
+    return store.has_backup(tx)
 
 
 def under_way(tx: Transaction) -> list[BackupRow]:
-    """Those whose rows are there, whether or not their processes live."""
+    """All that have a row, whether or not their process is alive."""
     return store.backups(tx)
 
 
 def forget(tx: Transaction, backup_id: str, *, seen_at: int) -> bool:
     """Forget a backup whose process was killed; False: it is gone, or has beaten since `seen_at` was read."""
-    return store.remove_silent(tx, backup_id, seen_at) == 1
+    return store.remove_silent_backup(tx, backup_id, seen_at) == 1

@@ -1,6 +1,6 @@
 """Inputs: what callers upload for recognition. How much an account may store, recording one, finding it.
 
-The bytes are admitted before (`admission`); a row here says that they are durable and sound.
+The bytes are admitted before (`uploads`); a row here says that they are durable and sound.
 """
 
 from collections.abc import Callable

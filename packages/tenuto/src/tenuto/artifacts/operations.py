@@ -12,16 +12,17 @@ from tenuto.errors import ArtifactUnavailable, Erased, NotFound, Stale, Swept
 from tenuto.ids import Ids
 
 ORPHAN_AGE_MS = 24 * 3600 * 1000
-"""Bytes without a reference are swept when older: far longer than any write takes."""
+"""Bytes without a reference are swept when they are older: far longer than any write takes."""
 
 PAGE_BLOBS = 2_000
-"""So many rows of blobs are held against all that may refer to them in one transaction."""
+"""How many rows of blobs one transaction checks for references."""
 SWEEP_BATCH = 200
+SWEEP_EVERY_MS = 3600 * 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """An artifact that may be sent: what the caller is told, and where the bytes are."""
+    """An artifact that may be sent: what its headers say, and where the bytes are."""
 
     artifact_id: str
     media_type: str
@@ -29,7 +30,7 @@ class Opened:
 
 
 def add_blob(tx: Transaction, blob: BlobRecord, *, now_ms: int) -> None:
-    """Record bytes that are durable already. Swept: they were too old when this came, and may be gone."""
+    """Record bytes that are durable. Swept: they were too old by now, and may be gone."""
     if store.add_blob(tx, blob, now_ms) == 0:
         assert blob_record(tx, blob.blob_id) is None, "an id is used for one write"
         raise Swept
@@ -82,13 +83,18 @@ def blob_record(tx: Transaction, blob_id: str) -> BlobRecord | None:
     return store.blob(tx, blob_id)
 
 
+def begin_sweep(tx: Transaction, worker_id: str, *, now_ms: int) -> bool:
+    """True for the one worker whose turn it is. A start in the future is a wrong clock's: ignored."""
+    return store.begin_sweep(tx, worker_id, began_before=now_ms - SWEEP_EVERY_MS, now_ms=now_ms) == 1
+
+
 def page_of_blobs(tx: Transaction, after: str) -> str | None:
     """The id that ends the page of blobs behind this one; None: there are no more."""
     return store.page_end(tx, after, PAGE_BLOBS)
 
 
 def condemn_orphans(tx: Transaction, *, now_ms: int, page: tuple[str, str | None] = ("", None)) -> int:
-    """First step of the sweep: mark rows that nothing refers to; a later commit that wants one fails.
+    """First step of the sweep: mark rows that nothing refers to; a later commit that refers to one fails.
 
     `page` bounds it to the blobs after one id and up to another.
     """
@@ -105,19 +111,19 @@ def condemn_rowless(tx: Transaction, blob_ids: list[str], *, now_ms: int) -> int
 def condemned(tx: Transaction) -> list[str]:
     """Blobs whose bytes may now be removed: none while a backup is under way."""
     blob_ids = store.condemned(tx, SWEEP_BATCH)
-    # Asked afterwards: a backup that begins later has seen them condemned.
+    # Checked afterwards: a backup that begins later has seen them condemned.
     return [] if backups.is_under_way(tx) else blob_ids
 
 
 def forget_condemned(tx: Transaction, blob_ids: list[str]) -> None:
-    """Last step: the bytes are gone, rows go too; those of bytes that were never recorded stay as a mark."""
+    """Last step: the bytes are gone, rows are deleted; those of bytes never recorded stay as a mark."""
     for blob_id in blob_ids:
         if store.remove_condemned(tx, blob_id) == 0:
             store.mark_removed(tx, blob_id)
 
 
 def is_known(tx: Transaction, blob_id: str) -> bool:
-    """Whether the blob has a row, condemned or not; a mark of removed bytes is none."""
+    """Whether the blob has a row, condemned or not; a mark of removed bytes does not count."""
     return bool(known(tx, [blob_id]))
 
 

@@ -1,4 +1,4 @@
-"""Rows of artifacts, uploads and backups under way, as the stores here read them.
+"""Rows of artifacts, uploads and backups in progress, as the stores here read them.
 
 Bytes are durable before any row names them. A process that dies in between leaves bytes without a row, and
 the sweep removes them a day later. An artifact's row stays for ever; a blob's goes after its bytes, and is
@@ -28,37 +28,28 @@ class ArtifactRow(msgspec.Struct, frozen=True):
 
 
 class InputRow(msgspec.Struct, frozen=True):
-    """An upload as its account sees it and as jobs are bound to it."""
+    """An upload as its account sees it and as jobs are bound to it. The rest is as in `ArtifactRow`."""
 
     id: str
-    """As in `ArtifactRow`, and so are the type, size, digest and blob below."""
     media_type: str
-    """As in `ArtifactRow`."""
     size_bytes: int
-    """As in `ArtifactRow`."""
     sha256: str
-    """As in `ArtifactRow`."""
     metadata: str
     """JSON object of what was measured when the bytes were admitted; may be damaged."""
     blob_id: str | None
-    """As in `ArtifactRow`."""
     created_at: int
     """When the upload was recorded; the retention goes by it."""
     erased_at: int | None
-    """As in `ArtifactRow`."""
 
 
 class HeldArtifactRow(msgspec.Struct, frozen=True):
-    """An artifact that is about to be erased, locked."""
+    """An artifact that is about to be erased, locked. The rest is as in `ArtifactRow`."""
 
     id: str
-    """As in `ArtifactRow`."""
     job_id: str | None
     """The job that made it; null for an upload."""
     blob_id: str | None
-    """As in `ArtifactRow`."""
     erased_at: int | None
-    """As in `ArtifactRow`."""
 
 
 class StoredRow(msgspec.Struct, frozen=True):
@@ -80,7 +71,7 @@ class UploadRow(msgspec.Struct, frozen=True):
 
 
 class BackupRow(msgspec.Struct, frozen=True):
-    """A backup under way: as long as the row is there, condemned bytes are not removed."""
+    """A backup in progress: as long as the row exists, condemned bytes are not removed."""
 
     id: str
     """New for each backup; the row is removed when the backup is whole or has failed."""

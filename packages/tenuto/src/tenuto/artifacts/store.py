@@ -1,6 +1,6 @@
-"""The rows of artifacts and blobs. Takes a transaction, never commits, decides nothing."""
+"""The rows of artifacts, blobs, uploads and backups. Takes a transaction, never commits, decides nothing."""
 
-from tenuto.artifacts.rows import ArtifactRow, HeldArtifactRow, InputRow, StoredRow, UploadRow
+from tenuto.artifacts.rows import ArtifactRow, BackupRow, HeldArtifactRow, InputRow, StoredRow, UploadRow
 from tenuto.blobs.blob import BlobRecord
 from tenuto.db import records
 from tenuto.db.database import Row, Transaction
@@ -92,7 +92,7 @@ def pair(tx: Transaction, store_id: str, now_ms: int) -> None:
 
 
 def sample_blobs(tx: Transaction, count: int) -> list[BlobRecord]:
-    """So many of the oldest blobs that must be there, and of the newest."""
+    """`count` of the oldest blobs that must be there, and as many of the newest."""
     return [
         _blob(row)
         for order in ("asc", "desc")
@@ -122,7 +122,7 @@ def begin_sweep(tx: Transaction, worker_id: str, *, began_before: int, now_ms: i
 
 
 def page_end(tx: Transaction, after: str, limit: int) -> str | None:
-    """The last of so many blobs behind this one; None when there is none."""
+    """The last of the next `limit` blobs after this one; None when there is none."""
     row = tx.one(
         """select max(id) as last from (
                select id from blob where id > :after order by id limit :limit) as page""",
@@ -163,7 +163,7 @@ def condemn(tx: Transaction, blob_id: str, now_ms: int) -> int:
 
 
 def condemn_rowless(tx: Transaction, blob_id: str, now_ms: int) -> int:
-    """A row for bytes that have none, so that a late commit of its id fails, also after their removal."""
+    """A row for bytes that have none, so that a late commit of their id fails, even after their removal."""
     return tx.run(
         """insert into blob (id, size_bytes, sha256, block_crcs, condemned_at, created_at)
            values (:id, 0, '', '', :now, :now)
@@ -174,7 +174,7 @@ def condemn_rowless(tx: Transaction, blob_id: str, now_ms: int) -> int:
 
 
 def condemned(tx: Transaction, limit: int) -> list[str]:
-    """Blobs whose bytes are still to be removed, those that were condemned first before others."""
+    """Blobs whose bytes still have to be removed, in the order in which they were condemned."""
     rows = tx.all(
         """select id from blob where condemned_at is not null and is_removed = 0
            order by condemned_at limit :limit""",
@@ -189,7 +189,7 @@ def remove_condemned(tx: Transaction, blob_id: str) -> int:
 
 
 def mark_removed(tx: Transaction, blob_id: str) -> int:
-    """The row of bytes that were never recorded stays: who stands still since it wrote them must find it."""
+    """The row of bytes that were never recorded stays: a writer that was suspended must still find it."""
     return tx.run(
         "update blob set is_removed = 1 where id = :id and condemned_at is not null and sha256 = ''",
         id=blob_id,
@@ -325,9 +325,7 @@ def erase(tx: Transaction, artifact_id: str, now_ms: int) -> int:
 
 
 def results(tx: Transaction, job_id: str) -> list[tuple[str, str]]:
-    """The artifact of a job and its blob, if its bytes are there; found from the job, for no index leads to
-    it.
-    """
+    """The artifact of a job and its blob, unless it is erased; looked up by the job, which has an index."""
     rows = tx.all(
         """select a.id, a.blob_id from job j join artifact a on a.id = j.artifact_id
            where j.id = :job_id and a.erased_at is null""",
@@ -347,6 +345,35 @@ def old_inputs(tx: Transaction, created_before: int, after: str, limit: int) -> 
         limit=limit,
     )
     return [(row["id"], row["account_id"]) for row in rows]
+
+
+def add_backup(tx: Transaction, backup_id: str, now_ms: int) -> None:
+    tx.run("insert into backup (id, started_at, seen_at) values (:id, :now, :now)", id=backup_id, now=now_ms)
+
+
+def see_backup(tx: Transaction, backup_id: str, now_ms: int) -> int:
+    """The value always changes, also where the clock was set back: the change is the beat."""
+    return tx.run(
+        "update backup set seen_at = case when seen_at < :now then :now else seen_at + 1 end where id = :id",
+        id=backup_id,
+        now=now_ms,
+    )
+
+
+def remove_backup(tx: Transaction, backup_id: str) -> None:
+    tx.run("delete from backup where id = :id", id=backup_id)
+
+
+def remove_silent_backup(tx: Transaction, backup_id: str, seen_at: int) -> int:
+    return tx.run("delete from backup where id = :id and seen_at = :seen_at", id=backup_id, seen_at=seen_at)
+
+
+def backups(tx: Transaction) -> list[BackupRow]:
+    return records.all_records(tx, BackupRow, "select id, seen_at from backup order by id limit 1000")
+
+
+def has_backup(tx: Transaction) -> bool:
+    return tx.one("select 1 as one from backup limit 1") is not None
 
 
 def _record(row: Row | None) -> BlobRecord | None:

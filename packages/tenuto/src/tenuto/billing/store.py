@@ -1,8 +1,9 @@
-"""The rows of the ledger and the balances beside it. Takes a transaction, never commits, decides nothing."""
+"""The rows of the ledger, balances and chat usage. Takes a transaction, never commits, decides nothing."""
 
-from dataclasses import dataclass
+import msgspec
+from msgspec.structs import asdict
 
-from tenuto.billing.rows import BalanceRow, HoldRow, LedgerLine
+from tenuto.billing.rows import BalanceRow, ChatUsageRow, HoldRow, LedgerLine
 from tenuto.db import records
 from tenuto.db.database import Transaction
 
@@ -14,9 +15,8 @@ _LINE = """
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One double entry; the four columns sum to zero (the database checks it too)."""
+class Entry(msgspec.Struct, frozen=True):
+    """One double entry; the four amounts sum to zero (the database checks it too)."""
 
     entry_id: str
     type: str
@@ -33,16 +33,9 @@ def append(tx: Transaction, entry: Entry, now_ms: int) -> None:
     tx.do(
         """insert into entry (id, type, account_id, job_id, available_micros, held_micros,
                               revenue_micros, funding_micros, note, created_at)
-           values (:id, :type, :account_id, :job_id, :available, :held, :revenue, :funding, :note, :now)""",
-        id=entry.entry_id,
-        type=entry.type,
-        account_id=entry.account_id,
-        job_id=entry.job_id,
-        available=entry.available_micros,
-        held=entry.held_micros,
-        revenue=entry.revenue_micros,
-        funding=entry.funding_micros,
-        note=entry.note,
+           values (:entry_id, :type, :account_id, :job_id, :available_micros, :held_micros,
+                   :revenue_micros, :funding_micros, :note, :now)""",
+        **asdict(entry),
         now=now_ms,
     )
 
@@ -121,4 +114,53 @@ def entries_of_job(tx: Transaction, job_id: str) -> list[LedgerLine]:
                  select * from entry where job_id = :job_id and type = 'adjust') as lines
            order by id limit 1000""",  # noqa: S608 (a text of this file)
         job_id=job_id,
+    )
+
+
+def add_chat_usage(
+    tx: Transaction,
+    usage_id: str,
+    *,
+    account_id: str,
+    key_id: str,
+    model: str,
+    day: str,
+    calls: int,
+    prompt_tokens: int,
+    completion_tokens: int,
+    estimated: int,
+) -> None:
+    tx.do(
+        """insert into chat_usage
+               (id, account_id, key_id, model, day, calls, prompt_tokens, completion_tokens, estimated)
+           values (:id, :account_id, :key_id, :model, :day, :calls, :prompt_tokens, :completion_tokens,
+                   :estimated)
+           on conflict (id) do nothing""",
+        id=usage_id,
+        account_id=account_id,
+        key_id=key_id,
+        model=model,
+        day=day,
+        calls=calls,
+        prompt_tokens=prompt_tokens,
+        completion_tokens=completion_tokens,
+        estimated=estimated,
+    )
+
+
+def chat_usage_by_day(
+    tx: Transaction, account_id: str, *, since_day: str, until_day: str
+) -> list[ChatUsageRow]:
+    return records.all_records(
+        tx,
+        ChatUsageRow,
+        """select model, key_id, day, cast(sum(calls) as bigint) as calls,
+                  cast(sum(prompt_tokens) as bigint) as prompt_tokens,
+                  cast(sum(completion_tokens) as bigint) as completion_tokens,
+                  cast(sum(estimated) as bigint) as estimated
+           from chat_usage where account_id = :account_id and day >= :since_day and day <= :until_day
+           group by day, model, key_id order by day desc, model, key_id""",
+        account_id=account_id,
+        since_day=since_day,
+        until_day=until_day,
     )

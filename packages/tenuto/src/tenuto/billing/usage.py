@@ -4,7 +4,7 @@ import datetime
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tenuto.billing import usage_store as store
+from tenuto.billing import store
 from tenuto.billing.rows import ChatUsageRow
 from tenuto.db.database import Transaction
 
@@ -17,7 +17,7 @@ class Used:
     prompt_tokens: int = 0
     completion_tokens: int = 0
     estimated_calls: int = 0
-    """Calls among them whose tokens were estimated: their callers left before the model told."""
+    """Calls whose tokens were estimated: their callers left before the model reported them."""
 
     def __add__(self, other: "Used") -> "Used":
         return Used(
@@ -44,9 +44,9 @@ def day_of(now_ms: int) -> str:
 
 
 def record_chats(tx: Transaction, uses: Mapping[str, tuple[Use, Used]]) -> None:
-    """Append what was used, each part under an id of its own; an id that is there already counts once."""
+    """Append what was used, each record under its own id; an id that exists already counts once."""
     for usage_id, (use, used) in uses.items():
-        store.append(
+        store.add_chat_usage(
             tx,
             usage_id,
             account_id=use.account_id,
@@ -64,6 +64,6 @@ def chat_usage(
     tx: Transaction, account_id: str, *, since_day: str | None = None, until_day: str | None = None
 ) -> list[ChatUsageRow]:
     """An account's chats by day, model and key, newest day first; both days are included."""
-    return store.by_day(
+    return store.chat_usage_by_day(
         tx, account_id, since_day=since_day or "0000-00-00", until_day=until_day or "9999-12-31"
     )

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import structlog
 
 from tenuto import failpoints
-from tenuto.artifacts import erasure, sweeps
+from tenuto.artifacts import erasure
 from tenuto.artifacts import operations as artifacts
 from tenuto.artifacts.operations import ORPHAN_AGE_MS
 from tenuto.errors import ArtifactUnavailable, Unavailable
@@ -71,7 +71,7 @@ class Sweeper:
     def _sweep(self) -> None:
         """Mark in a transaction that sees no reference, then remove the bytes, then the row."""
         context, now_ms = self._context, self._context.clock()
-        if context.database.write(lambda tx: sweeps.begin(tx, context.worker_id, now_ms=now_ms)):
+        if context.database.write(lambda tx: artifacts.begin_sweep(tx, context.worker_id, now_ms=now_ms)):
             self._condemn_rowless(now_ms)
             self._condemn_orphans(now_ms)
         failpoints.hit("sweep.after_condemn")

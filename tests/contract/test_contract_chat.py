@@ -12,6 +12,7 @@ import pytest
 from contract.callers import SPEECH, Caller, Operator, error_code, faults, job
 from servers.upstream import PRIVATE, UpstreamServer
 from tenuto.billing import usage as billing
+from tenuto.billing.rows import Used
 
 if TYPE_CHECKING:
     import openai
@@ -48,7 +49,7 @@ def events(caller: Caller, value: Any) -> list[Any]:
     return [part[6:] if part == "data: [DONE]" else json.loads(part[6:]) for part in parts]
 
 
-def used(operator: Operator, caller: Caller, calls: int) -> dict[str, billing.Used]:
+def used(operator: Operator, caller: Caller, calls: int) -> dict[str, Used]:
     """What is recorded of the caller by model, once so many calls are: it is written after the answers."""
     until = time.monotonic() + 10
     while True:
@@ -56,7 +57,7 @@ def used(operator: Operator, caller: Caller, calls: int) -> dict[str, billing.Us
         if sum(row.calls for row in rows) >= calls:
             assert {caller.key_id} == {row.key_id for row in rows}
             return {
-                row.model: billing.Used(row.calls, row.prompt_tokens, row.completion_tokens, row.estimated)
+                row.model: Used(row.calls, row.prompt_tokens, row.completion_tokens, row.estimated)
                 for row in rows
             }
         assert time.monotonic() < until, rows
@@ -431,7 +432,7 @@ def test_usage_is_recorded_and_nothing_is_charged(operator: Operator) -> None:
     recorded = used(operator, caller, 2)
     entries = operator.row("select count(*) as n from entry where account_id = :id", id=caller.account_id)
 
-    assert {CHAT: billing.Used(calls=2, prompt_tokens=5, completion_tokens=5)} == recorded
+    assert {CHAT: Used(calls=2, prompt_tokens=5, completion_tokens=5)} == recorded
     assert (before, 1) == (operator.money(caller), entries["n"])
 
 
@@ -467,7 +468,7 @@ def test_usage_of_an_upstream_is_what_it_says(chatting: Operator, visitor: Calle
     said(visitor, body(model=THERE))
     events(visitor, body(model=THERE, stream=True))
 
-    expected = billing.Used(calls=2, prompt_tokens=10, completion_tokens=4)
+    expected = Used(calls=2, prompt_tokens=10, completion_tokens=4)
     assert {THERE: expected} == used(chatting, visitor, 2)
 
 

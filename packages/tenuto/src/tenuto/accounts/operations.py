@@ -91,10 +91,10 @@ def create_key(
     random_below: Callable[[int], int] = secrets.randbelow,
     key_id: str | None = None,
 ) -> tuple[str, str]:
-    """A new key: its id, and the key itself, which can't be had again.
+    """A new key: its id, and the key itself, which cannot be shown again.
 
     With a `key_id` of the caller's it may be repeated: a key that a try whose answer was lost has made gets
-    another secret instead of the first, which nobody was shown.
+    another secret instead of the first, which nobody has seen.
     """
     check_name(name, "a key")
     if key_id is not None and store.key(tx, key_id) is not None:
@@ -184,16 +184,16 @@ def authenticate(tx: Transaction, key: str, *, now_ms: int) -> Caller:
     """The caller behind a key. Raises InvalidApiKey, which never says what is wrong with it."""
     if not is_well_formed(key):
         raise InvalidApiKey
-    found = store.caller(tx, key_sha256(key), now_ms)
-    if found is None:
+    row = store.caller(tx, key_sha256(key), now_ms)
+    if row is None:
         raise InvalidApiKey
     try:
-        allowed = models_set(found.account_models), models_set(found.key_models)
+        allowed = models_set(row.account_models), models_set(row.key_models)
     except RestrictionDamaged:
-        # What it may use is not known, and all is more than anybody allowed.
-        _log.error("record.damaged", id=found.key_id, account_id=found.account_id, column="models")
+        # What it may use is unknown, and everything would be more than was allowed.
+        _log.error("record.damaged", id=row.key_id, account_id=row.account_id, column="models")
         raise InvalidApiKey from None
-    return Caller(found.key_id, found.account_id, *allowed)
+    return Caller(row.key_id, row.account_id, *allowed)
 
 
 def note_use(tx: Transaction, used: dict[str, int]) -> None:

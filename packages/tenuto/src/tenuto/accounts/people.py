@@ -12,7 +12,7 @@ from tenuto.errors import Fault, Forbidden, InvalidRequest, NotFound
 from tenuto.ids import Ids
 
 SET_UP_MS = 24 * 3_600_000
-"""How long a set-up link works; the next start gives another."""
+"""How long a set-up link works; the next start makes another."""
 INVITATION_MS = 7 * 24 * 3_600_000
 """How long the link of an invitation works."""
 MAX_SET_UP_LINKS = 16
@@ -54,14 +54,14 @@ def set_up(
 
 
 def register(tx: Transaction, ids: Ids, *, name: str, password_hash: str, now_ms: int) -> str:
-    """A new account with a password; gives its id."""
+    """A new account with a password; returns its id."""
     account_id = new_account(tx, ids, name=name, now_ms=now_ms)
     _add_login(tx, ids, account_id, password_hash, operator=False, now_ms=now_ms)
     return account_id
 
 
 def new_account(tx: Transaction, ids: Ids, *, name: str, now_ms: int) -> str:
-    """An account without a password; gives its id. InvalidRequest when its name is taken, or is none."""
+    """An account without a password; returns its id. InvalidRequest: its name is taken or not valid."""
     check_name(name, "an account")
     if operations.by_name(tx, name) is not None:
         raise taken_name()
@@ -78,7 +78,7 @@ def invite(tx: Transaction, *, account_id: str, token_sha256: str, now_ms: int) 
 
 
 def find_invitation(tx: Transaction, token_sha256: str, *, now_ms: int) -> InvitationRow:
-    """What a link is for; InvalidRequest when it is of no use."""
+    """What a link is for; InvalidRequest when it is not valid."""
     invitation = store.invitation(tx, token_sha256, now_ms)
     if invitation is None:
         raise used_link()
@@ -123,7 +123,7 @@ def renew_hash(tx: Transaction, *, account_id: str, old_hash: str, new_hash: str
 
 
 def suspend(tx: Transaction, account_id: str, *, now_ms: int) -> None:
-    """Sessions end and keys are refused from the next request on; accepted jobs go on."""
+    """Sessions end and keys are refused from the next request on; accepted jobs continue."""
     if store.set_suspended(tx, account_id, now_ms) == 0:
         raise NotFound
     store.end_sessions(tx, account_id)
@@ -131,7 +131,7 @@ def suspend(tx: Transaction, account_id: str, *, now_ms: int) -> None:
 
 
 def resume(tx: Transaction, account_id: str) -> None:
-    """Keys work again, and the password lets in."""
+    """Keys and the password work again."""
     if store.set_suspended(tx, account_id, None) == 0:
         raise NotFound
 
@@ -162,7 +162,7 @@ def taken_name() -> InvalidRequest:
 
 
 def used_link() -> InvalidRequest:
-    """A token that sets no password: wrong, used, or too old; which one is not told."""
+    """A token that sets no password: wrong, used, or too old; the message does not say which."""
     message = "this link is not valid any more, or never was; ask for another one"
     return InvalidRequest([Fault("token", "not_valid", message)])
 

@@ -1,7 +1,7 @@
 """Rows of accounts, keys, logins, sessions and invitations, as the stores here read them.
 
 A time is null until it has come. A process that dies before its commit has changed nothing of a row, one that
-dies after it all; where that is not the whole story, the field says so.
+dies after it has changed everything; fields mention exceptions.
 """
 
 import msgspec

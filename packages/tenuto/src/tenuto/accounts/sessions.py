@@ -23,7 +23,7 @@ _log = structlog.get_logger("tenuto.accounts")
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """How long a session goes on without a request, and at most."""
+    """How long a session lasts without a request, and at most."""
 
     idle_ms: int
     longest_ms: int
@@ -52,7 +52,7 @@ def token_sha256(token: str) -> str:
 def begin(
     tx: Transaction, sha256: str, *, account_id: str, times: Times, now_ms: int, ends: str | None = None
 ) -> None:
-    """A new session under an id that nobody has seen before; the one that it follows ends."""
+    """A new session under an id that nobody has seen before; the one that it replaces, `ends`, ends."""
     store.end_old_sessions(tx, now_ms=now_ms, seen_before=now_ms - times.idle_ms)
     if ends is not None:
         store.end_session(tx, ends)
@@ -61,14 +61,14 @@ def begin(
 
 
 def find(tx: Transaction, sha256: str, *, times: Times, now_ms: int) -> Person | None:
-    """Who is signed in by this session, if it goes on."""
+    """Who is signed in by this session, if it is valid."""
     session = store.session(tx, sha256, now_ms=now_ms, seen_after=now_ms - times.idle_ms)
     if session is None:
         return None
     try:
         models = operations.models_set(session.models)
     except operations.RestrictionDamaged:
-        # Somebody has to look at the keys, and the operator to mend this: they may sign in, and use no model.
+        # They may sign in, to see their keys or (an operator) to correct this, but use no model.
         _log.error("record.damaged", id=session.account_id, column="models")
         models = frozenset()
     caller = Caller(session.key_id, session.account_id, models, None)
@@ -76,15 +76,15 @@ def find(tx: Transaction, sha256: str, *, times: Times, now_ms: int) -> Person |
 
 
 def person(tx: Transaction, sha256: str, *, times: Times, now_ms: int) -> Person:
-    """The same; NotSignedIn when it does not go on."""
-    found = find(tx, sha256, times=times, now_ms=now_ms)
-    if found is None:
+    """The same; NotSignedIn when it is not valid."""
+    signed_in = find(tx, sha256, times=times, now_ms=now_ms)
+    if signed_in is None:
         raise NotSignedIn
-    return found
+    return signed_in
 
 
 def end(tx: Transaction, sha256: str) -> None:
-    """Signed out."""
+    """Sign out."""
     store.end_session(tx, sha256)
 
 

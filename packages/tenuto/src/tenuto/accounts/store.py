@@ -87,7 +87,7 @@ def add_secret(
 
 
 def end_secrets(tx: Transaction, key_id: str, ends_at: int) -> int:
-    """The secrets of a key that go on beyond `ends_at` end there."""
+    """The secrets of a key that would last beyond `ends_at` end then."""
     return tx.run(
         """update api_key_secret set expires_at = :ends_at
            where key_id = :key_id and (expires_at is null or expires_at > :ends_at)""",
@@ -179,7 +179,7 @@ def live_keys(tx: Transaction, account_id: str, now_ms: int, limit: int) -> int:
 
 
 def nth_newest_key_made_at(tx: Transaction, account_id: str, nth: int) -> int | None:
-    """When the account's newest key but so many was made; None: it has had fewer."""
+    """When the account's `nth` newest key was made; None: it has had fewer."""
     row = tx.one(
         f"""select created_at from api_key where (account_id, id) > (:account_id, '')
              and (account_id, id) < (:account_id, :before) and {_SENDABLE}

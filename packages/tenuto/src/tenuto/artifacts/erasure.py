@@ -1,4 +1,4 @@
-"""Erasing artifacts: the row stays and says so, the bytes are condemned. Who may ask is not known here."""
+"""Erasing artifacts: the row stays, marked as erased, and the bytes are condemned. Knows no permissions."""
 
 import time
 
@@ -11,7 +11,7 @@ from tenuto.db.database import Database, Transaction
 from tenuto.errors import StorageFailed
 
 PATIENCE_S = 10.0
-"""So long the removals of one call that fail may take together: a store that stalls would take hours."""
+"""How long the failing removals of one call may take together: a store that stalls would take hours."""
 
 
 def find(tx: Transaction, *, account_id: str, artifact_id: str) -> HeldArtifactRow | None:
@@ -25,7 +25,7 @@ def erase(tx: Transaction, artifact_id: str, *, now_ms: int) -> None:
 
 
 def erase_results(tx: Transaction, job_id: str, *, now_ms: int) -> list[str]:
-    """Erase all that a job made; gives the blobs that were referred to."""
+    """Erase all results of a job; returns the blobs that they referred to."""
     results = store.results(tx, job_id)
     for artifact_id, _ in results:
         store.erase(tx, artifact_id, now_ms)
@@ -33,9 +33,9 @@ def erase_results(tx: Transaction, job_id: str, *, now_ms: int) -> list[str]:
 
 
 def condemn(tx: Transaction, blob_ids: list[str], *, now_ms: int) -> list[str]:
-    """Blobs that nothing refers to any more, without regard to their age; the sweep removes what stays.
+    """Condemn blobs that nothing refers to any more, whatever their age; the sweep removes what is left.
 
-    Gives those whose bytes may be removed once this is committed.
+    Returns those whose bytes may be removed once this is committed.
     """
     return [blob_id for blob_id in dict.fromkeys(blob_ids) if store.condemn(tx, blob_id, now_ms)]
 
@@ -46,10 +46,10 @@ def old_inputs(tx: Transaction, *, created_before: int, after: str, limit: int) 
 
 
 def remove(database: Database, blobs: BlobStore, blob_ids: list[str]) -> list[str]:
-    """Remove the bytes of condemned blobs, then their rows; gives what could not be removed.
+    """Remove the bytes of condemned blobs, then their rows; returns what could not be removed.
 
-    One that fails keeps no other from going, unless failing takes its time: then the store is away. While a
-    backup is under way nothing is removed, and nothing is stuck: upkeep does it afterwards.
+    A failure does not stop the others, unless failures take long: then the store is unreachable. While a
+    backup is in progress nothing is removed and nothing counts as failed: upkeep removes it afterwards.
     """
     if not blob_ids or database.read(backups.is_under_way):
         return []

@@ -58,7 +58,7 @@ class Bound(msgspec.Struct, frozen=True):
 def check_quota(
     tx: Transaction, account_id: str, *, size_bytes: int, limit_bytes: int, limit_files: int
 ) -> None:
-    """RateLimited when the account would then store more than it may; a limit of 0 is none."""
+    """RateLimited when the account would then store more than it may; a limit of 0 means unlimited."""
     stored = store.stored(tx, account_id)
     if limit_files and stored.files >= limit_files:
         message = f"this account stores {limit_files} uploads, its limit; erase inputs or delete voices"
@@ -79,7 +79,7 @@ def add_input(
     summary: FlacSummary,
     now_ms: int,
 ) -> str:
-    """Record an upload whose bytes are durable and were admitted; gives its id."""
+    """Record an upload whose bytes are durable and were admitted; returns its id."""
     operations.add_blob(tx, blob, now_ms=now_ms)
     artifact_id = ids.new("artifact")
     measured = Measured(summary.duration_ms, summary.sample_rate, summary.channels)

@@ -1,6 +1,6 @@
 """What can be done with artifacts and blob rows: record, offer, open, sweep.
 
-The bytes themselves are the business of `blobs`; a row here says that they are durable.
+The bytes themselves are in `blobs`; a row here says that they are durable.
 """
 
 from dataclasses import dataclass
@@ -89,7 +89,7 @@ def begin_sweep(tx: Transaction, worker_id: str, *, now_ms: int) -> bool:
 
 
 def page_of_blobs(tx: Transaction, after: str) -> str | None:
-    """The id that ends the page of blobs behind this one; None: there are no more."""
+    """The last id of the page of blobs after this one; None: there are no more."""
     return store.page_end(tx, after, PAGE_BLOBS)
 
 
@@ -104,12 +104,12 @@ def condemn_orphans(tx: Transaction, *, now_ms: int, page: tuple[str, str | None
 
 
 def condemn_rowless(tx: Transaction, blob_ids: list[str], *, now_ms: int) -> int:
-    """The same for bytes that never got a row (their writer died); gives how many were condemned."""
+    """The same for bytes that never got a row (their writer died); returns how many were condemned."""
     return sum(store.condemn_rowless(tx, blob_id, now_ms) for blob_id in blob_ids)
 
 
 def condemned(tx: Transaction) -> list[str]:
-    """Blobs whose bytes may now be removed: none while a backup is under way."""
+    """Blobs whose bytes may now be removed: none while a backup is in progress."""
     blob_ids = store.condemned(tx, SWEEP_BATCH)
     # Checked afterwards: a backup that begins later has seen them condemned.
     return [] if backups.is_under_way(tx) else blob_ids

@@ -12,7 +12,7 @@ from tenuto.errors import ArtifactUnavailable, CorruptBlob, OperatorError, Store
 from tenuto.ids import Ids
 
 SAMPLED = 20
-"""So many of the oldest blobs, and of the newest, are looked for before ids are given; one is enough."""
+"""How many of the oldest blobs, and of the newest, are looked up before ids are assigned; one is enough."""
 ANY_AGE_MS = 1 << 62
 
 

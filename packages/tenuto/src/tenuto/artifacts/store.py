@@ -295,7 +295,7 @@ def stored(tx: Transaction, account_id: str) -> StoredRow:
 
 
 def input_artifact(tx: Transaction, artifact_id: str, account_id: str) -> InputRow | None:
-    """An upload of this account; results are none."""
+    """An upload of this account, not a result."""
     return records.one(tx, InputRow, _INPUT, id=artifact_id, account_id=account_id)
 
 

@@ -71,7 +71,7 @@ def find_upload(tx: Transaction, *, key_id: str, idempotency_key: str, request_s
 def bind_upload(
     tx: Transaction, *, key_id: str, idempotency_key: str, request_sha256: str, record_id: str, now_ms: int
 ) -> str:
-    """Bind the key to a record made in this very transaction; gives the record that the key stands for.
+    """Bind the key to a record made in this very transaction; returns the record that the key stands for.
 
     Another id than `record_id` is that of an upload which was first: then nothing of this one may be kept.
     """

@@ -79,8 +79,8 @@ def settle(
     note: str | None = None,
     entry_id: str | None = None,
 ) -> None:
-    """Charge a succeeded job and give the rest of its hold back. Where somebody decided it, a note says who,
-    and `entry_id` is that decision's.
+    """Charge a succeeded job and give the rest of its hold back. If an operator decided it, `note` names
+    them, and `entry_id` is that decision's.
     """
     hold = _hold_of(tx, job_id)
     assert 0 <= charge_micros <= hold.held_micros, "a charge never exceeds its hold"

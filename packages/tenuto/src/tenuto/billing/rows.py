@@ -73,3 +73,30 @@ class ChatUsageRow(msgspec.Struct, frozen=True):
     """As the model reported them, or estimated."""
     estimated: int
     """How many of the calls have estimated tokens: their callers left before the model had reported them."""
+
+
+class Used(msgspec.Struct, frozen=True):
+    """What chats used together."""
+
+    calls: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    estimated_calls: int = 0
+    """Calls whose tokens were estimated: their callers left before the model reported them."""
+
+    def __add__(self, other: "Used") -> "Used":
+        return Used(
+            self.calls + other.calls,
+            self.prompt_tokens + other.prompt_tokens,
+            self.completion_tokens + other.completion_tokens,
+            self.estimated_calls + other.estimated_calls,
+        )
+
+
+class Use(msgspec.Struct, frozen=True):
+    """Who used which model on which day (UTC, `2026-11-21`)."""
+
+    account_id: str
+    key_id: str
+    model: str
+    day: str

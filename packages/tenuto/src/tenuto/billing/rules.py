@@ -14,7 +14,7 @@ def charge_micros(price: Price, duration_ms: int | None) -> int:
     """What a succeeded job is charged, never above its hold.
 
     Per minute: ceil(duration_ms × price / 60,000) on integers, so that no float ever touches money.
-    PriceInvalid: the job's row says a price that cannot be charged.
+    PriceInvalid: the job's row has a price that cannot be charged.
     """
     if min(price.price_micros, price.hold_micros) < 0:
         raise PriceInvalid("the job's price or its hold is below 0")

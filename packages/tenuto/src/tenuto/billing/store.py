@@ -3,7 +3,7 @@
 import msgspec
 from msgspec.structs import asdict
 
-from tenuto.billing.rows import BalanceRow, ChatUsageRow, HoldRow, LedgerLine
+from tenuto.billing.rows import BalanceRow, ChatUsageRow, HoldRow, LedgerLine, Use, Used
 from tenuto.db import records
 from tenuto.db.database import Transaction
 
@@ -117,34 +117,16 @@ def entries_of_job(tx: Transaction, job_id: str) -> list[LedgerLine]:
     )
 
 
-def add_chat_usage(
-    tx: Transaction,
-    usage_id: str,
-    *,
-    account_id: str,
-    key_id: str,
-    model: str,
-    day: str,
-    calls: int,
-    prompt_tokens: int,
-    completion_tokens: int,
-    estimated: int,
-) -> None:
+def add_chat_usage(tx: Transaction, usage_id: str, use: Use, used: Used) -> None:
     tx.do(
         """insert into chat_usage
                (id, account_id, key_id, model, day, calls, prompt_tokens, completion_tokens, estimated)
            values (:id, :account_id, :key_id, :model, :day, :calls, :prompt_tokens, :completion_tokens,
-                   :estimated)
+                   :estimated_calls)
            on conflict (id) do nothing""",
         id=usage_id,
-        account_id=account_id,
-        key_id=key_id,
-        model=model,
-        day=day,
-        calls=calls,
-        prompt_tokens=prompt_tokens,
-        completion_tokens=completion_tokens,
-        estimated=estimated,
+        **asdict(use),
+        **asdict(used),
     )
 
 

@@ -10,7 +10,8 @@ from collections.abc import Callable
 import structlog
 
 from tenuto.billing import usage as billing
-from tenuto.billing.usage import Use, Used, day_of
+from tenuto.billing.rows import Use, Used
+from tenuto.billing.usage import day_of
 from tenuto.chat.answers import Usage
 from tenuto.db.database import Database, Transaction
 from tenuto.errors import Unavailable

@@ -23,8 +23,8 @@ def free_slot_of(tx: Transaction, attempt_id: str) -> None:
 def locked_attempt(tx: Transaction, attempt_id: str) -> FencedAttempt | None:
     """The attempt together with what its job froze; locks the job against every other writer.
 
-    The attempt's row is locked, too: who waited for the job alone would go on with the attempt as it was
-    before the wait, and run a call again whose fence was passed meanwhile.
+    The attempt's row is locked, too: a caller that waited for the job's lock alone would continue with the
+    attempt as it was before the wait, and repeat a call whose fence was passed meanwhile.
     """
     return records.one(
         tx,

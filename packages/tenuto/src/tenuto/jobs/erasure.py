@@ -1,4 +1,4 @@
-"""Erasing what jobs were asked and what they made: the owner's wish, or the operator's retention.
+"""Erasing the requests and results of jobs, by their owner or by the operator's retention.
 
 Records, keys and the ledger stay, so replays are still answered. What is erased is condemned in the same
 transaction; the caller removes the bytes when it has been committed, and upkeep what was left.
@@ -19,7 +19,7 @@ RETENTION_BATCH = 100
 
 
 def erase_content(tx: Transaction, caller: Caller, *, job_id: str, now_ms: int) -> list[str]:
-    """The request, the result and the segments of a final job; gives the blobs to remove. Again: nothing.
+    """Erase the request, result and segments of a final job; returns the blobs to remove. Repeatable.
 
     NotFound; ModelNotAllowed: the key is for other models; InvalidRequest: the job has not ended.
     """
@@ -33,15 +33,15 @@ def erase_content(tx: Transaction, caller: Caller, *, job_id: str, now_ms: int) 
             " or wait",
             param="operation_id",
         )
-    shown = store.segment_blobs(tx, job_id)
+    segment_blobs = store.segment_blobs(tx, job_id)
     store.erase_segments(tx, job_id)
-    return [*_erase(tx, job_id, now_ms=now_ms), *artifacts.condemn(tx, shown, now_ms=now_ms)]
+    return [*_erase(tx, job_id, now_ms=now_ms), *artifacts.condemn(tx, segment_blobs, now_ms=now_ms)]
 
 
 def erase_artifact(
     tx: Transaction, caller: Caller, *, artifact_id: str, input_models: Collection[str], now_ms: int
 ) -> list[str]:
-    """A result's bytes, or an input's that no open job needs; gives the blobs to remove. Again: nothing.
+    """Erase a result, or an input that no open job needs; returns the blobs to remove. Repeatable.
 
     A restricted key erases results of its own models, and inputs if one of them takes inputs: those are
     `input_models`. NotFound; ModelNotAllowed; InvalidRequest: a job needs the input.
@@ -82,7 +82,7 @@ def _erase_artifact(tx: Transaction, artifact: HeldArtifactRow, *, account_id: s
 def retain_jobs(tx: Transaction, *, ended_before: int, now_ms: int) -> tuple[int, list[str]]:
     """Erase requests and results of jobs that ended earlier, some at a time; segments are kept.
 
-    Gives how many jobs there were, and the blobs to remove.
+    Returns the number of jobs and the blobs to remove.
     """
     jobs = store.final_before(tx, ended_before, RETENTION_BATCH)
     return len(jobs), [blob_id for job_id in jobs for blob_id in _erase(tx, job_id, now_ms=now_ms)]
@@ -93,18 +93,18 @@ def retain_inputs(
 ) -> tuple[str | None, list[str]]:
     """Erase inputs that were uploaded earlier and that no open job needs, some at a time, from an id on.
 
-    Gives the id to go on from (None: that was all) and the blobs to remove.
+    Returns the id to continue from (None: that was all) and the blobs to remove.
     """
-    found = artifacts.old_inputs(tx, created_before=created_before, after=after, limit=RETENTION_BATCH)
+    inputs = artifacts.old_inputs(tx, created_before=created_before, after=after, limit=RETENTION_BATCH)
     blobs: list[str] = []
-    for artifact_id, account_id in found:
+    for artifact_id, account_id in inputs:
         artifact = artifacts.find(tx, account_id=account_id, artifact_id=artifact_id)
         assert artifact is not None, "records of artifacts stay"
         try:
             blobs += _erase_artifact(tx, artifact, account_id=account_id, now_ms=now_ms)
         except InvalidRequest:
             continue
-    return found[-1][0] if len(found) == RETENTION_BATCH else None, blobs
+    return inputs[-1][0] if len(inputs) == RETENTION_BATCH else None, blobs
 
 
 def _erase(tx: Transaction, job_id: str, *, now_ms: int) -> list[str]:

@@ -50,7 +50,7 @@ class RecordedResult:
 
 
 def heartbeat(tx: Transaction, progress: dict[str, dict[str, Any] | None]) -> dict[str, bool | None]:
-    """Raise the beat of each attempt; True: its cancellation is asked for, None: it is not ours any more."""
+    """Raise the beat of each attempt; True: its job was cancelled, None: the attempt is over."""
     return {
         attempt_id: attempt_store.raise_beat(tx, attempt_id, None if made is None else json.dumps(made))
         for attempt_id, made in progress.items()
@@ -60,7 +60,7 @@ def heartbeat(tx: Transaction, progress: dict[str, dict[str, Any] | None]) -> di
 def pass_fence(tx: Transaction, ids: Ids, attempt_id: str, *, now_ms: int) -> bool:
     """Before a metered call: from here on a lost outcome is never run again.
 
-    False when the caller asked for the job to end in time: it is cancelled, the call must not be made.
+    False when the caller cancelled the job in time: it ends, and the call must not be made.
     """
     attempt = _fenced(tx, attempt_id, (RUNNING,))
     if attempt.fenced_at is not None:
@@ -74,11 +74,11 @@ def pass_fence(tx: Transaction, ids: Ids, attempt_id: str, *, now_ms: int) -> bo
 
 
 def record_result(tx: Transaction, attempt_id: str, result: RecordedResult, *, now_ms: int) -> None:
-    """The bytes are durable: from here on the attempt is finished by whoever finds it, never run again."""
+    """The bytes are durable: from here on any worker may finish the attempt, and it is never run again."""
     attempt = _fenced(tx, attempt_id, (RUNNING, RECOVERY_REQUIRED))
     if attempt.blob_id == result.blob.blob_id:
         if attempt.state != "recorded":
-            raise Stale  # These bytes were recorded, and found unusable since.
+            raise Stale  # These bytes were recorded, and have proved unusable since.
         return  # Repeated because the first answer was lost.
     artifacts.add_blob(tx, result.blob, now_ms=now_ms)
     recorded = attempt_store.record(
@@ -148,7 +148,7 @@ def fail(
 
 
 def cancelled(tx: Transaction, ids: Ids, attempt_id: str, *, now_ms: int) -> None:
-    """The engine stopped, or was stopped, because the caller asked: running → cancelled, the hold voided.
+    """The engine was stopped because the caller cancelled: running → cancelled, the hold voided.
 
     A metered engine that was called may have charged for it: recovery_required.
     """
@@ -170,10 +170,10 @@ def release(
     pause_ms: int = 0,
     evidence: str | None = None,
 ) -> None:
-    """The worker gives the job back unharmed (it drains, no engine starts): running → queued, not counted.
+    """The worker returns the job unharmed (it drains, no engine starts): running → queued, not counted.
 
     A job whose caller wants it to end is cancelled instead: it might wait long for its next worker. A metered
-    engine's job is never given back once its fence is passed: recovery_required.
+    engine's job is never returned once its fence is passed: recovery_required.
     """
     attempt = _unrecorded(tx, attempt_id)
     if attempt.fenced_at is not None:
@@ -219,9 +219,9 @@ def try_again(
 
 
 def unforeseen(tx: Transaction, ids: Ids, attempt_id: str, *, evidence: str, now_ms: int) -> None:
-    """The worker met an error that nobody foresaw: queued again after a pause, twice; then an operator looks.
+    """The worker met an unforeseen error: queued again after a pause, twice; then it waits for an operator.
 
-    Neither is the job failed for it, nor does it come back to its lane for ever.
+    The job does not fail for it, nor does it return to its lane for ever.
     """
     attempt = _unrecorded(tx, attempt_id)
     if attempt.fenced_at is None and attempt.cancel_requested_at is not None:
@@ -251,7 +251,7 @@ def hand_over(
 
 
 def outcome_unknown(tx: Transaction, attempt_id: str, *, now_ms: int, evidence: str | None = None) -> None:
-    """A metered engine can't say whether its call was charged: running → recovery_required, hold kept."""
+    """A metered engine cannot tell whether its call was charged: running → recovery_required, hold kept."""
     attempt = _unrecorded(tx, attempt_id)
     _require_recovery(tx, attempt, message=OUTCOME_UNKNOWN, now_ms=now_ms, evidence=evidence)
 
@@ -259,8 +259,8 @@ def outcome_unknown(tx: Transaction, attempt_id: str, *, now_ms: int, evidence: 
 def rescue(tx: Transaction, ids: Ids, attempt_id: str, *, beat: int, now_ms: int) -> str:
     """Its worker is gone (`beat` is the counter that stood still): finish, cancel, recover or queue again.
 
-    Gives what was done. A recorded result is finished by the caller with `succeed` after a look at
-    its bytes: then "recorded" is the answer and nothing has changed.
+    Returns what was done: "recorded" means that nothing has changed, and that the caller checks the bytes of
+    the recorded result and finishes with `succeed`.
     """
     attempt = _fenced(tx, attempt_id, (RUNNING, RECOVERY_REQUIRED))
     if attempt.beat != beat:
@@ -298,9 +298,9 @@ def result_unusable(tx: Transaction, attempt_id: str, *, message: str, now_ms: i
 
 
 def cancel(tx: Transaction, ids: Ids, caller: Caller, *, job_id: str, now_ms: int) -> bool:
-    """A caller asks for a job to end. True when a worker has to be told.
+    """A caller cancels a job. True when a worker has to be notified.
 
-    Queued: cancelled at once, the hold voided. Running: noted, the worker asks its engine. Final or
+    Queued: cancelled at once, the hold voided. Running: noted, the worker stops its engine. Final or
     waiting for recovery: unchanged. NotFound; ModelNotAllowed: the key is for other models.
     """
     job = store.owned(tx, job_id, caller.account_id)

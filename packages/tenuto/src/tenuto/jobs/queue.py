@@ -139,7 +139,7 @@ def _turn(account: WaitingAccount, draw: str) -> tuple[int, int]:
 def _claim_of(
     work: DeferredRecord[JobWork], job_id: str, account_id: str, lane: str, *, attempt_id: str, number: int
 ) -> Claim:
-    """What the row says, every value of the type that it must have. Raises Unreadable."""
+    """The claim from the job's row, every value checked for its type. Raises Unreadable."""
     row = work.one()
     assert row is not None, "the row was found in this transaction"
     if row.kind not in kinds():

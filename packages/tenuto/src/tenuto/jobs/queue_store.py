@@ -16,12 +16,12 @@ from tenuto.jobs.states import MAX_PAUSE_MS
 from tenuto.jobs.store import AFTER_ALL
 
 CANDIDATES = 4
-"""So many of an account's jobs of each model are looked at for one that nobody has locked just now."""
+"""How many of an account's jobs of each model are considered, to find one that is not locked."""
 
 # Written so, it is the predicate of one index alone (see its migration): a queue of which the statistics of
 # PostgreSQL know nothing yet, or no more, is not read from end to end.
 _QUEUED = "state || '' = 'queued'"
-# A pause that ends later than any pause can was set by a clock that has gone back since: it is none.
+# A pause that ends later than any pause can was set by a clock that has been set back since: it is ignored.
 # The columns of the index are compared as rows, and ordered by from its first on: were they said to be equal
 # to something, the planner would know that another index, of all jobs that ever were, has the same order.
 _WAITING = f"""{_QUEUED} and (lane, model) >= (:lane, :{{model}}) and (lane, model) <= (:lane, :{{model}})
@@ -203,7 +203,7 @@ def recovering(tx: Transaction, lane: str) -> int:
 
 
 def open_attempts(tx: Transaction) -> list[OpenAttempt]:
-    """Attempts that a worker should be at work on, with the lock that says whether it lives."""
+    """Attempts that a worker should be running, with the lock that shows whether it is alive."""
     return records.all_records(
         tx,
         OpenAttempt,
@@ -235,13 +235,13 @@ def cancel_requests(tx: Transaction, worker_id: str) -> list[str]:
 
 
 def lock_account(tx: Transaction, account_id: str) -> None:
-    """Until the transaction ends nobody else's submission looks at what the account has queued."""
+    """Until the transaction ends, no other submission counts what the account has queued."""
     # The same lock as the hold's update: another's insert that only refers to the account does not wait.
     tx.ask("select id from account where id = :id for no key update", id=account_id)
 
 
 def take_noted_quota(tx: Transaction, account_id: str, lane: str) -> Deferred:
-    """One place of the noted room: no row is changed when there is none."""
+    """Take one noted place; no row is changed when none is left."""
     return tx.ask(
         """update queue_room set room = room - 1
            where account_id = :account_id and lane = :lane and room > 0""",
@@ -274,7 +274,7 @@ def queued_of_account(tx: Transaction, account_id: str, lane: str, limit: int) -
     )
 
 
-# --- the statements for so many models -----------------------------------------------------------------
+# --- statements by the number of models -----------------------------------------------------------------
 
 
 @lru_cache

@@ -233,7 +233,7 @@ def _operation(row: OperationRow, ahead: int | None) -> Operation:
 
 
 def _artifacts(row: OperationRow) -> list[Artifact]:
-    """The result, once there is one."""
+    """The result, if the job has one."""
     if row.artifact_id is None or row.media_type is None or row.size_bytes is None or row.sha256 is None:
         return []
     metadata = _json(row, "artifact_metadata", "{}")
@@ -252,7 +252,7 @@ def _error(row: OperationRow) -> JobError | None:
 
 
 def _json(row: OperationRow, column: str, otherwise: str) -> msgspec.Raw:
-    """The column's JSON as it stands there, if it is sound; a list of jobs is broken by none of them."""
+    """The column's JSON as it is stored, if it is sound; a damaged one does not break a list of jobs."""
     return sound_json(getattr(row, column), otherwise, of=row.id, column=column)
 
 

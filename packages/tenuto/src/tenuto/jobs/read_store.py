@@ -52,7 +52,7 @@ _USED_MODELS = """
                        and (j.state, j.id) > ('', '') order by j.state, j.id limit 1) as kind
     from used u where u.model is not null limit 10000"""
 _PAGES = (21, 51, 101)
-"""So many rows are read at most: the next of these, so that the statements that are kept are few."""
+"""A page reads the next of these numbers of rows, so that few different statements are prepared."""
 
 
 def job(tx: Transaction, job_id: str, account_id: str) -> OperationRow | None:
@@ -132,7 +132,7 @@ def _models(tx: Transaction, account_id: str, kind: str | None, models: frozense
 def ahead(tx: Transaction, lane: str, job_id: str, limit: int) -> DeferredRecord[Counted]:
     """Queued jobs of the lane that were accepted earlier, counted up to `limit`.
 
-    The limit stands in the text: PostgreSQL keeps a plan that knows it, where the queue is long too.
+    The limit is part of the text, so that PostgreSQL's plan knows it even if the queue is long.
     """
     return records.ask(
         tx,

@@ -187,7 +187,7 @@ def _is_done(tx: Transaction, job_id: str, by: Decision, type_: str, done: str) 
 
 
 def _in_recovery(tx: Transaction, job_id: str, now_ms: int) -> JobRow:
-    """The job, its attempt ended: a late result that was recorded and not settled waits for nobody else."""
+    """The job, with its attempt ended: nothing else will settle a late result that was recorded."""
     job = _waits(store.locked(tx, job_id), job_id)
     if job.attempt_id is not None:
         attempt_store.end_attempt(tx, job.attempt_id, "unknown", now_ms=now_ms)

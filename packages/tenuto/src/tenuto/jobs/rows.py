@@ -12,7 +12,7 @@ DAY_MS = 24 * 3600 * 1000
 
 
 class JobRow(msgspec.Struct, frozen=True):
-    """A job: what was accepted, frozen, then what became of it. One row for good; only content is erased."""
+    """A job: what was accepted, frozen, then what became of it. The row stays; only content is erased."""
 
     id: str
     """Made by `submit`; ids rise with time, and order the queue."""
@@ -30,7 +30,7 @@ class JobRow(msgspec.Struct, frozen=True):
     """See `states`: every change is one conditional update in one transaction with its event, so that a death
     leaves the state before or the state after."""
     body: str
-    """The accepted body, word for word; empty once it is erased."""
+    """The accepted body, verbatim; empty once it is erased."""
     parameters: str
     """JSON object: what the engine gets, every default and reference resolved at acceptance; `{}` once it is
     erased."""
@@ -80,8 +80,8 @@ class JobRow(msgspec.Struct, frozen=True):
     error_message: str | None
     """The sentence for it."""
     cancel_requested_at: int | None
-    """When the caller cancelled it; a running attempt hears of it with its next beat, and the rescue keeps
-    to it if the worker dies before."""
+    """When the caller cancelled it; a running attempt learns of it with its next beat, and the rescue cancels
+    the job if the worker dies before."""
     event_sequence: int
     """The number of its newest event: raised by every transition, in its transaction."""
     erased_at: int | None
@@ -103,7 +103,7 @@ class AttemptRow(msgspec.Struct, frozen=True):
     outcome: str | None
     """How it ended; null before. `unknown`: a late result may still be recorded."""
     beat: int
-    """Raised by the worker's heartbeat; one that stands still while a rescuer looks is a dead worker's."""
+    """Raised by the worker's heartbeat; if it stands still while a rescuer watches, the worker is dead."""
     progress: str | None
     """JSON object: the newest progress, written with a beat. If the worker dies it stays as it was."""
     fenced_at: int | None
@@ -127,7 +127,7 @@ class AttemptRow(msgspec.Struct, frozen=True):
     pid: int | None
     """Of the worker, likewise."""
     heard_at: int | None
-    """When the worker was last heard of, by its own clock; only shown, never decided by."""
+    """When the worker last reported, by its own clock; for display only, nothing depends on it."""
 
 
 class FencedAttempt(msgspec.Struct, frozen=True):
@@ -176,7 +176,7 @@ class JobWork(msgspec.Struct, frozen=True):
 
 
 class Started(msgspec.Struct, frozen=True):
-    """What a claim's update of the job gives back."""
+    """What a claim's update of the job returns."""
 
     event_sequence: int
     attempts: int
@@ -192,14 +192,14 @@ class OwnedJob(msgspec.Struct, frozen=True):
 
 
 class CancelNoted(msgspec.Struct, frozen=True):
-    """What noting the request to cancel a running job gives back."""
+    """What noting the request to cancel a running job returns."""
 
     event_sequence: int
     attempt_id: str | None
 
 
 class WaitingJob(msgspec.Struct, frozen=True):
-    """A job in `recovery_required`, as operators are shown it in a list; each column as in `JobRow`."""
+    """A job in `recovery_required`, as operators see it in a list; each column as in `JobRow`."""
 
     id: str
     kind: str
@@ -243,7 +243,7 @@ class OpenAttempt(msgspec.Struct, frozen=True):
 
 
 class BoundKey(msgspec.Struct, frozen=True):
-    """An idempotency key of an API key: bound with its job, in one transaction, for good."""
+    """An idempotency key of an API key: bound with its job, in one transaction, and never released."""
 
     body_sha256: str
     """Of the body's value: the same key with another one is a conflict."""
@@ -257,7 +257,7 @@ class Counted(msgspec.Struct, frozen=True):
 
 
 class OperationRow(msgspec.Struct, frozen=True):
-    """What callers are shown of a job, its newest attempt and its result; each column as in its own table."""
+    """What callers see of a job, its newest attempt and its result; each column as in its own table."""
 
     id: str
     kind: str

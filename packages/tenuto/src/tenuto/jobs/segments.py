@@ -21,12 +21,12 @@ MEDIA_TYPE = "audio/wav"
 
 
 class SegmentLimit(Exception):
-    """An attempt shows more than may be kept; the message says which limit it passed."""
+    """An attempt has more segments than may be stored; the message says which limit it exceeded."""
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentTotals:
-    """How much an attempt has shown so far."""
+    """How much an attempt has saved so far."""
 
     count: int = 0
     size_bytes: int = 0
@@ -54,7 +54,7 @@ class NewSegment:
 
 
 def save(tx: Transaction, attempt_id: str, new: NewSegment, *, now_ms: int) -> None:
-    """Make a durable segment readable. Stale: the attempt does not run any more, nothing is written."""
+    """Make a durable segment readable. Stale: the attempt is not running, nothing is written."""
     attempt = attempt_store.locked_attempt(tx, attempt_id)
     if (
         attempt is None

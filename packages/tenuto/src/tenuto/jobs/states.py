@@ -10,7 +10,7 @@ from typing import Literal
 from tenuto.errors import OperatorError
 
 QUEUED = "queued"
-"""Accepted, durable, paid for by a hold; waits for a slot. Set by submit, release and rescue."""
+"""Accepted, durable, covered by a hold; waits for a slot. Set by submit, release and rescue."""
 
 RUNNING = "running"
 """One attempt has it, and a slot. If the worker dies, upkeep rescues the attempt."""
@@ -27,7 +27,7 @@ CANCELLED = "cancelled"
 RECOVERY_REQUIRED = "recovery_required"
 """The hold stays, nothing runs again, an operator decides by name. A metered call was made and its outcome
 is unknown (the same attempt may still come back late with its result); or the job's record cannot be read; or
-its result cannot be settled; or its worker met an error that nobody foresaw, time and again."""
+its result cannot be settled; or its worker repeatedly met an unforeseen error."""
 
 SUBMITTING = "submitting"
 """Named by the contract; this server accepts in one transaction and never commits it alone."""
@@ -46,11 +46,11 @@ TRANSITIONS: dict[str, frozenset[str]] = {
 }
 
 MAX_HOSTS_LOST = 3
-"""An engine's process that died or hung under one job so often is the job's fault: it fails."""
+"""After this many deaths or hangs of an engine's process under one job, the job is at fault and fails."""
 
 MAX_LOSSES_SHARED = 2
-"""A job whose process died so often with other runs in it is run alone from then on: a loss then is its own.
-Losses that were shared are never its fault, however many there are."""
+"""After this many losses of a process with other runs in it, a job runs alone: the next loss is its own.
+Shared losses are never its fault."""
 
 WORKERS_LOST_WITHOUT_PAUSE = 4
 FIRST_PAUSE_MS = 1_000
@@ -113,7 +113,7 @@ ENGINE_CODES: dict[str, FailureCode] = {
     "segment_limit": "segment_limit",
     "input_unreadable": "input_unreadable",
 }
-"""Codes that an engine may give; any other is shown as engine_failed."""
+"""Codes that an engine may give; any other becomes engine_failed."""
 
 SENTENCES: dict[FailureCode, str] = {
     "engine_failed": "The model's engine could not do this job; its operator can see why.",

@@ -15,8 +15,8 @@ from tenuto.jobs.states import Decision
 AFTER_ALL = "joc"
 """Greater than any id of a job.
 
-Where rows are looked for by an index of two columns, both are compared: were the first said to be equal to
-something, the planner would know that the order of another index, of all jobs that ever were, serves as well.
+Queries that need an index of two columns compare both columns as a row: with an equality on the first, the
+planner could choose another index that has the same order and covers all jobs there ever were.
 """
 
 
@@ -104,7 +104,7 @@ def add_event(
     detail: str | None = None,
     by: Decision | None = None,
 ) -> None:
-    """One line of the job's life; `by`: the operator who decided, whom callers are not shown."""
+    """An event of the job; `by`: the operator who decided, which callers do not see."""
     tx.do(
         """insert into event (job_id, sequence, type, attempt_id, detail, operator, note, at)
            values (:job_id, :sequence, :type, :attempt_id, :detail, :operator, :note, :now)""",

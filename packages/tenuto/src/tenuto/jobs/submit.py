@@ -1,4 +1,4 @@
-"""Submitting a job: `submit` is all of it, from a parsed body to a durable job; nobody else knows the order.
+"""Submitting a job: `submit` does all of it, from a parsed body to a durable job, and alone knows the order.
 
 What can be judged without the database is judged first (`prepare`); the rest is one transaction for the
 idempotency key, what the job refers to, the queue's limit, the job, its event and its hold. HTTP is not known
@@ -44,7 +44,7 @@ PATIENCE_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class SubmitContext:
-    """What submitting needs of its process. Made once at start, the same until it ends."""
+    """What submitting needs of its process. Made once, at start."""
 
     database: Database
     blobs: BlobStore
@@ -135,7 +135,7 @@ def prepare(context: SubmitContext, request: Request) -> Callable[[Transaction],
 
 
 def _announced(context: SubmitContext, accepted: Accepted) -> Accepted:
-    """The job is durable: workers are told. Of a replay too, for who made it may not have come so far."""
+    """The job is durable: wake the workers. For a replay too: its first submission may have died here."""
     failpoints.hit("accept.after_commit")
     if accepted.operation.state == QUEUED:
         context.database.wake("jobs")
@@ -143,7 +143,7 @@ def _announced(context: SubmitContext, accepted: Accepted) -> Accepted:
 
 
 def _replay_or_refuse(request: Request, refusal: TenutoError, tx: Transaction) -> Accepted:
-    """What was accepted before is answered again, also when it would not be accepted any more.
+    """What was accepted before is answered again, even if it would be refused today.
 
     The refusal of a faulty body names the faults of its references too, so that all are named at once.
     """
@@ -211,14 +211,14 @@ def _parse(request: Request, models: Mapping[str, Model]) -> _Parsed:
 
 
 def _together(faults: list[Fault], more: list[Fault]) -> list[Fault]:
-    """All faults; what a kind misses is not told of a field that could not be read."""
+    """All faults; a kind does not report a field as missing that could not be read."""
     faulty = {fault.param.partition("[")[0] for fault in faults}
     return [*faults, *(fault for fault in more if fault.param not in faulty)]
 
 
 def _unknown_model(name: str) -> str:
-    shown = name if len(name) <= 100 else name[:100] + "…"
-    return f"there is no model {shown!r}; GET /v1/models lists the full names"
+    short = name if len(name) <= 100 else name[:100] + "…"
+    return f"there is no model {short!r}; GET /v1/models lists the full names"
 
 
 # --- the steps of the transaction -------------------------------------------------------------------

@@ -5,7 +5,7 @@ Rows only: whether the bytes are what the rows say is `artifacts.rehash`'s busin
 
 from tenuto.jobs.audit.check import Check
 
-_DEEP = "`tenuto admin audit --deep` says whether the bytes are there; restore them from a backup"
+_DEEP = "`tenuto admin audit --deep` reports whether the bytes are there; restore them from a backup"
 _REPORT = "report it; `tenuto admin evidence` has the job's story"
 _SWEEP = "`tenuto serve` removes it; if it stays, look for `blob.not_removed` in the log"
 
@@ -88,7 +88,7 @@ CHECKS: tuple[Check, ...] = (
     Check(
         "segment_limits",
         "segment",
-        "the attempt has shown more than may be kept",
+        "the attempt has more segments, or larger ones, than the limits allow",
         _REPORT,
         """select attempt_id as subject, count(*) as segments, max(size_bytes) as largest,
                   cast(sum(size_bytes) as bigint) as size_bytes

@@ -44,7 +44,7 @@ CHECKS: tuple[Check, ...] = (
     Check(
         "account_overdraft",
         "account",
-        "the account has less than nothing",
+        "the account has a negative balance",
         _COMPARE,
         """select id as subject, available_micros, held_micros from account
            where id > :after and id <= :last and (available_micros < 0 or held_micros < 0)""",
@@ -207,7 +207,7 @@ CHECKS: tuple[Check, ...] = (
     Check(
         "job_times",
         "job",
-        "the job has ended without a moment, or goes on with one",
+        "the job has ended without an end time, or has one and has not ended",
         _STORY,
         """select id as subject, state, attempts, started_at, finished_at from job
            where id > :after and id <= :last
@@ -241,7 +241,7 @@ CHECKS: tuple[Check, ...] = (
     Check(
         "attempt_open",
         "job",
-        "an attempt goes on that is not the newest of a running job",
+        "an attempt is open that is not the newest of a running job",
         _RESTART,
         """select t.id as subject, t.state, j.id as job, j.state as job_state
            from job j join attempt t on t.job_id = j.id
@@ -263,7 +263,7 @@ CHECKS: tuple[Check, ...] = (
     Check(
         "paid_twice",
         "job",
-        "a paid call was followed by another run, and no operator had said so",
+        "a paid call was followed by another run without an operator's decision",
         "the engine's provider may have charged twice: look there, with `tenuto admin evidence SUBJECT`",
         """select j.id as subject, t.id as attempt, e.type as event
            from job j join attempt t on t.job_id = j.id and t.fenced_at is not null

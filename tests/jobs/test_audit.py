@@ -57,7 +57,7 @@ def test_a_finding_is_a_line_to_act_on(broken_world: World, database_url: str) -
     [finding] = [one for one in world.read(audit.audit) if one.check == "job_hold"]
 
     assert finding.summary.startswith(
-        f"{claim.job_id}: the job has no hold, or another than it froze"
+        f"{claim.job_id}: the job has no hold, or one that differs from the frozen amount"
         " (hold_micros=60000 entry_held=50000) → `tenuto admin evidence"
     )
     assert {"hold_micros": 60_000, "entry_held": 50_000} == finding.plain["seen"]

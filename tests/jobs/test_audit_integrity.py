@@ -74,7 +74,7 @@ def test_a_row_that_its_index_does_not_find_is_found(
     deep = place.command("admin", "audit", "--deep", check=False)
 
     assert 1 == deep.returncode
-    assert "idempotency_pkey: the database's own check finds it damaged" in deep.stdout
+    assert "idempotency_pkey: the database's own check reports damage" in deep.stdout
 
 
 def run(place: RunningService, statement: str) -> None:

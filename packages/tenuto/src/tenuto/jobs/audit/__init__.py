@@ -80,7 +80,7 @@ def database_damage(
     database: Database, *, deep: bool, stopping: Callable[[], bool] = lambda: False
 ) -> list[Finding]:
     """Every table and index that the database's own check reports; see `db.integrity.faults`."""
-    what = "the database's own check finds it damaged"
+    what = "the database's own check reports damage"
     remedy = (
         "stop the service, keep a copy of the database, and restore the newest backup;"
         " docs/operations/audit.md says what to do where only an index is damaged"

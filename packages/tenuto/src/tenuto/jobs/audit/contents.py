@@ -35,7 +35,7 @@ CHECKS: tuple[Check, ...] = (
     Check(
         "job_input",
         "job",
-        "the job waits for an input that is not there",
+        "the job waits for an input that does not exist",
         "the job will fail; its caller has to upload the input and submit again",
         """select j.id as subject, j.state, j.input_artifact_ids from job j
            left join artifact a on a.id = substr(j.input_artifact_ids, 3, 35) and a.account_id = j.account_id
@@ -66,7 +66,7 @@ CHECKS: tuple[Check, ...] = (
     Check(
         "artifact_bytes",
         "artifact",
-        "the artifact has no bytes, or they are condemned, or others",
+        "the artifact's bytes are missing, condemned, or not those of its row",
         _DEEP,
         """select a.id as subject, a.job_id, a.blob_id, b.condemned_at, b.size_bytes as blob_bytes
            from artifact a left join blob b on b.id = a.blob_id
@@ -109,7 +109,7 @@ CHECKS: tuple[Check, ...] = (
     Check(
         "segment_bytes",
         "segment",
-        "the segment has no bytes, or they are condemned, or others",
+        "the segment's bytes are missing, condemned, or not those of its row",
         _DEEP,
         """select s.id as subject, s.job_id, s.blob_id, b.condemned_at, b.size_bytes as blob_bytes
            from segment s left join blob b on b.id = s.blob_id left join job j on j.id = s.job_id
@@ -122,7 +122,7 @@ CHECKS: tuple[Check, ...] = (
     Check(
         "part_attempt",
         "part",
-        "the part was made by no attempt of its job, or ends before it begins",
+        "the part does not come from an attempt of its job, or ends before it begins",
         "the job makes it again when its parts are removed; report it",
         """select p.job_id as subject, p.role, p.number, p.attempt_id, p.start_frame, p.end_frame
            from part p left join job j on j.id = p.job_id left join attempt t on t.id = p.attempt_id
@@ -142,7 +142,7 @@ CHECKS: tuple[Check, ...] = (
     Check(
         "voice_account",
         "voice",
-        "the own voice is nobody's, or everybody's voice is an account's",
+        "an own voice has no account, or a shared voice has one",
         _REPORT,
         """select v.id as subject, v.kind, v.account_id
            from voice v left join account a on a.id = v.account_id
@@ -162,7 +162,7 @@ CHECKS: tuple[Check, ...] = (
     Check(
         "recording_bytes",
         "job_recording",
-        "the open job is bound to a recording that is not there",
+        "the open job is bound to a recording that does not exist",
         _DEEP,
         """select r.job_id as subject, r.blob_id, b.condemned_at, j.state
            from job_recording r left join job j on j.id = r.job_id left join blob b on b.id = r.blob_id
@@ -173,7 +173,7 @@ CHECKS: tuple[Check, ...] = (
     Check(
         "upload_record",
         "upload_key",
-        "an upload's key names an input that is not there, or a key that is not there",
+        "an upload's key names an input or an API key that does not exist",
         _REPORT,
         """select u.record_id as subject, u.key_id
            from upload_key u left join api_key k on k.id = u.key_id left join artifact a on a.id = u.record_id

@@ -5,7 +5,7 @@ events, attempts, slots and idempotency keys.
 from tenuto.jobs import states
 from tenuto.jobs.audit.check import ALL_AT_ONCE, Check
 
-_COMPARE = "nothing here is repaired automatically: compare with the last backup whose audit is clean"
+_COMPARE = "this is not repaired automatically: compare with the last backup whose audit is clean"
 _LINES = f"`tenuto admin evidence SUBJECT` has the job's story; {_COMPARE}"
 _STORY = "`tenuto admin evidence SUBJECT` has the job's attempts and events; report it with them"
 _RESTART = "if it lasts after `tenuto serve` was started again, report it with `tenuto admin evidence`"
@@ -52,7 +52,7 @@ CHECKS: tuple[Check, ...] = (
     Check(
         "account_held",
         "account",
-        "the account holds something else than its open jobs do",
+        "the account's held amount is not the sum of what its open jobs hold",
         _COMPARE,
         """select a.id as subject, a.held_micros, j.held as open_jobs_hold from account a left join (
                select account_id, cast(sum(hold_micros) as bigint) as held from job
@@ -73,7 +73,7 @@ CHECKS: tuple[Check, ...] = (
     Check(
         "entry_form",
         "entry",
-        "the entry moves money as its type never does",
+        "the entry moves money in a way that its type does not allow",
         _COMPARE,
         """select id as subject, type, job_id, available_micros, held_micros, revenue_micros, funding_micros
            from entry where id > :after and id <= :last and not case type
@@ -100,7 +100,7 @@ CHECKS: tuple[Check, ...] = (
     Check(
         "job_hold",
         "job",
-        "the job has no hold, or another than it froze",
+        "the job has no hold, or one that differs from the frozen amount",
         _LINES,
         """select j.id as subject, j.hold_micros, h.held_micros as entry_held
            from job j left join entry h on h.job_id = j.id and h.type = 'hold'
@@ -120,7 +120,7 @@ CHECKS: tuple[Check, ...] = (
     Check(
         "job_settlement",
         "job",
-        "the job is not settled at what it was charged, or was charged without success",
+        "the settlement differs from the charge, or the job was charged without success",
         _LINES,
         """select j.id as subject, j.state, j.hold_micros, j.charged_micros, r.type as resolution,
                   r.revenue_micros as entry_revenue, r.held_micros as entry_held
@@ -135,7 +135,7 @@ CHECKS: tuple[Check, ...] = (
     Check(
         "job_charge",
         "job",
-        "the charge is not what the frozen price makes of it, or above the hold",
+        "the charge does not follow from the frozen price, or exceeds the hold",
         _LINES,
         """select j.id as subject, j.charged_micros, j.hold_micros, j.price_micros, j.price_unit,
                   t.duration_ms
@@ -176,7 +176,7 @@ CHECKS: tuple[Check, ...] = (
     Check(
         "event_order",
         "event",
-        "the job took a step that no job may take",
+        "the job made a transition that is not allowed",
         _STORY,
         """select e.job_id as subject, e.sequence, p.type as was, e.type as came
            from event e left join event p on p.job_id = e.job_id and p.sequence = e.sequence - 1
@@ -187,7 +187,7 @@ CHECKS: tuple[Check, ...] = (
     Check(
         "event_subject",
         "event",
-        "an event names a job or an attempt that is not there",
+        "an event names a job or an attempt that does not exist",
         _STORY,
         """select e.job_id as subject, e.sequence, e.type, e.attempt_id
            from event e left join job j on j.id = e.job_id left join attempt t on t.id = e.attempt_id
@@ -197,7 +197,7 @@ CHECKS: tuple[Check, ...] = (
     Check(
         "job_state",
         "job",
-        "the job's state is not what its newest event made of it",
+        "the job's state is not the one that its newest event leads to",
         _STORY,
         """select j.id as subject, j.state, e.type as newest_event
            from job j join event e on e.job_id = j.id and e.sequence = j.event_sequence
@@ -226,7 +226,7 @@ CHECKS: tuple[Check, ...] = (
     Check(
         "job_attempts",
         "job",
-        "the job's attempts are not those that it counted",
+        "the job does not have as many attempts as it counted",
         _STORY,
         """select j.id as subject, j.attempts, t.made, t.newest, j.attempt_id
            from job j left join (
@@ -294,7 +294,7 @@ CHECKS: tuple[Check, ...] = (
     Check(
         "idempotency_job",
         ALL_AT_ONCE,
-        "an idempotency key names a job that is not its key's",
+        "an idempotency key names a job of another API key",
         "a resend under this key is answered with the wrong job, or not at all; report it",
         """select job_id as subject, key_id from idempotency except select id, key_id from job""",
     ),

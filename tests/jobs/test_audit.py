@@ -17,8 +17,7 @@ from tenuto.db.database import Transaction
 from tenuto.jobs import audit, chunks, segments, states
 from tenuto.jobs.audit import runs
 from tenuto.jobs.queue import Claim
-from tenuto.jobs.rows import ChunkKey
-from tenuto.jobs.segments import NewSegment
+from tenuto.jobs.rows import ChunkKey, NewSegment
 from tenuto.media.flac import FlacSummary
 from tenuto.media.wav import pcm16_wav, read_pcm16_wav
 from tenuto.voices import operations as voices

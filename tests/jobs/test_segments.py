@@ -9,12 +9,11 @@ from tenuto.db.database import ConstraintFailed
 from tenuto.errors import NotFound, Stale
 from tenuto.jobs import segments
 from tenuto.jobs.queue import Claim
-from tenuto.jobs.rows import Segment
+from tenuto.jobs.rows import NewSegment, Segment
 from tenuto.jobs.segments import (
     MAX_ATTEMPT_BYTES,
     MAX_SEGMENT_BYTES,
     MAX_SEGMENTS,
-    NewSegment,
     SegmentLimit,
     SegmentTotals,
 )

@@ -12,8 +12,7 @@ from tenuto.db.database import Transaction
 from tenuto.errors import Stale
 from tenuto.jobs import chunks, lifecycle, queue, segments
 from tenuto.jobs.queue import Claim
-from tenuto.jobs.rows import ChunkKey
-from tenuto.jobs.segments import NewSegment
+from tenuto.jobs.rows import ChunkKey, NewSegment
 
 ENDINGS = ("succeed", "fail", "cancelled", "release", "try_again", "unknown", "damage", "settle")
 CHUNK = ChunkKey("segment_text", 0, 0, 160_000, "fake/segment-text", "1")

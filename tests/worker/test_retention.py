@@ -14,7 +14,7 @@ from tenuto.errors import Erased
 from tenuto.jobs import read, segments
 from tenuto.jobs.erasure import RETENTION_BATCH
 from tenuto.jobs.queue import Claim
-from tenuto.jobs.segments import NewSegment
+from tenuto.jobs.rows import NewSegment
 from tenuto.media.flac import FlacSummary
 from tenuto.worker import retention
 from worker.rig import Rig

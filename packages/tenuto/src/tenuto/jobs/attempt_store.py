@@ -6,10 +6,9 @@ from; None or 0 rows means that another was first, and nothing else may then be 
 
 from msgspec.structs import asdict
 
-from tenuto.blobs.blob import BlobRecord
 from tenuto.db import records
 from tenuto.db.database import Row, Transaction
-from tenuto.jobs.rows import AttemptKeys, ChunkKey, FencedAttempt, Segment, SegmentBytes
+from tenuto.jobs.rows import AttemptKeys, ChunkKey, FencedAttempt, NewSegment, Segment, SegmentBytes
 
 
 def free_slot_of(tx: Transaction, attempt_id: str) -> None:
@@ -195,31 +194,22 @@ def require_recovery(tx: Transaction, job_id: str, attempt_id: str, *, code: str
 
 
 def add_segment(
-    tx: Transaction,
-    segment_id: str,
-    *,
-    job_id: str,
-    attempt_id: str,
-    sequence: int,
-    media_type: str,
-    blob: BlobRecord,
-    duration_ms: int,
-    now_ms: int,
+    tx: Transaction, new: NewSegment, *, job_id: str, attempt_id: str, media_type: str, now_ms: int
 ) -> None:
     tx.do(
         """insert into segment (id, job_id, attempt_id, sequence, media_type, size_bytes, sha256, duration_ms,
                                 blob_id, created_at)
            values (:id, :job_id, :attempt_id, :sequence, :media_type, :size_bytes, :sha256, :duration_ms,
                    :blob_id, :now)""",
-        id=segment_id,
+        id=new.segment_id,
         job_id=job_id,
         attempt_id=attempt_id,
-        sequence=sequence,
+        sequence=new.sequence,
         media_type=media_type,
-        size_bytes=blob.size_bytes,
-        sha256=blob.sha256,
-        duration_ms=duration_ms,
-        blob_id=blob.blob_id,
+        size_bytes=new.blob.size_bytes,
+        sha256=new.blob.sha256,
+        duration_ms=new.duration_ms,
+        blob_id=new.blob.blob_id,
         now=now_ms,
     )
 

@@ -223,12 +223,12 @@ def attempts_of_worker(tx: Transaction, worker_id: str) -> int:
 
 def cancel_requests(tx: Transaction, worker_id: str) -> list[str]:
     """The worker's attempts whose callers want them to end."""
-    found = tx.all(
+    rows = tx.all(
         """select t.id from attempt t join job j on j.id = t.job_id
            where t.worker_id = :worker_id and t.state <> 'ended' and j.cancel_requested_at is not null""",
         worker_id=worker_id,
     )
-    return [row["id"] for row in found]
+    return [row["id"] for row in rows]
 
 
 # --- quota -------------------------------------------------------------------------------------------

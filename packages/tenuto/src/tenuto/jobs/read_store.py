@@ -81,8 +81,8 @@ def jobs(
         return records.all_records(tx, OperationRow, page, account_id=account_id, before=before)[:limit]
     ids: list[str] = []
     for model in _models(tx, account_id, kind, models):
-        found = tx.all(_ids(state, size), account_id=account_id, model=model, before=before)
-        ids = sorted((*ids, *(row["id"] for row in found)), reverse=True)[:limit]
+        rows = tx.all(_ids(state, size), account_id=account_id, model=model, before=before)
+        ids = sorted((*ids, *(row["id"] for row in rows)), reverse=True)[:limit]
     if not ids:
         return []
     names = {f"id_{number}": job_id for number, job_id in enumerate(ids)}

@@ -8,6 +8,8 @@ import datetime
 
 import msgspec
 
+from tenuto.blobs.blob import BlobRecord
+
 DAY_MS = 24 * 3600 * 1000
 
 
@@ -317,6 +319,15 @@ class ChunkKey(msgspec.Struct, frozen=True):
     end_frame: int
     model_id: str
     model_revision: str
+
+
+class NewSegment(msgspec.Struct, frozen=True):
+    """A segment whose bytes are durable, before its row."""
+
+    segment_id: str
+    sequence: int
+    blob: BlobRecord
+    duration_ms: int
 
 
 class Segment(msgspec.Struct, frozen=True):

@@ -11,7 +11,7 @@ from tenuto.blobs.blob import BlobRecord
 from tenuto.db.database import Transaction
 from tenuto.errors import Erased, Fault, InvalidRequest, NotFound, Stale
 from tenuto.jobs import attempt_store, read_store
-from tenuto.jobs.rows import Segment
+from tenuto.jobs.rows import NewSegment, Segment
 from tenuto.jobs.states import RUNNING
 
 MAX_SEGMENT_BYTES = 16 * 1024 * 1024
@@ -43,16 +43,6 @@ class SegmentTotals:
         return more
 
 
-@dataclass(frozen=True, slots=True)
-class NewSegment:
-    """A segment whose bytes are durable."""
-
-    segment_id: str
-    sequence: int
-    blob: BlobRecord
-    duration_ms: int
-
-
 def save(tx: Transaction, attempt_id: str, new: NewSegment, *, now_ms: int) -> None:
     """Make a durable segment readable. Stale: the attempt is not running, nothing is written."""
     attempt = attempt_store.locked_attempt(tx, attempt_id)
@@ -66,15 +56,7 @@ def save(tx: Transaction, attempt_id: str, new: NewSegment, *, now_ms: int) -> N
         return  # Repeated because the first answer was lost.
     artifacts.add_blob(tx, new.blob, now_ms=now_ms)
     attempt_store.add_segment(
-        tx,
-        new.segment_id,
-        job_id=attempt.job_id,
-        attempt_id=attempt_id,
-        sequence=new.sequence,
-        media_type=MEDIA_TYPE,
-        blob=new.blob,
-        duration_ms=new.duration_ms,
-        now_ms=now_ms,
+        tx, new, job_id=attempt.job_id, attempt_id=attempt_id, media_type=MEDIA_TYPE, now_ms=now_ms
     )
 
 

@@ -172,7 +172,7 @@ def note_cancel(tx: Transaction, job_id: str, now_ms: int) -> CancelNoted | None
 
 def overdue(tx: Transaction, lane: str, now_ms: int, limit: int) -> list[str]:
     """Queued jobs past their deadline; all jobs have as long, so none is where none of the oldest is."""
-    found = tx.all(
+    rows = tx.all(
         """select id from (
                select id, deadline_at from job
                where state = 'queued' and (lane, id) > (:lane, '') and (lane, id) < (:lane, :after_all)
@@ -183,7 +183,7 @@ def overdue(tx: Transaction, lane: str, now_ms: int, limit: int) -> list[str]:
         now=now_ms,
         limit=limit,
     )
-    return [row["id"] for row in found]
+    return [row["id"] for row in rows]
 
 
 def in_recovery(tx: Transaction) -> list[WaitingJob]:
@@ -254,11 +254,11 @@ def erase_job(tx: Transaction, job_id: str, now_ms: int) -> None:
 
 
 def recorded_blobs(tx: Transaction, job_id: str) -> list[str]:
-    found = tx.all(
+    rows = tx.all(
         "select blob_id from attempt where job_id = :job_id and blob_id is not null limit 10000",
         job_id=job_id,
     )
-    return [row["blob_id"] for row in found]
+    return [row["blob_id"] for row in rows]
 
 
 def erase_attempts(tx: Transaction, job_id: str) -> None:
@@ -275,10 +275,8 @@ def forget_blob(tx: Transaction, job_id: str, blob_id: str) -> None:
 
 
 def segment_blobs(tx: Transaction, job_id: str) -> list[str]:
-    found = tx.all(
-        "select blob_id from segment where job_id = :job_id and blob_id is not null", job_id=job_id
-    )
-    return [row["blob_id"] for row in found]
+    rows = tx.all("select blob_id from segment where job_id = :job_id and blob_id is not null", job_id=job_id)
+    return [row["blob_id"] for row in rows]
 
 
 def erase_segments(tx: Transaction, job_id: str) -> None:
@@ -316,13 +314,13 @@ def is_needed(tx: Transaction, account_id: str, lane: str, artifact_id: str) -> 
 
 
 def final_before(tx: Transaction, finished_before: int, limit: int) -> list[str]:
-    found = tx.all(
+    rows = tx.all(
         """select id from job where finished_at < :before and finished_at is not null and erased_at is null
            order by finished_at limit :limit""",
         before=finished_before,
         limit=limit,
     )
-    return [row["id"] for row in found]
+    return [row["id"] for row in rows]
 
 
 def _sequence(changed: Row | None) -> int | None:

@@ -22,7 +22,8 @@ from tenuto.db.database import Transaction
 from tenuto.errors import OperatorError, StorageFailed, Swept, TenutoError
 from tenuto.hosts.host import HostResult
 from tenuto.jobs import segments
-from tenuto.jobs.segments import MAX_SEGMENT_BYTES, NewSegment, SegmentLimit, SegmentTotals
+from tenuto.jobs.rows import NewSegment
+from tenuto.jobs.segments import MAX_SEGMENT_BYTES, SegmentLimit, SegmentTotals
 from tenuto.kinds.speech.parameters import BOUND_VOICES
 from tenuto.media.wav import (
     BYTES_PER_SAMPLE,

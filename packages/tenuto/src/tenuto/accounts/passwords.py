@@ -1,4 +1,4 @@
-"""Passwords: which are taken, what is kept of one, and whether one is right. Knows no account, no database.
+"""Passwords: which are accepted, what is stored of one, and whether one is right. Knows no accounts.
 
 Argon2id with the parameters that RFC 9106 recommends where memory is limited: 64 MiB, three passes. It is
 slow on purpose: call it in a thread.
@@ -33,7 +33,7 @@ def password_fault(param: str, password: str, *, name: str) -> Fault | None:
 
 
 def hash_password(password: str) -> str:
-    """What is kept of a password."""
+    """What is stored of a password."""
     return _hasher.hash(_normal(password))
 
 
@@ -51,7 +51,7 @@ def is_outdated(password_hash: str) -> bool:
 
 
 def nobodys_hash() -> str:
-    """A hash that no password has; it is tried for names that don't exist, so that they take as long."""
+    """A hash that no password has; it is checked for names that do not exist, so that they take as long."""
     salt = base64.b64encode(bytes(COST.salt_len)).rstrip(b"=").decode()
     digest = base64.b64encode(bytes(COST.hash_len)).rstrip(b"=").decode()
     cost = f"m={COST.memory_cost},t={COST.time_cost},p={COST.parallelism}"

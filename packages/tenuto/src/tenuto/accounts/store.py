@@ -109,7 +109,7 @@ def set_suspended(tx: Transaction, account_id: str, at_ms: int | None) -> int:
 
 
 def key(tx: Transaction, key_id: str) -> LockedKeyRow | None:
-    """A key that somebody can send: the studio's own have no secret, and are not to be given one."""
+    """A key that somebody can send: the studio's own have no secret, and must not get one."""
     return records.one(
         tx,
         LockedKeyRow,

@@ -130,7 +130,7 @@ def void(
 
 
 def remark(tx: Transaction, entry_id: str, *, account_id: str, job_id: str, note: str, now_ms: int) -> None:
-    """A line that moves nothing: an operator decided something about the job's money that leaves it held."""
+    """A line that moves nothing: it records an operator's decision that leaves the job's money held."""
     store.append(tx, Entry(entry_id, "adjust", account_id, job_id, note=note), now_ms)
 
 

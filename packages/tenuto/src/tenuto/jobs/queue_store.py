@@ -18,12 +18,12 @@ from tenuto.jobs.store import AFTER_ALL
 CANDIDATES = 4
 """How many of an account's jobs of each model are considered, to find one that is not locked."""
 
-# Written so, it is the predicate of one index alone (see its migration): a queue of which the statistics of
-# PostgreSQL know nothing yet, or no more, is not read from end to end.
+# In this form it matches the predicate of one index only (see its migration), so that a queue which
+# PostgreSQL's statistics do not reflect is never read from end to end.
 _QUEUED = "state || '' = 'queued'"
 # A pause that ends later than any pause can was set by a clock that has been set back since: it is ignored.
-# The columns of the index are compared as rows, and ordered by from its first on: were they said to be equal
-# to something, the planner would know that another index, of all jobs that ever were, has the same order.
+# The index's columns are compared as rows, and ordered by from the first on: with equalities, the planner
+# could use another index that has the same order and covers all jobs there ever were.
 _WAITING = f"""{_QUEUED} and (lane, model) >= (:lane, :{{model}}) and (lane, model) <= (:lane, :{{model}})
               and (not_before_at <= :now or not_before_at > :latest)"""
 _BEHIND = f"""{_QUEUED} and (lane, model, account_id) > (:lane, :{{model}}, w.account_id)
@@ -40,8 +40,8 @@ def next_accounts(
 ) -> list[WaitingAccount]:
     """The accounts with work in the lane, who was served longest ago first; `served` is null for a new one.
 
-    The recursion steps from one waiting account to the next, one index look-up for each model, so that an
-    account's twenty thousand jobs cost as much as one.
+    The recursion steps from one waiting account to the next with one index lookup for each model, so that an
+    account's twenty thousand jobs cost no more than one.
     """
     return records.all_records(
         tx, WaitingAccount, _next_accounts(len(models)), **_parameters(lane, models, now_ms), limit=limit
@@ -311,7 +311,7 @@ def _has_work(models: int) -> str:
 
 
 def _for_each(models: int, condition: str, column: str, first: str) -> str:
-    """A look by the index for every model, one behind the other."""
+    """One index lookup for each model, combined."""
     looks = [
         f"""select {column} from (
                 select {column} from job where {condition.format(model=name)} {first}) as of_{name}"""  # noqa: S608

@@ -76,7 +76,7 @@ class Operation(msgspec.Struct, frozen=True):
 
 
 class Event(msgspec.Struct, frozen=True):
-    """A line of a job's life: every transition, and every request to cancel, writes one."""
+    """An event of a job: every transition, and every request to cancel, writes one."""
 
     sequence: int
     at: int
@@ -111,9 +111,9 @@ def ask_position(tx: Transaction, lane: str, job_id: str) -> DeferredRecord[Coun
     return read_store.ahead(tx, lane, job_id, MAX_COUNTED_AHEAD)
 
 
-def position(asked: DeferredRecord[Counted]) -> int | None:
+def position(count: DeferredRecord[Counted]) -> int | None:
     """How many jobs are ahead of it; None: too many to be counted."""
-    ahead = asked.one()
+    ahead = count.one()
     assert ahead is not None, "a count is always one row"
     return ahead.number if ahead.number < MAX_COUNTED_AHEAD else None
 
@@ -148,7 +148,7 @@ def sequence(tx: Transaction, job_id: str) -> int:
 
 
 def retry_after_s(operation: Operation) -> int | None:
-    """Seconds until a look is worth while: 1 when it runs or is among the next four, else up to 10."""
+    """Seconds until the next poll makes sense: 1 when it runs or is among the next four, else up to 10."""
     if operation.is_final():
         return None
     if operation.state != QUEUED:
@@ -183,7 +183,7 @@ def list_jobs(
 
 
 def events(tx: Transaction, caller: Caller, job_id: str) -> list[Event]:
-    """The job's life, oldest first. NotFound for foreign ids exactly as for missing ones; ModelNotAllowed."""
+    """Oldest first. NotFound for foreign ids exactly as for missing ones; ModelNotAllowed."""
     model = read_store.model(tx, job_id, caller.account_id)
     if model is None:
         raise NotFound

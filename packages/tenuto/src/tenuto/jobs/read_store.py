@@ -20,7 +20,7 @@ from tenuto.jobs.rows import (
 from tenuto.jobs.states import ALL, SUCCEEDED
 from tenuto.jobs.store import AFTER_ALL
 
-# What an operation shows, and no more: a body may be long, and columns cost time even when they are short.
+# Only what an operation shows: a body may be long, and even short columns cost time.
 _OPERATION = """
     select j.id, j.kind, j.model, j.lane, j.state, j.created_at, j.started_at, j.finished_at, j.attempts,
            j.artifact_id, j.hold_micros, j.charged_micros, j.metadata, j.input_artifact_ids,
@@ -31,16 +31,16 @@ _OPERATION = """
     left join artifact a on a.id = j.artifact_id
 """
 _JOB = _OPERATION + "where j.id = :id and j.account_id = :account_id"
-# Both columns of the index are compared, so that no other one can be taken: by the job's id alone, a page of
-# an account with few jobs would be looked for among everybody's. PostgreSQL may plan neither by the account
-# nor by the number of rows, so its plan is as good for the next caller and is kept: to plan every time took
-# longer than all else, the longer the more jobs there were.
+# Both columns of the index are compared, so that no other index can be used: by the job's id alone, a page of
+# an account with few jobs would be searched for among everybody's jobs. PostgreSQL can plan neither by the
+# account nor by the number of rows, so one plan fits every caller and is cached: planning each time took
+# longer than everything else, and longer the more jobs there were.
 _ACCOUNT = "(select cast(:account_id as text))"
 _OF_ACCOUNT = f"(j.account_id, j.id) > ({_ACCOUNT}, '') and (j.account_id, j.id) < ({_ACCOUNT}, :before)"
-# States that are few have an index of their own; the planner must see that it covers this one.
+# The rare states have an index of their own; the condition shows the planner that it covers this one.
 _BUT_SUCCEEDED = "j.account_id = :account_id and j.id < :before and j.state <> 'succeeded'"
-# From one model that the account has used to the next, a look by the index each. Its last columns are
-# compared as rows and ordered by, so that no other index can be taken.
+# One index lookup from each model that the account has used to the next. The index's last columns are
+# compared as rows and ordered by, so that no other index can be used.
 _USED_MODELS = """
     with recursive used (model) as (
         select (select model from job where account_id = :account_id order by model limit 1)
@@ -100,7 +100,7 @@ def _page(state: str | None, size: int) -> str:
 
 @cache
 def _ids(state: str | None, size: int) -> str:
-    """The statement for the newest jobs of one model: a look by the index for each state."""
+    """The statement for the newest jobs of one model: one index lookup for each state."""
     assert state is None or state in ALL, state
     looks = [
         f"""select id from (

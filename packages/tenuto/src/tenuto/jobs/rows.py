@@ -296,7 +296,7 @@ class BodyRow(msgspec.Struct, frozen=True):
 
 
 class EventRow(msgspec.Struct, frozen=True):
-    """A line of a job's life, written in the transaction of the transition that it reports; never changed."""
+    """An event of a job, written in the transaction of the transition that it reports; never changed."""
 
     sequence: int
     at: int
@@ -305,7 +305,7 @@ class EventRow(msgspec.Struct, frozen=True):
     attempt_id: str | None
     detail: str | None
     operator: str | None
-    """Who decided; null where no operator did. Callers are not shown it."""
+    """Who decided; null where no operator did. Callers do not see it."""
     note: str | None
     """Why, in the operator's words; for operators only."""
 

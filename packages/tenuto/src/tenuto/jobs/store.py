@@ -244,7 +244,7 @@ def reopen_attempt(tx: Transaction, attempt_id: str) -> int:
 
 
 def erase_job(tx: Transaction, job_id: str, now_ms: int) -> None:
-    """What was asked for goes; what was charged and when stays."""
+    """The request is erased; what was charged, and when, stays."""
     tx.run(
         """update job set body = '', parameters = '{}', erased_at = coalesce(erased_at, :now)
            where id = :id and state in ('succeeded', 'failed', 'cancelled')""",

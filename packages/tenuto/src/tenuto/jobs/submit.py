@@ -111,15 +111,15 @@ async def submit_async(context: SubmitContext, request: Request) -> Accepted:
 def prepare(context: SubmitContext, request: Request) -> Callable[[Transaction], Accepted]:
     """The transaction of a submission, which may be run again. Raises what needs no database to be refused.
 
-    On SQLite the writer has the pages at hand that a reader fetches again after every commit: so one
-    transaction does the reading, too.
+    The same transaction reads, too: on SQLite the writer has the pages in its cache that a reader would fetch
+    again after every commit.
     """
     caller, parsed = request.caller, _parse(request, context.models)
     was_full = context.full_queues.was_full(caller.account_id, parsed.model.lane)
     now_ms = context.clock()
 
     def transaction(tx: Transaction) -> Accepted:
-        # Asked before it is known whether it matters: the answers come together.
+        # Sent before it is known whether it matters, so that the answers arrive together.
         availability = _ask_availability(tx, context, caller, parsed.model, was_full=was_full)
         replay = _find_replay(tx, request)
         if replay is not None:
@@ -226,7 +226,7 @@ def _unknown_model(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Availability:
-    """What may refuse a valid job just now, as asked: a model that is down, a queue that is full."""
+    """What may refuse a valid job at the moment: a model that is down, a queue that is full."""
 
     model: str
     offer: Deferred
@@ -280,7 +280,7 @@ def _accept(
         store.add_recording(tx, new.job_id, blob_id)
     store.add_event(tx, new.job_id, 0, "queued", now_ms=now_ms)
     position = read.ask_position(tx, new.lane, new.job_id)
-    # The last, because it is the one that waits for its answer: on PostgreSQL all the above travels with it.
+    # Last, because it waits for its answer: on PostgreSQL all statements above are sent with it.
     billing.hold(
         tx,
         ids,

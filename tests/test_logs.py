@@ -2,6 +2,8 @@
 
 import io
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -48,6 +50,14 @@ def test_a_closed_stream_is_no_error() -> None:
     log.flush()
 
     assert stream.closed
+
+
+def test_loading_the_log_does_not_load_rich() -> None:
+    """It would take 180 ms of processor time in every process; rich itself can be imported afterwards."""
+    code = "import sys, tenuto.logs; print('rich' in sys.modules); import rich.console"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert "False\n" == ended.stdout
 
 
 class _Full(type(Path())):  # type: ignore[misc]

@@ -78,6 +78,11 @@ def test_only_edges_know_starlette_and_only_db_knows_drivers() -> None:
     assert not importers({"sqlite3", "psycopg", "psycopg_pool"}, but=("tenuto/db/",))
 
 
+def test_one_module_knows_structlog() -> None:
+    """`tenuto.logs` imports it in the one way that does not load rich."""
+    assert {"tenuto/logs.py"} == set(importers({"structlog"}, but=()))
+
+
 def test_hosts_and_clients_stand_alone() -> None:
     """A host needs nothing installed; a client knows the contract only; the command line alone mounts it."""
     far_end = [(n, m) for n in NAMES if n.startswith("tenuto_engine/") for m in imports(n)]

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from functools import lru_cache
 
 import msgspec
-import structlog
 
 from tenuto.accounts import store
 from tenuto.accounts.rows import AccountRow, KeyRow
@@ -25,10 +24,11 @@ from tenuto.accounts.rules import (
 from tenuto.db.database import Transaction
 from tenuto.errors import InvalidApiKey, NotFound, OperatorError, RateLimited
 from tenuto.ids import Ids
+from tenuto.logs import get_logger
 
 HOUR_MS = 3_600_000
 
-_log = structlog.get_logger("tenuto.accounts")
+_log = get_logger("tenuto.accounts")
 
 
 class RestrictionDamaged(Exception):

@@ -7,18 +7,17 @@ import hashlib
 import secrets
 from dataclasses import dataclass
 
-import structlog
-
 from tenuto.accounts import operations, store
 from tenuto.accounts.rules import Caller
 from tenuto.db.database import Transaction
 from tenuto.errors import NotSignedIn
+from tenuto.logs import get_logger
 
 HOUR_MS = 3_600_000
 MAX_SESSIONS = 100
 """Of one account; the oldest end."""
 
-_log = structlog.get_logger("tenuto.accounts")
+_log = get_logger("tenuto.accounts")
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-import structlog
-
 from tenuto import failpoints
 from tenuto.accounts.rules import Caller
 from tenuto.api.body import ClientGone
@@ -27,6 +25,7 @@ from tenuto.errors import (
     TenutoError,
     Unavailable,
 )
+from tenuto.logs import get_logger
 
 _RANGE = re.compile(rb"bytes=(\d*)-(\d*)\Z")
 _MOST_DIGITS = 18
@@ -37,7 +36,7 @@ first the one, then an eighth of what the client has taken, and at most the othe
 STALL_S = 1.0
 """A client that has not taken a piece by then is slow; a block is not kept for it."""
 
-_log = structlog.get_logger("tenuto.api")
+_log = get_logger("tenuto.api")
 
 
 async def content(call: Call) -> Answer | None:

@@ -11,8 +11,6 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
-import structlog
-
 from tenuto.accounts import operations as accounts
 from tenuto.accounts.rules import Caller
 from tenuto.api.body import ClientGone
@@ -29,6 +27,7 @@ from tenuto.errors import (
     TenutoError,
 )
 from tenuto.ids import is_id
+from tenuto.logs import get_logger
 
 T = TypeVar("T")
 Headers = list[tuple[bytes, bytes]]
@@ -36,7 +35,7 @@ PROBES = ("/livez", "/readyz")
 """Anybody may ask them, without a key."""
 _BODILESS = (204, 304)
 _JSON = (b"content-type", b"application/json")
-_log = structlog.get_logger("tenuto.api")
+_log = get_logger("tenuto.api")
 
 
 @dataclass(slots=True)

@@ -6,7 +6,6 @@ from contextlib import aclosing
 from typing import Any, TypeVar
 
 import msgspec
-import structlog
 
 from tenuto.accounts.rules import Caller
 from tenuto.api import parsing, uploads
@@ -18,10 +17,11 @@ from tenuto.bodies import chat
 from tenuto.bodies.chat import ChatRequest
 from tenuto.chat.answers import Completion, Piece, Usage
 from tenuto.errors import Fault, InvalidRequest, ModelNotAllowed, TenutoError
+from tenuto.logs import get_logger
 
 T = TypeVar("T")
 _encode = msgspec.json.Encoder().encode
-_log = structlog.get_logger("tenuto.api")
+_log = get_logger("tenuto.api")
 
 
 async def create(call: Call) -> Answer | None:

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from functools import partial
 
 import msgspec
-import structlog
 
 from tenuto import failpoints
 from tenuto.accounts.rules import Caller
@@ -15,11 +14,12 @@ from tenuto.catalog.kinds import kinds
 from tenuto.db.database import Transaction
 from tenuto.errors import Unavailable
 from tenuto.jobs import erasure, read
+from tenuto.logs import get_logger
 
 MAX_BODY_BYTES = 64 * 1024
 
 _encode = msgspec.json.Encoder().encode
-_log = structlog.get_logger("tenuto.api")
+_log = get_logger("tenuto.api")
 
 
 async def job_content(call: Call) -> Answer:

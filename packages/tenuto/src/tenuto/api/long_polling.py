@@ -10,11 +10,10 @@ from collections import Counter
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 
-import structlog
-
 from tenuto.db.database import Database, Listener, Transaction
 from tenuto.errors import Unavailable
 from tenuto.jobs import read
+from tenuto.logs import get_logger
 
 TOPIC = "changes"
 """Woken by whoever has changed a job's state."""
@@ -25,7 +24,7 @@ POLL_S = 1.0
 PAUSE_S = 0.02
 """Between two looks: under load every commit would wake us."""
 
-_log = structlog.get_logger("tenuto.api")
+_log = get_logger("tenuto.api")
 
 
 @dataclass(eq=False, slots=True)

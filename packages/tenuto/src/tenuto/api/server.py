@@ -15,7 +15,6 @@ from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from typing import Any, cast
 
-import structlog
 import uvicorn
 
 from tenuto.addresses import Network
@@ -24,10 +23,11 @@ from tenuto.api.connection import Connection, OnRefusal
 from tenuto.api.lingering import Lingering
 from tenuto.api.shares import Connections
 from tenuto.errors import OperatorError
+from tenuto.logs import get_logger
 
 OnReady = Callable[[list[Any]], None]
 """Told where the server listens, once it accepts."""
-_log = structlog.get_logger("tenuto.api")
+_log = get_logger("tenuto.api")
 SWEEP_S = 0.5
 SWEPT_AT_ONCE = 16
 """Then others have their turn: many who end in one sweep, each with an answer, would hold them up."""

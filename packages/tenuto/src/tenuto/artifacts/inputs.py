@@ -6,7 +6,6 @@ The bytes are admitted before (`uploads`); a row here says that they are durable
 from collections.abc import Callable
 
 import msgspec
-import structlog
 
 from tenuto.artifacts import operations, store
 from tenuto.artifacts.rows import InputRow
@@ -15,6 +14,7 @@ from tenuto.db.damaged_text import decoded_json, sound_json
 from tenuto.db.database import Transaction
 from tenuto.errors import ArtifactUnavailable, Erased, NotFound, RateLimited
 from tenuto.ids import Ids, is_id
+from tenuto.logs import get_logger
 from tenuto.media.flac import FlacSummary
 
 INPUT_MEDIA_TYPE = "audio/flac"
@@ -22,7 +22,7 @@ MAX_INPUT_BYTES = 268_435_456
 MAX_INPUT_SECONDS = 7200
 FULL_RETRY_S = 120
 
-_log = structlog.get_logger("tenuto.artifacts")
+_log = get_logger("tenuto.artifacts")
 
 
 class Input(msgspec.Struct, frozen=True):

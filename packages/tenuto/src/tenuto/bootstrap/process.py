@@ -65,11 +65,7 @@ def arm_failpoints() -> None:
 
 def log() -> Any:
     """Loaded by the processes that log, for it takes as long as all the rest of a short command."""
-    import structlog
+    from tenuto import logs
 
-    if not structlog.is_configured():
-        # A short command has set none up, and stdout is for its results alone.
-        from tenuto.logs import set_up_logs
-
-        set_up_logs("info")
-    return structlog.get_logger("tenuto")
+    logs.set_up_once()
+    return logs.get_logger("tenuto")

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import structlog
 
 from tenuto.bodies.chat import ChatRequest
 from tenuto.catalog.rules import MAX_START_FAILURES, Model
@@ -31,6 +30,7 @@ from tenuto.hosts.host import (
     HostError,
     HostResult,
 )
+from tenuto.logs import get_logger
 from tenuto.weights.cache import is_verified, location
 
 MAX_THREADS = 2
@@ -42,7 +42,7 @@ TOO_LONG = "the conversation is longer than the model's context"
 # An engine that does not start is tried again after so long; then one call finds out.
 MEND_S = 60.0
 
-_log = structlog.get_logger("tenuto.chat")
+_log = get_logger("tenuto.chat")
 
 
 class EmbeddedChat:

@@ -7,8 +7,6 @@ lost only with the process.
 import asyncio
 from collections.abc import Callable
 
-import structlog
-
 from tenuto.billing import usage as billing
 from tenuto.billing.rows import Use, Used
 from tenuto.billing.usage import day_of
@@ -16,6 +14,7 @@ from tenuto.chat.answers import Usage
 from tenuto.db.database import Database, Transaction
 from tenuto.errors import Unavailable
 from tenuto.ids import Clock, Ids
+from tenuto.logs import get_logger
 
 # What is noted is written so soon, or together with what is noted until then.
 FLUSH_S = 0.05
@@ -23,7 +22,7 @@ RETRY_S = 1.0
 # Keys that wait for the database at once: beyond, the oldest are told in the log and forgotten.
 MAX_WAITING = 10_000
 
-_log = structlog.get_logger("tenuto.chat")
+_log = get_logger("tenuto.chat")
 
 
 class Meter:

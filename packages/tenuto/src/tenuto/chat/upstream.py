@@ -12,13 +12,13 @@ from contextlib import asynccontextmanager
 
 import aiohttp
 import msgspec
-import structlog
 
 from tenuto.bodies.chat import ChatRequest
 from tenuto.chat import wire
 from tenuto.chat.answers import Completion, Piece
 from tenuto.config import UpstreamSettings
 from tenuto.errors import InvalidRequest, ModelUnavailable
+from tenuto.logs import get_logger
 
 CONNECT_S = 5.0
 RECONNECT_S = 0.2
@@ -30,7 +30,7 @@ UNREACHABLE_AFTER = 3
 UNREACHABLE_S = 10.0
 UNREACHABLE = "its upstream does not answer"
 
-_log = structlog.get_logger("tenuto.chat")
+_log = get_logger("tenuto.chat")
 
 
 class UpstreamChat:

@@ -12,7 +12,6 @@ from itertools import count
 from typing import Any, TypeVar
 
 import psycopg
-import structlog
 from psycopg import pq
 from psycopg.adapt import Transformer
 from psycopg.types.numeric import NumericBinaryLoader
@@ -23,9 +22,10 @@ from tenuto.db.database import ConstraintFailed, Row, Transaction, Value
 from tenuto.db.network import NETWORK, SERVER_NETWORK
 from tenuto.db.sql import for_postgres
 from tenuto.errors import OperatorError, Unavailable
+from tenuto.logs import get_logger
 
 T = TypeVar("T")
-_log = structlog.get_logger("tenuto.db")
+_log = get_logger("tenuto.db")
 
 FLOOR = 150_000
 STATEMENT_TIMEOUT_MS = 15_000

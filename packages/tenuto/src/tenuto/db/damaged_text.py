@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import msgspec
-import structlog
+
+from tenuto.logs import get_logger
 
 _Text = TypeVar("_Text", str, str | None)
 _Json = TypeVar("_Json")
-_log = structlog.get_logger("tenuto.db")
+_log = get_logger("tenuto.db")
 
 
 def decoded(text: bytes) -> str:

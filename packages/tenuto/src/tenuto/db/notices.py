@@ -9,10 +9,10 @@ from collections.abc import Callable
 from contextlib import suppress
 
 import psycopg
-import structlog
 from psycopg import pq
 
 from tenuto.db.network import NETWORK, SERVER_NETWORK
+from tenuto.logs import get_logger
 
 CHANNEL = "tenuto"
 # All calls for one topic within this time become one notice.
@@ -22,7 +22,7 @@ RECONNECT_PAUSE_S = 1.0
 LISTEN_SLICE_S = 0.5
 CLOSE_S = 5.0
 
-_log = structlog.get_logger("tenuto.db")
+_log = get_logger("tenuto.db")
 
 
 class Notices:

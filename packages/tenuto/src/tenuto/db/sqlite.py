@@ -14,8 +14,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final, TypeVar
 
-import structlog
-
 from tenuto.db.damaged_text import decoded
 from tenuto.db.database import ConstraintFailed, Row, Transaction, Value
 from tenuto.db.pending import Pending
@@ -24,9 +22,10 @@ from tenuto.db.turn import Turn
 from tenuto.db.wakeup import Receiver, Sender
 from tenuto.db.writer import Writer
 from tenuto.errors import OperatorError, Unavailable
+from tenuto.logs import get_logger
 
 T = TypeVar("T")
-_log = structlog.get_logger("tenuto.db")
+_log = get_logger("tenuto.db")
 
 FLOOR = (3, 40, 0)
 BUSY_TIMEOUT_MS = 5_000

@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any
 
 import msgspec
-import structlog
 
 from tenuto.artifacts import operations as artifacts
 from tenuto.artifacts import uploads
@@ -20,6 +19,7 @@ from tenuto.db.damaged_text import decoded_json, sound_json, text_of
 from tenuto.db.database import Transaction
 from tenuto.errors import ArtifactUnavailable, Erased, Fault, InvalidRequest, NotFound
 from tenuto.ids import is_id
+from tenuto.logs import get_logger
 from tenuto.media.wav import Wav
 from tenuto.voices import store
 from tenuto.voices.rows import LibraryVoiceRow, VoiceRow
@@ -30,7 +30,7 @@ MAX_PREFERENCES = 1000
 EVERY_PAGE = 500
 
 _Object = dict[str, Any]
-_log = structlog.get_logger("tenuto.voices")
+_log = get_logger("tenuto.voices")
 
 
 class Audio(msgspec.Struct, frozen=True):

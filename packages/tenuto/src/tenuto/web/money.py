@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from typing import TypeVar, cast
 
-import structlog
-
 from tenuto.accounts.rules import Caller
 from tenuto.api import query
 from tenuto.api.call import Answer, Call
@@ -21,6 +19,7 @@ from tenuto.errors import Fault, InvalidRequest, Unavailable
 from tenuto.jobs import usage as job_usage
 from tenuto.jobs.rows import AccountLedgerLine
 from tenuto.jobs.usage import Grouping
+from tenuto.logs import get_logger
 from tenuto.web.studio import Studio, listed
 
 DEFAULT_DAYS = 31
@@ -36,7 +35,7 @@ _GROUPS = ("model", "key", "day")
 _USAGE = {"from": query.day, "to": query.day, "group": query.choice(*_GROUPS)}
 # What spreadsheets take for the beginning of a formula, in their wide forms, too.
 _FORMULA = tuple("=+-@\t\r＝＋－＠")
-_log = structlog.get_logger("tenuto.web")
+_log = get_logger("tenuto.web")
 
 
 async def usage(studio: Studio, call: Call) -> Answer:

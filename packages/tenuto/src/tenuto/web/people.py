@@ -4,8 +4,6 @@ from collections.abc import Callable
 from importlib.metadata import version
 from typing import Any
 
-import structlog
-
 from tenuto.accounts import passwords, people, sessions
 from tenuto.accounts.rules import check_name, normal_name
 from tenuto.accounts.sessions import Person
@@ -14,6 +12,7 @@ from tenuto.bodies.fields import Field, Text, by_name
 from tenuto.db.database import ConstraintFailed, Transaction
 from tenuto.db.retrying import write_known_async
 from tenuto.errors import Fault, Forbidden, InvalidLogin, InvalidRequest, RateLimited
+from tenuto.logs import get_logger
 from tenuto.web import cookies, invitations, origin, pages
 from tenuto.web.studio import Studio, answer, is_https, person_of, read_object, read_raw, session_sha256
 
@@ -35,7 +34,7 @@ _CHANGE = by_name([
 VERSION = version("tenuto")
 BUILD = pages.build()
 """By which a page sees that the service has become another one. Strangers are not told its version."""
-_log = structlog.get_logger("tenuto.web")
+_log = get_logger("tenuto.web")
 
 
 async def show(studio: Studio, call: Call) -> Answer:

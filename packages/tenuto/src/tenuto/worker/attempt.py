@@ -8,8 +8,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import structlog
-
 from tenuto import failpoints
 from tenuto.blobs.reasons import reason
 from tenuto.catalog.kinds import kinds
@@ -28,6 +26,7 @@ from tenuto.jobs import lifecycle
 from tenuto.jobs.lifecycle import RecordedResult
 from tenuto.jobs.queue import Claim
 from tenuto.jobs.states import ENGINE_CODES, UNSETTLED, FailureCode, ReleaseReason
+from tenuto.logs import get_logger
 from tenuto.worker.calls import EngineCalls, ResultInvalid
 from tenuto.worker.context import WorkerContext
 from tenuto.worker.engines import Engines
@@ -45,7 +44,7 @@ NOT_STARTED_PAUSE_MS = 2_000
 
 MAX_PUBLIC_CHARACTERS = 500
 
-_log = structlog.get_logger("tenuto.worker")
+_log = get_logger("tenuto.worker")
 
 
 def run(

@@ -6,15 +6,14 @@ It may take minutes where there are millions of jobs, and nobody waits for it: r
 import threading
 import time
 
-import structlog
-
 from tenuto.db.database import Transaction
 from tenuto.errors import Unavailable
 from tenuto.jobs import audit
 from tenuto.jobs.audit import Report, runs
+from tenuto.logs import get_logger
 from tenuto.worker.context import WorkerContext
 
-_log = structlog.get_logger("tenuto.worker")
+_log = get_logger("tenuto.worker")
 
 
 class Auditor:

@@ -6,10 +6,9 @@ import threading
 import time
 from contextlib import suppress
 
-import structlog
-
 from tenuto import config
 from tenuto.config import Settings
+from tenuto.logs import get_logger
 
 RESTART_FIRST_S = 0.1
 # A dead worker's attempts are found by the next one, within 2 s however often workers die.
@@ -21,7 +20,7 @@ DATABASE_VARIABLE = "TENUTO_DATABASE"
 NOT_STARTED = 75
 """What a worker exits with when it could not start: EX_TEMPFAIL of sysexits.h."""
 
-_log = structlog.get_logger("tenuto")
+_log = get_logger("tenuto")
 
 
 class ChildWorker:

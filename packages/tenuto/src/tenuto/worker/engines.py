@@ -15,8 +15,6 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
 
-import structlog
-
 from tenuto.catalog import operations as catalog
 from tenuto.catalog.keys import read_key
 from tenuto.catalog.kinds import kinds
@@ -26,6 +24,7 @@ from tenuto.engines.registry import EngineEntry, engines_of, weights_of
 from tenuto.errors import Unavailable, is_of_the_machine
 from tenuto.hosts.child import ChildHost
 from tenuto.hosts.host import Cancellation, Cancelled, EngineSpec, Host, HostDraining, HostNotReady
+from tenuto.logs import get_logger
 from tenuto.weights.cache import is_verified, location
 from tenuto.worker.context import Bell, WorkerContext
 from tenuto.worker.fair_lock import FairLock
@@ -40,7 +39,7 @@ UPSTREAM_KEY = "UPSTREAM_KEY"
 SPARE_PROCESSES = 3
 """Processes of an engine without a model of its own that may end their last runs beside a fresh one."""
 
-_log = structlog.get_logger("tenuto.worker")
+_log = get_logger("tenuto.worker")
 
 
 def missing_weights(model: Model, cache: Path) -> list[str]:

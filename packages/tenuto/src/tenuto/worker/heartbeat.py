@@ -10,14 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import structlog
-
 from tenuto import failpoints
 from tenuto.catalog import operations as catalog
 from tenuto.db.database import Transaction
 from tenuto.errors import Unavailable
 from tenuto.hosts.host import Cancellation
 from tenuto.jobs import lifecycle, queue
+from tenuto.logs import get_logger
 from tenuto.worker.clocks import ClockAgreement
 from tenuto.worker.context import WorkerContext
 
@@ -27,7 +26,7 @@ PROGRESS_S = 1.0
 DEAF_S = 2.5
 """Between two looks at who is silent there is a second at most; more, and it was we who stood still."""
 
-_log = structlog.get_logger("tenuto.worker")
+_log = get_logger("tenuto.worker")
 
 
 @dataclass(slots=True)

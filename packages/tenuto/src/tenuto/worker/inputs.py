@@ -5,13 +5,12 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-import structlog
-
 from tenuto import failpoints
 from tenuto.artifacts import operations as artifacts
 from tenuto.blobs.blob import BlobRecord
 from tenuto.errors import ArtifactUnavailable, CorruptBlob, StoreUnreachable
 from tenuto.hosts.host import Cancelled, EngineFailed
+from tenuto.logs import get_logger
 from tenuto.worker.calls import EngineCalls
 from tenuto.worker.context import WorkerContext
 from tenuto.worker.heartbeat import Watched
@@ -23,7 +22,7 @@ AWAY_PAUSE_S = 2.0
 PATIENCE_S = 60.0
 """A read that fails for so long holds its lane's slot up: the job waits in the queue instead."""
 
-_log = structlog.get_logger("tenuto.worker")
+_log = get_logger("tenuto.worker")
 
 
 def read_input(calls: EngineCalls, blob_id: str, what: str) -> bytes:

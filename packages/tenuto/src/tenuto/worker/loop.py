@@ -2,14 +2,13 @@
 
 import threading
 
-import structlog
-
 from tenuto import failpoints
 from tenuto.catalog.kinds import slots
 from tenuto.db.database import Transaction
 from tenuto.errors import Unavailable
 from tenuto.jobs import queue
 from tenuto.jobs.queue import Claim
+from tenuto.logs import get_logger
 from tenuto.worker import attempt
 from tenuto.worker.context import Bell, WorkerContext
 from tenuto.worker.engines import Engines
@@ -18,7 +17,7 @@ from tenuto.worker.heartbeat import Heartbeat
 POLL_S = 1.0
 """The safety net behind wake-ups: work is looked for at least as often."""
 
-_log = structlog.get_logger("tenuto.worker")
+_log = get_logger("tenuto.worker")
 
 
 class Slot:

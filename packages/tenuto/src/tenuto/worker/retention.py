@@ -3,18 +3,17 @@
 Requests and results of jobs that have ended, and inputs that no open job needs; never segments or voices.
 """
 
-import structlog
-
 from tenuto.artifacts.erasure import remove
 from tenuto.db.database import Transaction
 from tenuto.jobs import erasure
+from tenuto.logs import get_logger
 from tenuto.worker.context import WorkerContext
 
 DAY_MS = 24 * 3600 * 1000
 MAX_BATCHES = 50
 """So many transactions one round makes at most; the next round goes on."""
 
-_log = structlog.get_logger("tenuto.worker")
+_log = get_logger("tenuto.worker")
 
 
 def keep_to(context: WorkerContext, *, now_ms: int) -> None:

@@ -7,8 +7,6 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-import structlog
-
 from tenuto.blobs.blob import BlobRecord
 from tenuto.blobs.reasons import reason
 from tenuto.db.database import Transaction
@@ -20,6 +18,7 @@ from tenuto.errors import (
     is_of_the_machine,
 )
 from tenuto.hosts.host import Cancelled
+from tenuto.logs import get_logger
 from tenuto.worker.context import WorkerContext
 from tenuto.worker.heartbeat import Watched
 
@@ -33,7 +32,7 @@ PATIENCE_S = 60.0
 perhaps; with one that was paid for as long as the process lives."""
 WRITE_PAUSE_S = 0.2
 
-_log = structlog.get_logger("tenuto.worker")
+_log = get_logger("tenuto.worker")
 
 
 RESCUED = "rescued"

@@ -6,8 +6,6 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
-import structlog
-
 from tenuto import failpoints
 from tenuto.catalog import operations as catalog
 from tenuto.catalog.kinds import slots
@@ -15,6 +13,7 @@ from tenuto.db.database import Transaction
 from tenuto.errors import Unavailable
 from tenuto.hosts.host import HostNotReady
 from tenuto.jobs import queue
+from tenuto.logs import get_logger
 from tenuto.worker import locks
 from tenuto.worker.abilities import Ability
 from tenuto.worker.context import Bell, WorkerContext
@@ -26,7 +25,7 @@ from tenuto.worker.upkeep import Upkeep
 
 STOP_S = 5.0
 WITHDRAW_AGAIN_S = 0.5
-_log = structlog.get_logger("tenuto.worker")
+_log = get_logger("tenuto.worker")
 
 
 class Worker:

@@ -9,13 +9,12 @@ import itertools
 import threading
 from collections.abc import Callable
 
-import structlog
-
 from tenuto import failpoints
 from tenuto.artifacts import erasure
 from tenuto.artifacts import operations as artifacts
 from tenuto.artifacts.operations import ORPHAN_AGE_MS
 from tenuto.errors import ArtifactUnavailable, Unavailable
+from tenuto.logs import get_logger
 from tenuto.worker.context import WorkerContext
 
 ROWLESS_LIMIT = 200
@@ -23,7 +22,7 @@ ROWLESS_LIMIT = 200
 LOOKED_UP = 500
 """So many names are looked up at once."""
 
-_log = structlog.get_logger("tenuto.worker")
+_log = get_logger("tenuto.worker")
 
 
 class Sweeper:

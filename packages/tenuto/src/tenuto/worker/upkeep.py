@@ -10,8 +10,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import structlog
-
 from tenuto import failpoints
 from tenuto.artifacts import backups
 from tenuto.artifacts import operations as artifacts
@@ -32,6 +30,7 @@ from tenuto.hosts.host import HostNotReady
 from tenuto.jobs import chunks, lifecycle, queue
 from tenuto.jobs.rows import OpenAttempt
 from tenuto.jobs.states import UNFORESEEN, UNSETTLED
+from tenuto.logs import get_logger
 from tenuto.worker import locks, retention
 from tenuto.worker.auditing import Auditor
 from tenuto.worker.clocks import ClockAgreement
@@ -51,7 +50,7 @@ FIRST_TROUBLE_S, LONGEST_TROUBLE_S = 5.0, 600.0
 CHANGED_MIB = 16
 """A change of what an engine takes is told when it is at least so large."""
 
-_log = structlog.get_logger("tenuto.worker")
+_log = get_logger("tenuto.worker")
 
 
 @dataclass(slots=True)

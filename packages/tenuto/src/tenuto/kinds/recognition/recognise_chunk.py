@@ -13,12 +13,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import structlog
-
 from tenuto.engines.registry import SEGMENT_TEXT, WORD_TIMESTAMPS, EngineEntry
 from tenuto.hosts.host import EngineFailed, HostResult
 from tenuto.jobs.rows import ChunkKey
 from tenuto.kinds.recognition.recording import RATE, Recording
+from tenuto.logs import get_logger
 from tenuto.worker.calls import EngineCalls, OnProgress, ResultInvalid
 
 if TYPE_CHECKING:
@@ -61,7 +60,7 @@ _REPETITION = re.compile(rf"(.{{1,30}}?)\1{{{REPETITIONS - 1},}}", re.DOTALL)
 _LONGEST_SEARCHED = 20_000
 """Letters; ten minutes have half as many."""
 
-_log = structlog.get_logger("tenuto.worker")
+_log = get_logger("tenuto.worker")
 
 
 @dataclass(frozen=True, slots=True)

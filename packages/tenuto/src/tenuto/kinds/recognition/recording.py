@@ -22,12 +22,11 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-import structlog
-
 from tenuto import failpoints
 from tenuto.artifacts.inputs import Bound
 from tenuto.errors import ArtifactUnavailable, CorruptBlob, StorageFailed, StoreUnreachable
 from tenuto.hosts.host import Cancelled, EngineFailed
+from tenuto.logs import get_logger
 from tenuto.media.flac import MAX_CHANNELS, MAX_DURATION_S, FlacInvalid, FlacSummary
 from tenuto.worker.calls import EngineCalls
 from tenuto.worker.fair_lock import FairLock
@@ -46,7 +45,7 @@ _INHERITED = ("PATH", "LANG", "LC_ALL", "TMPDIR", "PYTHONPATH", "LD_LIBRARY_PATH
 
 _decoding = FairLock()
 """One recording is decoded at a time: eight children at once would take the memory of eight."""
-_log = structlog.get_logger("tenuto.worker")
+_log = get_logger("tenuto.worker")
 
 
 class DecoderFailed(Exception):

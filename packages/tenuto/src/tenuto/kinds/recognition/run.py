@@ -8,8 +8,6 @@ import json
 import math
 from typing import Any
 
-import structlog
-
 from tenuto import failpoints, strict_json
 from tenuto.artifacts.inputs import Bound
 from tenuto.catalog.kinds import SuppliedResult
@@ -21,6 +19,7 @@ from tenuto.jobs import chunks
 from tenuto.jobs.rows import ChunkKey
 from tenuto.kinds.recognition.recognise_chunk import MEDIA_TYPE, recognise
 from tenuto.kinds.recognition.recording import RATE, Recording, decoded_recording
+from tenuto.logs import get_logger
 from tenuto.media.transcript_merge import ChunkTranscript, merge_segment_text, merge_word_timestamps
 from tenuto.worker.calls import EngineCalls, OnProgress
 from tenuto.worker.retrying import read, write
@@ -28,7 +27,7 @@ from tenuto.worker.retrying import read, write
 SCHEMA_VERSION = 1
 
 _MERGES = {SEGMENT_TEXT: merge_segment_text, WORD_TIMESTAMPS: merge_word_timestamps}
-_log = structlog.get_logger("tenuto.worker")
+_log = get_logger("tenuto.worker")
 
 Transcripts = dict[ChunkKey, dict[str, Any]]
 

@@ -14,8 +14,6 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any
 
-import structlog
-
 from tenuto import failpoints
 from tenuto.catalog.kinds import SuppliedResult
 from tenuto.db.database import Transaction
@@ -25,6 +23,7 @@ from tenuto.jobs import segments
 from tenuto.jobs.rows import NewSegment
 from tenuto.jobs.segments import MAX_SEGMENT_BYTES, SegmentLimit, SegmentTotals
 from tenuto.kinds.speech.parameters import BOUND_VOICES
+from tenuto.logs import get_logger
 from tenuto.media.wav import (
     BYTES_PER_SAMPLE,
     HEADER_BYTES,
@@ -47,7 +46,7 @@ MAX_AHEAD = 4
 PAID_PATIENCE_S = 5.0
 """For how long a preview that cannot be stored delays a paid call, which then continues without it."""
 
-_log = structlog.get_logger("tenuto.worker")
+_log = get_logger("tenuto.worker")
 
 
 def run(calls: EngineCalls) -> HostResult:

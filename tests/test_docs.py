@@ -11,7 +11,7 @@ from scripts import settings_table
 
 import tenuto_kokoro
 from tenuto import config
-from tenuto.api import rates
+from tenuto.api import limits
 from tenuto.bodies.fields import Boolean, Choice, Integer, Number, Numbers, Rule, Text, Texts
 from tenuto.catalog.kinds import kinds
 from tenuto.catalog.rules import models
@@ -165,7 +165,7 @@ def test_the_rate_of_a_preview_is_that_of_the_setting() -> None:
     document = (ROOT / "docs" / "preview.md").read_text("utf-8")
 
     assert f"{config.load({'HOME': '~'}).requests_per_second} a second" in document
-    assert rates.BURST_SECONDS == 2 and "twice as many in a burst" in document
+    assert limits.BURST_SECONDS == 2 and "twice as many in a burst" in document
 
 
 def rows(document: str, heading: str) -> list[list[str]]:

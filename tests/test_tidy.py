@@ -72,9 +72,9 @@ def test_every_test_file_has_a_name_of_its_own() -> None:
     assert [] == sorted({name for name in names if names.count(name) > 1})
 
 
-def test_only_edges_know_starlette_and_only_db_knows_drivers() -> None:
+def test_one_package_knows_the_http_server_and_one_knows_drivers() -> None:
     """A rule can be read without HTTP or a driver in mind."""
-    assert not importers({"starlette"}, but=("tenuto/api/", "tenuto/web/"))
+    assert not importers({"uvicorn", "httptools", "uvloop"}, but=("tenuto/http/",))
     assert not importers({"sqlite3", "psycopg", "psycopg_pool"}, but=("tenuto/db/",))
 
 

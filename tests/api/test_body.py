@@ -7,7 +7,8 @@ from typing import Any, TypeVar
 
 import pytest
 
-from tenuto.api.body import ClientGone, HttpLimits, RawHeaders, Receive, read_body, stream_body
+from tenuto.api.body import ClientGone, RawHeaders, Receive, read_body, stream_body
+from tenuto.api.limits import HttpLimits
 from tenuto.errors import PayloadTooLarge, RequestTimeout, TenutoError
 
 QUICK = HttpLimits(body_s=0.05, body_bytes_per_s=100)

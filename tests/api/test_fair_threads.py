@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from tenuto.api.fair_threads import FairThreads
+from tenuto.api.limits import FairThreads
 
 
 class Work:

@@ -12,9 +12,8 @@ import pytest
 from servers.accounts import create_account, create_key
 from tenuto import config
 from tenuto.accounts.rules import Caller
-from tenuto.api.final_job_cache import MAX_JOBS, FinalJobCache
-from tenuto.api.last_use import LastUse
-from tenuto.api.rates import Buckets
+from tenuto.api.limits import Buckets
+from tenuto.api.service import MAX_JOBS, FinalJobCache, LastUse
 from tenuto.bootstrap import api as bootstrap
 from tenuto.db.database import Database, Transaction
 from tenuto.ids import Ids
@@ -128,7 +127,7 @@ def test_finals_are_kept_and_looked_at_from_several_threads() -> None:
 
 def test_requests_are_counted_from_several_threads() -> None:
     """Each token is taken once."""
-    buckets = Buckets(1, TURNS, lambda: 0.0)
+    buckets = Buckets(TURNS, 1.0, lambda: 0.0)
     taken = [0] * THREADS
 
     def work(number: int) -> None:

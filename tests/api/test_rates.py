@@ -5,8 +5,8 @@ import weakref
 
 import pytest
 
-from tenuto.api import rates
-from tenuto.api.rates import PAUSE_S, PROMPT_REFUSALS, PROMPT_REFUSALS_PER_SECOND, Buckets, Rates
+from tenuto.api import limits
+from tenuto.api.limits import PAUSE_S, PROMPT_REFUSALS, PROMPT_REFUSALS_PER_SECOND, Buckets, Rates
 from tenuto.errors import RateLimited
 
 
@@ -87,22 +87,22 @@ def test_strangers_are_answered_late_when_they_are_many() -> None:
 
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keys that are at rest are forgotten first, then the oldest."""
-    monkeypatch.setattr(rates, "MAX_KEYS", 10)
+    monkeypatch.setattr(limits, "MAX_KEYS", 10)
     clock = Clock()
-    buckets = Buckets(1, 2, clock)
+    buckets = Buckets(2, 1.0, clock)
     buckets.take("key_rest")
     clock.now += 5
     for number in range(10):
         buckets.take(f"key_{number}")
         buckets.take(f"key_{number}")
-    asleep = [name for name in buckets._left if name == "key_rest"]
+    asleep = [name for name in buckets._levels if name == "key_rest"]
     for number in range(10, 21):
         clock.now += 0.01
         buckets.take(f"key_{number}")
 
     assert [] == asleep
-    assert len(buckets._left) <= 11
-    assert "key_20" in buckets._left
+    assert len(buckets._levels) <= 11
+    assert "key_20" in buckets._levels
 
 
 def are_spread(pauses: list[float], *, count: int) -> bool:

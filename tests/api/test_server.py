@@ -16,10 +16,12 @@ from typing import Any
 
 import pytest
 
-from tenuto.api.body import ClientGone, HttpLimits, framing_fault, read_body
-from tenuto.api.errors import error_response
-from tenuto.api.server import Server, make_server
+from tenuto.api.body import ClientGone, read_body
+from tenuto.api.errors import error_answer
+from tenuto.api.limits import HttpLimits
 from tenuto.errors import InvalidApiKey, OperatorError, TenutoError
+from tenuto.http.connection import framing_fault
+from tenuto.http.server import Server, make_server
 from tenuto.ids import Ids
 
 GET = b"GET /echo HTTP/1.1\r\nHost: tenuto\r\n\r\n"
@@ -80,7 +82,7 @@ class Service:
         except ClientGone:
             self.gone.set()
         except TenutoError as error:
-            await error_response(error, "req_test")(scope, receive, send)
+            await error_answer(error, "req_test").send(send, "req_test")
 
     async def answer(self, scope: Any, receive: Any, send: Any) -> None:
         path = scope["path"]
@@ -871,8 +873,8 @@ def test_a_request_that_outlasts_the_grace_is_told_to_come_again(
 
 PROGRAM = """
 import sys
-from tenuto.api.body import HttpLimits
-from tenuto.api.server import make_server, run
+from tenuto.api.limits import HttpLimits
+from tenuto.http.server import make_server, run
 
 async def app(scope, receive, send):
     if scope["type"] == "lifespan":

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 import pytest
 
 from tenuto.addresses import networks
-from tenuto.api.shares import RESERVED_EACH, YIELD_S, YIELDING_AT_ONCE, Connections, Requests
+from tenuto.api.limits import RESERVED_EACH, Requests
 from tenuto.errors import RateLimited
+from tenuto.http.shares import YIELD_S, YIELDING_AT_ONCE, Connections
 
 
 @dataclass(eq=False)

@@ -12,8 +12,8 @@ import pytest
 from servers.accounts import create_account, create_key
 from tenuto import config
 from tenuto.api.app import make_app
-from tenuto.api.fair_threads import FairThreads
-from tenuto.api.parsing import AT_ONCE_BYTES, MAX_WAITING
+from tenuto.api.limits import FairThreads
+from tenuto.api.request_body import AT_ONCE_BYTES, MAX_WAITING
 from tenuto.api.service import Service
 from tenuto.bootstrap import api as bootstrap
 from tenuto.bootstrap.opening import install_voices

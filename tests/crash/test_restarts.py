@@ -15,8 +15,9 @@ from crash.conftest import MakeService
 from crash.processes import Family, family, is_alive, send, until
 from jobs.world import OPEN, World, request_of
 from servers.service import RunningService
-from tenuto import bootstrap, config
+from tenuto import config
 from tenuto.accounts import operations as accounts
+from tenuto.bootstrap.process import clock
 from tenuto.catalog import rules
 from tenuto.db.database import Database, Transaction
 from tenuto.ids import Ids
@@ -250,7 +251,7 @@ def _started(database: Database) -> int:
 
 def _queue(database: Database, folder: Path, keys: list[str]) -> None:
     """Ten thousand jobs: one of each account accepted by the API's own operation, the others its likes."""
-    now_ms = bootstrap.clock()
+    now_ms = clock()
     # A millisecond for each id: the likes of a job begin with the same 20 characters, others do not.
     ids = Ids(itertools.count(now_ms - 1_000_000).__next__)
     models = rules.models(config.load({"TENUTO_ENGINES": "fake"}))

@@ -16,7 +16,7 @@ from deploy.proxies import CADDY, DEPLOY
 from servers.command_lines import fault_of
 from servers.service import TENUTO
 from tenuto import config
-from tenuto.api.body import HttpLimits
+from tenuto.api.limits import HttpLimits
 from tenuto.artifacts.inputs import MAX_INPUT_BYTES
 from tenuto.config import Settings
 from tenuto.engines.registry import ENTRIES

@@ -16,13 +16,13 @@ from typing import Any, cast
 
 from tenuto import strict_json
 from tenuto.accounts import rules as accounts
-from tenuto.api import artifacts, query, uploads
-from tenuto.api.body import framing_fault
+from tenuto.api import artifacts, query, request_body
 from tenuto.api.call import Call
 from tenuto.bodies import chat, envelope
 from tenuto.chat import wire as chat_wire
 from tenuto.errors import InvalidRequest, UnsupportedMediaType
 from tenuto.hosts import messages
+from tenuto.http.connection import framing_fault
 from tenuto.ids import is_id
 from tenuto.kinds.speech import parameters as speech
 from tenuto.media import flac, png, wav
@@ -139,9 +139,9 @@ def read_headers(content: bytes) -> None:
     call = _call(headers, lines[0])
     faults: list[Any] = []
     with suppress(UnsupportedMediaType):
-        uploads.media_type(call)
-    uploads.content_sha256(call, faults)
-    uploads.idempotency_key(call, faults)
+        request_body.media_type(call)
+    request_body.content_sha256(call, faults)
+    request_body.idempotency_key(call, faults)
     _said(faults)
     for line in lines[:8]:
         name = voices.decode_name(line)
@@ -165,9 +165,9 @@ def read_query(content: bytes) -> None:
         "state": query.choice("queued"),
         "model": query.text("a model"),
     }
-    for read in (query.read_query, query.read_some):
+    for tolerant in (False, True):
         try:
-            found = read(_call([], content.replace(b"\n", b"")), rules)
+            found = query.read_query(_call([], content.replace(b"\n", b"")), rules, tolerant=tolerant)
         except InvalidRequest as error:
             _told(error)
             continue

@@ -20,7 +20,7 @@ from contract.recordings import recording
 from limits.conftest import SMALL, Refusals
 from tenuto import config
 from tenuto.api.metrics import LIMITS
-from tenuto.api.upload_stream import MAX_UPLOADS, RESERVED_UPLOADS, Uploads
+from tenuto.api.uploads import MAX_UPLOADS, RESERVED_UPLOADS, Uploads
 from tenuto.bodies.chat import check
 from tenuto.chat.wire import refusal
 from tenuto.errors import RateLimited, Unavailable

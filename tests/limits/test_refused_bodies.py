@@ -12,7 +12,7 @@ import pytest
 from contract.callers import Operator, faults
 from limits.conftest import Refusals
 from tenuto.accounts.rules import make_key
-from tenuto.api.parsing import MAX_CHAT_VALUES, MAX_VALUES
+from tenuto.api.request_body import MAX_CHAT_VALUES, MAX_VALUES
 
 MIB = 1024 * 1024
 PIECE = bytes(MIB)

@@ -15,18 +15,18 @@ from typing import Any
 import httpx2
 
 from jobs.world import SPEECH, World
-from tenuto import bootstrap, config
+from tenuto import config
 from tenuto.accounts import passwords, people, sessions
 from tenuto.api.service import Service
+from tenuto.bootstrap.api import build_service
 from tenuto.catalog import operations as catalog
 from tenuto.db.database import Database, Row, Transaction
 from tenuto.ids import Ids
 from tenuto.jobs.queue import Claim
 from tenuto.web.app import make_app
 from tenuto.web.invitations import give_opening
-from tenuto.web.login_throttle import LoginThrottle
 from tenuto.web.pages import Pages
-from tenuto.web.studio import make_studio
+from tenuto.web.studio import LoginThrottle, make_studio
 
 PASSWORD = "correct horse battery"
 START_MS = 1_795_000_000_000
@@ -49,7 +49,7 @@ class Studio:
         settings = {"trusted_proxies": PROXY, "engines": "fake", **options}
         self.settings = config.load({}, options={"folder": folder, **settings})
         self.database = database
-        self.service: Service = bootstrap.build_service(self.settings, database, needs_worker=False)
+        self.service: Service = build_service(self.settings, database, needs_worker=False)
         self.service.clock = self.clock
         self.service.ids = Ids(self.clock)
         self.service.submitting = replace(self.service.submitting, clock=self.clock, ids=self.service.ids)

@@ -1,7 +1,6 @@
 """Limits on guessing: how many tries, from where, at whom; and what they take of memory."""
 
-from tenuto.web import login_throttle
-from tenuto.web.login_throttle import Buckets
+from tenuto.api.limits import MAX_KEYS, Buckets
 from web.browsers import PASSWORD, SECOND_MS, Browser, Studio, error
 
 
@@ -101,11 +100,11 @@ def test_buckets_leak_with_time_and_forget_what_is_empty() -> None:
 def test_the_memory_of_tries_is_bounded() -> None:
     """A flood of names forgets the one that was not tried for longest, not the one tried now (P14)."""
     buckets = Buckets(1, 1e9)
-    for number in range(login_throttle.MAX_KEYS + 10):
+    for number in range(MAX_KEYS + 10):
         buckets.add(f"name {number}", 1)
         buckets.add("tried now", 0 if number else 1)
 
-    assert login_throttle.MAX_KEYS == len(buckets._levels)
+    assert MAX_KEYS == len(buckets._levels)
     assert 0.0 == buckets.wait_s("name 0")
     assert 0.0 < buckets.wait_s("tried now")
 

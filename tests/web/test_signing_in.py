@@ -9,7 +9,7 @@ import pytest
 
 from tenuto.accounts import operations as accounts
 from tenuto.accounts import sessions
-from tenuto.web import hashing
+from tenuto.web.studio import MAX_WAITING_HASHES
 from web.browsers import DAY_MS, HOUR_MS, PASSWORD, Browser, Studio, error, faults
 from web.conftest import Open
 
@@ -320,7 +320,7 @@ def test_sessions_that_ended_leave_no_rows(studio: Studio) -> None:
 
 def test_hashing_holds_nobody_up(studio: Studio) -> None:
     """While a password is hashed other requests are answered; some are hashed, the rest come again (P14)."""
-    studio.edge.hashing._under_way = hashing.MAX_WAITING
+    studio.edge.hashing._in_progress = MAX_WAITING_HASHES
     browsers = [studio.browser() for _ in range(4)]
     ended: list[str] = []
 

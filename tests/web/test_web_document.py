@@ -6,9 +6,8 @@ from pathlib import Path
 from argon2.profiles import RFC_9106_LOW_MEMORY as COST
 
 from tenuto.accounts import passwords, people
-from tenuto.web import hashing
 from tenuto.web.app import ROUTES
-from tenuto.web.login_throttle import LoginThrottle
+from tenuto.web.studio import HASHING_THREADS, MAX_WAITING_HASHES, LoginThrottle
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -30,7 +29,7 @@ def test_the_limits_are_documented() -> None:
     said = [
         f"{passwords.MIN_CHARACTERS} to {passwords.MAX_CHARACTERS} characters",
         f"argon2id ({COST.memory_cost // 1024} MiB, three passes)",
-        f"at most two are checked at a time, {hashing.MAX_WAITING} wait",
+        f"at most two are checked at a time, {MAX_WAITING_HASHES} wait",
         f"{pairs._size} at a name from one address, then one every {pairs._leak_s:.0f} seconds",
         f"{addresses._size} from one address",
         f"then one every {addresses._leak_s:.0f} seconds; {names._size} at one name from anywhere",
@@ -39,5 +38,5 @@ def test_the_limits_are_documented() -> None:
     ]
 
     assert [] == [each for each in said if each not in document]
-    assert (3, 2, 60.0) == (COST.time_cost, hashing.THREADS, accounts._leak_s)
+    assert (3, 2, 60.0) == (COST.time_cost, HASHING_THREADS, accounts._leak_s)
     assert (7, 1) == (people.INVITATION_MS // 86_400_000, people.SET_UP_MS // 86_400_000)

@@ -1,13 +1,11 @@
 """What an account has, what was done with it, and what was used: balance, ledger, usage."""
 
-import datetime
 from typing import Any
-
-import msgspec
 
 from tenuto.accounts.rules import Caller
 from tenuto.api import query
-from tenuto.api.call import Answer, Call
+from tenuto.api.answers import Answer, json_answer, json_list
+from tenuto.api.call import Call
 from tenuto.billing import reads, usage
 from tenuto.billing.reads import Balance, LedgerEntry
 from tenuto.billing.rows import ChatUsageRow
@@ -24,7 +22,6 @@ MAX_LINES = 10_000
 
 _LEDGER = {"after": query.cursor("entry"), "limit": query.limit}
 _USAGE = {"since": query.day, "until": query.day}
-_encode = msgspec.json.Encoder().encode
 
 
 async def balance(call: Call) -> Answer:
@@ -33,7 +30,7 @@ async def balance(call: Call) -> Answer:
     def look(tx: Transaction, who: Caller) -> Balance:
         return reads.balance(tx, who.account_id)
 
-    return Answer(200, _encode(await call.read(look)))
+    return json_answer(200, await call.read(look))
 
 
 async def ledger(call: Call) -> Answer:
@@ -43,9 +40,7 @@ async def ledger(call: Call) -> Answer:
         asked = query.read_query(call, _LEDGER)
         return reads.ledger(tx, who.account_id, after=asked.get("after"), limit=query.limit_of(asked))
 
-    entries, cursor = await call.read(look)
-    page = {"object": "list", "data": entries}
-    return Answer(200, _encode(page if cursor is None else page | {"next_cursor": cursor}))
+    return json_list(*await call.read(look))
 
 
 async def show_usage(call: Call) -> Answer:
@@ -55,7 +50,8 @@ async def show_usage(call: Call) -> Answer:
     it would hold up the event loop.
     """
     caller = await call.authenticate()
-    since, until = _days(call)
+    asked = query.read_query(call, _USAGE)
+    since, until = query.days(call, asked, "since", "until", default=DEFAULT_DAYS, most=MAX_DAYS)
     database = call.service.database
 
     def look(tx: Transaction) -> tuple[list[JobUsage], list[ChatUsageRow]]:
@@ -75,21 +71,7 @@ async def show_usage(call: Call) -> Answer:
     lines.sort(key=lambda line: (line["model"], line["key_id"]))
     lines.sort(key=lambda line: str(line["day"]), reverse=True)
     days = {"since": since.isoformat(), "until": until.isoformat()}
-    return Answer(200, _encode({"object": "list", **days, "data": lines}))
-
-
-def _days(call: Call) -> tuple[datetime.date, datetime.date]:
-    """The days asked for, both included; without any the last 31."""
-    asked = query.read_query(call, _USAGE)
-    today = datetime.date.fromisoformat(usage.day_of(call.service.clock()))
-    until = datetime.date.fromisoformat(asked["until"]) if "until" in asked else today
-    since = until - datetime.timedelta(days=DEFAULT_DAYS - 1)
-    if "since" in asked:
-        since = datetime.date.fromisoformat(asked["since"])
-    if not 0 <= (until - since).days < MAX_DAYS:
-        message = f"must be at most {MAX_DAYS} days before `until`, and not after it"
-        raise InvalidRequest([Fault("since", "out_of_range", message)])
-    return since, until
+    return json_answer(200, {"object": "list", **days, "data": lines})
 
 
 def _job_line(line: JobUsage) -> dict[str, Any]:

@@ -5,9 +5,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 from urllib.parse import unquote
 
-from tenuto.api import account, artifacts, chat, erasure, health, inputs, jobs, models, segments, voices
+from tenuto.api import account, artifacts, chat, health, inputs, jobs, models, voices
 from tenuto.api.call import Endpoint, Handler
-from tenuto.api.errors import error_response
+from tenuto.api.errors import error_answer
 from tenuto.api.service import Service
 from tenuto.errors import NotFound
 
@@ -19,10 +19,10 @@ ROUTES: Mapping[str, Mapping[str, Handler]] = {
     "/v1/jobs/{job_id}/cancel": {"POST": jobs.cancel},
     "/v1/jobs/{job_id}/events": {"GET": jobs.events},
     "/v1/jobs/{job_id}/request": {"GET": jobs.request},
-    "/v1/jobs/{job_id}/audio-segments": {"GET": segments.index},
-    "/v1/jobs/{job_id}/audio-segments/{segment_id}/content": {"GET": segments.content},
-    "/v1/jobs/{job_id}/content": {"DELETE": erasure.job_content},
-    "/v1/artifacts/{artifact_id}": {"DELETE": erasure.artifact},
+    "/v1/jobs/{job_id}/audio-segments": {"GET": artifacts.segments},
+    "/v1/jobs/{job_id}/audio-segments/{segment_id}/content": {"GET": artifacts.segment_content},
+    "/v1/jobs/{job_id}/content": {"DELETE": artifacts.erase_job_content},
+    "/v1/artifacts/{artifact_id}": {"DELETE": artifacts.erase},
     "/v1/artifacts/{artifact_id}/content": {"GET": artifacts.content},
     "/v1/voices": {"GET": voices.index, "POST": voices.create},
     "/v1/voices/{voice_id}": {"GET": voices.show, "PATCH": voices.rename, "DELETE": voices.delete},
@@ -69,8 +69,9 @@ def nothing_under(service: Service) -> Asgi:
     """Answers that there is nothing under a path."""
 
     async def nothing(scope: Any, receive: Any, send: Any) -> None:
-        response = error_response(NotFound("There is nothing under this path."), service.ids.new("req"))
-        await response(scope, receive, send)
+        request_id = service.ids.new("req")
+        answer = error_answer(NotFound("There is nothing under this path."), request_id)
+        await answer.send(send, request_id)
 
     return nothing
 

@@ -1,19 +1,23 @@
-"""Downloads: an artifact's bytes, whole or a range, every block checked before it is sent."""
+"""Content over HTTP: downloads of artifacts and segments, every block checked before it is sent; erasure."""
 
 import asyncio
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 from tenuto import failpoints
 from tenuto.accounts.rules import Caller
+from tenuto.api.answers import Answer, Headers, json_answer, json_list
 from tenuto.api.body import ClientGone
-from tenuto.api.call import Answer, Call, Headers
-from tenuto.api.errors import error_response
+from tenuto.api.call import Call
+from tenuto.api.errors import error_answer
+from tenuto.api.query import read_query, text
 from tenuto.artifacts import operations as artifacts
+from tenuto.artifacts.erasure import remove
 from tenuto.artifacts.operations import Opened
 from tenuto.blobs.blob import BLOCK_BYTES
+from tenuto.catalog.kinds import kinds
 from tenuto.db.database import Transaction
 from tenuto.errors import (
     ArtifactUnavailable,
@@ -25,6 +29,9 @@ from tenuto.errors import (
     TenutoError,
     Unavailable,
 )
+from tenuto.jobs import erasure, read
+from tenuto.jobs import segments as preview
+from tenuto.jobs.rows import Segment
 from tenuto.logs import get_logger
 
 _RANGE = re.compile(rb"bytes=(\d*)-(\d*)\Z")
@@ -36,6 +43,7 @@ first the one, then an eighth of what the client has taken, and at most the othe
 STALL_S = 1.0
 """A client that has not taken a piece by then is slow; a block is not kept for it."""
 
+_SEGMENTS = {"attempt_id": text("an attempt_id of this job")}
 _log = get_logger("tenuto.api")
 
 
@@ -47,6 +55,62 @@ async def content(call: Call) -> Answer | None:
         return artifacts.open_artifact(tx, account_id=who.account_id, artifact_id=artifact_id)
 
     return await send_content(call, await call.read(look))
+
+
+async def segments(call: Call) -> Answer:
+    """GET /v1/jobs/{id}/audio-segments: all that one attempt saved, the newest unless one is named."""
+
+    def look(tx: Transaction, who: Caller) -> list[Segment]:
+        return preview.list_segments(
+            tx,
+            account_id=who.account_id,
+            job_id=call.path_id("job_id", "job"),
+            attempt_id=read_query(call, _SEGMENTS).get("attempt_id"),
+        )
+
+    return json_list(await call.read(look))
+
+
+async def segment_content(call: Call) -> Answer | None:
+    """GET /v1/jobs/{id}/audio-segments/{segment_id}/content: a WAV; answered as an artifact is."""
+
+    def look(tx: Transaction, who: Caller) -> Opened:
+        return preview.open_segment(
+            tx,
+            account_id=who.account_id,
+            job_id=call.path_id("job_id", "job"),
+            segment_id=call.path_id("segment_id", "segment"),
+        )
+
+    return await send_content(call, await call.read(look))
+
+
+async def erase_job_content(call: Call) -> Answer:
+    """DELETE /v1/jobs/{id}/content: request, result and segments; 200 with the operation, which stays."""
+    caller = await call.authenticate()
+    await call.read_body()
+    job_id = call.path_id("job_id", "job")
+    now_ms = call.service.clock()
+    await _erase(call, lambda tx: erasure.erase_content(tx, caller, job_id=job_id, now_ms=now_ms))
+    operation = await call.service.database.read_async(lambda tx: read.for_caller(tx, caller, job_id))
+    return json_answer(200, operation)
+
+
+async def erase(call: Call) -> Answer:
+    """DELETE /v1/artifacts/{id}: a result's bytes, or an input's that no open job needs."""
+    caller = await call.authenticate()
+    await call.read_body()
+    artifact_id = call.path_id("artifact_id", "artifact")
+    models = [model for model in call.service.models.values() if model.interface == "jobs"]
+    with_inputs = [model.name for model in models if kinds()[model.kind].takes_inputs]
+    now_ms = call.service.clock()
+    await _erase(
+        call,
+        lambda tx: erasure.erase_artifact(
+            tx, caller, artifact_id=artifact_id, input_models=with_inputs, now_ms=now_ms
+        ),
+    )
+    return json_answer(200, {"id": artifact_id, "object": "artifact", "erased": True})
 
 
 async def send_content(call: Call, opened: Opened) -> Answer | None:
@@ -257,5 +321,26 @@ def _position(digits: bytes) -> int | None:
 
 
 def _unsatisfiable(call: Call, size_bytes: int) -> Answer:
-    body = error_response(RangeNotSatisfiable(), call.request_id).body
-    return Answer(416, bytes(body), [(b"content-range", b"bytes */%d" % size_bytes)])
+    body = error_answer(RangeNotSatisfiable(), call.request_id).body
+    return Answer(416, body, [(b"content-range", b"bytes */%d" % size_bytes)])
+
+
+async def _erase(call: Call, operation: Callable[[Transaction], list[str]]) -> None:
+    """Commit the erasure, then remove the bytes; what can't be removed now is upkeep's."""
+    service = call.service
+
+    def erase(tx: Transaction) -> list[str]:
+        blobs = operation(tx)
+        failpoints.hit("erase.before_commit")
+        return blobs
+
+    blobs = await service.database.write_async(erase)
+    failpoints.hit("erase.after_commit")
+    if not blobs:
+        return
+    try:
+        stuck = await call.beside(service.readers, partial(remove, service.database, service.blobs, blobs))
+    except Unavailable:
+        stuck = blobs
+    for blob_id in stuck:
+        _log.error("blob.not_removed", blob_id=blob_id)

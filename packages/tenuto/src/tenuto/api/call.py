@@ -6,16 +6,16 @@ id, turns errors into their responses, and reads no byte of a body before the ke
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
 from tenuto.accounts import operations as accounts
 from tenuto.accounts.rules import Caller
-from tenuto.api.body import ClientGone
-from tenuto.api.errors import cause_of_503, error_response, status_of
-from tenuto.api.fair_threads import FairThreads
+from tenuto.api.answers import Answer
+from tenuto.api.body import ClientGone, read_body, stream_body
+from tenuto.api.errors import cause_of_503, error_answer, status_of
+from tenuto.api.limits import FairThreads
 from tenuto.api.service import Service
 from tenuto.db.database import Transaction
 from tenuto.errors import (
@@ -30,22 +30,11 @@ from tenuto.ids import is_id
 from tenuto.logs import get_logger
 
 T = TypeVar("T")
-Headers = list[tuple[bytes, bytes]]
 PROBES = ("/livez", "/readyz")
 """Anybody may ask them, without a key."""
-_BODILESS = (204, 304)
-_JSON = (b"content-type", b"application/json")
+SMALL_BODY_BYTES = 64 * 1024
+"""The largest body of a request that says little or nothing."""
 _log = get_logger("tenuto.api")
-
-
-@dataclass(slots=True)
-class Answer:
-    """A status, headers and a whole body."""
-
-    status: int
-    body: bytes
-    headers: Headers = field(default_factory=list)
-    media_type: tuple[bytes, bytes] = _JSON
 
 
 class Call:
@@ -63,12 +52,22 @@ class Call:
         self.caller: Caller | None = None
 
     def header(self, name: bytes) -> bytes | None:
-        """The value of a header, its name in lower case; None when it is missing."""
-        for key, value in self.scope["headers"]:
-            if key == name:
-                found: bytes = value
-                return found
-        return None
+        """The first value of a header, its name in lower case; None when it is missing."""
+        return next(iter(self.header_values(name)), None)
+
+    def header_values(self, name: bytes) -> list[bytes]:
+        """All values of a header as they were sent, its name in lower case."""
+        return [value for key, value in self.scope["headers"] if key == name]
+
+    async def read_body(self, limit_bytes: int = SMALL_BODY_BYTES) -> bytes:
+        """The whole body. PayloadTooLarge, RequestTimeout, ClientGone."""
+        headers, limits = self.scope["headers"], self.service.http
+        return await read_body(self.receive, headers, limit_bytes=limit_bytes, limits=limits)
+
+    def stream_body(self, limit_bytes: int) -> AsyncIterator[bytes]:
+        """The body piece by piece as it arrives, by the same rules."""
+        headers, limits = self.scope["headers"], self.service.http
+        return stream_body(self.receive, headers, limit_bytes=limit_bytes, limits=limits)
 
     def path_id(self, name: str, kind: str) -> str:
         """The id in the path, as the route names it. NotFound when it is no id of this kind.
@@ -157,7 +156,7 @@ refuse. The studio has another way than the API's."""
 def by_key(call: Call) -> Callable[[Transaction], Caller]:
     """The API's way: the one bearer key. InvalidApiKey."""
     # A proxy may have read another one than we would: two are none.
-    values = [value for name, value in call.scope["headers"] if name == b"authorization"]
+    values = call.header_values(b"authorization")
     if len(values) != 1 or values[0][:7].lower() != b"bearer " or not values[0].isascii():
         raise InvalidApiKey
     key = values[0][7:].strip().decode("ascii")
@@ -193,7 +192,7 @@ class Endpoint:
             answer = await handler(call)
             status = 200 if answer is None else answer.status
             if answer is not None:
-                await _send(call, answer)
+                await answer.send(send, call.request_id)
         except ClientGone:
             status = 499
         except Exception as error:
@@ -216,16 +215,8 @@ class Endpoint:
             _log.exception("http.failed", request_id=call.request_id, route=self.route)
         elif isinstance(error, TenutoError) and error.is_internal:
             _log.warning("http.unavailable", request_id=call.request_id, reason=error.message)
-        response = error_response(error, call.request_id)
+        answer = error_answer(error, call.request_id)
         if isinstance(error, MethodNotAllowed):
-            response.headers["allow"] = self.allow.decode()
-        await response(call.scope, call.receive, call.send)
+            answer.headers.append((b"allow", self.allow))
+        await answer.send(call.send, call.request_id)
         return status
-
-
-async def _send(call: Call, answer: Answer) -> None:
-    headers = [(b"x-request-id", call.request_id.encode()), *answer.headers]
-    if answer.status not in _BODILESS:
-        headers += [answer.media_type, (b"content-length", b"%d" % len(answer.body))]
-    await call.send({"type": "http.response.start", "status": answer.status, "headers": headers})
-    await call.send({"type": "http.response.body", "body": answer.body})

@@ -8,10 +8,11 @@ from typing import Any, TypeVar
 import msgspec
 
 from tenuto.accounts.rules import Caller
-from tenuto.api import parsing, uploads
-from tenuto.api.body import ClientGone, read_body
-from tenuto.api.call import Answer, Call
+from tenuto.api.answers import Answer, json_answer
+from tenuto.api.body import ClientGone
+from tenuto.api.call import Call
 from tenuto.api.errors import error_body, status_of
+from tenuto.api.request_body import MAX_CHAT_VALUES, read_json
 from tenuto.api.service import Service
 from tenuto.bodies import chat
 from tenuto.bodies.chat import ChatRequest
@@ -28,14 +29,8 @@ async def create(call: Call) -> Answer | None:
     """POST /v1/chat/completions. The order of checks is the order of these lines."""
     service = call.service
     caller = await call.authenticate()
-    uploads.require_json(call)
-    body = await read_body(
-        call.receive,
-        call.scope["headers"],
-        limit_bytes=service.settings.chat_body_kib << 10,
-        limits=service.http,
-    )
-    value = await parsing.parse(call, body, max_values=parsing.MAX_CHAT_VALUES)
+    limit_bytes = service.settings.chat_body_kib << 10
+    _, value = await read_json(call, limit_bytes, max_values=MAX_CHAT_VALUES)
     request = _checked(service, caller, value)
     about = {
         "id": service.ids.new("chatcmpl"),
@@ -45,7 +40,7 @@ async def create(call: Call) -> Answer | None:
     }
     if not request.stream:
         completion = await _unless_gone(call, service.chats.complete(caller, request))
-        return Answer(200, _encode(about | _answer(completion)))
+        return json_answer(200, about | _answer(completion))
     async with aclosing(service.chats.stream(caller, request)) as pieces:
         await _stream(call, request, about, pieces)
     return None

@@ -6,10 +6,9 @@ Nothing here logs, and nothing of an unexpected exception reaches the caller: it
 from collections.abc import Mapping
 
 import msgspec
-from starlette.exceptions import HTTPException
-from starlette.responses import Response
 
 from tenuto import errors
+from tenuto.api.answers import Answer
 
 STATUS: Mapping[str, int] = {
     "invalid_request": 400,
@@ -87,7 +86,7 @@ _UNEXPECTED = errors.TenutoError("The service failed to answer; the fault is log
 
 
 def status_of(error: Exception) -> int:
-    """The status that `error_response` answers; for logs and metrics."""
+    """The status that `error_answer` gives; for logs and metrics."""
     return STATUS[_stated(error).code]
 
 
@@ -103,24 +102,30 @@ def cause_of_503(error: Exception) -> str:
     return "artifact" if _stated(error).code == "artifact_unavailable" and not is_away else "service"
 
 
-def error_response(error: Exception, request_id: str, status: int | None = None) -> Response:
-    """The response to an error: of the tree, of the router (404, 405), or any other (500, nothing told).
+def error_answer(error: Exception, request_id: str, status: int | None = None) -> Answer:
+    """The answer to an error: of the tree, or to any other as 500, which reveals nothing.
 
     `status` is a Refusal's; else the code gives it.
     """
     stated = _stated(error)
     status = status or STATUS[stated.code]
-    headers = {"x-request-id": request_id}
-    if isinstance(error, HTTPException) and error.headers:
-        headers |= error.headers
+    answer = Answer(status, error_body(stated, request_id, status))
     if stated.code == "invalid_api_key":
-        headers["www-authenticate"] = "Bearer"
+        answer.headers.append((b"www-authenticate", b"Bearer"))
     elif status == 409:
-        headers["x-should-retry"] = "false"
+        answer.headers.append((b"x-should-retry", b"false"))
     elif status in (429, 503):
-        headers["retry-after"] = str(_retry_after_s(stated))
-    content = error_body(stated, request_id, status)
-    return Response(content, status, headers, media_type="application/json")
+        answer.headers.append((b"retry-after", b"%d" % retry_after_s(stated)))
+    return answer
+
+
+def retry_after_s(error: errors.TenutoError) -> int:
+    """Seconds until the same request is worth sending again: what the error says, within bounds.
+
+    Of a job that was accepted, `jobs.read.retry_after_s` says it.
+    """
+    seconds = getattr(error, "retry_after_s", _RETRY_AFTER_DEFAULT_S)
+    return max(1, min(seconds, RETRY_AFTER_MAX_S))
 
 
 def error_body(error: errors.TenutoError, request_id: str, status: int) -> bytes:
@@ -144,21 +149,4 @@ def _stated(error: Exception) -> errors.TenutoError:
     """The error as the contract knows it."""
     if isinstance(error, errors.TenutoError) and error.code != "internal_error" and error.code in STATUS:
         return error
-    if isinstance(error, HTTPException):
-        return _of_router(error)
     return _LACKING if errors.is_of_the_machine(error) else _UNEXPECTED
-
-
-def _of_router(error: HTTPException) -> errors.TenutoError:
-    if error.status_code == 404:
-        return errors.NotFound("There is nothing under this path.")
-    if error.status_code == 405:
-        return errors.MethodNotAllowed()
-    if 400 <= error.status_code < 500:
-        return errors.MalformedHttp(error.detail)
-    return _UNEXPECTED
-
-
-def _retry_after_s(error: errors.TenutoError) -> int:
-    seconds = getattr(error, "retry_after_s", _RETRY_AFTER_DEFAULT_S)
-    return max(1, min(seconds, RETRY_AFTER_MAX_S))

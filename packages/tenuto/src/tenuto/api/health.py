@@ -1,12 +1,10 @@
 """Whether the process is alive, and whether it can take requests: on the API's port and on the metrics'."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
-import msgspec
-
-from tenuto.api.call import Answer, Call
-from tenuto.api.server import Server
+from tenuto.api.answers import Answer, json_answer
+from tenuto.api.call import Call
 from tenuto.api.service import Service
 from tenuto.catalog import operations as catalog
 from tenuto.db.database import Transaction
@@ -15,33 +13,36 @@ from tenuto.metrics import Check
 
 STUCK_S = 20.0
 """An event loop that has not run for so long will not run again."""
-_OK = msgspec.json.encode({"status": "ok"})
+_OK = {"status": "ok"}
 
 
 async def live(call: Call) -> Answer:
     """GET /livez: the loop runs; touches neither database nor disk."""
-    return Answer(200, _OK)
+    return json_answer(200, _OK)
 
 
 async def ready(call: Call) -> Answer:
     """GET /readyz: the database answers, and on one machine a worker has registered too."""
     service = call.service
     await service.database.read_async(lambda tx: _check_worker(service, tx))
-    return Answer(200, _OK)
+    return json_answer(200, _OK)
 
 
-def probes(service: Service, server: Server) -> Mapping[str, Check]:
+def probes(
+    service: Service, *, swept_at: Callable[[], float], is_stopping: Callable[[], bool]
+) -> Mapping[str, Check]:
     """The same two for the port of the metrics, where no caller's connection is in the way.
 
-    They are answered by threads of their own, so `/livez` looks whether the event loop still runs.
+    They are answered by threads of their own, so `/livez` checks whether the event loop still runs:
+    `swept_at` is the monotonic moment when it last did.
     """
 
     def is_live() -> str | None:
-        still_s = time.monotonic() - server.swept_at
+        still_s = time.monotonic() - swept_at()
         return f"the event loop has not run for {still_s:.0f} s" if still_s > STUCK_S else None
 
     def is_ready() -> str | None:
-        if server.should_exit:
+        if is_stopping():
             return "the service is stopping"
         try:
             service.database.read(lambda tx: _check_worker(service, tx))

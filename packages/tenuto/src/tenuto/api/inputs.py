@@ -1,27 +1,23 @@
 """Input artifacts over HTTP: a FLAC comes in, is hashed, stored and judged as it comes, and gets an id."""
 
-import asyncio
 from collections.abc import AsyncIterator
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
-import msgspec
-
 from tenuto import failpoints
 from tenuto.accounts.rules import Caller
-from tenuto.api import uploads
-from tenuto.api.body import refuse_declared_length, stream_body
-from tenuto.api.call import Answer, Call
+from tenuto.api import request_body
+from tenuto.api.answers import REPLAYED, Answer, json_answer
+from tenuto.api.body import refuse_declared_length
+from tenuto.api.call import Call
+from tenuto.api.uploads import check_quota
 from tenuto.artifacts import inputs
 from tenuto.artifacts.inputs import INPUT_MEDIA_TYPE, MAX_INPUT_BYTES, Input
 from tenuto.artifacts.uploads import admit_flac, bind_upload, find_upload, request_sha256
 from tenuto.blobs.blob import BlobRecord
 from tenuto.db.database import Transaction
-from tenuto.errors import Fault, InvalidRequest, StorageFailed, TenutoError, Unavailable, UnsupportedMediaType
+from tenuto.errors import Fault, InvalidRequest, TenutoError, Unavailable, UnsupportedMediaType
 from tenuto.media.flac import FlacSummary
-
-_encode = msgspec.json.Encoder().encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +44,13 @@ class _First(Exception):
 async def create(call: Call) -> Answer:
     """POST /v1/input-artifacts: 201 when the bytes are durable. Checks come in the order of these lines."""
     caller = await call.authenticate()
-    if uploads.media_type(call) != INPUT_MEDIA_TYPE.encode():
+    if request_body.media_type(call) != INPUT_MEDIA_TYPE.encode():
         raise UnsupportedMediaType("input must be audio/flac")
     upload = _head(call, caller)
-    headers = call.scope["headers"]
-    refuse_declared_length(headers, MAX_INPUT_BYTES)
+    refuse_declared_length(call.scope["headers"], MAX_INPUT_BYTES)
     with call.service.uploads.slot(caller.account_id):
         first = await call.service.database.read_async(lambda tx: _look(tx, call, upload))
-        body = stream_body(call.receive, headers, limit_bytes=MAX_INPUT_BYTES, limits=call.service.http)
+        body = call.stream_body(MAX_INPUT_BYTES)
         if first is not None:
             # The same bytes came before; they are read, so that the client can send them, and forgotten.
             async for _ in body:
@@ -68,8 +63,8 @@ async def create(call: Call) -> Answer:
 
 def _head(call: Call, caller: Caller) -> _Upload:
     faults: list[Fault] = []
-    sha256 = uploads.content_sha256(call, faults)
-    key = uploads.idempotency_key(call, faults)
+    sha256 = request_body.content_sha256(call, faults)
+    key = request_body.idempotency_key(call, faults)
     if faults:
         raise InvalidRequest(faults)
     return _Upload(caller, sha256, key)
@@ -88,14 +83,7 @@ def _look(tx: Transaction, call: Call, upload: _Upload) -> Input | None:
         if found is not None:
             return inputs.uploaded(tx, account_id=account_id, artifact_id=found)
     length = int(call.header(b"content-length") or 0)
-    settings = call.service.settings
-    inputs.check_quota(
-        tx,
-        account_id,
-        size_bytes=length,
-        limit_bytes=settings.stored_mib << 20,
-        limit_files=settings.stored_files,
-    )
+    check_quota(call.service.settings, tx, account_id, length)
     return None
 
 
@@ -120,13 +108,13 @@ async def _record(call: Call, upload: _Upload, blob: BlobRecord, summary: FlacSu
         raise
     except _First as error:
         first = error.artifact_id
-        await _forget(call, blob)
+        await service.uploads.forget(service.blobs, blob.blob_id)
         shown = await service.database.read_async(
             lambda tx: inputs.uploaded(tx, account_id=account_id, artifact_id=first)
         )
         return _answer(shown, replayed=True)
     except TenutoError:
-        await _forget(call, blob)
+        await service.uploads.forget(service.blobs, blob.blob_id)
         raise
 
 
@@ -135,13 +123,7 @@ def _add(
 ) -> Input:
     """The row, and the key's when there is one, in one transaction."""
     service, account_id = call.service, upload.caller.account_id
-    inputs.check_quota(
-        tx,
-        account_id,
-        size_bytes=blob.size_bytes,
-        limit_bytes=service.settings.stored_mib << 20,
-        limit_files=service.settings.stored_files,
-    )
+    check_quota(service.settings, tx, account_id, blob.size_bytes)
     artifact_id = inputs.add_input(
         tx,
         service.ids,
@@ -166,15 +148,5 @@ def _add(
     return inputs.get_input(tx, account_id=account_id, artifact_id=artifact_id)
 
 
-async def _forget(call: Call, blob: BlobRecord) -> None:
-    with suppress(StorageFailed):
-        await asyncio.get_running_loop().run_in_executor(
-            call.service.uploads.threads, call.service.blobs.delete, blob.blob_id
-        )
-
-
 def _answer(shown: Input, *, replayed: bool = False) -> Answer:
-    answer = Answer(201, _encode({"artifact": shown}))
-    if replayed:
-        answer.headers.append((b"idempotent-replayed", b"true"))
-    return answer
+    return json_answer(201, {"artifact": shown}, *([REPLAYED] if replayed else []))

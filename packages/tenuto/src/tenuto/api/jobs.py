@@ -1,15 +1,12 @@
 """Jobs over HTTP: submit, show, list, cancel."""
 
-import re
 from functools import partial
-
-import msgspec
 
 from tenuto import failpoints, strict_json
 from tenuto.accounts.rules import Caller
-from tenuto.api import parsing, query, uploads
-from tenuto.api.body import read_body
-from tenuto.api.call import Answer, Call
+from tenuto.api import query, request_body
+from tenuto.api.answers import REPLAYED, Answer, json_answer, json_list
+from tenuto.api.call import Call
 from tenuto.catalog.kinds import kinds
 from tenuto.db.database import Transaction
 from tenuto.errors import Fault, InvalidRequest
@@ -34,33 +31,24 @@ _LIST = {
     "after": query.cursor("job"),
     "limit": query.limit,
 }
-_IDEMPOTENCY_KEY = re.compile(rb"[\x20-\x7e]{1,255}\Z")
-_encode = msgspec.json.Encoder().encode
 
 
 async def create(call: Call) -> Answer:
     """POST /v1/jobs: 202 when the job is durable. The order of checks is the order of these lines."""
     caller = await call.authenticate()
-    uploads.require_json(call)
-    body = await read_body(
-        call.receive,
-        call.scope["headers"],
-        limit_bytes=call.service.settings.job_body_kib << 10,
-        limits=call.service.http,
-    )
-    value = await parsing.parse(call, body)
+    body, value = await request_body.read_json(call, call.service.settings.job_body_kib << 10)
     request = Request(
         caller=caller,
         idempotency_key=_idempotency_key(call),
         body=body.decode(),
-        body_sha256=await parsing.beside_large(call, body, partial(strict_json.body_sha256, value)),
+        body_sha256=await request_body.beside_large(call, body, partial(strict_json.body_sha256, value)),
         value=value,
     )
     accepted = await submit_async(call.service.submitting, request)
     answer = _operation(accepted.operation, 202)
     answer.headers.append((b"location", f"/v1/jobs/{accepted.job_id}".encode()))
     if accepted.replayed:
-        answer.headers.append((b"idempotent-replayed", b"true"))
+        answer.headers.append(REPLAYED)
     return answer
 
 
@@ -71,17 +59,18 @@ async def show(call: Call) -> Answer:
 
     def look(tx: Transaction, who: Caller) -> tuple[Operation, int] | bytes:
         nonlocal wait_s
-        wait_s = int(query.read_some(call, _SHOW).get("wait", 0)) if call.scope["query_string"] else 0
+        if call.scope["query_string"]:
+            wait_s = int(query.read_query(call, _SHOW, tolerant=True).get("wait", 0))
         job_id = call.path_id("job_id", "job")
-        kept = finals.get(who, job_id)
+        cached = finals.get(who, job_id)
         # The sequence first: what changes between the two reads is then seen as a change.
-        sequence = read.sequence(tx, job_id) if wait_s and kept is None else 0
-        return kept or (read.for_caller(tx, who, job_id), sequence)
+        sequence = read.sequence(tx, job_id) if wait_s and cached is None else 0
+        return cached or (read.for_caller(tx, who, job_id), sequence)
 
-    found = await call.read(look)
-    if isinstance(found, bytes):
-        return Answer(200, found)
-    operation, sequence = found
+    job = await call.read(look)
+    if isinstance(job, bytes):
+        return Answer(200, job)
+    operation, sequence = job
     was_held = False
     if wait_s and not operation.is_final():
         operation, was_held = await _changed(call, operation, sequence, wait_s)
@@ -108,9 +97,7 @@ async def index(call: Call) -> Answer:
             limit=query.limit_of(asked),
         )
 
-    operations, cursor = await call.read(look)
-    page = {"object": "list", "data": operations}
-    return Answer(200, _encode(page if cursor is None else page | {"next_cursor": cursor}))
+    return json_list(*await call.read(look))
 
 
 async def events(call: Call) -> Answer:
@@ -119,7 +106,7 @@ async def events(call: Call) -> Answer:
     def look(tx: Transaction, who: Caller) -> list[read.Event]:
         return read.events(tx, who, call.path_id("job_id", "job"))
 
-    return Answer(200, _encode({"object": "list", "data": await call.read(look)}))
+    return json_list(await call.read(look))
 
 
 async def request(call: Call) -> Answer:
@@ -135,7 +122,7 @@ async def cancel(call: Call) -> Answer:
     """POST /v1/jobs/{id}/cancel: 200 with the operation as it is now."""
     service = call.service
     caller = await call.authenticate()
-    await read_body(call.receive, call.scope["headers"], limit_bytes=64 * 1024, limits=service.http)
+    await call.read_body()
     job_id = call.path_id("job_id", "job")
     now_ms = service.clock()
 
@@ -179,7 +166,7 @@ def _caller(call: Call) -> Caller:
 
 
 def _operation(operation: Operation, status: int = 200) -> Answer:
-    answer = Answer(status, _encode(operation))
+    answer = json_answer(status, operation)
     retry_after_s = read.retry_after_s(operation)
     if retry_after_s is not None:
         answer.headers.append((b"retry-after", b"%d" % retry_after_s))
@@ -187,11 +174,10 @@ def _operation(operation: Operation, status: int = 200) -> Answer:
 
 
 def _idempotency_key(call: Call) -> str:
-    values = [value for name, value in call.scope["headers"] if name == b"idempotency-key"]
-    if len(values) != 1 or _IDEMPOTENCY_KEY.match(values[0]) is None:
+    values = call.header_values(b"idempotency-key")
+    if len(values) != 1 or request_body.IDEMPOTENCY_KEY.match(values[0]) is None:
         message = (
             "the header is required once: 1 to 255 printable ASCII characters, new for each new piece of work"
         )
         raise InvalidRequest([Fault("Idempotency-Key", "invalid_idempotency_key", message)])
-    found: bytes = values[0]
-    return found.decode("ascii")
+    return values[0].decode("ascii")

@@ -2,9 +2,8 @@
 
 from typing import Any
 
-import msgspec
-
-from tenuto.api.call import Answer, Call
+from tenuto.api.answers import Answer, json_list
+from tenuto.api.call import Call
 from tenuto.api.service import Service
 from tenuto.billing.rules import cny
 from tenuto.catalog import operations as catalog
@@ -26,7 +25,7 @@ async def index(call: Call) -> Answer:
         why_not = reasons(service, tx, visible)
         return [describe(model, why_not[model.name]) for model in visible]
 
-    return Answer(200, msgspec.json.encode({"object": "list", "data": await call.read(look)}))
+    return json_list(await call.read(look))
 
 
 def reasons(service: Service, tx: Transaction, models: list[Model]) -> dict[str, str | None]:

@@ -17,14 +17,41 @@ DEFAULT_LIMIT = 20
 FIRST_YEAR = 1970
 
 
-def read_query(call: Call, rules: Mapping[str, Rule]) -> dict[str, str]:
-    """The values by name; a name without a rule is a fault. Raises InvalidRequest; authenticate first."""
-    return _read(call, rules, tolerant=False)
+def read_query(call: Call, rules: Mapping[str, Rule], *, tolerant: bool = False) -> dict[str, str]:
+    """The values by name. Raises InvalidRequest; authenticate first.
+
+    A name without a rule is a fault unless the route is `tolerant`.
+    """
+    query = call.query()
+    faults = []
+    for name, value in query.items():
+        if name not in rules:
+            if not tolerant:
+                message = f"there is no such filter; there are {', '.join(rules)}"
+                faults.append(Fault(name or "query", "unknown_name", message))
+        elif (wrong := rules[name](value)) is not None:
+            faults.append(Fault(name, *wrong))
+    if faults:
+        raise InvalidRequest(faults)
+    return query
 
 
-def read_some(call: Call, rules: Mapping[str, Rule]) -> dict[str, str]:
-    """The same where other names are passed over."""
-    return _read(call, rules, tolerant=True)
+def days(
+    call: Call, query: Mapping[str, str], first: str, last: str, *, default: int, most: int
+) -> tuple[datetime.date, datetime.date]:
+    """The days from `first` to `last`, both included, of a query that was read by the rule `day`.
+
+    Without them the last `default` days until today. InvalidRequest for more than `most`.
+    """
+    today = datetime.datetime.fromtimestamp(call.service.clock() / 1000, datetime.UTC).date()
+    until = datetime.date.fromisoformat(query[last]) if last in query else today
+    since = until - datetime.timedelta(days=default - 1)
+    if first in query:
+        since = datetime.date.fromisoformat(query[first])
+    if not 0 <= (until - since).days < most:
+        message = f"must be at most {most} days before `{last}`, and not after it"
+        raise InvalidRequest([Fault(first, "out_of_range", message)])
+    return since, until
 
 
 def integer(low: int, high: int) -> Rule:
@@ -70,19 +97,3 @@ limit: Rule = integer(1, MAX_LIMIT)
 def limit_of(query: Mapping[str, str]) -> int:
     """The limit of a query that was read by the rule `limit`."""
     return int(query.get("limit", DEFAULT_LIMIT))
-
-
-def _read(call: Call, rules: Mapping[str, Rule], *, tolerant: bool) -> dict[str, str]:
-    query = call.query()
-    faults = []
-    for name, value in query.items():
-        if name not in rules:
-            if not tolerant:
-                known = ", ".join(rules)
-                message = f"there is no such filter; there are {known}"
-                faults.append(Fault(name or "query", "unknown_name", message))
-        elif (wrong := rules[name](value)) is not None:
-            faults.append(Fault(name, *wrong))
-    if faults:
-        raise InvalidRequest(faults)
-    return query

@@ -1,16 +1,14 @@
-"""What every handler needs, built once by `bootstrap`: database, blobs, catalog, clock, limits."""
+"""What every handler needs, built once by `bootstrap`: database, blobs, catalog, clock, limits, caches."""
 
+import threading
+from collections import OrderedDict
 from dataclasses import dataclass, field
 
-from tenuto.api.body import HttpLimits
-from tenuto.api.fair_threads import FairThreads
-from tenuto.api.final_job_cache import FinalJobCache
-from tenuto.api.last_use import LastUse
+from tenuto.accounts.rules import Caller
+from tenuto.api.limits import FairThreads, HttpLimits, Rates, Requests
 from tenuto.api.long_polling import LongPolls
 from tenuto.api.metrics import Metrics
-from tenuto.api.rates import Rates
-from tenuto.api.shares import Requests
-from tenuto.api.upload_stream import Uploads
+from tenuto.api.uploads import Uploads
 from tenuto.blobs.blob import BlobStore
 from tenuto.catalog.presence import Presence
 from tenuto.catalog.rules import Model
@@ -18,7 +16,80 @@ from tenuto.chat.chats import Chats
 from tenuto.config import Settings
 from tenuto.db.database import Database
 from tenuto.ids import Clock, Ids
+from tenuto.jobs.read import Operation
 from tenuto.jobs.submit import SubmitContext
+
+MAX_JOBS = 4096
+MAX_ANSWER_BYTES = 8 * 1024
+
+
+class FinalJobCache:
+    """Final jobs as they were answered, by account and job: reading one again costs only a check of the key.
+
+    A final state never changes, nor does the record of its job. Bounded by the count and size of the answers:
+    the job that was read longest ago is forgotten first. From any thread.
+    """
+
+    def __init__(self) -> None:
+        self._answers: OrderedDict[tuple[str, str], tuple[str, bytes | None]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, caller: Caller, job_id: str) -> bytes | None:
+        """The stored answer; None if there is none. ModelNotAllowed, as if the job were read."""
+        with self._lock:
+            model, answer = self._answers.get((caller.account_id, job_id), ("", None))
+            if answer is None:
+                return None
+            caller.check_job(model)
+            self._answers.move_to_end((caller.account_id, job_id))
+        return answer
+
+    def keep(self, account_id: str, operation: Operation, answer: bytes) -> None:
+        """Remember how a job that is final reads."""
+        if len(answer) > MAX_ANSWER_BYTES:
+            return
+        with self._lock:
+            self._answers[account_id, operation.id] = (operation.model, answer)
+            if len(self._answers) > MAX_JOBS:
+                self._answers.popitem(last=False)
+
+
+class LastUse:
+    """When keys and sessions were last used, in ms by their id or digest, collected until they are stored.
+
+    Requests are admitted in the event loop on SQLite and in the database's threads on PostgreSQL, and another
+    thread stores what was collected: from any thread. What is not stored yet is lost with the process.
+    """
+
+    def __init__(self) -> None:
+        self._at_ms: dict[str, int] = {}
+        self._lock = threading.Lock()
+
+    def note(self, used: str, at_ms: int) -> None:
+        """It was used just now."""
+        with self._lock:
+            self._at_ms[used] = at_ms
+
+    def get(self, used: str) -> int | None:
+        """The moment that is not stored yet."""
+        with self._lock:
+            return self._at_ms.get(used)
+
+    def forget(self, used: str) -> None:
+        """It has ended; there is nothing to store."""
+        with self._lock:
+            self._at_ms.pop(used, None)
+
+    def take(self) -> dict[str, int]:
+        """All of it, to be stored; nobody else sees or changes it any more."""
+        with self._lock:
+            taken, self._at_ms = self._at_ms, {}
+        return taken
+
+    def put_back(self, taken: dict[str, int]) -> None:
+        """It could not be stored; what was noted since is newer."""
+        with self._lock:
+            self._at_ms = taken | self._at_ms
 
 
 @dataclass(slots=True)

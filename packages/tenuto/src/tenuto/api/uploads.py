@@ -1,69 +1,152 @@
-"""What requests with a body say of it in their headers; faults of all headers are answered at once."""
+"""A large body on its way from the event loop to the thread that stores it, a few blocks ahead at most.
 
-import re
+And how many uploads there are at once: of an account, and of this process, each of which takes a thread.
+"""
 
-from tenuto.api.call import Call
-from tenuto.bodies.fields import quoted
-from tenuto.errors import Fault, UnsupportedMediaType
+import asyncio
+import queue
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from typing import TypeVar
 
-SHA256_HEADER = "X-Service-Content-SHA256"
-IDEMPOTENCY_HEADER = "Idempotency-Key"
+from tenuto.artifacts import inputs
+from tenuto.blobs.blob import BlobStore
+from tenuto.config import Settings
+from tenuto.db.database import Transaction
+from tenuto.errors import RateLimited, StorageFailed, Unavailable
 
-_SHA256 = re.compile(rb"[0-9A-Fa-f]{64}\Z")
-_IDEMPOTENCY_KEY = re.compile(rb"[\x20-\x7e]{1,255}\Z")
-_CHARSET = re.compile(rb';[ \t]*charset[ \t]*=[ \t]*"?([^"; \t]*)', re.IGNORECASE)
-_READ_AS_UTF8 = frozenset((b"utf-8", b"utf8", b"us-ascii", b"ascii"))
-_COMPRESSIONS = frozenset((b"gzip", b"x-gzip", b"compress", b"x-compress", b"deflate", b"br", b"zstd"))
+T = TypeVar("T")
 
-
-def media_type(call: Call) -> bytes:
-    """The media type of the body, without parameters; none when two are told: others may take the other.
-
-    UnsupportedMediaType for a compressed body, which would only be misread: nothing here unpacks one.
-    """
-    for codings in values(call, "Content-Encoding"):
-        if any(coding.strip().lower() in _COMPRESSIONS for coding in codings.split(b",")):
-            raise UnsupportedMediaType("the body must be sent as it is, without a Content-Encoding")
-    given = values(call, "Content-Type")
-    return given[0].partition(b";")[0].strip().lower() if len(given) == 1 else b""
+BLOCK_BYTES = 1 << 20
+BLOCKS_AHEAD = 4
+"""So many blocks an upload may have waiting for its thread: what it takes of memory, and a little more."""
+MAX_UPLOADS = 32
+"""At once in this process."""
+RESERVED_UPLOADS = 8
+"""Of them, for accounts that have none under way."""
+ABANDON_S = 30.0
+"""A thread that is told to stop has ended by then, or is left alone."""
 
 
-def require_json(call: Call) -> None:
-    """UnsupportedMediaType unless the body is JSON, in the one charset that JSON has between systems."""
-    if media_type(call) != b"application/json":
-        raise UnsupportedMediaType("the body must be application/json")
-    [content_type] = values(call, "Content-Type")
-    for charset in _CHARSET.findall(content_type):
-        if charset.lower() not in _READ_AS_UTF8:
-            raise UnsupportedMediaType(
-                f"the charset {quoted(charset.decode('latin-1'))} is not supported; send the body as UTF-8, "
-                "with `Content-Type: application/json`"
+class Abandoned(Exception):
+    """The rest of the body will not come."""
+
+
+class Uploads:
+    """Who uploads now. Used by the event loop alone."""
+
+    def __init__(self, per_account: int) -> None:
+        self._per_account = per_account
+        self._under_way: Counter[str] = Counter()
+        self.threads = ThreadPoolExecutor(MAX_UPLOADS, thread_name_prefix="upload")
+
+    @contextmanager
+    def slot(self, account_id: str) -> Iterator[None]:
+        """A slot for one upload. Raises RateLimited (0 per account: no limit) and Unavailable.
+
+        The last slots are for accounts that have none: a few accounts with slow uploads shut nobody out.
+        """
+        if self._per_account and self._under_way[account_id] >= self._per_account:
+            raise RateLimited(
+                f"this account already has {self._per_account} uploads in progress, its limit",
+                limit="uploads",
             )
+        total, is_first = self._under_way.total(), account_id not in self._under_way
+        if total >= MAX_UPLOADS - (0 if is_first else RESERVED_UPLOADS):
+            raise Unavailable(
+                "Too many uploads are under way; nothing was stored, send the same again.",
+                limit="process_uploads",
+            )
+        self._under_way[account_id] += 1
+        try:
+            yield
+        finally:
+            self._under_way[account_id] -= 1
+            if not self._under_way[account_id]:
+                del self._under_way[account_id]
+
+    async def through(self, pieces: AsyncIterator[bytes], work: Callable[[Iterator[bytes]], T]) -> T:
+        """Do `work` in a thread on the body in blocks of 1 MiB, and give its result.
+
+        It may end before the body does; the rest is then not read. When the body ends badly, the blocks end
+        with Abandoned, and what the body's end was is raised.
+        """
+        blocks = _Blocks(asyncio.get_running_loop())
+        task = asyncio.get_running_loop().run_in_executor(self.threads, blocks.carry, work)
+        try:
+            await blocks.put_all(pieces)
+        except BaseException:
+            blocks.abandon()
+            with suppress(Exception):
+                await asyncio.wait([task], timeout=ABANDON_S)
+            if task.done():
+                task.exception()
+            raise
+        return await task
+
+    async def forget(self, blobs: BlobStore, blob_id: str) -> None:
+        """Remove bytes that got no record; bytes that cannot be removed now are swept later."""
+        with suppress(StorageFailed):
+            await asyncio.get_running_loop().run_in_executor(self.threads, blobs.delete, blob_id)
 
 
-def values(call: Call, name: str) -> list[bytes]:
-    """All values of a header, as they were sent."""
-    wanted = name.lower().encode()
-    return [value for key, value in call.scope["headers"] if key == wanted]
+def check_quota(settings: Settings, tx: Transaction, account_id: str, size_bytes: int) -> None:
+    """RateLimited unless the account may store this many bytes more."""
+    limit_bytes, limit_files = settings.stored_mib << 20, settings.stored_files
+    inputs.check_quota(
+        tx, account_id, size_bytes=size_bytes, limit_bytes=limit_bytes, limit_files=limit_files
+    )
 
 
-def content_sha256(call: Call, faults: list[Fault]) -> str:
-    """The SHA-256 that the body must have, in lower case."""
-    given = values(call, SHA256_HEADER)
-    if len(given) == 1 and _SHA256.match(given[0]):
-        return given[0].decode("ascii").lower()
-    message = "the header is required once: the SHA-256 of the body in 64 hex digits"
-    faults.append(Fault(SHA256_HEADER, "invalid_checksum" if given else "required", message))
-    return ""
+class _Blocks:
+    """Blocks between the loop, which puts, and the thread, which takes."""
 
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._room = asyncio.Semaphore(BLOCKS_AHEAD)
+        self._queue: queue.SimpleQueue[bytes | Abandoned | None] = queue.SimpleQueue()
+        self._is_over = False
 
-def idempotency_key(call: Call, faults: list[Fault]) -> str | None:
-    """The key that makes a repeated upload give the same record, where one is sent."""
-    given = values(call, IDEMPOTENCY_HEADER)
-    if not given:
-        return None
-    if len(given) == 1 and _IDEMPOTENCY_KEY.match(given[0]):
-        return given[0].decode("ascii")
-    message = "the header may be given once: 1 to 255 printable ASCII characters, new for each new upload"
-    faults.append(Fault(IDEMPOTENCY_HEADER, "invalid_idempotency_key", message))
-    return None
+    async def put_all(self, pieces: AsyncIterator[bytes]) -> None:
+        gathered: list[bytes] = []
+        size_bytes = 0
+        async for piece in pieces:
+            gathered.append(piece)
+            size_bytes += len(piece)
+            if size_bytes >= BLOCK_BYTES:
+                await self._put(b"".join(gathered))
+                gathered, size_bytes = [], 0
+            if self._is_over:
+                return
+        if gathered:
+            await self._put(b"".join(gathered))
+        self._queue.put(None)
+
+    def abandon(self) -> None:
+        self._queue.put(Abandoned())
+
+    def carry(self, work: Callable[[Iterator[bytes]], T]) -> T:
+        """In the thread: the work, and the end of it told to the loop."""
+        try:
+            return work(self._taken())
+        finally:
+            with suppress(RuntimeError):  # the loop has ended
+                self._loop.call_soon_threadsafe(self._finish)
+
+    async def _put(self, block: bytes) -> None:
+        await self._room.acquire()
+        self._queue.put(block)
+
+    def _finish(self) -> None:
+        self._is_over = True
+        self._room.release()
+
+    def _taken(self) -> Iterator[bytes]:
+        while (block := self._queue.get()) is not None:
+            if isinstance(block, Abandoned):
+                raise block
+            yield block
+            with suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._room.release)

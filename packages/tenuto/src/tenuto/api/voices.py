@@ -2,32 +2,26 @@
 
 import asyncio
 import hashlib
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
-
 from tenuto import failpoints
 from tenuto.accounts.rules import Caller
-from tenuto.api import parsing, query, uploads
+from tenuto.api import query, request_body
+from tenuto.api.answers import REPLAYED, Answer, json_answer, json_list
 from tenuto.api.artifacts import send_content
-from tenuto.api.body import read_body, refuse_declared_length
-from tenuto.api.call import Answer, Call
-from tenuto.artifacts.inputs import check_quota
+from tenuto.api.body import refuse_declared_length
+from tenuto.api.call import SMALL_BODY_BYTES, Call
+from tenuto.api.uploads import check_quota
 from tenuto.artifacts.operations import Opened
 from tenuto.artifacts.uploads import request_sha256
 from tenuto.catalog.kinds import kinds
-from tenuto.config import Settings
 from tenuto.db.database import Transaction
 from tenuto.errors import (
     ChecksumMismatch,
     Fault,
     InvalidRequest,
     ModelNotAllowed,
-    PayloadTooLarge,
-    StorageFailed,
     TenutoError,
     Unavailable,
     UnsupportedMediaType,
@@ -36,18 +30,16 @@ from tenuto.voices import operations as voices
 from tenuto.voices import rules
 from tenuto.voices.operations import UploadKey, Voice
 
-MAX_JSON_BYTES = 64 * 1024
 DEFAULT_LIMIT = "100"
 """So that one page holds all voices of most accounts."""
 NAME_HEADER = "X-Service-Voice-Name"
 
 _LIST = {"after": query.cursor("voice"), "limit": query.limit}
-_encode = msgspec.json.Encoder().encode
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
-    """What the headers of an upload say."""
+class _Upload:
+    """An upload as its headers describe it."""
 
     name: str
     sha256: str
@@ -63,22 +55,19 @@ async def index(call: Call) -> Answer:
         limit = int(asked.get("limit", DEFAULT_LIMIT))
         return voices.list_voices(tx, account_id=who.account_id, after=asked.get("after"), limit=limit)
 
-    shown, cursor = await call.read(look)
-    page = {"object": "list", "data": shown}
-    return Answer(200, _encode(page if cursor is None else page | {"next_cursor": cursor}))
+    return json_list(*await call.read(look))
 
 
 async def create(call: Call) -> Answer:
     """POST /v1/voices: 201 when the recording is durable. The order of checks is the order of these lines."""
     caller = await call.authenticate()
     _require_synthesis(call, caller)
-    if uploads.media_type(call) != b"audio/wav":
+    if request_body.media_type(call) != b"audio/wav":
         raise UnsupportedMediaType("voice must be audio/wav")
-    said = _read_headers(call, caller)
-    with _naming(rules.MAX_RECORDING_BYTES):
-        refuse_declared_length(call.scope["headers"], rules.MAX_RECORDING_BYTES)
+    upload = _read_headers(call, caller)
+    refuse_declared_length(call.scope["headers"], rules.MAX_RECORDING_BYTES)
     with call.service.uploads.slot(caller.account_id):
-        return await _admit(call, caller, said)
+        return await _admit(call, caller, upload)
 
 
 async def show(call: Call) -> Answer:
@@ -88,7 +77,7 @@ async def show(call: Call) -> Answer:
         _require_synthesis(call, who)
         return voices.get(tx, account_id=who.account_id, voice_id=call.path_id("voice_id", "voice"))
 
-    return Answer(200, _encode(await call.read(look)))
+    return json_answer(200, await call.read(look))
 
 
 async def content(call: Call) -> Answer | None:
@@ -112,19 +101,19 @@ async def rename(call: Call) -> Answer:
     voice = await call.service.database.write_async(
         lambda tx: voices.rename(tx, account_id=caller.account_id, voice_id=voice_id, name=name)
     )
-    return Answer(200, _encode(voice))
+    return json_answer(200, voice)
 
 
 async def delete(call: Call) -> Answer:
     """DELETE /v1/voices/{id}: an own voice is gone; jobs that were accepted keep its recording."""
     caller = await call.authenticate()
     _require_synthesis(call, caller)
-    await _read(call, MAX_JSON_BYTES)
+    await call.read_body()
     voice_id = call.path_id("voice_id", "voice")
     await call.service.database.write_async(
         lambda tx: voices.delete(tx, account_id=caller.account_id, voice_id=voice_id)
     )
-    return Answer(200, _encode({"voice_id": voice_id, "object": "voice", "deleted": True}))
+    return json_answer(200, {"voice_id": voice_id, "object": "voice", "deleted": True})
 
 
 async def prefer(call: Call) -> Answer:
@@ -142,18 +131,18 @@ async def prefer(call: Call) -> Answer:
             now_ms=now_ms,
         )
     )
-    return Answer(200, _encode(saved))
+    return json_answer(200, saved)
 
 
 async def preferences(call: Call) -> Answer:
     """GET /v1/voice-preference: the choices of all content accounts, and the default."""
 
-    def look(tx: Transaction, who: Caller) -> dict[str, Any]:
+    def look(tx: Transaction, who: Caller) -> Any:
         _require_synthesis(call, who)
-        saved, default = voices.preferences(tx, account_id=who.account_id)
-        return {"object": "list", "data": saved, "default": default}
+        return voices.preferences(tx, account_id=who.account_id)
 
-    return Answer(200, _encode(await call.read(look)))
+    saved, default = await call.read(look)
+    return json_list(saved, default=default)
 
 
 def _require_synthesis(call: Call, caller: Caller) -> None:
@@ -165,19 +154,19 @@ def _require_synthesis(call: Call, caller: Caller) -> None:
         )
 
 
-def _read_headers(call: Call, caller: Caller) -> _Said:
+def _read_headers(call: Call, caller: Caller) -> _Upload:
     faults: list[Fault] = []
     name = _name(call, faults)
-    sha256 = uploads.content_sha256(call, faults)
-    key = uploads.idempotency_key(call, faults)
+    sha256 = request_body.content_sha256(call, faults)
+    key = request_body.idempotency_key(call, faults)
     if faults:
         raise InvalidRequest(faults)
     digest = request_sha256("voice", name, sha256)
-    return _Said(name, sha256, None if key is None else UploadKey(caller.key_id, key, digest))
+    return _Upload(name, sha256, None if key is None else UploadKey(caller.key_id, key, digest))
 
 
 def _name(call: Call, faults: list[Fault]) -> str:
-    given = uploads.values(call, NAME_HEADER)
+    given = call.header_values(NAME_HEADER.lower().encode())
     if len(given) != 1:
         message = f"the header is required once: 1 to {rules.MAX_NAME_CHARACTERS} characters, percent-encoded"
         faults.append(Fault(NAME_HEADER, "invalid_name" if given else "required", message))
@@ -191,24 +180,8 @@ def _name(call: Call, faults: list[Fault]) -> str:
     return name
 
 
-async def _read(call: Call, limit_bytes: int) -> bytes:
-    headers = call.scope["headers"]
-    with _naming(limit_bytes):
-        return await read_body(call.receive, headers, limit_bytes=limit_bytes, limits=call.service.http)
-
-
-@contextmanager
-def _naming(limit_bytes: int) -> Iterator[None]:
-    """A body that is too large is told how large it may be."""
-    try:
-        yield
-    except PayloadTooLarge:
-        raise PayloadTooLarge(f"the body may have at most {limit_bytes} bytes") from None
-
-
 async def _read_json(call: Call) -> Any:
-    uploads.require_json(call)
-    return await parsing.parse(call, await _read(call, MAX_JSON_BYTES))
+    return (await request_body.read_json(call, SMALL_BODY_BYTES))[1]
 
 
 async def _beside(call: Call, work: Any) -> Any:
@@ -216,26 +189,21 @@ async def _beside(call: Call, work: Any) -> Any:
     return await asyncio.get_running_loop().run_in_executor(call.service.uploads.threads, work)
 
 
-async def _admit(call: Call, caller: Caller, said: _Said) -> Answer:
-    content = await _read(call, rules.MAX_RECORDING_BYTES)
-    if await _beside(call, lambda: hashlib.sha256(content).hexdigest()) != said.sha256:
+async def _admit(call: Call, caller: Caller, upload: _Upload) -> Answer:
+    content = await call.read_body(rules.MAX_RECORDING_BYTES)
+    if await _beside(call, lambda: hashlib.sha256(content).hexdigest()) != upload.sha256:
         raise ChecksumMismatch
-    key = said.key
+    key = upload.key
     if key is not None:
         first = await call.service.database.read_async(
             lambda tx: voices.find_upload(tx, account_id=caller.account_id, key=key)
         )
         if first is not None:
             return _created(first, replayed=True)
-    return await _store(call, caller, said, content)
+    return await _store(call, caller, upload, content)
 
 
-def _check_quota(tx: Transaction, settings: Settings, account_id: str, size_bytes: int) -> None:
-    limit_bytes, limit_files = settings.stored_mib << 20, settings.stored_files
-    check_quota(tx, account_id, size_bytes=size_bytes, limit_bytes=limit_bytes, limit_files=limit_files)
-
-
-async def _store(call: Call, caller: Caller, said: _Said, content: bytes) -> Answer:
+async def _store(call: Call, caller: Caller, upload: _Upload, content: bytes) -> Answer:
     service = call.service
     voice_id, blob_id, now_ms = service.ids.new("voice"), service.ids.new("blob"), service.clock()
     wav, blob = await _beside(
@@ -244,17 +212,17 @@ async def _store(call: Call, caller: Caller, said: _Said, content: bytes) -> Ans
     failpoints.hit("voice.after_bytes")
 
     def add(tx: Transaction) -> Voice:
-        _check_quota(tx, service.settings, caller.account_id, blob.size_bytes)
+        check_quota(service.settings, tx, caller.account_id, blob.size_bytes)
         made = voices.create(
             tx,
             voice_id=voice_id,
             account_id=caller.account_id,
             kind="own",
-            name=said.name,
+            name=upload.name,
             languages=[],
             wav=wav,
             blob=blob,
-            key=said.key,
+            key=upload.key,
             now_ms=now_ms,
         )
         failpoints.hit("voice.before_commit")
@@ -266,21 +234,13 @@ async def _store(call: Call, caller: Caller, said: _Said, content: bytes) -> Ans
     except Unavailable:
         raise  # Whether it was stored is not known: the sweep finds bytes that have no row.
     except TenutoError:
-        await _forget(call, blob_id)
+        await service.uploads.forget(service.blobs, blob_id)
         raise
     if voice.voice_id != voice_id:
-        await _forget(call, blob_id)
+        await service.uploads.forget(service.blobs, blob_id)
     return _created(voice, replayed=voice.voice_id != voice_id)
 
 
-async def _forget(call: Call, blob_id: str) -> None:
-    """Bytes that became no voice go at once; those that can't be removed now are swept."""
-    with suppress(StorageFailed):
-        await _beside(call, lambda: call.service.blobs.delete(blob_id))
-
-
 def _created(voice: Voice, *, replayed: bool) -> Answer:
-    answer = Answer(201, _encode(voice), [(b"location", f"/v1/voices/{voice.voice_id}".encode())])
-    if replayed:
-        answer.headers.append((b"idempotent-replayed", b"true"))
-    return answer
+    location = (b"location", f"/v1/voices/{voice.voice_id}".encode())
+    return json_answer(201, voice, location, *([REPLAYED] if replayed else []))

@@ -1,15 +1,27 @@
-"""The API's process: its parts, the server around them, and what is flushed and closed behind it."""
+"""The API's process, alone or with a worker as its child (`serve`), which is restarted when it dies."""
 
 import os
+import shlex
+import shutil
+import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tenuto.addresses import networks
-from tenuto.bootstrap.opening import MIGRATIONS_PATIENCE_S, install_voices, open_records
+from tenuto.bootstrap.opening import (
+    MIGRATIONS_PATIENCE_S,
+    install_voices,
+    is_first_run,
+    make_folder,
+    open_records,
+)
 from tenuto.bootstrap.process import Say, arm_failpoints, clock, keep_private, log
 from tenuto.bootstrap.store_watch import StoreWatch, open_beside
+from tenuto.catalog import keys
 from tenuto.catalog import operations as workers
 from tenuto.catalog import rules as catalog
 from tenuto.catalog.presence import AWAY_S, OBSERVE_S, Presence
@@ -19,8 +31,8 @@ from tenuto.errors import Unavailable
 from tenuto.ids import Ids
 
 if TYPE_CHECKING:
-    from tenuto.api.server import Server
     from tenuto.api.service import Service
+    from tenuto.http.server import Server
     from tenuto.web.studio import Studio
     from tenuto.worker.child import ChildWorker
     from tenuto.worker.locks import FolderLock
@@ -39,19 +51,42 @@ def run_api(settings: Settings, say: Say) -> None:
     serve_api(settings, say)
 
 
+def run_serve(settings: Settings, say: Say) -> None:
+    """Serve until SIGTERM or SIGINT, the only service on this folder."""
+    from tenuto.worker.child import ChildWorker
+    from tenuto.worker.locks import FolderLock
+
+    keep_private()
+    arm_failpoints()
+    # A faulty table of a model or a missing key is reported once, not by the child again and again.
+    keys.check(catalog.models(settings), os.environ)
+    make_folder(settings.folder)
+    lock = FolderLock(settings.folder)
+    # Migrated before the worker looks; what prevents the start is reported once, not by both processes.
+    with closing(open_records(settings, patience_s=MIGRATIONS_PATIENCE_S)) as database:
+        StoreWatch(settings, database, open_beside(settings, database))
+    child = ChildWorker(settings, [sys.executable, "-m", "tenuto.bootstrap"])
+    child.start()
+    try:
+        serve_api(settings, say, child=child, lock=lock)
+    finally:
+        child.stop()
+        lock.release()
+
+
 def serve_api(
     settings: Settings, say: Say, *, child: "ChildWorker | None" = None, lock: "FolderLock | None" = None
 ) -> None:
     """The same, with the worker and the lock of a `serve` where there are any."""
-    from tenuto.api import health, metrics, server
-    from tenuto.bootstrap.startup_message import address_of, announce
+    from tenuto.api import health, metrics
+    from tenuto.http import server
     from tenuto.web.studio import make_studio
 
     def on_ready(addresses: list[Any]) -> None:
-        address = address_of(addresses)
+        address = _address_of(addresses)
         if lock is not None:
             lock.sign(address)
-        announce(settings, database, address, say)
+        _announce(settings, database, address, say)
 
     def on_stop() -> None:
         # The worker hears of the end when we do: it claims nothing while our last requests are answered.
@@ -72,7 +107,8 @@ def serve_api(
         threading.Thread(target=_flush_use, args=(service, studio, stopping), daemon=True).start()
         threading.Thread(target=_observe_workers, args=(service, stopping), daemon=True).start()
         store_watch.start()
-        metrics.expose(service, health.probes(service, http))
+        probes = health.probes(service, swept_at=lambda: http.swept_at, is_stopping=lambda: http.should_exit)
+        metrics.expose(service, probes)
         server.run(http, on_stop=on_stop)
     finally:
         stopping.set()
@@ -82,14 +118,11 @@ def serve_api(
 
 def build_service(settings: Settings, database: Database, *, needs_worker: bool) -> "Service":
     """The parts of an API process."""
-    from tenuto.api.body import HttpLimits
-    from tenuto.api.fair_threads import FairThreads
+    from tenuto.api.limits import FairThreads, HttpLimits, Rates, Requests
     from tenuto.api.long_polling import LongPolls
     from tenuto.api.metrics import Metrics
-    from tenuto.api.rates import Rates
     from tenuto.api.service import Service
-    from tenuto.api.shares import Requests
-    from tenuto.api.upload_stream import Uploads
+    from tenuto.api.uploads import Uploads
     from tenuto.chat.chats import Chats, make_engines
     from tenuto.chat.meter import Meter
     from tenuto.jobs.submit import SubmitContext
@@ -126,7 +159,7 @@ def build_service(settings: Settings, database: Database, *, needs_worker: bool)
 
 
 def _make_server(service: "Service", studio: "Studio", on_ready: Callable[[list[Any]], None]) -> "Server":
-    from tenuto.api import server
+    from tenuto.http import server
     from tenuto.web.app import make_app
 
     return server.make_server(
@@ -177,3 +210,35 @@ def _close(service: "Service", studio: "Studio") -> None:
         threads.close()
     service.uploads.threads.shutdown(wait=False)
     service.database.close()
+
+
+def _announce(settings: Settings, database: Database, address: str, say: Say) -> None:
+    """Print at the terminal where the service answers, and how to make its first account."""
+    from tenuto.web import invitations
+
+    say(f"Tenuto answers at http://{address}, its data is in {settings.folder.resolve()}")
+    if (link := invitations.set_up_link(settings, database, address, now_ms=clock())) is not None:
+        say(
+            "To set up the studio, open this link; it creates the operator account, works once,"
+            " and expires in 24 hours:"
+        )
+        say(f"  {link}")
+    if is_first_run(database):
+        command, data = _command(), shlex.quote(str(settings.folder.resolve()))
+        # Where the records are elsewhere, the data folder alone does not lead there.
+        same = "" if settings.database.startswith("sqlite:") else " with the same settings"
+        say(f"There is no account yet. For the API alone, in another terminal{same}:")
+        say(f"  {command} admin accounts create me --data {data}")
+        say(f"  {command} admin keys create --account me --data {data}")
+
+
+def _address_of(addresses: list[Any]) -> str:
+    """The first address of a listening server, as it stands in a URL."""
+    host, port = addresses[0]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _command() -> str:
+    """How a person calls us: by name when that finds us, else by the path of this installation."""
+    installed = Path(sys.executable).with_name("tenuto")
+    return "tenuto" if shutil.which("tenuto") == str(installed) else shlex.quote(str(installed))

@@ -9,7 +9,7 @@ import sys
 from tenuto.cli.old_spellings import answer
 from tenuto_client.commands import VERBS, Command, Tree, words
 
-PULL = Command("Download and verify the weights of the models that this machine runs.", "tenuto.cli.pull")
+PULL = Command("Download and verify the weights of the models that this machine runs.", "tenuto.cli.models")
 
 ADMIN: Tree = {
     "accounts": Command("Create, list, credit, invite and suspend accounts.", "tenuto.cli.accounts"),
@@ -26,7 +26,7 @@ ADMIN: Tree = {
     "recover": Command("List and resolve jobs that wait for an operator.", "tenuto.cli.recover"),
     "evidence": Command("Show everything that is recorded about a job.", "tenuto.cli.evidence"),
     "backup": Command("Back up records and stored bytes while the service runs.", "tenuto.cli.backup"),
-    "restore": Command("Restore a backup into an empty service.", "tenuto.cli.restore"),
+    "restore": Command("Restore a backup into an empty service.", "tenuto.cli.backup"),
     "migrate": Command("Bring the database up to date.", "tenuto.cli.migrate"),
 }
 """Every act of whoever operates a service."""
@@ -56,7 +56,7 @@ def main() -> None:
     try:
         sys.exit(run(sys.argv[1:]))
     except KeyboardInterrupt:
-        # Nothing was begun yet; a command tells of what it began.
+        # Nothing was started yet; a command reports what it has started.
         sys.exit(130)
 
 

@@ -3,7 +3,7 @@
 import argparse
 import shlex
 
-from tenuto import bootstrap
+from tenuto.bootstrap.process import clock
 from tenuto.cli.common import (
     change,
     json_line,
@@ -53,7 +53,7 @@ def _create(options: argparse.Namespace, console: Console) -> int:
     from tenuto.db.database import Transaction
 
     name, place, amount = options.name, place_of(options), parse_cny(options.credit)
-    ids, now_ms = new_ids(), bootstrap.clock()
+    ids, now_ms = new_ids(), clock()
     account_id = ids.new("account")
 
     def create(tx: Transaction) -> None:
@@ -113,7 +113,7 @@ def _credit(options: argparse.Namespace, console: Console) -> int:
     from tenuto.db.database import Transaction
 
     name, place = options.name, place_of(options)
-    micros, now_ms = parse_cny(options.amount), bootstrap.clock()
+    micros, now_ms = parse_cny(options.amount), clock()
     entry_id = named_entry(options.entry)
 
     def add(tx: Transaction) -> int:
@@ -139,7 +139,7 @@ def _invite(options: argparse.Namespace, console: Console) -> int:
     from tenuto.worker.locks import serving_at
 
     name, place = options.name, place_of(options)
-    settings, ids, now_ms = place.settings(), new_ids(), bootstrap.clock()
+    settings, ids, now_ms = place.settings(), new_ids(), clock()
     token = sessions.new_token()
 
     def invite(tx: Transaction) -> tuple[str, str]:
@@ -165,7 +165,7 @@ def _suspend(options: argparse.Namespace, console: Console) -> int:
     """End the account's sessions and refuse its keys, at once; jobs that it submitted continue."""
     from tenuto.accounts import operations, people
 
-    name, now_ms = options.name, bootstrap.clock()
+    name, now_ms = options.name, clock()
     change(
         place_of(options),
         lambda tx: people.suspend(tx, operations.find_account(tx, name).id, now_ms=now_ms),

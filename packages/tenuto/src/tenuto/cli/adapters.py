@@ -2,16 +2,16 @@
 
 import argparse
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tenuto.catalog.adapters import find
 from tenuto.cli.common import say, table
-from tenuto.engines import manifests
-from tenuto.engines.manifests import Manifest, ManifestInvalid
 from tenuto.errors import OperatorError
 from tenuto_client.commands.console import Console
 from tenuto_client.commands.parser import Parser
 from tenuto_client.commands.words import t
+
+if TYPE_CHECKING:
+    from tenuto.engines.manifests import Manifest
 
 HEADINGS = ("adapter", "kind", "model", "licence", "accept first", "memory MiB")
 
@@ -34,19 +34,22 @@ def add(parser: Parser, name: str) -> None:
 
 def _list(options: argparse.Namespace, console: Console) -> int:
     """List engines that may be added; of one that is named, print its table for the file of settings."""
+    from tenuto.catalog.adapters import find
+    from tenuto.engines import manifests
+
     name, interpreter = options.adapter, options.interpreter
     try:
         if name is not None:
             say(as_table(find(name, interpreter), interpreter))
             return 0
-        found = {**(manifests.installed(interpreter) if interpreter else {}), **manifests.adapters()}
-    except ManifestInvalid as error:
+        engines = {**(manifests.installed(interpreter) if interpreter else {}), **manifests.adapters()}
+    except manifests.ManifestInvalid as error:
         raise OperatorError(str(error)) from error
-    table(HEADINGS, (_row(found[name]) for name in sorted(found)))
+    table(HEADINGS, (_row(engines[name]) for name in sorted(engines)))
     return 0
 
 
-def as_table(manifest: Manifest, interpreter: str | None) -> str:
+def as_table(manifest: "Manifest", interpreter: str | None) -> str:
     """The table of a model with this adapter; what may be left out stands behind a number sign.
 
     So does the acceptance of its licence: a table that is appended unread accepts nothing.
@@ -77,7 +80,7 @@ def toml(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _row(manifest: Manifest) -> tuple[Any, ...]:
+def _row(manifest: "Manifest") -> tuple[Any, ...]:
     licence = manifest.licence
     needed = "yes" if licence.needs_acceptance else "no"
     memory = manifest.memory_mib or None

@@ -1,16 +1,19 @@
 """`tenuto admin audit`: do the records, the money and, on request, the bytes agree? It changes nothing."""
 
 import argparse
+from typing import TYPE_CHECKING
 
-from tenuto import bootstrap
-from tenuto.cli.common import json_line, say, tell
+from tenuto.bootstrap.process import clock
+from tenuto.cli.common import json_line, own_blobs, say, tell
 from tenuto.cli.options import add_place, place_of
-from tenuto.jobs.audit import MAX_FINDINGS, Report, database_damage, report
-from tenuto.jobs.audit.check import Finding
-from tenuto.jobs.audit.deep import Rehashed, rehash
 from tenuto_client.commands.console import Console
 from tenuto_client.commands.parser import Parser
 from tenuto_client.commands.words import t
+
+if TYPE_CHECKING:
+    from tenuto.jobs.audit import Report
+    from tenuto.jobs.audit.check import Finding
+    from tenuto.jobs.audit.deep import Rehashed
 
 MAX_LISTED = 1_000
 """How many damaged blobs and unknown files are listed; the rest is counted."""
@@ -29,9 +32,13 @@ def _audit(options: argparse.Namespace, console: Console) -> int:
 
     It changes nothing, and may be run beside a service that works.
     """
+    from tenuto.bootstrap.opening import open_as_it_is
+    from tenuto.jobs.audit import database_damage, report
+    from tenuto.jobs.audit.deep import Rehashed, rehash
+
     deep, as_json, settings = options.deep, options.as_json, place_of(options).settings()
-    database = bootstrap.open_as_it_is(settings)
-    now_ms, hashed, unlisted = bootstrap.clock(), Rehashed(), 0
+    database = open_as_it_is(settings)
+    now_ms, hashed, unlisted = clock(), Rehashed(), 0
     try:
         # First: what it finds may keep the rest from being read.
         damaged = database_damage(database, deep=True) if deep else []
@@ -42,9 +49,7 @@ def _audit(options: argparse.Namespace, console: Console) -> int:
         findings = records.findings
         if deep:
             listed = len(findings) + MAX_LISTED
-            for finding in rehash(
-                database, bootstrap.open_own_blobs(settings, database), hashed, now_ms=now_ms
-            ):
+            for finding in rehash(database, own_blobs(settings, database), hashed, now_ms=now_ms):
                 if len(findings) == listed:
                     unlisted += 1
                     continue
@@ -59,12 +64,14 @@ def _audit(options: argparse.Namespace, console: Console) -> int:
     return 1 if findings else 0
 
 
-def _tell(findings: list[Finding]) -> None:
+def _tell(findings: "list[Finding]") -> None:
     for finding in findings:
         say(finding.summary)
 
 
-def _sum_up(records: Report, hashed: Rehashed | None, unlisted: int) -> None:
+def _sum_up(records: "Report", hashed: "Rehashed | None", unlisted: int) -> None:
+    from tenuto.jobs.audit import MAX_FINDINGS
+
     rows = records.rows
     bytes_too = "" if hashed is None else f", {hashed.blobs} blobs of {hashed.size_bytes} bytes hashed again"
     looked_at = f"{rows['account']} accounts, {rows['job']} jobs, {rows['entry']} entries{bytes_too}"
@@ -77,7 +84,7 @@ def _sum_up(records: Report, hashed: Rehashed | None, unlisted: int) -> None:
     )
 
 
-def _plain(records: Report, hashed: Rehashed | None, unlisted: int) -> dict[str, object]:
+def _plain(records: "Report", hashed: "Rehashed | None", unlisted: int) -> dict[str, object]:
     return {
         "clean": not records.findings,
         "findings": [finding.plain for finding in records.findings],

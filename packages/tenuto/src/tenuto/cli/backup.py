@@ -1,11 +1,12 @@
-"""`tenuto admin backup`: a copy of the records and their bytes, taken while the service runs."""
+"""`tenuto admin backup` and `restore`: a copy of the records and their bytes, and a service made from it."""
 
 import argparse
+from contextlib import closing
 from importlib.metadata import version
 from pathlib import Path
 
-from tenuto import bootstrap
-from tenuto.cli.common import moment, new_ids, say, tell
+from tenuto.bootstrap.process import arm_failpoints, clock
+from tenuto.cli.common import moment, new_ids, own_blobs, say, tell
 from tenuto.cli.options import add_place, place_of
 from tenuto_client.commands.console import Console
 from tenuto_client.commands.parser import Parser
@@ -13,7 +14,13 @@ from tenuto_client.commands.words import t
 
 
 def add(parser: Parser, name: str) -> None:
-    """Its options."""
+    """The options of one of the two."""
+    if name == "restore":
+        parser.add_argument("folder", type=Path, metavar="FOLDER", help=t("the backup"))
+        parser.add_argument("--check", action="store_true", help=t("verify the backup and write nothing"))
+        add_place(parser)
+        parser.set_defaults(run=_restore)
+        return
     parser.add_argument(
         "folder",
         type=Path,
@@ -34,32 +41,74 @@ def add(parser: Parser, name: str) -> None:
 def _backup(options: argparse.Namespace, console: Console) -> int:
     """Take a backup of what runs here; one line reports what is in it."""
     from tenuto.backup.take import take as take_backup
+    from tenuto.bootstrap.opening import open_as_it_is
 
     settings = place_of(options).settings()
-    bootstrap.arm_failpoints()
-    database = bootstrap.open_as_it_is(settings)
-    try:
+    arm_failpoints()
+    with closing(open_as_it_is(settings)) as database:
         manifest = take_backup(
             database,
-            bootstrap.open_own_blobs(settings, database),
+            own_blobs(settings, database),
             options.folder,
             ids=new_ids(),
-            clock=bootstrap.clock,
+            clock=clock,
             program=f"tenuto {version('tenuto')}",
             tell=tell,
             leave_out_damaged=options.leave_out_damaged,
         )
-    finally:
-        database.close()
     rows = sum(table.rows for table in manifest.tables.values())
     say(
         f"{options.folder} holds all of {moment(manifest.created_at)} UTC: {rows} rows,"
         f" {manifest.blobs} blobs"
-        f" of {manifest.blob_bytes} bytes" + without(len(manifest.left_out))
+        f" of {manifest.blob_bytes} bytes" + _without(len(manifest.left_out))
     )
     return 0
 
 
-def without(left_out: int) -> str:
+def _restore(options: argparse.Namespace, console: Console) -> int:
+    """Verify a backup and, unless it is only to be checked, restore it into an empty place."""
+    from tenuto.backup import restore
+    from tenuto.bootstrap.opening import open_blobs
+    from tenuto.config.storage import bucket_of
+    from tenuto.db.opening import open_database
+
+    folder, place = options.folder, place_of(options)
+    arm_failpoints()
+    tell(f"verifying {folder}")
+    manifest = restore.verify(folder)
+    if options.check:
+        say(
+            f"{folder} is whole: the records of {moment(manifest.created_at)} UTC, {manifest.blobs} blobs"
+            f" of {manifest.blob_bytes} bytes, made by {manifest.program}" + _without(len(manifest.left_out))
+        )
+        return 0
+    settings = place.settings()
+    resumed = restore.claim(settings.folder, manifest)
+    database = None
+    try:
+        # Neither look leaves anything in the folder, where it ends in a refusal.
+        if bucket_of(settings.blobs) is not None:
+            restore.refuse_bytes(open_blobs(settings), resumed=resumed)
+        database = open_database(settings.database, folder=settings.folder)
+        restore.refuse_others(database, resumed=resumed)
+    except BaseException:
+        if not resumed:
+            restore.release(settings.folder)
+        if database is not None:
+            database.close()
+        raise
+    try:
+        restore.fill(folder, manifest, database, open_blobs(settings), tell=tell)
+    finally:
+        database.close()
+    restore.release(settings.folder)
+    say(
+        f"{settings.folder} is restored to {moment(manifest.created_at)} UTC;"
+        f" now run: tenuto admin audit --deep{place.again}"
+    )
+    return 0
+
+
+def _without(left_out: int) -> str:
     """What to add about damaged blobs that a backup lacks."""
     return f"; {left_out} damaged blobs are left out" if left_out else ""

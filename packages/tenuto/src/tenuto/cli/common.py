@@ -1,23 +1,25 @@
-"""What commands share once they run: opening the records, storing once, tables and lines."""
+"""What commands share once they run: opening the records, storing once, tables and lines.
+
+The service is imported inside functions: commands import this module, and `-h` must be quick.
+"""
 
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tenuto import bootstrap
+from tenuto.bootstrap.process import arm_failpoints, clock
 from tenuto.cli.options import ServiceLocation
-from tenuto.config import Settings
-from tenuto.db.database import Database, Transaction
-from tenuto.db.retrying import write_known
-from tenuto.engines.registry import ENTRIES
 from tenuto.errors import CommitUnknown, OperatorError
 from tenuto_client.commands import streams
 from tenuto_client.commands.tables import aligned
 
 if TYPE_CHECKING:
+    from tenuto.blobs.blob import BlobStore
+    from tenuto.config import Settings
+    from tenuto.db.database import Database, Transaction
     from tenuto.ids import Ids
 
 T = TypeVar("T")
@@ -28,33 +30,41 @@ SAME_AGAIN = "run the same command again; it cannot be done twice"
 
 
 @contextmanager
-def records(place: ServiceLocation) -> Iterator[Database]:
-    """The database of the place, closed at the end."""
-    database = bootstrap.open_records(place.settings())
-    bootstrap.arm_failpoints()
-    try:
+def records(place: ServiceLocation) -> "Iterator[Database]":
+    """The database of the service, migrated, and closed at the end."""
+    from tenuto.bootstrap.opening import open_records
+
+    with closing(open_records(place.settings())) as database:
+        arm_failpoints()
         yield database
-    finally:
-        database.close()
+
+
+def own_blobs(settings: "Settings", database: "Database") -> "BlobStore":
+    """The store that the database belongs to. OperatorError for another one."""
+    from tenuto.bootstrap.store_watch import open_own_blobs
+
+    return open_own_blobs(settings, database)
 
 
 def new_ids() -> "Ids":
     """A source of ids for this command."""
     from tenuto.ids import Ids
 
-    return Ids(bootstrap.clock)
+    return Ids(clock)
 
 
-def change(place: ServiceLocation, operation: Callable[[Transaction], T], *, again: str = SAME_AGAIN) -> T:
+def change(place: ServiceLocation, operation: "Callable[[Transaction], T]", *, again: str = SAME_AGAIN) -> T:
     """One operation on the records; see `settle`."""
     with records(place) as database:
         return settle(database, operation, again=again)
 
 
-def settle(database: Database, operation: Callable[[Transaction], T], *, again: str = SAME_AGAIN) -> T:
+def settle(database: "Database", operation: "Callable[[Transaction], T]", *, again: str = SAME_AGAIN) -> T:
     """Carry out an operation that finds out by itself whether it was carried out before: it is repeated until
     its outcome is known. Where that stays unknown, the error ends with `again`: what to do about it.
     """
+    from tenuto.db.retrying import write_known
+
     try:
         return write_known(database, operation, patience_s=PATIENCE_S)
     except CommitUnknown as error:
@@ -81,8 +91,10 @@ def once_more(command: str, entry: str, place: ServiceLocation) -> str:
     return f"run this, which cannot do it twice: {command} --id {entry}{place.again}"
 
 
-def model_names(names: str | None, settings: Settings) -> list[str] | None:
+def model_names(names: str | None, settings: "Settings") -> list[str] | None:
     """The models that are named; a name that no model has is a slip, and would restrict to nothing."""
+    from tenuto.engines.registry import ENTRIES
+
     if names is None:
         return None
     wanted = [name.strip() for name in names.split(",") if name.strip()]

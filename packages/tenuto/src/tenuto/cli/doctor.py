@@ -10,28 +10,19 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from tenuto import bootstrap
-from tenuto.backup.restore import refuse_unfinished
-from tenuto.catalog import keys
-from tenuto.catalog.kinds import is_known
-from tenuto.catalog.rules import Model, models
-from tenuto.cli.common import new_ids, say
+from tenuto.cli.common import new_ids, own_blobs, say
 from tenuto.cli.options import ServiceLocation, add_place, place_of
-from tenuto.config import ModelSettings, Settings
-from tenuto.config.storage import bucket_of
-from tenuto.db.connection_errors import describe
-from tenuto.db.database import Database
-from tenuto.db.integrity import has_amcheck
-from tenuto.db.migrations import pending, shipped
-from tenuto.db.opening import open_database
-from tenuto.engines.manifests import here
-from tenuto.engines.registry import EngineEntry, engines_of, weights_of
 from tenuto.errors import OperatorError, SettingsInvalid, TenutoError, Unavailable
-from tenuto.media.confinement import missing_here
-from tenuto.weights.cache import is_verified
 from tenuto_client.commands.console import Console
 from tenuto_client.commands.parser import Parser
+
+if TYPE_CHECKING:
+    from tenuto.catalog.rules import Model
+    from tenuto.config import Settings
+    from tenuto.db.database import Database
+    from tenuto.engines.registry import EngineEntry
 
 MIN_FREE_BYTES = 1 << 30
 
@@ -75,7 +66,7 @@ def check(place: ServiceLocation) -> list[CheckResult]:
     return [_good("settings", "are sound"), *(line for looked in checks for line in looked(settings))]
 
 
-def _folder(settings: Settings) -> Iterator[CheckResult]:
+def _folder(settings: "Settings") -> Iterator[CheckResult]:
     folder = settings.folder
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -94,8 +85,10 @@ def _folder(settings: Settings) -> Iterator[CheckResult]:
         yield _bad("data folder", "others may read it", f"chmod 700 {folder}")
 
 
-def _decoders(settings: Settings) -> Iterator[CheckResult]:
-    """Recordings of callers are decoded in a process that can open nothing, where the kernel allows it."""
+def _decoders(settings: "Settings") -> Iterator[CheckResult]:
+    """Recordings of callers are decoded in a process that can open nothing, if the kernel allows it."""
+    from tenuto.media.confinement import missing_here
+
     missing = missing_here()
     if missing:
         yield _good("decoders", f"are limited, but not confined: {'; '.join(missing)}")
@@ -103,7 +96,10 @@ def _decoders(settings: Settings) -> Iterator[CheckResult]:
         yield _good("decoders", "are confined: no files, no network, no other processes")
 
 
-def _records(settings: Settings) -> Iterator[CheckResult]:
+def _records(settings: "Settings") -> Iterator[CheckResult]:
+    from tenuto.bootstrap.opening import is_first_run, open_as_it_is
+    from tenuto.db.connection_errors import describe
+    from tenuto.db.integrity import has_amcheck
     from tenuto.jobs.audit import audit, database_damage
 
     try:
@@ -111,9 +107,9 @@ def _records(settings: Settings) -> Iterator[CheckResult]:
         if lacking:
             yield from _not_up_to_date(settings, lacking)
             return
-        with closing(bootstrap.open_as_it_is(settings)) as database:
+        with closing(open_as_it_is(settings)) as database:
             findings = database.snapshot(audit)
-            first = bootstrap.is_first_run(database)
+            first = is_first_run(database)
             stranger = _stranger(settings, database)
             damaged = database_damage(database, deep=False)
             unchecked = database.dialect == "postgresql" and not database.read(has_amcheck)
@@ -142,10 +138,10 @@ def _records(settings: Settings) -> Iterator[CheckResult]:
         yield _bad("accounts", "there is none yet", "tenuto admin accounts create NAME")
 
 
-def _stranger(settings: Settings, database: Database) -> str | None:
+def _stranger(settings: "Settings", database: "Database") -> str | None:
     """Why the bytes are not those of this database; a store that does not answer is told of elsewhere."""
     try:
-        bootstrap.open_own_blobs(settings, database)
+        own_blobs(settings, database)
     except Unavailable:
         return None
     except OperatorError as error:
@@ -153,8 +149,12 @@ def _stranger(settings: Settings, database: Database) -> str | None:
     return None
 
 
-def _lacking_migrations(settings: Settings) -> list[str]:
+def _lacking_migrations(settings: "Settings") -> list[str]:
     """What must be applied before anything can serve from the database; no table and no file is made."""
+    from tenuto.backup.restore import refuse_unfinished
+    from tenuto.db.migrations import pending, shipped
+    from tenuto.db.opening import open_database
+
     refuse_unfinished(settings.folder)
     file = settings.database.removeprefix("sqlite:///")
     if file != settings.database and not (settings.folder / file).exists():
@@ -163,8 +163,10 @@ def _lacking_migrations(settings: Settings) -> list[str]:
         return pending(database)
 
 
-def _not_up_to_date(settings: Settings, lacking: list[str]) -> Iterator[CheckResult]:
+def _not_up_to_date(settings: "Settings", lacking: list[str]) -> Iterator[CheckResult]:
     """Whoever starts first does it, or the operator, as the settings have it."""
+    from tenuto.db.migrations import shipped
+
     if settings.migrations == "wait":
         yield _bad("database", f"answers, but lacks {len(lacking)} migrations", "tenuto admin migrate")
     elif len(lacking) == len(shipped()):
@@ -174,15 +176,18 @@ def _not_up_to_date(settings: Settings, lacking: list[str]) -> Iterator[CheckRes
         yield _good("database", f"answers; the next start applies {len(lacking)} migrations")
 
 
-def _bytes(settings: Settings) -> Iterator[CheckResult]:
-    """The data folder was looked at; a bucket is asked to do all that it will have to do."""
+def _bytes(settings: "Settings") -> Iterator[CheckResult]:
+    """A bucket is asked to do all that it will have to do; the data folder was checked before."""
+    from tenuto.config.storage import bucket_of
+
     if bucket_of(settings.blobs) is None:
         return
     from tenuto.blobs.probe import probe
     from tenuto.blobs.s3 import S3Blobs
+    from tenuto.bootstrap.opening import open_blobs
 
     try:
-        blobs = bootstrap.open_blobs(settings)
+        blobs = open_blobs(settings)
         probe(blobs, new_ids().new("blob"))
         assert isinstance(blobs, S3Blobs)
         yield _good("blobs", f"{blobs.place} writes once, reads and removes")
@@ -196,7 +201,11 @@ def _bytes(settings: Settings) -> Iterator[CheckResult]:
         yield _bad("blobs", f"{settings.blobs}: {error.message}", "docs/operations/storage.md")
 
 
-def _engines(settings: Settings) -> Iterator[CheckResult]:
+def _engines(settings: "Settings") -> Iterator[CheckResult]:
+    from tenuto.catalog.kinds import is_known
+    from tenuto.catalog.rules import models
+    from tenuto.engines.manifests import here
+
     try:
         offered = models(settings)
     except SettingsInvalid as error:
@@ -213,8 +222,12 @@ def _engines(settings: Settings) -> Iterator[CheckResult]:
             yield _bad("engines", fault, "install the package of that kind")
 
 
-def _engine(settings: Settings, name: str, model: Model) -> Iterator[CheckResult]:
+def _engine(settings: "Settings", name: str, model: "Model") -> Iterator[CheckResult]:
     """Of one model: its weights, what its engines need on this machine, the key of its server."""
+    from tenuto.catalog import keys
+    from tenuto.engines.registry import engines_of, weights_of
+    from tenuto.weights.cache import is_verified
+
     missing = [weight for weight in weights_of(model.entry) if not is_verified(settings.cache, weight)]
     if missing:
         yield _bad(name, f"lacks {', '.join(missing)}", "tenuto models pull")
@@ -236,7 +249,7 @@ def _engine(settings: Settings, name: str, model: Model) -> Iterator[CheckResult
         yield _good(name, f"{weights}, {there}")
 
 
-def _lacking(settings: Settings, entry: EngineEntry) -> Iterator[CheckResult]:
+def _lacking(settings: "Settings", entry: "EngineEntry") -> Iterator[CheckResult]:
     interpreter = _interpreter(settings, entry.model)
     if not _runs(interpreter):
         yield _bad(
@@ -247,12 +260,12 @@ def _lacking(settings: Settings, entry: EngineEntry) -> Iterator[CheckResult]:
             yield _bad(entry.model, f"{path} is not there", f'correct [models."{entry.model}"] options')
 
 
-def _is_in_pool(settings: Settings, model: str) -> bool:
-    return settings.models.get(model, ModelSettings()).ray is not None
+def _is_in_pool(settings: "Settings", model: str) -> bool:
+    return model in settings.models and settings.models[model].ray is not None
 
 
-def _interpreter(settings: Settings, model: str) -> str:
-    return settings.models.get(model, ModelSettings()).interpreter or sys.executable
+def _interpreter(settings: "Settings", model: str) -> str:
+    return (model in settings.models and settings.models[model].interpreter) or sys.executable
 
 
 def _runs(interpreter: str) -> bool:
@@ -262,9 +275,9 @@ def _runs(interpreter: str) -> bool:
     return answer.returncode == 0
 
 
-def _good(what: str, said: str) -> CheckResult:
-    return CheckResult(True, f"ok    {what}: {said}")
+def _good(what: str, state: str) -> CheckResult:
+    return CheckResult(True, f"ok    {what}: {state}")
 
 
-def _bad(what: str, said: str, remedy: str) -> CheckResult:
-    return CheckResult(False, f"FAIL  {what}: {said} → {remedy}")
+def _bad(what: str, fault: str, remedy: str) -> CheckResult:
+    return CheckResult(False, f"FAIL  {what}: {fault} → {remedy}")

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, to_builtins
 from msgspec.structs import asdict
 
-from tenuto import bootstrap
-from tenuto.cli.common import json_line, records, say
+from tenuto.bootstrap.process import clock
+from tenuto.cli.common import json_line, own_blobs, records, say
 from tenuto.cli.options import add_place, place_of
 from tenuto_client.commands.console import Console
 from tenuto_client.commands.parser import Parser
@@ -30,9 +30,9 @@ def _show(options: argparse.Namespace, console: Console) -> int:
     """Show it, with the recorded bytes read again, and what each way out of recovery would do."""
     from tenuto.jobs import recover
 
-    place, now_ms = place_of(options), bootstrap.clock()
+    place, now_ms = place_of(options), clock()
     with records(place) as database:
-        blobs = bootstrap.open_own_blobs(place.settings(), database)
+        blobs = own_blobs(place.settings(), database)
         evidence = recover.examine(database, blobs, options.job, now_ms=now_ms)
     if options.as_json:
         say(json_line(to_builtins(evidence)))

@@ -4,7 +4,7 @@ import argparse
 import re
 from typing import Any
 
-from tenuto import bootstrap
+from tenuto.bootstrap.process import clock
 from tenuto.cli.common import (
     change,
     json_line,
@@ -66,7 +66,7 @@ def _create(options: argparse.Namespace, console: Console) -> int:
     from tenuto.accounts import operations
     from tenuto.db.database import Transaction
 
-    place, ids, now_ms = place_of(options), new_ids(), bootstrap.clock()
+    place, ids, now_ms = place_of(options), new_ids(), clock()
     key_id = ids.new("key")
     allowed = model_names(options.models, place.settings())
     expires_at = None if options.expires is None else now_ms + _duration_ms(options.expires)
@@ -133,7 +133,7 @@ def _rotate(options: argparse.Namespace, console: Console) -> int:
     """Give a key a new secret and show it; the old one works for a while longer."""
     from tenuto.accounts import operations
 
-    grace_ms, now_ms = _duration_ms(options.grace), bootstrap.clock()
+    grace_ms, now_ms = _duration_ms(options.grace), clock()
     key = change(
         place_of(options),
         lambda tx: operations.rotate_key(tx, options.key_id, grace_ms=grace_ms, now_ms=now_ms),
@@ -147,7 +147,7 @@ def _revoke(options: argparse.Namespace, console: Console) -> int:
     """Refuse a key from the next request on."""
     from tenuto.accounts import operations
 
-    now_ms = bootstrap.clock()
+    now_ms = clock()
     change(place_of(options), lambda tx: operations.revoke_key(tx, options.key_id, now_ms=now_ms))
     report(f"{options.key_id} is revoked")
     return 0

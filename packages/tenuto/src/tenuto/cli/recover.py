@@ -6,13 +6,14 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tenuto import bootstrap
+from tenuto.bootstrap.process import clock
 from tenuto.cli.common import (
     json_line,
     moment,
     named_entry,
     new_ids,
     once_more,
+    own_blobs,
     records,
     report,
     say,
@@ -87,12 +88,12 @@ def _complete(options: argparse.Namespace, console: Console) -> int:
     from tenuto.jobs import recover
 
     job_id, file, place = options.job, options.file, place_of(options)
-    by, ids, now_ms = _decision(options), new_ids(), bootstrap.clock()
+    by, ids, now_ms = _decision(options), new_ids(), clock()
     again = _again("complete", job_id, by, place, file=file)
     with records(place) as database:
         result = None
         if file is None:
-            recover.check_recorded(database, bootstrap.open_own_blobs(place.settings(), database), job_id)
+            recover.check_recorded(database, own_blobs(place.settings(), database), job_id)
         else:
             result = _supplied(database, job_id, file, place)
         settle(
@@ -110,7 +111,7 @@ def _requeue(options: argparse.Namespace, console: Console) -> int:
     from tenuto.jobs import recover
 
     job_id, place = options.job, place_of(options)
-    by, ids, now_ms = _decision(options), new_ids(), bootstrap.clock()
+    by, ids, now_ms = _decision(options), new_ids(), clock()
     with records(place) as database:
         settle(
             database,
@@ -128,7 +129,7 @@ def _void(options: argparse.Namespace, console: Console) -> int:
     from tenuto.jobs import recover
 
     job_id, place = options.job, place_of(options)
-    by, ids, now_ms = _decision(options), new_ids(), bootstrap.clock()
+    by, ids, now_ms = _decision(options), new_ids(), clock()
     with records(place) as database:
         settle(
             database,
@@ -178,5 +179,5 @@ def _supplied(database: "Database", job_id: str, file: Path, place: ServiceLocat
     except OSError as error:
         raise OperatorError(f"{file} cannot be read: {error.strerror}") from error
     supplied = database.read(lambda tx: recover.fit(tx, job_id, content))
-    blob = bootstrap.open_own_blobs(place.settings(), database).write(new_ids().new("blob"), content)
+    blob = own_blobs(place.settings(), database).write(new_ids().new("blob"), content)
     return RecordedResult(blob, supplied.media_type, supplied.metadata, supplied.duration_ms)

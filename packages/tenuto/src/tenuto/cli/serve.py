@@ -3,18 +3,16 @@
 import argparse
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from tenuto import bootstrap
 from tenuto.cli.common import json_line, model_names, say, table
 from tenuto.cli.options import add_place, place_of
-from tenuto.config import Settings
-from tenuto.logs import set_up_logs
 from tenuto_client.commands.console import Console
 from tenuto_client.commands.parser import Parser
 from tenuto_client.commands.words import t
 
 if TYPE_CHECKING:
+    from tenuto.config import Settings
     from tenuto.worker.abilities import Ability
 
 
@@ -40,30 +38,40 @@ def add(parser: Parser, name: str) -> None:
 
 def _serve(options: argparse.Namespace, console: Console) -> int:
     """The API, and a worker with its engines."""
-    settings = place_of(options).settings(host=options.host, port=options.port, engines=options.engines)
-    set_up_logs(settings.log_level)
-    bootstrap.run_serve(settings, say)
+    from tenuto.bootstrap.api import run_serve
+
+    run_serve(_settings(options, host=options.host, port=options.port, engines=options.engines), say)
     return 0
 
 
 def _api(options: argparse.Namespace, console: Console) -> int:
     """The API alone; workers run elsewhere."""
-    settings = place_of(options).settings(host=options.host, port=options.port)
-    set_up_logs(settings.log_level)
-    bootstrap.run_api(settings, say)
+    from tenuto.bootstrap.api import run_api
+
+    run_api(_settings(options, host=options.host, port=options.port), say)
     return 0
 
 
 def _worker(options: argparse.Namespace, console: Console) -> int:
     """A worker alone; it first reports what it can run, and why not the rest."""
-    settings = place_of(options).settings()
-    set_up_logs(settings.log_level)
+    from tenuto.bootstrap.worker import run_worker
+
+    settings = _settings(options)
     tell = teller(settings, as_json=options.as_json)
-    bootstrap.run_worker(settings, model_names(options.models, settings), tell=tell)
+    run_worker(settings, model_names(options.models, settings), tell=tell)
     return 0
 
 
-def teller(settings: Settings, *, as_json: bool) -> "Callable[[Sequence[Ability]], None]":
+def _settings(options: argparse.Namespace, **named: Any) -> "Settings":
+    """The settings of a process that serves, which logs at their level from now on."""
+    from tenuto.logs import set_up_logs
+
+    settings = place_of(options).settings(**named)
+    set_up_logs(settings.log_level)
+    return settings
+
+
+def teller(settings: "Settings", *, as_json: bool) -> "Callable[[Sequence[Ability]], None]":
     """A function that reports the abilities of a worker: a table, or one line of JSON."""
 
     def tell(abilities: "Sequence[Ability]") -> None:

@@ -4,8 +4,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from tenuto import bootstrap
-from tenuto.cli.common import json_line, moment, new_ids, records, say, table
+from tenuto.bootstrap.process import clock
+from tenuto.cli.common import json_line, moment, new_ids, own_blobs, records, say, table
 from tenuto.cli.options import add_place, place_of
 from tenuto.errors import InvalidRequest, OperatorError
 from tenuto_client.commands.console import Console
@@ -41,6 +41,7 @@ def add(parser: Parser, name: str) -> None:
 
 def _list(options: argparse.Namespace, console: Console) -> int:
     """List the voices of all accounts; those without an account are everybody's."""
+    from tenuto.bootstrap.opening import install_voices
     from tenuto.db.damaged_text import decoded_json, text_of
     from tenuto.db.database import Transaction
     from tenuto.voices import operations
@@ -54,7 +55,7 @@ def _list(options: argparse.Namespace, console: Console) -> int:
 
     place = place_of(options)
     with records(place) as database:
-        bootstrap.install_voices(database, bootstrap.open_own_blobs(place.settings(), database))
+        install_voices(database, own_blobs(place.settings(), database))
         voices = database.read(read)
     spoken = [decoded_json(voice.languages, list[str]) for voice in voices]
     listed: list[dict[str, Any]] = [
@@ -92,10 +93,10 @@ def _import(options: argparse.Namespace, console: Console) -> int:
         raise InvalidRequest([fault])
     content = _content(options.file)
     wav = rules.check_recording(content)
-    ids, now_ms = new_ids(), bootstrap.clock()
+    ids, now_ms = new_ids(), clock()
     voice_id = ids.new("voice")
     with records(place) as database:
-        blob = bootstrap.open_own_blobs(place.settings(), database).write(ids.new("blob"), content)
+        blob = own_blobs(place.settings(), database).write(ids.new("blob"), content)
         database.write(
             lambda tx: operations.create(
                 tx,

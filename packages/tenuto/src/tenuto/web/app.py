@@ -8,13 +8,14 @@ from functools import partial
 from typing import Any
 
 from tenuto.api import app as api
+from tenuto.api.answers import Answer
 from tenuto.api.app import Asgi, nothing_under, pattern
-from tenuto.api.call import Answer, Call, Endpoint, Handler
+from tenuto.api.call import Call, Endpoint, Handler
 from tenuto.api.service import Service
-from tenuto.web import accounts, keys, money, overview, people, recovery
-from tenuto.web.origin import SAFE, refuse_other_sites
+from tenuto.web import keys, money, operator, people
+from tenuto.web.browser import SAFE, refuse_other_sites
 from tenuto.web.pages import Pages
-from tenuto.web.studio import Studio, by_session, is_https
+from tenuto.web.studio import Studio, by_session
 
 StudioHandler = Callable[[Studio, Call], Awaitable[Answer | None]]
 
@@ -31,17 +32,17 @@ ROUTES: Mapping[str, Mapping[str, StudioHandler]] = {
     "/web/usage": {"GET": money.usage},
     "/web/ledger.csv": {"GET": money.ledger_csv},
     "/web/jobs/{job_id}/ledger": {"GET": money.job_ledger},
-    "/web/operator/accounts": {"GET": accounts.index, "POST": accounts.create},
-    "/web/operator/accounts/{account_id}/invitation": {"POST": accounts.invite},
-    "/web/operator/accounts/{account_id}/credit": {"POST": accounts.credit},
-    "/web/operator/accounts/{account_id}/models": {"POST": accounts.restrict},
-    "/web/operator/accounts/{account_id}/suspend": {"POST": accounts.suspend},
-    "/web/operator/accounts/{account_id}/resume": {"POST": accounts.resume},
-    "/web/operator/models": {"GET": overview.list_models},
-    "/web/operator/queue": {"GET": overview.queue},
-    "/web/operator/workers": {"GET": overview.workers},
-    "/web/operator/recovery": {"GET": recovery.index},
-    "/web/operator/recovery/{job_id}": {"GET": recovery.show, "POST": recovery.decide},
+    "/web/operator/accounts": {"GET": operator.list_accounts, "POST": operator.create_account},
+    "/web/operator/accounts/{account_id}/invitation": {"POST": operator.invite},
+    "/web/operator/accounts/{account_id}/credit": {"POST": operator.credit},
+    "/web/operator/accounts/{account_id}/models": {"POST": operator.restrict},
+    "/web/operator/accounts/{account_id}/suspend": {"POST": operator.suspend},
+    "/web/operator/accounts/{account_id}/resume": {"POST": operator.resume},
+    "/web/operator/models": {"GET": operator.list_models},
+    "/web/operator/queue": {"GET": operator.queue},
+    "/web/operator/workers": {"GET": operator.workers},
+    "/web/operator/recovery": {"GET": operator.list_waiting},
+    "/web/operator/recovery/{job_id}": {"GET": operator.show_waiting, "POST": operator.decide},
 }
 PAGES = (
     "/",
@@ -172,7 +173,7 @@ def _guarded(studio: Studio, handlers: Mapping[str, Handler]) -> dict[str, Handl
 
     def guard(handler: Handler) -> Handler:
         async def guarded(call: Call) -> Answer | None:
-            refuse_other_sites(call, https=is_https(studio, call))
+            refuse_other_sites(call, https=studio.is_https(call))
             return await handler(call)
 
         return guarded

@@ -6,14 +6,14 @@ from tenuto.accounts import operations as accounts
 from tenuto.accounts.rows import KeyRow
 from tenuto.accounts.rules import MAX_NAME_CHARACTERS, Caller, check_name
 from tenuto.api import query
-from tenuto.api.call import Answer, Call
+from tenuto.api.answers import Answer, json_answer, json_list
+from tenuto.api.call import Call
 from tenuto.bodies.fields import Field, Integer, Text, by_name, quoted
 from tenuto.db.damaged_text import text_of
 from tenuto.db.database import Transaction
 from tenuto.db.retrying import write_known_async
 from tenuto.errors import Fault, InvalidRequest
-from tenuto.web.fields import OrNull, Strings
-from tenuto.web.studio import Studio, answer, listed, read_object, read_raw
+from tenuto.web.studio import OrNull, Strings, Studio, read_object
 
 MAX_LIVE_KEYS = 200
 """Of one account, made here."""
@@ -43,8 +43,7 @@ async def index(studio: Studio, call: Call) -> Answer:
 
     keys, cursor = await call.read(look)
     used = call.service.used_keys
-    shown_keys = [_shown(key, used.get(key.id)) for key in keys]
-    return listed(shown_keys) if cursor is None else listed(shown_keys, next_cursor=cursor)
+    return json_list([_key(key, used.get(key.id)) for key in keys], cursor)
 
 
 async def create(studio: Studio, call: Call) -> Answer:
@@ -82,13 +81,13 @@ async def create(studio: Studio, call: Call) -> Answer:
         return accounts.read_key(tx, key_id), secret
 
     key, secret = await write_known_async(call.service.database, make)
-    return answer(201, _shown(key, None) | {"key": secret})
+    return json_answer(201, _key(key, None) | {"key": secret})
 
 
 async def revoke(studio: Studio, call: Call) -> Answer:
     """DELETE /web/keys/{id}: the key is refused from the next request on; revoking it again succeeds."""
     caller = await call.authenticate()
-    await read_raw(call)
+    await call.read_body()
     key_id, now_ms = call.path_id("key_id", "key"), call.service.clock()
     await call.service.database.write_async(
         lambda tx: accounts.revoke_own_key(tx, key_id, account_id=caller.account_id, now_ms=now_ms)
@@ -106,7 +105,7 @@ def unknown_models(call: Call, models: list[str] | None) -> list[Fault]:
     ][:16]
 
 
-def _shown(key: KeyRow, used_at: int | None) -> dict[str, Any]:
+def _key(key: KeyRow, used_at: int | None) -> dict[str, Any]:
     models, is_damaged = accounts.readable_models(key.models)
     return {
         "id": key.id,

@@ -9,18 +9,18 @@ from typing import TypeVar, cast
 
 from tenuto.accounts.rules import Caller
 from tenuto.api import query
-from tenuto.api.call import Answer, Call
+from tenuto.api.answers import Answer, json_list
+from tenuto.api.call import Call
 from tenuto.billing import reads
 from tenuto.billing.reads import LedgerEntry
 from tenuto.billing.rules import cny
-from tenuto.billing.usage import day_of
 from tenuto.db.database import Transaction
-from tenuto.errors import Fault, InvalidRequest, Unavailable
+from tenuto.errors import Unavailable
 from tenuto.jobs import usage as job_usage
 from tenuto.jobs.rows import AccountLedgerLine
 from tenuto.jobs.usage import Grouping
 from tenuto.logs import get_logger
-from tenuto.web.studio import Studio, listed
+from tenuto.web.studio import Studio
 
 DEFAULT_DAYS = 31
 MAX_DAYS = 400
@@ -42,15 +42,15 @@ async def usage(studio: Studio, call: Call) -> Answer:
     """GET /web/usage: sums over the ledger, which many lines may go into, so a thread makes them."""
     caller = await call.authenticate()
     asked = query.read_query(call, _USAGE)
-    since, until = _days(call, asked)
+    since, until = query.days(call, asked, "from", "to", default=DEFAULT_DAYS, most=MAX_DAYS)
     grouping = cast(Grouping, asked.get("group", "model"))
-    found = await _in_thread(
+    totals = await _in_thread(
         call,
         lambda tx: job_usage.charges_of_account(tx, caller.account_id, grouping, since=since, until=until),
     )
-    return listed(
-        [asdict(charge) for charge in found],
-        charged_micros=sum(charge.charged_micros for charge in found),
+    return json_list(
+        [asdict(charge) for charge in totals],
+        charged_micros=sum(charge.charged_micros for charge in totals),
         **{"from": since.isoformat(), "to": until.isoformat(), "group": grouping},
     )
 
@@ -61,7 +61,7 @@ async def job_ledger(studio: Studio, call: Call) -> Answer:
     def look(tx: Transaction, who: Caller) -> list[LedgerEntry]:
         return reads.ledger_of_job(tx, who.account_id, call.path_id("job_id", "job"))
 
-    return listed(await call.read(look))
+    return json_list(await call.read(look))
 
 
 async def ledger_csv(studio: Studio, call: Call) -> Answer | None:
@@ -99,18 +99,6 @@ async def _in_thread(call: Call, look: Callable[[Transaction], T]) -> T:
     """A long read: on SQLite it would hold up the event loop."""
     database = call.service.database
     return await call.beside(call.service.reports, lambda: database.read(look))
-
-
-def _days(call: Call, asked: dict[str, str]) -> tuple[datetime.date, datetime.date]:
-    today = datetime.date.fromisoformat(day_of(call.service.clock()))
-    until = datetime.date.fromisoformat(asked["to"]) if "to" in asked else today
-    since = until - datetime.timedelta(days=DEFAULT_DAYS - 1)
-    if "from" in asked:
-        since = datetime.date.fromisoformat(asked["from"])
-    if not 0 <= (until - since).days < MAX_DAYS:
-        message = f"must be at most {MAX_DAYS} days before `to`, and not after it"
-        raise InvalidRequest([Fault("from", "out_of_range", message)])
-    return since, until
 
 
 def _cells(line: AccountLedgerLine) -> Iterable[str]:

@@ -9,9 +9,9 @@ import hashlib
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from tenuto.api.call import Answer, Call
+from tenuto.api.answers import Answer
+from tenuto.api.call import Call
 from tenuto.errors import NotFound
-from tenuto.web.origin import values
 
 FOLDER = Path(__file__).with_name("static")
 INDEX = "index.html"
@@ -93,10 +93,10 @@ class Pages:
         if not self.files:
             self._refresh()
         name = call.scope["path"].lstrip("/")
-        found = self.files.get(name)
-        if found is None or name == INDEX:
+        file = self.files.get(name)
+        if file is None or name == INDEX:
             raise NotFound("There is nothing under this path.")
-        return _sent(call, found, _IMMUTABLE if name.startswith("assets/") else _REVALIDATED)
+        return _sent(call, file, _IMMUTABLE if name.startswith("assets/") else _REVALIDATED)
 
     def has(self, path: str) -> bool:
         """Whether there is a file for this path."""
@@ -146,7 +146,7 @@ def _sent(call: Call, file: File, cache: tuple[bytes, bytes]) -> Answer:
     headers = [cache, (b"etag", etag), (b"vary", b"accept-encoding")]
     media_type = (b"content-type", file.media_type)
     if etag in [
-        tag.strip().removeprefix(b"W/") for tag in b",".join(values(call, b"if-none-match")).split(b",")
+        tag.strip().removeprefix(b"W/") for tag in b",".join(call.header_values(b"if-none-match")).split(b",")
     ]:
         return Answer(304, b"", headers, media_type)
     if coding:
@@ -157,7 +157,7 @@ def _sent(call: Call, file: File, cache: tuple[bytes, bytes]) -> Answer:
 def _coding(call: Call, file: File) -> bytes:
     """The best coding that there is and that the client takes."""
     taken = set()
-    for part in b",".join(values(call, b"accept-encoding")).lower().split(b","):
+    for part in b",".join(call.header_values(b"accept-encoding")).lower().split(b","):
         name, _, weight = part.replace(b" ", b"").partition(b";")
         if weight not in (b"q=0", b"q=0.0", b"q=0.00", b"q=0.000"):
             taken.add(name)

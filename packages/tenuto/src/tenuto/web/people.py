@@ -7,14 +7,15 @@ from typing import Any
 from tenuto.accounts import passwords, people, sessions
 from tenuto.accounts.rules import check_name, normal_name
 from tenuto.accounts.sessions import Person
-from tenuto.api.call import Answer, Call
+from tenuto.api.answers import Answer, json_answer
+from tenuto.api.call import Call
 from tenuto.bodies.fields import Field, Text, by_name
 from tenuto.db.database import ConstraintFailed, Transaction
 from tenuto.db.retrying import write_known_async
 from tenuto.errors import Fault, Forbidden, InvalidLogin, InvalidRequest, RateLimited
 from tenuto.logs import get_logger
-from tenuto.web import cookies, invitations, origin, pages
-from tenuto.web.studio import Studio, answer, is_https, person_of, read_object, read_raw, session_sha256
+from tenuto.web import invitations, pages
+from tenuto.web.studio import Studio, person_of, read_object
 
 MAX_TOKEN_CHARACTERS = 100
 MAX_TYPED_CHARACTERS = 1000
@@ -39,19 +40,19 @@ _log = get_logger("tenuto.web")
 
 async def show(studio: Studio, call: Call) -> Answer:
     """GET /web/session: who is signed in, and how others may."""
-    sha256 = session_sha256(studio, call)
+    sha256 = studio.session_sha256(call)
     now_ms = call.service.clock()
 
     def look(tx: Transaction) -> tuple[Person | None, bool]:
-        found = None if sha256 is None else sessions.find(tx, sha256, times=studio.times, now_ms=now_ms)
-        return found, people.needs_set_up(tx)
+        person = None if sha256 is None else sessions.find(tx, sha256, times=studio.times, now_ms=now_ms)
+        return person, people.needs_set_up(tx)
 
     person, needs_set_up = await call.service.database.read_async(look)
-    shown = answer(200, _session(call, person, needs_set_up=needs_set_up))
+    shown = json_answer(200, _session(call, person, needs_set_up=needs_set_up))
     if person is not None and sha256 is not None:
         studio.seen.note(sha256, now_ms)
     elif sha256 is not None:
-        shown.headers.append(cookies.forgotten(base=studio.base, https=is_https(studio, call)))
+        shown.headers.append(studio.cookie(call))
     return shown
 
 
@@ -82,7 +83,7 @@ async def register(studio: Studio, call: Call) -> Answer:
         raise Forbidden("this service does not let people register; ask whoever runs it for an invitation")
     asked = await read_object(call, _LOGIN)
     _check_choice(asked["name"], asked["password"])
-    studio.throttle.take_account(origin.client_address(call, studio.proxies))
+    studio.throttle.take_account(studio.client_address(call))
     ids, now_ms = call.service.ids, call.service.clock()
     hashed = await studio.hashing.hash(asked["password"])
 
@@ -115,7 +116,7 @@ async def log_in(studio: Studio, call: Call) -> Answer:
     """POST /web/login. A name that does not exist takes as long as a wrong password, and gets its answer."""
     asked = await read_object(call, _LOGIN)
     name, password = asked["name"], asked["password"]
-    address = origin.client_address(call, studio.proxies)
+    address = studio.client_address(call)
     # One name has one count, however it is written.
     counted = normal_name(name)
     _take(studio, address, counted)
@@ -140,12 +141,12 @@ async def log_in(studio: Studio, call: Call) -> Answer:
 
 async def log_out(studio: Studio, call: Call) -> Answer:
     """POST /web/logout: also without a session, so that signing out never fails."""
-    await read_raw(call)
-    sha256 = session_sha256(studio, call)
+    await call.read_body()
+    sha256 = studio.session_sha256(call)
     if sha256 is not None:
         studio.seen.forget(sha256)
         await call.service.database.write_async(lambda tx: sessions.end(tx, sha256))
-    return Answer(204, b"", [cookies.forgotten(base=studio.base, https=is_https(studio, call))])
+    return Answer(204, b"", [studio.cookie(call)])
 
 
 async def change_password(studio: Studio, call: Call) -> Answer:
@@ -154,7 +155,7 @@ async def change_password(studio: Studio, call: Call) -> Answer:
     person = await call.service.database.read_async(person_of(studio, call))
     asked = await read_object(call, _CHANGE)
     _refuse_password("new", asked["new"], name=person.name)
-    address = origin.client_address(call, studio.proxies)
+    address = studio.client_address(call)
     _take(studio, address, person.name)
     if not await studio.hashing.is_right(person.password_hash, asked["old"]):
         raise InvalidLogin("the old password is wrong")
@@ -177,15 +178,15 @@ async def _check_link(
     studio: Studio, call: Call, sha256: str, *, is_for: Callable[[str | None], bool]
 ) -> str:
     """The name of whom a link is for, before its password costs a hash. Guesses of links are limited, too."""
-    now_ms, address = call.service.clock(), origin.client_address(call, studio.proxies)
+    now_ms, address = call.service.clock(), studio.client_address(call)
     _take(studio, address)
-    found = await call.service.database.read_async(
+    invitation = await call.service.database.read_async(
         lambda tx: people.find_invitation(tx, sha256, now_ms=now_ms)
     )
-    if not is_for(found.account_id):
+    if not is_for(invitation.account_id):
         raise people.used_link()
     studio.throttle.give_back(address)
-    return found.name or ""
+    return invitation.name or ""
 
 
 async def _enter(
@@ -193,7 +194,7 @@ async def _enter(
 ) -> Answer:
     """Do what makes or finds the account, and begin a session for it, in one transaction."""
     token = sessions.new_token()
-    sha256, ended, now_ms = sessions.token_sha256(token), session_sha256(studio, call), call.service.clock()
+    sha256, ended, now_ms = sessions.token_sha256(token), studio.session_sha256(call), call.service.clock()
 
     def enter(tx: Transaction) -> tuple[Person, bool]:
         # A try whose answer was lost has begun the session, whose token nobody else has.
@@ -207,11 +208,9 @@ async def _enter(
     except ConstraintFailed:
         # Two made an account of one name at the same moment.
         raise people.taken_name() from None
-    entered = answer(status, _session(call, person, needs_set_up=needs_set_up))
+    entered = json_answer(status, _session(call, person, needs_set_up=needs_set_up))
     seconds = studio.times.longest_ms // 1000
-    entered.headers.append(
-        cookies.written(token, base=studio.base, https=is_https(studio, call), seconds=seconds)
-    )
+    entered.headers.append(studio.cookie(call, token, seconds=seconds))
     return entered
 
 

@@ -1,51 +1,124 @@
-"""What every handler of the studio needs beyond the service: who is signed in, what was asked, the limits."""
+"""What every handler of the studio needs beyond the service: who is signed in, fields of bodies, limits."""
 
+import asyncio
+import math
+import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
-
-import msgspec
+from typing import Any, TypeVar
 
 from tenuto import strict_json
 from tenuto.accounts import operations as accounts
-from tenuto.accounts import sessions
+from tenuto.accounts import passwords, sessions
 from tenuto.accounts.rules import Caller
 from tenuto.accounts.sessions import Person, Times
 from tenuto.addresses import Network, networks
-from tenuto.api.body import read_body
-from tenuto.api.call import Answer, Call
-from tenuto.api.last_use import LastUse
-from tenuto.api.parsing import MAX_VALUES
-from tenuto.api.service import Service
-from tenuto.api.uploads import require_json
-from tenuto.bodies.fields import Field, read_fields, wrong_type
+from tenuto.api.call import Call
+from tenuto.api.limits import Buckets
+from tenuto.api.request_body import MAX_VALUES, require_json
+from tenuto.api.service import LastUse, Service
+from tenuto.bodies.fields import MAX_FAULTS_NAMED, Field, Rule, read_fields, wrong_type
 from tenuto.config import Settings
 from tenuto.db.database import Transaction
-from tenuto.errors import Fault, Forbidden, InvalidRequest, NotSignedIn, Unavailable
-from tenuto.web import cookies, origin
-from tenuto.web.hashing import Hashing
-from tenuto.web.login_throttle import LoginThrottle
+from tenuto.errors import Fault, Forbidden, InvalidRequest, NotSignedIn, RateLimited, Unavailable
+from tenuto.web import browser
 
-MAX_BODY_BYTES = 64 * 1024
 HOUR_MS = 3_600_000
-_encode = msgspec.json.Encoder().encode
+HASHING_THREADS = 2
+MAX_WAITING_HASHES = 32
+"""Further ones are refused: a hash takes 64 MiB, so whoever sends passwords could take all memory."""
+
+T = TypeVar("T")
+
+
+class Hashing:
+    """Hashes passwords in threads of its own. Used by the event loop alone."""
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(HASHING_THREADS, thread_name_prefix="password")
+        self._in_progress = 0
+
+    async def hash(self, password: str) -> str:
+        """What is stored of a password. Unavailable if too many wait."""
+        return await self._run(lambda: passwords.hash_password(password))
+
+    async def is_right(self, password_hash: str | None, password: str) -> bool:
+        """Whether this is the password; without a hash it is not, and that answer takes as long."""
+        known = password_hash or passwords.nobodys_hash()
+        return await self._run(lambda: passwords.is_right(known, password))
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _run(self, work: Callable[[], T]) -> T:
+        if self._in_progress >= HASHING_THREADS + MAX_WAITING_HASHES:
+            raise Unavailable("Too many people are signing in just now; try again.", limit="hashing")
+        self._in_progress += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+        finally:
+            self._in_progress -= 1
+
+
+class LoginThrottle:
+    """How often a password may be guessed: of a name, from an address, and of a name from an address.
+
+    A correct password gives its try back. Used by the event loop alone.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._addresses = Buckets(20, 10.0, clock)
+        self._pairs = Buckets(5, 30.0, clock)
+        # A name that is guessed at from everywhere has to wait as well, so this limit is wide.
+        self._names = Buckets(50, 20.0, clock)
+        self._accounts = Buckets(5, 60.0, clock)
+
+    def take(self, address: str, name: str = "") -> None:
+        """One try of this name's password, or of a link, from there. RateLimited, which counts no try."""
+        buckets = self._buckets(address, name)
+        _refuse_early([each.wait_s(key) for each, key in buckets], "login_tries")
+        for each, key in buckets:
+            each.add(key, 1)
+
+    def give_back(self, address: str, name: str = "") -> None:
+        """The password was correct."""
+        for each, key in self._buckets(address, name):
+            each.add(key, -1)
+
+    def take_account(self, address: str) -> None:
+        """One new account from there. RateLimited."""
+        _refuse_early([self._accounts.wait_s(address)], "new_accounts")
+        self._accounts.add(address, 1)
+
+    def _buckets(self, address: str, name: str) -> list[tuple[Buckets, str]]:
+        if not name:
+            return [(self._addresses, address)]
+        return [(self._addresses, address), (self._pairs, f"{address} {name}"), (self._names, name)]
+
+
+def _refuse_early(waits_s: list[float], limit: str) -> None:
+    if (wait_s := max(waits_s)) > 0:
+        seconds = math.ceil(wait_s)
+        message = f"Too many tries; the next one counts in {seconds} seconds."
+        raise RateLimited(message, retry_after_s=seconds, limit=limit)
 
 
 @dataclass(slots=True)
 class Studio:
-    """The parts of the studio's edge in one process. Made at start, the same until it ends."""
+    """The studio's edge in one process. Made at start, the same until it ends."""
 
     proxies: list[Network]
     times: Times
     base: str = ""
-    """What stands before every path of ours, for who is outside."""
+    """What stands before every path of ours for people outside."""
     throttle: LoginThrottle = field(default_factory=LoginThrottle)
     hashing: Hashing = field(default_factory=Hashing)
     seen: LastUse = field(default_factory=LastUse)
     """When sessions were last used; lost with the process, which ends them early."""
 
     def note_use(self, service: Service) -> None:
-        """Write down when keys and sessions were last used. Unavailable: the next call tries it again."""
+        """Store when keys and sessions were last used. Unavailable: the next call tries it again."""
         used, seen = service.used_keys.take(), self.seen.take()
 
         def note(tx: Transaction) -> None:
@@ -61,26 +134,32 @@ class Studio:
             self.seen.put_back(seen)
             raise
 
+    def is_https(self, call: Call) -> bool:
+        """Whether the browser speaks HTTPS."""
+        return browser.is_https(call, self.proxies)
+
+    def client_address(self, call: Call) -> str:
+        """The address by which tries are counted."""
+        return browser.client_address(call, self.proxies)
+
+    def session_sha256(self, call: Call) -> str | None:
+        """The stored digest of the session in the cookie; the session may have ended."""
+        token = browser.session_token(call, base=self.base, https=self.is_https(call))
+        return None if token is None else sessions.token_sha256(token)
+
+    def cookie(self, call: Call, token: str = "", *, seconds: int = 0) -> tuple[bytes, bytes]:
+        """The header that sets the session cookie, or removes it."""
+        return browser.session_cookie(token, base=self.base, https=self.is_https(call), seconds=seconds)
+
 
 def make_studio(settings: Settings) -> Studio:
-    """The studio's edge that the settings ask for."""
+    """The studio's edge as the settings describe it."""
     times = Times(settings.session_idle_hours * HOUR_MS, settings.session_days * 24 * HOUR_MS)
     return Studio(proxies=networks(settings.trusted_proxies), times=times, base=settings.base())
 
 
-def is_https(studio: Studio, call: Call) -> bool:
-    """Whether the browser speaks HTTPS."""
-    return origin.is_https(call, studio.proxies)
-
-
-def session_sha256(studio: Studio, call: Call) -> str | None:
-    """What is stored of the session that the cookie names; it may have ended."""
-    token = cookies.read(call, base=studio.base, https=is_https(studio, call))
-    return None if token is None else sessions.token_sha256(token)
-
-
 def by_session(studio: Studio) -> Callable[[Call], Callable[[Transaction], Caller]]:
-    """The studio's way to say who calls: the session in the cookie. Keys are not looked at."""
+    """The studio's way to identify a caller: the session in the cookie. Keys are ignored."""
 
     def identify(call: Call) -> Callable[[Transaction], Caller]:
         find = person_of(studio, call)
@@ -90,8 +169,8 @@ def by_session(studio: Studio) -> Callable[[Call], Callable[[Transaction], Calle
 
 
 def person_of(studio: Studio, call: Call) -> Callable[[Transaction], Person]:
-    """The look at the database that finds who is signed in. NotSignedIn."""
-    sha256 = session_sha256(studio, call)
+    """The database read that finds who is signed in. NotSignedIn."""
+    sha256 = studio.session_sha256(call)
     if sha256 is None:
         raise NotSignedIn
     now_ms = call.service.clock()
@@ -114,30 +193,41 @@ async def operator_of(studio: Studio, call: Call) -> Person:
 
 
 async def read_object(call: Call, fields: Mapping[str, Field]) -> dict[str, Any]:
-    """The JSON object of the body, by the rules of its fields; InvalidRequest names all faults at once."""
+    """The JSON object in the body, by the rules of its fields; InvalidRequest names all faults at once."""
     require_json(call)
-    value = strict_json.parse(await read_raw(call), max_values=MAX_VALUES)
+    value = strict_json.parse(await call.read_body(), max_values=MAX_VALUES)
     if type(value) is not dict:
         raise InvalidRequest([wrong_type("body", value, "an object")])
     faults: list[Fault] = []
-    kept = read_fields(fields, value, "", faults)
+    sent = read_fields(fields, value, "", faults)
     if faults:
         raise InvalidRequest(faults)
-    return {name: rule.default for name, rule in fields.items()} | kept
+    return {name: rule.default for name, rule in fields.items()} | sent
 
 
-async def read_raw(call: Call) -> bytes:
-    """The body, which is small."""
-    return await read_body(
-        call.receive, call.scope["headers"], limit_bytes=MAX_BODY_BYTES, limits=call.service.http
-    )
+@dataclass(frozen=True, slots=True)
+class OrNull:
+    """A field's rule: null, or what another rule allows."""
+
+    rule: Rule
+
+    def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
+        return None if value is None else self.rule.read(param, value, faults)
 
 
-def answer(status: int, value: Any) -> Answer:
-    """JSON."""
-    return Answer(status, _encode(value))
+@dataclass(frozen=True, slots=True)
+class Strings:
+    """A field's rule: an array of strings, none of them empty."""
 
+    most: int
 
-def listed(items: list[Any], **more: Any) -> Answer:
-    """A list in the API's shape."""
-    return answer(200, {"object": "list", "data": items, **more})
+    def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
+        if type(value) is not list:
+            faults.append(wrong_type(param, value, "an array of strings"))
+        elif len(value) > self.most:
+            message = f"has {len(value)} items; at most {self.most} are allowed"
+            faults.append(Fault(param, "wrong_length", message))
+        else:
+            wrong = [i for i, item in enumerate(value) if type(item) is not str or not item]
+            faults += [wrong_type(f"{param}[{i}]", value[i], "a string") for i in wrong[:MAX_FAULTS_NAMED]]
+        return value

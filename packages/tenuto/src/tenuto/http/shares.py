@@ -1,60 +1,25 @@
-"""Who may have how much of a process at once: connections by address, requests under way by account.
+"""What all connections of a process share: places by address, and places to go on sending an unread body.
 
-Strangers are known by their address alone, callers by their account. Both have a fixed bound, and both yield
-when it gets full: connections that nobody is answered on are closed for new ones, and the last half of what
-can be under way is kept for accounts with little. Knows neither HTTP nor the database.
+When places get scarce, connections on which no request is in progress are closed for new ones. Used by the
+event loop alone. Knows neither HTTP nor the database.
 """
 
 import ipaddress
-import threading
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Protocol
 
 from tenuto.addresses import Network
-from tenuto.errors import RateLimited
 
-RESERVED_EACH = 4
-"""Requests that every account may have under way, however many others have."""
 YIELD_S = 1.0
 """A connection on which nothing was under way for so long is closed if somebody else needs its place."""
 YIELDING_AT_ONCE = 8
 """Looking for them takes the time of all connections; so a few are closed each time."""
 
 
-class Requests:
-    """Requests under way in one process, by account; from any thread."""
-
-    def __init__(self, per_account: int, connections: int) -> None:
-        self._per_account = per_account
-        self._open = connections // 2
-        self._under_way: Counter[str] = Counter()
-        self._total = 0
-        # Entered in the database's threads on PostgreSQL, in the event loop on SQLite.
-        self._lock = threading.Lock()
-
-    def enter(self, account_id: str) -> None:
-        """One more of this account. RateLimited when it has its share (0 per account: no limit)."""
-        with self._lock:
-            count = self._under_way[account_id]
-            is_full = self._total >= self._open and count >= RESERVED_EACH
-            if self._per_account and (is_full or count >= self._per_account):
-                raise RateLimited(
-                    f"this account already has {count} requests in progress, its limit for now; "
-                    "wait for their answers",
-                    limit="requests_at_once",
-                )
-            self._under_way[account_id] = count + 1
-            self._total += 1
-
-    def leave(self, account_id: str) -> None:
-        """It is answered, or its client has gone."""
-        with self._lock:
-            self._total -= 1
-            self._under_way[account_id] -= 1
-            if not self._under_way[account_id]:
-                del self._under_way[account_id]
+BYTES_PER_SWEEP = 64 * 1024 * 1024
+"""What all lingering connections may send between two sweeps, so that discarding never occupies the loop."""
 
 
 class Guest(Protocol):
@@ -139,3 +104,34 @@ def _origin(host: str, proxies: Sequence[Network]) -> str | None:
     if isinstance(address, ipaddress.IPv6Address):
         return str(ipaddress.ip_network((address, 64), strict=False))
     return str(address)
+
+
+class Lingering:
+    """How many connections may still send a body that nobody reads, and how fast each one is discarded.
+
+    Plain HTTP clients send a whole body before they look at the answer; if we closed earlier, they would see
+    a broken connection instead of their 413 or 415. So we read and discard for a while, as nginx does. A
+    little of that is free for everybody; beyond it a connection needs one of a few places. Callers with a key
+    and strangers have separate places.
+    """
+
+    def __init__(self, places: int) -> None:
+        self._free = {True: places, False: places}
+        self._taken = 0
+
+    def take(self, *, is_known: bool) -> bool:
+        """Whether there was a place, for a caller with a key or for a stranger."""
+        if not self._free[is_known]:
+            return False
+        self._free[is_known] -= 1
+        self._taken += 1
+        return True
+
+    def give_back(self, *, is_known: bool) -> None:
+        """The place is free again."""
+        self._free[is_known] += 1
+        self._taken -= 1
+
+    def share_bytes(self) -> int:
+        """What one connection with a place may send until the next sweep."""
+        return BYTES_PER_SWEEP // max(1, self._taken)

@@ -8,26 +8,111 @@ half-closed clients; refusals as JSON. Slow bodies are `body.py`'s, the sweep of
 
 import asyncio
 import logging
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Coroutine
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
 from urllib.parse import unquote
 
 import httptools
+from uvicorn._types import ASGISendEvent
 from uvicorn.protocols.http.flow_control import CLOSE_HEADER
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from tenuto.api import errors
-from tenuto.api.body import FRAMING, LENGTHS, Exchange, HttpLimits, framing_fault
-from tenuto.api.lingering import Lingering
-from tenuto.api.shares import Connections
+from tenuto.api.body import RawHeaders
+from tenuto.api.limits import HttpLimits
 from tenuto.errors import MalformedHttp
+from tenuto.http.shares import Connections, Lingering
 
 OnRefusal = Callable[[str], None]
 """Told which limit a connection passed, where no route comes to count it."""
 _OVERFLOW_CONNECTIONS = 64  # told 503 beyond the limit; further ones are cut off unanswered
 
+LENGTHS = frozenset((b"content-length", b"transfer-encoding"))
+"""The two headers that say where a body ends."""
+FRAMING = LENGTHS | {b"host"}
+"""Headers that a request may have once only, read as they are sent."""
+
 _log = logging.getLogger("tenuto.api.server")
+
+
+class HeadWithBody:
+    """The transport of one response: its head leaves with the first piece of its body, as one packet.
+
+    If no piece comes in this turn of the loop, the head leaves alone: a stream's client sees it at once.
+    """
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self.transport = transport
+        self.head = b""
+        self.begun = False
+        self.is_closing = transport.is_closing
+
+    def write(self, content: bytes) -> None:
+        """The first content is the head."""
+        if not self.begun:
+            self.begun = True
+            self.head = content
+            asyncio.get_running_loop().call_soon(self._flush)
+        elif self.head and len(content) < 65536:
+            head, self.head = self.head, b""
+            self.transport.write(head + content)
+        else:
+            self._flush()
+            self.transport.write(content)
+
+    def close(self) -> None:
+        """Closes after what was written has left."""
+        self._flush()
+        self.transport.close()
+
+    def _flush(self) -> None:
+        if self.head:
+            head, self.head = self.head, b""
+            self.transport.write(head)
+
+
+class Exchange(RequestResponseCycle):
+    """One request and its response, as uvicorn runs them, with an honest end."""
+
+    request_id: Callable[[], str]
+    linger: Callable[[bool], None]
+    until_close = False
+
+    def send(self, message: ASGISendEvent) -> Coroutine[Any, Any, None]:
+        """ASGI's send."""
+        if self.response_started:
+            if self.until_close:
+                self.expected_content_length = len(cast(bytes, message.get("body", b"")))
+            return RequestResponseCycle.send(self, message)
+        if self.scope["method"] != "HEAD" and not isinstance(self.transport, HeadWithBody):
+            self.transport = cast(asyncio.Transport, HeadWithBody(self.transport))
+        if self.more_body:
+            return self._answer_early(message)
+        if self.scope["http_version"] == "1.0":
+            # HTTP/1.0 knows no chunks: without a length the end of the connection is the end of the response.
+            names = [name.lower() for name, _ in cast(Any, message).get("headers", ())]
+            self.until_close = b"content-length" not in names
+            self.chunked_encoding = False if self.until_close else None
+        return RequestResponseCycle.send(self, message)
+
+    async def _answer_early(self, message: ASGISendEvent) -> None:
+        """Starts an answer to a request that was not read to its end; the connection closes after it."""
+        self.keep_alive = False
+        await RequestResponseCycle.send(self, message)
+        # Closing over unread bytes would reset the connection and might lose the answer: linger instead.
+        self.keep_alive = True
+        self.on_response = partial(self.linger, "caller_is_known" in self.scope)
+
+    async def send_500_response(self) -> None:
+        """The answer where the application gave none: it failed, or was cancelled when the grace ended."""
+        stopping = isinstance(sys.exc_info()[1], asyncio.CancelledError)
+        status, error = errors.STOPPING if stopping else errors.FAILED
+        request_id = self.request_id()
+        _log.error("http.failed status=%d request_id=%s", status, request_id)
+        await errors.error_answer(error, request_id, status).send(self.send, request_id)
 
 
 class _Refused(Exception):
@@ -301,25 +386,25 @@ class Connection(HttpToolsProtocol):
         """Ends the connection over what the client sent, with an answer where one can still be told apart."""
         self.deaf = True
         active, latest = self.active, self.cycle
-        answer = active is None or active.response_complete
-        if not answer and not latest.more_body:
+        may_answer = active is None or active.response_complete
+        if not may_answer and not latest.more_body:
             # The fault lies in what follows: the requests before it are answered, then the connection closes.
             latest.keep_alive = False
             return
-        if not answer:
+        if not may_answer:
             # It lies in a body. Whoever reads that body sees the client go; an answer begun breaks off.
-            answer = active is not None and active is latest and not active.response_started
+            may_answer = active is not None and active is latest and not active.response_started
             self._disconnect()
         status, error = refusal
         if error.limit is not None:
             self.on_refusal(error.limit)
         request_id = self.request_id()
         _log.info("http.refused status=%d request_id=%s reason=%r", status, request_id, error.message)
-        if answer:
-            response = errors.error_response(error, request_id, status)
-            head = [*self.server_state.default_headers, *response.raw_headers, CLOSE_HEADER]
+        if may_answer:
+            answer = errors.error_answer(error, request_id, status)
+            head = [*self.server_state.default_headers, *answer.head(request_id), CLOSE_HEADER]
             lines = [b"%b: %b\r\n" % field for field in head]
-            self.transport.write(b"".join([STATUS_LINE[status], *lines, b"\r\n", bytes(response.body)]))
+            self.transport.write(b"".join([STATUS_LINE[status], *lines, b"\r\n", answer.body]))
             self._linger(is_known=False)
         else:
             self.transport.close()
@@ -357,3 +442,38 @@ class Connection(HttpToolsProtocol):
         limits = self.limits
         most_bytes = limits.discard_bytes if self.is_known else limits.stranger_discard_bytes
         return self.has_place and self.lingered_s <= limits.discard_s and self.discarded_bytes <= most_bytes
+
+
+def framing_fault(version: str, headers: RawHeaders) -> str | None:
+    """What makes it doubtful where this request ends or whom it is for, or None. Names are in lower case."""
+    found: dict[bytes, bytes] = {}
+    for name, value in headers:
+        if name in FRAMING:
+            if name in found:
+                return f"{name.decode().title()} must be given once."
+            found[name] = value
+    if version not in ("1.1", "1.0"):
+        return "The protocol must be HTTP/1.1."
+    return _length_fault(version, found) or _host_fault(version, found)
+
+
+def _length_fault(version: str, found: dict[bytes, bytes]) -> str | None:
+    length = found.get(b"content-length")
+    # The parser takes up to 2**64 - 1; fifteen digits are more than any body.
+    if length is not None and (len(length) > 15 or not length.isdigit()):
+        return "Content-Length must be a plain number of bytes."
+    coding = found.get(b"transfer-encoding")
+    if coding is not None and coding.lower() != b"chunked":
+        return "The only Transfer-Encoding that is understood is `chunked`."
+    if coding is not None and (length is not None or version == "1.0"):
+        return "Transfer-Encoding stands alone, in HTTP/1.1 only."
+    return None
+
+
+def _host_fault(version: str, found: dict[bytes, bytes]) -> str | None:
+    host = found.get(b"host")
+    if host is None:
+        return "The Host header is missing." if version == "1.1" else None
+    if not host.isascii() or not host or host.translate(None, b'/?#@\\, \t"<>') != host:
+        return "The Host header must be a host and perhaps a port."
+    return None

@@ -18,11 +18,10 @@ from typing import Any, cast
 import uvicorn
 
 from tenuto.addresses import Network
-from tenuto.api.body import HttpLimits
-from tenuto.api.connection import Connection, OnRefusal
-from tenuto.api.lingering import Lingering
-from tenuto.api.shares import Connections
+from tenuto.api.limits import HttpLimits
 from tenuto.errors import OperatorError
+from tenuto.http.connection import Connection, OnRefusal
+from tenuto.http.shares import Connections, Lingering
 from tenuto.logs import get_logger
 
 OnReady = Callable[[list[Any]], None]

@@ -1,0 +1,258 @@
+"""Limits on what callers may take of one API process: of a connection, requests, and threads.
+
+A restart forgets all counts, and every API process counts for itself: these limits protect the service and
+are not quotas. Connections by address are in `http/shares.py`, uploads in `upload_stream.py`, waiting reads
+in `long_polling.py`. Nothing here knows HTTP messages or the database.
+"""
+
+import asyncio
+import random
+import threading
+import time
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
+
+from tenuto.errors import RateLimited
+
+BURST_SECONDS = 2
+MAX_KEYS = 20_000
+"""Of one set of buckets; beyond, the one that was not touched for longest is forgotten."""
+PROMPT_REFUSALS_PER_SECOND = 10
+PROMPT_REFUSALS = 20
+"""This many refusals of a key are answered at once, and a few more each second; the rest after a pause."""
+PAUSE_S = (0.15, 0.35)
+"""From, to: pauses differ in length, or a flood's connections would come back together, wave by wave, and
+whoever asks during a wave would wait for all of it."""
+RESERVED_EACH = 4
+"""Requests that every account may have in progress, however many others have."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class HttpLimits:
+    """What one client may take of us; seconds are counted while it is the one who is awaited."""
+
+    head_s: float = 10.0
+    """From the first byte of a request, or from connecting, to the end of its head; beyond: 408."""
+    head_bytes: int = 32 * 1024
+    """Request line and header fields together; beyond: 431."""
+    head_fields: int = 100
+    """Header fields; beyond: 431."""
+    target_bytes: int = 8 * 1024
+    """Path and query as sent; beyond: 414."""
+    body_s: float = 10.0
+    """Waiting for a body, however small; beyond: 408."""
+    body_bytes_per_s: int = 64 * 1024
+    """Every so many bytes that arrived allow one second more."""
+    write_stall_s: float = 30.0
+    """A client that reads its response takes `write_stall_bytes` in this time, or all; else it is cut off."""
+    write_stall_bytes: int = 64 * 1024
+    """What must leave our buffer in `write_stall_s`, if there is as much."""
+    keep_alive_s: float = 75.0
+    """An idle connection is kept this long: longer than proxies keep theirs, so that they close first."""
+    linger_s: float = 5.0
+    """After an answer to an unread body the client may send on for this long, until it reads the answer, and
+    never pauses for longer."""
+    linger_bytes: int = 8 * 1024 * 1024
+    """… and this much, which is thrown away. Beyond either it needs one of the `discards`."""
+    discards: int = 16
+    """Connections of callers with a key that may send on beyond that, and as many of strangers."""
+    discard_s: float = 60.0
+    """… for this long, pauses included,"""
+    discard_bytes: int = 288 * 1024 * 1024
+    """… and this much: more than the largest body that we take."""
+    stranger_discard_bytes: int = 32 * 1024 * 1024
+    """The same for a client without a valid key."""
+    connections: int = 800
+    """Open connections; beyond: idle ones are closed, or 503. Below the usual 1,024 descriptors."""
+    connections_per_address: int = 400
+    """Open connections of one address that is not a trusted proxy's; beyond: 503 and closed. 0: no limit."""
+    pipelined: int = 32
+    """Requests waiting behind the one being answered; beyond: those are answered, the connection closes."""
+    grace_s: float = 10.0
+    """After the signal to stop, requests under way have this long to finish."""
+
+
+class Buckets:
+    """Leaky buckets by key: `size` at once, then one every `leak_s` seconds. From any thread."""
+
+    def __init__(self, size: int, leak_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._size = size
+        self._leak_s = leak_s
+        self._clock = clock
+        self._levels: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        # Keys are admitted in the database's threads on PostgreSQL, in the event loop on SQLite.
+        self._lock = threading.Lock()
+
+    def take(self, key: str) -> bool:
+        """Add one; False if the bucket is full."""
+        with self._lock:
+            if self._level(key) + 1 > self._size:
+                return False
+            self._add(key, 1)
+            return True
+
+    def wait_s(self, key: str) -> float:
+        """How long until the bucket takes one more."""
+        with self._lock:
+            return max(0.0, (self._level(key) + 1 - self._size) * self._leak_s)
+
+    def add(self, key: str, count: int) -> None:
+        """Add `count`, or take it back if it is negative, whether or not the bucket is full."""
+        with self._lock:
+            self._add(key, count)
+
+    def _add(self, key: str, count: int) -> None:
+        level = max(0.0, self._level(key) + count)
+        self._levels.pop(key, None)
+        if level:
+            self._levels[key] = (level, self._clock())
+        if len(self._levels) > MAX_KEYS:
+            self._levels.popitem(last=False)
+
+    def _level(self, key: str) -> float:
+        level, since = self._levels.get(key, (0.0, 0.0))
+        return max(0.0, level - (self._clock() - since) / self._leak_s)
+
+
+class Rates:
+    """Requests per second of each key; `per_second` 0 lets everything through.
+
+    A key that continues after a refusal is answered late, so that its flood is as slow as its connections; so
+    are strangers without a key, all together, if they send more than one key may.
+    """
+
+    def __init__(self, per_second: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._per_second = per_second
+        burst, leak_s = per_second * BURST_SECONDS, 1 / max(1, per_second)
+        self._requests = Buckets(burst, leak_s, clock)
+        self._refusals = Buckets(PROMPT_REFUSALS, 1 / PROMPT_REFUSALS_PER_SECOND, clock)
+        self._strangers = Buckets(burst, leak_s, clock)
+
+    def take(self, key_id: str) -> None:
+        """One request of this key. Raises RateLimited, which says how long its answer is held back."""
+        if self._per_second == 0 or self._requests.take(key_id):
+            return
+        # Not by a name of this frame: error, traceback and frame would keep each other until a collection.
+        raise self._refusal(key_id)
+
+    def _refusal(self, key_id: str) -> RateLimited:
+        refusal = RateLimited(
+            f"this key makes more than {self._per_second} requests a second; wait as Retry-After says",
+            limit="requests_per_second",
+        )
+        refusal.pause_s = 0.0 if self._refusals.take(key_id) else random.uniform(*PAUSE_S)
+        return refusal
+
+    def strangers_pause_s(self) -> float:
+        """How long the refusal of one without a valid key is held back."""
+        return 0.0 if self._per_second == 0 or self._strangers.take("") else random.uniform(*PAUSE_S)
+
+
+class Requests:
+    """Requests in progress in one process, by account; from any thread.
+
+    The last half of what can be in progress is reserved for accounts that have few.
+    """
+
+    def __init__(self, per_account: int, connections: int) -> None:
+        self._per_account = per_account
+        self._open = connections // 2
+        self._under_way: Counter[str] = Counter()
+        self._total = 0
+        # Entered in the database's threads on PostgreSQL, in the event loop on SQLite.
+        self._lock = threading.Lock()
+
+    def enter(self, account_id: str) -> None:
+        """One more of this account. RateLimited when it has its share (0 per account: no limit)."""
+        with self._lock:
+            count = self._under_way[account_id]
+            is_full = self._total >= self._open and count >= RESERVED_EACH
+            if self._per_account and (is_full or count >= self._per_account):
+                raise RateLimited(
+                    f"this account already has {count} requests in progress, its limit for now; "
+                    "wait for their answers",
+                    limit="requests_at_once",
+                )
+            self._under_way[account_id] = count + 1
+            self._total += 1
+
+    def leave(self, account_id: str) -> None:
+        """It is answered, or its client has gone."""
+        with self._lock:
+            self._total -= 1
+            self._under_way[account_id] -= 1
+            if not self._under_way[account_id]:
+                del self._under_way[account_id]
+
+
+class FairThreads:
+    """A few threads, shared among accounts, for work that would hold up the event loop. Used by the loop.
+
+    An account has `per_account` threads at once, and accounts that wait take turns, so that one account's
+    thousand reads do not delay another account's first.
+    """
+
+    def __init__(self, threads: int, per_account: int, name: str) -> None:
+        self._threads, self._per_account = threads, per_account
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix=name)
+        self._busy: Counter[str] = Counter()
+        # By account, in the order of their turns; each account's own work in the order in which it came.
+        self._waiting: OrderedDict[str, deque[tuple[asyncio.Future[Any], Callable[[], Any]]]] = OrderedDict()
+
+    def run(self, account_id: str, work: Callable[[], T]) -> "asyncio.Future[T]":
+        """The result of the work, once its turn has come. Work that is cancelled before is not started."""
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(account_id, deque()).append((future, work))
+        self._begin()
+        return future
+
+    def waiting(self, account_id: str) -> int:
+        """How much work of an account has not started."""
+        return len(self._waiting.get(account_id, ()))
+
+    def close(self) -> None:
+        """Start nothing more; what runs is not waited for."""
+        self._waiting.clear()
+        self._pool.shutdown(wait=False)
+
+    def _begin(self) -> None:
+        while self._busy.total() < self._threads and (turn := self._next_turn()) is not None:
+            account_id, future, work = turn
+            self._busy[account_id] += 1
+            task = asyncio.get_running_loop().run_in_executor(self._pool, work)
+            task.add_done_callback(partial(self._end, account_id, future))
+
+    def _next_turn(self) -> tuple[str, "asyncio.Future[Any]", Callable[[], Any]] | None:
+        for account_id, waiting in list(self._waiting.items()):
+            while waiting and waiting[0][0].cancelled():
+                waiting.popleft()
+            if waiting and self._busy[account_id] >= self._per_account:
+                continue
+            turn = waiting.popleft() if waiting else None
+            if waiting:
+                self._waiting.move_to_end(account_id)
+            else:
+                del self._waiting[account_id]
+            if turn is not None:
+                return account_id, *turn
+        return None
+
+    def _end(self, account_id: str, future: "asyncio.Future[Any]", task: "asyncio.Future[Any]") -> None:
+        self._busy[account_id] -= 1
+        if not self._busy[account_id]:
+            del self._busy[account_id]
+        error = None if task.cancelled() else task.exception()
+        if not future.done():
+            if task.cancelled():
+                future.cancel()
+            elif error is not None:
+                future.set_exception(error)
+            else:
+                future.set_result(task.result())
+        self._begin()

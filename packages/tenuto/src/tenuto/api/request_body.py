@@ -1,0 +1,106 @@
+"""Requests with a body: what their headers declare of it, and the JSON in it.
+
+Faults of all headers are answered at once. Parsing JSON occupies the interpreter, which all threads share, so
+its amount is bounded: the values of a body are counted before it is parsed, and of each account one large
+body is parsed at a time.
+"""
+
+import re
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar
+
+from tenuto import strict_json
+from tenuto.api.call import Call
+from tenuto.bodies.fields import quoted
+from tenuto.errors import Fault, RateLimited, UnsupportedMediaType
+
+SHA256_HEADER = "X-Service-Content-SHA256"
+IDEMPOTENCY_HEADER = "Idempotency-Key"
+IDEMPOTENCY_KEY = re.compile(rb"[\x20-\x7e]{1,255}\Z")
+AT_ONCE_BYTES = 64 * 1024
+"""The largest body that is parsed in the event loop."""
+MAX_WAITING = 8
+"""Larger bodies of one account that wait in memory for their turn."""
+MAX_VALUES = 2_000
+"""In a body, but for chats: a job with everything that it may have has a few hundred."""
+MAX_CHAT_VALUES = 10_000
+"""Three for each message: the object, its role, its content."""
+
+T = TypeVar("T")
+_SHA256 = re.compile(rb"[0-9A-Fa-f]{64}\Z")
+_CHARSET = re.compile(rb';[ \t]*charset[ \t]*=[ \t]*"?([^"; \t]*)', re.IGNORECASE)
+_READ_AS_UTF8 = frozenset((b"utf-8", b"utf8", b"us-ascii", b"ascii"))
+_COMPRESSIONS = frozenset((b"gzip", b"x-gzip", b"compress", b"x-compress", b"deflate", b"br", b"zstd"))
+
+
+async def read_json(call: Call, limit_bytes: int, *, max_values: int = MAX_VALUES) -> tuple[bytes, Any]:
+    """The body, and its value, parsed strictly.
+
+    Raises UnsupportedMediaType, what `Call.read_body` raises, InvalidRequest, and RateLimited.
+    """
+    require_json(call)
+    body = await call.read_body(limit_bytes)
+    value = await beside_large(call, body, partial(strict_json.parse, body, max_values=max_values))
+    return body, value
+
+
+async def beside_large(call: Call, body: bytes, work: Callable[[], T]) -> T:
+    """Work on a body whose caller is known: at once, or in a thread if the body is large."""
+    if len(body) <= AT_ONCE_BYTES:
+        return work()
+    caller = call.caller
+    if caller is not None and call.service.parsers.waiting(caller.account_id) >= MAX_WAITING:
+        raise RateLimited(
+            f"{MAX_WAITING} bodies beyond {AT_ONCE_BYTES >> 10} KiB of this account wait to be read, "
+            "as many as may",
+            limit="large_bodies",
+        )
+    return await call.beside(call.service.parsers, work)
+
+
+def media_type(call: Call) -> bytes:
+    """The media type of the body, without parameters; none if two are sent: others may read the other.
+
+    UnsupportedMediaType for a compressed body, which would only be misread: nothing here unpacks one.
+    """
+    for codings in call.header_values(b"content-encoding"):
+        if any(coding.strip().lower() in _COMPRESSIONS for coding in codings.split(b",")):
+            raise UnsupportedMediaType("the body must be sent as it is, without a Content-Encoding")
+    types = call.header_values(b"content-type")
+    return types[0].partition(b";")[0].strip().lower() if len(types) == 1 else b""
+
+
+def require_json(call: Call) -> None:
+    """UnsupportedMediaType unless the body is JSON, in the one charset that JSON has between systems."""
+    if media_type(call) != b"application/json":
+        raise UnsupportedMediaType("the body must be application/json")
+    [content_type] = call.header_values(b"content-type")
+    for charset in _CHARSET.findall(content_type):
+        if charset.lower() not in _READ_AS_UTF8:
+            raise UnsupportedMediaType(
+                f"the charset {quoted(charset.decode('latin-1'))} is not supported; send the body as UTF-8, "
+                "with `Content-Type: application/json`"
+            )
+
+
+def content_sha256(call: Call, faults: list[Fault]) -> str:
+    """The SHA-256 that the body must have, in lower case."""
+    values = call.header_values(SHA256_HEADER.lower().encode())
+    if len(values) == 1 and _SHA256.match(values[0]):
+        return values[0].decode("ascii").lower()
+    message = "the header is required once: the SHA-256 of the body in 64 hex digits"
+    faults.append(Fault(SHA256_HEADER, "invalid_checksum" if values else "required", message))
+    return ""
+
+
+def idempotency_key(call: Call, faults: list[Fault]) -> str | None:
+    """The key that makes a repeated upload give the same record, if one is sent."""
+    values = call.header_values(b"idempotency-key")
+    if not values:
+        return None
+    if len(values) == 1 and IDEMPOTENCY_KEY.match(values[0]):
+        return values[0].decode("ascii")
+    message = "the header may be given once: 1 to 255 printable ASCII characters, new for each new upload"
+    faults.append(Fault(IDEMPOTENCY_HEADER, "invalid_idempotency_key", message))
+    return None

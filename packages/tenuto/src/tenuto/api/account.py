@@ -37,8 +37,8 @@ async def ledger(call: Call) -> Answer:
     """GET /v1/account/ledger, newest first."""
 
     def look(tx: Transaction, who: Caller) -> tuple[list[LedgerEntry], str | None]:
-        asked = query.read_query(call, _LEDGER)
-        return reads.ledger(tx, who.account_id, after=asked.get("after"), limit=query.limit_of(asked))
+        filters = query.read_query(call, _LEDGER)
+        return reads.ledger(tx, who.account_id, after=filters.get("after"), limit=query.limit_of(filters))
 
     return json_list(*await call.read(look))
 
@@ -50,8 +50,8 @@ async def show_usage(call: Call) -> Answer:
     it would hold up the event loop.
     """
     caller = await call.authenticate()
-    asked = query.read_query(call, _USAGE)
-    since, until = query.days(call, asked, "since", "until", default=DEFAULT_DAYS, most=MAX_DAYS)
+    filters = query.read_query(call, _USAGE)
+    since, until = query.days(call, filters, "since", "until", default=DEFAULT_DAYS, most=MAX_DAYS)
     database = call.service.database
 
     def look(tx: Transaction) -> tuple[list[JobUsage], list[ChatUsageRow]]:

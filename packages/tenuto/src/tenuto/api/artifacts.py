@@ -38,8 +38,8 @@ _RANGE = re.compile(rb"bytes=(\d*)-(\d*)\Z")
 _MOST_DIGITS = 18
 """Of a position that is read as a number: whatever has more lies beyond every content."""
 PIECE_BYTES = (32 * 1024, 256 * 1024)
-"""So much of a block is handed to the connection at once: what a client that does not read makes us keep. At
-first the one, then an eighth of what the client has taken, and at most the other."""
+"""How much of a block is handed to the connection at once, which is what we keep for a client that does not
+read: at first the first number, then an eighth of what the client has taken, at most the second number."""
 STALL_S = 1.0
 """A client that has not taken a piece by then is slow; a block is not kept for it."""
 
@@ -251,7 +251,7 @@ class _Rest:
 
 
 def _take(chunks: Iterator[bytes], size_bytes: int) -> list[bytes]:
-    """The next so many bytes in pieces, the last one first."""
+    """The next `size_bytes` in pieces, the last one first."""
     pieces: list[bytes] = []
     most_bytes = PIECE_BYTES[1]
     while chunk := next(chunks, b""):

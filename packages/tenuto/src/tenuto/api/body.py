@@ -2,7 +2,7 @@
 
 Time is counted only while we wait for the client: what our own disk or database takes is not held against it.
 Nothing is read before the first call, so a route that authenticates first makes an unknown caller's body cost
-nothing; a client that sent `Expect: 100-continue` is told to continue by the first read, not before.
+nothing; a client that sent `Expect: 100-continue` gets its 100 from the first read, not before.
 """
 
 import asyncio

@@ -70,9 +70,9 @@ class Call:
         return stream_body(self.receive, headers, limit_bytes=limit_bytes, limits=limits)
 
     def path_id(self, name: str, kind: str) -> str:
-        """The id in the path, as the route names it. NotFound when it is no id of this kind.
+        """The id in the path, as the route names it. NotFound unless it is an id of this kind.
 
-        So what no database could hold is answered like any id that isn't there; authenticate first.
+        So a malformed id is answered like one that does not exist; authenticate first.
         """
         value: str = self.scope["path_params"][name]
         if not is_id(value, kind):
@@ -88,7 +88,7 @@ class Call:
         return values
 
     async def authenticate(self) -> Caller:
-        """The caller. InvalidApiKey or RateLimited before anything else is looked at."""
+        """The caller. InvalidApiKey or RateLimited before anything else is checked."""
         return self._admit(await self.service.database.read_async(self.identify(self)))
 
     async def read(self, operation: Callable[[Transaction, Caller], T]) -> T:
@@ -109,7 +109,7 @@ class Call:
         """Until the event is set, or the time is over: True then.
 
         Raises ClientGone as soon as the client has left. One that closed its half may have left altogether,
-        which can't be told: it waits no longer.
+        which cannot be known, so it waits no longer.
         """
         closed: asyncio.Event | None = self.scope.get("half_closed")
         events = [event] if closed is None else [event, closed]

@@ -128,18 +128,18 @@ async def _next(pieces: AsyncIterator[Piece]) -> Piece | None:
 async def _gone(call: Call) -> None:
     """Return when the client goes away. What it sends beyond its body is not ours.
 
-    One that closed its half may have left altogether, which can't be told before writing to it: a generation
-    costs too much to go on for nobody.
+    One that closed its half may have left altogether, which only writing to it would show: a generation costs
+    too much to continue for nobody.
     """
     closed: asyncio.Event | None = call.scope.get("half_closed")
     closing = None if closed is None else asyncio.ensure_future(closed.wait())
-    told = asyncio.ensure_future(_disconnected(call))
+    left = asyncio.ensure_future(_disconnected(call))
     try:
         await asyncio.wait(
-            [told] if closing is None else [told, closing], return_when=asyncio.FIRST_COMPLETED
+            [left] if closing is None else [left, closing], return_when=asyncio.FIRST_COMPLETED
         )
     finally:
-        told.cancel()
+        left.cancel()
         if closing is not None:
             closing.cancel()
 

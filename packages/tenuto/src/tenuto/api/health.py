@@ -12,7 +12,7 @@ from tenuto.errors import Unavailable
 from tenuto.metrics import Check
 
 STUCK_S = 20.0
-"""An event loop that has not run for so long will not run again."""
+"""An event loop that has not run for this long will not run again."""
 _OK = {"status": "ok"}
 
 

@@ -71,17 +71,17 @@ def _head(call: Call, caller: Caller) -> _Upload:
 
 
 def _look(tx: Transaction, call: Call, upload: _Upload) -> Input | None:
-    """The record that this very upload made before; else there must be room for another. Erased."""
+    """The record that this very upload made before; otherwise the quota must allow another. Erased."""
     account_id = upload.caller.account_id
     if upload.idempotency_key is not None:
-        found = find_upload(
+        artifact_id = find_upload(
             tx,
             key_id=upload.caller.key_id,
             idempotency_key=upload.idempotency_key,
             request_sha256=upload.request_sha256,
         )
-        if found is not None:
-            return inputs.uploaded(tx, account_id=account_id, artifact_id=found)
+        if artifact_id is not None:
+            return inputs.uploaded(tx, account_id=account_id, artifact_id=artifact_id)
     length = int(call.header(b"content-length") or 0)
     check_quota(call.service.settings, tx, account_id, length)
     return None
@@ -98,21 +98,21 @@ async def _record(call: Call, upload: _Upload, blob: BlobRecord, summary: FlacSu
     service, account_id = call.service, upload.caller.account_id
     now_ms = service.clock()
     try:
-        shown = await service.database.write_async(
+        record = await service.database.write_async(
             lambda tx: _add(tx, call, upload, blob, summary, now_ms=now_ms)
         )
         failpoints.hit("upload.after_commit")
-        return _answer(shown)
+        return _answer(record)
     except Unavailable:
         # Whether it was recorded is not known: the sweep finds bytes that were not.
         raise
     except _First as error:
         first = error.artifact_id
         await service.uploads.forget(service.blobs, blob.blob_id)
-        shown = await service.database.read_async(
+        record = await service.database.read_async(
             lambda tx: inputs.uploaded(tx, account_id=account_id, artifact_id=first)
         )
-        return _answer(shown, replayed=True)
+        return _answer(record, replayed=True)
     except TenutoError:
         await service.uploads.forget(service.blobs, blob.blob_id)
         raise
@@ -148,5 +148,5 @@ def _add(
     return inputs.get_input(tx, account_id=account_id, artifact_id=artifact_id)
 
 
-def _answer(shown: Input, *, replayed: bool = False) -> Answer:
-    return json_answer(201, {"artifact": shown}, *([REPLAYED] if replayed else []))
+def _answer(record: Input, *, replayed: bool = False) -> Answer:
+    return json_answer(201, {"artifact": record}, *([REPLAYED] if replayed else []))

@@ -53,7 +53,7 @@ async def create(call: Call) -> Answer:
 
 
 async def show(call: Call) -> Answer:
-    """GET /v1/jobs/{id}; with `wait`, when its state changes or so many seconds are over."""
+    """GET /v1/jobs/{id}; with `wait`, when its state changes or that many seconds have passed."""
     finals = call.service.final_jobs
     wait_s = 0
 
@@ -86,15 +86,15 @@ async def index(call: Call) -> Answer:
     """GET /v1/jobs, newest first."""
 
     def look(tx: Transaction, who: Caller) -> tuple[list[Operation], str | None]:
-        asked = query.read_query(call, _LIST)
+        filters = query.read_query(call, _LIST)
         return read.list_jobs(
             tx,
             who,
-            state=asked.get("state"),
-            kind=asked.get("kind"),
-            model=asked.get("model"),
-            after=asked.get("after"),
-            limit=query.limit_of(asked),
+            state=filters.get("state"),
+            kind=filters.get("kind"),
+            model=filters.get("model"),
+            after=filters.get("after"),
+            limit=query.limit_of(filters),
         )
 
     return json_list(*await call.read(look))
@@ -152,7 +152,7 @@ async def _changed(call: Call, operation: Operation, sequence: int, wait_s: int)
         return operation, False
     was_held = False
     try:
-        # What changed before we were known to wait is told to nobody.
+        # A change before we entered wakes nobody.
         if await service.database.read_async(lambda tx: read.sequence(tx, operation.id)) == sequence:
             was_held = await call.wait(waiter.changed, wait_s)
     finally:

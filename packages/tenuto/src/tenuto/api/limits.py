@@ -48,7 +48,7 @@ class HttpLimits:
     body_s: float = 10.0
     """Waiting for a body, however small; beyond: 408."""
     body_bytes_per_s: int = 64 * 1024
-    """Every so many bytes that arrived allow one second more."""
+    """Each time this many bytes have arrived, one second more is allowed."""
     write_stall_s: float = 30.0
     """A client that reads its response takes `write_stall_bytes` in this time, or all; else it is cut off."""
     write_stall_bytes: int = 64 * 1024
@@ -75,7 +75,7 @@ class HttpLimits:
     pipelined: int = 32
     """Requests waiting behind the one being answered; beyond: those are answered, the connection closes."""
     grace_s: float = 10.0
-    """After the signal to stop, requests under way have this long to finish."""
+    """After the signal to stop, requests in progress have this long to finish."""
 
 
 class Buckets:

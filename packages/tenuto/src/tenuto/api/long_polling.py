@@ -1,7 +1,7 @@
-"""Requests that wait for a job to change: any number of them behind one thread, at most so many at once.
+"""Requests that wait for a job to change: one thread serves all of them, and their number is bounded.
 
 The thread sleeps while nobody waits. It is woken by whoever changes a job, looks at least once a second as
-well, and tells the event loop; it knows neither what an operation looks like nor who may see it.
+well, and wakes the event loop; it knows neither what an operation looks like nor who may see it.
 """
 
 import asyncio
@@ -37,8 +37,8 @@ class LongPoll:
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
 
-    def tell(self) -> None:
-        """The job has changed, or there is no more time to wait; from any thread."""
+    def wake(self) -> None:
+        """The job has changed, or nobody may wait any longer; from any thread."""
         with suppress(RuntimeError):  # The loop has ended, and its requests with it.
             self.loop.call_soon_threadsafe(self.changed.set)
 
@@ -56,7 +56,7 @@ class LongPolls:
         self._thread: threading.Thread | None = None
 
     def enter(self, account_id: str, job_id: str, sequence: int) -> LongPoll | None:
-        """A place; None when all are taken, by this account or by all together, or when we are stopping."""
+        """A new waiter; None if this account or this process has as many as it may, or if we are stopping."""
         full = len(self._waiters) >= MAX_WAITERS or self._of_account[account_id] >= MAX_WAITERS_OF_ACCOUNT
         if full or self._stopping.is_set():
             return None
@@ -70,7 +70,7 @@ class LongPolls:
         return waiter
 
     def leave(self, waiter: LongPoll) -> None:
-        """Give the place back."""
+        """The waiter was answered."""
         del self._waiters[id(waiter)]
         self._of_account[waiter.account_id] -= 1
         if not self._of_account[waiter.account_id]:
@@ -83,7 +83,7 @@ class LongPolls:
         self._stopping.set()
         self._is_wanted.set()
         for waiter in list(self._waiters.values()):
-            waiter.tell()
+            waiter.wake()
 
     def _run(self) -> None:
         while not self._stopping.is_set():
@@ -109,4 +109,4 @@ class LongPolls:
         newest = self._database.read(sequences)
         for waiter in waiters:
             if newest[waiter.job_id] != waiter.sequence:
-                waiter.tell()
+                waiter.wake()

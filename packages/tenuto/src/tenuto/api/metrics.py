@@ -133,7 +133,7 @@ class Records:
 
 
 class RecordsCollector(Collector):
-    """Gauges read from the database at each scrape; when it is away, that alone is told."""
+    """Gauges read from the database at each scrape; if it does not answer, only that is reported."""
 
     def __init__(self, read: Callable[[Transaction], Records], database: Database) -> None:
         self._read = read
@@ -155,7 +155,7 @@ class RecordsCollector(Collector):
 def read_records(
     tx: Transaction, lane_names: list[str], models: Mapping[str, str], *, away: Collection[str], now_ms: int
 ) -> Records:
-    """What there is to tell of the records now; `models` are those of jobs, each with its lane."""
+    """The state of the records now; `models` are those of jobs, each with its lane."""
     last = runs.last(tx)
     oldest = {lane: queue.oldest_queued_at(tx, [lane]) for lane in lane_names}
     waited = {lane: 0.0 if at is None else max(0, now_ms - at) / 1000 for lane, at in oldest.items()}
@@ -201,18 +201,18 @@ def _gauges(records: Records) -> Iterable[Metric]:
     for model, is_callable in records.callable.items():
         offered.add_metric([model], is_callable)
     yield offered
-    found = GaugeMetricFamily(
+    findings = GaugeMetricFamily(
         "tenuto_audit_findings", "What the newest audit found; 0 is right.", labels=["check"]
     )
-    ended = GaugeMetricFamily(
+    finished = GaugeMetricFamily(
         "tenuto_audit_finished_timestamp_seconds", "When the newest audit came to its end."
     )
     if records.audited is not None:
-        ended.add_metric([], records.audited[0] / 1000)
+        finished.add_metric([], records.audited[0] / 1000)
         for check, count in records.audited[1].items():
-            found.add_metric([check], count)
-    yield found
-    yield ended
+            findings.add_metric([check], count)
+    yield findings
+    yield finished
 
 
 def expose(service: "Service", checks: Mapping[str, Check]) -> None:

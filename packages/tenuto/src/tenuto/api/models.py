@@ -31,9 +31,9 @@ async def index(call: Call) -> Answer:
 def reasons(service: Service, tx: Transaction, models: list[Model]) -> dict[str, str | None]:
     """For each model None when it is callable, else why it is not."""
     worked = [model.name for model in models if model.interface == "jobs"]
-    found = catalog.reasons(tx, worked, away=service.presence.away)
+    reasons = catalog.reasons(tx, worked, away=service.presence.away)
     # Chats are answered by this process, so it knows by itself.
-    return found | {
+    return reasons | {
         model.name: service.chats.reason(model.name) for model in models if model.interface == "chat"
     }
 

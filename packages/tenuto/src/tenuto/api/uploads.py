@@ -21,13 +21,13 @@ T = TypeVar("T")
 
 BLOCK_BYTES = 1 << 20
 BLOCKS_AHEAD = 4
-"""So many blocks an upload may have waiting for its thread: what it takes of memory, and a little more."""
+"""Blocks of an upload that may wait for its thread; they bound the memory that it takes."""
 MAX_UPLOADS = 32
 """At once in this process."""
 RESERVED_UPLOADS = 8
-"""Of them, for accounts that have none under way."""
+"""Of these, reserved for accounts without an upload in progress."""
 ABANDON_S = 30.0
-"""A thread that is told to stop has ended by then, or is left alone."""
+"""How long a thread that is asked to stop is waited for."""
 
 
 class Abandoned(Exception):
@@ -39,7 +39,7 @@ class Uploads:
 
     def __init__(self, per_account: int) -> None:
         self._per_account = per_account
-        self._under_way: Counter[str] = Counter()
+        self._in_progress: Counter[str] = Counter()
         self.threads = ThreadPoolExecutor(MAX_UPLOADS, thread_name_prefix="upload")
 
     @contextmanager
@@ -48,24 +48,24 @@ class Uploads:
 
         The last slots are for accounts that have none: a few accounts with slow uploads shut nobody out.
         """
-        if self._per_account and self._under_way[account_id] >= self._per_account:
+        if self._per_account and self._in_progress[account_id] >= self._per_account:
             raise RateLimited(
                 f"this account already has {self._per_account} uploads in progress, its limit",
                 limit="uploads",
             )
-        total, is_first = self._under_way.total(), account_id not in self._under_way
+        total, is_first = self._in_progress.total(), account_id not in self._in_progress
         if total >= MAX_UPLOADS - (0 if is_first else RESERVED_UPLOADS):
             raise Unavailable(
                 "Too many uploads are under way; nothing was stored, send the same again.",
                 limit="process_uploads",
             )
-        self._under_way[account_id] += 1
+        self._in_progress[account_id] += 1
         try:
             yield
         finally:
-            self._under_way[account_id] -= 1
-            if not self._under_way[account_id]:
-                del self._under_way[account_id]
+            self._in_progress[account_id] -= 1
+            if not self._in_progress[account_id]:
+                del self._in_progress[account_id]
 
     async def through(self, pieces: AsyncIterator[bytes], work: Callable[[Iterator[bytes]], T]) -> T:
         """Do `work` in a thread on the body in blocks of 1 MiB, and give its result.
@@ -105,7 +105,7 @@ class _Blocks:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._room = asyncio.Semaphore(BLOCKS_AHEAD)
+        self._free_blocks = asyncio.Semaphore(BLOCKS_AHEAD)
         self._queue: queue.SimpleQueue[bytes | Abandoned | None] = queue.SimpleQueue()
         self._is_over = False
 
@@ -128,7 +128,7 @@ class _Blocks:
         self._queue.put(Abandoned())
 
     def carry(self, work: Callable[[Iterator[bytes]], T]) -> T:
-        """In the thread: the work, and the end of it told to the loop."""
+        """Runs in the thread: does the work, then informs the loop."""
         try:
             return work(self._taken())
         finally:
@@ -136,12 +136,12 @@ class _Blocks:
                 self._loop.call_soon_threadsafe(self._finish)
 
     async def _put(self, block: bytes) -> None:
-        await self._room.acquire()
+        await self._free_blocks.acquire()
         self._queue.put(block)
 
     def _finish(self) -> None:
         self._is_over = True
-        self._room.release()
+        self._free_blocks.release()
 
     def _taken(self) -> Iterator[bytes]:
         while (block := self._queue.get()) is not None:
@@ -149,4 +149,4 @@ class _Blocks:
                 raise block
             yield block
             with suppress(RuntimeError):
-                self._loop.call_soon_threadsafe(self._room.release)
+                self._loop.call_soon_threadsafe(self._free_blocks.release)

@@ -51,9 +51,9 @@ async def index(call: Call) -> Answer:
 
     def look(tx: Transaction, who: Caller) -> tuple[list[Voice], str | None]:
         _require_synthesis(call, who)
-        asked = query.read_query(call, _LIST)
-        limit = int(asked.get("limit", DEFAULT_LIMIT))
-        return voices.list_voices(tx, account_id=who.account_id, after=asked.get("after"), limit=limit)
+        filters = query.read_query(call, _LIST)
+        limit = int(filters.get("limit", DEFAULT_LIMIT))
+        return voices.list_voices(tx, account_id=who.account_id, after=filters.get("after"), limit=limit)
 
     return json_list(*await call.read(look))
 
@@ -166,12 +166,12 @@ def _read_headers(call: Call, caller: Caller) -> _Upload:
 
 
 def _name(call: Call, faults: list[Fault]) -> str:
-    given = call.header_values(NAME_HEADER.lower().encode())
-    if len(given) != 1:
+    values = call.header_values(NAME_HEADER.lower().encode())
+    if len(values) != 1:
         message = f"the header is required once: 1 to {rules.MAX_NAME_CHARACTERS} characters, percent-encoded"
-        faults.append(Fault(NAME_HEADER, "invalid_name" if given else "required", message))
+        faults.append(Fault(NAME_HEADER, "invalid_name" if values else "required", message))
         return ""
-    name = rules.decode_name(given[0])
+    name = rules.decode_name(values[0])
     if name is None:
         faults.append(Fault(NAME_HEADER, "invalid_name", "is not UTF-8; percent-encode it as UTF-8"))
         return ""

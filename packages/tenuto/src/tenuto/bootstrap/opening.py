@@ -89,7 +89,7 @@ def install_voices(database: Database, blobs: BlobStore) -> None:
         recordings = {voice.voice_id: blobs.write(ids.new("blob"), voice.content()) for voice in lacking}
     except StorageFailed as error:
         why = reason(error.__cause__ or error)
-        raise OperatorError(f"the store of bytes {why}; mend that, or correct its settings") from error
+        raise OperatorError(f"the store of bytes {why}; fix that, or correct its settings") from error
     failpoints.hit("install.after_bytes")
     now_ms = clock()
     database.write(lambda tx: builtin.install(tx, voices, recordings, now_ms=now_ms))
@@ -112,7 +112,7 @@ def make_folder(folder: Path) -> None:
 
 @contextmanager
 def _closed_when_refused(database: Database) -> Iterator[None]:
-    """A database that is looked at and then not used is closed again, whatever the reason."""
+    """A database that cannot be used is closed again, whatever the reason."""
     try:
         yield
     except Unavailable as error:

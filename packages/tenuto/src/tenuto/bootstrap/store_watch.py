@@ -1,6 +1,6 @@
 """Is the service still where it was started, beside the store that its database belongs to?
 
-Looked at when a process starts and for as long as it runs. The database and the store refuse by themselves
+Checked when a process starts and for as long as it runs. The database and the store refuse by themselves
 what would be lost with a folder that was moved away; what is found here is for the operator.
 """
 

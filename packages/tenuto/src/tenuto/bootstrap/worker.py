@@ -25,7 +25,7 @@ def run_worker(
     tell: "Callable[[Sequence[Ability]], None] | None" = None,
     withdraws: bool = True,
 ) -> None:
-    """Work until SIGTERM or SIGINT. `tell` is told what this worker can run, before it claims anything.
+    """Work until SIGTERM or SIGINT. `tell` gets what this worker can run, before it claims anything.
 
     `withdraws`: whether it takes back what it offers when it stops. The worker of `serve` does not: it stops
     with the whole service, or is started again at once, and a restart is to refuse no job.

@@ -17,7 +17,7 @@ from tenuto.cli.common import (
     table,
     tell,
 )
-from tenuto.cli.options import add_entry, add_place, place_of
+from tenuto.cli.options import add_entry, add_location, location_of
 from tenuto_client.commands.console import Console
 from tenuto_client.commands.parser import Parser
 from tenuto_client.commands.words import t
@@ -41,7 +41,7 @@ def add(parser: Parser, name: str) -> None:
         command.add_json()
     commands = {create: _create, every: _list, credit: _credit, invite: _invite}
     for command, run in {**commands, suspend: _suspend, unsuspend: _unsuspend}.items():
-        add_place(command)
+        add_location(command)
         command.set_defaults(run=run)
 
 
@@ -52,7 +52,7 @@ def _create(options: argparse.Namespace, console: Console) -> int:
     from tenuto.billing.rules import cny, parse_cny
     from tenuto.db.database import Transaction
 
-    name, place, amount = options.name, place_of(options), parse_cny(options.credit)
+    name, location, amount = options.name, location_of(options), parse_cny(options.credit)
     ids, now_ms = new_ids(), clock()
     account_id = ids.new("account")
 
@@ -70,12 +70,14 @@ def _create(options: argparse.Namespace, console: Console) -> int:
                 now_ms=now_ms,
             )
 
-    change(place, create)
+    change(location, create)
     if options.as_json:
         report(json_line({"id": account_id, "name": name, "available": cny(amount)}))
     else:
         report(f"{account_id}  {name}  {cny(amount)} CNY")
-        tell(f"To create a key for it: tenuto admin keys create --account {shlex.quote(name)}{place.again}")
+        tell(
+            f"To create a key for it: tenuto admin keys create --account {shlex.quote(name)}{location.again}"
+        )
     return 0
 
 
@@ -85,8 +87,8 @@ def _list(options: argparse.Namespace, console: Console) -> int:
     from tenuto.billing.rules import cny
     from tenuto.db.damaged_text import text_of
 
-    with records(place_of(options)) as database:
-        found = database.read(operations.list_accounts)
+    with records(location_of(options)) as database:
+        accounts = database.read(operations.list_accounts)
     listed = [
         {
             "id": account.id,
@@ -96,7 +98,7 @@ def _list(options: argparse.Namespace, console: Console) -> int:
             "state": "active" if account.suspended_at is None else "suspended",
             "created": moment(account.created_at),
         }
-        for account in found
+        for account in accounts
     ]
     if options.as_json:
         say(json_line(listed))
@@ -112,7 +114,7 @@ def _credit(options: argparse.Namespace, console: Console) -> int:
     from tenuto.billing.rules import cny, parse_cny
     from tenuto.db.database import Transaction
 
-    name, place = options.name, place_of(options)
+    name, location = options.name, location_of(options)
     micros, now_ms = parse_cny(options.amount), clock()
     entry_id = named_entry(options.entry)
 
@@ -122,7 +124,7 @@ def _credit(options: argparse.Namespace, console: Console) -> int:
         return operations.find_account(tx, account_id).available_micros
 
     command = f"tenuto admin accounts credit {shlex.quote(name)} {options.amount}"
-    available = change(place, add, again=once_more(command, entry_id, place))
+    available = change(location, add, again=once_more(command, entry_id, location))
     report(f"{name}: {cny(available)} CNY available")
     return 0
 
@@ -138,20 +140,20 @@ def _invite(options: argparse.Namespace, console: Console) -> int:
     from tenuto.web import invitations
     from tenuto.worker.locks import serving_at
 
-    name, place = options.name, place_of(options)
-    settings, ids, now_ms = place.settings(), new_ids(), clock()
+    name, location = options.name, location_of(options)
+    settings, ids, now_ms = location.settings(), new_ids(), clock()
     token = sessions.new_token()
 
     def invite(tx: Transaction) -> tuple[str, str]:
-        found = None if is_id(name, "account") else operations.by_name(tx, name)
-        if found is None and not is_id(name, "account"):
+        account = None if is_id(name, "account") else operations.by_name(tx, name)
+        if account is None and not is_id(name, "account"):
             account_id = invitations.open_account(tx, ids, settings, name=name, now_ms=now_ms)
         else:
             account_id = operations.find_account(tx, name).id
         person = people.find_person(tx, account_id, now_ms=now_ms)
         return account_id, invitations.invite(tx, settings, person, token, now_ms=now_ms)
 
-    account_id, path = change(place, invite)
+    account_id, path = change(location, invite)
     link = invitations.studio_url(settings, serving_at(settings.folder)) + path
     if options.as_json:
         report(json_line({"id": account_id, "link": link}))
@@ -167,7 +169,7 @@ def _suspend(options: argparse.Namespace, console: Console) -> int:
 
     name, now_ms = options.name, clock()
     change(
-        place_of(options),
+        location_of(options),
         lambda tx: people.suspend(tx, operations.find_account(tx, name).id, now_ms=now_ms),
     )
     report(f"{name} is suspended")
@@ -179,6 +181,6 @@ def _unsuspend(options: argparse.Namespace, console: Console) -> int:
     from tenuto.accounts import operations, people
 
     name = options.name
-    change(place_of(options), lambda tx: people.resume(tx, operations.find_account(tx, name).id))
+    change(location_of(options), lambda tx: people.resume(tx, operations.find_account(tx, name).id))
     report(f"{name} is no longer suspended")
     return 0

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from tenuto.bootstrap.process import clock
 from tenuto.cli.common import json_line, own_blobs, say, tell
-from tenuto.cli.options import add_place, place_of
+from tenuto.cli.options import add_location, location_of
 from tenuto_client.commands.console import Console
 from tenuto_client.commands.parser import Parser
 from tenuto_client.commands.words import t
@@ -23,7 +23,7 @@ def add(parser: Parser, name: str) -> None:
     """Its options."""
     parser.add_argument("--deep", action="store_true", help=t("also hash every blob again"))
     parser.add_json()
-    add_place(parser)
+    add_location(parser)
     parser.set_defaults(run=_audit)
 
 
@@ -36,7 +36,7 @@ def _audit(options: argparse.Namespace, console: Console) -> int:
     from tenuto.jobs.audit import database_damage, report
     from tenuto.jobs.audit.deep import Rehashed, rehash
 
-    deep, as_json, settings = options.deep, options.as_json, place_of(options).settings()
+    deep, as_json, settings = options.deep, options.as_json, location_of(options).settings()
     database = open_as_it_is(settings)
     now_ms, hashed, unlisted = clock(), Rehashed(), 0
     try:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tenuto.bootstrap.process import arm_failpoints, clock
 from tenuto.cli.common import moment, new_ids, own_blobs, say, tell
-from tenuto.cli.options import add_place, place_of
+from tenuto.cli.options import add_location, location_of
 from tenuto_client.commands.console import Console
 from tenuto_client.commands.parser import Parser
 from tenuto_client.commands.words import t
@@ -18,7 +18,7 @@ def add(parser: Parser, name: str) -> None:
     if name == "restore":
         parser.add_argument("folder", type=Path, metavar="FOLDER", help=t("the backup"))
         parser.add_argument("--check", action="store_true", help=t("verify the backup and write nothing"))
-        add_place(parser)
+        add_location(parser)
         parser.set_defaults(run=_restore)
         return
     parser.add_argument(
@@ -34,7 +34,7 @@ def add(parser: Parser, name: str) -> None:
         action="store_true",
         help=t("leave out blobs that are already missing or damaged"),
     )
-    add_place(parser)
+    add_location(parser)
     parser.set_defaults(run=_backup)
 
 
@@ -43,7 +43,7 @@ def _backup(options: argparse.Namespace, console: Console) -> int:
     from tenuto.backup.take import take as take_backup
     from tenuto.bootstrap.opening import open_as_it_is
 
-    settings = place_of(options).settings()
+    settings = location_of(options).settings()
     arm_failpoints()
     with closing(open_as_it_is(settings)) as database:
         manifest = take_backup(
@@ -72,7 +72,7 @@ def _restore(options: argparse.Namespace, console: Console) -> int:
     from tenuto.config.storage import bucket_of
     from tenuto.db.opening import open_database
 
-    folder, place = options.folder, place_of(options)
+    folder, location = options.folder, location_of(options)
     arm_failpoints()
     tell(f"verifying {folder}")
     manifest = restore.verify(folder)
@@ -82,7 +82,7 @@ def _restore(options: argparse.Namespace, console: Console) -> int:
             f" of {manifest.blob_bytes} bytes, made by {manifest.program}" + _without(len(manifest.left_out))
         )
         return 0
-    settings = place.settings()
+    settings = location.settings()
     resumed = restore.claim(settings.folder, manifest)
     database = None
     try:
@@ -104,7 +104,7 @@ def _restore(options: argparse.Namespace, console: Console) -> int:
     restore.release(settings.folder)
     say(
         f"{settings.folder} is restored to {moment(manifest.created_at)} UTC;"
-        f" now run: tenuto admin audit --deep{place.again}"
+        f" now run: tenuto admin audit --deep{location.again}"
     )
     return 0
 

@@ -30,11 +30,11 @@ SAME_AGAIN = "run the same command again; it cannot be done twice"
 
 
 @contextmanager
-def records(place: ServiceLocation) -> "Iterator[Database]":
+def records(location: ServiceLocation) -> "Iterator[Database]":
     """The database of the service, migrated, and closed at the end."""
     from tenuto.bootstrap.opening import open_records
 
-    with closing(open_records(place.settings())) as database:
+    with closing(open_records(location.settings())) as database:
         arm_failpoints()
         yield database
 
@@ -53,9 +53,11 @@ def new_ids() -> "Ids":
     return Ids(clock)
 
 
-def change(place: ServiceLocation, operation: "Callable[[Transaction], T]", *, again: str = SAME_AGAIN) -> T:
+def change(
+    location: ServiceLocation, operation: "Callable[[Transaction], T]", *, again: str = SAME_AGAIN
+) -> T:
     """One operation on the records; see `settle`."""
-    with records(place) as database:
+    with records(location) as database:
         return settle(database, operation, again=again)
 
 
@@ -77,18 +79,18 @@ def settle(database: "Database", operation: "Callable[[Transaction], T]", *, aga
         raise SystemExit(130) from None
 
 
-def named_entry(given: str | None) -> str:
-    """The id of the ledger line that a command writes: the given one, or a new one."""
+def named_entry(entry: str | None) -> str:
+    """The id of the ledger line that a command writes: `entry`, or a new one."""
     from tenuto.ids import is_id
 
-    if given is not None and not is_id(given, "entry"):
-        raise OperatorError(f"--id {given!r} is not the id of a ledger line; leave it out for a new one")
-    return given or new_ids().new("entry")
+    if entry is not None and not is_id(entry, "entry"):
+        raise OperatorError(f"--id {entry!r} is not the id of a ledger line; leave it out for a new one")
+    return entry or new_ids().new("entry")
 
 
-def once_more(command: str, entry: str, place: ServiceLocation) -> str:
+def once_more(command: str, entry: str, location: ServiceLocation) -> str:
     """What to run when it is unknown whether a command has written its ledger line."""
-    return f"run this, which cannot do it twice: {command} --id {entry}{place.again}"
+    return f"run this, which cannot do it twice: {command} --id {entry}{location.again}"
 
 
 def model_names(names: str | None, settings: "Settings") -> list[str] | None:
@@ -141,7 +143,7 @@ def tell(text: str) -> None:
 
 def table(headings: Iterable[str], rows: Iterable[Iterable[Any]]) -> None:
     """A plain table: aligned for people, tabs for scripts when it is piped."""
-    lines = [[str(heading) for heading in headings], *([_shown(cell) for cell in row] for row in rows)]
+    lines = [[str(heading) for heading in headings], *([_cell_text(cell) for cell in row] for row in rows)]
     if not sys.stdout.isatty():
         for line in lines:
             say("\t".join(line))
@@ -157,5 +159,5 @@ def moment(at_ms: int | None) -> str | None:
     return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
-def _shown(cell: Any) -> str:
+def _cell_text(cell: Any) -> str:
     return "-" if cell is None else str(cell)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tenuto.cli.common import new_ids, own_blobs, say
-from tenuto.cli.options import ServiceLocation, add_place, place_of
+from tenuto.cli.options import ServiceLocation, add_location, location_of
 from tenuto.errors import OperatorError, SettingsInvalid, TenutoError, Unavailable
 from tenuto_client.commands.console import Console
 from tenuto_client.commands.parser import Parser
@@ -29,13 +29,13 @@ MIN_FREE_BYTES = 1 << 30
 
 def add(parser: Parser, name: str) -> None:
     """Its options."""
-    add_place(parser)
+    add_location(parser)
     parser.set_defaults(run=_doctor)
 
 
 def _doctor(options: argparse.Namespace, console: Console) -> int:
     """Report each check in a line; 1 if one fails."""
-    results = check(place_of(options))
+    results = check(location_of(options))
     for result in results:
         say(result.text)
     return 0 if all(result.good for result in results) else 1
@@ -49,10 +49,10 @@ class CheckResult:
     text: str
 
 
-def check(place: ServiceLocation) -> list[CheckResult]:
+def check(location: ServiceLocation) -> list[CheckResult]:
     """Look at everything; nothing is made or changed but the data folder."""
     try:
-        settings = place.settings()
+        settings = location.settings()
     except TenutoError as error:
         faults = error.message.splitlines()[1:]
         return [_bad("settings", fault.strip(), "correct this setting") for fault in faults]
@@ -78,7 +78,7 @@ def _folder(settings: "Settings") -> Iterator[CheckResult]:
         return
     free = shutil.disk_usage(folder).free
     if free < MIN_FREE_BYTES:
-        yield _bad("disk", f"{free >> 20} MiB free", "make room, or choose another folder with --data")
+        yield _bad("disk", f"{free >> 20} MiB free", "free some space, or choose another folder with --data")
     else:
         yield _good("data folder", f"{folder.resolve()} can be written, {free >> 30} GiB free")
     if folder.stat().st_mode & 0o077:
@@ -139,7 +139,7 @@ def _records(settings: "Settings") -> Iterator[CheckResult]:
 
 
 def _stranger(settings: "Settings", database: "Database") -> str | None:
-    """Why the bytes are not those of this database; a store that does not answer is told of elsewhere."""
+    """Why the bytes are not those of this database; a store that does not answer is reported elsewhere."""
     try:
         own_blobs(settings, database)
     except Unavailable:

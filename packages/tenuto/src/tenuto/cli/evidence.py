@@ -9,7 +9,7 @@ from msgspec.structs import asdict
 
 from tenuto.bootstrap.process import clock
 from tenuto.cli.common import json_line, own_blobs, records, say
-from tenuto.cli.options import add_place, place_of
+from tenuto.cli.options import add_location, location_of
 from tenuto_client.commands.console import Console
 from tenuto_client.commands.parser import Parser
 from tenuto_client.commands.words import t
@@ -22,7 +22,7 @@ def add(parser: Parser, name: str) -> None:
     """Its options."""
     parser.add_argument("job", metavar="JOB", help=t("the id of the job"))
     parser.add_json()
-    add_place(parser)
+    add_location(parser)
     parser.set_defaults(run=_show)
 
 
@@ -30,7 +30,7 @@ def _show(options: argparse.Namespace, console: Console) -> int:
     """Show it, with the recorded bytes read again, and what each way out of recovery would do."""
     from tenuto.jobs import recover
 
-    place, now_ms = place_of(options), clock()
+    place, now_ms = location_of(options), clock()
     with records(place) as database:
         blobs = own_blobs(place.settings(), database)
         evidence = recover.examine(database, blobs, options.job, now_ms=now_ms)

@@ -17,7 +17,7 @@ from tenuto.cli.common import (
     table,
     tell,
 )
-from tenuto.cli.options import add_place, place_of
+from tenuto.cli.options import add_location, location_of
 from tenuto.errors import Fault, InvalidRequest
 from tenuto_client.commands.console import Console
 from tenuto_client.commands.parser import Parser
@@ -57,7 +57,7 @@ def add(parser: Parser, name: str) -> None:
     for command in (create, every, rotate):
         command.add_json()
     for command, run in {create: _create, every: _list, rotate: _rotate, revoke: _revoke}.items():
-        add_place(command)
+        add_location(command)
         command.set_defaults(run=run)
 
 
@@ -66,9 +66,9 @@ def _create(options: argparse.Namespace, console: Console) -> int:
     from tenuto.accounts import operations
     from tenuto.db.database import Transaction
 
-    place, ids, now_ms = place_of(options), new_ids(), clock()
+    location, ids, now_ms = location_of(options), new_ids(), clock()
     key_id = ids.new("key")
-    allowed = model_names(options.models, place.settings())
+    allowed = model_names(options.models, location.settings())
     expires_at = None if options.expires is None else now_ms + _duration_ms(options.expires)
 
     def create(tx: Transaction) -> str:
@@ -84,8 +84,8 @@ def _create(options: argparse.Namespace, console: Console) -> int:
             now_ms=now_ms,
         )[1]
 
-    again = f"revoke it if it exists (tenuto admin keys revoke {key_id}{place.again}) and create another"
-    _show_key(key_id, change(place, create, again=again), as_json=options.as_json)
+    again = f"revoke it if it exists (tenuto admin keys revoke {key_id}{location.again}) and create another"
+    _show_key(key_id, change(location, create, again=again), as_json=options.as_json)
     return 0
 
 
@@ -101,9 +101,9 @@ def _list(options: argparse.Namespace, console: Console) -> int:
         account_id = None if account is None else operations.find_account(tx, account).id
         return operations.list_keys(tx, account_id)
 
-    with records(place_of(options)) as database:
-        found = database.read(read)
-    restrictions = [operations.readable_models(key.models) for key in found]
+    with records(location_of(options)) as database:
+        keys = database.read(read)
+    restrictions = [operations.readable_models(key.models) for key in keys]
     listed: list[dict[str, Any]] = [
         {
             "id": key.id,
@@ -116,7 +116,7 @@ def _list(options: argparse.Namespace, console: Console) -> int:
             "last_used": moment(key.last_used_at),
             "damaged": is_damaged,
         }
-        for key, (models, is_damaged) in zip(found, restrictions, strict=True)
+        for key, (models, is_damaged) in zip(keys, restrictions, strict=True)
     ]
     if options.as_json:
         say(json_line(listed))
@@ -135,7 +135,7 @@ def _rotate(options: argparse.Namespace, console: Console) -> int:
 
     grace_ms, now_ms = _duration_ms(options.grace), clock()
     key = change(
-        place_of(options),
+        location_of(options),
         lambda tx: operations.rotate_key(tx, options.key_id, grace_ms=grace_ms, now_ms=now_ms),
         again="rotate it again: a secret that nobody was shown harms nobody",
     )
@@ -148,7 +148,7 @@ def _revoke(options: argparse.Namespace, console: Console) -> int:
     from tenuto.accounts import operations
 
     now_ms = clock()
-    change(place_of(options), lambda tx: operations.revoke_key(tx, options.key_id, now_ms=now_ms))
+    change(location_of(options), lambda tx: operations.revoke_key(tx, options.key_id, now_ms=now_ms))
     report(f"{options.key_id} is revoked")
     return 0
 

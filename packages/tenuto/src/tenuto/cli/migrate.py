@@ -5,7 +5,7 @@ from contextlib import closing
 from dataclasses import replace
 
 from tenuto.cli.common import say, tell
-from tenuto.cli.options import ServiceLocation, add_place, place_of
+from tenuto.cli.options import ServiceLocation, add_location, location_of
 from tenuto.errors import OperatorError, Unavailable
 from tenuto_client.commands.console import Console
 from tenuto_client.commands.parser import Parser
@@ -17,7 +17,7 @@ def add(parser: Parser, name: str) -> None:
     parser.add_argument(
         "--check", action="store_true", help=t("only list what is missing, and fail if anything is")
     )
-    add_place(parser)
+    add_location(parser)
     parser.set_defaults(run=_migrate)
 
 
@@ -27,23 +27,23 @@ def _migrate(options: argparse.Namespace, console: Console) -> int:
     from tenuto.bootstrap.process import arm_failpoints
     from tenuto.db.migrations import applied
 
-    place = place_of(options)
+    location = location_of(options)
     if options.check:
-        return 0 if _is_up_to_date(place) else 1
+        return 0 if _is_up_to_date(location) else 1
     arm_failpoints()
-    with closing(open_records(replace(place.settings(), migrations="apply"))) as database:
+    with closing(open_records(replace(location.settings(), migrations="apply"))) as database:
         names = list(database.read(applied))
     say(f"the database is up to date: {len(names)} migrations, the newest is {names[-1]}")
     return 0
 
 
-def _is_up_to_date(place: ServiceLocation) -> bool:
+def _is_up_to_date(location: ServiceLocation) -> bool:
     """Whether nothing is missing; what is, is named, a line each."""
     from tenuto.bootstrap.opening import database_unreachable
     from tenuto.db.migrations import pending
     from tenuto.db.opening import open_database
 
-    settings = place.settings()
+    settings = location.settings()
     sqlite = settings.database.removeprefix("sqlite:///")
     if sqlite != settings.database and not (settings.folder / sqlite).exists():
         raise OperatorError(f"there is no database {settings.folder / sqlite}; run: tenuto admin migrate")

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from tenuto.cli.common import say, table, tell
-from tenuto.cli.options import add_place, place_of
+from tenuto.cli.options import add_location, location_of
 from tenuto_client.commands.console import Console
 from tenuto_client.commands.parser import Parser
 from tenuto_client.commands.words import t
@@ -25,7 +25,7 @@ def add(parser: Parser, name: str) -> None:
             metavar="NAME",
             help=t("models or weights (default: all that the enabled models need)"),
         )
-        add_place(parser)
+        add_location(parser)
         parser.set_defaults(run=_pull)
         return
     every = parser.add_verb("list", "List the models, and whether their weights are here.", "ls")
@@ -34,7 +34,7 @@ def add(parser: Parser, name: str) -> None:
         "names", nargs="*", metavar="NAME", help=t("models or weights (default: all that are needed)")
     )
     for command, run in {every: _list, verify: _verify}.items():
-        add_place(command)
+        add_location(command)
         command.set_defaults(run=run)
 
 
@@ -43,7 +43,7 @@ def _list(options: argparse.Namespace, console: Console) -> int:
     from tenuto.engines.registry import ENTRIES, weights_of
     from tenuto.weights.cache import is_verified
 
-    settings = place_of(options).settings()
+    settings = location_of(options).settings()
     cache = settings.cache
     rows = []
     for entry in _entries(settings):
@@ -61,7 +61,7 @@ def _verify(options: argparse.Namespace, console: Console) -> int:
     """Hash the weights again, in full; fail if one is not what it should be."""
     from tenuto.weights.verify import verify
 
-    settings = place_of(options).settings()
+    settings = location_of(options).settings()
     problems = verify(settings.cache, _needed_weights(options.names, settings))
     for problem in problems:
         say(f"{problem.path}: {problem.message}")
@@ -76,7 +76,7 @@ def _pull(options: argparse.Namespace, console: Console) -> int:
     """Bring weights into the cache and verify them; what is there already stays."""
     from tenuto.weights.pull import pull
 
-    settings = place_of(options).settings()
+    settings = location_of(options).settings()
     with _Progress() as progress:
         folders = pull(_needed_weights(options.names, settings), settings.cache, progress.on_progress)
     for folder in folders:

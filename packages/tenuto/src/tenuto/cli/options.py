@@ -24,8 +24,8 @@ class ServiceLocation:
     @property
     def again(self) -> str:
         """The options that lead the next command here, too; with a space before each."""
-        given = (("--data", self.data), ("--config", self.config))
-        return "".join(f" {name} {shlex.quote(str(path))}" for name, path in given if path is not None)
+        options = (("--data", self.data), ("--config", self.config))
+        return "".join(f" {name} {shlex.quote(str(path))}" for name, path in options if path is not None)
 
     def settings(self, **options: Any) -> "Settings":
         """The settings of this command; SettingsInvalid names all that are wrong."""
@@ -34,8 +34,8 @@ class ServiceLocation:
         return config.load(os.environ, file=self.config, options={"folder": self.data, **options})
 
 
-def add_place(parser: Parser) -> None:
-    """The options of which `place_of` makes a Place."""
+def add_location(parser: Parser) -> None:
+    """The options from which `location_of` makes a ServiceLocation."""
     group = parser.add_argument_group(t("service"))
     group.add_argument(
         "--data",
@@ -48,7 +48,7 @@ def add_place(parser: Parser) -> None:
     )
 
 
-def place_of(options: argparse.Namespace) -> ServiceLocation:
+def location_of(options: argparse.Namespace) -> ServiceLocation:
     """Where the service of a command is."""
     return ServiceLocation(options.data, options.config)
 

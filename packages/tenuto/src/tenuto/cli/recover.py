@@ -20,7 +20,7 @@ from tenuto.cli.common import (
     settle,
     table,
 )
-from tenuto.cli.options import ServiceLocation, add_entry, add_place, place_of
+from tenuto.cli.options import ServiceLocation, add_entry, add_location, location_of
 from tenuto.errors import OperatorError
 from tenuto_client.commands.console import Console
 from tenuto_client.commands.parser import Parser
@@ -53,7 +53,7 @@ def add(parser: Parser, name: str) -> None:
     complete.add_argument("--file", type=Path, metavar="FILE", help=t("the result, if none was recorded"))
     void.add_argument("--cancelled", action="store_true", help=t("end the job as cancelled, not failed"))
     for command, run in {every: _list, complete: _complete, requeue: _requeue, void: _void}.items():
-        add_place(command)
+        add_location(command)
         command.set_defaults(run=run)
 
 
@@ -62,7 +62,7 @@ def _list(options: argparse.Namespace, console: Console) -> int:
     from tenuto.billing.rules import cny
     from tenuto.jobs import recover
 
-    with records(place_of(options)) as database:
+    with records(location_of(options)) as database:
         jobs = database.read(recover.waiting)
     headings = ("job", "model", "created", "attempts", "held", "reason")
     lines = [
@@ -87,15 +87,15 @@ def _complete(options: argparse.Namespace, console: Console) -> int:
     """Finish the job with its recorded result, or with a file; it is charged."""
     from tenuto.jobs import recover
 
-    job_id, file, place = options.job, options.file, place_of(options)
+    job_id, file, location = options.job, options.file, location_of(options)
     by, ids, now_ms = _decision(options), new_ids(), clock()
-    again = _again("complete", job_id, by, place, file=file)
-    with records(place) as database:
+    again = _again("complete", job_id, by, location, file=file)
+    with records(location) as database:
         result = None
         if file is None:
-            recover.check_recorded(database, own_blobs(place.settings(), database), job_id)
+            recover.check_recorded(database, own_blobs(location.settings(), database), job_id)
         else:
-            result = _supplied(database, job_id, file, place)
+            result = _supplied(database, job_id, file, location)
         settle(
             database,
             lambda tx: recover.complete(tx, ids, job_id, result, by=by, now_ms=now_ms),
@@ -110,13 +110,13 @@ def _requeue(options: argparse.Namespace, console: Console) -> int:
     """Run the job again, although its first call may have been paid for."""
     from tenuto.jobs import recover
 
-    job_id, place = options.job, place_of(options)
+    job_id, location = options.job, location_of(options)
     by, ids, now_ms = _decision(options), new_ids(), clock()
-    with records(place) as database:
+    with records(location) as database:
         settle(
             database,
             lambda tx: recover.requeue(tx, ids, job_id, by=by, now_ms=now_ms),
-            again=_again("requeue", job_id, by, place),
+            again=_again("requeue", job_id, by, location),
         )
         database.wake("jobs")
         database.wake("changes")
@@ -128,13 +128,13 @@ def _void(options: argparse.Namespace, console: Console) -> int:
     """Give the job up: its hold is released, nothing is charged."""
     from tenuto.jobs import recover
 
-    job_id, place = options.job, place_of(options)
+    job_id, location = options.job, location_of(options)
     by, ids, now_ms = _decision(options), new_ids(), clock()
-    with records(place) as database:
+    with records(location) as database:
         settle(
             database,
             lambda tx: recover.void(tx, ids, job_id, cancel=options.cancelled, by=by, now_ms=now_ms),
-            again=_again("void", job_id, by, place, cancelled=options.cancelled),
+            again=_again("void", job_id, by, location, cancelled=options.cancelled),
         )
         database.wake("changes")
     report(f"{job_id} is {'cancelled' if options.cancelled else 'failed'}, its hold released")
@@ -155,7 +155,7 @@ def _again(
     verb: str,
     job_id: str,
     by: "Decision",
-    place: ServiceLocation,
+    location: ServiceLocation,
     *,
     file: Path | None = None,
     cancelled: bool = False,
@@ -166,10 +166,10 @@ def _again(
     words += ["--note", by.note] if by.note is not None else []
     words += ["--file", str(file)] if file is not None else []
     words += ["--cancelled"] if cancelled else []
-    return once_more(shlex.join(words), by.entry_id, place)
+    return once_more(shlex.join(words), by.entry_id, location)
 
 
-def _supplied(database: "Database", job_id: str, file: Path, place: ServiceLocation) -> "RecordedResult":
+def _supplied(database: "Database", job_id: str, file: Path, location: ServiceLocation) -> "RecordedResult":
     """The file as a durable result, after it was found to be one of the job's kind, and the job to wait."""
     from tenuto.jobs import recover
     from tenuto.jobs.lifecycle import RecordedResult
@@ -179,5 +179,5 @@ def _supplied(database: "Database", job_id: str, file: Path, place: ServiceLocat
     except OSError as error:
         raise OperatorError(f"{file} cannot be read: {error.strerror}") from error
     supplied = database.read(lambda tx: recover.fit(tx, job_id, content))
-    blob = own_blobs(place.settings(), database).write(new_ids().new("blob"), content)
+    blob = own_blobs(location.settings(), database).write(new_ids().new("blob"), content)
     return RecordedResult(blob, supplied.media_type, supplied.metadata, supplied.duration_ms)

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from tenuto.cli.common import json_line, model_names, say, table
-from tenuto.cli.options import add_place, place_of
+from tenuto.cli.options import add_location, location_of
 from tenuto_client.commands.console import Console
 from tenuto_client.commands.parser import Parser
 from tenuto_client.commands.words import t
@@ -33,7 +33,7 @@ def add(parser: Parser, name: str) -> None:
             "--engines", choices=("real", "fake"), help=t("real engines, or fake ones for tests and trials")
         )
     parser.set_defaults(run={"serve": _serve, "api": _api, "worker": _worker}[name])
-    add_place(parser)
+    add_location(parser)
 
 
 def _serve(options: argparse.Namespace, console: Console) -> int:
@@ -66,7 +66,7 @@ def _settings(options: argparse.Namespace, **named: Any) -> "Settings":
     """The settings of a process that serves, which logs at their level from now on."""
     from tenuto.logs import set_up_logs
 
-    settings = place_of(options).settings(**named)
+    settings = location_of(options).settings(**named)
     set_up_logs(settings.log_level)
     return settings
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from tenuto.bootstrap.process import clock
 from tenuto.cli.common import json_line, moment, new_ids, own_blobs, records, say, table
-from tenuto.cli.options import add_place, place_of
+from tenuto.cli.options import add_location, location_of
 from tenuto.errors import InvalidRequest, OperatorError
 from tenuto_client.commands.console import Console
 from tenuto_client.commands.parser import Parser
@@ -35,7 +35,7 @@ def add(parser: Parser, name: str) -> None:
     )
     for command, run in {every: _list, new: _import}.items():
         command.add_json()
-        add_place(command)
+        add_location(command)
         command.set_defaults(run=run)
 
 
@@ -53,9 +53,9 @@ def _list(options: argparse.Namespace, console: Console) -> int:
             voices += page
         return voices
 
-    place = place_of(options)
-    with records(place) as database:
-        install_voices(database, own_blobs(place.settings(), database))
+    location = location_of(options)
+    with records(location) as database:
+        install_voices(database, own_blobs(location.settings(), database))
         voices = database.read(read)
     spoken = [decoded_json(voice.languages, list[str]) for voice in voices]
     listed: list[dict[str, Any]] = [
@@ -86,7 +86,7 @@ def _import(options: argparse.Namespace, console: Console) -> int:
     """Add a voice that every account may use, under a new id; it is never overwritten."""
     from tenuto.voices import operations, rules
 
-    name, kind, place = options.name, options.kind, place_of(options)
+    name, kind, location = options.name, options.kind, location_of(options)
     spoken = _languages(options.languages)
     fault = rules.name_fault("name", name)
     if fault is not None:
@@ -95,8 +95,8 @@ def _import(options: argparse.Namespace, console: Console) -> int:
     wav = rules.check_recording(content)
     ids, now_ms = new_ids(), clock()
     voice_id = ids.new("voice")
-    with records(place) as database:
-        blob = own_blobs(place.settings(), database).write(ids.new("blob"), content)
+    with records(location) as database:
+        blob = own_blobs(location.settings(), database).write(ids.new("blob"), content)
         database.write(
             lambda tx: operations.create(
                 tx,

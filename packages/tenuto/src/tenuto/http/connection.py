@@ -27,8 +27,8 @@ from tenuto.errors import MalformedHttp
 from tenuto.http.shares import Connections, Lingering
 
 OnRefusal = Callable[[str], None]
-"""Told which limit a connection passed, where no route comes to count it."""
-_OVERFLOW_CONNECTIONS = 64  # told 503 beyond the limit; further ones are cut off unanswered
+"""Called with the limit that a connection exceeded, because no route counts it."""
+_OVERFLOW_CONNECTIONS = 64  # answered 503 beyond the limit; further ones are cut off
 
 LENGTHS = frozenset((b"content-length", b"transfer-encoding"))
 """The two headers that say where a body ends."""
@@ -47,13 +47,13 @@ class HeadWithBody:
     def __init__(self, transport: asyncio.Transport) -> None:
         self.transport = transport
         self.head = b""
-        self.begun = False
+        self.has_started = False
         self.is_closing = transport.is_closing
 
     def write(self, content: bytes) -> None:
         """The first content is the head."""
-        if not self.begun:
-            self.begun = True
+        if not self.has_started:
+            self.has_started = True
             self.head = content
             asyncio.get_running_loop().call_soon(self._flush)
         elif self.head and len(content) < 65536:
@@ -136,7 +136,7 @@ class Connection(HttpToolsProtocol):
     ) -> None:
         super().__init__(**uvicorn_parts)
         self.limits = limits
-        self.places = lingering
+        self.lingering_places = lingering
         self.shares = shares
         self.address: str | None = None
         self.gave_way = False
@@ -145,7 +145,7 @@ class Connection(HttpToolsProtocol):
         self.active: Exchange | None = None  # being answered; `cycle` is the latest one that was asked
         self.refusal: errors.Refusal | None = None
         self.head_open = False  # the first byte of a request has come, the end of its head has not
-        self.unseen_bytes = 0  # read since the parser last told us anything: a name or value without end
+        self.unseen_bytes = 0  # read since the parser last reported anything: a name or value without end
         self.target_bytes = 0
         self.deaf = False  # what still arrives is thrown away
         self.lingering, self.is_known = False, False
@@ -158,7 +158,7 @@ class Connection(HttpToolsProtocol):
         self.unsent_bytes = -1
         self.half_closed = asyncio.Event()  # the client sends no more; whether it still reads is not known
 
-    # What the transport tells us.
+    # Called by the transport.
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -178,8 +178,8 @@ class Connection(HttpToolsProtocol):
         self.shares.leave(self.address, gave_way=self.gave_way)
         if self.has_place:
             self.has_place = False
-            self.places.give_back(is_known=self.is_known)
-        self._disconnect()  # uvicorn tells the latest exchange only, not the one that is being answered
+            self.lingering_places.give_back(is_known=self.is_known)
+        self._disconnect()  # uvicorn informs the latest exchange only, not the one that is being answered
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -210,7 +210,7 @@ class Connection(HttpToolsProtocol):
         super().resume_writing()
         self.unsent_bytes = -1
 
-    # What the parser tells us.
+    # Called by the parser.
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -289,10 +289,10 @@ class Connection(HttpToolsProtocol):
         if self.pipeline:
             self._answer(self.pipeline.pop()[0])
 
-    # What others need.
+    # Called by whoever shares out connections.
 
     def idle_s(self) -> float | None:
-        """For how long nothing has been under way, as seen by the sweep; None: something is."""
+        """Seconds without a request in progress, as of the last sweep; None: one is in progress."""
         is_answered = self.cycle is None or self.cycle.response_complete
         return self.waited_s if is_answered and not self.transport.is_closing() else None
 
@@ -301,7 +301,7 @@ class Connection(HttpToolsProtocol):
         self.gave_way = True
         self.transport.close()
 
-    # What time tells us.
+    # Called by the sweep of deadlines.
 
     def sweep(self, elapsed_s: float) -> None:
         """Ends this connection if the client has been waited for too long."""
@@ -372,18 +372,18 @@ class Connection(HttpToolsProtocol):
     def _read_on_after_upgrade(self, rest: bytes) -> None:
         """Java's client offers h2c by default. We decline by answering, so its body is an ordinary body."""
         framing = [b"%b: %b\r\n" % field for field in self.headers if field[0] in LENGTHS]
-        told = SimpleNamespace(on_body=self.on_body, on_message_complete=self._complete_after_upgrade)
-        self.parser = httptools.HttpRequestParser(told)
+        callbacks = SimpleNamespace(on_body=self.on_body, on_message_complete=self._complete_after_upgrade)
+        self.parser = httptools.HttpRequestParser(callbacks)
         self.parser.feed_data(b"POST / HTTP/1.1\r\n" + b"".join(framing) + b"\r\n")
         if rest:
             self.data_received(rest)
 
     def _complete_after_upgrade(self) -> None:
         self.on_message_complete()
-        self.deaf = True  # This parser is not told of heads: the connection closes after this request.
+        self.deaf = True  # This parser reports no heads: the connection closes after this request.
 
     def _refuse(self, refusal: errors.Refusal) -> None:
-        """Ends the connection over what the client sent, with an answer where one can still be told apart."""
+        """Ends the connection over what the client sent, with an answer if the client can attribute it."""
         self.deaf = True
         active, latest = self.active, self.cycle
         may_answer = active is None or active.response_complete
@@ -392,7 +392,7 @@ class Connection(HttpToolsProtocol):
             latest.keep_alive = False
             return
         if not may_answer:
-            # It lies in a body. Whoever reads that body sees the client go; an answer begun breaks off.
+            # It lies in a body. Whoever reads that body sees the client go; a started answer breaks off.
             may_answer = active is not None and active is latest and not active.response_started
             self._disconnect()
         status, error = refusal
@@ -416,7 +416,7 @@ class Connection(HttpToolsProtocol):
                 exchange.message_event.set()
 
     def _linger(self, is_known: bool) -> None:
-        """Ends our half and throws away what still comes for a while, so that our answer can be read."""
+        """Ends our half and discards what still comes for a while, so that our answer can be read."""
         if self.transport.is_closing():
             return
         self.deaf = self.lingering = True
@@ -432,13 +432,13 @@ class Connection(HttpToolsProtocol):
         self.swept_bytes += len(data)
         if self.discarded_bytes > self.limits.linger_bytes and not self._may_linger_on():
             self.transport.close()
-        elif self.has_place and self.swept_bytes > self.places.share_bytes():
+        elif self.has_place and self.swept_bytes > self.lingering_places.share_bytes():
             self.flow.pause_reading()  # until the next sweep
 
     def _may_linger_on(self) -> bool:
-        """Whether a client that sends longer, or more, than everybody may has a place and stays within it."""
+        """Whether a client that exceeds what everybody may send has a place and stays within its limits."""
         if self.lingering and not self.has_place:
-            self.has_place = self.places.take(is_known=self.is_known)
+            self.has_place = self.lingering_places.take(is_known=self.is_known)
         limits = self.limits
         most_bytes = limits.discard_bytes if self.is_known else limits.stranger_discard_bytes
         return self.has_place and self.lingered_s <= limits.discard_s and self.discarded_bytes <= most_bytes
@@ -446,23 +446,23 @@ class Connection(HttpToolsProtocol):
 
 def framing_fault(version: str, headers: RawHeaders) -> str | None:
     """What makes it doubtful where this request ends or whom it is for, or None. Names are in lower case."""
-    found: dict[bytes, bytes] = {}
+    framing: dict[bytes, bytes] = {}
     for name, value in headers:
         if name in FRAMING:
-            if name in found:
+            if name in framing:
                 return f"{name.decode().title()} must be given once."
-            found[name] = value
+            framing[name] = value
     if version not in ("1.1", "1.0"):
         return "The protocol must be HTTP/1.1."
-    return _length_fault(version, found) or _host_fault(version, found)
+    return _length_fault(version, framing) or _host_fault(version, framing)
 
 
-def _length_fault(version: str, found: dict[bytes, bytes]) -> str | None:
-    length = found.get(b"content-length")
+def _length_fault(version: str, framing: dict[bytes, bytes]) -> str | None:
+    length = framing.get(b"content-length")
     # The parser takes up to 2**64 - 1; fifteen digits are more than any body.
     if length is not None and (len(length) > 15 or not length.isdigit()):
         return "Content-Length must be a plain number of bytes."
-    coding = found.get(b"transfer-encoding")
+    coding = framing.get(b"transfer-encoding")
     if coding is not None and coding.lower() != b"chunked":
         return "The only Transfer-Encoding that is understood is `chunked`."
     if coding is not None and (length is not None or version == "1.0"):
@@ -470,8 +470,8 @@ def _length_fault(version: str, found: dict[bytes, bytes]) -> str | None:
     return None
 
 
-def _host_fault(version: str, found: dict[bytes, bytes]) -> str | None:
-    host = found.get(b"host")
+def _host_fault(version: str, framing: dict[bytes, bytes]) -> str | None:
+    host = framing.get(b"host")
     if host is None:
         return "The Host header is missing." if version == "1.1" else None
     if not host.isascii() or not host or host.translate(None, b'/?#@\\, \t"<>') != host:

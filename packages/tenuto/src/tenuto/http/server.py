@@ -25,14 +25,14 @@ from tenuto.http.shares import Connections, Lingering
 from tenuto.logs import get_logger
 
 OnReady = Callable[[list[Any]], None]
-"""Told where the server listens, once it accepts."""
+"""Called with the addresses of the server once it accepts."""
 _log = get_logger("tenuto.api")
 SWEEP_S = 0.5
 SWEPT_AT_ONCE = 16
-"""Then others have their turn: many who end in one sweep, each with an answer, would hold them up."""
+"""Then the loop serves others: many connections that end in one sweep would delay them."""
 UNSENT_BYTES = 256 * 1024
-"""So much of an answer waits in the kernel at most, where it would be megabytes for each client that does not
-read. What is on its way to a fast and distant client is not bounded by it."""
+"""How much of an answer waits in the kernel at most; it would be megabytes for each client that does not
+read. It does not bound what is on its way to a fast and distant client."""
 
 
 class Server(uvicorn.Server):
@@ -65,7 +65,7 @@ class Server(uvicorn.Server):
             sweeping.cancel()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Starts to accept, then tells `on_ready`."""
+        """Starts to accept, then calls `on_ready`."""
         await super().startup(sockets)
         # Modules, routes and schemas stay for good. Every full collection would look through all of them:
         # nobody would be answered for 30 to 50 ms.
@@ -95,7 +95,7 @@ class Server(uvicorn.Server):
 
 
 def _sweep_one(connection: Connection, elapsed_s: float) -> None:
-    """A connection that cannot be swept is cut off: the deadlines of all others go on."""
+    """A connection that cannot be swept is cut off: the deadlines of all others still hold."""
     try:
         connection.sweep(elapsed_s)
     except Exception:

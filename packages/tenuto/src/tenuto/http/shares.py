@@ -1,4 +1,4 @@
-"""What all connections of a process share: places by address, and places to go on sending an unread body.
+"""What all connections of a process share: the number of connections, and of lingering ones.
 
 When places get scarce, connections on which no request is in progress are closed for new ones. Used by the
 event loop alone. Knows neither HTTP nor the database.
@@ -13,9 +13,9 @@ from typing import Protocol
 from tenuto.addresses import Network
 
 YIELD_S = 1.0
-"""A connection on which nothing was under way for so long is closed if somebody else needs its place."""
+"""A connection without a request for this long is closed if a new connection needs its place."""
 YIELDING_AT_ONCE = 8
-"""Looking for them takes the time of all connections; so a few are closed each time."""
+"""Finding them takes time for each connection, so a few are closed each time."""
 
 
 BYTES_PER_SWEEP = 64 * 1024 * 1024
@@ -28,11 +28,11 @@ class Guest(Protocol):
     address: str | None
 
     def idle_s(self) -> float | None:
-        """For how long nothing has been under way on it; None: something is, or it is closing."""
+        """Seconds without a request in progress; None: one is in progress, or it is closing."""
         ...
 
     def give_way(self) -> None:
-        """Close; somebody else needs the place."""
+        """Close; a new connection needs the place."""
         ...
 
 
@@ -79,11 +79,11 @@ class Connections:
         """How many connections there are too many, when those that can have given way."""
         beyond = count - self._yielding - self._most
         if beyond > 0:
-            beyond -= self._make_room(guests)
+            beyond -= self._close_idle(guests)
         return max(0, beyond)
 
-    def _make_room(self, guests: Iterable[Guest]) -> int:
-        """Closes a few connections on which nothing is under way: of whoever has most, the longest idle."""
+    def _close_idle(self, guests: Iterable[Guest]) -> int:
+        """Closes a few idle connections: of the address with the most, the longest idle."""
         idle = [(guest, seconds) for guest in guests if (seconds := guest.idle_s() or 0.0) >= YIELD_S]
         idle.sort(key=lambda each: (-self._of_address.get(each[0].address or "", 0), -each[1]))
         for guest, _ in idle[:YIELDING_AT_ONCE]:

@@ -64,7 +64,7 @@ PAGES = (
     "/operator/{page}",
     "/operator/{page}/{id}",
 )
-"""Paths that the pages themselves tell apart."""
+"""Paths that the pages themselves distinguish."""
 
 _EVERYWHERE = [
     (b"x-content-type-options", b"nosniff"),
@@ -132,7 +132,7 @@ def make_app(service: Service, studio: Studio, pages: Pages | None = None) -> As
 def below(base: str, app: Asgi) -> Asgi:
     """The application as it is seen below a prefix. A proxy may take the prefix off, or leave it to us.
 
-    So health is asked for without it, too. Places that answers name are places for who is outside.
+    So health answers without it, too. A location in an answer is one for people outside.
     """
     if not base:
         return app
@@ -196,8 +196,8 @@ def _with_headers(send: Any, headers: list[tuple[bytes, bytes]], *, private: boo
             there = [_here(name, value) if private else (name, value) for name, value in message["headers"]]
             names = {name for name, _ in there}
             if private and b"cache-control" not in names:
-                kept = b"private, no-cache" if b"etag" in names else b"no-store"
-                there.append((b"cache-control", kept))
+                policy = b"private, no-cache" if b"etag" in names else b"no-store"
+                there.append((b"cache-control", policy))
             message["headers"] = [*there, *[each for each in headers if each[0] not in names]]
         await send(message)
 
@@ -205,5 +205,5 @@ def _with_headers(send: Any, headers: list[tuple[bytes, bytes]], *, private: boo
 
 
 def _here(name: bytes, value: bytes) -> tuple[bytes, bytes]:
-    """A header as it is, but for a place in the API, which is here under /web."""
+    """A header as it is, except a location in the API, which is here under /web."""
     return (name, b"/web" + value) if name == b"location" and value.startswith(b"/v1/") else (name, value)

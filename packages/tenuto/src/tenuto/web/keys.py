@@ -36,9 +36,9 @@ async def index(studio: Studio, call: Call) -> Answer:
     """GET /web/keys: newest first, in pages, without the keys themselves, which nobody has."""
 
     def look(tx: Transaction, who: Caller) -> tuple[list[KeyRow], str | None]:
-        asked = query.read_query(call, _LIST)
+        filters = query.read_query(call, _LIST)
         return accounts.page_of_keys(
-            tx, who.account_id, after=asked.get("after"), limit=query.limit_of(asked)
+            tx, who.account_id, after=filters.get("after"), limit=query.limit_of(filters)
         )
 
     keys, cursor = await call.read(look)
@@ -47,16 +47,16 @@ async def index(studio: Studio, call: Call) -> Answer:
 
 
 async def create(studio: Studio, call: Call) -> Answer:
-    """POST /web/keys: the answer is the one place where the key stands."""
+    """POST /web/keys: only this answer contains the key."""
     caller = await call.authenticate()
-    asked = await read_object(call, _FIELDS)
+    sent = await read_object(call, _FIELDS)
     now_ms = call.service.clock()
-    check_name(asked["name"], "a key")
-    faults = unknown_models(call, asked["models"])
-    if asked["models"] == []:
+    check_name(sent["name"], "a key")
+    faults = unknown_models(call, sent["models"])
+    if sent["models"] == []:
         message = "names no model, so the key could do nothing; name some, or null for all"
         faults.append(Fault("models", "empty", message))
-    expires_at = None if asked["expires_at"] is None else asked["expires_at"] * 1000
+    expires_at = None if sent["expires_at"] is None else sent["expires_at"] * 1000
     if expires_at is not None and expires_at <= now_ms:
         faults.append(Fault("expires_at", "out_of_range", "is over; give a moment to come, or null"))
     if faults:
@@ -73,8 +73,8 @@ async def create(studio: Studio, call: Call) -> Answer:
             call.service.ids,
             key_id=key_id,
             account_id=caller.account_id,
-            name=asked["name"],
-            models=asked["models"],
+            name=sent["name"],
+            models=sent["models"],
             expires_at=expires_at,
             now_ms=now_ms,
         )

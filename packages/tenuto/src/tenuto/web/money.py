@@ -41,9 +41,9 @@ _log = get_logger("tenuto.web")
 async def usage(studio: Studio, call: Call) -> Answer:
     """GET /web/usage: sums over the ledger, which many lines may go into, so a thread makes them."""
     caller = await call.authenticate()
-    asked = query.read_query(call, _USAGE)
-    since, until = query.days(call, asked, "from", "to", default=DEFAULT_DAYS, most=MAX_DAYS)
-    grouping = cast(Grouping, asked.get("group", "model"))
+    filters = query.read_query(call, _USAGE)
+    since, until = query.days(call, filters, "from", "to", default=DEFAULT_DAYS, most=MAX_DAYS)
+    grouping = cast(Grouping, filters.get("group", "model"))
     totals = await _in_thread(
         call,
         lambda tx: job_usage.charges_of_account(tx, caller.account_id, grouping, since=since, until=until),

@@ -57,11 +57,11 @@ _DECISION = by_name([
 async def list_accounts(studio: Studio, call: Call) -> Answer:
     """GET /web/operator/accounts, oldest first."""
     await operator_of(studio, call)
-    asked = query.read_query(call, _LIST)
-    limit = int(asked.get("limit", DEFAULT_LIMIT))
+    filters = query.read_query(call, _LIST)
+    limit = int(filters.get("limit", DEFAULT_LIMIT))
     now_ms = call.service.clock()
     listed_people = await call.service.database.read_async(
-        lambda tx: people.list_people(tx, after=asked.get("after"), limit=limit + 1, now_ms=now_ms)
+        lambda tx: people.list_people(tx, after=filters.get("after"), limit=limit + 1, now_ms=now_ms)
     )
     more = {"next_cursor": listed_people[limit - 1].id} if len(listed_people) > limit else {}
     return json_list([_account(person) for person in listed_people[:limit]], **more)
@@ -70,13 +70,13 @@ async def list_accounts(studio: Studio, call: Call) -> Answer:
 async def create_account(studio: Studio, call: Call) -> Answer:
     """POST /web/operator/accounts: an account, and the link by which somebody sets its password."""
     await operator_of(studio, call)
-    asked = await read_object(call, _NEW)
+    sent = await read_object(call, _NEW)
     service, token, now_ms = call.service, sessions.new_token(), call.service.clock()
 
     def make(tx: Transaction) -> dict[str, Any]:
         # A try whose answer was lost has left its link, which nobody else has.
         account_id = invitations.invited_by(tx, token, now_ms=now_ms) or invitations.open_account(
-            tx, service.ids, service.settings, name=asked["name"], now_ms=now_ms
+            tx, service.ids, service.settings, name=sent["name"], now_ms=now_ms
         )
         person = people.find_person(tx, account_id, now_ms=now_ms)
         path = invitations.invite(tx, service.settings, person, token, now_ms=now_ms)
@@ -89,7 +89,7 @@ async def create_account(studio: Studio, call: Call) -> Answer:
 
 
 async def invite(studio: Studio, call: Call) -> Answer:
-    """POST /web/operator/accounts/{id}/invitation: another link, for who lost the first or the password."""
+    """POST /web/operator/accounts/{id}/invitation: another link, if the first or the password was lost."""
     await operator_of(studio, call)
     await call.read_body()
     account_id = call.path_id("account_id", "account")
@@ -107,9 +107,9 @@ async def credit(studio: Studio, call: Call) -> Answer:
     """POST /web/operator/accounts/{id}/credit; its Idempotency-Key books once, however often it is sent."""
     operator = await operator_of(studio, call)
     key = _act_key(call)
-    asked = await read_object(call, _CREDIT)
+    sent = await read_object(call, _CREDIT)
     account_id = call.path_id("account_id", "account")
-    amount, note, now_ms = asked["amount_micros"], asked["note"], call.service.clock()
+    amount, note, now_ms = sent["amount_micros"], sent["note"], call.service.clock()
 
     def book(tx: Transaction, entry_id: str) -> None:
         billing.credit(tx, entry_id, account_id=account_id, amount_micros=amount, note=note, now_ms=now_ms)
@@ -121,12 +121,12 @@ async def credit(studio: Studio, call: Call) -> Answer:
 async def restrict(studio: Studio, call: Call) -> Answer:
     """POST /web/operator/accounts/{id}/models."""
     await operator_of(studio, call)
-    asked = await read_object(call, _MODELS)
-    if faults := unknown_models(call, asked["models"]):
+    sent = await read_object(call, _MODELS)
+    if faults := unknown_models(call, sent["models"]):
         raise InvalidRequest(faults)
     return await _change(
         call,
-        lambda tx, account_id: accounts.restrict_account(tx, account_id=account_id, models=asked["models"]),
+        lambda tx, account_id: accounts.restrict_account(tx, account_id=account_id, models=sent["models"]),
     )
 
 
@@ -181,7 +181,7 @@ def _account(person: PersonRow) -> dict[str, Any]:
 
 
 async def list_models(studio: Studio, call: Call) -> Answer:
-    """GET /web/operator/models: every model that is offered, with what each worker says of its engine."""
+    """GET /web/operator/models: every model that is offered, with each worker's report on its engine."""
     await operator_of(studio, call)
     service = call.service
 
@@ -198,7 +198,7 @@ async def list_models(studio: Studio, call: Call) -> Answer:
 
 
 async def queue(studio: Studio, call: Call) -> Answer:
-    """GET /web/operator/queue: how much waits, runs, may run and waits for the operator, by lane."""
+    """GET /web/operator/queue: jobs that wait, run and need the operator, and slots, by lane."""
     await operator_of(studio, call)
     names = list(kinds())
 
@@ -211,7 +211,7 @@ async def queue(studio: Studio, call: Call) -> Answer:
 
 
 async def workers(studio: Studio, call: Call) -> Answer:
-    """GET /web/operator/workers: who they are, when they were last heard of, what they offer."""
+    """GET /web/operator/workers: who they are, when they last reported, what they offer."""
     await operator_of(studio, call)
     now_ms = call.service.clock()
 
@@ -240,7 +240,7 @@ async def workers(studio: Studio, call: Call) -> Answer:
 
 
 def _offers(tx: Transaction) -> list[tuple[str, dict[str, Any]]]:
-    """Each worker's word on each model."""
+    """Each worker's report on each model."""
     return [
         (offer.model, {"worker_id": offer.worker_id, **_engine(offer)})
         for worker in catalog.workers(tx)
@@ -269,37 +269,37 @@ async def decide(studio: Studio, call: Call) -> Answer:
     """POST /web/operator/recovery/{id}: what the operator decided; an Idempotency-Key decides once."""
     operator = await operator_of(studio, call)
     key = _act_key(call)
-    asked = await read_object(call, _DECISION)
+    sent = await read_object(call, _DECISION)
     job_id = call.path_id("job_id", "job")
     await _evidence(call, job_id)
-    if asked["cancelled"] and asked["action"] != "void":
+    if sent["cancelled"] and sent["action"] != "void":
         raise InvalidRequest([Fault("cancelled", "conflict", "means something for the action void alone")])
     try:
-        await _carry_out(call, operator, key, job_id, asked)
+        await _carry_out(call, operator, key, job_id, sent)
     except OperatorError as error:
         raise InvalidRequest(message=error.message) from error
     return json_answer(200, await _evidence(call, job_id))
 
 
-async def _carry_out(call: Call, operator: Person, key: str, job_id: str, asked: dict[str, Any]) -> None:
+async def _carry_out(call: Call, operator: Person, key: str, job_id: str, sent: dict[str, Any]) -> None:
     service, ids, now_ms = call.service, call.service.ids, call.service.clock()
-    if asked["action"] == "complete":
+    if sent["action"] == "complete":
         await call.beside(
             service.readers, lambda: recover.check_recorded(service.database, service.blobs, job_id)
         )
 
     def decide(tx: Transaction, entry_id: str) -> None:
-        by = Decision(operator.name, asked["note"], entry_id)
-        if asked["action"] == "complete":
+        by = Decision(operator.name, sent["note"], entry_id)
+        if sent["action"] == "complete":
             recover.complete(tx, ids, job_id, None, by=by, now_ms=now_ms)
-        elif asked["action"] == "requeue":
+        elif sent["action"] == "requeue":
             recover.requeue(tx, ids, job_id, by=by, now_ms=now_ms)
         else:
-            recover.void(tx, ids, job_id, cancel=asked["cancelled"], by=by, now_ms=now_ms)
+            recover.void(tx, ids, job_id, cancel=sent["cancelled"], by=by, now_ms=now_ms)
 
-    request = ("decide", job_id, asked["action"], str(asked["cancelled"]), asked["note"] or "")
+    request = ("decide", job_id, sent["action"], str(sent["cancelled"]), sent["note"] or "")
     await write_known_async(service.database, _once(call, operator, key, request, decide))
-    if asked["action"] == "requeue":
+    if sent["action"] == "requeue":
         service.database.wake("jobs")
     service.database.wake("changes")
 
@@ -346,11 +346,11 @@ def _act_key(call: Call) -> str:
 
 
 def _once(
-    call: Call, operator: Person, key: str, asked: tuple[str, ...], act: Callable[[Transaction, str], None]
+    call: Call, operator: Person, key: str, identity: tuple[str, ...], act: Callable[[Transaction, str], None]
 ) -> Callable[[Transaction], None]:
     """The operation that carries out `act` with the id of its ledger line, unless this key did so before.
 
-    IdempotencyConflict when the key belongs to another act; `asked` is all that makes it this one.
+    IdempotencyConflict when the key belongs to another act; `identity` is all that identifies it.
     """
     entry_id, now_ms = call.service.ids.new("entry"), call.service.clock()
 
@@ -359,7 +359,7 @@ def _once(
             tx,
             key_id=operator.caller.key_id,
             idempotency_key=key,
-            request_sha256=request_sha256(*asked),
+            request_sha256=request_sha256(*identity),
             record_id=entry_id,
             now_ms=now_ms,
         )

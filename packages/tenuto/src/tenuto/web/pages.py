@@ -69,7 +69,7 @@ class Pages:
 
     folder: Path = FOLDER
     base: str = ""
-    """What stands before every path of ours: the page names its files below it, and tells the studio."""
+    """What stands before every path of ours: the page names its files below it."""
     files: dict[str, File] = field(default_factory=dict)
     built_ns: int = -1
     """When the build in memory was made; -1: none was read."""
@@ -84,9 +84,9 @@ class Pages:
         return _sent(call, index, _REVALIDATED)
 
     async def missing(self, call: Call) -> Answer:
-        """The same page where it will say that there is nothing."""
-        shown = await self.page(call)
-        return replace(shown, status=404) if shown.status == 200 else shown
+        """The same page, which will report that nothing is there."""
+        page = await self.page(call)
+        return replace(page, status=404) if page.status == 200 else page
 
     async def file(self, call: Call) -> Answer:
         """What a page loads. Names under assets/ hold a hash of their content, so they never change."""
@@ -132,7 +132,7 @@ def _file(path: Path) -> File:
 
 
 def _placed(index: File, base: bytes) -> File:
-    """The page for a place below the root; the build's own compressed twins are not of this one."""
+    """The page for a service below the root; the build's compressed files do not fit it."""
     content = index.bodies[b""].replace(b'="/', b'="%b/' % base)
     content = content.replace(b"<html ", b'<html data-base="%b" ' % base, 1)
     etag = hashlib.sha256(content).hexdigest()[:32].encode()

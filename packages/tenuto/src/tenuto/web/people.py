@@ -34,7 +34,7 @@ _CHANGE = by_name([
 ])  # fmt: skip
 VERSION = version("tenuto")
 BUILD = pages.build()
-"""By which a page sees that the service has become another one. Strangers are not told its version."""
+"""A page sees by this that the service was replaced. Its version is not shown to strangers."""
 _log = get_logger("tenuto.web")
 
 
@@ -48,25 +48,25 @@ async def show(studio: Studio, call: Call) -> Answer:
         return person, people.needs_set_up(tx)
 
     person, needs_set_up = await call.service.database.read_async(look)
-    shown = json_answer(200, _session(call, person, needs_set_up=needs_set_up))
+    session = json_answer(200, _session(call, person, needs_set_up=needs_set_up))
     if person is not None and sha256 is not None:
         studio.seen.note(sha256, now_ms)
     elif sha256 is not None:
-        shown.headers.append(studio.cookie(call))
-    return shown
+        session.headers.append(studio.cookie(call))
+    return session
 
 
 async def set_up(studio: Studio, call: Call) -> Answer:
     """POST /web/setup: the link that `serve` printed makes the operator."""
-    asked = await read_object(call, _SET_UP)
-    _check_choice(asked["name"], asked["password"])
-    ids, now_ms, sha256 = call.service.ids, call.service.clock(), sessions.token_sha256(asked["token"])
+    sent = await read_object(call, _SET_UP)
+    _check_choice(sent["name"], sent["password"])
+    ids, now_ms, sha256 = call.service.ids, call.service.clock(), sessions.token_sha256(sent["token"])
     await _check_link(studio, call, sha256, is_for=lambda account_id: account_id is None)
-    hashed = await studio.hashing.hash(asked["password"])
+    hashed = await studio.hashing.hash(sent["password"])
 
     def make(tx: Transaction) -> str:
         account_id, is_new = people.set_up(
-            tx, ids, token_sha256=sha256, name=asked["name"], password_hash=hashed, now_ms=now_ms
+            tx, ids, token_sha256=sha256, name=sent["name"], password_hash=hashed, now_ms=now_ms
         )
         if is_new:
             invitations.give_opening(tx, ids, call.service.settings, account_id, now_ms=now_ms)
@@ -81,14 +81,14 @@ async def register(studio: Studio, call: Call) -> Answer:
     """POST /web/register: an account for whoever wants one, where the operator has opened that."""
     if call.service.settings.registration != "open":
         raise Forbidden("this service does not let people register; ask whoever runs it for an invitation")
-    asked = await read_object(call, _LOGIN)
-    _check_choice(asked["name"], asked["password"])
+    sent = await read_object(call, _LOGIN)
+    _check_choice(sent["name"], sent["password"])
     studio.throttle.take_account(studio.client_address(call))
     ids, now_ms = call.service.ids, call.service.clock()
-    hashed = await studio.hashing.hash(asked["password"])
+    hashed = await studio.hashing.hash(sent["password"])
 
     def make(tx: Transaction) -> str:
-        account_id = people.register(tx, ids, name=asked["name"], password_hash=hashed, now_ms=now_ms)
+        account_id = people.register(tx, ids, name=sent["name"], password_hash=hashed, now_ms=now_ms)
         invitations.give_opening(tx, ids, call.service.settings, account_id, now_ms=now_ms)
         return account_id
 
@@ -97,11 +97,11 @@ async def register(studio: Studio, call: Call) -> Answer:
 
 async def accept(studio: Studio, call: Call) -> Answer:
     """POST /web/invitations/accept: the password that the link is for."""
-    asked = await read_object(call, _ACCEPT)
-    ids, now_ms, sha256 = call.service.ids, call.service.clock(), sessions.token_sha256(asked["token"])
+    sent = await read_object(call, _ACCEPT)
+    ids, now_ms, sha256 = call.service.ids, call.service.clock(), sessions.token_sha256(sent["token"])
     name = await _check_link(studio, call, sha256, is_for=lambda account_id: account_id is not None)
-    _refuse_password("password", asked["password"], name=name)
-    hashed = await studio.hashing.hash(asked["password"])
+    _refuse_password("password", sent["password"], name=name)
+    hashed = await studio.hashing.hash(sent["password"])
 
     def make(tx: Transaction) -> str:
         invited = people.find_invitation(tx, sha256, now_ms=now_ms).account_id
@@ -114,8 +114,8 @@ async def accept(studio: Studio, call: Call) -> Answer:
 
 async def log_in(studio: Studio, call: Call) -> Answer:
     """POST /web/login. A name that does not exist takes as long as a wrong password, and gets its answer."""
-    asked = await read_object(call, _LOGIN)
-    name, password = asked["name"], asked["password"]
+    sent = await read_object(call, _LOGIN)
+    name, password = sent["name"], sent["password"]
     address = studio.client_address(call)
     # One name has one count, however it is written.
     counted = normal_name(name)
@@ -150,17 +150,17 @@ async def log_out(studio: Studio, call: Call) -> Answer:
 
 
 async def change_password(studio: Studio, call: Call) -> Answer:
-    """POST /web/password: every other session ends, and this one goes on under a new id."""
+    """POST /web/password: every other session ends, and this one continues under a new id."""
     await call.authenticate()
     person = await call.service.database.read_async(person_of(studio, call))
-    asked = await read_object(call, _CHANGE)
-    _refuse_password("new", asked["new"], name=person.name)
+    sent = await read_object(call, _CHANGE)
+    _refuse_password("new", sent["new"], name=person.name)
     address = studio.client_address(call)
     _take(studio, address, person.name)
-    if not await studio.hashing.is_right(person.password_hash, asked["old"]):
+    if not await studio.hashing.is_right(person.password_hash, sent["old"]):
         raise InvalidLogin("the old password is wrong")
     studio.throttle.give_back(address, person.name)
-    hashed, now_ms = await studio.hashing.hash(asked["new"]), call.service.clock()
+    hashed, now_ms = await studio.hashing.hash(sent["new"]), call.service.clock()
 
     def change(tx: Transaction) -> str:
         account_id = person.caller.account_id
@@ -197,7 +197,7 @@ async def _enter(
     sha256, ended, now_ms = sessions.token_sha256(token), studio.session_sha256(call), call.service.clock()
 
     def enter(tx: Transaction) -> tuple[Person, bool]:
-        # A try whose answer was lost has begun the session, whose token nobody else has.
+        # A try whose answer was lost has started the session; nobody else has its token.
         if sessions.find(tx, sha256, times=studio.times, now_ms=now_ms) is None:
             account_id = make(tx)
             sessions.begin(tx, sha256, account_id=account_id, times=studio.times, now_ms=now_ms, ends=ended)
@@ -247,7 +247,7 @@ def _session(call: Call, person: Person | None, *, needs_set_up: bool) -> dict[s
         "name": person.name,
         "operator": person.is_operator,
     }
-    shown: dict[str, Any] = {
+    session: dict[str, Any] = {
         "signed_in": person is not None,
         "account": account,
         "registration": settings.registration,
@@ -255,8 +255,8 @@ def _session(call: Call, person: Person | None, *, needs_set_up: bool) -> dict[s
         "build": BUILD,
     }
     if person is not None:
-        shown["version"] = VERSION
+        session["version"] = VERSION
     if settings.registration == "open":
         # The page that offers an account to everybody says what it begins with.
-        shown["initial_credit_micros"] = settings.initial_credit_micros()
-    return shown
+        session["initial_credit_micros"] = settings.initial_credit_micros()
+    return session

@@ -109,7 +109,7 @@ def test_a_place_that_cannot_be_used_is_told_in_one_line(operator: Operator, tmp
     file = operator("admin", "accounts", "list", "--data", str(tmp_path / "file"))
 
     assert "the database does not answer: Connection refused; start it" in told(away)
-    assert "its port is no number" in told(slip)
+    assert "its port is not a number" in told(slip)
     assert "secret" not in told(slip)
     assert "cannot be read as PEM" in told(no_certificate)
     assert "file is not a database" in told(none)

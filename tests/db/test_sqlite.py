@@ -235,7 +235,7 @@ def test_the_lock_of_a_stopped_process_is_not_waited_for_for_ever(
     notes: Database, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """When another process keeps the write lock, a write ends with Unavailable; later writes go through."""
-    monkeypatch.setattr("tenuto.db.turn.TURN_TIMEOUT_S", 0.2)
+    monkeypatch.setattr("tenuto.db.sqlite_processes.TURN_TIMEOUT_S", 0.2)
     with closing(open_database(url)) as other:
         holds, may_end = threading.Event(), threading.Event()
 

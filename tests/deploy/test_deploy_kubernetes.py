@@ -14,7 +14,7 @@ import yaml
 from deploy.manifests import KUBERNETES, MANIFESTS, documents, pods
 from deploy.proxies import DEPLOY
 from tenuto.bootstrap.opening import MIGRATIONS_PATIENCE_S
-from tenuto.db.wait_for_migrations import LOOK_S
+from tenuto.db.migrations import LOOK_S
 
 VERSION = "1.32"
 

@@ -16,9 +16,8 @@ from tenuto.bootstrap.process import clock, log
 from tenuto.config import Settings
 from tenuto.db.connection_errors import describe
 from tenuto.db.database import Database
-from tenuto.db.migrations import later, migrate, pending, shipped
+from tenuto.db.migrations import later, migrate, pending, shipped, wait_for_migrations
 from tenuto.db.opening import open_database
-from tenuto.db.wait_for_migrations import wait_for_migrations
 from tenuto.errors import OperatorError, StorageFailed, Unavailable
 from tenuto.ids import Ids
 

@@ -19,7 +19,6 @@ from psycopg.types.numeric import NumericBinaryLoader
 from tenuto import failpoints
 from tenuto.db import damaged_text
 from tenuto.db.database import ConstraintFailed, Row, Transaction, Value
-from tenuto.db.network import NETWORK, SERVER_NETWORK
 from tenuto.db.sql import for_postgres
 from tenuto.errors import OperatorError, Unavailable
 from tenuto.logs import get_logger
@@ -38,6 +37,27 @@ ANSWER_TIMEOUT_MS = 30_000
 SNAPSHOT_ANSWER_TIMEOUT_MS = 600_000
 PREPARED_LIMIT = 2_000
 
+CONNECT_TIMEOUT_S = 5
+# Data that the other machine has not acknowledged for this long never will be: its cable is pulled.
+UNACKNOWLEDGED_MS = 5_000
+
+NETWORK: Mapping[str, Any] = {
+    "connect_timeout": CONNECT_TIMEOUT_S,
+    "keepalives_idle": 5,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": UNACKNOWLEDGED_MS,
+}
+"""How a connection finds out that the server's machine is gone; a socket in a folder ignores it."""
+
+# The same from the server's side: it would keep the sessions of a lost machine for hours, and has not many.
+SERVER_NETWORK = f"""
+    set tcp_keepalives_idle = 10;
+    set tcp_keepalives_interval = 5;
+    set tcp_keepalives_count = 3;
+    set tcp_user_timeout = {2 * UNACKNOWLEDGED_MS};
+"""
+
 _TEXT, _INTEGER, _BYTES, _UNKNOWN = 25, 20, 17, 0
 _SERIALIZATION_FAILURE, _DEADLOCK = "40001", "40P01"
 _CONSTRAINT = "23"
@@ -45,7 +65,7 @@ _CONSTRAINT = "23"
 _PLAN_CHECK = "RevalidateCachedQuery"
 # Connection, resources, operator's intervention, system error: the moment's fault, not the statement's.
 _UNAVAILABLE_CLASSES = frozenset(("08", "53", "57", "58"))
-# A lock was not had in time; the server has become read-only.
+# A lock was not available in time; the server has become read-only.
 _UNAVAILABLE_STATES = frozenset(("55P03", "25006"))
 
 _SETTINGS = f"""
@@ -249,8 +269,8 @@ class Connection:
         except UnicodeDecodeError:
             columns = range(answer.nfields)
             loads = [self._transformer.get_loader(answer.ftype(c), pq.Format.BINARY).load for c in columns]
-            found = ([answer.get_value(row, column) for column in columns] for row in range(number))
-            rows = [made(damaged_text.values(values, loads)) for values in found]
+            raw_rows = ([answer.get_value(row, column) for column in columns] for row in range(number))
+            rows = [made(damaged_text.values(values, loads)) for values in raw_rows]
         return rows
 
     def close(self) -> None:
@@ -368,7 +388,7 @@ class PostgresTransaction:
 
 
 class PostgresDeferred:
-    """An Asked; `answer` is set by the round trip that brings it."""
+    """A Deferred; `answer` is set by the round trip that brings it."""
 
     __slots__ = ("_connection", "answer")
 

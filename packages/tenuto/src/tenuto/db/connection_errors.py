@@ -11,7 +11,7 @@ _ESCAPED = "in a password / is written %2F and @ is written %40"
 _OTHERWISE = {
     "resolve host": f"its host has no address ({_ESCAPED})",
     "translate host name": f"its host has no address ({_ESCAPED})",
-    "invalid integer value": f"its port is no number ({_ESCAPED})",
+    "invalid integer value": f"its port is not a number ({_ESCAPED})",
     "timeout expired": "nothing came back in time",
 }
 
@@ -19,11 +19,11 @@ _OTHERWISE = {
 def describe(error: BaseException) -> str:
     """What it does: "refuses us: …" in the server's words, or "does not answer", and why if that is known."""
     for cause in _causes(error):
-        said = str(cause)
-        if found := _REFUSED.search(said):
-            return f"{'refuses us' if found[1] else 'does not answer'}: {found[2]}"
+        message = str(cause)
+        if match := _REFUSED.search(message):
+            return f"{'refuses us' if match[1] else 'does not answer'}: {match[2]}"
         for sign, reason in _OTHERWISE.items():
-            if sign in said:
+            if sign in message:
                 return f"does not answer: {reason}"
     return "does not answer"
 

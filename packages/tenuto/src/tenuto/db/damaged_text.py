@@ -1,4 +1,4 @@
-"""What damage makes of a row's text, read so that other rows and other columns are had all the same.
+"""Damaged text in a row, read so that other rows and other columns stay readable.
 
 Bytes that are not UTF-8 become lone surrogates (PEP 383). Knows no drivers and no tables.
 """

@@ -39,11 +39,9 @@ class Deferred(Protocol):
 
     def one(self) -> Row | None:
         """The first row, or None."""
-        ...
 
     def changed(self) -> int:
         """The number of rows that the statement changed."""
-        ...
 
 
 class Transaction(Protocol):
@@ -51,29 +49,24 @@ class Transaction(Protocol):
 
     def one(self, sql: str, /, **parameters: Value) -> Row | None:
         """The first row, or None. It is the caller's duty that there is no second."""
-        ...
 
     def all(self, sql: str, /, **parameters: Value) -> list[Row]:
         """All rows. It is the caller's duty that they are few: write a limit."""
-        ...
 
     def run(self, sql: str, /, **parameters: Value) -> int:
         """The number of rows that an insert, update or delete changed."""
-        ...
 
     def do(self, sql: str, /, **parameters: Value) -> None:
         """Like `run`, for who does not need the number: on PostgreSQL it costs no round trip of its own.
 
         Its error may come from a later call or from the commit.
         """
-        ...
 
     def ask(self, sql: str, /, **parameters: Value) -> Deferred:
         """Like `one` or `run`, for who has more to say before looking: the next answer brings this one too.
 
         Its error may come from a later call or from the commit.
         """
-        ...
 
 
 class Listener(Protocol):
@@ -81,7 +74,6 @@ class Listener(Protocol):
 
     def wait(self, timeout_s: float) -> bool:
         """True when woken or when the database has changed, False after the timeout. One thread at a time."""
-        ...
 
     def close(self) -> None: ...
 
@@ -98,14 +90,12 @@ class Database(Protocol):
         Each statement sees what is committed when it starts, on both databases alike: what must be seen
         together is read by one statement.
         """
-        ...
 
     def snapshot(self, operation: Callable[[Transaction], T]) -> T:
         """Runs a long reading operation that sees what was committed when it began, and nothing later.
 
         It has a connection of its own and no limit of time, it holds nobody up, and it can change nothing.
         """
-        ...
 
     def write(self, operation: Callable[[Transaction], T]) -> T:
         """Runs an operation as one transaction, from any thread; it is durable when this returns.
@@ -114,26 +104,20 @@ class Database(Protocol):
         and must not touch anything but its transaction. Unavailable means that nothing is known to be stored:
         where the connection broke during COMMIT it may be, so callers repeat with the same idempotency key.
         """
-        ...
 
     async def read_async(self, operation: Callable[[Transaction], T]) -> T:
         """`read` for the event loop."""
-        ...
 
     async def write_async(self, operation: Callable[[Transaction], T]) -> T:
         """`write` for the event loop. A cancelled caller's operation may still be carried out."""
-        ...
 
     def wake(self, topic: str) -> None:
         """Tells the topic's listeners in all processes. Never blocks; many calls may become one."""
-        ...
 
     def listen(self, topic: str) -> Listener: ...
 
     def check_location(self) -> None:
         """Raises Unavailable when the file is not the one that was opened: its folder was moved away."""
-        ...
 
     def close(self) -> None:
         """Finishes what is running; what still waits gets Unavailable."""
-        ...

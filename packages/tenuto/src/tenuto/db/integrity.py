@@ -138,7 +138,7 @@ def _check_btree(database: Database, name: str, deep: bool) -> Iterator[Fault]:
 def _look_up(database: Database, name: str, table: str, same: str, predicate: str | None) -> Iterator[Fault]:
     """Every row of the table, read in the order of its pages, must be found by its own key in the index."""
     also = f"and ({predicate})" if predicate else ""
-    # All names come from the server's catalogue, quoted by it. A range of ctid is no use of any index.
+    # All names come from the server's catalogue, quoted by it. A range of ctid uses no index.
     query = f"""select count(*) as lost from "{table}" a where a.ctid >= '(0,0)' {also}
         and not exists (select 1 from "{table}" b where {same} {also})"""  # noqa: S608
 

@@ -1,20 +1,24 @@
 """Brings a database up to date: numbered SQL files, each applied once, in one transaction with its row.
 
 A migration that is interrupted leaves nothing behind and is applied again. Migrations only add: a program of
-an earlier version goes on with a database that a later one has brought up to date, beside it and after it.
+an earlier version continues with a database that a later one has migrated, beside it and after it.
 One that takes something away says so in its name, `0042_breaking_…`. Knows no table but its own.
 """
 
 import hashlib
 import re
+import threading
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
 from tenuto import failpoints
+from tenuto.db.connection_errors import describe
 from tenuto.db.database import Database, Dialect, Transaction
 from tenuto.db.sql import statements
-from tenuto.errors import OperatorError
+from tenuto.errors import OperatorError, Unavailable
 
 _NAME = re.compile(r"\d{4}_[a-z0-9_]+\.sql")
 # The first of those that were there before 0.1.0, whose schema then became the first migration.
@@ -95,14 +99,14 @@ def applied(tx: Transaction) -> dict[str, str]:
 
 def load(folder: Traversable) -> list[Migration]:
     """The migrations of a folder, in the order of their numbers."""
-    found = sorted(
+    named = sorted(
         (file for file in folder.iterdir() if _NAME.fullmatch(file.name)), key=lambda file: file.name
     )
-    numbers = [file.name[:4] for file in found]
+    numbers = [file.name[:4] for file in named]
     assert len(set(numbers)) == len(numbers), "two migrations have the same number"
     return [
         Migration(file.name.removesuffix(".sql"), hashlib.sha256(content).hexdigest(), content.decode())
-        for file in found
+        for file in named
         for content in [file.read_bytes()]
     ]
 
@@ -156,3 +160,36 @@ def _lock(tx: Transaction, dialect: Dialect) -> None:
         tx.run(f"set local lock_timeout = '{_LOCK_WAIT}'")
         tx.run("set local statement_timeout = 0")
         tx.all("select pg_advisory_xact_lock(:number)", number=_ADVISORY_LOCK)
+
+
+LOOK_S = 1.0
+
+
+def wait_for_migrations(
+    database: Database, *, patience_s: float, stopping: threading.Event, on_wait: Callable[[str], None]
+) -> None:
+    """Return when nothing is pending; look once a second, for `patience_s` at most. `on_wait` gets a reason.
+
+    Raises OperatorError when it is not done by then, or we are to stop; Unavailable when the database is away
+    still. What `pending` refuses is refused at once: waiting fixes no changed file and no newer database.
+    """
+    until = time.monotonic() + patience_s
+    is_reported = False
+    while True:
+        try:
+            missing = pending(database)
+            why = f"{len(missing)} migrations are missing; run: tenuto admin migrate"
+        except Unavailable as error:
+            if time.monotonic() >= until:
+                raise
+            missing, why = ["the database"], f"the database {describe(error)}"
+        if not missing:
+            return
+        if stopping.is_set() or time.monotonic() >= until:
+            raise OperatorError(
+                f"the database is not up to date, it lacks {missing[0]}; run: tenuto admin migrate"
+            )
+        if not is_reported:
+            is_reported = True
+            on_wait(why)
+        stopping.wait(LOOK_S)

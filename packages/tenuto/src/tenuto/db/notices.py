@@ -11,7 +11,7 @@ from contextlib import suppress
 import psycopg
 from psycopg import pq
 
-from tenuto.db.network import NETWORK, SERVER_NETWORK
+from tenuto.db.connection import NETWORK, SERVER_NETWORK
 from tenuto.logs import get_logger
 
 CHANNEL = "tenuto"
@@ -38,7 +38,7 @@ class Notices:
         self._closed = threading.Event()
         # Guards the listeners, the topics and the starting of threads.
         self._changing = threading.Lock()
-        # The backend that sends our notices: our own listeners have been told already.
+        # The backend that sends our notices: our own listeners have been woken already.
         self._own_backend = 0
 
     def wake(self, topic: str) -> None:
@@ -96,7 +96,7 @@ class Notices:
             except Exception as error:
                 if not isinstance(error, psycopg.Error):
                     _log.exception("notices.failed")
-                # The notices of a database that is away are lost; who listens is told when it is back.
+                # The notices of a database that is away are lost; listeners are woken when it is back.
                 if connection is not None:
                     with suppress(psycopg.Error):
                         connection.close()

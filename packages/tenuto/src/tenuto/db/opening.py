@@ -17,4 +17,4 @@ def open_database(url: str, *, folder: Path | None = None) -> Database:
         from tenuto.db.postgres import PostgresDatabase
 
         return PostgresDatabase(url)
-    raise OperatorError(f"{scheme}://… is no database URL; write sqlite:///PATH or postgresql://…")
+    raise OperatorError(f"{scheme}://… is not a database URL; write sqlite:///PATH or postgresql://…")

@@ -49,7 +49,7 @@ def tables(tx: Transaction, dialect: Dialect) -> list[Table]:
 
 def rows(tx: Transaction, table: Table) -> Iterator[list[Value]]:
     """Every row, in the order of the primary key, page by page. Use it on a snapshot."""
-    assert table.key, f"{table.name} has no primary key to go on from"
+    assert table.key, f"{table.name} has no primary key to continue from"
     columns = ", ".join(map(_quoted, table.columns))
     key = ", ".join(map(_quoted, table.key))
     after = ", ".join(f":k{number}" for number in range(len(table.key)))
@@ -68,16 +68,16 @@ def rows(tx: Transaction, table: Table) -> Iterator[list[Value]]:
 def insert(
     tx: Transaction, dialect: Dialect, table: Table, columns: Sequence[str], page: list[list[Value]]
 ) -> None:
-    """Write so many rows with one statement. A column that the table has not is a bug of the caller's."""
+    """Write a page of rows with one statement. A column that the table lacks is a bug of the caller."""
     assert set(columns) <= set(table.columns), f"{table.name} lacks {set(columns) - set(table.columns)}"
-    told = json.dumps([dict(zip(columns, row, strict=True)) for row in page], ensure_ascii=False)
+    encoded = json.dumps([dict(zip(columns, row, strict=True)) for row in page], ensure_ascii=False)
     name, into = _quoted(table.name), ", ".join(map(_quoted, columns))
     if dialect == "sqlite":
         values = ", ".join(f"json_extract(value, '$.{column}')" for column in columns)
         source = "json_each(:rows)"
     else:
         values, source = into, f"json_populate_recordset(null::{name}, cast(:rows as json))"
-    tx.run(f"insert into {name} ({into}) select {values} from {source}", rows=told)  # noqa: S608
+    tx.run(f"insert into {name} ({into}) select {values} from {source}", rows=encoded)  # noqa: S608
 
 
 def has_rows(tx: Transaction, table: Table) -> bool:
@@ -85,10 +85,10 @@ def has_rows(tx: Transaction, table: Table) -> bool:
 
 
 def _table(tx: Transaction, dialect: Dialect, name: str) -> Table:
-    found = tx.all(_COLUMNS[dialect], table=name)
-    key = sorted((row["key"], row["name"]) for row in found if row["key"])
-    integers = frozenset(row["name"] for row in found if row["type"] in ("bigint", "integer"))
-    return Table(name, tuple(row["name"] for row in found), tuple(column for _, column in key), integers)
+    columns = tx.all(_COLUMNS[dialect], table=name)
+    key = sorted((row["key"], row["name"]) for row in columns if row["key"])
+    integers = frozenset(row["name"] for row in columns if row["type"] in ("bigint", "integer"))
+    return Table(name, tuple(row["name"] for row in columns), tuple(column for _, column in key), integers)
 
 
 def _quoted(name: str) -> str:

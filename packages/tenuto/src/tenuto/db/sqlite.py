@@ -18,8 +18,7 @@ from tenuto.db.damaged_text import decoded
 from tenuto.db.database import ConstraintFailed, Row, Transaction, Value
 from tenuto.db.pending import Pending
 from tenuto.db.sql import for_sqlite
-from tenuto.db.turn import Turn
-from tenuto.db.wakeup import Receiver, Sender
+from tenuto.db.sqlite_processes import Receiver, Sender, Turn
 from tenuto.db.writer import Writer
 from tenuto.errors import OperatorError, Unavailable
 from tenuto.logs import get_logger
@@ -81,7 +80,7 @@ class SqliteTransaction:
     def _damaged(self, sql: str, parameters: dict[str, Value], error: sqlite3.OperationalError) -> list[Row]:
         """The rows of a question, one of which holds bytes that are not UTF-8, as only damage makes them.
 
-        Such a text has lone surrogates where the bytes were (PEP 383): the other rows are had all the same.
+        Such a text has lone surrogates where the bytes were (PEP 383): the other rows stay readable.
         """
         if _NOT_TEXT not in str(error) or not sql.lstrip().startswith(("select", "with")):
             raise error
@@ -107,7 +106,7 @@ class SqliteTransaction:
 
 
 class SqliteDeferred:
-    """An Asked. In our own process there is no way to be saved."""
+    """A Deferred. In our own process there is no round trip to save."""
 
     __slots__ = ("_changed", "_row")
 
@@ -318,13 +317,13 @@ def file_system(folder: Path) -> str:
     if not mounts.exists():
         return ""
     # "36 35 98:0 / /mnt rw shared:1 - ext4 /dev/sda rw": the mount point, behind the dash the file system.
-    found: dict[str, str] = {}
+    mounted: dict[str, str] = {}
     for line in mounts.read_text().splitlines():
         before, _, after = line.partition(" - ")
         point = before.split()[4].encode().decode("unicode_escape")
-        found[point] = after.split()[0]
+        mounted[point] = after.split()[0]
     resolved = folder.resolve()
-    return next((found[str(at)] for at in (resolved, *resolved.parents) if str(at) in found), "")
+    return next((mounted[str(at)] for at in (resolved, *resolved.parents) if str(at) in mounted), "")
 
 
 def _refuse_network_file_system(folder: Path) -> None:
@@ -338,8 +337,8 @@ def _refuse_network_file_system(folder: Path) -> None:
 
 def _which(file: Path) -> tuple[int, int]:
     """Which file it is, by whatever name. It is not opened for that: closing it would drop SQLite's locks."""
-    found = file.stat()
-    return found.st_dev, found.st_ino
+    stat = file.stat()
+    return stat.st_dev, stat.st_ino
 
 
 def _connect(path: Path) -> sqlite3.Connection:

@@ -14,7 +14,7 @@ from contextlib import suppress
 from tenuto import failpoints
 from tenuto.db.database import Transaction
 from tenuto.db.pending import Pending, answer, refuse
-from tenuto.db.turn import Turn
+from tenuto.db.sqlite_processes import Turn
 from tenuto.errors import Unavailable
 
 GROUP_OPERATIONS = 64

@@ -97,7 +97,7 @@ def test_a_killed_backup_is_none_and_is_taken_again(origin: Origin, tmp_path: Pa
     killed = with_failpoint(origin.place, f"{where}:1:kill", "admin", "backup", str(kept))
     was_there, copied = kept.exists(), {path.name: path.stat().st_ino for path in half.rglob("blob_*")}
     if where != "backup.before_name":
-        with pytest.raises(OperatorError, match="is no whole backup"):
+        with pytest.raises(OperatorError, match="is not a whole backup"):
             restore.verify(half)
     origin.place.command("admin", "backup", str(kept))
 
@@ -132,7 +132,7 @@ def test_a_damaged_backup_is_refused(origin: Origin, tmp_path: Path, damage: str
     kept = shutil.copytree(origin.kept, tmp_path / "kept")
     damage_it(kept, damage)
 
-    with pytest.raises(OperatorError, match=r"damaged|is no whole backup"):
+    with pytest.raises(OperatorError, match=r"damaged|is not a whole backup"):
         restore.verify(kept)
 
 

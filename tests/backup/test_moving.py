@@ -16,7 +16,7 @@ from crash import checker
 from servers.seaweedfs import ACCESS_KEY, SECRET_KEY, SeaweedServer
 from servers.service import RunningService
 from tenuto.artifacts import store
-from tenuto.blobs.s3_location import Credentials, S3Location, client
+from tenuto.blobs.s3_client import Credentials, S3Location, client
 from tenuto.db import schema
 
 _numbers = itertools.count(1)

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 import obstore
 
 from tenuto.blobs.blob import BLOCK_BYTES
-from tenuto.blobs.s3 import S3Blobs
-from tenuto.blobs.s3_content import PART_BYTES
-from tenuto.blobs.s3_location import S3Location, client
+from tenuto.blobs.s3 import PART_BYTES, S3Blobs
+from tenuto.blobs.s3_client import S3Location, client
 
 SMALL = os.urandom(3 * BLOCK_BYTES + 17)
 LARGE = os.urandom(2 * PART_BYTES + 12345)

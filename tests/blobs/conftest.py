@@ -12,7 +12,7 @@ from servers.seaweedfs import ACCESS_KEY, REGION, SECRET_KEY, SeaweedServer
 from tenuto.blobs.blob import BlobStore
 from tenuto.blobs.directory import DirectoryBlobs
 from tenuto.blobs.s3 import S3Blobs
-from tenuto.blobs.s3_location import Credentials, S3Location, client
+from tenuto.blobs.s3_client import Credentials, S3Location, client
 from tenuto.ids import Ids
 
 _prefixes = itertools.count(1)

@@ -210,11 +210,11 @@ def test_ids_gives_what_is_older(stored: Stored, new_id: NewId) -> None:
 )
 def test_an_id_of_another_form_is_refused(stored: Stored, wrong: str) -> None:
     """No id can name a place outside the store."""
-    with pytest.raises(ValueError, match="is no id"):
+    with pytest.raises(ValueError, match="is not the id"):
         stored.store.write(wrong, b"x")
-    with pytest.raises(ValueError, match="is no id"):
+    with pytest.raises(ValueError, match="is not the id"):
         stored.store.delete(wrong)
-    with pytest.raises(ValueError, match="is no id"):
+    with pytest.raises(ValueError, match="is not the id"):
         stored.store.read_all(BlobRecord(wrong, 0, "", ""))
 
 

@@ -14,9 +14,8 @@ import pytest
 
 from servers.seaweedfs import SeaweedServer
 from tenuto.blobs.blob import BlobRecord
-from tenuto.blobs.s3 import S3Blobs
-from tenuto.blobs.s3_content import PART_BYTES, Content
-from tenuto.blobs.s3_location import S3Location, client
+from tenuto.blobs.s3 import PART_BYTES, Content, S3Blobs
+from tenuto.blobs.s3_client import S3Location, client
 from tenuto.errors import (
     ArtifactUnavailable,
     CorruptBlob,
@@ -34,7 +33,7 @@ TIMEOUT_S = 1.5
 ENDLESS = """
 import os, sys
 from tenuto.blobs.s3 import S3Blobs
-from tenuto.blobs.s3_location import S3Location, credentials_from
+from tenuto.blobs.s3_client import S3Location, credentials_from
 def content():
     for _ in range(24):
         yield os.urandom(1 << 20)
@@ -49,7 +48,7 @@ S3Blobs(place).write(sys.argv[4], content())
 GROWTH = """
 import os, resource, sys
 from tenuto.blobs.s3 import S3Blobs
-from tenuto.blobs.s3_location import S3Location, credentials_from
+from tenuto.blobs.s3_client import S3Location, credentials_from
 from tenuto.ids import Ids
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10

@@ -17,7 +17,7 @@ from servers.proxy import Proxy, Towards
 from servers.seaweedfs import SECRET_KEY, SeaweedServer, start_seaweedfs
 from tenuto.blobs.blob import BLOCK_BYTES, BlobRecord
 from tenuto.blobs.s3 import S3Blobs
-from tenuto.blobs.s3_location import Credentials, S3Location
+from tenuto.blobs.s3_client import Credentials, S3Location
 from tenuto.errors import (
     StorageFailed,
     StoreUnreachable,

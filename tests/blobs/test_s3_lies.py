@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from tenuto.blobs.s3 import S3Blobs
-from tenuto.blobs.s3_location import S3Location
+from tenuto.blobs.s3_client import S3Location
 from tenuto.errors import StorageFailed
 
 from .bodies import LARGE, SMALL, chunks

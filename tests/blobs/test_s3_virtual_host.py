@@ -11,7 +11,7 @@ import pytest
 
 from servers.seaweedfs import ACCESS_KEY, REGION, SECRET_KEY, SeaweedServer, start_seaweedfs
 from tenuto.blobs.s3 import S3Blobs
-from tenuto.blobs.s3_location import Credentials, S3Location, client
+from tenuto.blobs.s3_client import Credentials, S3Location, client
 from tenuto.errors import ArtifactUnavailable, StorageFailed
 
 from .bodies import LARGE, chunks, left

@@ -14,7 +14,7 @@ import obstore
 
 from servers.proxy import Proxy, Towards
 from servers.seaweedfs import ACCESS_KEY, REGION, SECRET_KEY, SeaweedServer
-from tenuto.blobs.s3_location import Credentials, S3Location, client
+from tenuto.blobs.s3_client import Credentials, S3Location, client
 
 TIMEOUT_S = 2.0
 """What the service waits for one answer of the store."""

@@ -1,4 +1,4 @@
-"""What a backup says of itself, with a checksum over it: whatever disagrees with it is no backup.
+"""What a backup says of itself, with a checksum over it: whatever disagrees with it is not a backup.
 
 DIR/manifest.json       this; written last
 DIR/rows/NAME.jsonl     a table: a line with its columns, then a line for each row
@@ -17,6 +17,7 @@ from typing import Annotated, Any, BinaryIO
 import msgspec
 from msgspec import Meta
 
+from tenuto.blobs.directory import sync_folder
 from tenuto.errors import OperatorError
 
 FORMAT = 1
@@ -59,8 +60,8 @@ class Manifest:
 
     def write(self, folder: Path) -> None:
         """Durably, and as a whole."""
-        told = asdict(self) | {"format": FORMAT}
-        content = json.dumps(told | {"sha256": _digest(told)}, indent=1, ensure_ascii=False).encode()
+        fields = asdict(self) | {"format": FORMAT}
+        content = json.dumps(fields | {"sha256": _digest(fields)}, indent=1, ensure_ascii=False).encode()
         unfinished = folder / (NAME + ".tmp")
         unfinished.unlink(missing_ok=True)
         with open_new(unfinished) as file:
@@ -68,7 +69,7 @@ class Manifest:
             file.flush()
             os.fsync(file.fileno())
         unfinished.rename(folder / NAME)
-        sync(folder)
+        sync_folder(folder)
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -77,22 +78,22 @@ def read_manifest(folder: Path) -> Manifest:
         with open_regular(folder / NAME) as file:
             content = file.read(MAX_BYTES)
     except FileNotFoundError as error:
-        raise OperatorError(f"{folder} is no whole backup: it has no {NAME}") from error
+        raise OperatorError(f"{folder} is not a whole backup: it has no {NAME}") from error
     except OSError as error:
         raise OperatorError(f"{folder} cannot be read: {error.strerror}") from error
     try:
-        told: dict[str, Any] = json.loads(content)
-        sha256, number = told.pop("sha256"), told["format"]
+        fields: dict[str, Any] = json.loads(content)
+        sha256, number = fields.pop("sha256"), fields["format"]
         if number != FORMAT:
             raise OperatorError(
                 f"{folder} has format {number}, which this program does not know; install a newer one"
             )
-        if sha256 != _digest(told):
+        if sha256 != _digest(fields):
             raise OperatorError(
                 f"{folder / NAME} does not have the SHA-256 that it names: the backup is damaged"
             )
-        del told["format"]
-        return msgspec.convert(told, Manifest)
+        del fields["format"]
+        return msgspec.convert(fields, Manifest)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise OperatorError(f"{folder / NAME} cannot be understood: the backup is damaged") from error
 
@@ -102,7 +103,7 @@ def open_regular(path: Path) -> BinaryIO:
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise OSError(errno.EINVAL, "is no regular file")
+        raise OSError(errno.EINVAL, "is not a regular file")
     return os.fdopen(descriptor, "rb")
 
 
@@ -114,17 +115,8 @@ def open_new(path: Path) -> Any:
 def make_folder(folder: Path) -> None:
     """A folder for its owner alone, and its name durable."""
     folder.mkdir(mode=0o700, exist_ok=True)
-    sync(folder.parent)
+    sync_folder(folder.parent)
 
 
-def sync(folder: Path) -> None:
-    """Make the names in a folder durable."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _digest(told: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(told, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+def _digest(fields: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(fields, sort_keys=True, ensure_ascii=False).encode()).hexdigest()

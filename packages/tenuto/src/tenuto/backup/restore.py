@@ -1,6 +1,6 @@
 """Restoring a backup into an empty place, on either database. All of it is verified before a byte is written.
 
-Bytes first, then all rows in one transaction. While it goes on a file in the data folder says so: nothing
+Bytes first, then all rows in one transaction. Until it is finished a file in the data folder says so: nothing
 else starts there, and the same restore run again continues where it was.
 """
 
@@ -12,10 +12,10 @@ from tempfile import TemporaryDirectory
 
 from tenuto import failpoints
 from tenuto.backup import rows
-from tenuto.backup.manifest import BLOBS, ROWS, Manifest, make_folder, open_new, read_manifest, sync
+from tenuto.backup.manifest import BLOBS, ROWS, Manifest, make_folder, open_new, read_manifest
 from tenuto.backup.take import wanted
 from tenuto.blobs.blob import BlobRecord, BlobStore, check_whole
-from tenuto.blobs.directory import DirectoryBlobs
+from tenuto.blobs.directory import DirectoryBlobs, sync_folder
 from tenuto.db import migrations, schema
 from tenuto.db.database import ConstraintFailed, Database
 from tenuto.db.opening import open_database
@@ -59,8 +59,8 @@ def _tables(applied: frozenset[str]) -> dict[str, Table]:
         database = open_database("sqlite:///empty.db", folder=Path(folder))
         with closing(database):
             migrations.migrate(database, only=applied)
-            found = database.read(lambda tx: schema.tables(tx, database.dialect))
-    return {table.name: table for table in found if table.name not in rows.LEFT_OUT}
+            tables = database.read(lambda tx: schema.tables(tx, database.dialect))
+    return {table.name: table for table in tables if table.name not in rows.LEFT_OUT}
 
 
 def claim(place: Path, manifest: Manifest) -> bool:
@@ -83,14 +83,14 @@ def claim(place: Path, manifest: Manifest) -> bool:
         file.write(f"{manifest.backup_id}\n".encode())
         file.flush()
         os.fsync(file.fileno())
-    sync(place)
+    sync_folder(place)
     return False
 
 
 def release(place: Path) -> None:
     """The folder may be used, or is empty again."""
     (place / MARK).unlink(missing_ok=True)
-    sync(place)
+    sync_folder(place)
 
 
 def refuse_unfinished(place: Path) -> None:
@@ -143,7 +143,7 @@ def _copy(folder: Path, manifest: Manifest, blobs: BlobStore, tell: Tell) -> Non
 
 def _put(source: BlobStore, target: BlobStore, record: BlobRecord) -> None:
     try:
-        check_whole(target, record)  # A restore that was killed had brought it.
+        check_whole(target, record)  # A restore that was killed had written it.
         return
     except ArtifactUnavailable:
         pass

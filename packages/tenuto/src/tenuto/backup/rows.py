@@ -51,8 +51,8 @@ def load(tx: Transaction, dialect: Dialect, folder: Path, files: dict[str, Table
 
 def is_empty(tx: Transaction, dialect: Dialect) -> bool:
     """Whether no table has a row."""
-    kept = [table for table in schema.tables(tx, dialect) if table.name not in LEFT_OUT]
-    return not any(schema.has_rows(tx, table) for table in kept)
+    tables = [table for table in schema.tables(tx, dialect) if table.name not in LEFT_OUT]
+    return not any(schema.has_rows(tx, table) for table in tables)
 
 
 def records(folder: Path, table: str) -> Iterator[dict[str, Any]]:

@@ -1,7 +1,7 @@
 """Taking a backup while the service runs: the rows of one moment first, then the bytes that they refer to.
 
 It is built in `DIR.unfinished` and gets its name when it is whole and durable. A backup that was killed is
-taken again; what it had copied of the bytes, which never change, is checked and kept. While it runs, bytes
+taken again; what it had copied of the bytes, which never change, is checked and reused. While it runs, bytes
 that are erased stay where they are (`artifacts.backups`).
 """
 
@@ -15,9 +15,9 @@ from pathlib import Path
 from tenuto import failpoints
 from tenuto.artifacts import backups
 from tenuto.backup import rows
-from tenuto.backup.manifest import BLOBS, NAME, ROWS, Manifest, TableFile, make_folder, sync
+from tenuto.backup.manifest import BLOBS, NAME, ROWS, Manifest, TableFile, make_folder
 from tenuto.blobs.blob import BlobRecord, BlobStore, check_whole, is_well_formed
-from tenuto.blobs.directory import DirectoryBlobs
+from tenuto.blobs.directory import DirectoryBlobs, sync_folder
 from tenuto.db import migrations
 from tenuto.db.database import Database, Transaction
 from tenuto.errors import (
@@ -103,12 +103,12 @@ def wanted(folder: Path) -> Iterator[BlobRecord]:
         if row["condemned_at"] is None:
             record = BlobRecord(row["id"], row["size_bytes"], row["sha256"], row["block_crcs"])
             if not is_well_formed(record):
-                raise OperatorError(f"{record.blob_id!r:.80} in the rows of blobs is no record of a blob")
+                raise OperatorError(f"{record.blob_id!r:.80} in the rows of blobs is not a record of a blob")
             yield record
 
 
 class _Watch:
-    """Says every few seconds that the backup goes on, and hears when it was taken for dead."""
+    """Reports every few seconds that the backup continues, and notices when it was taken for dead."""
 
     def __init__(self, database: Database, backup_id: str, clock: Clock) -> None:
         self._database, self._backup_id, self._clock = database, backup_id, clock
@@ -121,7 +121,7 @@ class _Watch:
         """Raises OperatorError when bytes may have been removed under us."""
         now_ms = self._clock()
         if self._lost or not self._database.write(lambda tx: backups.see(tx, self._backup_id, now_ms=now_ms)):
-            raise OperatorError("the backup stood still so long that it was given up; take it again")
+            raise OperatorError("the backup stood still for too long and was given up; take it again")
 
     def stop(self) -> None:
         """Bytes may be removed again; where the database is away, upkeep finds out by itself."""
@@ -163,7 +163,7 @@ def _dump(database: Database, tx: Transaction, place: Path) -> tuple[dict[str, s
     shutil.rmtree(place / ROWS)
     make_folder(place / ROWS)
     tables = rows.dump(database, tx, place / ROWS)
-    sync(place / ROWS)
+    sync_folder(place / ROWS)
     return migrations.applied(tx), tables
 
 
@@ -226,4 +226,4 @@ def _forget_strangers(place: Path) -> None:
 def _name(place: Path, folder: Path) -> None:
     """From here on it is a backup."""
     place.rename(folder)
-    sync(folder.parent)
+    sync_folder(folder.parent)

@@ -144,12 +144,12 @@ def identity(store_id: str) -> bytes:
 def read_identity(content: bytes) -> str:
     """The id in that file. OperatorError says what it should look like."""
     try:
-        found = json.loads(content)["store_id"]
+        store_id = json.loads(content)["store_id"]
     except (ValueError, TypeError, KeyError):
-        found = None
-    if not isinstance(found, str) or not is_id(found, "store"):
+        store_id = None
+    if not isinstance(store_id, str) or not is_id(store_id, "store"):
         raise OperatorError(f'{IDENTITY} in the store of bytes is not {{"store_id": "store_…"}}; put it back')
-    return found
+    return store_id
 
 
 def pieces(content: bytes | Iterable[bytes]) -> Iterator[bytes | memoryview]:

@@ -116,7 +116,7 @@ class DirectoryBlobs:
             for path in (_unfinished(place), place):
                 path.unlink(missing_ok=True)
             if place.parent.is_dir():
-                _sync(place.parent)
+                sync_folder(place.parent)
 
     def ids(self, older_than_ms: int) -> Iterator[str]:
         self._check_readable()
@@ -151,7 +151,7 @@ class DirectoryBlobs:
             with suppress(FileExistsError):
                 (self._root / IDENTITY).hardlink_to(unfinished)
             unfinished.unlink()
-            _sync(self._root)
+            sync_folder(self._root)
         return self.store_id() or store_id
 
     def check_location(self) -> None:
@@ -171,14 +171,14 @@ class DirectoryBlobs:
 
     def _place(self, blob_id: str) -> Path:
         if not is_id(blob_id, "blob"):
-            raise ValueError(f"{blob_id!r} is no id of a blob")
+            raise ValueError(f"{blob_id!r} is not the id of a blob")
         return self._root / blob_id[-2:] / blob_id
 
     def _create(self, place: Path) -> tuple[int, Path]:
         """Opens the unfinished file, which only one write of an id can hold."""
         if place.parent not in self._durable:
             place.parent.mkdir(mode=0o700, exist_ok=True)
-            _sync(self._root)
+            sync_folder(self._root)
             self._durable.add(place.parent)
         unfinished = _unfinished(place)
         return os.open(unfinished, _CREATE, 0o600), unfinished
@@ -191,7 +191,7 @@ class DirectoryBlobs:
         unfinished.rename(place)
         try:
             failpoints.hit("blob.before_folder_fsync")
-            _sync(place.parent)
+            sync_folder(place.parent)
         except OSError:
             # Whether the name survives a power cut is not known, so the write has failed.
             with suppress(OSError):
@@ -209,8 +209,8 @@ def _storage(message: str) -> Iterator[None]:
 
 def _which(folder: Path) -> tuple[int, int]:
     """Which folder it is, by whatever name."""
-    found = folder.stat()
-    return found.st_dev, found.st_ino
+    stat = folder.stat()
+    return stat.st_dev, stat.st_ino
 
 
 def _unfinished(place: Path) -> Path:
@@ -245,10 +245,11 @@ def _make_durable(folder: Path) -> None:
     if not folder.parent.is_dir():
         _make_durable(folder.parent)
     folder.mkdir(mode=0o700, exist_ok=True)
-    _sync(folder.parent)
+    sync_folder(folder.parent)
 
 
-def _sync(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

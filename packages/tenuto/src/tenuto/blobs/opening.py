@@ -1,4 +1,7 @@
-"""The store of blobs that the settings name. obstore is loaded only where bytes are kept in a bucket."""
+"""The store of blobs that the settings name, and a probe of whether it does what it must.
+
+obstore is loaded only if bytes are kept in a bucket.
+"""
 
 import ssl
 from collections.abc import Mapping
@@ -12,7 +15,9 @@ from tenuto.config.storage import Bucket, bucket_of
 from tenuto.errors import OperatorError
 
 if TYPE_CHECKING:
-    from tenuto.blobs.s3_location import S3Location
+    from tenuto.blobs.s3_client import S3Location
+from tenuto.blobs.reasons import reason
+from tenuto.errors import StorageFailed, StoreUnreachableForWrites, TenutoError
 
 _NONE = "none"
 # Any of these lets the client of obstore find keys by itself.
@@ -34,7 +39,7 @@ def open_store(settings: Settings, environment: Mapping[str, str]) -> BlobStore:
 
 
 def _place(bucket: Bucket, settings: Settings, environment: Mapping[str, str]) -> "S3Location":
-    from tenuto.blobs.s3_location import S3Location, credentials_from
+    from tenuto.blobs.s3_client import S3Location, credentials_from
 
     endpoint = None if settings.s3_endpoint == _NONE else settings.s3_endpoint
     credentials = credentials_from(environment)
@@ -56,11 +61,51 @@ def _place(bucket: Bucket, settings: Settings, environment: Mapping[str, str]) -
 
 def _certificates(name: str) -> str:
     try:
-        found = Path(name).expanduser().read_text("ascii")
+        certificates = Path(name).expanduser().read_text("ascii")
         # obstore says what it makes of them when the first request goes out, in words of its own.
-        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=found)
-        return found
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=certificates)
+        return certificates
     except (OSError, ValueError) as error:
         raise OperatorError(
             f"s3_ca_file: {name} cannot be read as PEM; name a file of certificates"
         ) from error
+
+
+def probe(store: BlobStore, blob_id: str) -> None:
+    """Raises OperatorError, which says what it does not do; nothing is left but what it would not remove."""
+    step = "written"
+    try:
+        record = store.write(blob_id, b"probe")
+        step = "read"
+        store.read_all(record)
+        step = "refused a second time"
+        try:
+            store.write(blob_id, b"other")
+        except StoreUnreachableForWrites:
+            raise
+        except StorageFailed:
+            pass
+        else:
+            raise OperatorError("it lets an id be written twice; it has to honour If-None-Match: *")
+        step = "removed"
+    except TenutoError as error:
+        _remove(store, blob_id)
+        raise _described(error, step) from error
+    try:
+        store.delete(blob_id)
+    except TenutoError as error:
+        raise _described(error, step) from error
+
+
+def _remove(store: BlobStore, blob_id: str) -> None:
+    try:
+        store.delete(blob_id)
+    except StorageFailed:
+        return  # The sweep finds it.
+
+
+def _described(error: TenutoError, step: str) -> OperatorError:
+    if isinstance(error, OperatorError):
+        return error
+    cause = error.message if error.__cause__ is None else f"the store {reason(error.__cause__)}"
+    return OperatorError(f"a blob could not be {step}: {cause}")

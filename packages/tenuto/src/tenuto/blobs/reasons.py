@@ -19,8 +19,8 @@ def reason(error: BaseException) -> str:
     """What it does, such as "says NoSuchBucket" or "fails: No space left on device"."""
     if isinstance(error, OSError) and error.strerror:
         return f"fails: {error.strerror}"
-    said = str(error)
+    message = str(error)
     for sign, words in _SIGNS:
-        if found := sign.search(said):
-            return words.format(*found.groups())
+        if match := sign.search(message):
+            return words.format(*match.groups())
     return "does not answer"

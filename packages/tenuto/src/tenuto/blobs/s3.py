@@ -6,11 +6,14 @@ when its writer died. A write is done when the store, asked again, names the byt
 rows.
 """
 
+import hashlib
 import secrets
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from itertools import chain
+from threading import BoundedSemaphore
 
 import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError
@@ -20,16 +23,15 @@ from tenuto.blobs.blob import (
     BLOCK_BYTES,
     IDENTITY,
     BlobRecord,
+    Checksums,
     check_block,
     check_whole,
     identity,
+    pieces,
     read_identity,
 )
 from tenuto.blobs.reasons import reason
-from tenuto.blobs.s3_content import PART_BYTES, Content
-from tenuto.blobs.s3_location import S3Location, client
-from tenuto.blobs.s3_uploads import RequestFailed, Uploads
-from tenuto.blobs.s3_windows import Windows
+from tenuto.blobs.s3_client import RequestFailed, S3Location, Uploads, client
 from tenuto.errors import (
     ArtifactUnavailable,
     CorruptBlob,
@@ -43,9 +45,119 @@ PARTS_AT_ONCE = 2
 """Parts of one write that are under way; with the one that fills they are what a write holds in memory."""
 LISTED_AT_ONCE = 1000
 
+PART_BYTES = 8 << 20
+"""The size of each part but the last; what is not larger goes up as it is. S3 takes 10,000 parts."""
+WINDOW_BLOCKS = 4
+WINDOWS_AHEAD = 16
+THREADS = 8
 _RESERVED = ".tmp"
 # What a request raises that failed; for what is not there it is a FileNotFoundError.
 _FAILED = (BaseError, OSError, RequestFailed)
+
+Fetch = Callable[[int, int], memoryview]
+"""Gives that many blocks from an index on (the last may be shorter); raises what a reader is to see."""
+
+
+class Content:
+    """Chunks on their way to the store; at the end it knows their checksums and the tag they should get.
+
+    Most stores give an object the MD5 of its bytes as its entity tag, or one made of the MD5 of each part:
+    https://docs.aws.amazon.com/AmazonS3/latest/API/API_Object.html. Stores that encrypt with their own keys
+    do not: another tag proves nothing, and the same tag proves that the bytes arrived.
+    """
+
+    def __init__(self, content: bytes | Iterable[bytes]) -> None:
+        self._pieces = pieces(content)
+        self._checksums = Checksums()
+        self._size_bytes = 0
+        self._parts: list[hashlib._Hash] = []
+        self.is_over = False
+        self.error: BaseException | None = None
+        """What the giver of the chunks raised."""
+
+    def __iter__(self) -> Iterator[bytes | memoryview]:
+        return self
+
+    def __next__(self) -> bytes | memoryview:
+        try:
+            chunk = next(self._pieces)
+        except StopIteration:
+            self.is_over = True
+            raise
+        except BaseException as error:
+            self.error = error
+            raise
+        self._checksums.add(chunk)
+        self._add(chunk)
+        return chunk
+
+    def record(self, blob_id: str) -> BlobRecord:
+        """The record of all that has passed."""
+        assert self.is_over
+        return self._checksums.record(blob_id)
+
+    def has_tag(self, tag: str | None) -> bool:
+        """Whether the store's tag is that of these bytes."""
+        digests = [part.digest() for part in self._parts]
+        if len(digests) > 1:
+            whole = hashlib.md5(b"".join(digests), usedforsecurity=False)
+            return tag == f'"{whole.hexdigest()}-{len(digests)}"'
+        alone = digests[0] if digests else hashlib.md5(usedforsecurity=False).digest()
+        return tag == f'"{alone.hex()}"'
+
+    def _add(self, chunk: bytes | memoryview) -> None:
+        view = memoryview(chunk)
+        while view:
+            filled = self._size_bytes % PART_BYTES
+            if not filled:
+                self._parts.append(hashlib.md5(usedforsecurity=False))
+            piece = view[: PART_BYTES - filled]
+            self._parts[-1].update(piece)
+            self._size_bytes += len(piece)
+            view = view[len(piece) :]
+
+
+class Windows:
+    """Threads that fetch the next few blocks of a blob while the last ones are sent; shared by all readers.
+
+    All readers of a process together hold at most `WINDOWS_AHEAD` windows; a reader that gets none continues
+    block by block, because some readers are slow.
+    """
+
+    def __init__(self) -> None:
+        self._free = BoundedSemaphore(WINDOWS_AHEAD)
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="s3-ahead")
+
+    def read(self, fetch: Fetch, first: int, end: int) -> Iterator[tuple[int, memoryview]]:
+        """Blocks from `first` up to `end` in turn, each window with the index of its first block.
+
+        The first window is one block, so that it comes soon; the others end where a part does, or a share
+        of one: stores keep parts together.
+        """
+        at, size = first, 1
+        current: Future[memoryview] | None = None
+        coming: Future[memoryview] | None = None
+        try:
+            while at < end:
+                # A window that no thread has begun to fetch is fetched here: the threads may all be stuck.
+                is_here = current is not None and not current.cancel()
+                window = current.result() if is_here and current is not None else fetch(at, size)
+                next_size = min(WINDOW_BLOCKS - (at + size) % WINDOW_BLOCKS, end - at - size)
+                if next_size > 0 and self._free.acquire(blocking=False):
+                    coming = self._threads.submit(fetch, at + size, next_size)
+                yield at, window
+                self._leave(current)
+                at, size = at + size, next_size if coming is not None else 1
+                current, coming = coming, None
+        finally:
+            self._leave(current)
+            self._leave(coming)
+
+    def _leave(self, window: "Future[memoryview] | None") -> None:
+        """Its place is free, or will be once it is fetched: a call that has begun can't be called back."""
+        if window is not None:
+            window.cancel()
+            window.add_done_callback(lambda _: self._free.release())
 
 
 class S3Blobs:
@@ -110,7 +222,7 @@ class S3Blobs:
             failpoints.hit("blob.before_delete")
             obstore.delete(self._store, key)
             if self._has(key + _RESERVED):
-                # The reservation goes last: as long as it is there, the uploads behind it are found again.
+                # The reservation goes last: while it is there, the uploads behind it can be listed again.
                 self._uploads.end(key)
                 obstore.delete(self._store, key + _RESERVED)
 
@@ -118,10 +230,10 @@ class S3Blobs:
         last = None
         with _looking("The bucket"):
             for page in obstore.list(self._store, chunk_size=LISTED_AT_ONCE):
-                for found in page:
+                for listed in page:
                     # A blob and its reservation follow each other, and an id comes once.
-                    name = found["path"].rpartition("/")[2].removesuffix(_RESERVED)
-                    is_old = found["last_modified"].timestamp() * 1000 < older_than_ms
+                    name = listed["path"].rpartition("/")[2].removesuffix(_RESERVED)
+                    is_old = listed["last_modified"].timestamp() * 1000 < older_than_ms
                     if is_old and name != last and is_id(name, "blob"):
                         last = name
                         yield name
@@ -146,7 +258,7 @@ class S3Blobs:
         return self.store_id() or store_id
 
     def check_location(self) -> None:
-        """A bucket does not move; whether it answers is found out by asking for something."""
+        """A bucket does not move; only a request shows whether it answers."""
 
     def unfinished(self) -> int:
         """How many uploads below the prefix were begun and are not complete. Raises StoreUnreachable."""
@@ -227,8 +339,8 @@ class S3Blobs:
 
     def _confirm(self, record: BlobRecord, passing: Content, tag: str | None) -> None:
         """The store says that it holds these bytes, or they are read again."""
-        found = obstore.head(self._store, _key(record.blob_id))
-        is_ours = found["size"] == record.size_bytes and found["e_tag"] == tag
+        head = obstore.head(self._store, _key(record.blob_id))
+        is_ours = head["size"] == record.size_bytes and head["e_tag"] == tag
         if not (is_ours and passing.has_tag(tag)):
             try:
                 check_whole(self, record)
@@ -256,14 +368,14 @@ class S3Blobs:
         with _looking(record.blob_id):
             failpoints.hit("blob.before_read")
             try:
-                found = obstore.get(self._store, key, options={"range": (start, end)})
+                answer = obstore.get(self._store, key, options={"range": (start, end)})
             except BaseError as error:
                 # A range outside of what is there is refused without its size.
                 if "416" in str(error):
                     _check_size(record, obstore.head(self._store, key)["size"])
                 raise
-            _check_size(record, found.meta["size"])
-            return memoryview(found.bytes())
+            _check_size(record, answer.meta["size"])
+            return memoryview(answer.bytes())
 
 
 @contextmanager
@@ -290,7 +402,7 @@ def _looking(what: str) -> Iterator[None]:
 
 def _key(blob_id: str) -> str:
     if not is_id(blob_id, "blob"):
-        raise ValueError(f"{blob_id!r} is no id of a blob")
+        raise ValueError(f"{blob_id!r} is not the id of a blob")
     return f"{blob_id[-2:]}/{blob_id}"
 
 

@@ -182,7 +182,7 @@ def _bytes(settings: "Settings") -> Iterator[CheckResult]:
 
     if bucket_of(settings.blobs) is None:
         return
-    from tenuto.blobs.probe import probe
+    from tenuto.blobs.opening import probe
     from tenuto.blobs.s3 import S3Blobs
     from tenuto.bootstrap.opening import open_blobs
 

@@ -15,7 +15,7 @@ from tenuto.accounts import operations as accounts
 from tenuto.catalog import rules as catalog
 from tenuto.config import load
 from tenuto.jobs.submit import prepare
-from tenuto.worker.loop import POLL_S
+from tenuto.worker.supervisor import POLL_S
 
 JOBS = 8
 

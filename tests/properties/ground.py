@@ -77,7 +77,7 @@ class Ground(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """At the end every byte is looked at, and what the service's own audits have said meanwhile."""
-        self.upkeep._auditor.join(20)
+        self.upkeep._auditor.thread.join(20)
         last = self.world.read(runs.last)
         findings = rehash(self.database, self.rig.context.blobs, Rehashed(), now_ms=0)
         damaged = {finding.subject for finding in findings}

@@ -36,7 +36,7 @@ class Keepers(Ground):
                 self.heard[attempt.attempt_id] = self.mono
             self.upkeep.look(self.mono)
             # The sweep has a thread of its own; what it does is compared with the model, too.
-            self.upkeep.sweeper.join(20)
+            self.upkeep.sweeper.thread.join(20)
             self.follow()
 
     @rule(jump=st.sampled_from(JUMPS_MS))

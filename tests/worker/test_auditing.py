@@ -12,14 +12,14 @@ from tenuto.api.metrics import RecordsCollector, read_records
 from tenuto.db.database import Transaction
 from tenuto.jobs.audit import CHECKS, DATABASE_DAMAGED, runs
 from tenuto.jobs.audit.runs import LastAudit
-from tenuto.worker.auditing import Auditor
+from tenuto.worker.housekeeping import Auditor
 from worker.rig import Interrupted, Rig, T, eventually
 
 
 def audited(world: World, auditor: Auditor) -> LastAudit | None:
     """What the newest audit found, when this one has looked and ended."""
     auditor.look(trusts_the_clock=True)
-    auditor.join(20)
+    auditor.thread.join(20)
     return world.read(runs.last)
 
 
@@ -108,6 +108,6 @@ def test_rescues_go_on_while_it_looks(world: World, rig: Rig) -> None:
 def test_an_audit_that_is_stopped_says_nothing(world: World, rig: Rig) -> None:
     """What was looked at in part is no audit."""
     auditor = Auditor(rig.context)
-    auditor.stop()
+    auditor.thread.stop()
 
     assert audited(world, auditor) is None

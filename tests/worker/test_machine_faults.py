@@ -15,7 +15,7 @@ from jobs.world import METERED, World
 from tenuto.errors import StoreUnreachable, causes, is_of_the_machine
 from tenuto.jobs import recover
 from tenuto.jobs.states import OUTCOME_UNKNOWN
-from tenuto.worker import attempt, inputs, retrying
+from tenuto.worker import attempt, retrying
 from tenuto.worker.context import FIRST_SETBACK_MS, LONGEST_SETBACK_MS, Setbacks
 from tenuto.worker.engines import Engines
 from worker.rig import Rig, eventually, failing, full_disk, run
@@ -208,11 +208,11 @@ def test_an_input_that_cannot_be_read_gives_its_slot_back(
     world: World, rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After a minute of tries: one bad sector holds no lane up, and nothing is counted (P1)."""
-    monkeypatch.setattr(inputs, "PATIENCE_S", 0.01)
-    monkeypatch.setattr(inputs, "AWAY_PAUSE_S", 0.001)
+    monkeypatch.setattr(retrying, "READ_PATIENCE_S", 0.01)
+    monkeypatch.setattr(retrying, "READ_PAUSE_S", 0.001)
     record = rig.context.blobs.write(world.ids.new("blob"), b"sound")
     watched = rig.heartbeat.watch("attempt_x", cancellable=True)
 
     with failing("blob.before_read", "EIO", times=1000), pytest.raises(StoreUnreachable):
-        inputs.when_back(watched, lambda: rig.context.blobs.read_all(record))
-    assert b"sound" == inputs.when_back(watched, lambda: rig.context.blobs.read_all(record))
+        retrying.when_back(watched, lambda: rig.context.blobs.read_all(record))
+    assert b"sound" == retrying.when_back(watched, lambda: rig.context.blobs.read_all(record))

@@ -15,7 +15,7 @@ from tenuto.worker import locks
 from tenuto.worker.context import Bell
 from tenuto.worker.heartbeat import Heartbeat
 from tenuto.worker.locks import LifeLock
-from tenuto.worker.loop import POLL_S
+from tenuto.worker.supervisor import POLL_S
 from worker.rig import Rig, eventually
 
 HOLDER = """

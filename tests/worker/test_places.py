@@ -8,7 +8,7 @@ import pytest
 from jobs.world import SPEECH, World
 from tenuto.engines import fake, registry
 from tenuto.worker.engines import Engines
-from tenuto.worker.loop import Slot
+from tenuto.worker.supervisor import Slot
 from worker.rig import Rig, eventually
 
 SLOTS = 3

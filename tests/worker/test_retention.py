@@ -16,7 +16,7 @@ from tenuto.jobs.erasure import RETENTION_BATCH
 from tenuto.jobs.queue import Claim
 from tenuto.jobs.rows import NewSegment
 from tenuto.media.flac import FlacSummary
-from tenuto.worker import retention
+from tenuto.worker import housekeeping
 from worker.rig import Rig
 
 DAY_MS = 24 * 3600 * 1000
@@ -59,7 +59,7 @@ def uploaded(rig: Rig, account_id: str) -> str:
 
 
 def keep(rig: Rig) -> None:
-    retention.keep_to(rig.context, now_ms=rig.world.now_ms)
+    housekeeping.retain(rig.context, now_ms=rig.world.now_ms)
 
 
 def request(world: World, claim: Claim) -> str:

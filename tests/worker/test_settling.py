@@ -13,8 +13,8 @@ from tenuto.blobs.directory import DirectoryBlobs
 from tenuto.errors import StoreUnreachableForWrites
 from tenuto.worker import attempt, retrying
 from tenuto.worker.calls import DOUBTFUL_RUN_S, LEAST_PAID_RUN_S, LEAST_RUN_S, EngineCalls
-from tenuto.worker.clocks import ClockAgreement
 from tenuto.worker.engines import Engines
+from tenuto.worker.heartbeat import ClockAgreement
 from worker.rig import Rig, full_disk, run
 
 

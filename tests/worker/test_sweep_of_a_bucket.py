@@ -16,10 +16,9 @@ from servers.seaweedfs import ACCESS_KEY, SECRET_KEY, SeaweedServer
 from tenuto.artifacts import erasure
 from tenuto.artifacts import operations as artifacts
 from tenuto.artifacts.operations import ORPHAN_AGE_MS
-from tenuto.blobs.s3 import S3Blobs
-from tenuto.blobs.s3_content import PART_BYTES
-from tenuto.blobs.s3_location import Credentials, S3Location, client
-from tenuto.worker.sweep import Sweeper
+from tenuto.blobs.s3 import PART_BYTES, S3Blobs
+from tenuto.blobs.s3_client import Credentials, S3Location, client
+from tenuto.worker.housekeeping import Sweeper
 from worker.rig import Rig
 
 WAIT_S = 30.0
@@ -89,7 +88,7 @@ def test_a_store_that_stalls_holds_no_rescue_up(
         took_s = time.monotonic() - began
         is_asked = asked.wait(WAIT_S)
         rescued.set()
-        upkeep.sweeper.join(WAIT_S)
+        upkeep.sweeper.thread.join(WAIT_S)
 
     assert is_asked
     assert took_s < WAIT_S
@@ -109,4 +108,4 @@ def sweep(rig: Rig) -> None:
     """One sweep, to its end."""
     sweeper = Sweeper(rig.context)
     sweeper.look()
-    sweeper.join(WAIT_S)
+    sweeper.thread.join(WAIT_S)

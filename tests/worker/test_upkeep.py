@@ -15,11 +15,11 @@ from tenuto import failpoints
 from tenuto.artifacts import backups
 from tenuto.artifacts.operations import ORPHAN_AGE_MS
 from tenuto.blobs.s3 import S3Blobs
-from tenuto.blobs.s3_location import Credentials, S3Location
+from tenuto.blobs.s3_client import Credentials, S3Location
 from tenuto.catalog import operations as catalog
 from tenuto.errors import Unavailable
 from tenuto.jobs.states import DEADLINE_MS
-from tenuto.worker.clocks import CLOCKS_AGREE_FOR_S, ClockAgreement
+from tenuto.worker.heartbeat import CLOCKS_AGREE_FOR_S, ClockAgreement
 from tenuto.worker.locks import is_held
 from tenuto.worker.upkeep import Upkeep
 from worker.rig import SILENCE_S, Rig
@@ -382,7 +382,7 @@ def test_a_sweep_holds_no_rescue_up(world: World, rig: Rig) -> None:
         began = time.monotonic()
         upkeep.look(time.monotonic())
         took_s = time.monotonic() - began
-        upkeep.sweeper.join(10)
+        upkeep.sweeper.thread.join(10)
     finally:
         failpoints.arm("")
 
@@ -454,7 +454,7 @@ def test_work_goes_on_after_all_of_it(world: World, rig: Rig) -> None:
 def swept(upkeep: Upkeep, now: float) -> None:
     """One round, and the end of the sweep that it began."""
     upkeep.look(now)
-    upkeep.sweeper.join(20)
+    upkeep.sweeper.thread.join(20)
 
 
 def there(rig: Rig) -> set[str]:

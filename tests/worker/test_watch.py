@@ -14,10 +14,9 @@ from servers.ports import free_port
 from servers.service import RunningService
 from tenuto.api.metrics import RecordsCollector, read_records
 from tenuto.catalog import operations as catalog
-from tenuto.worker import health
+from tenuto.worker import supervisor
 from tenuto.worker.abilities import look
-from tenuto.worker.health import Watch
-from tenuto.worker.supervisor import Worker
+from tenuto.worker.supervisor import Watch, Worker
 from worker.rig import Interrupted, Rig, eventually
 
 HELD = 'tenuto_engine_resident_bytes{model="fake/speech"}'
@@ -116,7 +115,7 @@ def test_a_worker_without_a_heart_does_not_live(rig: Rig, monkeypatch: pytest.Mo
     watch.worker = worker
     working = watch.live(), watch.ready()
     worker._heartbeat.stop()
-    monkeypatch.setattr(health, "STUCK_S", 0.05)
+    monkeypatch.setattr(supervisor, "STUCK_S", 0.05)
     time.sleep(0.1)
     stuck = watch.live()
     watch.stopping = True

@@ -30,8 +30,7 @@ def run_worker(
     `withdraws`: whether it takes back what it offers when it stops. The worker of `serve` does not: it stops
     with the whole service, or is started again at once, and a restart is to refuse no job.
     """
-    from tenuto.worker import health
-    from tenuto.worker.supervisor import Worker
+    from tenuto.worker.supervisor import Worker, expose
 
     keep_private()
     arm_failpoints()
@@ -40,7 +39,7 @@ def run_worker(
     abilities = _abilities(settings, models, offered)
     if tell is not None:
         tell(abilities)
-    watch = health.expose(settings)
+    watch = expose(settings)
     try:
         database = open_records(settings, patience_s=MIGRATIONS_PATIENCE_S, stopping=stopping)
     except OperatorError:

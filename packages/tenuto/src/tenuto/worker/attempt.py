@@ -40,7 +40,7 @@ SET_BACK: ReleaseReason = "the worker's machine could not do it just now; the jo
 """What callers see of a machine's fault; what it was is in the log, for operators alone."""
 
 NOT_STARTED_PAUSE_MS = 2_000
-"""A job whose engine did not start waits so long, so that the lane does not spin on it."""
+"""How long a job waits whose engine did not start, so that the lane does not spin on it."""
 
 MAX_PUBLIC_CHARACTERS = 500
 
@@ -101,7 +101,7 @@ def _make(calls: EngineCalls) -> HostResult | None:
 
 
 def _end_badly(calls: EngineCalls, error: Exception) -> None:
-    """The one transition that this error means. What is the machine's fault is none of the job's."""
+    """Make the one transition that this error means. The job is not blamed for a fault of the machine."""
     context, claim = calls.context, calls.claim
     if isinstance(error, Unavailable | Swept) or is_of_the_machine(error):
         _set_back(context, claim, error)
@@ -203,7 +203,7 @@ def _settle_once(calls: EngineCalls, result: HostResult, claim_next: ClaimNext) 
 def _succeed(
     calls: EngineCalls, succeed: Callable[[Transaction, int], None], claim_next: ClaimNext
 ) -> Claim | None:
-    """Succeed, and claim the slot's next job in the same commit; where that does not go, succeed alone."""
+    """Succeed, and claim the slot's next job in the same commit; if that fails, succeed alone."""
 
     def both(tx: Transaction, now_ms: int) -> Claim | None:
         succeed(tx, now_ms)
@@ -218,7 +218,7 @@ def _succeed(
         except Exception as error:
             following = None
             write(context, succeed)
-            # What another job's row is like is nothing to this one.
+            # A damaged row of another job must not fail this one.
             _log.error("claim.failed", lane=claim.lane, behind=claim.job_id, exc_info=error)
         failpoints.hit("succeed.after_commit")
         if following is not None:
@@ -321,11 +321,11 @@ def _evidence(message: str, output: str) -> str:
 def _fail(
     context: WorkerContext, claim: Claim, code: FailureCode, evidence: str, public: str | None = None
 ) -> None:
-    shown = None if public is None else public[:MAX_PUBLIC_CHARACTERS]
+    message = None if public is None else public[:MAX_PUBLIC_CHARACTERS]
     _end(
         context,
         lambda tx, now: lifecycle.fail(
-            tx, context.ids, claim.attempt_id, code=code, now_ms=now, public=shown, evidence=evidence
+            tx, context.ids, claim.attempt_id, code=code, now_ms=now, public=message, evidence=evidence
         ),
     )
     _log.warning("job.failed", job_id=claim.job_id, attempt_id=claim.attempt_id, code=code)

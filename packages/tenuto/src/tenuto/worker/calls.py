@@ -48,7 +48,7 @@ class EngineCalls:
         model: str | None = None,
         on_progress: OnProgress | None = None,
     ) -> HostResult:
-        """One run of the job's model, or of another that takes part in it. Raises what `Host.run` raises."""
+        """One run of the job's model, or of another that takes part in it. Raises as `ChildHost.run` does."""
         claim, watched = self.claim, self.watched
 
         def forward(content: bytes, metadata: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""The worker as a child of `serve`: supervised by its parent, and never longer alive than that."""
+"""The worker as a child of `serve`: its parent supervises it, and it never outlives its parent."""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ from tenuto.logs import get_logger
 RESTART_FIRST_S = 0.1
 # A dead worker's attempts are found by the next one, within 2 s however often workers die.
 RESTART_MAX_S = 1.0
-# One that could not start, the database being away, leaves nothing to be found: the next may wait longer.
+# A worker that could not start, because the database is away, has no attempts: the next may wait longer.
 NOT_STARTED_MAX_S = 10.0
 SETTLED_S = 2.0
 DATABASE_VARIABLE = "TENUTO_DATABASE"

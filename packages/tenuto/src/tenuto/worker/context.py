@@ -1,4 +1,4 @@
-"""What every part of a worker needs, built once by `bootstrap`, and its bell."""
+"""What every thread of a worker needs, built once by `bootstrap`, and its bell."""
 
 import threading
 import time
@@ -18,7 +18,7 @@ REMEMBERED_JOBS = 10_000
 
 
 class Setbacks:
-    """How long a job waits that this machine could not run, through no fault of its own: longer each time.
+    """How long a job waits that this machine could not run, through no fault of the job: longer each time.
 
     In memory alone: another machine may have what this one lacks, and so may this one after a restart.
     """
@@ -28,7 +28,7 @@ class Setbacks:
         self._times: OrderedDict[str, int] = OrderedDict()
 
     def pause_ms(self, job_id: str) -> int:
-        """Until it may be tried again, one more time behind it: a second at first, a minute at most."""
+        """Count one more setback; gives the pause before the next try: from a second up to a minute."""
         with self._lock:
             times = self._times.pop(job_id, 0)
             self._times[job_id] = times + 1
@@ -37,14 +37,14 @@ class Setbacks:
         return min(LONGEST_SETBACK_MS, FIRST_SETBACK_MS << min(times, 16))
 
     def forget(self, job_id: str) -> None:
-        """It went well."""
+        """The job succeeded."""
         with self._lock:
             self._times.pop(job_id, None)
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerContext:
-    """The parts of a worker process. Made at start, the same until it ends."""
+    """What a worker process consists of. Made at its start, unchanged until its end."""
 
     settings: Settings
     database: Database
@@ -59,7 +59,7 @@ class WorkerContext:
 
 
 IN_VAIN_S = 0.5
-"""So long one look at a lane that found nothing serves all its slots; less than what is between two polls."""
+"""How long one fruitless look at a lane counts for all its slots; less than the time between two polls."""
 
 
 class Bell:

@@ -1,7 +1,7 @@
 """The engine hosts of a worker: one process per engine, started when it is first needed.
 
 A model that is composed of others has no host: it uses theirs, and they may be used by their own jobs, too.
-Where memory is limited, engines that nothing uses make room for one that is needed.
+If memory is limited, engines that nothing uses are evicted for one that is needed.
 """
 
 import contextlib
@@ -10,7 +10,7 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,14 +23,14 @@ from tenuto.config import ModelSettings, Settings
 from tenuto.engines.registry import EngineEntry, engines_of, weights_of
 from tenuto.errors import Unavailable, is_of_the_machine
 from tenuto.hosts.child import ChildHost
-from tenuto.hosts.host import Cancellation, Cancelled, EngineSpec, Host, HostDraining, HostNotReady
+from tenuto.hosts.host import Cancellation, Cancelled, EngineSpec, HostDraining, HostNotReady
 from tenuto.logs import get_logger
 from tenuto.weights.cache import is_verified, location
 from tenuto.worker.context import Bell, WorkerContext
 from tenuto.worker.fair_lock import FairLock
 from tenuto.worker.heartbeat import Watched
-from tenuto.worker.memory import EngineMemory
 
+MIB = 1 << 20
 MAX_THREADS = 2
 
 UPSTREAM_KEY = "UPSTREAM_KEY"
@@ -40,6 +40,33 @@ SPARE_PROCESSES = 3
 """Processes of an engine without a model of its own that may end their last runs beside a fresh one."""
 
 _log = get_logger("tenuto.worker")
+
+
+class EngineMemory:
+    """Figures by engine: what the manifest says of its peak, or more where more was measured."""
+
+    def __init__(self, limit_mib: int, expected_mib: Mapping[str, int]) -> None:
+        # 0: no limit.
+        self.limit_mib = limit_mib
+        self._expected = dict(expected_mib)
+        self._measured: dict[str, int] = {}
+
+    def weigh(self, engine: str, resident_bytes: int | None) -> None:
+        """Note what the engine takes now; that counts until it is measured again, loaded or not."""
+        if resident_bytes is not None:
+            self._measured[engine] = resident_bytes // MIB
+
+    def takes_mib(self, engine: str) -> int:
+        """What to count for the engine: one that is idle now will take its peak again."""
+        return max(self._expected[engine], self._measured.get(engine, 0))
+
+    def measured_mib(self, engine: str) -> int:
+        """What it took when it was measured last."""
+        return self._measured.get(engine, 0)
+
+    def fits(self, engines: Iterable[str]) -> bool:
+        """Whether these may be loaded together."""
+        return self.limit_mib == 0 or sum(map(self.takes_mib, engines)) <= self.limit_mib
 
 
 def missing_weights(model: Model, cache: Path) -> list[str]:
@@ -97,14 +124,14 @@ def _interpreter(entry: EngineEntry, settings: Settings) -> str:
 
 
 class Engines:
-    """Hosts by engine. `make_host` is the seam where another kind of host goes in."""
+    """The hosts of this worker, by engine."""
 
     def __init__(
         self,
         context: WorkerContext,
         models: list[str],
         bell: Bell,
-        make_host: Callable[[EngineSpec], Host] = ChildHost,
+        make_host: Callable[[EngineSpec], ChildHost] = ChildHost,
     ) -> None:
         self._context = context
         self._bell = bell
@@ -112,13 +139,13 @@ class Engines:
         entries = {entry.model: entry for name in models for entry in engines_of(context.models[name].entry)}
         self._make_host = make_host
         self._specs = {name: spec_of(entry, context.settings) for name, entry in entries.items()}
-        self._hosts: dict[str, Host] = {name: make_host(spec) for name, spec in self._specs.items()}
+        self._hosts: dict[str, ChildHost] = {name: make_host(spec) for name, spec in self._specs.items()}
         self._memory = EngineMemory(
             context.settings.engine_memory_mib,
             {name: expected_mib(entry, context.settings) for name, entry in entries.items()},
         )
         self._too_large: set[str] = set()
-        # When each engine was last needed: who has waited longest makes room first.
+        # When each engine was last needed: the least recently used is evicted first.
         self._needed_at = dict.fromkeys(entries, 0.0)
         self._uses = {name: [name] for name in entries} | {
             name: [entry.model for entry in engines_of(context.models[name].entry)] for name in models
@@ -128,7 +155,7 @@ class Engines:
         self._offers = frozenset(models)
         self._failures = dict.fromkeys(self._uses, 0)
         self._running = dict.fromkeys(models, 0)
-        self._loads: dict[str, Future[Host]] = {}
+        self._loads: dict[str, Future[ChildHost]] = {}
         self._closed = False
         self.claiming = threading.Lock()
         """Held from `offered` to `begin`, so that two slots do not claim for one free place."""
@@ -166,11 +193,11 @@ class Engines:
         with self._lock:
             return [name for name, failures in self._failures.items() if failures >= MAX_START_FAILURES]
 
-    def ready(self, model: str, stop: Cancellation | None = None) -> Host:
+    def ready(self, model: str, stop: Cancellation | None = None) -> ChildHost:
         """The model's host, loaded; of a composed model all are loaded and the first is given.
 
-        Raises HostNotReady, counted and told to the catalog, unless it waits for memory, for other runs or
-        for something that the machine lacks at the moment. Cancelled: `stop` was set while it was loaded; the
+        Raises HostNotReady, counted and reported to the catalog unless it waits for memory, other runs or
+        something that the machine lacks at the moment. Cancelled: `stop` was set while it was loaded; the
         load continues for whoever else waits for it, or comes next.
         """
         hosts = [self._hosts[engine] for engine in self._uses[model]]
@@ -187,7 +214,7 @@ class Engines:
             raise Cancelled(lost=False)
         return load.result()
 
-    def _loading(self, model: str) -> Future[Host]:
+    def _loading(self, model: str) -> Future[ChildHost]:
         """The model's load, in a thread of its own; one for all who wait for it."""
         with self._lock:
             load = self._loads.get(model)
@@ -199,7 +226,7 @@ class Engines:
                 self._loads[model] = load
             return load
 
-    def _load_for(self, model: str, load: Future[Host]) -> None:
+    def _load_for(self, model: str, load: Future[ChildHost]) -> None:
         """What the thread does. The load is over before anybody hears how it ended."""
         host, failure = None, None
         try:
@@ -213,8 +240,8 @@ class Engines:
         else:
             load.set_exception(failure)
 
-    def _load(self, model: str) -> Host:
-        self._make_room(self._uses[model])
+    def _load(self, model: str) -> ChildHost:
+        self._evict_for(self._uses[model])
         hosts = [self._hosts[engine] for engine in self._uses[model]]
         try:
             for engine, host in zip(self._uses[model], hosts, strict=True):
@@ -248,19 +275,19 @@ class Engines:
             with self._lock:
                 self._memory.weigh(engine, resident)
         with contextlib.suppress(HostNotReady):
-            self._make_room([])
-        self._tell_too_large()
+            self._evict_for([])
+        self._report_too_large()
         with self._lock:
             loaded = [engine for engine, host in self._hosts.items() if host.alive]
             return {engine: self._memory.measured_mib(engine) for engine in loaded}
 
-    def host(self, model: str) -> Host:
+    def host(self, model: str) -> ChildHost:
         """The model's host as it is, for tests and for upkeep."""
         return self._hosts[self._uses[model][0]]
 
     @contextmanager
     def turn(self, engine: str, watched: Watched, account_id: str) -> Iterator[None]:
-        """Wait for the engine, accounts in turn; raises Cancelled when told to stop."""
+        """Wait for the engine, accounts in turn; raises Cancelled when `watched` is stopped."""
         with self._lines[engine].turn(watched.stop, account_id=account_id):
             yield
 
@@ -277,7 +304,7 @@ class Engines:
         for host in self._hosts.values():
             host.close()
 
-    def _tell_too_large(self) -> None:
+    def _report_too_large(self) -> None:
         """Engines that took more than all may are not offered any more; the catalog hears why."""
         limit_mib = self._memory.limit_mib
         for model in self._offers - self._too_large:
@@ -286,21 +313,21 @@ class Engines:
                 self._too_large.add(model)
                 _log.warning("engine.too_large", model=model, taken_mib=taken_mib, limit_mib=limit_mib)
                 reason = f"it took {taken_mib} MiB, and engine_memory_mib is {limit_mib}"
-                self._tell(model, MAX_START_FAILURES, reason)
+                self._report(model, MAX_START_FAILURES, reason)
 
-    def _make_room(self, wanted: Sequence[str]) -> None:
+    def _evict_for(self, wanted: Sequence[str]) -> None:
         """Unload idle engines until the wanted ones fit beside the rest. HostNotReady: the rest is in use."""
         leaving = []
         with self._lock:
-            kept = {engine for engine, host in self._hosts.items() if host.alive} | self._busy()
-            kept.update(wanted)
-            idle = sorted(kept - self._busy() - set(wanted), key=self._needed_at.__getitem__, reverse=True)
-            while idle and not self._memory.fits(kept):
+            staying = {engine for engine, host in self._hosts.items() if host.alive} | self._busy()
+            staying.update(wanted)
+            idle = sorted(staying - self._busy() - set(wanted), key=self._needed_at.__getitem__, reverse=True)
+            while idle and not self._memory.fits(staying):
                 engine = idle.pop()
-                kept.remove(engine)
+                staying.remove(engine)
                 leaving.append((engine, self._hosts[engine]))
                 self._hosts[engine] = self._make_host(self._specs[engine])
-            fits = self._memory.fits(kept)
+            fits = self._memory.fits(staying)
         for engine, host in leaving:
             host.close()
             _log.info("engine.unloaded", model=engine, limit_mib=self._memory.limit_mib)
@@ -327,9 +354,9 @@ class Engines:
             return
         if reason is not None:
             _log.error("engine.not_started", model=model, failures=failures)
-        self._tell(model, failures, reason)
+        self._report(model, failures, reason)
 
-    def _tell(self, model: str, failures: int, reason: str | None) -> None:
+    def _report(self, model: str, failures: int, reason: str | None) -> None:
         worker_id = self._context.worker_id
         try:
             if reason is None:

@@ -1,4 +1,4 @@
-"""The heartbeat: says that attempts live, carries their progress, and hears of cancellations.
+"""The heartbeat: reports that attempts live, carries their progress, and learns of cancellations.
 
 It runs in a thread of its own, so that neither an engine nor a slow disk holds it up. If it dies,
 the worker's attempts fall silent and are rescued: by the fence that costs work, never correctness.
@@ -17,9 +17,10 @@ from tenuto.errors import Unavailable
 from tenuto.hosts.host import Cancellation
 from tenuto.jobs import lifecycle, queue
 from tenuto.logs import get_logger
-from tenuto.worker.clocks import ClockAgreement
 from tenuto.worker.context import WorkerContext
 
+CLOCKS_AGREE_MS = 60_000
+CLOCKS_AGREE_FOR_S = 600.0
 PROGRESS_S = 1.0
 """Progress is written as often, when there is any; otherwise the beat alone."""
 
@@ -27,6 +28,29 @@ DEAF_S = 2.5
 """Between two looks at who is silent there is a second at most; more, and it was we who stood still."""
 
 _log = get_logger("tenuto.worker")
+
+
+class ClockAgreement:
+    """Whether wall and monotonic time have gone side by side long enough to act on it."""
+
+    def __init__(self, wall_ms: int, monotonic_s: float) -> None:
+        self._lock = threading.Lock()
+        self._wall_ms = wall_ms
+        self._since = self._monotonic_s = monotonic_s
+        self._jumped_at = float("-inf")
+
+    def holds(self, wall_ms: int, monotonic_s: float) -> bool:
+        """Look at both clocks; a jump of more than a minute restarts the ten minutes."""
+        with self._lock:
+            passed_ms = (monotonic_s - self._monotonic_s) * 1000
+            if abs((wall_ms - self._wall_ms) - passed_ms) > CLOCKS_AGREE_MS:
+                self._since = self._jumped_at = monotonic_s
+                self._wall_ms, self._monotonic_s = wall_ms, monotonic_s
+            return monotonic_s - self._since >= CLOCKS_AGREE_FOR_S
+
+    def is_steady(self, monotonic_s: float) -> bool:
+        """Whether no jump was seen for as long: who was at work during one may look a day late, or years."""
+        return monotonic_s - self._jumped_at >= CLOCKS_AGREE_FOR_S
 
 
 @dataclass(slots=True)
@@ -42,7 +66,7 @@ class Watched:
     """The worker ends now, whatever the attempt still has in its hands."""
     progress: dict[str, Any] | None = None
     is_running: bool = False
-    """An engine runs for it now and should be heard: not while it loads, nor in a queue for it."""
+    """An engine runs for it now and should give signs of life: not while it loads, nor in a queue for it."""
     heard_at: float = field(default_factory=time.monotonic)
     """When that engine last gave a sign of life, on the monotonic clock."""
     cancelled: bool = False
@@ -50,7 +74,7 @@ class Watched:
     lost: bool = False
     """The attempt is another's by now: nothing may be written for it."""
     silent: bool = False
-    """The engine has said nothing for too long."""
+    """The engine has given no sign of life for too long."""
 
     def hear(self, progress: dict[str, Any]) -> None:
         """The engine made progress."""
@@ -172,11 +196,11 @@ class Heartbeat:
             _log.exception("heartbeat.failed")
             return
         for watched in due:
-            said = answer[watched.attempt_id]
-            if said is None:
+            is_cancelled = answer[watched.attempt_id]
+            if is_cancelled is None:
                 watched.lost = True
                 watched.stop.set()
-            elif said:
+            elif is_cancelled:
                 self._cancel(watched)
 
     def _look_for_cancels(self, active: list[Watched]) -> None:
@@ -194,8 +218,9 @@ class Heartbeat:
                 self._cancel(watched)
 
     def _look_for_silence(self, active: list[Watched]) -> None:
-        """Whose engine runs and has said nothing for too long, while we were there to hear it: a process that
-        stood still, as when its machine sleeps, was deaf itself.
+        """Stop attempts whose engine runs and has given no sign of life for too long while we were listening.
+
+        A process that stood still, as when its machine sleeps, heard nothing itself.
         """
         limit_s = self._context.settings.engine_silence_s
         now = time.monotonic()

@@ -11,7 +11,7 @@ SERVE_LOCK = "serve.lock"
 
 
 class FolderLock:
-    """The lock of `serve` on its data folder; a second one is told who holds it."""
+    """The lock of `serve` on its data folder; a second one learns who holds it."""
 
     def __init__(self, folder: Path) -> None:
         try:

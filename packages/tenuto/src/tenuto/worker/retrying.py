@@ -1,4 +1,7 @@
-"""Reads and writes that must not be lost, as often as it takes. Knows no kind of job."""
+"""What an attempt reads and writes, repeated while the database, the store or the disk is not available.
+
+Knows no kind of job.
+"""
 
 import contextlib
 import os
@@ -7,18 +10,24 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
+from tenuto import failpoints
+from tenuto.artifacts import operations as artifacts
 from tenuto.blobs.blob import BlobRecord
 from tenuto.blobs.reasons import reason
 from tenuto.db.database import Transaction
 from tenuto.errors import (
+    ArtifactUnavailable,
+    CorruptBlob,
     StorageFailed,
+    StoreUnreachable,
     StoreUnreachableForWrites,
     TenutoError,
     Unavailable,
     is_of_the_machine,
 )
-from tenuto.hosts.host import Cancelled
+from tenuto.hosts.host import Cancelled, EngineFailed
 from tenuto.logs import get_logger
+from tenuto.worker.calls import EngineCalls
 from tenuto.worker.context import WorkerContext
 from tenuto.worker.heartbeat import Watched
 
@@ -28,12 +37,14 @@ STORE_TRIES = 5
 STORE_PAUSE_S = 0.5
 AWAY_PAUSE_S = 10.0
 PATIENCE_S = 60.0
-"""A folder that takes nothing is waited for so long with a result that can be made again, by another machine
-perhaps; with one that was paid for as long as the process lives."""
+"""How long a result waits for a folder that cannot be written, if another machine may produce it again; a
+result that was paid for waits as long as the process lives."""
 WRITE_PAUSE_S = 0.2
+READ_PAUSE_S = 2.0
+READ_PATIENCE_S = 60.0
+"""A read that fails for longer would occupy its lane's slot: the job waits in the queue instead."""
 
 _log = get_logger("tenuto.worker")
-
 
 RESCUED = "rescued"
 """The folder of the data folder in which a worker that had to stop leaves results that nobody could store."""
@@ -108,7 +119,7 @@ def read(context: WorkerContext, operation: Callable[[Transaction], T]) -> T:
 def write(context: WorkerContext, transition: Callable[[Transaction, int], T]) -> T:
     """One transition, as often as it takes while the database is away.
 
-    What stays unknown of a commit is found out by trying again: the fence answers Stale when it was made.
+    A commit whose outcome is unknown is tried again: if it was made, the fence answers Stale.
     """
     while True:
         now_ms = context.clock()
@@ -137,3 +148,46 @@ def _pause(watched: Watched, seconds: float, why: str) -> None:
         raise lost
     if watched.stop.is_set() and watched.cancellable:
         raise Cancelled(lost=False)
+
+
+def read_input(calls: EngineCalls, blob_id: str, what: str) -> bytes:
+    """The bytes of an input, waited for while the database or the store is away.
+
+    Raises EngineFailed with `input_unreadable`: damaged bytes fail a job at once, missing ones after a few
+    tries. StoreUnreachable: they still cannot be read after a minute. Cancelled: the attempt is to stop.
+    """
+    record = input_record(calls.context, blob_id, what)
+    try:
+        content = when_back(calls.watched, lambda: calls.context.blobs.read_all(record))
+        failpoints.hit("input.after_read")
+        return content
+    except StoreUnreachable:
+        raise
+    except CorruptBlob as error:
+        raise EngineFailed("input_unreadable", f"{what} is damaged", transient=False) from error
+    except ArtifactUnavailable as error:
+        raise EngineFailed("input_unreadable", f"{what} cannot be read", transient=True) from error
+
+
+def input_record(context: WorkerContext, blob_id: str, what: str) -> BlobRecord:
+    """Where the bytes of an input are. Raises EngineFailed when they have been erased."""
+    record = read(context, lambda tx: artifacts.blob_record(tx, blob_id))
+    if record is None:
+        raise EngineFailed("input_unreadable", f"{what} is not there any more", transient=False)
+    return record
+
+
+def when_back(watched: Watched, read_bytes: Callable[[], T]) -> T:
+    """What a read gives; while the store is away it is made again, until the attempt is to stop."""
+    began = time.monotonic()
+    while True:
+        try:
+            return read_bytes()
+        except StoreUnreachable as error:
+            _log.warning("store.away", attempt_id=watched.attempt_id, reason=error.message)
+            if time.monotonic() - began >= READ_PATIENCE_S:
+                raise
+        stopped = threading.Event()
+        with watched.stop.calling(stopped.set):
+            if watched.stop.is_set() or stopped.wait(READ_PAUSE_S):
+                raise Cancelled(lost=False)

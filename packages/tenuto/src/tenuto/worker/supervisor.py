@@ -1,30 +1,45 @@
-"""A worker from start to end: takes its lock, registers, starts its threads, drains on SIGTERM."""
+"""A worker from start to end: takes its lock, registers, starts its slots and threads, drains on SIGTERM.
+
+`expose` answers those who watch it: whether it lives, whether it takes jobs, how its attempts went.
+"""
 
 import os
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
+from typing import Any
 
-from tenuto import failpoints
+from prometheus_client import CollectorRegistry, Gauge, Histogram, Metric
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from tenuto import failpoints, logs, metrics
 from tenuto.catalog import operations as catalog
 from tenuto.catalog.kinds import slots
+from tenuto.config import Settings
 from tenuto.db.database import Transaction
 from tenuto.errors import Unavailable
 from tenuto.hosts.host import HostNotReady
 from tenuto.jobs import queue
+from tenuto.jobs.queue import Claim
 from tenuto.logs import get_logger
-from tenuto.worker import locks
+from tenuto.worker import attempt, locks
 from tenuto.worker.abilities import Ability
 from tenuto.worker.context import Bell, WorkerContext
-from tenuto.worker.engines import Engines
+from tenuto.worker.engines import MIB, Engines
 from tenuto.worker.heartbeat import Heartbeat
 from tenuto.worker.locks import LifeLock
-from tenuto.worker.loop import Slot
 from tenuto.worker.upkeep import Upkeep
 
 STOP_S = 5.0
 WITHDRAW_AGAIN_S = 0.5
+POLL_S = 1.0
+"""The safety net behind wake-ups: work is looked for at least as often."""
+
+STUCK_S = 60.0
+"""A heartbeat this old, whether the database answered or not, never comes back."""
+BUCKETS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0)
 _log = get_logger("tenuto.worker")
 
 
@@ -81,7 +96,7 @@ class Worker:
             slot.stop()
         self._bell.ring()
         until = time.monotonic() + settings.drain_s
-        # Its heart beats while it drains, so nobody would take it for away: what fails is tried again.
+        # Its heartbeat continues while it drains, so nobody takes it for lost: what fails is tried again.
         while self._withdraws and not self._withdraw() and time.monotonic() < until:
             if self._join_slots(min(until, time.monotonic() + WITHDRAW_AGAIN_S)):
                 break
@@ -174,3 +189,174 @@ class Worker:
                     self._engines.warm(name)
                 except HostNotReady:
                     continue
+
+
+class Slot:
+    """A thread that runs one attempt at a time of a lane."""
+
+    def __init__(
+        self, context: WorkerContext, lane: str, engines: Engines, heartbeat: Heartbeat, bell: Bell
+    ) -> None:
+        self._context = context
+        self._lane = lane
+        self._slots = slots(context.settings)[lane]
+        self._engines = engines
+        self._heartbeat = heartbeat
+        self._bell = bell
+        self._stopping = threading.Event()
+        self.faults = 0  # claims that failed in a way that nobody has foreseen
+        self._thread = threading.Thread(target=self._run, name=f"slot-{lane}", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Claim nothing more; an attempt that runs continues."""
+        self._stopping.set()
+
+    def is_dead(self) -> bool:
+        """Whether its thread has ended though nobody has stopped it."""
+        return not (self._thread.is_alive() or self._stopping.is_set())
+
+    def join(self, timeout_s: float) -> bool:
+        """Whether the thread has ended by then."""
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        claim: Claim | None = None
+        while claim is not None or not self._stopping.is_set():
+            since = self._bell.rung
+            claim = claim or self._claim(since)
+            if claim is None:
+                self._bell.wait(since, POLL_S)
+                continue
+            claim = attempt.run(self._context, self._engines, self._heartbeat, claim, self._take)
+
+    def _claim(self, since: int) -> Claim | None:
+        """A claim, or None. A look is taken before a transaction is opened: the bell rings for every lane,
+        and to lock a slot for nothing would be a write, in the way of those who submit.
+        """
+        context, now_ms = self._context, self._context.clock()
+
+        def look(tx: Transaction) -> bool:
+            return queue.has_work(tx, self._lane, models=self._offered(), now_ms=now_ms)
+
+        with self._engines.claiming:
+            try:
+                if not self._offered() or self._bell.rang_in_vain(self._lane, since):
+                    return None
+                if not context.database.read(look):
+                    self._bell.found_nothing(self._lane, since)
+                    return None
+                claim = context.database.write(lambda tx: self._take(tx, now_ms))
+            except Unavailable:
+                _log.warning("claim.not_possible", lane=self._lane)
+                return None
+            except Exception:
+                # A fault of ours; a slot whose thread has ended would leave its lane standing still.
+                _log.exception("claim.failed", lane=self._lane)
+                self.faults += 1
+                return None
+            if claim is not None:
+                failpoints.hit("claim.after_commit")
+                context.database.wake("changes")
+                self._engines.begin(claim.model)
+            return claim
+
+    def _take(self, tx: Transaction, now_ms: int) -> Claim | None:
+        models = self._offered()
+        if self._stopping.is_set() or not models:
+            return None
+        claim = queue.claim(
+            tx,
+            self._context.ids,
+            worker_id=self._context.worker_id,
+            lane=self._lane,
+            slots=self._slots,
+            models=models,
+            now_ms=now_ms,
+        )
+        if claim is not None:
+            failpoints.hit("claim.before_commit")
+        return claim
+
+    def _offered(self) -> frozenset[str]:
+        """The lane's models that this worker claims now."""
+        models = self._context.models
+        return frozenset(name for name in self._engines.offered() if models[name].lane == self._lane)
+
+
+class Watch:
+    """One worker process, looked at from outside."""
+
+    def __init__(self) -> None:
+        self.worker: Worker | None = None
+        """Set when it has registered; until then it waits for the database."""
+        self.stopping = False
+
+    def live(self) -> str | None:
+        """What only a restart would fix; None while all goes well."""
+        if self.worker is None or self.stopping:
+            return None
+        silent_s = time.monotonic() - self.worker.beaten_at()
+        if silent_s > STUCK_S:
+            return f"no heartbeat for {silent_s:.0f} s"
+        dead = self.worker.dead_slots()
+        return f"{dead} slots have ended" if dead else None
+
+    def ready(self) -> str | None:
+        """Why no job is claimed here; None when jobs are."""
+        if self.stopping:
+            return "the worker is stopping"
+        return "the worker has not registered yet" if self.worker is None else None
+
+    def running(self) -> int:
+        """The attempts that run here."""
+        return 0 if self.worker is None else self.worker.running()
+
+    def engines(self) -> Mapping[str, int]:
+        """The engines that are loaded here, and the MiB that each took when it was measured last."""
+        return {} if self.worker is None else self.worker.engines()
+
+
+class EnginesCollector(Collector):
+    """What the loaded engines take, as upkeep measured it."""
+
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
+
+    def collect(self) -> Iterable[Metric]:
+        taken = GaugeMetricFamily(
+            "tenuto_engine_resident_bytes", "What a loaded engine takes of this machine.", labels=("model",)
+        )
+        for engine, mib in self._watch.engines().items():
+            taken.add_metric((engine,), mib * MIB)
+        yield taken
+
+
+def expose(settings: Settings) -> Watch:
+    """Answers /metrics, /livez and /readyz where the settings say, until the process ends. OperatorError."""
+    watch = Watch()
+    if settings.worker_metrics_port == 0:
+        return watch
+    registry = CollectorRegistry()
+    metrics.count_events(registry)
+    seconds = Histogram(
+        "tenuto_attempt_seconds",
+        "From the claim of a job to its success.",
+        ("model",),
+        buckets=BUCKETS,
+        registry=registry,
+    )
+
+    def note(event: str, level: str, fields: Mapping[str, Any]) -> None:
+        if event == "job.succeeded":
+            seconds.labels(fields["model"]).observe(fields["took_ms"] / 1000)
+
+    logs.listen(note)
+    Gauge("tenuto_attempts_running", "Attempts that run here.", registry=registry).set_function(watch.running)
+    registry.register(EnginesCollector(watch))
+    checks = {"/livez": watch.live, "/readyz": watch.ready}
+    metrics.serve(registry, settings.metrics_host, settings.worker_metrics_port, checks)
+    return watch

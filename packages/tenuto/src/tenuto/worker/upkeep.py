@@ -31,24 +31,22 @@ from tenuto.jobs import chunks, lifecycle, queue
 from tenuto.jobs.rows import OpenAttempt
 from tenuto.jobs.states import UNFORESEEN, UNSETTLED
 from tenuto.logs import get_logger
-from tenuto.worker import locks, retention
-from tenuto.worker.auditing import Auditor
-from tenuto.worker.clocks import ClockAgreement
+from tenuto.worker import locks
 from tenuto.worker.context import Bell, WorkerContext
 from tenuto.worker.engines import Engines
-from tenuto.worker.heartbeat import Heartbeat
-from tenuto.worker.sweep import Sweeper
+from tenuto.worker.heartbeat import ClockAgreement, Heartbeat
+from tenuto.worker.housekeeping import Auditor, Sweeper, retain
 
 LOOK_S = 0.5
 HOUSEKEEPING_S = 60.0
 FORGOTTEN_S = 600.0
-"""A worker whose row has not changed under our own eyes for so long is forgotten, whatever its clock says."""
+"""A worker is forgotten when we have not seen its row change for this long, whatever its clock says."""
 SWEEP_S = 600.0
 WEIGH_S = 5.0
 FIRST_TROUBLE_S, LONGEST_TROUBLE_S = 5.0, 600.0
 """The pauses between two tries of a rescue that meets an error nobody foresaw."""
 CHANGED_MIB = 16
-"""A change of what an engine takes is told when it is at least so large."""
+"""The smallest change of an engine's memory that is reported."""
 
 _log = get_logger("tenuto.worker")
 
@@ -109,7 +107,7 @@ class Upkeep:
         self._auditor = Auditor(context)
         self.sweeper = Sweeper(context)
         self._due = dict.fromkeys(("house", "sweep", "weigh"), 0.0)
-        # MiB by engine, as they were told; replaced as a whole.
+        # MiB by engine, as last reported; replaced as a whole.
         self.weighed: dict[str, int] = {}
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="upkeep", daemon=True)
@@ -120,15 +118,15 @@ class Upkeep:
     def stop(self) -> None:
         self._stopping.set()
         self._thread.join(timeout=10)
-        self._auditor.stop()
-        self.sweeper.stop()
+        self._auditor.thread.stop()
+        self.sweeper.thread.stop()
 
     def _run(self) -> None:
         while not self._stopping.is_set():
             try:
                 self.look(time.monotonic())
             except Unavailable:
-                pass  # Each duty has said so.
+                pass  # Each duty has logged it.
             except Exception:
                 _log.exception("upkeep.failed", duty="round")
             self._stopping.wait(LOOK_S)
@@ -292,7 +290,7 @@ class Upkeep:
         if clocks_agree:
             for lane in kinds():
                 duties.do("expire", lambda lane=lane: self._expire(duties, lane, now_ms), lane=lane)  # type: ignore[misc]
-            duties.do("retention", lambda: retention.keep_to(context, now_ms=now_ms))
+            duties.do("retention", lambda: retain(context, now_ms=now_ms))
         duties.do("backups", lambda: self._forget_backups(now))
         duties.do("workers", lambda: self._forget_workers(duties, now))
         duties.do("context", lambda: context.database.write(chunks.forget_final))

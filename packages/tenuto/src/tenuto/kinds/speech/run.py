@@ -35,8 +35,7 @@ from tenuto.media.wav import (
     shorten_pauses,
 )
 from tenuto.worker.calls import EngineCalls, ResultInvalid
-from tenuto.worker.inputs import read_input
-from tenuto.worker.retrying import PATIENCE_S, NotStored, store, write
+from tenuto.worker.retrying import PATIENCE_S, NotStored, read_input, store, write
 
 MEDIA_TYPE = "audio/wav"
 LONGEST_S, LONGEST_PER_CHARACTER_S = 60.0, 5.0

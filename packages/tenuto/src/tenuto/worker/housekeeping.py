@@ -1,0 +1,236 @@
+"""Upkeep's long work: the sweep of bytes that nothing refers to, the audit of our own records, the retention.
+
+With millions of jobs, or a store that stalls, sweep and audit take minutes: each has a thread of its own, so
+that rescues continue meanwhile. Each is due once an hour, and then one of all workers does it; but every
+worker removes, now and then, what a sweep has condemned.
+"""
+
+import itertools
+import threading
+import time
+from collections.abc import Callable
+
+from tenuto import failpoints
+from tenuto.artifacts import operations as artifacts
+from tenuto.artifacts.erasure import remove
+from tenuto.artifacts.operations import ORPHAN_AGE_MS
+from tenuto.db.database import Transaction
+from tenuto.errors import ArtifactUnavailable, Unavailable
+from tenuto.jobs import audit, erasure
+from tenuto.jobs.audit import Report, runs
+from tenuto.logs import get_logger
+from tenuto.worker.context import WorkerContext
+
+ROWLESS_LIMIT = 200
+"""The most blobs without a row that one sweep condemns; the next one continues."""
+NAMES_PER_READ = 500
+DAY_MS = 24 * 3600 * 1000
+MAX_BATCHES = 50
+"""The most transactions of one round of the retention; the next round continues."""
+
+_log = get_logger("tenuto.worker")
+
+
+class BackgroundThread:
+    """At most one piece of work at a time, in a thread of its own. `failed` logs what it raises."""
+
+    def __init__(self, name: str, failed: Callable[[Exception], None]) -> None:
+        self._name = name
+        self._failed = failed
+        self._thread: threading.Thread | None = None
+        self.stopping = threading.Event()
+
+    def is_running(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
+
+    def begin(self, work: Callable[[], None]) -> None:
+        """Start the work, unless the last piece is still running."""
+        if self.is_running():
+            return
+        thread = threading.Thread(target=self._run, args=(work,), name=self._name, daemon=True)
+        thread.start()
+        # Set only once it runs: whoever stops us joins it.
+        self._thread = thread
+
+    def join(self, timeout_s: float) -> None:
+        """Wait for the work that is running, if any."""
+        if self._thread is not None:
+            self._thread.join(timeout_s)
+
+    def stop(self) -> None:
+        """Give up what is running; nothing of it is lost, and another worker does it when it is due again."""
+        self.stopping.set()
+        self.join(10)
+
+    def _run(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except Exception as error:
+            self._failed(error)
+
+
+class Sweeper:
+    """Removes the bytes that nothing refers to. Asked now and then whether it is due."""
+
+    def __init__(self, context: WorkerContext) -> None:
+        self._context = context
+        self.thread = BackgroundThread("sweep", self._failed)
+
+    def look(self) -> None:
+        """Begin, unless the last sweep is still running. Call it only while the wall clock can be trusted."""
+        self.thread.begin(self._sweep)
+
+    def remove(self) -> None:
+        """Remove only what was condemned; a sweep that is running ends with that anyway."""
+        self.thread.begin(lambda: remove_condemned(self._context))
+
+    def _failed(self, error: Exception) -> None:
+        if isinstance(error, Unavailable | ArtifactUnavailable):
+            _log.warning("sweep.not_possible")
+        else:
+            _log.error("sweep.failed", exc_info=error)
+
+    def _sweep(self) -> None:
+        """Mark in a transaction that sees no reference, then remove the bytes, then the row."""
+        context, now_ms = self._context, self._context.clock()
+        if context.database.write(lambda tx: artifacts.begin_sweep(tx, context.worker_id, now_ms=now_ms)):
+            self._condemn_rowless(now_ms)
+            self._condemn_orphans(now_ms)
+        failpoints.hit("sweep.after_condemn")
+        remove_condemned(context)
+
+    def _condemn_rowless(self, now_ms: int) -> None:
+        """Bytes whose writer died before it could record them."""
+        context = self._context
+        names = context.blobs.ids(older_than_ms=now_ms - ORPHAN_AGE_MS)
+        rowless: list[str] = []
+        while len(rowless) < ROWLESS_LIMIT and (some := list(itertools.islice(names, NAMES_PER_READ))):
+            if self.thread.stopping.is_set():
+                return
+            known = context.database.read(lambda tx, some=some: artifacts.known(tx, some))  # type: ignore[misc]
+            rowless += [name for name in some if name not in known]
+        context.database.write(
+            lambda tx: artifacts.condemn_rowless(tx, rowless[:ROWLESS_LIMIT], now_ms=now_ms)
+        )
+
+    def _condemn_orphans(self, now_ms: int) -> None:
+        """Rows of bytes that nothing refers to any more, page by page."""
+        context, after = self._context, ""
+        while not self.thread.stopping.is_set():
+            last = context.database.read(lambda tx, after=after: artifacts.page_of_blobs(tx, after))  # type: ignore[misc]
+            if last is None:
+                return
+            context.database.write(
+                lambda tx, page=(after, last): artifacts.condemn_orphans(tx, now_ms=now_ms, page=page)  # type: ignore[misc]
+            )
+            after = last
+
+
+def remove_condemned(context: WorkerContext) -> None:
+    """What a sweep condemned, and what was erased and could not be removed at once."""
+    condemned = context.database.read(artifacts.condemned)
+    stuck = _remove(context, condemned)
+    if len(condemned) > stuck:
+        _log.info("blobs.swept", count=len(condemned) - stuck)
+
+
+class Auditor:
+    """Audits the service's own records. Asked now and then whether it is due."""
+
+    def __init__(self, context: WorkerContext) -> None:
+        self._context = context
+        self.thread = BackgroundThread("audit", self._failed)
+
+    def look(self, *, trusts_the_clock: bool) -> None:
+        """Begin an audit if one is due. Without a trusted clock, nothing is reported as too old."""
+        if self.thread.is_running():
+            return
+        context, now_ms = self._context, self._context.clock()
+        if not context.database.read(lambda tx: runs.is_due(tx, now_ms=now_ms)):
+            return
+        if context.database.write(lambda tx: runs.begin(tx, context.worker_id, now_ms=now_ms)):
+            self.thread.begin(lambda: self._audit(now_ms if trusts_the_clock else None))
+
+    def _failed(self, error: Exception) -> None:
+        if isinstance(error, Unavailable):
+            _log.warning("audit.not_possible")
+        else:
+            _log.error("audit.failed", exc_info=error)
+
+    def _audit(self, now_ms: int | None) -> None:
+        context, began, is_stopping = self._context, time.monotonic(), self.thread.stopping.is_set
+
+        def look(tx: Transaction) -> Report:
+            return audit.report(tx, now_ms=now_ms, stopping=is_stopping)
+
+        # First, and logged at once: damage may keep the rest from being read.
+        damaged = audit.database_damage(context.database, deep=False, stopping=is_stopping)
+        for finding in damaged:
+            _log.error(
+                "audit.finding",
+                check=finding.check,
+                subject=finding.subject,
+                what=finding.what,
+                **finding.seen,
+            )
+        try:
+            report = context.database.snapshot(look)
+        except Unavailable:
+            if not damaged:
+                raise
+            report = Report([], {})
+        if is_stopping():
+            return
+        for finding in report.findings:
+            _log.error("audit.finding", check=finding.check, subject=finding.subject, what=finding.what)
+        report.findings[:0] = damaged
+        ended_at = context.clock()
+        context.database.write(lambda tx: runs.end(tx, context.worker_id, report, now_ms=ended_at))
+        _log.info(
+            "audit.finished",
+            rows=sum(report.rows.values()),
+            findings=len(report.findings),
+            took_ms=round((time.monotonic() - began) * 1000),
+        )
+
+
+def retain(context: WorkerContext, *, now_ms: int) -> None:
+    """One round of the retention, if the operator switched it on: erase what is older than so many days.
+
+    That is requests and results of jobs that have ended, and inputs that no open job needs; never segments or
+    voices. Call it only while the wall clock can be trusted: nothing brings back what it erases.
+    """
+    if context.settings.retention_days == 0:
+        return
+    before = now_ms - context.settings.retention_days * DAY_MS
+    for _ in range(MAX_BATCHES):
+        count, blobs = context.database.write(
+            lambda tx: erasure.retain_jobs(tx, ended_before=before, now_ms=now_ms)
+        )
+        _remove_retained(context, blobs, jobs=count)
+        if count < erasure.RETENTION_BATCH:
+            break
+    after: str | None = ""
+    for _ in range(MAX_BATCHES):
+        if after is None:
+            return
+
+        def retain_inputs(tx: Transaction, start: str = after) -> tuple[str | None, list[str]]:
+            return erasure.retain_inputs(tx, created_before=before, after=start, now_ms=now_ms)
+
+        after, blobs = context.database.write(retain_inputs)
+        _remove_retained(context, blobs, jobs=0)
+
+
+def _remove_retained(context: WorkerContext, blobs: list[str], *, jobs: int) -> None:
+    if blobs or jobs:
+        _remove(context, blobs)
+        _log.info("retention.erased", jobs=jobs, blobs=len(blobs))
+
+
+def _remove(context: WorkerContext, blobs: list[str]) -> int:
+    """Remove condemned bytes; gives how many could not be."""
+    stuck = remove(context.database, context.blobs, blobs)
+    for blob_id in stuck:
+        _log.error("blob.not_removed", blob_id=blob_id)
+    return len(stuck)

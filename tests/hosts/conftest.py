@@ -13,11 +13,11 @@ from servers import ray_pool
 from servers.ray_pool import RayPool
 from tenuto.config import RaySettings
 from tenuto.hosts.child import ChildHost
-from tenuto.hosts.host import Cancellation, EngineSpec, Host, HostNotReady, HostResult
+from tenuto.hosts.host import Cancellation, EngineSpec, HostNotReady, HostResult
 
 ENGINES = str(Path(__file__).parent / "engines")
 
-MakeHost = Callable[..., Host]
+MakeHost = Callable[..., ChildHost]
 
 
 @pytest.fixture(scope="session")
@@ -41,10 +41,10 @@ def warm(pool: RayPool) -> Iterator[list[ChildHost]]:
 @pytest.fixture
 def make_in() -> Iterator[Callable[[RaySettings | None], MakeHost]]:
     """Give a function that makes hosts of the demo engine in a pool, or here; all are closed in the end."""
-    hosts: list[Host] = []
+    hosts: list[ChildHost] = []
 
     def make_in(ray: RaySettings | None) -> MakeHost:
-        def make(**changes: Any) -> Host:
+        def make(**changes: Any) -> ChildHost:
             hosts.append(ChildHost(spec_of(**{"ray": ray, **changes})))
             return hosts[-1]
 
@@ -64,7 +64,7 @@ def make_host(request: pytest.FixtureRequest, make_in: Callable[[RaySettings | N
 
 
 @pytest.fixture
-def host(request: pytest.FixtureRequest, make_host: MakeHost) -> Host:
+def host(request: pytest.FixtureRequest, make_host: MakeHost) -> ChildHost:
     """Give a loaded host; in a pool the one of the test before, if it left one."""
     if request.node.callspec.params["make_host"] == "child":
         host = make_host()
@@ -76,7 +76,7 @@ def host(request: pytest.FixtureRequest, make_host: MakeHost) -> Host:
     except (IndexError, HostNotReady):
         warm.append(ChildHost(spec_of(ray=RaySettings(request.getfixturevalue("pool").address))))
         warm[-1].load()
-    found: Host = warm[-1]
+    found: ChildHost = warm[-1]
     return found
 
 
@@ -90,7 +90,7 @@ def run() -> Callable[..., HostResult]:
     """Give a function that does one run: `run(host, "mode", inputs, …)`."""
 
     def run(
-        host: Host,
+        host: ChildHost,
         mode: str,
         inputs: dict[str, bytes] | None = None,
         *,

@@ -25,8 +25,6 @@ from tenuto.hosts.child import ChildHost
 from tenuto.hosts.host import (
     Cancellation,
     Cancelled,
-    EngineSpec,
-    Host,
     HostDeadline,
     HostDraining,
     HostLost,
@@ -34,7 +32,7 @@ from tenuto.hosts.host import (
     HostResult,
 )
 
-MakeHost = Callable[..., Host]
+MakeHost = Callable[..., ChildHost]
 DoRun = Callable[..., HostResult]
 Gone = Callable[[int, float], bool]
 
@@ -98,7 +96,7 @@ def descriptors() -> list[str]:
     return sorted(entry.name for entry in Path("/proc/self/fd").iterdir())
 
 
-def eventually_lost(host: Host) -> bool:
+def eventually_lost(host: ChildHost) -> bool:
     """Whether it is known that its process is gone, once what that printed last is taken in."""
     until = time.monotonic() + 10
     while host.alive and time.monotonic() < until:
@@ -413,16 +411,14 @@ def test_a_host_sees_no_secret_of_ours(
     assert not seen["inheritable"]
 
 
-def test_lines_that_the_engine_prints_are_handed_on(run: DoRun) -> None:
-    """They go to whoever asked for them, and to the evidence."""
-    lines: list[str] = []
-    spec = EngineSpec("demo:Demo", sys.executable, path=str(HERE / "engines"))
-    host = ChildHost(spec, on_line=lines.append)
+def test_lines_that_the_engine_prints_are_evidence(make_host: MakeHost, run: DoRun) -> None:
+    """The last of them go with the loss."""
+    host = make_host()
     host.load()
     with pytest.raises(HostLost) as lost:
         run(host, "leave")
 
-    assert (["the last words"], "the last words\n") == (lines, lost.value.evidence)
+    assert "the last words\n" == lost.value.evidence
 
 
 def test_a_process_that_is_being_ended_is_given_no_other_run(

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from tenuto.hosts import inbox
+from tenuto.hosts import messages
+from tenuto.hosts.child import ChildHost
 from tenuto.hosts.host import (
     Cancellation,
     Cancelled,
     EngineFailed,
-    Host,
     HostDeadline,
     HostLost,
     HostNotReady,
@@ -23,12 +23,12 @@ from tenuto.hosts.host import (
     OutcomeUnknown,
 )
 
-MakeHost = Callable[..., Host]
+MakeHost = Callable[..., ChildHost]
 DoRun = Callable[..., HostResult]
 Gone = Callable[[int, float], bool]
 
 
-def test_a_run_gets_its_parameters_and_inputs_and_gives_its_result(host: Host, run: DoRun) -> None:
+def test_a_run_gets_its_parameters_and_inputs_and_gives_its_result(host: ChildHost, run: DoRun) -> None:
     """Text, numbers and bytes arrive as they were sent, and the result comes back whole."""
     result = run(
         host, "echo", {"voice": b"RIFF", "empty": b""}, text="你好 🎵", factor=1.5, run_id="attempt_1"
@@ -40,7 +40,7 @@ def test_a_run_gets_its_parameters_and_inputs_and_gives_its_result(host: Host, r
     assert HostResult("text/plain", b"echo", seen, 7) == result
 
 
-def test_load_is_idempotent_and_gives_the_info(host: Host) -> None:
+def test_load_is_idempotent_and_gives_the_info(host: ChildHost) -> None:
     """A second load is the same process."""
     info = host.load()
 
@@ -48,7 +48,7 @@ def test_load_is_idempotent_and_gives_the_info(host: Host) -> None:
     assert host.alive
 
 
-def test_segments_and_progress_arrive_in_order_in_the_callers_thread(host: Host, run: DoRun) -> None:
+def test_segments_and_progress_arrive_in_order_in_the_callers_thread(host: ChildHost, run: DoRun) -> None:
     """Streaming hands on each piece as it is made, in order, with its metadata (R55, R56)."""
     segments: list[tuple[int, int, int]] = []
     progress: list[dict[str, Any]] = []
@@ -68,11 +68,11 @@ def test_segments_and_progress_arrive_in_order_in_the_callers_thread(host: Host,
 
 
 def test_segments_that_nobody_takes_make_the_engine_wait(
-    host: Host, run: DoRun, monkeypatch: pytest.MonkeyPatch
+    host: ChildHost, run: DoRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At the limit of what is unread nothing more is taken in, not even health; all still arrives once."""
-    monkeypatch.setattr(inbox, "UNREAD_LIMIT_MESSAGES", 0)
-    monkeypatch.setattr(inbox, "UNREAD_LIMIT_BYTES", 0)
+    monkeypatch.setattr(messages, "UNREAD_LIMIT_MESSAGES", 0)
+    monkeypatch.setattr(messages, "UNREAD_LIMIT_BYTES", 0)
     segments: list[int] = []
 
     def take(content: bytes, metadata: dict[str, Any]) -> None:
@@ -88,7 +88,7 @@ def test_segments_that_nobody_takes_make_the_engine_wait(
     assert list(range(100)) == segments
 
 
-def test_big_inputs_and_results_pass_whole(host: Host, run: DoRun) -> None:
+def test_big_inputs_and_results_pass_whole(host: ChildHost, run: DoRun) -> None:
     """30 MiB go either way."""
     content = os.urandom(30 << 20)
     result = run(host, "echo", {"audio": content})
@@ -106,7 +106,7 @@ def test_big_inputs_and_results_pass_whole(host: Host, run: DoRun) -> None:
     ],
 )
 def test_a_failing_engine_leaves_the_host_usable(
-    host: Host, run: DoRun, mode: str, expected: tuple[str, str, bool]
+    host: ChildHost, run: DoRun, mode: str, expected: tuple[str, str, bool]
 ) -> None:
     """An exception is the run's failure, not the host's."""
     pid = host.pid
@@ -118,7 +118,7 @@ def test_a_failing_engine_leaves_the_host_usable(
 
 
 @pytest.mark.parametrize("which", ["none", "text", "nan", "object", "list", "surrogate", "long"])
-def test_an_unfit_result_is_the_engines_failure(host: Host, run: DoRun, which: str) -> None:
+def test_an_unfit_result_is_the_engines_failure(host: ChildHost, run: DoRun, which: str) -> None:
     """What is not bytes with plain JSON never leaves the host."""
     pid = host.pid
     with pytest.raises(EngineFailed):
@@ -127,7 +127,7 @@ def test_an_unfit_result_is_the_engines_failure(host: Host, run: DoRun, which: s
     assert pid == run(host, "echo").metadata["pid"]
 
 
-def test_an_outcome_can_be_unknown(host: Host, run: DoRun) -> None:
+def test_an_outcome_can_be_unknown(host: ChildHost, run: DoRun) -> None:
     """A metered engine that cannot say what became of its call is told apart from a failure."""
     with pytest.raises(OutcomeUnknown) as unknown:
         run(host, "unknown")
@@ -135,7 +135,7 @@ def test_an_outcome_can_be_unknown(host: Host, run: DoRun) -> None:
     assert "the line went dead" == unknown.value.message
 
 
-def test_a_cancel_is_asked_and_heard(host: Host, run: DoRun) -> None:
+def test_a_cancel_is_asked_and_heard(host: ChildHost, run: DoRun) -> None:
     """An engine that looks stops within milliseconds, and stays warm."""
     pid, cancelled = host.pid, Cancellation()
     asked: list[float] = []
@@ -152,7 +152,7 @@ def test_a_cancel_is_asked_and_heard(host: Host, run: DoRun) -> None:
     assert pid == run(host, "echo").metadata["pid"]
 
 
-def test_a_cancel_from_another_thread_wakes_a_silent_run(host: Host, run: DoRun) -> None:
+def test_a_cancel_from_another_thread_wakes_a_silent_run(host: ChildHost, run: DoRun) -> None:
     """The switch reaches a run that waits for the engine, without polling."""
     cancelled, started = Cancellation(), threading.Event()
     with ThreadPoolExecutor() as pool:
@@ -168,7 +168,7 @@ def test_a_cancel_from_another_thread_wakes_a_silent_run(host: Host, run: DoRun)
     assert time.monotonic() - asked < 0.5
 
 
-def test_a_cancel_before_the_start_runs_nothing(host: Host, run: DoRun) -> None:
+def test_a_cancel_before_the_start_runs_nothing(host: ChildHost, run: DoRun) -> None:
     """A switch that is set already stops the run before the engine hears of it."""
     cancelled = Cancellation()
     cancelled.set()
@@ -179,7 +179,7 @@ def test_a_cancel_before_the_start_runs_nothing(host: Host, run: DoRun) -> None:
     assert host.alive
 
 
-def test_a_result_that_comes_in_the_grace_is_given(host: Host, run: DoRun) -> None:
+def test_a_result_that_comes_in_the_grace_is_given(host: ChildHost, run: DoRun) -> None:
     """An engine that finishes all the same has its result recorded: a recorded result wins over a cancel."""
     cancelled = Cancellation()
     result = run(host, "finish_when_cancelled", on_progress=lambda _: cancelled.set(), cancelled=cancelled)
@@ -188,7 +188,7 @@ def test_a_result_that_comes_in_the_grace_is_given(host: Host, run: DoRun) -> No
 
 
 @pytest.mark.parametrize("mode", ["deaf", "hold_lock"])
-def test_a_deaf_engine_is_killed_after_the_grace(host: Host, run: DoRun, gone: Gone, mode: str) -> None:
+def test_a_deaf_engine_is_killed_after_the_grace(host: ChildHost, run: DoRun, gone: Gone, mode: str) -> None:
     """Whatever the engine is stuck in, a cancel ends it, and the next load is a new process."""
     pid, cancelled, begun = host.pid, Cancellation(), time.monotonic()
     assert pid is not None
@@ -203,12 +203,12 @@ def test_a_deaf_engine_is_killed_after_the_grace(host: Host, run: DoRun, gone: G
     assert b"echo" == run(host, "echo").content
 
 
-def test_a_deadline_may_be_decades_away(host: Host, run: DoRun) -> None:
+def test_a_deadline_may_be_decades_away(host: ChildHost, run: DoRun) -> None:
     """A job's deadline is a moment; where the wall clock says 1970 it is as far off (P20)."""
     assert b"echo" == run(host, "echo", deadline_s=2e9).content
 
 
-def test_a_deadline_kills(host: Host, run: DoRun, gone: Gone) -> None:
+def test_a_deadline_kills(host: ChildHost, run: DoRun, gone: Gone) -> None:
     """A run that does not end in time ends with its process."""
     pid, begun = host.pid, time.monotonic()
     assert pid is not None
@@ -220,14 +220,16 @@ def test_a_deadline_kills(host: Host, run: DoRun, gone: Gone) -> None:
     assert pid != host.load()["pid"]
 
 
-def test_a_deadline_ends_a_run_that_never_stops_talking(host: Host, run: DoRun) -> None:
+def test_a_deadline_ends_a_run_that_never_stops_talking(host: ChildHost, run: DoRun) -> None:
     """Segments without end do not put the deadline off."""
     with pytest.raises(HostDeadline):
         run(host, "stream", total=10**9, deadline_s=0.3)
 
 
 @pytest.mark.parametrize(("mode", "exit_code"), [("crash", -11), ("leave", 3)])
-def test_a_process_that_ends_during_a_run_is_lost(host: Host, run: DoRun, mode: str, exit_code: int) -> None:
+def test_a_process_that_ends_during_a_run_is_lost(
+    host: ChildHost, run: DoRun, mode: str, exit_code: int
+) -> None:
     """A crash is told apart from a failure, with the exit status and the engine's last words."""
     with pytest.raises(HostLost) as lost:
         run(host, mode)
@@ -237,7 +239,7 @@ def test_a_process_that_ends_during_a_run_is_lost(host: Host, run: DoRun, mode: 
     assert not host.alive
 
 
-def test_a_process_that_leaves_its_connection_to_another_is_lost(host: Host, run: DoRun) -> None:
+def test_a_process_that_leaves_its_connection_to_another_is_lost(host: ChildHost, run: DoRun) -> None:
     """What an engine forked into a session of its own cannot keep a run waiting for an answer."""
     began = time.monotonic()
     with pytest.raises(HostLost) as error:
@@ -260,7 +262,7 @@ def test_a_run_without_an_engine_runs_nothing(make_host: MakeHost, run: DoRun) -
         run(host, "echo")
 
 
-def test_what_a_callback_raises_stops_the_run(host: Host, run: DoRun) -> None:
+def test_what_a_callback_raises_stops_the_run(host: ChildHost, run: DoRun) -> None:
     """A worker that lost its lease says so by raising; the engine is stopped and stays warm."""
     pid = host.pid
 
@@ -273,7 +275,7 @@ def test_what_a_callback_raises_stops_the_run(host: Host, run: DoRun) -> None:
     assert pid == run(host, "echo").metadata["pid"]
 
 
-def test_runs_of_a_plain_engine_take_turns(host: Host, run: DoRun) -> None:
+def test_runs_of_a_plain_engine_take_turns(host: ChildHost, run: DoRun) -> None:
     """Several threads may call; an engine that takes one run at a time gets one at a time."""
     with ThreadPoolExecutor(8) as pool:
         results = list(pool.map(lambda _: run(host, "count"), range(40)))
@@ -291,7 +293,7 @@ def test_an_engine_that_takes_several_runs_gets_them(make_host: MakeHost, run: D
     assert [b"", b""] == [result.content for result in results]
 
 
-def test_a_run_that_waits_for_its_turn_can_be_cancelled(host: Host, run: DoRun) -> None:
+def test_a_run_that_waits_for_its_turn_can_be_cancelled(host: ChildHost, run: DoRun) -> None:
     """Its cancel does not touch the run before it."""
     first, second, started = Cancellation(), Cancellation(), threading.Event()
     with ThreadPoolExecutor(2) as pool:
@@ -310,7 +312,7 @@ def test_a_run_that_waits_for_its_turn_can_be_cancelled(host: Host, run: DoRun) 
             running.result(10)
 
 
-def test_health_answers_during_a_run(host: Host, run: DoRun) -> None:
+def test_health_answers_during_a_run(host: ChildHost, run: DoRun) -> None:
     """The process is asked beside its run, and names it."""
     cancelled, health = Cancellation(), {}
 
@@ -357,7 +359,7 @@ def test_a_wrong_interpreter_is_not_ready(make_host: MakeHost, interpreter: str)
     assert host.pid is None
 
 
-def test_a_full_host_runs_nothing_more(host: Host, run: DoRun) -> None:
+def test_a_full_host_runs_nothing_more(host: ChildHost, run: DoRun) -> None:
     """Who waits for a place until the deadline is told that nothing was run; who has it goes on."""
     cancelled, started = Cancellation(), threading.Event()
     with ThreadPoolExecutor() as pool:
@@ -382,7 +384,7 @@ def test_an_engine_that_is_not_there_is_not_ready(make_host: MakeHost, engine: s
         make_host(engine=engine).load()
 
 
-def test_close_ends_everything_and_stays_closed(host: Host, run: DoRun, gone: Gone) -> None:
+def test_close_ends_everything_and_stays_closed(host: ChildHost, run: DoRun, gone: Gone) -> None:
     """After a close there is no process; a second close does nothing, a load refuses."""
     pid = host.pid
     assert pid is not None
@@ -395,7 +397,7 @@ def test_close_ends_everything_and_stays_closed(host: Host, run: DoRun, gone: Go
         host.load()
 
 
-def test_close_during_a_run_loses_it(host: Host, run: DoRun) -> None:
+def test_close_during_a_run_loses_it(host: ChildHost, run: DoRun) -> None:
     """Nobody waits for a host that was closed."""
     started = threading.Event()
     with ThreadPoolExecutor() as pool:
@@ -408,7 +410,7 @@ def test_close_during_a_run_loses_it(host: Host, run: DoRun) -> None:
 
 
 @pytest.mark.parametrize("hear", [True, False])
-def test_what_an_engine_started_ends_with_it(host: Host, run: DoRun, gone: Gone, hear: bool) -> None:
+def test_what_an_engine_started_ends_with_it(host: ChildHost, run: DoRun, gone: Gone, hear: bool) -> None:
     """Processes of the engine's own do not outlive it, whether it is killed or closed."""
     cancelled, others = Cancellation(), []
 

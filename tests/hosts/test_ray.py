@@ -16,7 +16,7 @@ from servers.ray_pool import RayPool, children
 from servers.service import RunningService
 from tenuto.config import RaySettings
 from tenuto.hosts.child import ChildHost
-from tenuto.hosts.host import Host, HostLost, HostNotReady, HostResult
+from tenuto.hosts.host import HostLost, HostNotReady, HostResult
 
 DoRun = Callable[..., HostResult]
 Gone = Callable[[int, float], bool]
@@ -49,7 +49,7 @@ def in_pool(pool: RayPool, request: pytest.FixtureRequest) -> InPool:
     return make
 
 
-def refused(host: Host) -> str:
+def refused(host: ChildHost) -> str:
     """Load what cannot be loaded, and give why."""
     with pytest.raises(HostNotReady) as error:
         host.load()
@@ -60,16 +60,16 @@ def refused(host: Host) -> str:
 def drivers() -> list[int]:
     """The drivers of this process."""
     return [
-        pid for pid in children(os.getpid()) if b"ray_driver" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        pid for pid in children(os.getpid()) if b"tenuto_ray" in Path(f"/proc/{pid}/cmdline").read_bytes()
     ]
 
 
 @pytest.mark.skipif(ray_pool.is_installed(), reason="Ray is installed here")
-def test_without_ray_its_extra_is_named() -> None:
-    """Who sets host = "ray" without the extra reads what to install, at once."""
+def test_without_ray_its_package_is_named() -> None:
+    """Who sets host = "ray" without the package reads what to install, at once."""
     message = refused(ChildHost(spec_of(ray=RaySettings("127.0.0.1:1"))))
 
-    assert "pip install 'tenuto[ray]'" in message
+    assert "pip install tenuto-ray" in message
 
 
 def test_a_full_pool_is_not_ready_in_time(in_pool: InPool, run: DoRun) -> None:

@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 
 from tenuto.hosts import process
+from tenuto.hosts.child import ChildHost
 from tenuto.hosts.host import (
     Cancellation,
     Cancelled,
-    Host,
     HostDeadline,
     HostDraining,
     HostLost,
     HostResult,
 )
 
-MakeHost = Callable[..., Host]
+MakeHost = Callable[..., ChildHost]
 DoRun = Callable[..., HostResult]
 Gone = Callable[[int, float], bool]
 
@@ -28,7 +28,7 @@ Gone = Callable[[int, float], bool]
 class Neighbour:
     """A run that goes on until it is let go, and then gives the number of its process."""
 
-    def __init__(self, pool: ThreadPoolExecutor, run: DoRun, host: Host, file: Path) -> None:
+    def __init__(self, pool: ThreadPoolExecutor, run: DoRun, host: ChildHost, file: Path) -> None:
         self._file = file
         self._started = threading.Event()
         self.run: Future[HostResult] = pool.submit(
@@ -41,7 +41,7 @@ class Neighbour:
         return int(self.run.result(20).content)
 
 
-Beside = Callable[[Host], Neighbour]
+Beside = Callable[[ChildHost], Neighbour]
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def beside(tmp_path: Path, run: DoRun) -> Iterator[Beside]:
     neighbours: list[Neighbour] = []
     with ThreadPoolExecutor() as pool:
 
-        def beside(host: Host) -> Neighbour:
+        def beside(host: ChildHost) -> Neighbour:
             neighbours.append(Neighbour(pool, run, host, tmp_path / str(len(neighbours))))
             return neighbours[-1]
 
@@ -59,13 +59,13 @@ def beside(tmp_path: Path, run: DoRun) -> Iterator[Beside]:
             (tmp_path / str(index)).touch()
 
 
-def shared(make_host: MakeHost, spare_processes: int = 0) -> tuple[Host, int]:
+def shared(make_host: MakeHost, spare_processes: int = 0) -> tuple[ChildHost, int]:
     """A host whose process takes four runs, and the number of that process."""
     host = make_host(options={"concurrency": 4}, spare_processes=spare_processes)
     return host, int(host.load()["pid"])
 
 
-def cancel(run: DoRun, host: Host, mode: str = "deaf", **parameters: Any) -> Cancelled:
+def cancel(run: DoRun, host: ChildHost, mode: str = "deaf", **parameters: Any) -> Cancelled:
     """What a run that is cancelled once it has begun raises, after a grace of 0.2 s."""
     cancelled = Cancellation()
     with pytest.raises(Cancelled) as error:

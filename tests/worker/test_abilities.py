@@ -85,7 +85,7 @@ def test_a_model_in_a_pool_needs_the_extra(tmp_path: Path) -> None:
     own = ModelSettings(interpreter="/on/the/node/python", ray=RaySettings("10.0.0.1:6379"))
     settings = Settings(folder=tmp_path, engines="fake", models={SPEECH: own})
 
-    assert "host = \"ray\" needs Ray beside Tenuto: pip install 'tenuto[ray]'" == reasons(settings)[SPEECH]
+    assert 'host = "ray" needs Ray beside Tenuto: pip install tenuto-ray' == reasons(settings)[SPEECH]
 
 
 def test_an_idle_engine_makes_room_for_one_that_is_needed(world: World, rig: Rig) -> None:

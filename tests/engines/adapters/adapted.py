@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tenuto.hosts.host import Cancellation, Host, HostResult
+from tenuto.hosts.child import ChildHost
+from tenuto.hosts.host import Cancellation, HostResult
 from tenuto.media.wav import pcm16_wav
 
 STUBS = Path(__file__).parent / "stubs"
@@ -20,7 +21,7 @@ RATE = 16_000
 class Adapted:
     """A model's folder with its answers, its engine's host, and a short way to do a run."""
 
-    host: Host
+    host: ChildHost
     folder: Path
     shown: list[bytes] = field(default_factory=list)
 

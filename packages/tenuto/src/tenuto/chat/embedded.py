@@ -25,7 +25,6 @@ from tenuto.hosts.host import (
     Cancellation,
     EngineFailed,
     EngineSpec,
-    Host,
     HostDraining,
     HostError,
     HostResult,
@@ -49,7 +48,7 @@ class EmbeddedChat:
     """A ChatEngine (see `answers.py`) over a host. `make_host` is the seam where another host goes in."""
 
     def __init__(
-        self, model: Model, settings: Settings, make_host: Callable[[EngineSpec], Host] = ChildHost
+        self, model: Model, settings: Settings, make_host: Callable[[EngineSpec], ChildHost] = ChildHost
     ) -> None:
         self.concurrency = model.entry.concurrency
         self._model = model

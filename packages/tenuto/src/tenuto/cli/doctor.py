@@ -1,7 +1,6 @@
 """`tenuto admin doctor`: is everything there that serving needs? Each bad line ends with its remedy."""
 
 import argparse
-import importlib.util
 import os
 import shutil
 import subprocess
@@ -234,8 +233,10 @@ def _engine(settings: "Settings", name: str, model: "Model") -> Iterator[CheckRe
         return
     parts = engines_of(model.entry)
     in_pool = [entry for entry in parts if _is_in_pool(settings, entry.model)]
-    if in_pool and importlib.util.find_spec("ray") is None:
-        yield _bad(name, "Ray is not installed beside Tenuto", "pip install 'tenuto[ray]'")
+    from tenuto.hosts.process import ray_driver
+
+    if in_pool and ray_driver() is None:
+        yield _bad(name, "Ray is not installed beside Tenuto", "pip install tenuto-ray")
         return
     faults = [fault for entry in parts if entry not in in_pool for fault in _lacking(settings, entry)]
     try:

@@ -6,11 +6,11 @@ It does not know sockets or signals (`process.py`), nor the messages' form (`mes
 import itertools
 import threading
 import time
-from collections.abc import Callable
 from typing import Any
 
-from tenuto.hosts import memory, messages
-from tenuto.hosts.environment import request
+from msgspec.structs import asdict
+
+from tenuto.hosts import messages
 from tenuto.hosts.host import (
     Cancellation,
     Cancelled,
@@ -26,16 +26,15 @@ from tenuto.hosts.host import (
     OnStart,
     OutcomeUnknown,
 )
-from tenuto.hosts.process import HostProcess
+from tenuto.hosts.process import HostProcess, request, resident_bytes
 from tenuto_engine import wire
 
 
 class ChildHost:
-    """A Host (see `host.py`). `on_line` is called with each line that the engine prints, from a thread."""
+    """Where one engine lives. Every method may be called from any thread."""
 
-    def __init__(self, spec: EngineSpec, *, on_line: Callable[[str], None] | None = None) -> None:
+    def __init__(self, spec: EngineSpec) -> None:
         self._spec = spec
-        self._on_line = on_line
         self._run_ids = itertools.count(1)
         # Held for a whole load, so that two callers do not start two processes.
         self._loading = threading.Lock()
@@ -48,23 +47,30 @@ class ChildHost:
 
     @property
     def alive(self) -> bool:
+        """Whether an engine is loaded and its process is there."""
         return self._usable() is not None
 
     @property
     def is_draining(self) -> bool:
+        """Whether its process has a run that did not stop, and no other can be started beside it now."""
         process = self._process
         return process is not None and process.is_draining and not self._has_spare()
 
     @property
     def pid(self) -> int | None:
+        """The engine's process while there is one."""
         process = self._process
         if process is None or process.lost is not None:
             return None
         # In a pool: on its node. Our own child is then the driver.
-        told = process.info["pid"] if self._spec.ray is not None and process.info is not None else None
-        return told if isinstance(told, int) else process.pid
+        pid = process.info["pid"] if self._spec.ray is not None and process.info is not None else None
+        return pid if isinstance(pid, int) else process.pid
 
     def load(self) -> dict[str, Any]:
+        """Start the engine unless it is loaded; also after a loss. Gives its info.
+
+        Raises HostNotReady, and HostDraining if that is not the engine's fault.
+        """
         with self._loading:
             loaded = self._usable()
             if loaded is not None:
@@ -76,7 +82,7 @@ class ChildHost:
                     return dict(loaded.info or {})
             until = time.monotonic() + self._spec.load_timeout_s
             began = time.monotonic()
-            process = HostProcess(self._spec, self._on_line)
+            process = HostProcess(self._spec)
             with self._swapping:
                 closed = self._closed
                 self._process = process
@@ -106,13 +112,21 @@ class ChildHost:
         grace_s: float = 5.0,
         run_id: str = "",
     ) -> HostResult:
+        """Do one run; all callbacks are called from this thread, `on_start` as soon as the run has its place.
+
+        Once `cancelled` is set the engine is asked to stop; a result that it finishes within `grace_s` is
+        still given. What a callback raises stops the run in the same way and is raised here. A run that has
+        not stopped by then, or at the deadline, is left: its process is killed if nobody else's run is in it.
+        Otherwise it takes no more runs, drops what the left one sends, and is killed after the others.
+        Raises EngineFailed, Cancelled, OutcomeUnknown, HostLost, HostDeadline, HostNotReady.
+        """
         deadline_at = time.monotonic() + deadline_s
         process = self._usable()
         if process is None:
             raise HostNotReady("no engine is loaded")
         cancelled = cancelled or Cancellation()
         run_id = run_id or f"{process.pid}-{next(self._run_ids)}"
-        with cancelled.calling(process.wake):
+        with cancelled.calling(process.inbox.wake):
             _open(process, run_id, deadline_at, cancelled)
             run = _Run(process, run_id, deadline_at, grace_s, cancelled)
             try:
@@ -123,19 +137,19 @@ class ChildHost:
             finally:
                 if not run.ended:
                     process.leave_run(run_id, "was left by its caller")
-                process.close_run(run_id)
+                process.inbox.close(run_id)
 
     def resident_bytes(self) -> int | None:
+        """What its process takes of this machine's memory; None when that is not known, or there is none."""
         process = self._process
-        resident = (
-            memory.resident_bytes(process.pid) if process is not None and process.lost is None else None
-        )
+        resident = resident_bytes(process.pid) if process is not None and process.lost is None else None
         if resident is None:
             return None
-        beside = (memory.resident_bytes(each.pid) or 0 for each in self._replaced if each.lost is None)
+        beside = (resident_bytes(each.pid) or 0 for each in self._replaced if each.lost is None)
         return resident + sum(beside)
 
     def health(self, timeout_s: float = 2.0) -> dict[str, Any]:
+        """Ask the process for its pid and the ids of its runs. Raises HostLost."""
         process = self._process
         if process is None or process.info is None:
             raise HostLost("no engine is loaded")
@@ -145,6 +159,7 @@ class ChildHost:
         return answer.info
 
     def close(self) -> None:
+        """End the process for good, and everything that it started. A second call does nothing."""
         with self._swapping:
             self._closed = True
             processes = [*self._replaced, self._process]
@@ -170,7 +185,7 @@ class ChildHost:
             if not self._has_spare():
                 if not process.wait_drained():
                     raise HostDraining("the engine's process ends its runs before another one is started")
-            elif process.replace():
+            elif process.inbox.replace():
                 with self._swapping:
                     self._replaced.append(process)
                 return
@@ -209,7 +224,7 @@ class _Run:
         """Hand on what the run says until its end."""
         while True:
             if self._asked_to_stop():
-                self._stop(Cancelled(lost=False, shared=self._process.has_others(self._run_id)))
+                self._stop(Cancelled(lost=False, shared=self._process.inbox.has_others(self._run_id)))
             message = self._next()
             if isinstance(message, messages.Ending):
                 self.ended = True
@@ -221,7 +236,7 @@ class _Run:
                     if isinstance(message, messages.Segment):
                         on_segment(message.content, message.metadata)
                     elif isinstance(message, messages.Progress):
-                        on_progress(message.progress)
+                        on_progress(asdict(message))
                 except Exception as error:
                     self._stop(error)
 
@@ -230,7 +245,7 @@ class _Run:
 
     def _next(self) -> messages.Message | None:
         try:
-            return self._process.receive(self._run_id, self._until, self._asked_to_stop)
+            return self._process.inbox.receive(self._run_id, self._until, self._asked_to_stop)
         except HostLost as lost:
             raise self._after_loss(lost) from lost.__cause__
 
@@ -247,7 +262,7 @@ class _Run:
 
     def _expire(self) -> None:
         late = self._unwanted is None
-        if late and self._process.has_others(self._run_id):
+        if late and self._process.inbox.has_others(self._run_id):
             self._cancel()
         lost = self._process.leave_run(
             self._run_id, "passed its deadline" if late else "did not stop when asked"
@@ -268,8 +283,8 @@ class _Run:
         if self._unwanted is not None and not isinstance(self._unwanted, Cancelled):
             raise self._unwanted
         match ending:
-            case messages.Finished(result):
-                return result
+            case messages.Finished(media_type, metadata, duration_ms, content):
+                return HostResult(media_type, content, metadata, duration_ms)
             case messages.Unknown(message):
                 raise OutcomeUnknown(message)
             case messages.Failed(code, message, transient, public) if self._unwanted is None:
@@ -293,8 +308,8 @@ def _load(process: HostProcess, spec: EngineSpec, until: float) -> dict[str, Any
         raise _refused(process, f"it speaks protocol {hello.protocol}, we speak {wire.PROTOCOL}")
     process.send(request(spec, until - time.monotonic()), until=until)
     match _expect(process, until, spec):
-        case messages.Loaded(info, concurrency):
-            process.concurrency = concurrency
+        case messages.Loaded(info):
+            process.concurrency = info["concurrency"]
             process.info = info
             return info
         case messages.Failed(code, message):
@@ -305,7 +320,7 @@ def _load(process: HostProcess, spec: EngineSpec, until: float) -> dict[str, Any
 
 
 def _expect(process: HostProcess, until: float, spec: EngineSpec) -> messages.Message:
-    message = process.receive("", until, lambda: False)
+    message = process.inbox.receive("", until, lambda: False)
     if message is None:
         raise _refused(process, f"it was not loaded in {spec.load_timeout_s} s")
     return message

@@ -1,4 +1,4 @@
-"""What a host is, for the worker: one protocol, its errors, and the switch that stops a run.
+"""What a host takes and gives: an engine's specification, a result, its errors, the switch that stops a run.
 
 Nothing here knows jobs, leases or money: a host runs, the worker decides what its errors mean.
 """
@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from tenuto.config import RaySettings
 
@@ -83,7 +83,7 @@ class Cancelled(HostError):
     """The run was asked to stop and has stopped, or was left to itself because it did not."""
 
     def __init__(self, *, lost: bool, shared: bool = False, evidence: str = "") -> None:
-        # Nobody heard how it ended: of a metered call the outcome is unknown.
+        # How it ended is not known: neither is the outcome of a metered call.
         self.lost = lost
         # Other runs were in its process when it was asked to stop.
         self.shared = shared
@@ -114,7 +114,7 @@ class HostNotReady(HostError):
     """No engine is loaded: it could not be started, or it ended before this run. Nothing was run."""
 
     def __init__(self, message: str, *, code: str = "engine_not_ready", evidence: str = "") -> None:
-        # The engine's own code when its load said one.
+        # The engine's own code, if its load failed with one.
         self.code = code
         super().__init__(message, evidence=evidence)
 
@@ -155,56 +155,3 @@ class Cancellation:
         finally:
             with self._lock:
                 self._watchers.remove(watcher)
-
-
-class Host(Protocol):
-    """Where one engine lives. Every method may be called from any thread."""
-
-    @property
-    def alive(self) -> bool:
-        """Whether an engine is loaded and its process is there."""
-
-    @property
-    def is_draining(self) -> bool:
-        """Whether its process has a run that did not stop, and no other can be started beside it now."""
-
-    @property
-    def pid(self) -> int | None:
-        """The engine's process while there is one."""
-
-    def load(self) -> dict[str, Any]:
-        """Start the engine unless it is loaded; also after a loss. Gives its info.
-
-        Raises HostNotReady, and HostDraining where that is no fault of the engine's.
-        """
-
-    def run(
-        self,
-        parameters: dict[str, Any],
-        inputs: dict[str, bytes],
-        *,
-        on_start: OnStart | None = None,
-        on_segment: OnSegment,
-        on_progress: OnProgress,
-        deadline_s: float,
-        cancelled: Cancellation | None = None,
-        grace_s: float = 5.0,
-        run_id: str = "",
-    ) -> HostResult:
-        """Do one run; all callbacks are called from this thread, `on_start` as soon as the run has its place.
-
-        Once `cancelled` is set the engine is asked to stop; a result that it finishes within `grace_s` is
-        still given. What a callback raises stops the run in the same way and is raised here. A run that has
-        not stopped by then, or at the deadline, is left: its process is killed if nobody else's run is in it.
-        Otherwise it takes no more runs, what the left one says is dropped, and it is killed after the others.
-        Raises EngineFailed, Cancelled, OutcomeUnknown, HostLost, HostDeadline, HostNotReady.
-        """
-
-    def resident_bytes(self) -> int | None:
-        """What its process takes of this machine's memory; None when that is not known, or there is none."""
-
-    def health(self, timeout_s: float = 2.0) -> dict[str, Any]:
-        """Ask the process for its pid and the ids of its runs. Raises HostLost."""
-
-    def close(self) -> None:
-        """End the process for good, and everything that it started. A second call does nothing."""

@@ -1,84 +1,106 @@
-"""What a host may say, checked on arrival. A host is not trusted: what is not listed here is the end of it.
+"""What a host sends: checked on arrival, and queued for the run that it is about.
 
-Does not know sockets or processes.
+A host is not trusted: a message that is not listed here ends it. One thread reads the messages into a queue
+for each run, from which that run's caller takes them. Does not know how a process is started or ended.
 """
 
+import socket
+import threading
+import time
+from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
-from tenuto.hosts.host import HostResult
+from msgspec import Meta, Struct, ValidationError, convert
+
+from tenuto.hosts.host import HostLost
+from tenuto_engine import wire
 
 NAME_LIMIT = 255
 MESSAGE_LIMIT = 4000
 # Larger integers do not survive JSON in browsers, nor fit a signed 64-bit column once added up.
 INTEGER_LIMIT = 1 << 53
+# What a run may leave unread before its engine has to wait.
+UNREAD_LIMIT_BYTES = 64 << 20
+UNREAD_LIMIT_MESSAGES = 1024
+# Answers about no run that came too late for whoever asked; more than these nobody can have asked for.
+LATE_LIMIT = 64
 
 
 class Malformed(ValueError):
     """A message that a host may not send."""
 
 
-@dataclass(frozen=True)
-class Hello:
+_Name = Annotated[str, Meta(max_length=NAME_LIMIT)]
+_Text = Annotated[str, Meta(max_length=MESSAGE_LIMIT)]
+_Count = Annotated[int, Meta(ge=0, lt=INTEGER_LIMIT)]
+
+
+class Hello(Struct, tag="hello"):
     """The first message; sent before the engine is imported."""
 
-    protocol: int
-    python: str
+    protocol: _Count
+    python: _Name
 
 
-@dataclass(frozen=True)
-class Loaded:
-    """The engine is ready. `concurrency` is how many runs it takes at once."""
+class Loaded(Struct, tag="loaded"):
+    """The engine is ready; `info["concurrency"]` is how many runs it takes at once."""
 
     info: dict[str, Any]
-    concurrency: int
+
+    def __post_init__(self) -> None:
+        convert(self.info.get("concurrency"), Annotated[int, Meta(ge=1, lt=INTEGER_LIMIT)])
 
 
-@dataclass(frozen=True)
-class Health:
+class Health(Struct, tag="health"):
     info: dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Segment:
-    content: bytes
+class Segment(Struct, tag="segment"):
     metadata: dict[str, Any]
+    content: bytes = b""
+    """The message's body."""
 
 
-@dataclass(frozen=True)
-class Progress:
-    progress: dict[str, Any]
+class Progress(Struct, tag="progress"):
+    stage: _Name
+    completed: _Count
+    total: _Count
+    unit: _Name
 
 
-@dataclass(frozen=True)
-class Failed:
+class Failed(Struct, tag="failed"):
     """The end of a run, or of a load."""
 
-    code: str
-    message: str
+    code: _Name
+    message: _Text
     transient: bool
-    # The message was written for callers.
-    public: bool
+    public: bool = False
+    """The message was written for callers."""
 
 
-@dataclass(frozen=True)
-class Stopped:
+class Stopped(Struct, tag="cancelled"):
     """The end of a run that was asked to stop."""
 
 
-@dataclass(frozen=True)
-class Unknown:
+class Unknown(Struct, tag="unknown"):
     """The end of a metered run whose outcome the engine cannot say."""
 
-    message: str
+    message: _Text
 
 
-@dataclass(frozen=True)
-class Finished:
+class Finished(Struct, tag="result"):
     """The end of a run that went well."""
 
-    result: HostResult
+    media_type: _Name
+    metadata: dict[str, Any]
+    duration_ms: _Count | None = None
+    content: bytes = b""
+    """The message's body."""
+
+    def __post_init__(self) -> None:
+        if "/" not in self.media_type or not self.media_type.isprintable():
+            raise ValueError("media_type is not one")
 
 
 Ending = Failed | Stopped | Unknown | Finished
@@ -87,77 +109,245 @@ Message = Hello | Loaded | Health | Segment | Progress | Ending
 
 def parse(header: dict[str, Any], body: bytes) -> tuple[str, Message]:
     """Give the id of the run that a message is about ("" for none) and the message. Raises Malformed."""
-    kind = header["type"]
-    run_id = _text(header, "run_id", NAME_LIMIT) if "run_id" in header else ""
-    if body and kind not in ("segment", "result"):
-        raise Malformed(f"{kind[:NAME_LIMIT]!r} with a body")
-    if kind in _ABOUT_A_RUN and (run_id or kind == "failed"):
-        return run_id, _ABOUT_A_RUN[kind](header, body)
-    if kind in _ABOUT_NONE and not run_id:
-        return run_id, _ABOUT_NONE[kind](header)
-    raise Malformed(f"a message of type {kind[:NAME_LIMIT]!r}, with run {run_id!r}")
+    try:
+        message: Message = convert(header, Message)
+        run_id = convert(header.get("run_id", ""), _Name)
+    except (ValidationError, UnicodeEncodeError) as error:
+        raise Malformed(str(error)[:NAME_LIMIT]) from error
+    if body and not isinstance(message, Segment | Finished):
+        raise Malformed(f"{type(message).__name__} with a body")
+    may_be_about_none = isinstance(message, Hello | Loaded | Health | Failed)
+    may_be_about_a_run = isinstance(message, Segment | Progress | Ending)
+    if not (may_be_about_a_run if run_id else may_be_about_none):
+        raise Malformed(f"{type(message).__name__} about the run {run_id!r}")
+    if isinstance(message, Segment | Finished):
+        message.content = body
+    return run_id, message
 
 
-def _loaded(header: dict[str, Any]) -> Loaded:
-    info = _object(header, "info")
-    return Loaded(info, _integer(info, "concurrency", least=1))
+class _Queue:
+    """The messages of one run that have not been received yet."""
+
+    def __init__(self, lock: threading.Lock, *, is_left: bool = False) -> None:
+        self.messages: deque[Message] = deque()
+        self.size_bytes = 0
+        # Its caller has left it: what it sends is dropped, and its place is free once it has ended.
+        self.is_left = is_left
+        # Notified when a message arrives, and when whoever waits for one has to look at something else.
+        self.arrived = threading.Condition(lock)
+
+    @property
+    def is_full(self) -> bool:
+        return self.size_bytes > UNREAD_LIMIT_BYTES or len(self.messages) > UNREAD_LIMIT_MESSAGES
 
 
-def _progress(header: dict[str, Any]) -> Progress:
-    completed, total = _integer(header, "completed"), _integer(header, "total")
-    stage, unit = _text(header, "stage", NAME_LIMIT), _text(header, "unit", NAME_LIMIT)
-    return Progress({"stage": stage, "completed": completed, "total": total, "unit": unit})
+class Inbox:
+    """The messages of one host. Runs are known by id; "" stands for what is about no run."""
 
+    def __init__(self, connection: socket.socket) -> None:
+        # Set once the process is gone and everything that it sent has been taken in.
+        self.lost: HostLost | None = None
+        # More than one run was under way when the process ended.
+        self.was_shared = False
+        self._connection = connection
+        self._lock = threading.Lock()
+        # Notified when a run opens or ends, and at the loss of the process.
+        self._changed = threading.Condition(self._lock)
+        # Notified when the reader, which waits while a queue is full, has to look again.
+        self._has_space = threading.Condition(self._lock)
+        self._queues = {"": _Queue(self._lock)}
+        self._is_reaped = False
+        # Somebody sees to the end of the runs that were left.
+        self._is_draining = False
+        # Another process has taken over: this one has no use after its last run.
+        self._is_replaced = False
 
-def _failed(header: dict[str, Any]) -> Failed:
-    transient = header.get("transient")
-    if not isinstance(transient, bool):
-        raise Malformed("transient is not a boolean")
-    public = header.get("public", False)
-    if not isinstance(public, bool):
-        raise Malformed("public is not a boolean")
-    return Failed(_text(header, "code", NAME_LIMIT), _text(header, "message"), transient, public)
+    def wake(self) -> None:
+        """Make everyone who waits here look again."""
+        with self._lock:
+            self._wake()
 
+    def reaped(self) -> None:
+        """Note that the process is gone: what a full queue leaves unread now is not waited for."""
+        with self._lock:
+            self._is_reaped = True
+            self._has_space.notify()
 
-def _result(header: dict[str, Any], body: bytes) -> HostResult:
-    media_type = _text(header, "media_type", NAME_LIMIT)
-    if "/" not in media_type or not media_type.isprintable():
-        raise Malformed("media_type is not one")
-    duration_ms = None if header.get("duration_ms") is None else _integer(header, "duration_ms")
-    return HostResult(media_type, body, _object(header, "metadata"), duration_ms)
+    def forget_late(self) -> None:
+        """Drop the answers about no run that nobody waits for any more."""
+        with self._lock:
+            self._queues[""].messages.clear()
 
+    def has_runs(self) -> bool:
+        with self._lock:
+            return len(self._queues) > 1
 
-def _text(header: dict[str, Any], name: str, limit: int = MESSAGE_LIMIT) -> str:
-    text = header.get(name)
-    if not isinstance(text, str) or len(text) > limit:
-        raise Malformed(f"{name} is not a string of at most {limit} characters")
-    return text
+    def has_left_runs(self) -> bool:
+        """Whether a run that its caller has left is still under way: no other is taken meanwhile."""
+        return any(queue.is_left for queue in list(self._queues.values()))
 
+    def has_others(self, run_id: str) -> bool:
+        """Whether anything beside this run is under way, even if it was left."""
+        with self._lock:
+            return any(other not in ("", run_id) for other in self._queues)
 
-def _integer(header: dict[str, Any], name: str, least: int = 0) -> int:
-    number = header.get(name)
-    if not isinstance(number, int) or isinstance(number, bool) or not least <= number < INTEGER_LIMIT:
-        raise Malformed(f"{name} is not an integer of {least} or more")
-    return number
+    def open(self, run_id: str, places: int, until: float, given_up: Callable[[], bool]) -> bool:
+        """Wait for one of the places and take it; False when time or wish is over, or there will be none.
 
+        Raises HostLost.
+        """
+        with self._lock:
+            while len(self._queues) > places and not given_up() and not self.has_left_runs():
+                left = until - time.monotonic()
+                if self.lost is not None or left <= 0:
+                    break
+                self._changed.wait(left)
+            if self.lost is not None:
+                raise self._loss()
+            if len(self._queues) > places or given_up() or self.has_left_runs() or self._is_replaced:
+                return False
+            assert run_id not in self._queues, "a run's id is used once"
+            self._queues[run_id] = _Queue(self._lock)
+            return True
 
-def _object(header: dict[str, Any], name: str) -> dict[str, Any]:
-    value = header.get(name)
-    if not isinstance(value, dict):
-        raise Malformed(f"{name} is not an object")
-    return value
+    def close(self, run_id: str) -> None:
+        """Give the run's place back, unless it was left; what the host still says about it is a breach."""
+        with self._lock:
+            if not self._queues[run_id].is_left:
+                del self._queues[run_id]
+            self._changed.notify_all()
+            self._has_space.notify()
 
+    def leave(self, run_id: str) -> tuple[bool, bool]:
+        """Drop what a run still sends. Gives whether others are wanted, and whether none was left before."""
+        with self._lock:
+            is_first = not self._is_draining
+            self._queues[run_id] = _Queue(self._lock, is_left=True)
+            self._is_draining = True
+            self._changed.notify_all()
+            self._has_space.notify()
+            return self._has_wanted(), is_first
 
-_ABOUT_A_RUN: dict[str, Callable[[dict[str, Any], bytes], Message]] = {
-    "segment": lambda header, body: Segment(body, _object(header, "metadata")),
-    "progress": lambda header, _: _progress(header),
-    "result": lambda header, body: Finished(_result(header, body)),
-    "failed": lambda header, _: _failed(header),
-    "cancelled": lambda _, __: Stopped(),
-    "unknown": lambda header, _: Unknown(_text(header, "message")),
-}
-_ABOUT_NONE: dict[str, Callable[[dict[str, Any]], Message]] = {
-    "hello": lambda header: Hello(_integer(header, "protocol"), _text(header, "python", NAME_LIMIT)),
-    "loaded": _loaded,
-    "health": lambda header: Health(_object(header, "info")),
-}
+    def replace(self) -> bool:
+        """Take no run any more, also when those that were left have ended; False: they have, it is usable."""
+        with self._lock:
+            self._is_replaced = self._is_draining
+            return self._is_replaced
+
+    def drain(self, wait_s: float | None, patience_s: float) -> bool:
+        """Wait until the runs that were left have ended; whether the process is of use again.
+
+        False at the end of `wait_s`, or when those alone are under way for longer than `patience_s`.
+        """
+        with self._lock:
+            self._changed.wait_for(lambda: self._is_drained() or not self._has_wanted(), wait_s)
+            if not self._has_wanted():
+                self._changed.wait_for(lambda: self.lost or not self.has_left_runs(), patience_s)
+            self._is_draining = not self._is_drained()
+            self._changed.notify_all()
+            return not self._is_draining
+
+    def wait_drained(self, timeout_s: float) -> bool:
+        """Wait while only runs that were left are under way; False when the process stays as it is."""
+        with self._lock:
+
+            def is_decided() -> bool:
+                return self.lost is not None or not self._is_draining or self._has_wanted()
+
+            self._changed.wait_for(is_decided, timeout_s)
+            return self.lost is not None or not self._is_draining
+
+    def receive(self, run_id: str, until: float, woken: Callable[[], bool]) -> Message | None:
+        """Give the run's next message; None when the time is over or `woken` says so. Raises HostLost."""
+        with self._lock:
+            queue = self._queues[run_id]
+            while not queue.messages:
+                left = until - time.monotonic()
+                if self.lost is not None:
+                    raise self._loss()
+                if woken() or left <= 0:
+                    return None
+                queue.arrived.wait(left)
+            message = queue.messages.popleft()
+            if isinstance(message, Segment):
+                queue.size_bytes -= len(message.content)
+            self._has_space.notify()
+            return message
+
+    def read(self) -> str:
+        """Sort what the host sends until nothing more comes; give the breach, or "". For the one reader."""
+        breach = ""
+        try:
+            while self._wait_for_space() and self._read_one():
+                pass
+        except ValueError as error:
+            breach = f"broke the protocol: {error}"
+        except OSError as error:
+            breach = f"closed the connection: {error}"
+        except MemoryError:
+            breach = "sent more than there is memory for"
+        with self._lock:
+            self.was_shared = len(self._queues) > 2
+        return breach
+
+    def end(self, lost: HostLost) -> None:
+        """Tell everyone who waits here that the process is gone, after `read`."""
+        with self._lock:
+            self.lost = lost
+            self._wake()
+
+    def wait_lost(self, timeout_s: float) -> HostLost:
+        """Wait until a killed process is gone, and give what is known of its end."""
+        with self._lock:
+            self._changed.wait_for(lambda: self.lost is not None, timeout_s)
+            return self._loss()
+
+    def _loss(self) -> HostLost:
+        """Give the loss as an exception of the asker's own: several threads may raise it."""
+        lost = self.lost or HostLost("the engine's process was killed and has not ended yet")
+        return HostLost(lost.message, exit_code=lost.exit_code, evidence=lost.evidence, blame=lost.blame)
+
+    def _has_wanted(self) -> bool:
+        return any(run_id and not queue.is_left for run_id, queue in self._queues.items())
+
+    def _is_drained(self) -> bool:
+        if self.lost is not None:
+            return True
+        return not (self._is_replaced or self.has_left_runs())
+
+    def _wake(self) -> None:
+        self._changed.notify_all()
+        for queue in self._queues.values():
+            queue.arrived.notify_all()
+
+    def _wait_for_space(self) -> bool:
+        """Wait while a run leaves too much unread: the next message may be about it. False: in vain."""
+        with self._lock:
+            self._has_space.wait_for(lambda: self._is_reaped or not self._is_full())
+            return not self._is_full()
+
+    def _is_full(self) -> bool:
+        return any(queue.is_full for run_id, queue in self._queues.items() if run_id)
+
+    def _read_one(self) -> bool:
+        """Read and sort a message; False at the end. On return nothing here holds what may be 512 MiB."""
+        message = wire.read_message(self._connection)
+        if message is None:
+            return False
+        self._sort(*parse(*message))
+        return True
+
+    def _sort(self, run_id: str, message: Message) -> None:
+        with self._lock:
+            queue = self._queues.get(run_id)
+            if queue is None:
+                raise ValueError(f"{type(message).__name__} for a run that is not under way")
+            if not run_id and len(queue.messages) >= LATE_LIMIT:
+                raise ValueError(f"{type(message).__name__} that nobody asked for")
+            if not queue.is_left:
+                queue.messages.append(message)
+                queue.size_bytes += len(message.content) if isinstance(message, Segment) else 0
+                queue.arrived.notify_all()
+            elif isinstance(message, Ending):
+                del self._queues[run_id]
+                self._changed.notify_all()

@@ -1,29 +1,35 @@
-"""One process of a host, from its start to its end: the messages to and from it, and what it left behind.
+"""One process of a host, from its start to its end: its command and variables, its messages, its last output.
 
 It does not know what a run means, nor that another process may follow this one.
 """
 
 import contextlib
+import fnmatch
+import functools
+import importlib.util
 import os
 import select
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+from importlib.metadata import entry_points
+from pathlib import Path
 from typing import Any
 
-from tenuto.hosts.environment import command, variables
+import tenuto_engine
 from tenuto.hosts.host import Blame, EngineSpec, HostLost, HostNotReady
-from tenuto.hosts.inbox import Inbox
-from tenuto.hosts.messages import Message
+from tenuto.hosts.messages import Inbox, Message
 from tenuto_engine import wire
 
 EVIDENCE_BYTES = 8 << 10
-# A host that takes nothing for so long has no thread left that listens.
+# A host that accepts nothing for this long has no thread left that listens.
 SEND_STALL_S = 10.0
 # From a killing signal to the end of the process; a driver in the kernel may hold it longer.
 REAP_S = 5.0
@@ -32,11 +38,38 @@ DRIVER_GRACE_S = 1.5
 # From the request to end until the process is killed.
 CLOSE_GRACE_S = 1.0
 # An engine that loads faster is killed at once when its last run does not stop. One that loads more slowly
-# has as long as its load took, up to so long: to load it again would take everybody longer.
+# has as long as its load took, up to this limit: loading it again would take everybody longer.
 SHORT_LOAD_S = 10.0
 LONGEST_PATIENCE_S = 60.0
 # Where no process may stand beside one that drains, it is ended after this time, with the runs it still has.
 DRAIN_S = 600.0
+
+# An engine is code that we did not write: it sees these variables of ours and no other: no secret by chance.
+INHERITED = (
+    *("PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "LC_*", "TZ", "TMPDIR", "XDG_CACHE_HOME"),
+    *("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SSL_CERT_FILE", "SSL_CERT_DIR"),
+    *("CUDA*", "NCCL_*", "HIP_*", "ROCR_*", "HSA_*", "PYTORCH_*"),
+    # Not all of NVIDIA's: its keys begin so, too.
+    *("NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES", "NVIDIA_REQUIRE_*", "NVIDIA_TF32_OVERRIDE"),
+    *("TORCH_HOME", "HF_HOME", "HF_HUB_CACHE", "HF_HUB_OFFLINE"),
+    *("OMP_*", "MKL_*", "OPENBLAS_*", "KMP_*", "GOMP_*", "NUMEXPR_*"),
+)
+
+# Models bring threads of their own. numpy's beside them wait for each other in a loop: on a busy machine,
+# small matrices then take ten times the processor time. An operator's own setting goes before ours.
+DEFAULTS = {"OPENBLAS_NUM_THREADS": "1"}
+
+# How a Ray pool is reached: addresses, certificates, its token. The driver's, never an engine's.
+DRIVER_INHERITED = ("RAY_*",)
+
+HOSTS = "tenuto.hosts"
+"""The entry point group of packages with another host than a child process."""
+WITHOUT_RAY = 'host = "ray" needs Ray beside Tenuto: pip install tenuto-ray'
+
+ENGINES = Path(__file__).parents[1] / "engines"
+HOST = Path(tenuto_engine.__file__ or "").parent
+KIT = "tenuto_engine_kit"
+"""What engines of ours share. It is located if it is installed, and never imported here."""
 
 # The kernel ends a child with the thread that started it (PR_SET_PDEATHSIG), so that one must last.
 _SPAWNER = ThreadPoolExecutor(max_workers=1, thread_name_prefix="tenuto-spawn")
@@ -45,13 +78,12 @@ _SPAWNER = ThreadPoolExecutor(max_workers=1, thread_name_prefix="tenuto-spawn")
 class HostProcess:
     """A started host. Runs are known by id; "" stands for what is about no run."""
 
-    def __init__(self, spec: EngineSpec, on_line: Callable[[str], None] | None) -> None:
+    def __init__(self, spec: EngineSpec) -> None:
         self.concurrency = 1
         # Set by whoever loads the engine, once; None until then.
         self.info: dict[str, Any] | None = None
         # How long its load took.
         self.load_s = 0.0
-        self._on_line = on_line
         self._drain_s = None if spec.spare_processes else DRAIN_S
         # A driver's engine is on another machine, perhaps; it is asked once to end it.
         self._ends_others = spec.ray is not None
@@ -72,12 +104,15 @@ class HostProcess:
             end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, wire.SOCKET_BUFFER_BYTES)
         try:
             self._popen = _SPAWNER.submit(_start, spec, theirs.fileno()).result()
+        except HostNotReady:
+            self._connection.close()
+            raise
         except (OSError, ValueError) as error:
             self._connection.close()
             raise HostNotReady(f"cannot start {spec.interpreter}: {error}") from error
         finally:
             theirs.close()
-        self._inbox = Inbox(self._connection)
+        self.inbox = Inbox(self._connection)
         self._waiter = threading.Thread(target=self._wait, name="host-wait", daemon=True)
         self._drain = threading.Thread(target=self._collect, name="host-output", daemon=True)
         for thread in (self._waiter, self._drain):
@@ -91,35 +126,27 @@ class HostProcess:
     @property
     def lost(self) -> HostLost | None:
         """Set once the process is gone and everything that it sent has been taken in."""
-        return self._inbox.lost
-
-    def wake(self) -> None:
-        """Make everyone who waits here look again."""
-        self._inbox.wake()
+        return self.inbox.lost
 
     @property
     def is_draining(self) -> bool:
         """Whether it lives and takes no run, because one that its caller has left is still under way."""
-        return self.lost is None and self._inbox.has_left_runs()
+        return self.lost is None and self.inbox.has_left_runs()
 
     def open(self, run_id: str, until: float, given_up: Callable[[], bool]) -> bool:
         """Wait for a place for a run and take it; False when time or wish is over, or it takes no more.
 
         Raises HostLost.
         """
-        opened = self._inbox.open(run_id, self.concurrency, until, given_up)
+        opened = self.inbox.open(run_id, self.concurrency, until, given_up)
         if opened and self.is_ending:
-            self._inbox.close(run_id)
+            self.inbox.close(run_id)
             raise self.wait_lost()
         return opened
 
-    def close_run(self, run_id: str) -> None:
-        """Give the run's place back; what it still says is a breach of the protocol."""
-        self._inbox.close(run_id)
-
     def leave_run(self, run_id: str, reason: str) -> HostLost:
         """Wait no longer for a run that does not end. The process is killed for it, but under nobody else."""
-        others, is_first = self._inbox.leave(run_id)
+        others, is_first = self.inbox.leave(run_id)
         patience_s = min(self.load_s, LONGEST_PATIENCE_S) if self.load_s > SHORT_LOAD_S else 0.0
         if not others and not patience_s:
             self.kill(reason)
@@ -128,17 +155,9 @@ class HostProcess:
             threading.Thread(target=self._drain_runs, args=(reason, patience_s), daemon=True).start()
         return HostLost(f"the run {reason}", evidence=self._tail())
 
-    def has_others(self, run_id: str) -> bool:
-        """Whether another run is under way beside this one."""
-        return self._inbox.has_others(run_id)
-
-    def replace(self) -> bool:
-        """Have it end after the runs it has; False when it is of use again."""
-        return self._inbox.replace()
-
     def wait_drained(self) -> bool:
-        """Wait while it only has runs that were left; False when it goes on draining."""
-        return self._inbox.wait_drained(LONGEST_PATIENCE_S + REAP_S)
+        """Wait while it only has runs that were left; False when it is still draining."""
+        return self.inbox.wait_drained(LONGEST_PATIENCE_S + REAP_S)
 
     def send(self, header: dict[str, Any], body: Sequence[bytes] = (), *, until: float) -> None:
         """Send one message. A host that does not take it in time is killed. Raises HostLost."""
@@ -158,15 +177,11 @@ class HostProcess:
         self._cancels.append(run_id)
         self._send_cancels()
 
-    def receive(self, run_id: str, until: float, woken: Callable[[], bool]) -> Message | None:
-        """Give the run's next message; None when the time is over or `woken` says so. Raises HostLost."""
-        return self._inbox.receive(run_id, until, woken)
-
     def ask(self, question: str, until: float) -> Message | None:
         """Ask about no run, and give the answer; None when the time is over. Raises HostLost."""
-        self._inbox.forget_late()
+        self.inbox.forget_late()
         self.send({"type": question}, until=until)
-        return self.receive("", until, lambda: False)
+        return self.inbox.receive("", until, lambda: False)
 
     def kill(self, reason: str, *, is_blameless: bool = False) -> None:
         """End the process, and those that it started, now. The first reason is kept."""
@@ -190,22 +205,22 @@ class HostProcess:
 
     def wait_lost(self) -> HostLost:
         """Wait until a killed process is gone, and give what is known of its end."""
-        return self._inbox.wait_lost(REAP_S)
+        return self.inbox.wait_lost(REAP_S)
 
     def close(self) -> None:
         """Ask an idle process to end, kill it otherwise; then nothing of it is left."""
         self.is_ending = True
         with self._reaping:
             self._note("was closed", is_blameless=True)
-        if self.info is not None and not self._inbox.has_runs():
+        if self.info is not None and not self.inbox.has_runs():
             with contextlib.suppress(OSError):
                 self._connection.shutdown(socket.SHUT_WR)
-            self._inbox.wait_lost(CLOSE_GRACE_S)
+            self.inbox.wait_lost(CLOSE_GRACE_S)
         self.kill("was closed")
         self.wait_lost()
 
     def _drain_runs(self, reason: str, patience_s: float) -> None:
-        if not self._inbox.drain(self._drain_s, patience_s):
+        if not self.inbox.drain(self._drain_s, patience_s):
             self.kill(reason, is_blameless=True)
 
     def _note(self, reason: str, *, is_blameless: bool) -> None:
@@ -258,13 +273,13 @@ class HostProcess:
 
     def _listen(self) -> None:
         """Read what the host sends until it ends or breaks the protocol; then see to its end."""
-        self.kill(self._inbox.read())
+        self.kill(self.inbox.read())
         self._waiter.join()
         # A process that left the group may still hold the pipe.
         self._drain.join(REAP_S)
         with self._sending:
             self._connection.close()
-        self._inbox.end(self._obituary())
+        self.inbox.end(self._obituary())
 
     def _wait(self) -> None:
         """Reap the process, and end what it started before its number can be given to another."""
@@ -273,23 +288,17 @@ class HostProcess:
         with self._reaping:
             _kill_group(self._popen.pid)
             self._popen.wait()
-        # A process that left the group may hold the other end: what was said is read, then it is the end.
+        # A process that left the group may hold the other end: what was sent is read, then it is the end.
         with contextlib.suppress(OSError):
             self._connection.shutdown(socket.SHUT_RD)
-        self._inbox.reaped()
+        self.inbox.reaped()
 
     def _collect(self) -> None:
         """Keep the last of what the engine prints."""
         assert self._popen.stdout is not None
         with self._popen.stdout as output:
-            line = b""
             while block := os.read(output.fileno(), 1 << 16):
                 self._evidence = (self._evidence + block)[-EVIDENCE_BYTES:]
-                if self._on_line is not None:
-                    *lines, line = (line + block).split(b"\n")
-                    line = line[-EVIDENCE_BYTES:]
-                    for whole in lines:
-                        self._on_line(whole.decode("utf-8", "replace"))
 
     def _obituary(self) -> HostLost:
         exit_code = self._popen.returncode
@@ -298,7 +307,7 @@ class HostProcess:
             with contextlib.suppress(ValueError):
                 what = f"ended by {signal.Signals(-exit_code).name}"
         reason = f" after it {self._reason}" if self._reason else ""
-        blame: Blame = "service" if self._is_blameless else "shared" if self._inbox.was_shared else "run"
+        blame: Blame = "service" if self._is_blameless else "shared" if self.inbox.was_shared else "run"
         message = f"the engine's process {what}{reason}"
         return HostLost(message, exit_code=exit_code, evidence=self._tail(), blame=blame)
 
@@ -322,3 +331,102 @@ def _start(spec: EngineSpec, fd: int) -> subprocess.Popen[bytes]:
 def _kill_group(pid: int) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signal.SIGKILL)
+
+
+def resident_bytes(pid: int) -> int | None:
+    """Resident bytes of the process and its descendants; None where that cannot be read (no Linux, gone)."""
+    pages = 0
+    pids = [pid]
+    try:
+        for each in pids:
+            with contextlib.suppress(OSError) if each != pid else contextlib.nullcontext():
+                pages += int((Path("/proc") / str(each) / "statm").read_text().split()[1])
+                for task in (Path("/proc") / str(each) / "task").iterdir():
+                    pids += [int(child) for child in (task / "children").read_text().split()]
+    except OSError:
+        return None
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def command(spec: EngineSpec, fd: int) -> list[str]:
+    """Give the command line that starts the host, or its driver, with its end of the socket pair as `fd`.
+
+    Raises HostNotReady if there is no driver.
+    """
+    ends = ["--fd", str(fd), "--parent", str(os.getpid())]
+    if spec.ray is not None:
+        driver = ray_driver()
+        if driver is None:
+            raise HostNotReady(WITHOUT_RAY)
+        return [sys.executable, "-u", "-m", driver, *ends]
+    return [*_far_end(spec, str(HOST), str(ENGINES), travelling(spec)), *ends]
+
+
+@functools.cache
+def ray_driver() -> str | None:
+    """The module of a Ray pool's driver, as its package names it; None if that or Ray is not installed."""
+    drivers = entry_points(group=HOSTS, name="ray")
+    return next(iter(drivers)).module if drivers and importlib.util.find_spec("ray") else None
+
+
+def variables(spec: EngineSpec, ours: Mapping[str, str]) -> dict[str, str]:
+    """Give the host's environment: the few of ours that it inherits, and the specification's own."""
+    if spec.ray is not None:
+        return _allowed(ours, (*INHERITED, *DRIVER_INHERITED))
+    return {**DEFAULTS, **_allowed(ours, INHERITED), **spec.env}
+
+
+def request(spec: EngineSpec, left_s: float) -> dict[str, Any]:
+    """Give the message that asks for the engine; a driver reads in it where and how to start one."""
+    load = {"type": "load", "options": spec.options}
+    if spec.ray is None:
+        return load
+    own = {} if spec.path or spec.installed else {"engines": str(ENGINES)}
+    beside = travelling(spec)
+    plan = {
+        **asdict(spec.ray),
+        "timeout_s": spec.load_timeout_s,
+        "left_s": left_s,
+        # The archive's folders take the place of {code}.
+        "folders": {"tenuto_engine": str(HOST), **own, **beside},
+        "arguments": _far_end(
+            spec, "{code}/tenuto_engine", "{code}/engines", {name: "{code}/" + name for name in beside}
+        ),
+        "defaults": DEFAULTS,
+        "variables": dict(spec.env),
+        "patterns": list(INHERITED),
+    }
+    return {**load, "ray": plan}
+
+
+def travelling(spec: EngineSpec) -> dict[str, str]:
+    """The packages that go along with an engine by name, each with its folder: its own, and the kit.
+
+    So an interpreter needs the model's libraries alone.
+    """
+    folders = {} if spec.path else {KIT: kit_folder()}
+    if spec.folder:
+        folders[spec.engine.partition(":")[0].partition(".")[0]] = spec.folder
+    return {name: folder for name, folder in folders.items() if folder}
+
+
+@functools.cache
+def kit_folder() -> str:
+    """Where the kit is installed beside us; "" if it is not."""
+    kit = importlib.util.find_spec(KIT)
+    return next(iter(kit.submodule_search_locations or ()), "") if kit is not None else ""
+
+
+def _far_end(spec: EngineSpec, host: str, engines: str, packages: Mapping[str, str]) -> list[str]:
+    location = ["--path", spec.path] if spec.path else [] if spec.installed else ["--package", engines]
+    packed = [text for name, folder in packages.items() for text in ("--with", f"{name}={folder}")]
+    # -u: what the engine prints is there when it crashes.
+    return [spec.interpreter, "-u", host, spec.engine, *location, *packed]
+
+
+def _allowed(ours: Mapping[str, str], patterns: tuple[str, ...]) -> dict[str, str]:
+    return {
+        name: text
+        for name, text in ours.items()
+        if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+    }

@@ -1,6 +1,5 @@
 """What a worker can run and what it cannot, with the reason: looked up once, before it claims anything."""
 
-import importlib.util
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -8,9 +7,8 @@ from tenuto.catalog.kinds import slots
 from tenuto.catalog.rules import Model
 from tenuto.config import ModelSettings, Settings
 from tenuto.engines.registry import EngineEntry, engines_of
+from tenuto.hosts.process import WITHOUT_RAY, ray_driver
 from tenuto.worker.engines import expected_mib, missing_here, missing_weights
-
-WITHOUT_RAY = "host = \"ray\" needs Ray beside Tenuto: pip install 'tenuto[ray]'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +51,7 @@ def _reason(model: Model, settings: Settings, hosts: Sequence[str], memory_mib: 
         return f"its weights are not here ({', '.join(weights)}): tenuto models pull"
     if lacking := missing_here(model, settings):
         return f"not on this machine: {', '.join(lacking)}"
-    if "ray" in hosts and importlib.util.find_spec("ray") is None:
+    if "ray" in hosts and ray_driver() is None:
         return WITHOUT_RAY
     limit_mib = settings.engine_memory_mib
     if 0 < limit_mib < memory_mib:

@@ -1,8 +1,8 @@
-"""The driver of an engine in a Ray pool: a child process of the worker, and a host like any other towards it.
+"""The driver of an engine in a Ray pool: a child process of the worker, which treats it like any other host.
 
-It finds the engine a place (an actor, `ray_actor.py`) and then carries messages both ways. It is a process of
-its own because Ray's calls may block without end while the pool's head is away, and because Ray then ends the
-process that made them. It does not know what a run means, only which messages are answered.
+It creates an actor for the engine (`actor.py`) and then carries messages both ways. It is a separate process
+because Ray's calls may block without end while the pool's head is away, and because Ray then ends the process
+that made them. It does not know what a run means, only which messages are answered.
 """
 
 import argparse
@@ -20,14 +20,13 @@ from collections import deque
 from queue import SimpleQueue
 from typing import Any
 
-from tenuto.hosts import environment, ray_actor
 from tenuto_engine import wire
 from tenuto_engine.serve import end_with
+from tenuto_ray import actor
 
-MISSING = "Ray is not installed beside Tenuto; install the extra: pip install 'tenuto[ray]'"
 # For the head to answer and to let us in.
 CONNECT_S = 40.0
-# We tell why nothing was loaded so long before the worker stops waiting.
+# How long before the worker stops waiting we report why nothing was loaded.
 AHEAD_S = 0.5
 # For the actor to end the engine, before the worker ends us.
 END_S = 0.9
@@ -53,7 +52,7 @@ class Driver:
         self._worker = connection
         self._ray: Any = None
         self._actor: Any = None
-        # What we wait for until the engine is loaded, and until when; told when that moment passes.
+        # What we wait for until the engine is loaded, and until when; reported when that moment passes.
         self._stage = ("", float("inf"))
         # When the load as a whole is given up.
         self._latest = float("inf")
@@ -61,14 +60,14 @@ class Driver:
         self._state = threading.Lock()
         # Pieces sent to the actor so far: each has a number.
         self._number = 0
-        # Where the engine is; told with what it says of itself.
+        # The engine's node; added to what the engine reports of itself.
         self._node = ""
         # Messages that the engine has yet to answer: while there are any, one call waits for what it says.
         self._owed = 0
         self._reading = False
         # Calls that wait, for the thread that carries back.
-        self._heard: SimpleQueue[Any] = SimpleQueue()
-        # Set when the engine says no more.
+        self._calls: SimpleQueue[Any] = SimpleQueue()
+        # Set when the engine has sent its last message.
         self._silent = threading.Event()
 
     def watch(self) -> None:
@@ -83,13 +82,13 @@ class Driver:
         """Load the engine when the worker asks for it, then carry messages until either end is gone."""
         self._say({"type": "hello", "protocol": wire.PROTOCOL, "python": sys.version.split()[0]})
         try:
-            greeting = wire.read_message(self._worker)
-            if greeting is None:
+            request = wire.read_message(self._worker)
+            if request is None:
                 os._exit(0)
-            plan = greeting[0].pop("ray")
+            plan = request[0].pop("ray")
             self._join(plan)
             self._start(plan)
-            self._load(greeting[0])
+            self._load(request[0])
         except Refused as refused:
             self._refuse(str(refused))
         except Exception as error:
@@ -107,10 +106,8 @@ class Driver:
             f"must be one of its nodes (ray start --address={address})",
             limit_s,
         )
-        try:
-            import ray
-        except ImportError as error:
-            raise Refused(MISSING) from error
+        import ray
+
         self._ray = ray
         try:
             ray.init(address=address, log_to_driver=False, logging_level="ERROR")
@@ -119,13 +116,13 @@ class Driver:
 
     def _start(self, plan: dict[str, Any]) -> None:
         cpus, gpus, wait_s = plan["cpus"], plan["gpus"], plan["wait_s"]
-        room = f"{cpus:g} CPU and {gpus:g} GPU"
-        self._until(f"no node of the Ray pool had {room} free within {wait_s:g} s", wait_s)
-        made = ray_actor.remote(self._ray)
+        resources = f"{cpus:g} CPU and {gpus:g} GPU"
+        self._until(f"no node of the Ray pool had {resources} free within {wait_s:g} s", wait_s)
+        made = actor.remote(self._ray)
         self._actor = made.options(num_cpus=cpus, num_gpus=gpus).remote()
         self._ray.get(self._actor.__ray_ready__.remote())
         self._until(f"the engine was not loaded in {plan['timeout_s']:g} s", plan["timeout_s"])
-        code = ray_actor.pack({"tenuto_engine": str(environment.HOST), **plan["folders"]})
+        code = actor.pack(plan["folders"])
         named = [plan[name] for name in ("arguments", "defaults", "variables", "patterns")]
         try:
             self._node = self._ray.get(self._actor.start.remote(code, *named))
@@ -133,9 +130,9 @@ class Driver:
             raise Refused(f"cannot start {plan['arguments'][0]} on its node: {error.cause}") from error
 
     def _load(self, request: dict[str, Any]) -> None:
-        greeting, _ = self._answer(self._actor.receive.remote())
-        if greeting.get("type") != "hello":
-            raise Refused("the engine's process did not greet")
+        hello, _ = self._answer(self._actor.receive.remote())
+        if hello.get("type") != "hello":
+            raise Refused("the engine's process did not send hello")
         frame = b"".join(wire.encode(request))
         answer, frame = self._answer(self._actor.exchange.remote(self._next(), frame))
         if answer.get("type") == "loaded" and isinstance(answer.get("info"), dict):
@@ -145,9 +142,9 @@ class Driver:
         self._is_loaded = True
         self._worker.sendall(frame)
 
-    def _answer(self, heard: Any) -> tuple[dict[str, Any], bytes]:
+    def _answer(self, call: Any) -> tuple[dict[str, Any], bytes]:
         """The message that a call brings, parsed and as it came. Refused when the process ended instead."""
-        frame = self._ray.get(heard)
+        frame = self._ray.get(call)
         if not frame:
             status, evidence = self._ray.get(self._actor.watch.remote())
             _print(evidence)
@@ -158,7 +155,7 @@ class Driver:
         return header if isinstance(header, dict) else {}, frame
 
     def _carry_out(self) -> None:
-        """From the worker to the engine. The worker's last word ends the engine in order."""
+        """From the worker to the engine. The end of the worker's messages ends the engine in order."""
         while lengths := self._worker.recv(_LENGTHS.size, socket.MSG_WAITALL):
             header_size, body_size = _LENGTHS.unpack(lengths)
             header = self._worker.recv(header_size, socket.MSG_WAITALL)
@@ -175,7 +172,7 @@ class Driver:
     def _send_long(self, head: bytes, body_size: int) -> None:
         under_way = deque([self._actor.send.remote(self._next(), head)])
         while body_size:
-            piece = self._worker.recv(min(body_size, ray_actor.PIECE_BYTES), socket.MSG_WAITALL)
+            piece = self._worker.recv(min(body_size, actor.PIECE_BYTES), socket.MSG_WAITALL)
             if not piece:
                 return
             body_size -= len(piece)
@@ -190,13 +187,13 @@ class Driver:
             listens = is_answered and not self._reading
             self._reading = self._reading or is_answered
         if frame is None:
-            heard = self._actor.receive.remote() if listens else None
+            call = self._actor.receive.remote() if listens else None
         elif listens:
-            heard = self._actor.exchange.remote(self._next(), frame)
+            call = self._actor.exchange.remote(self._next(), frame)
         else:
-            heard = self._actor.send.remote(self._next(), frame)
+            call = self._actor.send.remote(self._next(), frame)
         if listens:
-            self._heard.put(heard)
+            self._calls.put(call)
 
     def _next(self) -> int:
         number, self._number = self._number, self._number + 1
@@ -204,11 +201,11 @@ class Driver:
 
     def _carry_back(self) -> None:
         """From the engine to the worker, for as long as an answer is owed."""
-        while piece := self._ray.get(self._heard.get()):
+        while piece := self._ray.get(self._calls.get()):
             header_size, body_size = _LENGTHS.unpack_from(piece)
             kind = json.loads(piece[_LENGTHS.size :][:header_size])["type"]
             left = _LENGTHS.size + header_size + body_size - len(piece)
-            calls = -(-left // ray_actor.PIECE_BYTES)
+            calls = -(-left // actor.PIECE_BYTES)
             under_way = deque(self._actor.receive.remote() for _ in range(min(calls, WINDOW)))
             calls -= len(under_way)
             self._worker.sendall(piece)
@@ -222,7 +219,7 @@ class Driver:
                 self._owed -= kind in _ANSWERS
                 self._reading = self._owed > 0
                 if self._reading:
-                    self._heard.put(self._actor.receive.remote())
+                    self._calls.put(self._actor.receive.remote())
         self._silent.set()
 
     def _outlive(self) -> None:
@@ -268,8 +265,8 @@ class Driver:
 
 
 def main(arguments: list[str]) -> None:
-    """Be the driver that the worker started. Returns never."""
-    parser = argparse.ArgumentParser(prog="ray_driver")
+    """Be the driver that the worker started. Never returns."""
+    parser = argparse.ArgumentParser(prog="tenuto_ray.driver")
     parser.add_argument("--fd", type=int, required=True)
     parser.add_argument("--parent", type=int, required=True)
     options = parser.parse_args(arguments)
@@ -289,7 +286,7 @@ def _cause(error: Exception) -> str:
 
 
 def _print(evidence: bytes) -> None:
-    """The last words, for the worker to keep."""
+    """The engine's last output, for the worker to keep."""
     with contextlib.suppress(OSError):
         os.write(1, evidence)
 

@@ -73,10 +73,10 @@ class EngineRelay:
         """Start the engine's process; `code` is unpacked first. Gives this node's name. Raises OSError."""
         self._code = unpack(code)
         filled = [text.replace("{code}", str(self._code)) for text in arguments]
-        places = ["--fd", str(self._theirs.fileno()), "--parent", str(os.getpid())]
+        ends = ["--fd", str(self._theirs.fileno()), "--parent", str(os.getpid())]
         try:
             self._popen = subprocess.Popen(
-                [*filled, *places],
+                [*filled, *ends],
                 env={**defaults, **inherited(patterns), **variables},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
@@ -96,7 +96,7 @@ class EngineRelay:
         """Hand on the piece whose number it is; those with a lower number come first."""
         with self._turn:
             self._turn.wait_for(lambda: self._sent == number)
-            # An engine that is gone is told of by `receive` and `watch`.
+            # An engine that is gone is reported by `receive` and `watch`.
             with contextlib.suppress(OSError):
                 self._connection.sendall(piece)
             self._sent += 1
@@ -127,7 +127,7 @@ class EngineRelay:
             return b""
 
     def watch(self) -> tuple[int, bytes]:
-        """Wait for the end of the engine's process: its status, as subprocess gives it, and last words."""
+        """Wait for the end of the engine's process: its status, as subprocess gives it, and last output."""
         self._ended.wait()
         self._drained.wait(DRAIN_S)
         assert self._popen is not None
@@ -180,8 +180,7 @@ def pack(folders: dict[str, str]) -> bytes:
     """
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, place in folders.items():
-            folder = Path(place)
+        for name, folder in ((name, Path(path)) for name, path in folders.items()):
             for file in sorted(folder.rglob("*")):
                 path = file.relative_to(folder)
                 if file.is_file() and "__pycache__" not in path.parts and path.parts[0] != "weights":
@@ -193,12 +192,12 @@ def pack(folders: dict[str, str]) -> bytes:
 def unpack(code: bytes) -> Path:
     """A new folder of ours alone, with the unpacked code in it; locked while we live. Raises OSError."""
     _sweep()
-    place = Path(tempfile.mkdtemp(prefix=PREFIX))
+    folder = Path(tempfile.mkdtemp(prefix=PREFIX))
     # Never closed: the lock ends with this process, and says then that the folder is nobody's.
-    fcntl.flock(os.open(place / LOCK, os.O_RDWR | os.O_CREAT), fcntl.LOCK_EX)
+    fcntl.flock(os.open(folder / LOCK, os.O_RDWR | os.O_CREAT), fcntl.LOCK_EX)
     with zipfile.ZipFile(io.BytesIO(code)) as archive:
-        archive.extractall(place)
-    return place
+        archive.extractall(folder)
+    return folder
 
 
 def _sweep() -> None:

@@ -4,6 +4,7 @@ import argparse
 import os
 import re
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -56,6 +57,29 @@ def test_every_option_of_every_command_is_explained() -> None:
 
     assert {"tenuto serve --port", "tenuto admin keys revoke KEY", "tenuto say --voice"} <= set(found)
     assert [] == [name for name, about in found.items() if not about]
+
+
+EXPLAINED = """
+import sys
+from tenuto.cli import COMMANDS
+from tenuto_client.commands import fill
+from tenuto_client.commands.parser import Parser
+
+whole = Parser(prog="tenuto")
+for name, command in COMMANDS.items():
+    fill(whole.add_verb(name, command.about), name, command)
+print(*sorted({name.split(".")[1] for name in sys.modules if name.startswith("tenuto.")}))
+print("structlog" in sys.modules)
+"""
+
+
+def test_explaining_commands_loads_nothing_of_the_service() -> None:
+    """Help must appear at once: no database, engine or log is imported for the options of any command."""
+    ended = subprocess.run([sys.executable, "-c", EXPLAINED], capture_output=True, text=True, check=True)
+    packages, loads_log = ended.stdout.splitlines()
+
+    assert "False" == loads_log
+    assert {"bootstrap", "cli", "errors", "failpoints"} == set(packages.split())
 
 
 def test_every_text_of_these_commands_has_its_chinese() -> None:

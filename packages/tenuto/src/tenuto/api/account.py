@@ -46,13 +46,11 @@ async def ledger(call: Call) -> Answer:
 async def show_usage(call: Call) -> Answer:
     """GET /v1/usage: what was made, by day, model and key.
 
-    A restricted key sees the lines of its own models. It may read many jobs, so a thread does it: on SQLite
-    it would hold up the event loop.
+    A restricted key sees the lines of its own models.
     """
     caller = await call.authenticate()
     filters = query.read_query(call, _USAGE)
     since, until = query.days(call, filters, "since", "until", default=DEFAULT_DAYS, most=MAX_DAYS)
-    database = call.service.database
 
     def look(tx: Transaction) -> tuple[list[JobUsage], list[ChatUsageRow]]:
         return (
@@ -60,7 +58,7 @@ async def show_usage(call: Call) -> Answer:
             usage.chat_usage(tx, caller.account_id, since_day=since.isoformat(), until_day=until.isoformat()),
         )
 
-    jobs, chats = await call.beside(call.service.reports, lambda: database.read(look))
+    jobs, chats = await call.report(look)
     lines = [*(_job_line(line) for line in jobs), *(_chat_line(line) for line in chats)]
     if len(lines) > MAX_LINES:
         message = f"these days have more than {MAX_LINES} lines; ask for fewer days"

@@ -129,6 +129,10 @@ class Call:
         assert self.caller is not None
         return threads.run(self.caller.account_id, work)
 
+    async def report(self, look: Callable[[Transaction], T]) -> T:
+        """A read of many rows, in a thread: on SQLite it would hold up the event loop."""
+        return await self.beside(self.service.reports, lambda: self.service.database.read(look))
+
     def is_gone(self) -> bool:
         """Whether the client has left, or was cut off: what is sent now goes nowhere."""
         is_closing: Callable[[], bool] | None = self.scope.get("is_closing")

@@ -48,9 +48,9 @@ def add(parser: Parser, name: str) -> None:
 def _create(options: argparse.Namespace, console: Console) -> int:
     """Create an account, with its opening credit."""
     from tenuto.accounts import operations
-    from tenuto.billing import operations as billing
     from tenuto.billing.rules import cny, parse_cny
     from tenuto.db.database import Transaction
+    from tenuto.web import invitations
 
     name, location, amount = options.name, location_of(options), parse_cny(options.credit)
     ids, now_ms = new_ids(), clock()
@@ -60,15 +60,7 @@ def _create(options: argparse.Namespace, console: Console) -> int:
         if operations.has_account(tx, account_id):
             return  # By the first try, whose answer was lost.
         operations.create_account(tx, ids, name=name, now_ms=now_ms, account_id=account_id)
-        if amount:
-            billing.credit(
-                tx,
-                ids.new("entry"),
-                account_id=account_id,
-                amount_micros=amount,
-                note="opening",
-                now_ms=now_ms,
-            )
+        invitations.credit_opening(tx, ids, account_id, amount_micros=amount, now_ms=now_ms)
 
     change(location, create)
     if options.as_json:

@@ -112,12 +112,9 @@ def _requeue(options: argparse.Namespace, console: Console) -> int:
 
     job_id, location = options.job, location_of(options)
     by, ids, now_ms = _decision(options), new_ids(), clock()
+    again = _again("requeue", job_id, by, location)
     with records(location) as database:
-        settle(
-            database,
-            lambda tx: recover.requeue(tx, ids, job_id, by=by, now_ms=now_ms),
-            again=_again("requeue", job_id, by, location),
-        )
+        settle(database, lambda tx: recover.requeue(tx, ids, job_id, by=by, now_ms=now_ms), again=again)
         database.wake("jobs")
         database.wake("changes")
     report(f"{job_id} is queued again")

@@ -51,8 +51,12 @@ def open_account(tx: Transaction, ids: Ids, settings: Settings, *, name: str, no
 
 
 def give_opening(tx: Transaction, ids: Ids, settings: Settings, account_id: str, *, now_ms: int) -> None:
-    """What a new account begins with; booked once, in the transaction that makes the account and its name."""
-    amount_micros = settings.initial_credit_micros()
+    """The credit of every new account, by the settings."""
+    credit_opening(tx, ids, account_id, amount_micros=settings.initial_credit_micros(), now_ms=now_ms)
+
+
+def credit_opening(tx: Transaction, ids: Ids, account_id: str, *, amount_micros: int, now_ms: int) -> None:
+    """What a new account starts with; booked once, in the transaction that makes the account and its name."""
     if amount_micros:
         billing.credit(
             tx,

@@ -3,9 +3,9 @@
 import csv
 import datetime
 import io
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import asdict
-from typing import TypeVar, cast
+from typing import cast
 
 from tenuto.accounts.rules import Caller
 from tenuto.api import query
@@ -30,7 +30,6 @@ COLUMNS = (
     "note",
 )  # fmt: skip
 
-T = TypeVar("T")
 _GROUPS = ("model", "key", "day")
 _USAGE = {"from": query.day, "to": query.day, "group": query.choice(*_GROUPS)}
 # What spreadsheets take for the beginning of a formula, in their wide forms, too.
@@ -39,14 +38,13 @@ _log = get_logger("tenuto.web")
 
 
 async def usage(studio: Studio, call: Call) -> Answer:
-    """GET /web/usage: sums over the ledger, which many lines may go into, so a thread makes them."""
+    """GET /web/usage: sums over the ledger."""
     caller = await call.authenticate()
     filters = query.read_query(call, _USAGE)
     since, until = query.days(call, filters, "from", "to", default=DEFAULT_DAYS, most=MAX_DAYS)
     grouping = cast(Grouping, filters.get("group", "model"))
-    totals = await _in_thread(
-        call,
-        lambda tx: job_usage.charges_of_account(tx, caller.account_id, grouping, since=since, until=until),
+    totals = await call.report(
+        lambda tx: job_usage.charges_of_account(tx, caller.account_id, grouping, since=since, until=until)
     )
     return json_list(
         [asdict(charge) for charge in totals],
@@ -90,15 +88,7 @@ async def ledger_csv(studio: Studio, call: Call) -> Answer | None:
 
 
 async def _page(call: Call, account_id: str, after: str) -> list[AccountLedgerLine]:
-    return await _in_thread(
-        call, lambda tx: job_usage.ledger_lines(tx, account_id, after=after, limit=PAGE_LINES)
-    )
-
-
-async def _in_thread(call: Call, look: Callable[[Transaction], T]) -> T:
-    """A long read: on SQLite it would hold up the event loop."""
-    database = call.service.database
-    return await call.beside(call.service.reports, lambda: database.read(look))
+    return await call.report(lambda tx: job_usage.ledger_lines(tx, account_id, after=after, limit=PAGE_LINES))
 
 
 def _cells(line: AccountLedgerLine) -> Iterable[str]:

@@ -53,7 +53,7 @@ def test_a_closed_stream_is_no_error() -> None:
 
 
 def test_loading_the_log_does_not_load_rich() -> None:
-    """It would take 180 ms of processor time in every process; rich itself can be imported afterwards."""
+    """It would take 100 ms of processor time in every process; rich itself can be imported afterwards."""
     code = "import sys, tenuto.logs; print('rich' in sys.modules); import rich.console"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 

@@ -17,8 +17,10 @@ from typing import IO, Any
 import httpx2
 
 from servers.accounts import key_of
+from servers.cores import ENGINE_THREADS
 from tenuto.db.database import Database
 from tenuto.db.opening import open_database
+from tenuto.engines.registry import ENTRIES
 
 TENUTO = str(Path(sys.executable).with_name("tenuto"))
 READY_S = 20.0
@@ -54,9 +56,18 @@ class RunningService:
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("TENUTO_")}
         cache = {name: value for name, value in os.environ.items() if name == "TENUTO_CACHE"}
         own = {"TENUTO_DATA": str(self.folder), "TENUTO_ENGINES": self.engines, **self.variables}
+        if self.engines == "real" and ENGINE_THREADS and "TENUTO_CONFIG" not in own:
+            own["TENUTO_CONFIG"] = str(self._threads())
         if self.database_url is not None:
             own["TENUTO_DATABASE"] = self.database_url
         return inherited | cache | own
+
+    def _threads(self) -> Path:
+        """A settings file with the threads of every engine, where a test has none of its own."""
+        file = self.folder.with_name(self.folder.name + ".toml")
+        models = [entry.model for entry in ENTRIES if not entry.fake]
+        file.write_text("".join(f'[models."{model}"]\nthreads = {ENGINE_THREADS}\n' for model in models))
+        return file
 
     @property
     def log_path(self) -> Path:

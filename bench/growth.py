@@ -22,9 +22,9 @@ from bench.client import Connection, flood, for_seconds, get
 from bench.report import Row, above, below, p50_ms
 from bench.stage import PRICES, TEXT, Stage, clients, stage, submissions
 from cluster import grown
-from cluster.plans import plans_of
-from jobs.world import OPEN, World, request_of
+from servers.plans import plans_of
 from servers.postgres import PostgresServer
+from servers.world import OPEN, World, request_of
 from tenuto.accounts import operations as accounts
 from tenuto.accounts.rules import Caller
 from tenuto.catalog import rules

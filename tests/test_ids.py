@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.world import at_once
+from servers.world import at_once
 from tenuto.ids import ALPHABET, Ids, encode, is_id
 
 KINDS = ("job", "artifact", "attempt", "segment", "voice", "account", "key", "blob", "req", "entry", "worker")

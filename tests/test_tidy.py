@@ -31,6 +31,7 @@ LINK = re.compile(r"\]\((?!https?:|mailto:)([^)#\s]*)(#[^)\s]+)?\)")
 STORE = re.compile(r"tenuto\.\w+\.(\w+_)?store\b")
 # `db` makes rows; each check of the audit names the columns that its findings show.
 HANDS_ROWS_ON = ("tenuto/db/", "tenuto/jobs/audit/")
+IMPORTED = re.compile(r"^\s*(?:from|import) (\w+)", re.MULTILINE)
 # One letter of each stands in brackets, or this file would break its own rule.
 NEVER = re.compile(r"/w[o]rk/|/r[o]ot/|/opt/[pw][yh]|p[y]pi\.org|python[h]osted|npm[j]s\.org|T[O]DO|F[I]XME")
 

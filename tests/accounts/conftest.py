@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.world import World
+from servers.world import World
 from tenuto.db.database import Database
 
 

@@ -6,7 +6,7 @@ import unicodedata
 
 import pytest
 
-from jobs.world import TABLES, World
+from servers.world import TABLES, World
 from tenuto.accounts import operations as accounts
 from tenuto.accounts import rules
 from tenuto.accounts.rules import Caller

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.world import World
+from servers.world import World
 from tenuto.api.long_polling import MAX_WAITERS, MAX_WAITERS_OF_ACCOUNT, POLL_S, TOPIC, LongPoll, LongPolls
 from tenuto.db.database import Database
 from tenuto.jobs import read

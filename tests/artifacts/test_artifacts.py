@@ -2,7 +2,7 @@
 
 import pytest
 
-from jobs.world import World
+from servers.world import World
 from tenuto.artifacts import operations as artifacts
 from tenuto.artifacts.operations import ORPHAN_AGE_MS, Opened
 from tenuto.db.database import Transaction

@@ -2,7 +2,7 @@
 
 import pytest
 
-from jobs.world import World
+from servers.world import World
 from tenuto.accounts.rules import Caller
 from tenuto.artifacts import inputs
 from tenuto.artifacts.inputs import Bound

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from crash.checker import PRICED
-from crash.processes import family
+from servers.checker import PRICED
 from servers.postgres import THROUGH, PostgresServer
+from servers.processes import family
 from servers.proxy import Proxy
 from servers.service import RunningService
 

@@ -11,11 +11,11 @@ from typing import Any
 import httpx2
 import pytest
 
-from contract.recordings import recording as flac
-from contract.voices import recording as wav
-from crash import checker
+from servers import checker
 from servers.proxy import Proxy, Towards
+from servers.recordings import recording as flac
 from servers.service import RunningService
+from servers.voices import recording as wav
 from tenuto.db.database import Database
 
 PATIENCE_S = 10.0

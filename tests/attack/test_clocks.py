@@ -12,9 +12,9 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from crash import checker
-from crash.processes import family, send
+from servers import checker
 from servers import service as servers
+from servers.processes import family, send
 from servers.service import RunningService
 
 MakeService = Callable[..., RunningService]

@@ -8,13 +8,13 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from contract.document import routes
-from contract.recordings import body as recognition
-from contract.recordings import recording as flac
-from contract.voices import headers_of
-from contract.voices import recording as wav
-from crash import checker
+from servers import checker
+from servers.document import routes
+from servers.recordings import body as recognition
+from servers.recordings import recording as flac
 from servers.service import RunningService
+from servers.voices import headers_of
+from servers.voices import recording as wav
 from tenuto.db.database import Database
 
 CONTENT = [route for route in routes() if route.method == "GET" and route.path.endswith("/content")]

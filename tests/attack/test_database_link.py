@@ -8,8 +8,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from crash import checker
-from crash.clients import Client
+from servers import checker
+from servers.clients import Client
 from servers.proxy import Proxy, Towards
 from servers.service import FINAL, RunningService
 

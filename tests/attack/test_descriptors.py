@@ -9,9 +9,9 @@ from pathlib import Path
 
 import httpx2
 
-from contract.recordings import FIRST, recording
-from crash import checker
-from crash.processes import family
+from servers import checker
+from servers.processes import family
+from servers.recordings import FIRST, recording
 from servers.service import RunningService
 
 JOBS = 6

@@ -18,13 +18,13 @@ import httpx2
 import psycopg
 import pytest
 
-from contract.recordings import recording as flac
-from contract.voices import headers_of
-from contract.voices import recording as wav
-from crash import checker
-from crash.processes import family
-from crash.shots import Shots
+from servers import checker
+from servers.processes import family
+from servers.recordings import recording as flac
 from servers.service import TENUTO, RunningService
+from servers.shots import Shots
+from servers.voices import headers_of
+from servers.voices import recording as wav
 
 MakeService = Callable[..., RunningService]
 CREDIT_MICROS = 1_000_000

@@ -18,13 +18,13 @@ from typing import Any
 import httpx2
 import pytest
 
-from contract.recordings import body as recognition
-from contract.recordings import recording as flac
-from contract.voices import headers_of
-from contract.voices import recording as wav
 from servers.alone import NoNetworkOfOnesOwn, alone, knocks
+from servers.recordings import body as recognition
+from servers.recordings import recording as flac
 from servers.service import RunningService
 from servers.upstream import UpstreamServer
+from servers.voices import headers_of
+from servers.voices import recording as wav
 
 UPSTREAM = """
 [models."there/chat"]

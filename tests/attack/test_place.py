@@ -14,7 +14,7 @@ import httpx2
 import pytest
 
 from attack.conftest import MakeService
-from crash.processes import family, send
+from servers.processes import family, send
 from servers.service import RunningService
 
 LOOK_S = 20.0

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from crash.processes import family
+from servers.processes import family
 from servers.service import RunningService
 from tenuto.bootstrap.process import keep_private
 

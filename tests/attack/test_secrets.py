@@ -16,14 +16,14 @@ import httpx2
 import psutil
 import pytest
 
-from contract.document import Route, routes
-from contract.recordings import body as recognition
-from contract.recordings import recording as flac
-from contract.voices import headers_of
-from contract.voices import recording as wav
-from crash import checker
+from servers import checker
+from servers.document import Route, routes
+from servers.recordings import body as recognition
+from servers.recordings import recording as flac
 from servers.service import FINAL, RunningService
 from servers.upstream import UpstreamServer
+from servers.voices import headers_of
+from servers.voices import recording as wav
 
 MakeService = Callable[..., RunningService]
 PASSWORD = "canary-password-of-a-person"

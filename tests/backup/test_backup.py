@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from backup.conftest import MakeService, Origin
-from cli.conftest import told
-from crash import checker
-from crash.processes import is_stopped, until
+from servers import checker
+from servers.command_lines import told
+from servers.processes import is_stopped, until
 from servers.service import TENUTO, RunningService
 from tenuto import failpoints
 from tenuto.artifacts import backups

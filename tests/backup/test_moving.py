@@ -11,8 +11,8 @@ import pytest
 
 from backup.conftest import MakeService, Origin
 from backup.test_backup import OTHER, everything, told_last
-from cli.conftest import told
-from crash import checker
+from servers import checker
+from servers.command_lines import told
 from servers.seaweedfs import ACCESS_KEY, SECRET_KEY, SeaweedServer
 from servers.service import RunningService
 from tenuto.artifacts import store

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.world import World, at_once
+from servers.world import World, at_once
 from tenuto.billing import operations as billing
 from tenuto.billing.rules import MAX_CNY, charge_micros, cny, parse_cny
 from tenuto.config import Price

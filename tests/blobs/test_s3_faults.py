@@ -7,14 +7,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from threading import Thread
 
 import pytest
 
 from servers.proxy import Proxy, Towards
 from servers.seaweedfs import SECRET_KEY, SeaweedServer, start_seaweedfs
+from servers.stub import serving
 from tenuto.blobs.blob import BLOCK_BYTES, BlobRecord
 from tenuto.blobs.s3 import S3Blobs
 from tenuto.blobs.s3_client import Credentials, S3Location
@@ -61,18 +61,6 @@ def again(blobs: S3Blobs, blob_id: str, content: bytes) -> bytes:
             return S3Blobs(blobs.place).read_all(record)
         except (StoreUnreachableForWrites, StoreUnreachable):
             assert time.monotonic() < until
-
-
-@contextmanager
-def serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
-    """The address of a store that answers so."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
 @contextmanager

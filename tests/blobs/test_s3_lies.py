@@ -8,12 +8,12 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from servers.stub import serving
 from tenuto.blobs.s3 import S3Blobs
 from tenuto.blobs.s3_client import S3Location
 from tenuto.errors import StorageFailed
 
 from .bodies import LARGE, SMALL, chunks
-from .test_s3_faults import serving
 
 UPLOAD = "<R><Bucket>b</Bucket><Key>k</Key><UploadId>1</UploadId><ETag>&quot;c0ffee&quot;</ETag></R>"
 TAG = '"c0ffee"'

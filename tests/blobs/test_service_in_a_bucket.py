@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from contract import recordings
-from contract.callers import Caller, Operator
+from servers import recordings
+from servers.callers import Caller, Operator
 from servers.postgres import PostgresServer
 from servers.proxy import Proxy
 from servers.seaweedfs import SECRET_KEY, SeaweedServer

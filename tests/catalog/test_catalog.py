@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.world import METERED, SPEECH, World
+from servers.world import METERED, SPEECH, World
 from tenuto.catalog import operations as catalog
 from tenuto.catalog import rules
 from tenuto.catalog.rules import MAX_START_FAILURES

@@ -2,7 +2,7 @@
 
 import pytest
 
-from jobs.world import World
+from servers.world import World
 from tenuto.catalog import operations as catalog
 from tenuto.catalog.presence import AWAY_S, OBSERVE_S, STALE_MS, Presence
 

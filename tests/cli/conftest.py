@@ -75,14 +75,6 @@ def paid_service(
     running.stop()
 
 
-def told(done: subprocess.CompletedProcess[str]) -> str:
-    """The one line that a command that failed tells on stderr; nothing stands on stdout, and no traceback."""
-    assert done.stdout == "", done.stdout
-    [line] = done.stderr.splitlines()
-    assert line.startswith("tenuto: "), line
-    return line.removeprefix("tenuto: ")
-
-
 def rows(done: subprocess.CompletedProcess[str]) -> list[dict[str, str]]:
     """A table as scripts get it: tabs between the cells, the headings first."""
     assert done.returncode == 0, done.stderr

@@ -4,7 +4,8 @@ import uuid
 
 import httpx2
 
-from cli.conftest import Operator, rows, told
+from cli.conftest import Operator, rows
+from servers.command_lines import told
 from servers.service import RunningService
 from tenuto.db.opening import open_database
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from cli.conftest import Operator, rows, told
+from cli.conftest import Operator, rows
+from servers.command_lines import told
 from tenuto.catalog.rules import models
 from tenuto.cli.adapters import as_table
 from tenuto.config import Settings

@@ -4,7 +4,8 @@ import json
 import re
 from pathlib import Path
 
-from cli.conftest import Operator, told
+from cli.conftest import Operator
+from servers.command_lines import told
 from servers.service import RunningService
 from tenuto.db.database import Database
 from tenuto.db.migrations import pending

@@ -4,8 +4,9 @@ import signal
 import subprocess
 from pathlib import Path
 
-from cli.conftest import Operator, told
-from crash.processes import until
+from cli.conftest import Operator
+from servers.command_lines import told
+from servers.processes import until
 from servers.service import TENUTO
 from tenuto.db import schema
 from tenuto.db.opening import open_database

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from cli.conftest import Operator, rows, told
+from cli.conftest import Operator, rows
+from servers.command_lines import told
 from tenuto.db.migrations import pending, shipped
 from tenuto.db.opening import open_database
 from tenuto.engines.registry import ENTRIES

@@ -5,7 +5,8 @@ from contextlib import closing
 
 import pytest
 
-from cli.conftest import Operator, told
+from cli.conftest import Operator
+from servers.command_lines import told
 from tenuto.db.opening import open_database
 
 

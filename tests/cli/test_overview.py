@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from client.test_sdk import names, texts_of
+from servers.messages import names, texts_of
 from servers.service import TENUTO
 from tenuto import cli
 from tenuto.cli import ADMIN, COMMANDS

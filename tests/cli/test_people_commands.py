@@ -5,7 +5,8 @@ import re
 
 import httpx2
 
-from cli.conftest import Operator, rows, told
+from cli.conftest import Operator, rows
+from servers.command_lines import told
 from servers.service import RunningService
 
 PASSWORD = "a long enough password"

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from cli.conftest import rows, told
+from cli.conftest import rows
+from servers.command_lines import told
 from servers.service import RunningService
 
 METERED = "fake/metered-speech"

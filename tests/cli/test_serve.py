@@ -14,7 +14,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from cli.conftest import Operator, told
+from cli.conftest import Operator
+from servers.command_lines import told
 from servers.service import TENUTO
 
 Start = Callable[..., subprocess.Popen[str]]

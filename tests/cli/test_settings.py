@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from cli.conftest import Operator, told
+from cli.conftest import Operator
+from servers.command_lines import told
 
 
 def test_the_data_folder_is_an_option_or_a_variable(operator: Operator, tmp_path: Path) -> None:

@@ -3,7 +3,8 @@
 import hashlib
 from pathlib import Path
 
-from cli.conftest import Operator, rows, told
+from cli.conftest import Operator, rows
+from servers.command_lines import told
 from servers.service import RunningService
 from tenuto.db.database import Transaction
 from tenuto.db.opening import open_database

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from contract.callers import Caller, Operator
+from servers.callers import Caller, Operator
 from servers.scripted import Reply
 from servers.service import RunningService
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from client.conftest import JOB, SOUND, START, VirtualClock, accepted, content, succeeded, told
-from contract.callers import Caller
+from servers.callers import Caller
 from servers.scripted import LOST, Asked, Reply, ScriptedService
 from servers.service import RunningService
 from tenuto_client import (

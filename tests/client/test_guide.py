@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from client.test_sdk import sound
-from contract.callers import Caller
+from servers.callers import Caller
 from servers.service import TENUTO, RunningService
 from tenuto_client.commands import VERBS
 

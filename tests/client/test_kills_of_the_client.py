@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from contract.callers import ON_ONE_DATABASE, Caller, Operator
+from servers.callers import ON_ONE_DATABASE, Caller, Operator
 from servers.service import RunningService
 
 TESTS = Path(__file__).parents[1]

@@ -1,12 +1,9 @@
 """Both clients against the service as it is: every resource, and what goes wrong."""
 
-import ast
 import asyncio
-import string
 import subprocess
 import sys
 import wave
-from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -15,7 +12,8 @@ import pytest
 import soundfile
 
 import tenuto_client
-from contract.callers import Caller, Operator
+from servers.callers import Caller, Operator
+from servers.messages import names, texts_of
 from servers.scripted import Reply, ScriptedService
 from servers.service import RunningService
 from tenuto_client import (
@@ -287,19 +285,3 @@ def test_every_message_of_the_commands_has_its_chinese() -> None:
 
     assert set() == used - set(WORDS)
     assert not [text for text, chinese in WORDS.items() if names(text) != names(chinese)]
-
-
-def texts_of(file: Path) -> Iterator[str]:
-    """Every text that a module of commands gives to `t` or `add_verb`."""
-    place = {"t": 0, "add_verb": 1}
-    for node in ast.walk(ast.parse(file.read_text("utf-8"))):
-        if isinstance(node, ast.Call):
-            name = getattr(node.func, "id", getattr(node.func, "attr", ""))
-            text = node.args[place[name]] if name in place and len(node.args) > place[name] else None
-            if isinstance(text, ast.Constant):
-                yield str(text.value)
-
-
-def names(text: str) -> list[str]:
-    """The `{names}` in a text."""
-    return sorted(name for _, name, _, _ in string.Formatter().parse(text) if name)

@@ -16,7 +16,7 @@ import pytest
 
 from client.conftest import JOB, accepted, content, succeeded, told
 from client.test_sdk import sound
-from contract.callers import Caller
+from servers.callers import Caller
 from servers.scripted import Reply, ScriptedService
 from servers.service import TENUTO, RunningService
 from tenuto.cli import COMMANDS

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from cluster.fleet import Fleet, Node
-from crash.processes import is_stopped, send, until
-from crash.shots import Shots
+from servers.processes import is_stopped, send, until
+from servers.shots import Shots
 
 NOTICED_S = 40.0
 """From the loss of a worker to the next attempt of its job, with the default silence of 30 s."""

@@ -15,7 +15,7 @@ from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from jobs.world import EVERY_MODEL, LANE, World
+from servers.world import EVERY_MODEL, LANE, World
 from tenuto.db.database import Database, Transaction
 from tenuto.db.opening import open_database
 from tenuto.jobs import lifecycle, queue

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cluster.fleet import Fleet
-from crash.checker import PRICED
+from servers.checker import PRICED
 
 SILENCE_S = 3.0
 NOTICED_S = SILENCE_S * 40 / 30

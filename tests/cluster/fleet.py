@@ -19,9 +19,9 @@ from typing import Any, Literal
 import httpx2
 
 from cluster.machines import Machine, Namespace, Network, lay
-from crash import checker
-from crash.processes import children, crash_postgres, is_alive, send, until
+from servers import checker
 from servers.postgres import Listening, PostgresServer, start_postgres
+from servers.processes import children, crash_postgres, is_alive, send, until
 from servers.seaweedfs import REGION, SeaweedServer, start_seaweedfs
 from servers.service import PLAIN, RunningService
 from tenuto.db.database import Database

@@ -7,8 +7,8 @@ import pytest
 from cluster.conftest import NOTICED_S, SILENCE_S
 from cluster.fleet import Fleet
 from cluster.machines import Namespace, NoNamespaces
-from crash import checker
-from crash.processes import until
+from servers import checker
+from servers.processes import until
 
 KNOWN_S = 2.0
 """And once it is known to be away."""

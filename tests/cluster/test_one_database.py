@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from cluster.fleet import Fleet
-from crash import checker
-from crash.clients import Client
-from crash.processes import until
-from jobs.world import World, request_of
+from servers import checker
+from servers.clients import Client
+from servers.processes import until
+from servers.world import World, request_of
 from tenuto.accounts import operations as accounts
 from tenuto.catalog import rules as catalog
 from tenuto.config import load

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from cluster import grown
-from cluster.plans import kept_plan, plans_of
-from jobs.world import EVERY_MODEL, LANE, METERED, SPEECH, World
+from servers.plans import kept_plan, plans_of
 from servers.postgres import PostgresServer
+from servers.world import EVERY_MODEL, LANE, METERED, SPEECH, World
 from tenuto.accounts import operations as accounts
 from tenuto.accounts.rules import Caller
 from tenuto.artifacts import operations as artifacts

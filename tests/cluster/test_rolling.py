@@ -7,9 +7,9 @@ import tenuto
 import tenuto_client
 import tenuto_engine
 from cluster.fleet import Fleet, Node
-from crash import checker
-from crash.clients import Client
-from crash.processes import until
+from servers import checker
+from servers.clients import Client
+from servers.processes import until
 from tenuto.db import schema
 
 PACKAGES = (tenuto, tenuto_engine, tenuto_client)

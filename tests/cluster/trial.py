@@ -14,7 +14,6 @@ import httpx2
 
 from cluster.blows import BLOWS, Blow, Outcome, stop_everything
 from cluster.fleet import Fleet
-from crash.shots import Shots
 from faults import check
 from faults.clients import Client
 from faults.links import Link
@@ -22,6 +21,7 @@ from faults.seen import Book
 from faults.works import Media
 from faults.world import PRICES
 from servers.service import FINAL
+from servers.shots import Shots
 from tenuto.catalog import rules as catalog
 from tenuto.config import load
 from tenuto.worker.engines import missing_weights

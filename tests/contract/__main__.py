@@ -22,9 +22,9 @@ sys.path[:0] = [str(HERE.parent), str(ROOT / "scripts")]
 
 import contract_table  # type: ignore[import-not-found]  # noqa: E402 (a script beside src and tests)
 
-from contract import callers, lying  # noqa: E402
 from contract.lies import LIES  # noqa: E402
-from contract.lying import Lie  # noqa: E402
+from servers import callers, lying  # noqa: E402
+from servers.lying import Lie  # noqa: E402
 
 PROVED = HERE / "proved.toml"
 WITH_REAL_ENGINES = {

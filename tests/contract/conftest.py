@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from contract.callers import Caller, Operator
+from servers.callers import Caller, Operator
 from servers.postgres import PostgresServer
 from servers.service import RunningService
 from servers.upstream import UpstreamServer

@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx2
 
-from contract.lying import (
+from servers.lying import (
     ACCEPTED,
     Falsify,
     Lie,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from contract.callers import METERED, Caller, Operator, error_code, faults, job
+from servers.callers import METERED, Caller, Operator, error_code, faults, job
 
 IMAGE = "fake/image"
 SMALL = {"prompt": "x", "width": 256, "height": 256}

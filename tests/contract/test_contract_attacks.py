@@ -11,11 +11,11 @@ import uuid
 import psutil
 import pytest
 
-from contract.callers import ON_ONE_DATABASE, Caller, Operator, job
-from contract.corpora import FOLDER, Attack, attacks
-from contract.recordings import post as post_recording
-from contract.voices import upload as upload_voice
+from servers.callers import ON_ONE_DATABASE, Caller, Operator, job
+from servers.corpora import FOLDER, Attack, attacks
+from servers.recordings import post as post_recording
 from servers.service import RunningService
+from servers.voices import upload as upload_voice
 
 HIDDEN = (
     "POST /v1/jobs HTTP/1.1\r\nHost: tenuto\r\nAuthorization: Bearer @KEY@\r\nIdempotency-Key: hidden\r\n"

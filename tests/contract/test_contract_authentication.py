@@ -7,8 +7,8 @@ import uuid
 import httpx2
 import pytest
 
-from contract.callers import METERED, SPEECH, Caller, Operator, error_code, job
 from servers.accounts import now_ms
+from servers.callers import METERED, SPEECH, Caller, Operator, error_code, job
 from servers.service import RunningService
 
 PATHS = [

@@ -2,7 +2,7 @@
 
 import pytest
 
-from contract.callers import HELD, METERED, Caller, Operator
+from servers.callers import HELD, METERED, Caller, Operator
 from servers.service import FINAL
 
 

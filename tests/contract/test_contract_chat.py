@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import httpx2
 import pytest
 
-from contract.callers import SPEECH, Caller, Operator, error_code, faults, job
+from servers.callers import SPEECH, Caller, Operator, error_code, faults, job
 from servers.upstream import PRIVATE, UpstreamServer
 from tenuto.billing import usage as billing
 from tenuto.billing.rows import Used

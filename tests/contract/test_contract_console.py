@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import httpx2
 import pytest
 
-from contract.callers import SPEECH, Operator, error_code
-from contract.recordings import recording
+from servers.callers import SPEECH, Operator, error_code
+from servers.recordings import recording
 
 PASSWORD = "a long enough password"
 

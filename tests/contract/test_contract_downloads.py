@@ -11,7 +11,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from contract.callers import Caller, Operator, error_code
+from servers.callers import Caller, Operator, error_code
 from tenuto.api.artifacts import STALL_S
 
 BLOCK = 1 << 20

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from contract.callers import METERED, Caller, Operator, error_code, job
-from contract.recordings import body, post, recording, upload
 from contract.test_contract_read import WRONG_IDS
 from contract.test_contract_segments import content, listed
+from servers.callers import METERED, Caller, Operator, error_code, job
+from servers.recordings import body, post, recording, upload
 
 SECRET = "The quick brown secret"
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from contract.callers import METERED, Caller, Operator, error_code, faults, job
 from contract.test_contract_read import WRONG_IDS
+from servers.callers import METERED, Caller, Operator, error_code, faults, job
 from servers.service import FINAL
 
 QUICK_S = 0.9

@@ -8,11 +8,11 @@ from typing import Any
 import httpx2
 import pytest
 
-from contract.callers import Caller, Operator, error_code
-from contract.document import Route, routes
-from contract.recordings import upload as upload_recording
-from contract.voices import headers_of, recording
+from servers.callers import Caller, Operator, error_code
+from servers.document import Route, routes
+from servers.recordings import upload as upload_recording
 from servers.service import RunningService
+from servers.voices import headers_of, recording
 from tenuto.ids import Ids
 
 GUARDED = [route for route in routes() if route.wants_key]

@@ -5,7 +5,7 @@ from typing import get_args
 
 import pytest
 
-from contract.callers import METERED, Caller, Operator
+from servers.callers import METERED, Caller, Operator
 from tenuto.jobs.states import SENTENCES, ReleaseReason
 
 FAILURES = [

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from contract.callers import Caller, Operator, job
+from servers.callers import Caller, Operator, job
 from servers.service import RunningService
 
 ROOT = Path(__file__).parents[2]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from contract.callers import Caller, error_code, job
+from servers.callers import Caller, error_code, job
 
 REQUEST_ID = re.compile("req_[0-9a-hjkmnp-tv-z]{26}")
 

@@ -9,8 +9,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from contract import lying
-from contract.callers import Caller, Operator, error_code, job
+from servers import lying
+from servers.callers import Caller, Operator, error_code, job
 
 THREADS = 32
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from contract.callers import ON_ONE_DATABASE, Caller, Operator, error_code, job
+from servers.callers import ON_ONE_DATABASE, Caller, Operator, error_code, job
 from servers.service import FINAL
 
 IMAGE = "fake/image"

@@ -15,15 +15,15 @@ from typing import Any
 import httpx2
 import pytest
 
-from contract.callers import Caller, Operator, job
-from contract.document import Route, fields_of_bodies, routes
-from contract.recordings import body as recognition
-from contract.recordings import post as post_recording
-from contract.recordings import recording as a_recording
-from contract.recordings import upload as upload_recording
-from contract.voices import own_voice, recording
-from contract.voices import upload as upload_voice
 from servers.accounts import now_ms
+from servers.callers import Caller, Operator, job
+from servers.document import Route, fields_of_bodies, routes
+from servers.recordings import body as recognition
+from servers.recordings import post as post_recording
+from servers.recordings import recording as a_recording
+from servers.recordings import upload as upload_recording
+from servers.voices import own_voice, recording
+from servers.voices import upload as upload_voice
 from tenuto.api.app import ROUTES
 from tenuto.ids import Ids
 

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from contract.callers import Caller, Faults, error_code, job
+from servers.callers import Caller, Faults, error_code, job
 
 TEXT = b'{"model": "fake/speech", "parameters": {"text": %s}}'
 TOP_P = b'{"model": "fake/speech", "parameters": {"text": "x", "top_p": %s}}'

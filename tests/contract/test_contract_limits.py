@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from contract.callers import METERED, SPEECH, Caller, Operator, error_code, faults, job
+from servers.callers import METERED, SPEECH, Caller, Operator, error_code, faults, job
 
 PATIENCE_S = 30.0
 

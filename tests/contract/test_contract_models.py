@@ -1,6 +1,6 @@
 """GET /v1/models: what an entry says."""
 
-from contract.callers import METERED, SPEECH, Caller, Operator
+from servers.callers import METERED, SPEECH, Caller, Operator
 from tenuto.engines.registry import entries
 
 

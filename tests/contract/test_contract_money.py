@@ -6,7 +6,7 @@ from pathlib import Path
 
 import httpx2
 
-from contract.callers import METERED, Caller, Operator, error_code, job
+from servers.callers import METERED, Caller, Operator, error_code, job
 
 
 def billing(operation: dict[str, dict[str, str]]) -> tuple[str, str]:

@@ -8,7 +8,7 @@ test_contract_limits.)
 import json
 import uuid
 
-from contract.callers import METERED, Caller, Operator, error_code, faults, job
+from servers.callers import METERED, Caller, Operator, error_code, faults, job
 
 LARGE = b" " * (1024 * 1024 + 1)
 NO_JSON = {"Content-Type": "text/plain"}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from contract.callers import METERED, SPEECH, Caller, Operator, faults
+from servers.callers import METERED, SPEECH, Caller, Operator, faults
 from servers.service import FINAL
 
 MISSING = "job_00000000000000000000000000"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from contract.callers import Caller, Operator
+from servers.callers import Caller, Operator
 from servers.service import FINAL, RunningService
 from tenuto.media.png import read_png
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import soundfile
 
-from contract.callers import Caller, Operator
-from contract.recordings import encoded, recognise, result, texts
+from servers.callers import Caller, Operator
+from servers.recordings import encoded, recognise, result, texts
 from servers.service import RunningService
 
 DUAL = "tenuto/dual-recognition"

@@ -12,8 +12,8 @@ from typing import Any
 import psutil
 import pytest
 
-from contract.callers import ON_ONE_DATABASE, Caller, Operator, error_code
-from contract.recordings import (
+from servers.callers import ON_ONE_DATABASE, Caller, Operator, error_code
+from servers.recordings import (
     DUAL,
     ENGINES,
     FIRST,

@@ -8,10 +8,10 @@ import uuid
 import httpx2
 import pytest
 
-from contract.callers import METERED, SPEECH, Caller, Operator, error_code, job
-from contract.document import Route, routes
-from contract.recordings import body, upload
 from contract.test_contract_segments import content, listed
+from servers.callers import METERED, SPEECH, Caller, Operator, error_code, job
+from servers.document import Route, routes
+from servers.recordings import body, upload
 
 OF_A_JOB = [route for route in routes() if "operation_id" in route.path_names]
 OF_THE_ACCOUNT = {"listAudioSegments", "readAudioSegmentContent"}

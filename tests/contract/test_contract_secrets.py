@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import httpx2
 import pytest
 
-from contract.callers import METERED, Operator, job
+from servers.callers import METERED, Operator, job
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from contract.callers import METERED, Caller, Operator, error_code, faults
 from contract.test_contract_read import WRONG_IDS
+from servers.callers import METERED, Caller, Operator, error_code, faults
 from servers.service import FINAL
 
 FIELDS = {

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from contract.callers import ON_ONE_DATABASE, Caller, Faults, job
+from servers.callers import ON_ONE_DATABASE, Caller, Faults, job
 
 pytestmark = ON_ONE_DATABASE
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from contract.callers import Caller, Operator, faults, job
+from servers.callers import Caller, Operator, faults, job
 
 DEFAULTS = {
     "stream": False,

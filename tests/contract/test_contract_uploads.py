@@ -12,10 +12,9 @@ import httpx2
 import psutil
 import pytest
 
-from contract.callers import Caller, Operator, error_code, faults
-from contract.recordings import RATE, body, post, recording, upload
-from media.flacs import ADMITTED, ONLY_DECODED, REFUSED
-from media.test_flac_cost import tiny_frames
+from servers.callers import Caller, Operator, error_code, faults
+from servers.flacs import ADMITTED, ONLY_DECODED, REFUSED, tiny_frames
+from servers.recordings import RATE, body, post, recording, upload
 
 T = TypeVar("T")
 

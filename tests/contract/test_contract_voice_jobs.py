@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from contract.callers import Caller, Operator, error_code, job
-from contract.voices import listed, own_voice, recording, upload, voice_of_kind
+from servers.callers import Caller, Operator, error_code, job
+from servers.voices import listed, own_voice, recording, upload, voice_of_kind
 
 SHARED_DEFAULTS = {
     "duration_factor": 1.1,

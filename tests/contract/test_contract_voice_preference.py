@@ -6,8 +6,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from contract.callers import Caller, Operator, error_code, faults
-from contract.voices import JSON, own_voice, voice_of_kind
+from servers.callers import Caller, Operator, error_code, faults
+from servers.voices import JSON, own_voice, voice_of_kind
 
 UNKNOWN = "voice_01jd4k0a3v6c8e9g2h5m7n0p1q"
 

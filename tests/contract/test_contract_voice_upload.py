@@ -9,9 +9,9 @@ from urllib.parse import quote
 import httpx2
 import pytest
 
-from contract.callers import Caller, Faults, Operator, error_code, faults
-from contract.voices import chunks, headers_of, listed, recording, upload
-from media.wavs import PCM_SUBFORMAT, chunk, extensible, fmt, riff
+from servers.callers import Caller, Faults, Operator, error_code, faults
+from servers.voices import chunks, headers_of, listed, recording, upload
+from servers.wavs import PCM_SUBFORMAT, chunk, extensible, fmt, riff
 
 SECOND = bytes(2 * 16_000)
 DATA = chunk(b"data", SECOND)

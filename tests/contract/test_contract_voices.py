@@ -7,8 +7,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from contract.callers import Caller, Operator, error_code, faults
-from contract.voices import JSON, headers_of, listed, own_voice, recording, upload, voice_of_kind
+from servers.callers import Caller, Operator, error_code, faults
+from servers.voices import JSON, headers_of, listed, own_voice, recording, upload, voice_of_kind
 from tenuto.media.wav import read_pcm16_wav
 
 MISSING = "voice_01jd4k0a3v6c8e9g2h5m7n0p1q"

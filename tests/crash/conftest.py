@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from crash.checker import PRICED
-from crash.processes import family
+from servers.checker import PRICED
 from servers.postgres import PostgresServer, start_postgres
+from servers.processes import family
 from servers.service import RunningService
 
 MakeService = Callable[..., RunningService]

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from crash import checker
 from crash.conftest import MakeService
-from crash.processes import family, send, until
+from servers import checker
+from servers.processes import family, send, until
 from servers.service import RunningService
 
 LOST, TIMES = "engine_crashed", 3

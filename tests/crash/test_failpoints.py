@@ -13,14 +13,14 @@ from typing import Any
 import httpx2
 import pytest
 
-from contract.recordings import DUAL, long_recording, recording
-from contract.voices import headers_of
-from contract.voices import recording as voice_recording
-from crash import checker
 from crash.conftest import MakeService
-from crash.processes import Supervisor, family, is_alive, send, until
-from crash.shots import Shots
+from servers import checker
+from servers.processes import Supervisor, family, is_alive, send, until
+from servers.recordings import DUAL, long_recording, recording
 from servers.service import RunningService
+from servers.shots import Shots
+from servers.voices import headers_of
+from servers.voices import recording as voice_recording
 from tenuto import failpoints
 
 REACHED_S = 30.0

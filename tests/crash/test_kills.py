@@ -9,11 +9,11 @@ from collections import Counter
 
 import pytest
 
-from crash import checker
-from crash.clients import Client
 from crash.conftest import MakeService
-from crash.processes import Supervisor, family, send
+from servers import checker
+from servers.clients import Client
 from servers.postgres import PostgresServer
+from servers.processes import Supervisor, family, send
 from servers.service import RunningService
 
 CREDIT = 100

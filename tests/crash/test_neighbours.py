@@ -1,7 +1,7 @@
 """Runs that share an engine's process: a cancel or a crash of one of them is never another's lost try."""
 
-from crash import checker
 from crash.conftest import MakeService
+from servers import checker
 from servers.service import FINAL
 
 SLOTS, CANCELS, CRASHERS, MOST_TRIES = 4, 4, 4, 5

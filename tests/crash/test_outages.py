@@ -7,12 +7,12 @@ import time
 import httpx2
 import pytest
 
-from crash import checker
-from crash.clients import Client
 from crash.conftest import MakeService
-from crash.elsewhere import OtherWorker
-from crash.processes import crash_postgres, family, is_stopped, send, until
+from servers import checker
+from servers.clients import Client
+from servers.elsewhere import OtherWorker
 from servers.postgres import PostgresServer
+from servers.processes import crash_postgres, family, is_stopped, send, until
 
 METERED = "fake/metered-speech"
 SILENCE_S = 6

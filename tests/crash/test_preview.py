@@ -8,9 +8,9 @@ from typing import Any
 
 import httpx2
 
-from crash import checker
 from crash.conftest import MakeService
-from crash.processes import family, send
+from servers import checker
+from servers.processes import family, send
 
 TEXT = "[fake:slow_segments=0.3] " + "x" * 90
 

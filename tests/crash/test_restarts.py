@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from crash import checker
 from crash.conftest import MakeService
-from crash.processes import Family, family, is_alive, send, until
-from jobs.world import OPEN, World, request_of
+from servers import checker
+from servers.processes import Family, family, is_alive, send, until
 from servers.service import RunningService
+from servers.world import OPEN, World, request_of
 from tenuto import config
 from tenuto.accounts import operations as accounts
 from tenuto.bootstrap.process import clock

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from crash import checker
 from crash.conftest import MakeService
-from crash.processes import family, send
+from servers import checker
+from servers.processes import family, send
 from servers.service import RunningService
 from tenuto.db import schema
 from tenuto.db.database import Database

@@ -9,8 +9,8 @@ import httpx2
 import pytest
 
 from crash.conftest import MakeService
-from crash.elsewhere import OtherWorker
-from crash.processes import until
+from servers.elsewhere import OtherWorker
+from servers.processes import until
 from servers.service import FINAL, RunningService
 
 MODEL = "fake/speech"

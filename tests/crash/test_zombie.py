@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from crash import checker
 from crash.conftest import MakeService
-from crash.elsewhere import OtherWorker
-from crash.processes import family, is_stopped, send, until
-from crash.shots import Shots
+from servers import checker
+from servers.elsewhere import OtherWorker
+from servers.processes import family, is_stopped, send, until
 from servers.service import RunningService
+from servers.shots import Shots
 from tenuto.db.database import Database
 
 METERED = "fake/metered-speech"

@@ -17,9 +17,9 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from contract.recordings import recording
 from deploy.proxies import PROXIES, Missing, Proxy
 from servers.ports import free_port
+from servers.recordings import recording
 from servers.service import TENUTO, RunningService
 from tenuto.artifacts.inputs import MAX_INPUT_BYTES
 from tenuto_client import Tenuto

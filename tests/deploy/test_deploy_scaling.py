@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from deploy.proxies import DEPLOY
-from jobs.world import World
+from servers.world import World
 from tenuto.db.database import Database
 
 SCALED = {

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from contract.recordings import recording
 from servers.media_upstream import KEY, MediaUpstream
+from servers.recordings import recording
 from servers.service import RunningService
 from tenuto import config
 from tenuto.catalog.rules import models

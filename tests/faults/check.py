@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from crash import checker
 from faults.clients import Client
 from faults.works import CANARY
 from faults.world import World
+from servers import checker
 from servers.service import RunningService
 from tenuto.db.database import Database
 

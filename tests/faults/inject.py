@@ -10,11 +10,11 @@ from pathlib import Path
 
 import psycopg
 
-from crash.processes import family, is_alive, send
 from faults import plan
 from faults.bucket import TIMEOUT_S
 from faults.plan import Fault
 from faults.world import SILENCE_S, SPEECH_SLOTS, World
+from servers.processes import family, is_alive, send
 from servers.proxy import Towards
 
 REACH_S = 2.5

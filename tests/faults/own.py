@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx2
 
-from crash import checker
+from servers import checker
 from servers.service import FINAL, PLAIN, RunningService
 from tenuto.errors import Unavailable
 

@@ -12,8 +12,8 @@ from faults.bucket import Bucket
 from faults.clients import Client
 from faults.seen import Book, see
 from faults.works import CANARY, Media, Work
-from jobs.world import METERED, World
 from servers.seaweedfs import SeaweedServer
+from servers.world import METERED, World
 from tenuto.blobs.s3 import S3Blobs
 from tenuto.db.database import Database
 from tenuto.ids import Ids

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from contract.recordings import DUAL, FIRST, SECOND, long_recording, recording
-from contract.voices import recording as voice_recording
+from servers.recordings import DUAL, FIRST, SECOND, long_recording, recording
+from servers.voices import recording as voice_recording
 
 CANARY = "kanarienvogel"
 """Stands in every text; it may be in no log."""

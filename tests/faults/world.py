@@ -16,16 +16,16 @@ from pathlib import Path
 
 import httpx2
 
-from crash.elsewhere import OtherWorker
-from crash.processes import Supervisor, children, crash_postgres, family, is_alive
-from crash.shots import Shots
 from faults.bucket import Bucket
 from faults.own import OwnJobs
 from faults.plan import Shape
+from servers.elsewhere import OtherWorker
 from servers.postgres import PostgresServer
+from servers.processes import Supervisor, children, crash_postgres, family, is_alive
 from servers.proxy import Proxy
 from servers.seaweedfs import start_seaweedfs
 from servers.service import PLAIN, RunningService
+from servers.shots import Shots
 
 SILENCE_S = 2.0
 SPEECH_SLOTS = 3

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from jobs.corruptions import CORRUPTIONS
-from jobs.world import METERED, PRICE_MICROS, SPEECH, World, request_of
+from servers.world import METERED, PRICE_MICROS, SPEECH, World, request_of
 from tenuto.accounts.rules import Caller
 from tenuto.artifacts import inputs, uploads
 from tenuto.config import Price

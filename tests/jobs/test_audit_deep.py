@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.world import World
+from servers.world import World
 from tenuto.artifacts import operations as artifacts
 from tenuto.artifacts.operations import ORPHAN_AGE_MS
 from tenuto.blobs.blob import BLOCK_BYTES, BlobRecord

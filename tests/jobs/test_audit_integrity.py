@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from jobs.world import World
 from servers.postgres import PostgresServer
 from servers.service import RunningService
+from servers.world import World
 from tenuto.jobs.audit import database_damage
 
 INDEX = "sqlite_autoindex_idempotency_1"

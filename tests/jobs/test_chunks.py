@@ -2,7 +2,7 @@
 
 import pytest
 
-from jobs.world import World
+from servers.world import World
 from tenuto.errors import Stale
 from tenuto.jobs import chunks
 from tenuto.jobs.rows import ChunkKey

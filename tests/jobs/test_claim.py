@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from jobs.world import EVERY_MODEL, LANE, METERED, SPEECH, World, at_once
+from servers.world import EVERY_MODEL, LANE, METERED, SPEECH, World, at_once
 from tenuto.jobs import queue
 from tenuto.jobs.queue import ACCOUNTS_LOOKED_AT, Claim
 

@@ -1,6 +1,6 @@
 """Turns under concurrency: workers that claim at the same moment serve different accounts."""
 
-from jobs.world import World, at_once
+from servers.world import World, at_once
 from tenuto.jobs.queue import Claim
 
 ACCOUNTS = 4

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from jobs.world import METERED, PRICE_MICROS, World, offered
+from servers.world import METERED, PRICE_MICROS, World, offered
 from tenuto.config import Price
 from tenuto.db.database import Transaction
 from tenuto.errors import Stale, Swept

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from jobs.world import LANE, World
+from servers.world import LANE, World
 from tenuto.db.database import Row, Transaction
 from tenuto.jobs import store
 

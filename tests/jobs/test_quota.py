@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from jobs.world import LANE, World
+from servers.world import LANE, World
 from tenuto.accounts.rules import Caller
 from tenuto.db.database import Database, Transaction
 from tenuto.db.opening import open_database

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from jobs.world import METERED, SPEECH, World, any_key, request_of
+from servers.world import METERED, SPEECH, World, any_key, request_of
 from tenuto.accounts.rules import Caller
 from tenuto.errors import NotFound
 from tenuto.jobs import read

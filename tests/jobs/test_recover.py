@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec import to_builtins
 
-from jobs.world import METERED, PRICE_MICROS, World, any_key, at_once
+from servers.world import METERED, PRICE_MICROS, World, any_key, at_once
 from tenuto.blobs.directory import DirectoryBlobs
 from tenuto.catalog import operations as catalog
 from tenuto.errors import IdempotencyConflict, OperatorError, Stale

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from jobs.world import World
+from servers.world import World
 from tenuto.db.database import ConstraintFailed
 from tenuto.errors import NotFound, Stale
 from tenuto.jobs import segments

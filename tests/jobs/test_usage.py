@@ -4,8 +4,8 @@ import datetime
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from cluster.plans import plans_of
-from jobs.world import PRICE_MICROS, START_MS, World
+from servers.plans import plans_of
+from servers.world import PRICE_MICROS, START_MS, World
 from tenuto.accounts.rules import Caller
 from tenuto.db import schema
 from tenuto.db.database import Transaction

@@ -1,6 +1,6 @@
 """The deadline of jobs that nobody took."""
 
-from jobs.world import LANE, PRICE_MICROS, World
+from servers.world import LANE, PRICE_MICROS, World
 from tenuto.jobs import lifecycle
 from tenuto.jobs.states import DEADLINE_MS
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from contract.callers import Caller, Operator, faults
+from servers.callers import Caller, Operator, faults
 from servers.service import RunningService
 
 FOLDER = Path(__file__).with_name("shout")

@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from contract.callers import Operator
+from servers.callers import Operator
 from servers.service import RunningService
 
 SMALL = {

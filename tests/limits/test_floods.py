@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from contract.callers import Caller, Operator
 from limits.conftest import WAITED_S, Refusals, is_there, resident_bytes, start_flood
+from servers.callers import Caller, Operator
 from tenuto.accounts.rules import make_key
 
 COUNT = int(os.environ.get("FLOOD_CLIENTS", "170"))

@@ -15,9 +15,9 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from contract.callers import Caller, Operator, error_code, job
-from contract.recordings import recording
 from limits.conftest import SMALL, Refusals
+from servers.callers import Caller, Operator, error_code, job
+from servers.recordings import recording
 from tenuto import config
 from tenuto.api.metrics import LIMITS
 from tenuto.api.uploads import MAX_UPLOADS, RESERVED_UPLOADS, Uploads

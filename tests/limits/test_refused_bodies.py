@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from contract.callers import Operator, faults
 from limits.conftest import Refusals
+from servers.callers import Operator, faults
 from tenuto.accounts.rules import make_key
 from tenuto.api.request_body import MAX_CHAT_VALUES, MAX_VALUES
 

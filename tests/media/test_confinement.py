@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from media.flacs import Recipe, made, noise
 from media.readers import as_pcm
+from servers.flacs import Recipe, made, noise
 from tenuto.media.confinement import missing_here
 
 pytestmark = pytest.mark.skipif(bool(missing_here()), reason="this kernel lacks Landlock or seccomp")

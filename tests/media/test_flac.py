@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 import soundfile
 
-from media.flacs import ADMITTED, NO_MD5, ONLY_DECODED, REFUSED, Recipe, made, noise, silence
 from media.readers import as_pcm, decode, inspect
+from servers.flacs import ADMITTED, NO_MD5, ONLY_DECODED, REFUSED, Recipe, made, noise, silence
 from tenuto.kinds.recognition.recording import DecoderEnded, DecoderFailed, Decoding
 from tenuto.media import flac_child
 from tenuto.media.flac import FlacInvalid, FlacSummary

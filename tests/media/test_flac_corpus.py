@@ -2,8 +2,8 @@
 
 import pytest
 
-from contract.corpora import Attack, attacks
 from media.readers import as_pcm, inspect
+from servers.corpora import Attack, attacks
 from tenuto.media.flac import FlacInvalid
 
 ATTACKS = attacks("flac")

@@ -6,10 +6,9 @@ import time
 from contextlib import suppress
 
 import pytest
-from fastcrc import crc16
 
-from media.flacs import NO_MD5, Recipe, frame_head, head
 from media.readers import as_pcm, inspect
+from servers.flacs import NO_MD5, Recipe, frame_head, head, tiny_frames, with_checksum
 from tenuto.media.flac import FlacInvalid
 
 MIB = 1 << 20
@@ -29,21 +28,8 @@ def verbatim(content: bytes) -> bytes:
         samples = content[at : at + CHANNELS * LONGEST_BYTES]
         size = len(samples) // CHANNELS & ~1
         subframes = (b"\x02" + samples[first : first + size] for first in range(0, CHANNELS * size, size))
-        frames.append(closed(frame_head(number, size // 2, CHANNELS) + b"".join(subframes)))
+        frames.append(with_checksum(frame_head(number, size // 2, CHANNELS) + b"".join(subframes)))
     return head(Recipe([[0]] * CHANNELS, total=0, md5=NO_MD5, block=65_535)) + b"".join(frames)
-
-
-def tiny_frames(size: int) -> bytes:
-    """Frames as short as they can be."""
-    count = size // 15
-    recipe = Recipe([[0]], total=0, md5=NO_MD5, block=16)
-    frames = (closed(frame_head(number, 16, 1) + b"\0\0\0") for number in range(count))
-    return head(recipe) + b"".join(frames)
-
-
-def closed(content: bytes) -> bytes:
-    """A frame with its checksum; `flacs.closed` is the same and takes seconds for a MiB."""
-    return content + crc16.umts(content).to_bytes(2, "big")
 
 
 def blocks(size: int) -> bytes:
@@ -62,7 +48,7 @@ WORST = {
         frame_head(1, 65_535, CHANNELS)[:8] * (size // 8)
     ),
     "samples that look like whole frames": lambda size: verbatim(
-        closed(frame_head(1, 16, 1) + b"\0\0\0") * (size // 28) * 2
+        with_checksum(frame_head(1, 16, 1) + b"\0\0\0") * (size // 28) * 2
     ),
     "random samples": lambda size: verbatim(random.Random(1).randbytes(size)),
     "frames of a few samples each": tiny_frames,

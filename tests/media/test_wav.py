@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from media.wavs import DATA, PCM_SUBFORMAT, SOUND, chunk, extensible, fmt, riff
+from servers.wavs import DATA, PCM_SUBFORMAT, SOUND, chunk, extensible, fmt, riff
 from tenuto.media.wav import MAX_CHUNKS, WavInvalid, pcm16_wav, read_pcm16_wav
 
 RATES = st.sampled_from([8_000, 11_025, 16_000, 22_050, 24_000, 44_100, 48_000, 96_000, 192_000])

@@ -3,9 +3,9 @@
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
-from jobs.world import METERED, SPEECH, any_key, at_once
 from properties.ground import FATES, FINAL, PICKS, Ground
 from properties.model import PRICE, Job
+from servers.world import METERED, SPEECH, any_key, at_once
 from tenuto.accounts.rules import Caller
 from tenuto.artifacts.erasure import remove
 from tenuto.db.database import Transaction

@@ -17,8 +17,9 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant
 
-from jobs.world import World
 from properties.model import FINAL, PRICE, Attempt, Job, Late, Model
+from servers.rig import Rig
+from servers.world import World
 from tenuto.accounts.rules import Caller
 from tenuto.blobs.blob import BlobRecord
 from tenuto.db.database import Database, Transaction
@@ -26,7 +27,6 @@ from tenuto.errors import OperatorError, Stale, TenutoError
 from tenuto.jobs import lifecycle
 from tenuto.jobs.audit import runs
 from tenuto.jobs.audit.deep import Rehashed, rehash
-from worker.rig import Rig
 
 SLOTS = 2
 PAUSE_MS = 2_000

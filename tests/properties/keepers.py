@@ -8,10 +8,10 @@ from hypothesis.stateful import rule
 
 from properties.ground import FATES, PICKS, Ground, Operation
 from properties.model import Attempt, Job
+from servers.rig import SILENCE_S
 from tenuto.errors import OperatorError
 from tenuto.jobs import recover
 from tenuto.jobs.states import Decision
-from worker.rig import SILENCE_S
 
 BY = Decision("an operator")
 LOOK_EVERY_S = 9.0

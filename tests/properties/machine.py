@@ -2,11 +2,11 @@
 
 from hypothesis.stateful import initialize
 
-from jobs.world import METERED, SPEECH
 from properties.callers import Callers
 from properties.ground import WORKERS
 from properties.keepers import Keepers
 from properties.workers import Workers
+from servers.world import METERED, SPEECH
 
 
 class Machine(Callers, Workers, Keepers):

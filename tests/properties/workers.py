@@ -5,9 +5,9 @@ import copy
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
-from jobs.world import EVERY_MODEL, LANE, at_once
 from properties.ground import FATES, PICKS, SLOTS, WORKERS, Ground
 from properties.model import Attempt, Late, Model
+from servers.world import EVERY_MODEL, LANE, at_once
 from tenuto.db.database import Transaction
 from tenuto.errors import Stale
 from tenuto.jobs import chunks, lifecycle, queue, segments

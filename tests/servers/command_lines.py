@@ -1,6 +1,7 @@
-"""Whether a line that begins with `tenuto` is one that the command accepts, without carrying it out."""
+"""Command lines: whether `tenuto` accepts one, without carrying it out, and what one that failed printed."""
 
 import io
+import subprocess
 from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from functools import cache
@@ -37,3 +38,11 @@ def fault_of(words: Sequence[str], *, whole: bool = True) -> str | None:
 @cache
 def _parser(path: tuple[str, ...]) -> Parser:
     return parser_of(path, route(path[1:], COMMANDS)[1])
+
+
+def told(done: subprocess.CompletedProcess[str]) -> str:
+    """The one line that a command that failed tells on stderr; nothing stands on stdout, and no traceback."""
+    assert done.stdout == "", done.stdout
+    [line] = done.stderr.splitlines()
+    assert line.startswith("tenuto: "), line
+    return line.removeprefix("tenuto: ")

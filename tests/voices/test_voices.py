@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from jobs.world import SPEECH, World, request_of
+from servers.world import SPEECH, World, request_of
 from tenuto.accounts.rules import Caller
 from tenuto.artifacts import operations as artifacts
 from tenuto.artifacts.inputs import check_quota

@@ -14,7 +14,7 @@ from typing import Any
 
 import httpx2
 
-from jobs.world import SPEECH, World
+from servers.world import SPEECH, World
 from tenuto import config
 from tenuto.accounts import passwords, people, sessions
 from tenuto.api.service import Service

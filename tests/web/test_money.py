@@ -8,7 +8,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from jobs.world import METERED, SPEECH
+from servers.world import METERED, SPEECH
 from tenuto.web import money
 from web.browsers import DAY_MS, Browser, Studio, error, faults
 from web.conftest import Open

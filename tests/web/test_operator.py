@@ -2,7 +2,7 @@
 
 import pytest
 
-from jobs.world import METERED, SPEECH
+from servers.world import METERED, SPEECH
 from tenuto.catalog import operations as catalog
 from tenuto.db.database import Transaction
 from tenuto.jobs.lifecycle import RecordedResult

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from contract.document import routes
+from servers.document import routes
 from tenuto.ids import Ids
 from tenuto.media.wav import pcm16_wav
 from tenuto.web.app import ROUTES

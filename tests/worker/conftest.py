@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from jobs.world import METERED, SPEECH, World
+from servers.rig import Rig
+from servers.world import METERED, SPEECH, World
 from tenuto.db.database import Database
 from tenuto.worker.engines import Engines
-from worker.rig import Rig
 
 
 @pytest.fixture

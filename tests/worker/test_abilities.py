@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from jobs.world import METERED, World
 from servers import ray_pool
+from servers.rig import Rig, eventually
+from servers.world import METERED, World
 from tenuto.catalog import operations as catalog
 from tenuto.catalog.rules import MAX_START_FAILURES, models
 from tenuto.config import ModelSettings, RaySettings, Settings
@@ -21,7 +22,6 @@ from tenuto.hosts.host import HostNotReady
 from tenuto.worker.abilities import look
 from tenuto.worker.engines import Engines
 from tenuto.worker.supervisor import Worker
-from worker.rig import Rig, eventually
 
 SPEECH, IMAGE, FIRST = "fake/speech", "fake/image", "fake/segment-text"
 

@@ -7,13 +7,13 @@ from dataclasses import replace
 from prometheus_client import CollectorRegistry, generate_latest
 from structlog.testing import capture_logs
 
-from jobs.world import World
+from servers.rig import Interrupted, Rig, T, eventually
+from servers.world import World
 from tenuto.api.metrics import RecordsCollector, read_records
 from tenuto.db.database import Transaction
 from tenuto.jobs.audit import CHECKS, DATABASE_DAMAGED, runs
 from tenuto.jobs.audit.runs import LastAudit
 from tenuto.worker.housekeeping import Auditor
-from worker.rig import Interrupted, Rig, T, eventually
 
 
 def audited(world: World, auditor: Auditor) -> LastAudit | None:

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from msgspec import to_builtins
 
-from jobs.world import EVERY_MODEL, LANE, METERED, PRICE_MICROS, SPEECH, World
+from servers.rig import Rig
+from servers.world import EVERY_MODEL, LANE, METERED, PRICE_MICROS, SPEECH, World
 from tenuto.db.database import Transaction
 from tenuto.errors import OperatorError
 from tenuto.jobs import queue, recover
@@ -15,7 +16,6 @@ from tenuto.jobs.queue import UNREADABLE_AT_ONCE, Claim
 from tenuto.jobs.states import Decision
 from tenuto.worker import attempt
 from tenuto.worker.engines import Engines
-from worker.rig import Rig
 
 BY = Decision("Ada", None)
 

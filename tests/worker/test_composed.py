@@ -2,10 +2,10 @@
 
 import dataclasses
 
-from jobs.world import World
+from servers.rig import Rig
+from servers.world import World
 from tenuto.engines.registry import engines_of, entry_of
 from tenuto.worker.engines import Engines, missing_weights
-from worker.rig import Rig
 
 DUAL, FIRST, SECOND = "fake/dual-recognition", "fake/segment-text", "fake/word-timestamps"
 

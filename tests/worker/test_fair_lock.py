@@ -4,9 +4,9 @@ import threading
 
 import pytest
 
+from servers.rig import eventually
 from tenuto.hosts.host import Cancellation, Cancelled
 from tenuto.worker.fair_lock import FairLock
-from worker.rig import eventually
 
 
 def waiting(line: FairLock, count: int) -> bool:

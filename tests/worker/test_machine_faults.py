@@ -11,14 +11,14 @@ import pytest
 from structlog.testing import capture_logs
 from structlog.typing import EventDict
 
-from jobs.world import METERED, World
+from servers.rig import Rig, eventually, failing, full_disk, run
+from servers.world import METERED, World
 from tenuto.errors import StoreUnreachable, causes, is_of_the_machine
 from tenuto.jobs import recover
 from tenuto.jobs.states import OUTCOME_UNKNOWN
 from tenuto.worker import attempt, retrying
 from tenuto.worker.context import FIRST_SETBACK_MS, LONGEST_SETBACK_MS, Setbacks
 from tenuto.worker.engines import Engines
-from worker.rig import Rig, eventually, failing, full_disk, run
 
 
 @contextmanager

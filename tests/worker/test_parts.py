@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from jobs.world import METERED, OPEN, World, at_once
+from servers.rig import Rig, eventually
+from servers.world import METERED, OPEN, World, at_once
 from tenuto.catalog import operations as catalog
 from tenuto.worker import locks
 from tenuto.worker.context import Bell
 from tenuto.worker.heartbeat import Heartbeat
 from tenuto.worker.locks import LifeLock
 from tenuto.worker.supervisor import POLL_S
-from worker.rig import Rig, eventually
 
 HOLDER = """
 import sys

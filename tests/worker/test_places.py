@@ -5,11 +5,11 @@ import threading
 
 import pytest
 
-from jobs.world import SPEECH, World
+from servers.rig import Rig, eventually
+from servers.world import SPEECH, World
 from tenuto.engines import fake, registry
 from tenuto.worker.engines import Engines
 from tenuto.worker.supervisor import Slot
-from worker.rig import Rig, eventually
 
 SLOTS = 3
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from jobs.world import METERED, World, any_key
+from servers.rig import Rig
+from servers.world import METERED, World, any_key
 from tenuto.artifacts import inputs
 from tenuto.db.database import Transaction
 from tenuto.errors import Erased
@@ -17,7 +18,6 @@ from tenuto.jobs.queue import Claim
 from tenuto.jobs.rows import NewSegment
 from tenuto.media.flac import FlacSummary
 from tenuto.worker import housekeeping
-from worker.rig import Rig
 
 DAY_MS = 24 * 3600 * 1000
 KEPT_DAYS = 30

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from jobs.world import METERED, SPEECH, World
+from servers.rig import Rig, full_disk, run
+from servers.world import METERED, SPEECH, World
 from tenuto.blobs.blob import BlobRecord
 from tenuto.blobs.directory import DirectoryBlobs
 from tenuto.errors import StoreUnreachableForWrites
@@ -15,7 +16,6 @@ from tenuto.worker import attempt, retrying
 from tenuto.worker.calls import DOUBTFUL_RUN_S, LEAST_PAID_RUN_S, LEAST_RUN_S, EngineCalls
 from tenuto.worker.engines import Engines
 from tenuto.worker.heartbeat import ClockAgreement
-from worker.rig import Rig, full_disk, run
 
 
 def test_no_row_speaks_of_bytes_that_are_not_there(

@@ -2,7 +2,8 @@
 
 import pytest
 
-from jobs.world import METERED, SPEECH, World
+from servers.rig import Rig, full_disk
+from servers.world import METERED, SPEECH, World
 from tenuto.blobs.blob import BlobRecord
 from tenuto.db.database import Transaction
 from tenuto.errors import Stale, StorageFailed
@@ -14,7 +15,6 @@ from tenuto.media.wav import pcm16_wav, read_pcm16_wav
 from tenuto.worker import retrying
 from tenuto.worker.calls import EngineCalls, ResultInvalid
 from tenuto.worker.engines import Engines
-from worker.rig import Rig, full_disk
 
 SOUND = pcm16_wav(bytes(480), 24_000, 1)
 

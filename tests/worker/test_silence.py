@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from jobs.world import SPEECH, World
+from servers.rig import Rig, eventually, run
+from servers.world import SPEECH, World
 from tenuto.hosts.child import ChildHost
 from tenuto.hosts.host import Cancellation, Cancelled, EngineSpec, HostResult
 from tenuto.worker.calls import EngineCalls
 from tenuto.worker.engines import Engines
 from tenuto.worker.heartbeat import Heartbeat
-from worker.rig import Rig, eventually, run
 
 
 @pytest.fixture

@@ -10,16 +10,16 @@ from threading import Event
 import obstore
 import pytest
 
-from blobs.test_s3_faults import serving
-from jobs.world import World
+from servers.rig import Rig
 from servers.seaweedfs import ACCESS_KEY, SECRET_KEY, SeaweedServer
+from servers.stub import serving
+from servers.world import World
 from tenuto.artifacts import erasure
 from tenuto.artifacts import operations as artifacts
 from tenuto.artifacts.operations import ORPHAN_AGE_MS
 from tenuto.blobs.s3 import PART_BYTES, S3Blobs
 from tenuto.blobs.s3_client import Credentials, S3Location, client
 from tenuto.worker.housekeeping import Sweeper
-from worker.rig import Rig
 
 WAIT_S = 30.0
 

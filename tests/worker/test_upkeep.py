@@ -9,8 +9,9 @@ from dataclasses import replace
 
 import pytest
 
-from jobs.world import LANE, METERED, OPEN, PRICE_MICROS, World, at_once
 from servers.ports import free_port
+from servers.rig import SILENCE_S, Rig
+from servers.world import LANE, METERED, OPEN, PRICE_MICROS, World, at_once
 from tenuto import failpoints
 from tenuto.artifacts import backups
 from tenuto.artifacts.operations import ORPHAN_AGE_MS
@@ -22,7 +23,6 @@ from tenuto.jobs.states import DEADLINE_MS
 from tenuto.worker.heartbeat import CLOCKS_AGREE_FOR_S, ClockAgreement
 from tenuto.worker.locks import is_held
 from tenuto.worker.upkeep import Upkeep
-from worker.rig import SILENCE_S, Rig
 
 MINUTE_MS = 60_000
 

@@ -9,15 +9,15 @@ import httpx2
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from jobs.world import LANE, OPEN, World
 from servers.ports import free_port
+from servers.rig import Interrupted, Rig, eventually
 from servers.service import RunningService
+from servers.world import LANE, OPEN, World
 from tenuto.api.metrics import RecordsCollector, read_records
 from tenuto.catalog import operations as catalog
 from tenuto.worker import supervisor
 from tenuto.worker.abilities import look
 from tenuto.worker.supervisor import Watch, Worker
-from worker.rig import Interrupted, Rig, eventually
 
 HELD = 'tenuto_engine_resident_bytes{model="fake/speech"}'
 

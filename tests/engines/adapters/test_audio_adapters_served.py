@@ -11,9 +11,9 @@ import httpx2
 import numpy as np
 import pytest
 
-from contract.callers import Caller, Operator
-from contract.recordings import encoded, recognise, result, texts
 from engines.adapters.adapted import tone, voice
+from servers.callers import Caller, Operator
+from servers.recordings import encoded, recognise, result, texts
 from servers.service import RunningService
 from tenuto.media.wav import read_pcm16_wav
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from engines.adapters.adapted import Adapt, Adapted, cancelled, voice
+from servers.rig import eventually
 from tenuto.engines.manifests import adapters
 from tenuto.hosts.host import Cancelled, EngineFailed, HostNotReady
 from tenuto.kinds.speech import parameters as speech
 from tenuto_indextts.reading import readable, split
-from worker.rig import eventually
 
 RATE = 22_050
 TEXT = "One sentence. Another one, with more words in it."

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from jobs.world import EVERY_MODEL, World
+from servers.world import EVERY_MODEL, World
 from tenuto import failpoints
 from tenuto.blobs.directory import DirectoryBlobs
 from tenuto.catalog import operations as catalog

@@ -13,7 +13,7 @@ import httpx2
 import numpy as np
 import soundfile
 
-from contract.callers import Caller
+from servers.callers import Caller
 
 DUAL = "fake/dual-recognition"
 FIRST = "fake/segment-text"

@@ -8,6 +8,8 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from fastcrc import crc16
+
 Channels = list[list[int]]
 """Samples of each channel."""
 
@@ -283,3 +285,16 @@ ADMITTED: dict[str, tuple[Callable[[], bytes], tuple[int, int, int]]] = {
     "120 minutes to the sample": (lambda: silence(7200, rate=8000), (57_600_000, 8_000, 1)),
 }
 """What is right with each, how it is made, and its frames, rate and channels."""
+
+
+def tiny_frames(size: int) -> bytes:
+    """Frames as short as they can be."""
+    count = size // 15
+    recipe = Recipe([[0]], total=0, md5=NO_MD5, block=16)
+    frames = (with_checksum(frame_head(number, 16, 1) + b"\0\0\0") for number in range(count))
+    return head(recipe) + b"".join(frames)
+
+
+def with_checksum(content: bytes) -> bytes:
+    """A frame with its checksum; `closed` is the same and takes seconds for a MiB."""
+    return content + crc16.umts(content).to_bytes(2, "big")

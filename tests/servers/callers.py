@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import httpx2
 import pytest
 
-from contract import lying
+from servers import lying
 from servers.accounts import create_account, create_key, now_ms
 from servers.service import FINAL, RunningService
 from tenuto.accounts import operations as accounts

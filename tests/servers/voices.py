@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx2
 
-from contract.callers import Caller
+from servers.callers import Caller
 from tenuto.media.wav import pcm16_wav
 
 JSON = {"Content-Type": "application/json"}

@@ -1,7 +1,7 @@
 """Limits on what callers may take of one API process: of a connection, requests, and threads.
 
 A restart forgets all counts, and every API process counts for itself: these limits protect the service and
-are not quotas. Connections by address are in `http/shares.py`, uploads in `upload_stream.py`, waiting reads
+are not quotas. Connections by address are in `http/shares.py`, uploads in `uploads.py`, waiting reads
 in `long_polling.py`. Nothing here knows HTTP messages or the database.
 """
 

@@ -2,8 +2,8 @@
 
     python scripts/async_twin.py [--check]
 
-`client.py`, `resources.py` and `jobs.py` are the text; `aio.py`, `aio_resources.py` and `aio_jobs.py` say the
-same with `async` and `await`. With `--check` nothing is written, and the exit code says if they still do.
+It makes `aio.py` from `client.py` and `aio_jobs.py` from `jobs.py`, with `async` and `await`. With `--check`
+it writes nothing; the exit code is 1 if a file is out of date.
 """
 
 from __future__ import annotations
@@ -14,28 +14,27 @@ import sys
 from pathlib import Path
 
 FOLDER = Path(__file__).parents[1] / "packages" / "tenuto-client" / "src" / "tenuto_client"
-TWINS = {"client.py": "aio.py", "resources.py": "aio_resources.py", "jobs.py": "aio_jobs.py"}
+TWINS = {"client.py": "aio.py", "jobs.py": "aio_jobs.py"}
 
 CLASSES = ("Job", "Tenuto", "Session")
-"""Names that get another name; the resources keep theirs, nobody else imports them."""
+"""Names that get the prefix `Async`; the resources keep theirs, nobody else imports them."""
 
-STAYS = ("__init__", "__repr__", "_heard", "_forget_when_over")
-"""Methods that wait for nothing."""
+STAYS = ("__init__", "__repr__", "_update", "_forget_if_final")
+"""Methods that await nothing."""
 
 RULES: tuple[tuple[str, str], ...] = (
-    (r"\btenuto_client\.(resources|jobs)\b", r"tenuto_client.aio_\1"),
+    (r"\btenuto_client\.jobs\b", "tenuto_client.aio_jobs"),
     (
         r"for programs that run in threads\. `aio\.py` is made from this file\.",
         "for asyncio. Made from `client.py`.",
     ),
-    (r"in threads\. `aio_resources\.py` is made from this file\.", "on asyncio. Made from `resources.py`."),
     (r"that runs in threads; `aio` has its twin\.", "that runs on asyncio. Made from `jobs.py`."),
     (r"\bIterator\b", "AsyncIterator"),
     (r"a `with` block", "an `async with` block"),
     (r"__enter__", "__aenter__"),
     (r"__exit__", "__aexit__"),
     (
-        r"(?<!def )(?<!`)\b(self\._session\.run\(|self\._submit\(|self\.close\(\)|self\._ended\(\)"
+        r"(?<!def )(?<!`)\b(self\._session\.run\(|self\._submit\(|self\.close\(\)|self\._finished\(\)"
         r"|self\.wait\(\)|self\.get\(|self\.read\(\)|job\.wait\(|self\._session\.driver\.close\(\))",
         r"await \1",
     ),
@@ -49,19 +48,19 @@ RULES: tuple[tuple[str, str], ...] = (
 
 
 def twin(text: str) -> str:
-    """The asyncio text of a module."""
+    """The asyncio version of a module."""
     for name in CLASSES:
         text = re.sub(rf"(?<![\w.\"]){name}\b(?! service)", f"Async{name}", text)
     for pattern, replacement in RULES:
         text = re.sub(pattern, replacement, text)
     lines = text.splitlines()
     out = []
-    for number, given in enumerate(lines):
-        line = given
+    for number, original in enumerate(lines):
+        line = original
         method = re.match(r"(    )def (\w+)\(", line)
         decorated = number > 0 and lines[number - 1].strip() == "@property"
         if method and method[2] not in STAYS and not decorated:
-            # An overload that gives an iterator stays an `async def`: what is awaited is the answer's head.
+            # An overload that returns an iterator is an `async def`, too: it awaits the head of the answer.
             line = line.replace("def ", "async def ", 1)
         out.append(line)
     text = "\n".join(out) + "\n"
@@ -82,7 +81,7 @@ def _formatted(text: str) -> str:
 
 
 def main() -> int:
-    """Write them, or with `--check` say whether they are what they should be."""
+    """Write the files, or check them with `--check`."""
     stale = []
     for source, target in TWINS.items():
         text = twin((FOLDER / source).read_text("utf-8"))

@@ -18,7 +18,7 @@ from tenuto_client import (
     ServiceUnreachable,
     Tenuto,
 )
-from tenuto_client.journal import KEPT_S, Entry, Journal, digest
+from tenuto_client.journal import RETENTION_S, Entry, Journal, digest
 
 REFUSED = {"error": {"code": "invalid_request", "message": "No."}}
 
@@ -47,7 +47,7 @@ def test_all_is_on_disk_before_the_request_leaves_and_never_the_api_key(tmp_path
         [[first]] = found
         [lines] = entries(tmp_path)
         [file] = tmp_path.iterdir()
-        entry = next(Journal(tmp_path).cut_off())
+        entry = next(Journal(tmp_path).interrupted())
 
     assert (asked.key, service.url) == (first["key"], first["base_url"])
     assert asked.body == entry.body == '{"model":"m","parameters":{"text":"音"}}'.encode()
@@ -152,10 +152,10 @@ def test_a_torn_line_is_ignored_and_does_not_spoil_the_next(tmp_path: Path) -> N
     with entry.path.open("ab") as file:
         file.write(b'{"operation_id": "job_')
     (tmp_path / f"{'b' * 32}-1.journal").write_bytes(b'{"key": "tor')
-    [found] = journal.cut_off()
+    [found] = journal.interrupted()
     found.note(operation_id=JOB)
     found.release()
-    [again] = journal.cut_off()
+    [again] = journal.interrupted()
 
     assert (entry.key, JOB) == (again.key, again.operation_id)
 
@@ -164,10 +164,10 @@ def test_an_entry_belongs_to_one_program_at_a_time(tmp_path: Path) -> None:
     """While it is open nobody else sees it; afterwards it can be taken up; finished, it is gone."""
     journal = Journal(tmp_path)
     entry = journal.begin("a" * 32)
-    while_open = list(journal.cut_off())
+    while_open = list(journal.interrupted())
     entry.release()
-    [taken] = journal.cut_off("a" * 32)
-    others = list(journal.cut_off("b"))
+    [taken] = journal.interrupted("a" * 32)
+    others = list(journal.interrupted("b"))
     taken.finish()
 
     assert ([], [], False) == (while_open, others, taken.is_new)
@@ -182,11 +182,11 @@ def test_old_jobs_of_scripts_are_forgotten_and_nothing_else(tmp_path: Path) -> N
     for name, more in facts.items():
         entry = journal.begin(digest(name), name=name, **more)
         entry.release()
-        os.utime(entry.path, (0, entry.path.stat().st_mtime - KEPT_S - 60))
+        os.utime(entry.path, (0, entry.path.stat().st_mtime - RETENTION_S - 60))
     journal = Journal(tmp_path)
     journal.begin(digest("new"), name="new").release()
 
-    assert {"doubt", "purpose", "new"} == {entry.facts["name"] for entry in journal.cut_off()}
+    assert {"doubt", "purpose", "new"} == {entry.facts["name"] for entry in journal.interrupted()}
 
 
 def test_what_a_script_saw_end_is_forgotten(tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def test_what_nobody_can_read_is_said_in_one_line(spoken: Path, tmp_path: Path) 
     subprocess.run(["ffmpeg", "-v", "error", "-i", spoken, "-an", "-c:v", "copy", mute], check=True)
     (tmp_path / "noise.m4a").write_bytes(b"no recording" * 100)
     for file in (mute, tmp_path / "noise.m4a"):
-        with pytest.raises(AudioError, match="cannot be read, by ffmpeg neither: ") as told:
+        with pytest.raises(AudioError, match="cannot be read, not even by ffmpeg: ") as told:
             convert(file, tmp_path / "out.flac")
 
         assert str(file) in str(told.value)

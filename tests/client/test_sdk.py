@@ -274,13 +274,15 @@ def test_every_message_of_the_commands_has_its_chinese() -> None:
     from tenuto_client import commands
     from tenuto_client.commands import VERBS
     from tenuto_client.commands.exits import _HEADLINES
-    from tenuto_client.commands.parser import _SAID
+    from tenuto_client.commands.parser import _MESSAGES
     from tenuto_client.commands.zh import WORDS
 
     folder = Path(commands.__file__).parent
     used = {text for file in folder.glob("*.py") for text in texts_of(file)}
     used |= (
-        {command.about for command in VERBS.values()} | set(_HEADLINES.values()) | {said for _, said in _SAID}
+        {command.about for command in VERBS.values()}
+        | set(_HEADLINES.values())
+        | {said for _, said in _MESSAGES}
     )
 
     assert set() == used - set(WORDS)

@@ -42,12 +42,12 @@ def test_every_error_of_the_package_has_a_chinese_text(monkeypatch: pytest.Monke
     monkeypatch.setenv("LC_ALL", "zh_CN.UTF-8")
     words.is_chinese.cache_clear()
     found = dict(messages())
-    retold = {where: words.retold(said) for where, said in found.items()}
-    kept = {where: said.count("nomen") for where, said in retold.items()}
+    translated = {where: words.translated(said) for where, said in found.items()}
+    kept = {where: said.count("nomen") for where, said in translated.items()}
     words.is_chinese.cache_clear()
 
     assert 30 < len(found)
-    assert [] == [found[where] for where, said in retold.items() if not HAN.search(said)]
+    assert [] == [found[where] for where, said in translated.items() if not HAN.search(said)]
     assert {where: said.count("nomen") for where, said in found.items()} == kept
 
 
@@ -79,4 +79,8 @@ def test_an_argument_that_is_no_text_is_refused_in_one_line(run: Run, line: tupl
     chosen = ("--model", "m") if line[0] in ("say", "chat") else ()
     code, out, err = run(*line, *chosen, "-q", url="http://127.0.0.1:1")
 
-    assert (2, "", "tenuto: a text holds '\\udcff', which UTF-8 cannot carry\n") == (code, out, err)
+    assert (2, "", "tenuto: a text contains '\\udcff', which cannot be written in UTF-8\n") == (
+        code,
+        out,
+        err,
+    )

@@ -19,7 +19,7 @@ from tenuto.bodies.fields import Field
 from tenuto.catalog.kinds import Kind, kinds
 from tenuto.kinds.speech.parameters import EMOTIONS, LANGUAGES
 from tenuto_client import parameters as client
-from tenuto_client.commands import draw, say
+from tenuto_client.commands import create
 
 ROOT = Path(__file__).parents[2]
 SCHEMAS = yaml.safe_load((ROOT / "openapi.yaml").read_text("utf-8"))["components"]["schemas"]
@@ -70,11 +70,11 @@ def test_the_studio_has_the_parameters_of_every_kind() -> None:
 
 def test_the_verbs_have_the_bounds_of_their_parameters() -> None:
     """Languages are choices; bounds stand in the help of an option."""
-    helps = inspect.getsource(say) + inspect.getsource(draw)
+    helps = inspect.getsource(create)
     speech, image = kinds()["speech"], kinds()["image"]
     named = {field.name: field for field in (*speech.fields, *image.fields)}
 
-    assert LANGUAGES == say.LANGUAGES
+    assert LANGUAGES == create.LANGUAGES
     assert f't("{bounds(named["duration_factor"])};' in helps
     assert f't("{bounds(named["num_inference_steps"])};' in helps
     assert f't("{bounds(named["guidance_scale"])}:' in helps

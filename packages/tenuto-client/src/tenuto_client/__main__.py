@@ -1,4 +1,4 @@
-"""`python -m tenuto_client VERB …`: the verbs, where the `tenuto` command is not installed."""
+"""`python -m tenuto_client COMMAND …`: the commands, if `tenuto` is not on the PATH."""
 
 import sys
 
@@ -7,6 +7,6 @@ try:
 
     code = main(sys.argv[1:])
 except KeyboardInterrupt:
-    # Nothing was begun yet; a verb tells of what it began.
+    # Interrupted before a command started; a command reports its own interruption.
     code = 130
 sys.exit(code)

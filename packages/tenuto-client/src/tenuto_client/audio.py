@@ -1,7 +1,7 @@
-"""Recordings as the service likes them: 16 kHz mono FLAC; and long ones cut into parts, for who wants parts.
+"""Converts recordings to what the service takes, 16 kHz mono FLAC, and splits long ones on request.
 
-What soundfile reads (WAV, FLAC, MP3, OGG, AIFF) is converted block by block, with soxr; all else by ffmpeg,
-where it is there. Both libraries are loaded when they are needed: the extra `audio`.
+What soundfile reads (WAV, FLAC, MP3, OGG, AIFF) is converted block by block with soxr; everything else by
+ffmpeg, if it is installed. Both libraries (the extra `audio`) are loaded on first use.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 RATE = 16_000
 MAX_SECONDS = 7200.0
-"""What the service takes at most."""
+"""The longest recording that the service takes."""
 PART_S = 600.0
 OVERLAP_S = 8.0
 """Between 5 and 10 seconds, so that a sentence at a cut is whole in one of two parts."""
 SEARCH_S = 20.0
-"""How far before the end of a part the quietest place is looked for."""
+"""How far before the end of a part to look for the quietest moment."""
 
 _BLOCK_FRAMES = 1 << 16
 _STEP_S = 0.1
@@ -45,9 +45,9 @@ class Part:
 
 @contextmanager
 def as_flac(source: Path | bytes) -> Iterator[Path | bytes]:
-    """The recording as 16 kHz mono FLAC, for as long as the block lasts; itself, when it is that already.
+    """The recording as 16 kHz mono FLAC until the `with` block ends; unchanged if it is that already.
 
-    Raises AudioError when it cannot be read, or lasts longer than the service takes.
+    Raises AudioError if it cannot be read or is longer than the service takes.
     """
     head = source[:42] if isinstance(source, bytes) else _head(source)
     if _is_ready(head):
@@ -55,16 +55,16 @@ def as_flac(source: Path | bytes) -> Iterator[Path | bytes]:
         return
     with tempfile.TemporaryDirectory(prefix="tenuto-") as folder:
         if isinstance(source, bytes):
-            given = Path(folder, "recording")
-            given.write_bytes(source)
-            source = given
+            original = Path(folder, "recording")
+            original.write_bytes(source)
+            source = original
         target = Path(folder, "recording.flac")
         convert(source, target)
         yield target
 
 
 def convert(source: Path, target: Path) -> float:
-    """Write the recording as 16 kHz mono FLAC; gives its seconds. Raises AudioError."""
+    """Write the recording as 16 kHz mono FLAC; returns its duration in seconds. Raises AudioError."""
     seconds = _convert(source, target)
     if seconds > MAX_SECONDS:
         raise AudioError(
@@ -120,7 +120,7 @@ def _convert(source: Path, target: Path) -> float:
     except _Unreadable as error:
         if shutil.which("ffmpeg") is None:
             raise AudioError(
-                f"{source} cannot be read as audio ({error}); with ffmpeg on the PATH more formats can be"
+                f"{source} cannot be read as audio ({error}); with ffmpeg on the PATH, more formats work"
             ) from error
     return _convert_with_ffmpeg(source, target)
 
@@ -131,22 +131,22 @@ def _convert_with_soundfile(source: Path, target: Path) -> float:
 
     frames = 0
     try:
-        with soundfile.SoundFile(source) as given:
-            stream = soxr.ResampleStream(given.samplerate, RATE, 1, dtype="float32")
-            with soundfile.SoundFile(target, "w", RATE, 1, "PCM_16", format="FLAC") as written:
-                for block in given.blocks(_BLOCK_FRAMES, dtype="float32", always_2d=True):
+        with soundfile.SoundFile(source) as recording:
+            stream = soxr.ResampleStream(recording.samplerate, RATE, 1, dtype="float32")
+            with soundfile.SoundFile(target, "w", RATE, 1, "PCM_16", format="FLAC") as flac:
+                for block in recording.blocks(_BLOCK_FRAMES, dtype="float32", always_2d=True):
                     samples = stream.resample_chunk(block.mean(axis=1))
                     frames += len(samples)
-                    written.write(samples)
+                    flac.write(samples)
                 rest = stream.resample_chunk(_silence(), last=True)
                 frames += len(rest)
-                written.write(rest)
+                flac.write(rest)
     except soundfile.LibsndfileError as error:
         if not source.is_file():
             raise AudioError(f"{source}: no such file") from error
         raise _Unreadable(str(error.error_string).rstrip(".")) from error
     if not frames:
-        raise AudioError(f"{source} holds no sound")
+        raise AudioError(f"{source} contains no audio")
     return frames / RATE
 
 
@@ -159,14 +159,14 @@ def _convert_with_ffmpeg(source: Path, target: Path) -> float:
         check=False,
     )
     if done.returncode:
-        lines = done.stderr.strip().splitlines() or ["it does not say why"]
-        raise AudioError(f"{source} cannot be read, by ffmpeg neither: {lines[-1]}")
+        lines = done.stderr.strip().splitlines() or ["it gives no reason"]
+        raise AudioError(f"{source} cannot be read, not even by ffmpeg: {lines[-1]}")
     with _soundfile().SoundFile(target) as file:
         return len(file) / RATE
 
 
 def _cuts(file: Any, seconds: float, part_s: float, overlap_s: float) -> Iterator[tuple[float, float]]:
-    """Where parts begin and end, in seconds."""
+    """The start and end of each part, in seconds."""
     start_s = 0.0
     while seconds - start_s > part_s + overlap_s:
         end_s = _quietest(file, start_s + part_s - SEARCH_S, start_s + part_s)
@@ -185,17 +185,17 @@ def _quietest(file: Any, from_s: float, to_s: float) -> float:
 
 
 def _copy(soundfile: Any, file: Any, path: Path, frames: int) -> None:
-    with soundfile.SoundFile(path, "w", RATE, 1, "PCM_16", format="FLAC") as written:
+    with soundfile.SoundFile(path, "w", RATE, 1, "PCM_16", format="FLAC") as part:
         while frames > 0:
             block = file.read(min(frames, _BLOCK_FRAMES), dtype="int16")
             if not len(block):
                 return
-            written.write(block)
+            part.write(block)
             frames -= len(block)
 
 
 def _is_ready(head: bytes) -> bool:
-    """Whether the STREAMINFO at the head of a file says FLAC, 16 kHz, one channel, 16 bits."""
+    """Whether the STREAMINFO block describes 16 kHz, one channel, 16 bits."""
     if head[:4] != b"fLaC" or len(head) < 42:
         return False
     fields = int.from_bytes(head[18:26], "big")
@@ -222,7 +222,7 @@ def _soundfile() -> Any:
         import soxr  # noqa: F401
     except ImportError as error:
         raise AudioError(
-            "converting recordings needs soundfile and soxr; or give a FLAC of 16 kHz, mono, 16 bits",
+            "converting recordings needs soundfile and soxr; without them, pass a 16-bit mono FLAC at 16 kHz",
             remedy="pip install soundfile soxr",
         ) from error
     return soundfile

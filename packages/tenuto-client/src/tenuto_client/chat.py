@@ -1,4 +1,4 @@
-"""Chat completions: requests, answers, and the stream of server-sent events. Flows and pure functions."""
+"""Chat completions: the request, the answer, the stream of server-sent events. Flows and pure functions."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tenuto_client.records import Json
 from tenuto_client.steps import Answer, Flow, Request, path_of
 
 CHAT_TIMEOUT_S = 600.0
-"""How long an answer that is not streamed may take: it arrives whole."""
+"""How long to wait for an answer that is not streamed: it arrives all at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What was said."""
+    """One message of the answer."""
 
     role: str
     content: str
@@ -27,7 +27,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """An answer, and why it ended: `stop`, `length` or `content_filter`."""
+    """One answer, and why the model stopped: `stop`, `length` or `content_filter`."""
 
     index: int
     message: Message
@@ -36,7 +36,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class ChatUsage:
-    """Tokens, as the model's own tokenizer counts them."""
+    """Tokens as counted by the model's own tokenizer."""
 
     prompt_tokens: int
     completion_tokens: int
@@ -45,7 +45,7 @@ class ChatUsage:
 
 @dataclass(frozen=True, slots=True)
 class ChatCompletion:
-    """A whole answer; `content` is what it says."""
+    """A complete answer; `content` is its text."""
 
     id: str
     model: str
@@ -60,7 +60,7 @@ class ChatCompletion:
 
 @dataclass(frozen=True, slots=True)
 class ChatChunk:
-    """A piece of a streamed answer; the last one may carry the reason of its end, or the usage."""
+    """A piece of a streamed answer; the last ones may carry `finish_reason` and the usage."""
 
     content: str
     finish_reason: str | None = None
@@ -70,7 +70,7 @@ class ChatChunk:
 def request_of(
     model: str, messages: Iterable[ChatMessage], parameters: ChatParameters, *, stream: bool
 ) -> Request:
-    """POST /v1/chat/completions. It is never sent again once it may have been heard: it has no key."""
+    """POST /v1/chat/completions. Never retried once it may have arrived: it has no idempotency key."""
     body: dict[str, Any] = {"model": model, "messages": list(messages), **parameters}
     if stream:
         body |= {"stream": True, "stream_options": {"include_usage": True}}
@@ -85,43 +85,43 @@ def request_of(
 
 
 def complete(link: Link, request: Request) -> Flow[ChatCompletion]:
-    """The whole answer."""
+    """Send the request and wait for the complete answer."""
     answer = yield from call(link, request)
     return _completion(parsed(answer))
 
 
 def opened(link: Link, request: Request) -> Flow[Answer]:
-    """A streamed answer whose first bytes have not been read."""
+    """Send the request and return the streamed answer with its body unread."""
     return (yield from call(link, request, is_live=True))
 
 
 class Events:
-    """Cuts server-sent events out of bytes, however they arrive."""
+    """Parses server-sent events from blocks of bytes of any size."""
 
     def __init__(self) -> None:
         self._rest = b""
         self.is_over = False
 
     def feed(self, block: bytes) -> Iterator[ChatChunk]:
-        """The chunks that are whole by now. Raises what the service tells of a failure."""
+        """The chunks that are complete by now. Raises an error that the service sends in the stream."""
         *lines, self._rest = (self._rest + block).split(b"\n")
         for line in lines:
             text = line.strip()
             if not text.startswith(b"data:") or self.is_over:
                 continue
-            found = text.removeprefix(b"data:").strip()
-            if found == b"[DONE]":
+            data = text.removeprefix(b"data:").strip()
+            if data == b"[DONE]":
                 self.is_over = True
             else:
-                yield from _chunk(found)
+                yield from _chunk(data)
 
     def check(self) -> None:
-        """Raises ChatInterrupted when the bytes ended before the answer did."""
+        """Raises ChatInterrupted if the stream stopped before the answer was complete."""
         if not self.is_over:
-            raise ChatInterrupted("the answer was cut off; ask again")
+            raise ChatInterrupted("the answer was cut off; send the request again")
 
 
-def _completion(found: Any) -> ChatCompletion:
+def _completion(document: Any) -> ChatCompletion:
     try:
         choices = tuple(
             Choice(
@@ -129,26 +129,28 @@ def _completion(found: Any) -> ChatCompletion:
                 Message(choice["message"].get("role", "assistant"), choice["message"]["content"]),
                 choice.get("finish_reason"),
             )
-            for choice in found["choices"]
+            for choice in document["choices"]
         )
-        usage = _usage(found["usage"])
-        completion = ChatCompletion(found.get("id", ""), found.get("model", ""), choices, usage, found)
+        usage = _usage(document["usage"])
+        completion = ChatCompletion(
+            document.get("id", ""), document.get("model", ""), choices, usage, document
+        )
     except (KeyError, TypeError, AttributeError) as error:
-        raise UnexpectedAnswer("the answer is no chat completion") from error
+        raise UnexpectedAnswer("the answer is not a chat completion") from error
     if not choices:
-        raise UnexpectedAnswer("the chat completion has no choice")
+        raise UnexpectedAnswer("the chat completion has no choices")
     return completion
 
 
 def _chunk(content: bytes) -> Iterator[ChatChunk]:
     try:
-        found = json.loads(content)
+        event = json.loads(content)
     except ValueError as error:
-        raise UnexpectedAnswer("an event of the stream is no JSON") from error
-    if isinstance(found, Mapping) and "error" in found:
-        raise refusal(503, found)
-    usage = _usage(found["usage"]) if found.get("usage") else None
-    choices: list[Any] = found.get("choices") or [{}]
+        raise UnexpectedAnswer("an event of the stream is not JSON") from error
+    if isinstance(event, Mapping) and "error" in event:
+        raise refusal(503, event)
+    usage = _usage(event["usage"]) if event.get("usage") else None
+    choices: list[Any] = event.get("choices") or [{}]
     for choice in choices:
         delta = choice.get("delta") or {}
         chunk = ChatChunk(delta.get("content") or "", choice.get("finish_reason"), usage)
@@ -156,5 +158,5 @@ def _chunk(content: bytes) -> Iterator[ChatChunk]:
             yield chunk
 
 
-def _usage(found: Any) -> ChatUsage:
-    return ChatUsage(found["prompt_tokens"], found["completion_tokens"], found["total_tokens"])
+def _usage(usage: Any) -> ChatUsage:
+    return ChatUsage(usage["prompt_tokens"], usage["completion_tokens"], usage["total_tokens"])

@@ -1,22 +1,283 @@
-"""`Tenuto`: the service, for programs that run in threads. `aio.py` is made from this file."""
+"""`Tenuto` and its resources, for programs that run in threads. `aio.py` is made from this file."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any, Literal, Unpack, overload
 
+from tenuto_client import chat, creation, downloads, following, pacing, reads, unspoken
+from tenuto_client.chat import ChatChunk, ChatCompletion
+from tenuto_client.creation import Order, Source
+from tenuto_client.errors import ChatInterrupted
 from tenuto_client.exchange import Clock
-from tenuto_client.links import link_to
-from tenuto_client.resources import Account, Chat, Images, Jobs, Models, Recognition, Speech, Voices
-from tenuto_client.session import Session
+from tenuto_client.jobs import Job
+from tenuto_client.parameters import (
+    ChatMessage,
+    ChatParameters,
+    ImageParameters,
+    RecognitionParameters,
+    SpeechParameters,
+)
+from tenuto_client.records import (
+    Balance,
+    LedgerEntry,
+    Model,
+    Operation,
+    UsageLine,
+    Voice,
+    VoicePreference,
+    VoicePreferences,
+)
+from tenuto_client.session import Session, link_to
+from tenuto_client.steps import Lost, OnBytes, path_of
+
+
+class _Resource:
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def _submit(
+        self,
+        order: Order,
+        parameters: Mapping[str, Any],
+        source: Source | None = None,
+        on_bytes: OnBytes | None = None,
+    ) -> Job:
+        session = self._session
+        flow = creation.create(
+            session.link, order, parameters, session.models, source=source, on_bytes=on_bytes
+        )
+        reading, journal_file = self._session.run(flow)
+        return Job(session, reading, journal_file, order.kind)
+
+
+class Speech(_Resource):
+    """Text to speech."""
+
+    def create(
+        self,
+        text: str,
+        *,
+        model: str | None = None,
+        metadata: Mapping[str, str] | None = None,
+        idempotency_key: str | None = None,
+        **parameters: Unpack[SpeechParameters],
+    ) -> Job:
+        """Submit a text of 1 to 8,192 bytes of UTF-8; the result is a WAV.
+
+        Without `model` it takes the first callable one. It warns with UnspokenTextWarning if some characters
+        of the text will be left out. Raises InvalidRequest (with every problem), InsufficientBalance,
+        NotAllowed, ServiceUnreachable, JournalError.
+        """
+        unspoken.warn(text, stacklevel=2)
+        order = Order("speech", model, metadata, idempotency_key)
+        return self._submit(order, {"text": text, **parameters})
+
+
+class Recognition(_Resource):
+    """Speech to text."""
+
+    def create(
+        self,
+        file: Source,
+        *,
+        model: str | None = None,
+        metadata: Mapping[str, str] | None = None,
+        idempotency_key: str | None = None,
+        on_bytes: OnBytes | None = None,
+        **parameters: Unpack[RecognitionParameters],
+    ) -> Job:
+        """Upload a recording of at most 120 minutes and submit it; the result is JSON, `job.json()`.
+
+        Any audio that soundfile or ffmpeg reads is converted to 16 kHz mono FLAC first. `on_bytes` is
+        called with the bytes uploaded so far and the total. Raises AudioError and what `speech.create` does.
+        """
+        order = Order("recognition", model, metadata, idempotency_key)
+        return self._submit(order, parameters, file, on_bytes)
+
+
+class Images(_Resource):
+    """Text to image."""
+
+    def create(
+        self,
+        prompt: str,
+        *,
+        model: str | None = None,
+        metadata: Mapping[str, str] | None = None,
+        idempotency_key: str | None = None,
+        **parameters: Unpack[ImageParameters],
+    ) -> Job:
+        """Submit a prompt of 1 to 20,000 bytes of UTF-8 in a language of the model; the result is a PNG."""
+        order = Order("image", model, metadata, idempotency_key)
+        return self._submit(order, {"prompt": prompt, **parameters})
+
+
+class Chat:
+    """Chat models, in OpenAI's format."""
+
+    def __init__(self, session: Session) -> None:
+        self.completions = Completions(session)
+
+
+class Completions(_Resource):
+    """Answers of chat models."""
+
+    @overload
+    def create(
+        self,
+        messages: Iterable[ChatMessage],
+        *,
+        model: str | None = None,
+        stream: Literal[False] = False,
+        **parameters: Unpack[ChatParameters],
+    ) -> ChatCompletion: ...
+
+    @overload
+    def create(
+        self,
+        messages: Iterable[ChatMessage],
+        *,
+        model: str | None = None,
+        stream: Literal[True],
+        **parameters: Unpack[ChatParameters],
+    ) -> Iterator[ChatChunk]: ...
+
+    def create(
+        self,
+        messages: Iterable[ChatMessage],
+        *,
+        model: str | None = None,
+        stream: bool = False,
+        **parameters: Unpack[ChatParameters],
+    ) -> ChatCompletion | Iterator[ChatChunk]:
+        """An answer: whole, or with `stream=True` piece by piece.
+
+        A chat has no idempotency key, so it is not sent again once it may have arrived.
+        """
+        session = self._session
+        if model is None and "chat" not in session.models:
+            session.models["chat"] = self._session.run(reads.model_for(session.link, "chat"))
+        model = model or session.models["chat"]
+        request = chat.request_of(model, messages, parameters, stream=stream)
+        if not stream:
+            return self._session.run(chat.complete(session.link, request))
+        answer = self._session.run(chat.opened(session.link, request))
+        return self._pieces(answer.live)
+
+    def _pieces(self, live: Any) -> Iterator[ChatChunk]:
+        events = chat.Events()
+        try:
+            for block in self._session.driver.blocks(live):
+                for chunk in events.feed(block):  # noqa: UP028 - an async generator has no `yield from`
+                    yield chunk
+        except Lost as error:
+            raise ChatInterrupted(f"the answer was cut off: {error}") from error
+        events.check()
+
+
+class Voices(_Resource):
+    """Voices, and the saved choices of them."""
+
+    def list(self) -> list[Voice]:
+        """All voices: those of the service first, then the account's own."""
+        return self._session.run(reads.voices(self._session.link))
+
+    def get(self, voice_id: str) -> Voice:
+        """One voice."""
+        return self._session.run(reads.voice(self._session.link, voice_id))
+
+    def create(self, file: Source, name: str, *, idempotency_key: str | None = None) -> Voice:
+        """Upload a PCM16 WAV of 1 to 15 seconds as an own voice."""
+        content = creation.content_of(file)
+        flow = reads.create_voice(self._session.link, name, content, idempotency_key)
+        return self._session.run(flow)
+
+    def rename(self, voice_id: str, name: str) -> Voice:
+        """Rename an own voice."""
+        return self._session.run(reads.rename_voice(self._session.link, voice_id, name))
+
+    def delete(self, voice_id: str) -> None:
+        """Delete an own voice; accepted jobs keep its recording."""
+        self._session.run(reads.delete_voice(self._session.link, voice_id))
+
+    def download(self, voice_id: str, path: str | Path) -> Path:
+        """Write a voice's recording to a path, checked."""
+        recording = reads.voice_recording(self.get(voice_id))
+        source = path_of("voices", voice_id, "content")
+        return self._session.run(downloads.save(self._session.link, recording, Path(path), source=source))
+
+    def preferences(self) -> VoicePreferences:
+        """The saved choices; jobs ignore them."""
+        return self._session.run(reads.preferences(self._session.link))
+
+    def prefer(self, voice_id: str, content_account: str | None = None) -> VoicePreference:
+        """Save a choice for a content account, or as the default."""
+        return self._session.run(reads.save_preference(self._session.link, voice_id, content_account))
+
+
+class Models(_Resource):
+    """The models of the service."""
+
+    def list(self) -> list[Model]:
+        """The models that the key may use."""
+        return self._session.run(reads.models(self._session.link))
+
+
+class Jobs(_Resource):
+    """The account's jobs."""
+
+    def get(self, job_id: str) -> Job:
+        """A job by its id, as it is now. Raises NotFound."""
+        return Job(self._session, self._session.run(following.show(self._session.link, job_id)))
+
+    def list(
+        self,
+        *,
+        state: str | None = None,
+        kind: str | None = None,
+        model: str | None = None,
+        limit: int = 20,
+        after: str | None = None,
+    ) -> list[Operation]:
+        """The newest jobs first, at most 100; the next page is `after` the last one's id."""
+        query = {"state": state, "kind": kind, "model": model}
+        flow = reads.jobs(self._session.link, query, after=after, limit=limit)
+        jobs, _ = self._session.run(flow)
+        return jobs
+
+    def wait(self, job_id: str, timeout_s: float = pacing.GIVE_UP_S) -> Job:
+        """Wait for a job by its id; see `Job.wait`."""
+        job = self.get(job_id)
+        return job.wait(timeout_s)
+
+
+class Account(_Resource):
+    """Money and usage; amounts are decimal strings in CNY, days are UTC."""
+
+    def balance(self) -> Balance:
+        """What is available, and what pending jobs hold."""
+        return self._session.run(reads.balance(self._session.link))
+
+    def ledger(self, *, limit: int = 20, after: str | None = None) -> list[LedgerEntry]:
+        """The newest lines first, at most 100; the next page is `after` the last one's id."""
+        lines, _ = self._session.run(reads.ledger(self._session.link, after=after, limit=limit))
+        return lines
+
+    def usage(self, *, since: str | None = None, until: str | None = None) -> list[UsageLine]:
+        """By day, model and key; days as `2026-11-30`, both included; by default the last 31."""
+        return self._session.run(reads.usage(self._session.link, since=since, until=until))
 
 
 class Tenuto:
     """A Tenuto service. Close it, or use it in a `with` block.
 
-    `api_key` and `base_url` are taken from TENUTO_API_KEY and TENUTO_BASE_URL, or from what `tenuto login`
-    saved, when they are left out. `timeout` is how many seconds a request may go without a byte. A request
-    is sent again at most `max_retries` times, never under another key. Jobs are noted in a journal on disk
-    before they leave (`journal=False`: not; a path: there): `tenuto resume` finds what a crash interrupted.
+    `api_key` and `base_url` default to TENUTO_API_KEY and TENUTO_BASE_URL, then to what `tenuto login` saved.
+    `timeout` is how many seconds a request may go without transferring a byte. A request is sent again
+    at most `max_retries` times, always with the same idempotency key. Jobs are written to a journal on disk
+    before they are sent, so that `tenuto resume` finds interrupted ones; `journal` may be another folder, or
+    False.
 
     Raises NotConfigured, InvalidSetting.
     """
@@ -50,7 +311,7 @@ class Tenuto:
         return self._session.link.base_url
 
     def close(self) -> None:
-        """Close its connections."""
+        """Close the connections."""
         self._session.driver.close()
 
     def __enter__(self) -> Tenuto:

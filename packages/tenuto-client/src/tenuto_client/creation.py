@@ -19,7 +19,7 @@ Source = str | Path | bytes | BinaryIO
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What every kind of job takes beside its parameters."""
+    """What every kind of job takes besides its parameters."""
 
     kind: str
     model: str | None = None
@@ -36,7 +36,7 @@ def create(
     source: Source | None = None,
     on_bytes: OnBytes | None = None,
 ) -> Flow[tuple[Reading, Path | None]]:
-    """Submit a job of a script; gives the journal's file beside it. `models` keeps choices by kind."""
+    """Submit a job of a program; also returns its journal file. `models` caches choices by kind."""
     key = order.idempotency_key
     if key is not None and not (0 < len(key) <= 255 and key.isascii() and key.isprintable()):
         raise InvalidSetting("an idempotency key has 1 to 255 printable ASCII characters")
@@ -49,8 +49,8 @@ def create(
         document["metadata"] = dict(order.metadata)
     if source is None:
         return (yield from _submit(link, Work(document, key=key)))
-    given: Path | bytes = yield Do(lambda: _content(source))
-    flac = audio.as_flac(given)
+    original: Path | bytes = yield Do(lambda: _content(source))
+    flac = audio.as_flac(original)
     try:
         content: Path | bytes = yield Do(flac.__enter__)
         recording: Recording = yield Do(lambda: Recording.of(content))
@@ -61,8 +61,8 @@ def create(
 
 def content_of(source: Source) -> bytes:
     """The bytes of a small recording."""
-    given = _content(source)
-    return given if isinstance(given, bytes) else given.read_bytes()
+    content = _content(source)
+    return content if isinstance(content, bytes) else content.read_bytes()
 
 
 def _submit(link: Link, work: Work) -> Flow[tuple[Reading, Path | None]]:

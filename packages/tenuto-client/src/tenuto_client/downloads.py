@@ -1,6 +1,6 @@
-"""Downloads that end with the promised bytes or with none: size, SHA-256 and media type are checked.
+"""Downloads that yield exactly the announced bytes or nothing: size, SHA-256 and media type are checked.
 
-An interrupted download resumes, one that differs starts over; no job is ever submitted again.
+An interrupted download resumes; one that does not match starts over. No job is ever submitted again.
 """
 
 from __future__ import annotations
@@ -8,8 +8,9 @@ from __future__ import annotations
 import glob
 import hashlib
 import os
+import queue
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from io import FileIO
 from pathlib import Path
@@ -17,7 +18,6 @@ from typing import Protocol
 from urllib.parse import quote
 
 from tenuto_client import pacing
-from tenuto_client.behind import Behind
 from tenuto_client.errors import ContentMismatch, Refused, ServiceUnreachable, utf8
 from tenuto_client.exchange import Link, call
 from tenuto_client.records import Artifact
@@ -26,34 +26,36 @@ from tenuto_client.steps import Do, Flow, OnBytes, Pause, Request, path_of
 PARTIAL = ".part"
 
 RETRIED = frozenset({404, 416})
-"""A store that is behind its records, a range that is not there: the next try may be answered."""
+"""The store has not caught up with the database, or the range does not exist: a later try may succeed."""
 
 MAX_NAME = 100
 
 BLOCK_BYTES = 1 << 20
-"""So much is gathered before it is hashed and written."""
+"""How many bytes are collected before they are hashed and written."""
 SYNC_BYTES = 8 << 20
-"""After so many bytes the disk is asked to begin."""
+"""After this many bytes an early fdatasync starts."""
+MAX_WAITING_BLOCKS = 4
+"""How many blocks may wait for the writer thread; a producer of more blocks until one is done."""
 
 
 class Target(Protocol):
     """Where a download goes. It is also a `Sink`."""
 
     size_bytes: int
-    """How many bytes were promised."""
+    """How many bytes the service announced."""
     received: int
-    """How many have arrived."""
+    """How many bytes have arrived."""
 
     def begin(self, status: int, headers: Mapping[str, str]) -> None: ...
 
     def write(self, block: bytes) -> None: ...
 
     def fault(self) -> str | None:
-        """What differs from the promise, once all has arrived; None when nothing does."""
+        """What does not match, once everything has arrived; None if everything does."""
         ...
 
     def start_over(self) -> None:
-        """Drop what was kept."""
+        """Discard what has arrived."""
         ...
 
 
@@ -70,31 +72,31 @@ class Memory:
         self._blocks: list[bytes] = []
         self._hash = hashlib.sha256()
         self._on_bytes = on_bytes
-        self._told_type = ""
+        self._media_type_received = ""
         self.received = 0
 
     def begin(self, status: int, headers: Mapping[str, str]) -> None:
-        self._told_type = headers.get("content-type", "").partition(";")[0].strip().lower()
+        self._media_type_received = headers.get("content-type", "").partition(";")[0].strip().lower()
         if status != 206 and self.received:
             self.start_over()
 
     def write(self, block: bytes) -> None:
         self.received += len(block)
         if self.received > self.size_bytes:
-            # More than was promised is wrong already; it need not fill the disk.
+            # Already wrong: do not let it fill the disk.
             return
         self._keep(block)
         if self._on_bytes is not None:
             self._on_bytes(self.received, self.size_bytes)
 
     def fault(self) -> str | None:
-        if self._told_type != self.media_type:
-            return f"it is {self._told_type or 'of no media type'}, not {self.media_type}"
+        if self._media_type_received != self.media_type:
+            return f"it is {self._media_type_received or 'of no media type'}, not {self.media_type}"
         if self.received != self.size_bytes:
             return f"it has {self.received} bytes, not {self.size_bytes}"
         if self._hash.hexdigest() != self.sha256:
-            return "its SHA-256 is another one"
-        self._settle()
+            return "its SHA-256 is different"
+        self._commit()
         return None
 
     def start_over(self) -> None:
@@ -106,15 +108,15 @@ class Memory:
         self._hash.update(block)
         self._blocks.append(block)
 
-    def _settle(self) -> None:
+    def _commit(self) -> None:
         self.content = b"".join(self._blocks)
         self._blocks.clear()
 
 
 class File(Memory):
-    """A download into a file beside its place, which it takes only once it is whole.
+    """A download into a temporary file, renamed to its path once it is complete.
 
-    A thread hashes and writes what came, while more comes; a file of one block needs none.
+    A thread hashes and writes while more arrives; a file of one block is written without a thread.
     """
 
     def __init__(self, artifact: Artifact, path: Path, job_id: str, on_bytes: OnBytes | None = None) -> None:
@@ -122,29 +124,29 @@ class File(Memory):
         self._path = path
         self._partial = path.with_name(f".{path.name}.{file_name(job_id)}.{os.getpid()}{PARTIAL}")
         self._file: FileIO | None = FileIO(self._partial, "wb")
-        self._behind: Behind | None = None
-        self._gathered_bytes = 0
+        self._writer: BackgroundWriter | None = None
+        self._pending_bytes = 0
         self._sync: threading.Thread | None = None
         self._unsynced = 0
 
     def fault(self) -> str | None:
-        self._catch_up()
-        self._store(self._gathered())
+        self._drain()
+        self._store(self._take_pending())
         return super().fault()
 
     def start_over(self) -> None:
         assert self._file is not None
-        self._catch_up()
-        self._gathered()
+        self._drain()
+        self._take_pending()
         super().start_over()
         self._file.seek(0)
         self._file.truncate()
 
     def close(self) -> None:
-        """Remove what is not whole; nothing is left to do after the file took its place."""
-        if self._behind is not None:
-            self._behind.close()
-            self._behind = None
+        """Remove an incomplete file. Does nothing after the rename."""
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
         if self._file is not None:
             self._wait_for_sync()
             self._file.close()
@@ -154,24 +156,24 @@ class File(Memory):
 
     def _keep(self, block: bytes) -> None:
         self._blocks.append(block)
-        self._gathered_bytes += len(block)
-        if self._gathered_bytes >= BLOCK_BYTES:
-            if self._behind is None:
-                self._behind = Behind(self._store)
-            self._behind.put(self._gathered())
+        self._pending_bytes += len(block)
+        if self._pending_bytes >= BLOCK_BYTES:
+            if self._writer is None:
+                self._writer = BackgroundWriter(self._store)
+            self._writer.put(self._take_pending())
 
-    def _gathered(self) -> bytes:
-        """What waits to be stored; from now on, nothing does."""
-        blocks, self._blocks, self._gathered_bytes = self._blocks, [], 0
+    def _take_pending(self) -> bytes:
+        """The collected bytes, removed from the list."""
+        blocks, self._blocks, self._pending_bytes = self._blocks, [], 0
         return b"".join(blocks)
 
-    def _catch_up(self) -> None:
-        """All that the thread was given is stored."""
-        if self._behind is not None:
-            self._behind.settle()
+    def _drain(self) -> None:
+        """Wait until the writer thread has stored everything."""
+        if self._writer is not None:
+            self._writer.drain()
 
     def _store(self, block: bytes) -> None:
-        """Hash and write: in the thread that stays behind, or in the caller's while that one has nothing."""
+        """Hash and write. Called by the writer thread, or by the caller while that thread is idle."""
         assert self._file is not None
         self._hash.update(block)
         rest = memoryview(block)
@@ -185,10 +187,10 @@ class File(Memory):
             self._begin_sync(self._file.fileno())
 
     def _begin_sync(self, descriptor: int) -> None:
-        """Let the disk begin while the rest arrives, so that little is left for the fsync at the end."""
+        """Start writing to disk while the rest arrives, so that the final fsync is short."""
 
         def sync() -> None:
-            # What goes wrong here goes wrong again at the end, where it is told.
+            # An error here happens again at the final fsync, which reports it.
             with suppress(OSError):
                 os.fdatasync(descriptor)
             self._sync = None
@@ -201,8 +203,8 @@ class File(Memory):
         if (running := self._sync) is not None:
             running.join()
 
-    def _settle(self) -> None:
-        """Durable, then in place: whoever finds the name finds the whole file."""
+    def _commit(self) -> None:
+        """Fsync, then rename: the final name never exists with incomplete content."""
         assert self._file is not None
         self._wait_for_sync()
         os.fsync(self._file.fileno())
@@ -211,14 +213,59 @@ class File(Memory):
         self._partial.replace(self._path)
 
 
+class BackgroundWriter:
+    """One thread that handles blocks in order, so that hashing and writing overlap with receiving.
+
+    Hashing and file writes release the GIL. Call it from one thread at a time."""
+
+    def __init__(self, work: Callable[[bytes], None]) -> None:
+        self._work = work
+        self._waiting: queue.Queue[bytes | None] = queue.Queue(MAX_WAITING_BLOCKS)
+        self._error: BaseException | None = None
+        self._is_closed = False
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def put(self, block: bytes) -> None:
+        """Queue a block; waits while the queue is full. Raises what the work on an earlier block raised."""
+        self._raise_error()
+        self._waiting.put(block)
+
+    def drain(self) -> None:
+        """Wait until all blocks are done. Raises what the work raised."""
+        self._waiting.join()
+        self._raise_error()
+
+    def close(self) -> None:
+        """Stop the thread; blocks still queued are dropped."""
+        self._is_closed = True
+        self._waiting.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        while (block := self._waiting.get()) is not None:
+            try:
+                if not self._is_closed and self._error is None:
+                    self._work(block)
+            except BaseException as error:
+                self._error = error
+            finally:
+                self._waiting.task_done()
+
+    def _raise_error(self) -> None:
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+
+
 def file_name(job_id: str) -> str:
-    """Any id as part of a file's name: URL-encoded, or its hash where that is too long."""
+    """An id as part of a file name: URL-encoded, or hashed if that is too long."""
     quoted = quote(utf8(job_id), safe="")
     return quoted if len(quoted) <= MAX_NAME else hashlib.sha256(utf8(job_id)).hexdigest()
 
 
 def remove_partials(path: Path, job_id: str) -> None:
-    """Remove what a download of this job to this place left when it was killed."""
+    """Remove temporary files that a killed download of this job to this path left."""
     for left in path.parent.glob(f".{glob.escape(path.name)}.{file_name(job_id)}.*{PARTIAL}"):
         with suppress(OSError):
             left.unlink()
@@ -233,9 +280,9 @@ def save(
     source: str | None = None,
     on_bytes: OnBytes | None = None,
 ) -> Flow[Path]:
-    """Download an artifact to a path; the file there is replaced at once or not at all.
+    """Download an artifact to a path; an existing file is replaced atomically or not at all.
 
-    `source` is where its bytes are, when that is not the artifact's own address.
+    `source` is the URL path of the bytes if it is not the artifact's own.
     """
     file: File = yield Do(lambda: File(artifact, path, job_id or artifact.id, on_bytes))
     try:
@@ -254,9 +301,9 @@ def load(link: Link, artifact: Artifact) -> Flow[bytes]:
 
 
 def fetch(link: Link, path: str, target: Target, *, name: str) -> Flow[None]:
-    """Download until it is right, at most `max_retries` times again.
+    """Download until the content matches, retrying at most `max_retries` times.
 
-    Another size, hash or media type, a lost connection and 404 are downloaded again; the job is left alone.
+    Retried after a mismatch of size, hash or media type, a lost connection, and 404; the job is left alone.
     Raises ContentMismatch and what `call` does.
     """
     fault = ""
@@ -276,9 +323,9 @@ def fetch(link: Link, path: str, target: Target, *, name: str) -> Flow[None]:
                 raise
             yield Do(target.start_over)
             continue
-        found: str | None = yield Do(target.fault)
-        if found is None:
+        mismatch: str | None = yield Do(target.fault)
+        if mismatch is None:
             return
-        fault = found
+        fault = mismatch
         yield Do(target.start_over)
-    raise ContentMismatch(f"{name} was not what was promised, {link.max_retries + 1} times: {fault}")
+    raise ContentMismatch(f"{name} did not match its checksum, {link.max_retries + 1} times: {fault}")

@@ -1,6 +1,6 @@
-"""Everything that can go wrong, in one tree; each error says what to do about it.
+"""Every error of the package, in one tree; each says what to do about it.
 
-It knows the contract's statuses and codes, nothing of how an answer came.
+It knows the contract's statuses and codes, but not how an answer arrived.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 
 class TenutoError(Exception):
-    """The root: catch it to catch all that this package raises on purpose."""
+    """The root: catch it to catch everything that this package raises on purpose."""
 
     code: str = "client_error"
     """Stable; branch on this or on the class, never on the message."""
     remedy: str | None = None
-    """The command that mends it, or shows what is wrong; None when there is none."""
+    """The command that fixes it, or shows what is wrong; None if there is none."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class TenutoError(Exception):
         self.param = param
         """The first faulty field or header, when the service named one."""
         self.request_id = request_id
-        """Names the request in the service's logs."""
+        """Identifies the request in the service's logs."""
         self.remedy = remedy or _REMEDIES.get(self.code, type(self).remedy)
 
 
@@ -53,7 +53,7 @@ class InvalidSetting(TenutoError):
 
 
 class JournalError(TenutoError):
-    """The journal cannot be written, so nothing was sent; or what stands in it needs a decision."""
+    """The journal cannot be written, so nothing was sent; or an entry in it needs a decision."""
 
     code = "journal_error"
 
@@ -65,21 +65,21 @@ class AudioError(TenutoError):
 
 
 class NoModel(TenutoError):
-    """No model of the wanted kind takes work from this key just now."""
+    """No model of this kind takes work from this key at the moment."""
 
     code = "no_model"
     remedy = "tenuto models"
 
 
 class ServiceUnreachable(TenutoError):
-    """The service did not answer, after as many tries as allowed; sending again makes no second job."""
+    """The service did not answer, after all retries; sending the request again makes no second job."""
 
     code = "service_unreachable"
     remedy = "tenuto resume"
 
 
 class UnexpectedAnswer(TenutoError):
-    """Something answered that does not speak the contract: perhaps another program, or a proxy."""
+    """The answer does not follow the contract: perhaps it came from another program, or from a proxy."""
 
     code = "unexpected_answer"
 
@@ -94,20 +94,20 @@ class Refused(TenutoError):
         status: int,
         details: tuple[Mapping[str, Any], ...] = (),
         retry_after_s: float | None = None,
-        **told: Any,
+        **attributes: Any,
     ) -> None:
-        super().__init__(message, **told)
+        super().__init__(message, **attributes)
         self.status = status
         self.details = details
-        """Every fault of the request: `param`, `code`, `message` each."""
+        """Every problem with the request, each with `param`, `code` and `message`."""
         self.retry_after_s = retry_after_s
-        """Seconds after which the same request may be sent again, when the service said so."""
+        """Seconds to wait before sending the same request again, if the service gave them."""
         self.is_in_doubt = False
-        """Whether an earlier try of the same request got no answer, and may have been accepted."""
+        """Whether an earlier try of the same request got no answer and may have been accepted."""
 
 
 class InvalidRequest(Refused):
-    """400: a field is wrong; `details` names all that are. Nothing was stored."""
+    """400: at least one field is wrong; `details` lists all of them. Nothing was stored."""
 
 
 class AuthenticationFailed(Refused):
@@ -119,11 +119,11 @@ class NotAllowed(Refused):
 
 
 class InsufficientBalance(NotAllowed):
-    """403 `insufficient_balance`: pending jobs hold what is left, or there is nothing left."""
+    """403 `insufficient_balance`: nothing is left, or pending jobs hold what is."""
 
 
 class NotFound(Refused):
-    """404: there is no such thing, or it is another account's."""
+    """404: it does not exist, or it belongs to another account."""
 
 
 class IdempotencyConflict(Refused):
@@ -139,24 +139,24 @@ class TooLarge(Refused):
 
 
 class WrongMediaType(Refused):
-    """415: another media type than the one that is taken here."""
+    """415: not the media type that this endpoint takes."""
 
 
 class RateLimited(Refused):
-    """429, still, after as many tries as allowed."""
+    """Still 429 after all retries."""
 
 
 class ServiceFailed(Refused):
-    """5xx, still, after as many tries as allowed."""
+    """Still 5xx after all retries."""
 
 
 class JobError(TenutoError):
-    """A job that gave no result; its id is kept, and it is never submitted again under a new key."""
+    """A job without a result; keep its id, and never submit the work again under a new key."""
 
-    def __init__(self, message: str, *, operation: Operation, **told: Any) -> None:
-        super().__init__(message, **told)
+    def __init__(self, message: str, *, operation: Operation, **attributes: Any) -> None:
+        super().__init__(message, **attributes)
         self.operation = operation
-        """What the service said last."""
+        """The job as the service last reported it."""
 
     @property
     def job_id(self) -> str:
@@ -174,13 +174,13 @@ class JobCancelled(JobError):
 
 
 class RecoveryRequired(JobError):
-    """State `recovery_required`: result or charge need the operator; wait, do not submit it again."""
+    """State `recovery_required`: the operator must settle the result or charge. Wait; do not submit again."""
 
     code = "recovery_required"
 
 
 class UnknownState(JobError):
-    """A state that this version does not know. It stops, as the contract asks."""
+    """A state that this version does not know. Waiting stops, as the contract requires."""
 
     code = "unknown_state"
 
@@ -192,30 +192,30 @@ class ResultMissing(JobError):
 
 
 class GaveUpWaiting(JobError):
-    """The job goes on; waiting again continues with the same one."""
+    """Waiting timed out. The job continues; waiting again waits for the same job."""
 
     code = "gave_up_waiting"
 
 
 class ContentMismatch(TenutoError):
-    """What was downloaded is not what was promised, time and again; the file was not put in place."""
+    """Every download differed from the announced size, hash or type; no file was written."""
 
     code = "content_mismatch"
 
 
 class ChatInterrupted(TenutoError):
-    """A streamed answer broke off before its end."""
+    """A streamed answer broke off before it was complete."""
 
     code = "chat_interrupted"
 
 
 def utf8(text: str) -> bytes:
-    """The text's bytes. Raises InvalidSetting: an argument or a file's name of other bytes is no text."""
+    """The text in UTF-8. Raises InvalidSetting if it came from an argument or file name of other bytes."""
     try:
         return text.encode()
     except UnicodeEncodeError as error:
         raise InvalidSetting(
-            f"a text holds {error.object[error.start]!r}, which UTF-8 cannot carry"
+            f"a text contains {error.object[error.start]!r}, which cannot be written in UTF-8"
         ) from error
 
 
@@ -250,29 +250,29 @@ _BY_CODE: dict[str, type[Refused]] = {"insufficient_balance": InsufficientBalanc
 
 
 def refusal(
-    status: int, said: Any, *, request_id: str | None = None, retry_after_s: float | None = None
+    status: int, document: Any, *, request_id: str | None = None, retry_after_s: float | None = None
 ) -> Refused:
-    """The error of an answer with this status and this JSON body (None when it was no JSON)."""
-    error = said.get("error") if isinstance(said, Mapping) else None
-    told: Mapping[str, Any] = error if isinstance(error, Mapping) else {}
-    details = tuple(fault for fault in told.get("details") or () if isinstance(fault, Mapping))
-    code = str(told.get("code") or f"http_{status}")
+    """The error for an answer with this status and JSON body (None if it was not JSON)."""
+    error = document.get("error") if isinstance(document, Mapping) else None
+    fields: Mapping[str, Any] = error if isinstance(error, Mapping) else {}
+    details = tuple(fault for fault in fields.get("details") or () if isinstance(fault, Mapping))
+    code = str(fields.get("code") or f"http_{status}")
     kind = _BY_CODE.get(code) or _BY_STATUS.get(status, ServiceFailed if status >= 500 else Refused)
     first = str(details[0].get("code")) if details else ""
     return kind(
-        str(told.get("message") or _unexplained(status)),
+        str(fields.get("message") or _unexplained(status)),
         status=status,
         details=details,
         retry_after_s=retry_after_s,
         code=code,
-        param=told.get("param"),
-        request_id=told.get("request_id") or request_id,
+        param=fields.get("param"),
+        request_id=fields.get("request_id") or request_id,
         remedy=_REMEDIES.get(first),
     )
 
 
 def _unexplained(status: int) -> str:
-    """A proxy says 5xx and 429 without a body of ours; all else comes from another program."""
+    """A proxy may send 5xx or 429 without our body; anything else comes from another program."""
     if status >= 500 or status == 429:
         return f"the service answered {status}"
-    return f"the service answered {status}, not as Tenuto does: is the base address that of a Tenuto service?"
+    return f"the service answered {status} without Tenuto's error format: is this a Tenuto service?"

@@ -1,4 +1,4 @@
-"""One request until its answer: tries, waits and errors. It knows nothing of what is asked."""
+"""Sends one request until it is answered: retries, waits and errors, the same for every endpoint."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ if TYPE_CHECKING:
 
 
 class Clock(Protocol):
-    """Time, so that tests need not wait for it; `drive` waits with the same one."""
+    """Time, replaceable in tests; `drive` waits with the same clock."""
 
     def now(self) -> datetime:
         """The time of day, UTC."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds since some moment."""
+        """Seconds since an arbitrary moment."""
         ...
 
     def sleep(self, seconds: float) -> None:
-        """Wait, as a thread does."""
+        """Block the thread."""
         ...
 
     async def sleep_async(self, seconds: float) -> None:
-        """Wait, as a coroutine does."""
+        """Suspend the coroutine."""
         ...
 
 
 class SystemClock:
-    """The machine's own."""
+    """The machine's own clock."""
 
     def now(self) -> datetime:
         return datetime.now(UTC)
@@ -57,15 +57,15 @@ class SystemClock:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """A request that is about to wait and to be sent again."""
+    """A request that will be sent again after a wait."""
 
     wait_s: float
     status: int | None
-    """The status that refused it for now; None: no answer came."""
+    """The status of the answer; None if no answer came."""
     reason: str
-    """Why no answer came, in words; empty when one did."""
+    """Why no answer came, in words; empty if one did."""
     gives_up_s: float
-    """From now until the last try, if every later wait is as this one suggests."""
+    """Seconds until the last try, estimated from this wait."""
 
     @property
     def is_last(self) -> bool:
@@ -75,16 +75,16 @@ class Retry:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """Where the service is, who calls, and how patiently."""
+    """The service, the key, and how often to retry."""
 
     base_url: str
     api_key: str = field(repr=False)
     timeout_s: float = 60.0
-    """How long a request may go without a byte arriving or leaving."""
+    """How long a request may go without sending or receiving a byte."""
     max_retries: int = 5
-    """How many times a request is sent again before its error is told."""
+    """How many times a request is sent again before its error is raised."""
     journal: Journal | None = None
-    """What is written before a job is submitted; None: nothing is."""
+    """Written before a job is submitted; None: no journal."""
     clock: Clock = field(default_factory=SystemClock)
     on_retry: Callable[[Retry], None] | None = None
     """Called before a request waits to be sent again."""
@@ -98,10 +98,10 @@ def call(
     is_live: bool = False,
     patience_s: float = pacing.GIVE_UP_S,
 ) -> Flow[Answer]:
-    """Send a request until it is answered for good.
+    """Send a request until the answer is final.
 
-    429 and 503 are tried again as `Retry-After` says, a lost answer with growing pauses, both at most
-    `max_retries` times and for no longer than `patience_s`. Raises Refused, ServiceUnreachable.
+    After 429 and 503 it waits as `Retry-After` says, after a lost answer it backs off; either way it retries
+    at most `max_retries` times and for at most `patience_s`. Raises Refused, ServiceUnreachable.
     """
     is_in_doubt = False
     until = link.clock.monotonic() + patience_s
@@ -110,7 +110,7 @@ def call(
             answer: Answer = yield Send(request, sink, is_live)
         except Lost as lost:
             is_in_doubt |= lost.was_sent
-            # What a sink has taken must not come twice; whoever gave it asks for the rest.
+            # The sink must not get bytes twice; the caller requests the rest.
             may_repeat = request.is_repeatable and sink is None
             if not left or (lost.was_sent and not may_repeat):
                 message = f"{link.base_url} did not answer: {lost}"
@@ -131,31 +131,31 @@ def call(
 
 
 def ask(link: Link, request: Request) -> Flow[Any]:
-    """The JSON that a request is answered with."""
+    """Send a request and return the JSON of its answer."""
     answer = yield from call(link, request)
     return parsed(answer)
 
 
 def parsed(answer: Answer) -> Any:
-    """The JSON of a good answer."""
+    """The JSON of a successful answer."""
     try:
         return json.loads(answer.content)
     except ValueError as error:
         raise UnexpectedAnswer(
-            "the answer is no JSON: is the base address that of a Tenuto service?",
+            "the answer is not JSON: is this the address of a Tenuto service?",
             request_id=answer.headers.get("x-request-id"),
         ) from error
 
 
 def refused(link: Link, answer: Answer) -> Refused:
-    """The error that an answer tells."""
+    """The error for an answer."""
     try:
-        said = json.loads(answer.content)
+        document = json.loads(answer.content)
     except ValueError:
-        said = None
+        document = None
     return refusal(
         answer.status,
-        said,
+        document,
         request_id=answer.headers.get("x-request-id"),
         retry_after_s=pacing.retry_after_s(answer.headers, link.clock.now()),
     )

@@ -1,4 +1,4 @@
-"""A job from its acceptance to its end: reading, waiting, its preview. Flows that `drive` runs."""
+"""Follows a job once it is accepted: reading, waiting, the preview. Flows that `drive` runs."""
 
 from __future__ import annotations
 
@@ -29,29 +29,29 @@ OnChange = Callable[[Operation], None]
 
 @dataclass(frozen=True, slots=True)
 class SpokenSegment:
-    """A piece of a preview with its sound: one WAV, whole and checked."""
+    """A segment of a preview with its audio: one complete WAV, checked."""
 
     segment: Segment
     content: bytes
     starts_over: bool = False
-    """True when the job started over: drop what was queued from earlier segments."""
+    """True if the job started over: drop what you have queued from earlier segments."""
 
 
 @dataclass(slots=True)
 class Preview:
-    """How far a preview was heard."""
+    """How far a preview has been followed."""
 
     reading: Reading
     attempts: set[str] = field(default_factory=set)
-    """All that were listed so far. Of them one is heard, and none again that was dropped."""
+    """All attempts listed so far. One is followed; a dropped one is never followed again."""
     attempt_id: str | None = None
-    heard: set[str] = field(default_factory=set)
-    """Segments of this attempt that were given out."""
+    delivered: set[str] = field(default_factory=set)
+    """Ids of this attempt's segments that were returned."""
     is_over: bool = False
     list_at: float = 0.0
-    """The moment of the monotonic clock before which the segments are not listed again."""
+    """On the monotonic clock: the segments are not listed again before it."""
     until: float | None = None
-    """When following is given up; set by the first listing."""
+    """When to give up; set by the first listing."""
 
 
 def show(link: Link, job_id: str, *, hold_s: int = 0, patience_s: float = pacing.GIVE_UP_S) -> Flow[Reading]:
@@ -64,7 +64,7 @@ def show(link: Link, job_id: str, *, hold_s: int = 0, patience_s: float = pacing
     except InvalidRequest as error:
         if not hold_s:
             raise
-        # `wait` is no part of the contract, and whoever does not know it may refuse it in any words.
+        # `wait` is an extension of the contract; a service without it may refuse it in any words.
         asked_s = error.retry_after_s
         yield Pause(pacing.DEFAULT_WAIT_S if asked_s is None else max(pacing.MIN_WAIT_S, asked_s))
         answer = yield from call(link, replace(request, query={}), patience_s=patience_s)
@@ -76,9 +76,9 @@ def show(link: Link, job_id: str, *, hold_s: int = 0, patience_s: float = pacing
 def wait(
     link: Link, reading: Reading, *, timeout_s: float = pacing.GIVE_UP_S, on_change: OnChange | None = None
 ) -> Flow[Reading]:
-    """Read as `Retry-After` says until the job is final, or its state one that is not known.
+    """Read at the pace of `Retry-After` until the job is final or in a state that is not known.
 
-    Raises GaveUpWaiting after `timeout_s`; the job goes on, and waiting again continues.
+    Raises GaveUpWaiting after `timeout_s`; the job continues and can be waited for again.
     """
     until = link.clock.monotonic() + timeout_s
     while reading.operation.is_pending:
@@ -103,14 +103,14 @@ def wait(
 
 
 def result_of(operation: Operation, kind: str | None = None) -> Artifact:
-    """The artifact of a job that succeeded; for every other end the error that tells of it.
+    """The artifact of a job that succeeded; raises the matching JobError for every other state.
 
-    `kind` is the work that was asked for; what the record says of itself does not change what must come.
+    `kind` is the kind that was submitted: it decides the media type, whatever the record says.
     """
     job_id = operation.id
     if operation.state == "failed":
         failure = operation.error
-        why = f"{failure.code}: {failure.message}" if failure else "the service does not say why"
+        why = f"{failure.code}: {failure.message}" if failure else "the service gave no reason"
         raise JobFailed(
             f"{job_id} failed: {why}", operation=operation, code=failure.code if failure else "job_failed"
         )
@@ -118,14 +118,14 @@ def result_of(operation: Operation, kind: str | None = None) -> Artifact:
         raise JobCancelled(f"{job_id} was cancelled", operation=operation)
     if operation.state == "recovery_required":
         raise RecoveryRequired(
-            f"{job_id} waits for the operator: whether it was made or charged is not known; keep the id and "
+            f"{job_id} needs the operator: whether it was done or charged is not known; keep the id and "
             "do not submit the work again",
             operation=operation,
         )
     if operation.state != "succeeded":
         raise UnknownState(
-            f"{job_id} is {operation.state!r}, which this version does not know; keep the id and do not "
-            "submit the work again",
+            f"{job_id} is in state {operation.state!r}, which this version does not know; keep the id and "
+            "do not submit the work again",
             operation=operation,
         )
     if not operation.artifacts:
@@ -146,9 +146,9 @@ def cancel(link: Link, job_id: str) -> Flow[Reading]:
 
 
 def segments(link: Link, preview: Preview) -> Flow[list[SpokenSegment]]:
-    """The segments that are new since the last call, in order; waits until there are some, or no more.
+    """The segments that are new since the last call, in order; waits for one unless the job is final.
 
-    Raises GaveUpWaiting after two hours; the job goes on.
+    Raises GaveUpWaiting after two hours; the job continues.
     """
     if preview.until is None:
         preview.until = link.clock.monotonic() + pacing.GIVE_UP_S
@@ -159,7 +159,7 @@ def segments(link: Link, preview: Preview) -> Flow[list[SpokenSegment]]:
         if operation.is_pending and now >= preview.reading.due_at:
             preview.reading = yield from show(link, operation.id)
         yield from _pause_until(link, preview.list_at)
-        # Listed after the job was seen to be final, so the last segment is not missed.
+        # Read the state first, list afterwards: so the last segment is not missed.
         was_final = not preview.reading.operation.is_pending
         fresh = yield from _fresh(link, preview)
         preview.is_over = was_final
@@ -169,8 +169,8 @@ def segments(link: Link, preview: Preview) -> Flow[list[SpokenSegment]]:
 
 def listed(link: Link, job_id: str) -> Flow[list[Segment]]:
     """GET /v1/jobs/{id}/audio-segments, by sequence."""
-    found = yield from ask(link, Request("GET", path_of("jobs", job_id, "audio-segments")))
-    return sorted((read(Segment, item) for item in found["data"]), key=lambda segment: segment.sequence)
+    document = yield from ask(link, Request("GET", path_of("jobs", job_id, "audio-segments")))
+    return sorted((read(Segment, item) for item in document["data"]), key=lambda segment: segment.sequence)
 
 
 def _fresh(link: Link, preview: Preview) -> Flow[list[SpokenSegment]]:
@@ -182,24 +182,24 @@ def _fresh(link: Link, preview: Preview) -> Flow[list[SpokenSegment]]:
     starts_over = _take_newest_attempt(preview, saved)
     fresh: list[SpokenSegment] = []
     for segment in saved:
-        if segment.attempt_id != preview.attempt_id or segment.segment_id in preview.heard:
+        if segment.attempt_id != preview.attempt_id or segment.segment_id in preview.delivered:
             continue
         path = path_of("jobs", job_id, "audio-segments", segment.segment_id, "content")
         memory = Memory(segment.size_bytes, segment.sha256, RESULT_TYPES["speech"])
         yield from fetch(link, path, memory, name=segment.segment_id)
-        preview.heard.add(segment.segment_id)
+        preview.delivered.add(segment.segment_id)
         fresh.append(SpokenSegment(segment, memory.content, starts_over and not fresh))
     return fresh
 
 
 def _take_newest_attempt(preview: Preview, saved: list[Segment]) -> bool:
-    """Turn to an attempt that was not listed before; True when that drops what was heard of another one."""
+    """Switch to an attempt that was not listed before; True if that discards another one's segments."""
     unknown = {segment.attempt_id for segment in saved} - preview.attempts
     if not unknown:
         return False
     starts_over = preview.attempt_id is not None
     preview.attempts |= unknown
-    preview.attempt_id, preview.heard = max(unknown), set()
+    preview.attempt_id, preview.delivered = max(unknown), set()
     return starts_over
 
 

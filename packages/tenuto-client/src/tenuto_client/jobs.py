@@ -18,121 +18,120 @@ if TYPE_CHECKING:
 
 
 class Job:
-    """One job: what was last heard of it, and what can be done with it."""
+    """One job as it was last read, and what can be done with it."""
 
     def __init__(
-        self, session: Session, reading: Reading, noted: Path | None = None, kind: str | None = None
+        self, session: Session, reading: Reading, journal_file: Path | None = None, kind: str | None = None
     ) -> None:
         self._session = session
         self._reading = reading
-        self._noted = noted
+        self._journal_file = journal_file
         self._kind = kind
-        self._forget_when_over()
+        self._forget_if_final()
 
     @property
     def id(self) -> str:
-        """The operation's id: all that is needed to find the job again, `client.jobs.get(id)`."""
+        """The operation's id. `client.jobs.get(id)` finds the job again."""
         return self._reading.operation.id
 
     @property
     def state(self) -> str:
-        """`submitting`, `queued`, `running`, or one that is final."""
+        """`submitting`, `queued`, `running`, or a final state."""
         return self._reading.operation.state
 
     @property
     def operation(self) -> Operation:
-        """All that the service last said."""
+        """The job as the service last reported it."""
         return self._reading.operation
 
     @property
     def result(self) -> Json | None:
-        """What the engine says about the result; None before there is one."""
+        """What the engine reports about the result; None until the job succeeds."""
         return self._reading.operation.result
 
     def refresh(self) -> Job:
         """Read the job now."""
-        self._heard(self._session.run(following.show(self._session.link, self.id)))
+        self._update(self._session.run(following.show(self._session.link, self.id)))
         return self
 
     def wait(self, timeout_s: float = pacing.GIVE_UP_S, *, on_change: OnChange | None = None) -> Job:
         """Wait until the job has succeeded.
 
-        Raises JobFailed, JobCancelled, RecoveryRequired or UnknownState when it ended in another way, and
-        GaveUpWaiting after `timeout_s` seconds (two hours): the job goes on, and waiting again continues.
-        `on_change` is told the operation after every look.
+        Raises JobFailed, JobCancelled, RecoveryRequired or UnknownState if it finished in another state, and
+        GaveUpWaiting after `timeout_s` seconds (two hours): the job continues and can be waited for again.
+        `on_change` is called with the operation after every read.
         """
         flow = following.wait(self._session.link, self._reading, timeout_s=timeout_s, on_change=on_change)
-        self._heard(self._session.run(flow))
+        self._update(self._session.run(flow))
         following.result_of(self.operation, self._kind)
         return self
 
     def download(self, path: str | Path, *, on_bytes: OnBytes | None = None) -> Path:
-        """Wait, then write the result to a path: all of it, checked, or nothing.
+        """Wait, then save the result: complete and checked, or not at all.
 
-        A download that fails is tried again; the job is not. Raises what `wait` does,
-        ContentMismatch, OSError.
+        A failed download is retried; the job is not. Raises what `wait` does, ContentMismatch, OSError.
         """
-        artifact = following.result_of(self._ended(), self._kind)
+        artifact = following.result_of(self._finished(), self._kind)
         flow = downloads.save(self._session.link, artifact, Path(path), job_id=self.id, on_bytes=on_bytes)
         return self._session.run(flow)
 
     def read(self) -> bytes:
-        """Wait, then give the bytes of the result, checked."""
-        artifact = following.result_of(self._ended(), self._kind)
+        """Wait, then return the bytes of the result, checked."""
+        artifact = following.result_of(self._finished(), self._kind)
         return self._session.run(downloads.load(self._session.link, artifact))
 
     def json(self) -> Any:
-        """Wait, then give the result of a recognition, parsed."""
+        """Wait, then return the parsed result of a recognition job."""
         return json.loads(self.read())
 
     def segments(self) -> Iterator[SpokenSegment]:
-        """The preview of a job with `stream=True`, while it is made: in order, each segment once.
+        """The preview of a job with `stream=True` while the job runs: in order, each segment once.
 
-        When `starts_over` is true, drop what you have queued: the job started over. Ends once it is final,
-        with the last segment given; it says nothing about how it ended: `wait()` does. Raises GaveUpWaiting
-        after two hours.
+        If `starts_over` is true, the job started over: drop what you have queued. The iterator stops after
+        the last segment of a finished job; `wait()` says whether it succeeded. Raises GaveUpWaiting after
+        two hours.
         """
         preview = Preview(self._reading)
         while not preview.is_over:
-            heard = self._session.run(following.segments(self._session.link, preview))
-            for segment in heard:  # noqa: UP028 - its twin cannot say `yield from`
+            fresh = self._session.run(following.segments(self._session.link, preview))
+            for segment in fresh:  # noqa: UP028 - an async generator has no `yield from`
                 yield segment
-        self._heard(preview.reading)
+        self._update(preview.reading)
 
     def events(self) -> list[Event]:
-        """What the job went through so far, oldest first."""
+        """The history of the job so far, oldest first."""
         return self._session.run(reads.events(self._session.link, self.id))
 
     def request(self) -> Any:
-        """The body that was accepted."""
+        """The request body that was accepted."""
         return self._session.run(reads.job_request(self._session.link, self.id))
 
     def cancel(self) -> Job:
-        """Ask for its end. Queued, it ends at once; running, within seconds; a recorded result wins."""
-        self._heard(self._session.run(following.cancel(self._session.link, self.id)))
+        """Cancel the job: at once if it is queued, within seconds if it runs; a recorded result wins."""
+        self._update(self._session.run(following.cancel(self._session.link, self.id)))
         return self
 
     def erase(self) -> Job:
-        """Erase what a job that has ended was asked and what it made, for good; its record stays."""
+        """Permanently erase the input and result of a finished job; its record stays."""
         operation = self._session.run(reads.erase_job(self._session.link, self.id))
-        self._heard(Reading(operation))
+        self._update(Reading(operation))
         return self
 
     def __repr__(self) -> str:
         return f"<Job {self.id} {self.state}>"
 
-    def _ended(self) -> Operation:
+    def _finished(self) -> Operation:
         if self.operation.is_pending:
             self.wait()
         return self.operation
 
-    def _heard(self, reading: Reading) -> None:
+    def _update(self, reading: Reading) -> None:
         self._reading = reading
-        self._forget_when_over()
+        self._forget_if_final()
 
-    def _forget_when_over(self) -> None:
-        """The program has seen the end, so no crash can lose the job any more."""
+    def _forget_if_final(self) -> None:
+        """The program knows that the job is finished, so a crash can no longer lose it."""
         journal = self._session.link.journal
-        if self._noted is not None and journal is not None and not self.operation.is_pending:
-            journal.forget(self._noted)
-            self._noted = None
+        if self._journal_file is not None and journal is not None and not self.operation.is_pending:
+            journal.forget(self._journal_file)
+            self._journal_file = None

@@ -1,9 +1,8 @@
-"""What is on disk before a job leaves: its key, its exact bytes, where it goes; never the API key.
+"""What is on disk before a job is sent: its idempotency key, its exact bytes, the address; never the API key.
 
-One file for each submission, lines of JSON that are only ever appended and are fsynced one by one; a line
-that a crash tore is ignored. Whoever works on an entry holds the lock of its file, so no two programs
-continue the same one. It knows files, and nothing of HTTP. POSIX only; without a journal the
-client runs anywhere.
+One file for each submission: lines of JSON, only ever appended and fsynced one by one; a line that a crash
+tore is ignored. A program that works on an entry holds the lock of its file, so no two programs continue the
+same one. It knows nothing about HTTP. POSIX only; without a journal the client runs anywhere.
 """
 
 from __future__ import annotations
@@ -23,27 +22,27 @@ from typing import Any
 from tenuto_client.errors import JournalError
 
 fcntl: Any = None
-# Windows has none; whoever asks for a journal there is told.
+# Windows has none; `Journal()` raises JournalError there.
 with suppress(ImportError):
     fcntl = import_module("fcntl")
 
-KEPT_S = 14 * 24 * 3600
-"""How long an accepted job of a script is remembered: as long as a job may last."""
+RETENTION_S = 14 * 24 * 3600
+"""How long an accepted job of a program stays in the journal: as long as a job may last."""
 
 FINAL_WITHOUT_RESULT = ("failed", "cancelled")
-"""Ends after which nothing more is made and nothing was charged."""
+"""Final states without a result and without a charge."""
 
 SUFFIX = ".journal"
 _TEMPORARY = ".new"
 
 
 def fingerprint(api_key: str) -> str:
-    """Tells one API key from another without telling the key: keys are too long to be guessed."""
+    """Distinguishes API keys without revealing them: keys are too long to be guessed."""
     return hashlib.sha256(b"tenuto journal " + api_key.encode()).hexdigest()[:16]
 
 
 def digest(*parts: str | bytes) -> str:
-    """What a submission is for, as a name: the same parts give the same name, none can run into the next."""
+    """A name for a submission: the same parts give the same name; lengths keep parts apart."""
     whole = hashlib.sha256()
     for part in parts:
         content = part.encode() if isinstance(part, str) else part
@@ -52,13 +51,13 @@ def digest(*parts: str | bytes) -> str:
 
 
 class Entry:
-    """One submission, locked for as long as it is open. `facts` has all that was noted of it."""
+    """One submission, locked while it is open. `facts` holds everything noted about it."""
 
     def __init__(self, path: Path, descriptor: int, facts: dict[str, Any], *, is_new: bool) -> None:
         self.path = path
         self.facts = facts
         self.is_new = is_new
-        """False when an earlier program began it."""
+        """False if an earlier program began it."""
         self._descriptor = descriptor
 
     @property
@@ -68,59 +67,59 @@ class Entry:
 
     @property
     def body(self) -> bytes | None:
-        """The exact bytes of the submission; None while an upload must come first."""
+        """The exact bytes of the submission; None before the upload that must come first."""
         text = self.facts.get("body")
         return None if text is None else base64.b64decode(text)
 
     @property
     def operation_id(self) -> str | None:
-        """The job; None while it is not known whether there is one."""
-        found = self.facts.get("operation_id")
-        return None if found is None else str(found)
+        """The id of the job; None while it is unknown whether there is one."""
+        operation_id = self.facts.get("operation_id")
+        return None if operation_id is None else str(operation_id)
 
     @property
     def ended(self) -> str | None:
-        """The state in which the job ended without a result; None while it has not, as far as is known."""
-        found = self.facts.get("ended")
-        return None if found is None else str(found)
+        """The final state of a job without a result; None as long as none is known."""
+        state = self.facts.get("ended")
+        return None if state is None else str(state)
 
     @property
     def is_set_aside(self) -> bool:
-        """Whether the same work was submitted again since: the entry only keeps the id of its job."""
+        """Whether the same work was submitted again later: the entry only keeps the id of its job."""
         return bool(self.facts.get("set_aside"))
 
     @property
     def is_settled(self) -> bool:
-        """Whether nothing about it can change any more, and it only keeps the id of its job."""
+        """Whether nothing is left to do, and it only keeps the id of its job."""
         return self.is_set_aside or self.ended in FINAL_WITHOUT_RESULT
 
     @property
     def purpose(self) -> Mapping[str, Any]:
-        """What is to happen with the result; empty for a script's job, of which the script knows that."""
-        found: Mapping[str, Any] = self.facts.get("purpose") or {}
-        return found
+        """What a command will do with the result; empty for a program's job."""
+        purpose: Mapping[str, Any] = self.facts.get("purpose") or {}
+        return purpose
 
     def note(self, **facts: Any) -> None:
-        """Append a line and fsync it; bytes are kept as base64. Raises JournalError."""
-        kept = {
+        """Append a line and fsync it; bytes are stored as base64. Raises JournalError."""
+        encoded = {
             name: base64.b64encode(value).decode() if isinstance(value, bytes) else value
             for name, value in facts.items()
         }
         try:
-            _write_all(self._descriptor, _line(kept))
+            _write_all(self._descriptor, _line(encoded))
             os.fsync(self._descriptor)
         except OSError as error:
             raise _unwritable(self.path, error) from error
-        self.facts |= kept
+        self.facts |= encoded
 
     def finish(self) -> None:
-        """Nothing is left to be done: the entry goes."""
+        """Remove the entry: nothing is left to do."""
         with suppress(OSError):
             self.path.unlink(missing_ok=True)
         self.release()
 
     def set_aside(self) -> None:
-        """The same work is submitted again. What may still be made or paid for stays listed.
+        """Called when the same work is submitted again. A job that may still run or be charged stays listed.
 
         Raises JournalError.
         """
@@ -131,7 +130,7 @@ class Entry:
             self.release()
 
     def release(self) -> None:
-        """Leave the entry for whoever continues it."""
+        """Unlock the entry; another program may continue it."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
@@ -142,7 +141,7 @@ class Journal:
 
     def __init__(self, folder: Path) -> None:
         if fcntl is None:
-            raise JournalError("a journal needs the file locks of POSIX; go without: Tenuto(journal=False)")
+            raise JournalError("a journal needs POSIX file locks; use Tenuto(journal=False)")
         self.folder = folder
         self._is_swept = False
 
@@ -161,7 +160,7 @@ class Journal:
             raise _unwritable(self.folder, error) from error
         entry = Entry(path, descriptor, {}, is_new=True)
         try:
-            # Locked before it has its name, so nobody takes it for one that was interrupted.
+            # Locked before it gets its name, so no other program takes it for an interrupted one.
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             entry.note(key=key or str(uuid.uuid4()), intent=intent, began_at=int(time.time()), **facts)
             temporary.rename(path)
@@ -175,8 +174,8 @@ class Journal:
             raise _unwritable(self.folder, error) from error
         return entry
 
-    def cut_off(self, intent: str = "") -> Iterator[Entry]:
-        """Entries that nobody works on, oldest first, each locked now; of one intent, or all."""
+    def interrupted(self, intent: str = "") -> Iterator[Entry]:
+        """Interrupted entries, oldest first, each locked when it is yielded; of one intent, or all."""
         try:
             names = [p for p in self.folder.iterdir() if p.suffix == SUFFIX and p.name.startswith(intent)]
         except FileNotFoundError:
@@ -189,13 +188,13 @@ class Journal:
                 yield entry
 
     def forget(self, path: Path) -> None:
-        """A script has seen its job end."""
+        """Remove the entry of a job that is finished."""
         with suppress(OSError):
             path.unlink()
 
     def _forget_old_ones(self) -> None:
-        """Remove what no crash can need any more; a submission in doubt, or one with a purpose, stays."""
-        oldest = time.time() - KEPT_S
+        """Remove entries past their retention, except submissions in doubt and those with a purpose."""
+        oldest = time.time() - RETENTION_S
         for path in list(self.folder.iterdir()):
             if path.suffix not in (SUFFIX, _TEMPORARY) or _age(path) >= oldest:
                 continue
@@ -208,7 +207,7 @@ class Journal:
 
 
 def _open(path: Path) -> Entry | None:
-    """The entry, locked; None when somebody works on it, it is gone, or not even its first line is whole."""
+    """The entry, locked; None if it is in use, removed, or not even its first line is complete."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
     except OSError:
@@ -221,16 +220,16 @@ def _open(path: Path) -> Entry | None:
         os.close(descriptor)
         return None
     facts: dict[str, Any] = {}
-    whole = content[: content.rfind(b"\n") + 1]
-    for line in whole.splitlines():
+    intact = content[: content.rfind(b"\n") + 1]
+    for line in intact.splitlines():
         with suppress(ValueError):
             facts |= json.loads(line)
     if gone or "key" not in facts:
         os.close(descriptor)
         return None
-    if whole != content:
-        # A torn line must not become the head of the next one.
-        os.ftruncate(descriptor, len(whole))
+    if intact != content:
+        # Otherwise the next line would be appended to the torn one.
+        os.ftruncate(descriptor, len(intact))
     return Entry(path, descriptor, facts, is_new=False)
 
 
@@ -270,5 +269,5 @@ def _sync_folder(folder: Path) -> None:
 def _unwritable(path: Path, error: OSError) -> JournalError:
     return JournalError(
         f"the journal {path} cannot be written ({error.strerror or error}), so nothing was sent; "
-        "make room, or name another folder in TENUTO_JOURNAL"
+        "free some space, or set TENUTO_JOURNAL to another folder"
     )

@@ -1,4 +1,4 @@
-"""How long to wait: the contract's rules about `Retry-After`, and what a lost answer waits. Pure."""
+"""How long to wait: the contract's rules for `Retry-After`, and the backoff after a lost answer. Pure."""
 
 from __future__ import annotations
 
@@ -9,26 +9,25 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
 DEFAULT_WAIT_S = 3.0
-"""When `Retry-After` is missing or cannot be read."""
+"""If `Retry-After` is missing or cannot be parsed."""
 MIN_WAIT_S = 1.0
 MAX_BACKOFF_S = 16.0
 GIVE_UP_S = 2 * 3600.0
-"""How long waiting for a job lasts, and how long a request that is refused for now is kept; waiting again
-continues."""
+"""How long to wait for a job, and how long to retry a request; the job itself continues."""
 MAX_HOLD_S = 30
-"""How long a read of a job may be asked to be held back at the service."""
+"""The longest `wait` in a read of a job: how long the service may hold its answer back."""
 SEGMENT_POLL_S = 0.7
-"""From one request for a preview's list to the next: 0.5 to 1 second."""
+"""From one listing of a preview to the next; the contract asks for 0.5 to 1 second."""
 SEGMENT_PAUSE_S = 0.5
-"""The least pause after an answer with the list, however long the answer took."""
+"""The shortest pause after a listing, however long it took."""
 
 CLOCK_STEP_S = 0.05
-"""By how much two clocks may differ about the same seconds."""
+"""How much two clocks may differ over the same interval."""
 
 RETRIED = frozenset({429, 503})
-"""Refused for now: nothing was done."""
+"""Nothing was done; the request may be sent again."""
 RETRIED_WHEN_REPEATABLE = frozenset({408, 500, 502, 504})
-"""Perhaps done, perhaps not: only what makes nothing twice is sent again."""
+"""Perhaps done, perhaps not: only idempotent requests are sent again."""
 
 _SECONDS = re.compile(r"\d{1,9}(\.\d+)?\Z", re.ASCII)
 
@@ -36,7 +35,7 @@ _SECONDS = re.compile(r"\d{1,9}(\.\d+)?\Z", re.ASCII)
 def retry_after_s(headers: Mapping[str, str], now: datetime) -> float | None:
     """Seconds that `Retry-After` asks for, a number or an HTTP date; None when missing or unreadable.
 
-    A date is held against the `Date` of the same answer where there is one: this machine's clock may be off.
+    A date is compared with the `Date` header of the same answer, if any: this machine's clock may be wrong.
     """
     text = headers.get("retry-after", "").strip()
     if _SECONDS.match(text):
@@ -49,8 +48,8 @@ def retry_after_s(headers: Mapping[str, str], now: datetime) -> float | None:
 
 def wait_s(headers: Mapping[str, str], now: datetime) -> float:
     """Seconds to wait before the next read or try, at least 1."""
-    asked = retry_after_s(headers, now)
-    return DEFAULT_WAIT_S if asked is None else max(MIN_WAIT_S, asked)
+    seconds = retry_after_s(headers, now)
+    return DEFAULT_WAIT_S if seconds is None else max(MIN_WAIT_S, seconds)
 
 
 def backoff_s(tries: int) -> float:
@@ -59,15 +58,15 @@ def backoff_s(tries: int) -> float:
 
 
 def hold_s(wait: float, left_s: float) -> int:
-    """Seconds to ask the service to hold a read back, in place of waiting here; whole ones, at most 30."""
+    """Whole seconds for which the service shall hold a read back instead of a pause here, at most 30."""
     return max(0, min(MAX_HOLD_S, math.ceil(wait), math.floor(left_s)))
 
 
 def held_s(headers: Mapping[str, str], asked_s: int, took_s: float) -> float:
-    """For how many seconds the service held a read back, of the `asked_s` that it was asked for.
+    """How long the service held a read back: `asked_s` seconds or 0.
 
-    All of them or none: an answer that merely took long was not held, nor was one that came early.
-    `Preference-Applied` (RFC 7240) tells the difference; a service that does not send it is paused for.
+    A slow answer was not held, nor was an early one; the header `Preference-Applied` (RFC 7240) makes the
+    difference. If the service does not send it, the client pauses itself.
     """
     applied = headers.get("preference-applied", "").strip().lower() == f"wait={asked_s}"
     return float(asked_s) if asked_s and applied and took_s >= asked_s - CLOCK_STEP_S else 0.0
@@ -75,7 +74,7 @@ def held_s(headers: Mapping[str, str], asked_s: int, took_s: float) -> float:
 
 def _moment(text: str) -> datetime | None:
     try:
-        found = parsedate_to_datetime(text.strip())
+        moment = parsedate_to_datetime(text.strip())
     except (ValueError, TypeError, IndexError, OverflowError):
         return None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

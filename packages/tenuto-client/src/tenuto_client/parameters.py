@@ -1,6 +1,6 @@
-"""The parameters of each kind of work, as the contract has them; what is left out is the service's choice.
+"""The parameters of each kind of job, as in the contract; the service has defaults for all of them.
 
-`Unpack` makes them keyword arguments of `create`, with their types, for editors and type checkers alike.
+`Unpack` makes them typed keyword arguments of `create`, for editors and type checkers.
 """
 
 from __future__ import annotations
@@ -17,31 +17,31 @@ class SpeechParameters(TypedDict, total=False):
     stream: bool
     """Keep every segment for a preview while the job runs: `job.segments()`."""
     voice_id: str
-    """A shared, official or own voice; left out, the service's original one."""
+    """A shared, official or own voice; by default the service's original voice."""
     lang: Language
-    """The language of the text; `zh` when left out."""
+    """The language of the text; default `zh`."""
     duration_factor: float
     """0.5 to 2; larger is slower."""
     emotion_voice_id: str
-    """A voice whose emotion, not identity, is followed."""
+    """A voice whose emotion, but not identity, is imitated."""
     emo_alpha: float
-    """0 to 1: how strongly."""
+    """0 to 1: the strength of the emotion."""
     emo_vector: Sequence[float]
-    """Eight of 0 to 1: happy, angry, sad, fear, disgust, low, surprise, calm."""
+    """Eight numbers from 0 to 1: happy, angry, sad, fear, disgust, low, surprise, calm."""
     use_emo_text: bool
     """Take the emotion from `emo_text`, or from the text."""
     emo_text: str
     """At most 2,048 bytes of UTF-8; needs `use_emo_text`."""
     use_random: bool
-    """A random style of the emotion."""
+    """Pick a random style of the emotion."""
     interval_silence: int
-    """0 to 2000 milliseconds between segments."""
+    """0 to 2000 milliseconds of silence between segments."""
     max_text_tokens_per_segment: int
     """20 to 200."""
     text_normalization: bool
-    """Read numbers, dates and signs as words; true when left out."""
+    """Expand numbers, dates and symbols into words; default true."""
     do_sample: bool
-    """Sample instead of taking the likeliest; true when left out."""
+    """Sample instead of taking the likeliest token; default true."""
     top_p: float
     """0.01 to 1: the probability mass that sampling draws from."""
     top_k: int
@@ -56,13 +56,13 @@ class RecognitionParameters(TypedDict, total=False):
     """Speech to text."""
 
     language: str
-    """1 to 16 characters, for the second engine; `zh` when left out."""
+    """1 to 16 characters, for the second engine; default `zh`."""
     context: str
-    """At most 20,000 characters, kept with the request; no engine gets it."""
+    """At most 20,000 characters, stored with the request; no engine uses it."""
     hotwords: Sequence[str]
-    """At most 200 of 1 to 100 characters, kept with the request; no engine gets them."""
+    """At most 200 of 1 to 100 characters each, stored with the request; no engine uses them."""
     source_offset_seconds: float
-    """0 to 7200; repeated in the result; it shifts no time."""
+    """0 to 7200; copied to the result; does not shift any times."""
 
 
 class ImageParameters(TypedDict, total=False):

@@ -1,4 +1,4 @@
-"""Voices, models and the account: one exchange each. Flows that `drive` runs."""
+"""Voices, models, lists of jobs and the account: one request each. Flows that `drive` runs."""
 
 from __future__ import annotations
 
@@ -36,38 +36,38 @@ def page(
     link: Link, kind: type[T], path: str, query: Mapping[str, Any], *, after: str | None = None
 ) -> Flow[tuple[list[T], str | None]]:
     """One page of a list, and the cursor of the next."""
-    asked = {name: str(value) for name, value in {**query, "after": after}.items() if value is not None}
-    found = yield from ask(link, Request("GET", path, query=asked))
-    if not isinstance(found, Mapping) or not isinstance(found.get("data"), list):
+    texts = {name: str(value) for name, value in {**query, "after": after}.items() if value is not None}
+    document = yield from ask(link, Request("GET", path, query=texts))
+    if not isinstance(document, Mapping) or not isinstance(document.get("data"), list):
         raise UnexpectedAnswer(f"{path} did not answer with a list")
-    return [read(kind, item) for item in found["data"]], found.get("next_cursor")
+    return [read(kind, item) for item in document["data"]], document.get("next_cursor")
 
 
 def models(link: Link) -> Flow[list[Model]]:
-    """What the key may use, in the service's order."""
-    found, _ = yield from page(link, Model, path_of("models"), {})
-    return found
+    """The models that the key may use, in the service's order."""
+    first_page, _ = yield from page(link, Model, path_of("models"), {})
+    return first_page
 
 
 def model_for(link: Link, kind: str) -> Flow[str]:
-    """The first callable model of a kind; of recognition, one with both transcripts where there is one."""
-    found = yield from models(link)
-    fitting = [model for model in found if model.kind == kind and model.callable]
+    """The first callable model of a kind; for recognition, one with both transcripts if there is one."""
+    same_kind = [model for model in (yield from models(link)) if model.kind == kind]
+    fitting = [model for model in same_kind if model.callable]
     if not fitting:
-        why = [f"{model.id}: {model.callable_reason}" for model in found if model.kind == kind]
+        why = [f"{model.id}: {model.callable_reason}" for model in same_kind]
         raise NoModel(f"no {kind} model takes work from this key now ({'; '.join(why) or 'it sees none'})")
     return max(fitting, key=lambda model: len(model.engines)).id if kind == "recognition" else fitting[0].id
 
 
 def voices(link: Link) -> Flow[list[Voice]]:
-    """All voices: everybody's first, then the account's own."""
-    found: list[Voice] = []
+    """All voices: those of the service first, then the account's own."""
+    everything: list[Voice] = []
     after: str | None = None
     while True:
-        some, after = yield from page(link, Voice, path_of("voices"), {"limit": PAGE}, after=after)
-        found += some
+        batch, after = yield from page(link, Voice, path_of("voices"), {"limit": PAGE}, after=after)
+        everything += batch
         if after is None:
-            return found
+            return everything
 
 
 def voice(link: Link, voice_id: str) -> Flow[Voice]:
@@ -76,7 +76,7 @@ def voice(link: Link, voice_id: str) -> Flow[Voice]:
 
 
 def create_voice(link: Link, name: str, content: bytes, key: str | None) -> Flow[Voice]:
-    """Upload a PCM16 WAV of 1 to 15 seconds; sent again it gives the same voice."""
+    """Upload a PCM16 WAV of 1 to 15 seconds; sending it again with the same key returns the same voice."""
     headers = {
         "Content-Type": "audio/wav",
         "X-Service-Voice-Name": quote(utf8(name), safe=""),
@@ -87,28 +87,28 @@ def create_voice(link: Link, name: str, content: bytes, key: str | None) -> Flow
 
 
 def rename_voice(link: Link, voice_id: str, name: str) -> Flow[Voice]:
-    """Another name for an own voice."""
+    """Rename an own voice."""
     request = Request("PATCH", path_of("voices", voice_id), _JSON, _encode({"name": name}))
     return read(Voice, (yield from ask(link, request)))
 
 
 def delete_voice(link: Link, voice_id: str) -> Flow[None]:
-    """The end of an own voice; jobs that were accepted keep its recording."""
+    """Delete an own voice; accepted jobs keep its recording."""
     yield from ask(link, Request("DELETE", path_of("voices", voice_id)))
 
 
-def voice_recording(found: Voice) -> Artifact:
-    """What a download of the voice must be."""
-    audio = found.audio
-    return Artifact(found.voice_id, "audio/wav", audio["size_bytes"], audio["sha256"])
+def voice_recording(voice: Voice) -> Artifact:
+    """The size, hash and type that a download of the voice must have."""
+    audio = voice.audio
+    return Artifact(voice.voice_id, "audio/wav", audio["size_bytes"], audio["sha256"])
 
 
 def preferences(link: Link) -> Flow[VoicePreferences]:
     """The saved choices."""
-    found = yield from ask(link, Request("GET", path_of("voice-preference")))
+    document = yield from ask(link, Request("GET", path_of("voice-preference")))
     return VoicePreferences(
-        tuple(read(VoicePreference, item) for item in found["data"]),
-        read(VoicePreference, found["default"]) if found.get("default") else None,
+        tuple(read(VoicePreference, item) for item in document["data"]),
+        read(VoicePreference, document["default"]) if document.get("default") else None,
     )
 
 
@@ -120,7 +120,7 @@ def save_preference(link: Link, voice_id: str, content_account: str | None) -> F
 
 
 def balance(link: Link) -> Flow[Balance]:
-    """The account's money now."""
+    """The current balance of the account."""
     return read(Balance, (yield from ask(link, Request("GET", path_of("account", "balance")))))
 
 
@@ -130,9 +130,9 @@ def ledger(link: Link, *, after: str | None, limit: int) -> Flow[tuple[list[Ledg
 
 
 def usage(link: Link, *, since: str | None, until: str | None) -> Flow[list[UsageLine]]:
-    """What was used, by day, model and key; days as `2026-11-30`, UTC."""
-    found, _ = yield from page(link, UsageLine, path_of("usage"), {"since": since, "until": until})
-    return found
+    """Usage by day, model and key; days as `2026-11-30`, UTC."""
+    lines, _ = yield from page(link, UsageLine, path_of("usage"), {"since": since, "until": until})
+    return lines
 
 
 def jobs(
@@ -143,23 +143,23 @@ def jobs(
 
 
 def events(link: Link, job_id: str) -> Flow[list[Event]]:
-    """What the job went through, oldest first."""
-    found, _ = yield from page(link, Event, path_of("jobs", job_id, "events"), {})
-    return found
+    """The history of the job, oldest first."""
+    history, _ = yield from page(link, Event, path_of("jobs", job_id, "events"), {})
+    return history
 
 
 def job_request(link: Link, job_id: str) -> Flow[Any]:
-    """The body that was accepted."""
+    """The request body that was accepted."""
     return (yield from ask(link, Request("GET", path_of("jobs", job_id, "request"))))
 
 
 def erase_job(link: Link, job_id: str) -> Flow[Operation]:
-    """Erase what a job that has ended was asked and what it made, for good."""
+    """Permanently erase the input and result of a finished job."""
     return read(Operation, (yield from ask(link, Request("DELETE", path_of("jobs", job_id, "content")))))
 
 
 def erase_artifact(link: Link, artifact_id: str) -> Flow[None]:
-    """Erase one result, or one input that no open job needs, for good."""
+    """Permanently erase one result, or one input that no unfinished job needs."""
     yield from ask(link, Request("DELETE", path_of("artifacts", artifact_id)))
 
 

@@ -1,7 +1,7 @@
-"""What the service answers, as frozen records; names that are not known yet stay readable in `raw`.
+"""The service's answers as frozen records; fields that this version does not know stay in `raw`.
 
-Times are unix seconds, durations end in their unit, amounts are decimal strings in the currency beside
-them. It knows the contract's fields, not how they arrive.
+Times are Unix seconds, the names of durations end in their unit, amounts are decimal strings in the currency
+of the field `currency`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ T = TypeVar("T")
 Json = Mapping[str, Any]
 
 PENDING = ("submitting", "queued", "running")
-"""The states of a job that is still to be followed; every other one is final, known or not."""
+"""The states of an unfinished job; every other state, known or not, is treated as final."""
 
 RESULT_TYPES = {"speech": "audio/wav", "recognition": "application/json", "image": "image/png"}
 """What each kind of job makes."""
@@ -24,7 +24,7 @@ RESULT_TYPES = {"speech": "audio/wav", "recognition": "application/json", "image
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """A file that never changes: a download is right when its length and SHA-256 are these."""
+    """A file that never changes: a download is correct if its size and SHA-256 match these."""
 
     id: str
     media_type: str
@@ -35,7 +35,7 @@ class Artifact:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far the running attempt is: `completed` of `total` `unit`s of a `stage`."""
+    """The progress of the running attempt: `completed` of `total` `unit`s of a `stage`."""
 
     stage: str
     completed: int
@@ -62,7 +62,7 @@ class Billing:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """A job as the service last told of it. The contract promises `id`, `state` and `artifacts`."""
+    """A job as the service last reported it. The contract guarantees `id`, `state` and `artifacts`."""
 
     id: str
     state: str
@@ -85,13 +85,13 @@ class Operation:
 
     @property
     def is_pending(self) -> bool:
-        """Whether it is worth asking again; a state that is not known is not."""
+        """Whether to read it again; an unknown state counts as final."""
         return self.state in PENDING
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A line of a job's life."""
+    """One event in the history of a job."""
 
     sequence: int
     at: int
@@ -102,7 +102,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A piece of speech, final from the moment it is listed."""
+    """A piece of speech; it never changes once it is listed."""
 
     segment_id: str
     attempt_id: str
@@ -115,7 +115,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Voice:
-    """A recording under an id, for ever; only the name of an own voice can change."""
+    """A recording with a permanent id; only the name of an own voice can change."""
 
     voice_id: str
     name: str = ""
@@ -131,7 +131,7 @@ class Voice:
 
 @dataclass(frozen=True, slots=True)
 class VoicePreference:
-    """A saved choice for what shows voices to people; jobs never look at it."""
+    """A saved choice for user interfaces; jobs ignore it."""
 
     content_account: str
     voice_id: str
@@ -148,7 +148,7 @@ class VoicePreferences:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """What can be named as `model`. `callable` is false while it takes no new work."""
+    """A value for `model`. `callable` is false while it takes no new work."""
 
     id: str
     interface: str = "jobs"
@@ -166,7 +166,7 @@ class Model:
 
 @dataclass(frozen=True, slots=True)
 class Balance:
-    """The account's money now."""
+    """The current balance of the account."""
 
     available: str
     held: str
@@ -190,7 +190,7 @@ class LedgerEntry:
 
 @dataclass(frozen=True, slots=True)
 class UsageLine:
-    """What one key used of one model on one day (UTC)."""
+    """The usage of one model by one key on one day (UTC)."""
 
     day: str
     model: str
@@ -217,23 +217,23 @@ _INSIDE: dict[str, Callable[[Any], Any]] = {
 
 
 def read(kind: type[T], value: Any, **own: Any) -> T:
-    """The record that a JSON object holds; names that it does not know are left in `raw`.
+    """The record in a JSON object; unknown names stay in `raw`.
 
-    Raises UnexpectedAnswer when a name is missing without which the record means nothing.
+    Raises UnexpectedAnswer if a required name is missing.
     """
     if not isinstance(value, Mapping):
         raise UnexpectedAnswer(f"a {kind.__name__} should be a JSON object")
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for known in fields(kind):  # type: ignore[arg-type]
         if known.name in own:
-            found[known.name] = own[known.name]
+            values[known.name] = own[known.name]
         elif known.name == "raw":
-            found["raw"] = value
+            values["raw"] = value
         elif known.name in value:
-            found[known.name] = _inner(known.name, value[known.name])
+            values[known.name] = _inner(known.name, value[known.name])
         elif known.default is MISSING and known.default_factory is MISSING:
             raise UnexpectedAnswer(f"a {kind.__name__} without {known.name}")
-    return kind(**found)
+    return kind(**values)
 
 
 def _inner(name: str, value: Any) -> Any:

@@ -1,6 +1,6 @@
-"""Where the service is and with which key: what is given, then variables, then what `tenuto login` saved.
+"""The service's address and the API key: arguments first, then the environment, then `tenuto login`.
 
-A saved key is sent to the address that it was saved for and to no other.
+A saved key is only ever sent to the address that it was saved for.
 """
 
 from __future__ import annotations
@@ -47,20 +47,20 @@ def credentials(
         return Credentials(url, _checked_key(environment[API_KEY]), API_KEY)
     key = saved.get("keys", {}).get(url)
     if not key:
-        raise NotConfigured(f"neither `tenuto login` nor {API_KEY} gave a key for {url}")
+        raise NotConfigured(f"no key for {url}: run `tenuto login` or set {API_KEY}")
     return Credentials(url, _checked_key(str(key)), str(credentials_file(environment)))
 
 
-def save(found: Credentials, environment: Mapping[str, str] = os.environ) -> Path:
-    """Keep a key for its address, readable by this user alone, and make that address the default."""
+def save(login: Credentials, environment: Mapping[str, str] = os.environ) -> Path:
+    """Save a key for its address, readable by this user only, and make that address the default."""
     saved = _read(environment)
-    saved["current"] = found.base_url
-    saved.setdefault("keys", {})[found.base_url] = found.api_key
+    saved["current"] = login.base_url
+    saved.setdefault("keys", {})[login.base_url] = login.api_key
     return _write(saved, environment)
 
 
 def forget(base_url: str, environment: Mapping[str, str] = os.environ) -> bool:
-    """Remove the key of an address; False when there was none."""
+    """Delete the key of an address; False if there was none."""
     saved = _read(environment)
     if saved.get("keys", {}).pop(base_url, None) is None:
         return False
@@ -71,7 +71,7 @@ def forget(base_url: str, environment: Mapping[str, str] = os.environ) -> bool:
 
 
 def current_url(base_url: str | None, environment: Mapping[str, str] = os.environ) -> str:
-    """The address that is used when none is given."""
+    """The address to use, whether or not one is given."""
     return checked_url(
         base_url or environment.get(BASE_URL) or _read(environment).get("current") or DEFAULT_URL
     )
@@ -84,10 +84,10 @@ def saved_key(base_url: str, environment: Mapping[str, str] = os.environ) -> str
 
 
 def checked_url(text: str) -> str:
-    """The address without a slash, or `/v1`, at its end. Raises InvalidSetting."""
+    """The address without a trailing slash or `/v1`. Raises InvalidSetting."""
     url = text.strip().rstrip("/").removesuffix("/v1")
     if not _is_address(url):
-        raise InvalidSetting(f"{text!r} is no base address; one looks like {DEFAULT_URL}")
+        raise InvalidSetting(f"{text!r} is not a base address; one looks like {DEFAULT_URL}")
     return url
 
 
@@ -97,7 +97,7 @@ def credentials_file(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def journal_folder(environment: Mapping[str, str] = os.environ) -> Path:
-    """Where the journal is, unless another place is given."""
+    """The default folder of the journal."""
     named = environment.get(JOURNAL)
     if named:
         return Path(named).expanduser()
@@ -121,27 +121,27 @@ def _is_address(url: str) -> bool:
 def _checked_key(key: str) -> str:
     key = key.strip()
     if not key or not key.isascii() or not key.isprintable() or " " in key:
-        raise InvalidSetting("this is no API key: one is a word of ASCII characters that begins with tn_")
+        raise InvalidSetting("this is not an API key: a key is one ASCII word that begins with tn_")
     return key
 
 
 def _read(environment: Mapping[str, str]) -> dict[str, Any]:
     file = credentials_file(environment)
     try:
-        found = json.loads(file.read_text("utf-8"))
+        saved = json.loads(file.read_text("utf-8"))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
         raise InvalidSetting(f"{file} cannot be read: {error}; remove it and run `tenuto login`") from error
-    if not isinstance(found, dict):
-        raise InvalidSetting(f"{file} is not what `tenuto login` writes; remove it and run that again")
-    return found
+    if not isinstance(saved, dict):
+        raise InvalidSetting(f"{file} was not written by `tenuto login`; remove it and log in again")
+    return saved
 
 
 def _write(saved: dict[str, Any], environment: Mapping[str, str]) -> Path:
     file = credentials_file(environment)
     file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    # mkstemp makes it readable by this user alone from the first moment.
+    # mkstemp creates it readable by this user only.
     descriptor, name = tempfile.mkstemp(dir=file.parent, prefix=".credentials-")
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as temporary:

@@ -1,7 +1,7 @@
-"""What a flow asks of whoever drives it: to send, to wait, to touch the disk.
+"""The steps that a flow yields to its driver: send a request, wait, call a function that touches the disk.
 
-Every exchange with the service is written once, as a generator that yields these steps and is given their
-outcomes; `drive` runs it with threads or with asyncio. A flow does no input or output of its own.
+Every exchange with the service is written once, as a generator that yields these steps and receives their
+outcomes; `drive` runs it in threads or on asyncio. A flow does no I/O of its own.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tenuto_client.errors import utf8
 T = TypeVar("T")
 
 OnBytes = Callable[[int, int], None]
-"""Told how many bytes have passed, and of how many."""
+"""Called with the bytes transferred so far and the total."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class FileBody:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request; its path is quoted already."""
+    """One request; its path is already URL-encoded."""
 
     method: str
     path: str
@@ -39,14 +39,14 @@ class Request:
     content: bytes | FileBody | None = None
     query: Mapping[str, str] = field(default_factory=dict)
     is_repeatable: bool = True
-    """Whether it may be sent again after its answer was lost, without doing anything twice."""
+    """Whether it may be sent again after its answer was lost: it cannot do anything twice."""
     timeout_s: float | None = None
-    """How long to wait for the first byte of the answer, when that is not the client's own limit."""
+    """How long to wait for the first byte of the answer; None: the client's own limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One answer: names of headers in lower case, the body whole, or `live` when it was asked for so."""
+    """One answer: header names in lower case, and the complete body, or `live` if it was requested unread."""
 
     status: int
     headers: Mapping[str, str]
@@ -55,7 +55,7 @@ class Answer:
 
 
 class Sink(Protocol):
-    """Takes a body as it arrives. `begin` sees status and headers of a good answer first."""
+    """Takes a body as it arrives. `begin` first gets the status and headers of a successful answer."""
 
     def begin(self, status: int, headers: Mapping[str, str]) -> None: ...
 
@@ -64,25 +64,25 @@ class Sink(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Send a request. Gives the Answer; raises `Lost` when none came."""
+    """Send a request. Its outcome is the Answer, or `Lost`."""
 
     request: Request
     sink: Sink | None = None
-    """Takes the body of a good answer; the body of any other stands in the Answer."""
+    """Takes the body of a successful answer; any other body is in the Answer."""
     is_live: bool = False
-    """Give a good answer with its body unread."""
+    """Return a successful answer with its body unread."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Wait so many seconds."""
+    """Wait."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class Do:
-    """Call a function that touches the disk. Gives what it returns."""
+    """Call a function that touches the disk. Its outcome is what the function returns."""
 
     function: Callable[[], Any]
 
@@ -92,12 +92,12 @@ Flow = Generator[Step, Any, T]
 
 
 class Lost(Exception):
-    """No answer, or not all of it."""
+    """No answer, or only part of one."""
 
     def __init__(self, message: str, *, was_sent: bool) -> None:
         super().__init__(message)
         self.was_sent = was_sent
-        """False when the request certainly never reached the service."""
+        """False if the request certainly never reached the service."""
 
 
 def path_of(*parts: str) -> str:
@@ -106,5 +106,5 @@ def path_of(*parts: str) -> str:
 
 
 def _encoded(part: str) -> str:
-    """Dots alone would be read as this folder or the one above it."""
+    """A part `.` or `..` would change the path."""
     return part.replace(".", "%2E") if part in (".", "..") else quote(utf8(part), safe="")

@@ -1,7 +1,7 @@
-"""From a request to an accepted job, once: journal, upload, submission. Flows that `drive` runs.
+"""Submits work exactly once: journal, upload, submission. Flows that `drive` runs.
 
-Order is everything here. The entry is on disk before the first byte leaves, the job's id as soon as it is
-known, and what is sent again is the same bytes under the same key.
+The order matters. The journal entry is on disk before the first byte is sent, the job's id as soon as it is
+known, and a retry sends the same bytes under the same key.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ class Reading:
 
     operation: Operation
     wait_s: float = pacing.DEFAULT_WAIT_S
-    """What `Retry-After` asked for: how long the next read may be held back, in place of a pause here."""
+    """Seconds of `Retry-After`: how long the service may hold back the next read instead of a pause here."""
     due_at: float = 0.0
-    """The moment of the link's monotonic clock before which the job is not read again."""
+    """On the link's monotonic clock: the job is not read again before it."""
     can_hold: bool = True
-    """False once the service has refused `wait`; it is then read without."""
+    """False once the service has refused the parameter `wait`."""
 
     @classmethod
     def of(cls, link: Link, answer: Answer, *, held_s: float = 0.0, can_hold: bool = True) -> Reading:
-        """What an answer says of a job; for `held_s` seconds of the wait it was held back at the service."""
+        """A reading from an answer that the service held back for `held_s` seconds."""
         wait_s = pacing.wait_s(answer.headers, link.clock.now())
         due_at = link.clock.monotonic() + max(0.0, wait_s - held_s)
         return cls(read(Operation, parsed(answer)), wait_s, due_at, can_hold)
@@ -56,7 +56,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """A FLAC to be recognised: its file or its bytes, and the SHA-256 of them."""
+    """A FLAC to transcribe: a file or bytes, with the SHA-256."""
 
     content: Path | bytes
     sha256: str
@@ -74,24 +74,24 @@ class Recording:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What is to be submitted, and what for."""
+    """What to submit, and what for."""
 
     document: Document
-    """The job's body; of a recognition without the id of its input."""
+    """The body of the job; for a recognition without the id of its input."""
     recording: Recording | None = None
     key: str | None = None
-    """The idempotency key, when the caller has one of its own."""
+    """The caller's own idempotency key, if any."""
     purpose: Mapping[str, Any] = field(default_factory=dict)
-    """What a later `resume` needs to finish it. Empty: the caller's program goes on by itself."""
+    """What a later `resume` needs to finish it. Empty for a program, which handles the result itself."""
     on_bytes: OnBytes | None = None
     again: bool = False
-    """Submit it again under a new key when an earlier job for it ended without a result."""
+    """Submit it again under a new key if an earlier job for it finished without a result."""
     on_entry: Callable[[Entry], None] | None = None
-    """Told of the journal's entry before anything is sent."""
+    """Called with the journal entry before anything is sent."""
 
     @property
     def intent(self) -> str:
-        """The same for the same work with the same purpose."""
+        """A hash: equal for the same work with the same purpose."""
         purpose = json.dumps(self.purpose, sort_keys=True)
         return digest(_encode(self.document), self.recording.sha256 if self.recording else b"", purpose)
 
@@ -108,13 +108,13 @@ def submit(link: Link, work: Work) -> Flow[tuple[Reading, Entry | None]]:
 
 
 def take_up(journal: Journal, link: Link, work: Work) -> Entry:
-    """The entry that an earlier run of the same work left, or a new one.
+    """The entry of an earlier, interrupted run of the same work, or a new one.
 
-    A script's submission is continued only while it is in doubt: once its id was told, the same call again is
-    new work. What a person began at the command line is continued until its file is there; when its job ended
-    without one, the entry keeps the id, and only `again` makes another job.
+    A program's submission is continued only while it is in doubt: once its id is known, the same call is new
+    work. A command's is continued until its file exists; if its job finished without a result, the entry
+    keeps the id, and only `again` makes another job.
     """
-    for entry in journal.cut_off(work.intent) if work.key is None else ():
+    for entry in journal.interrupted(work.intent) if work.key is None else ():
         fits = entry.facts.get("base_url") == link.base_url and not entry.is_set_aside
         if not fits or not (work.purpose or entry.operation_id is None):
             entry.release()
@@ -141,12 +141,12 @@ def take_up(journal: Journal, link: Link, work: Work) -> Entry:
 
 
 def check_caller(link: Link, entry: Entry) -> None:
-    """Under another API key the same idempotency key would make a second job. Raises JournalError."""
+    """Raises JournalError if another API key was used: the same idempotency key would make a second job."""
     in_doubt = entry.body is not None and entry.operation_id is None
     if in_doubt and entry.facts.get("caller") != fingerprint(link.api_key):
         raise JournalError(
-            f"the same work was sent to {entry.facts.get('base_url')} with another API key, and whether it "
-            "arrived is not known; sent with this key it could be made and charged twice",
+            f"the same work was sent to {entry.facts.get('base_url')} with another API key, and it is not "
+            "known whether it arrived; sent with this key, it could be done and charged twice",
             code="other_api_key",
             remedy="tenuto resume --same-key",
         )
@@ -155,7 +155,7 @@ def check_caller(link: Link, entry: Entry) -> None:
 def carry_on(
     link: Link, entry: Entry, recording: Recording | None = None, on_bytes: OnBytes | None = None
 ) -> Flow[Reading]:
-    """Go on with an entry from wherever it stands, until its job is known and noted."""
+    """Continue an entry from wherever it stopped until its job's id is known and in the journal."""
     if entry.operation_id is not None:
         return Reading(Operation(entry.operation_id, "queued"), wait_s=0.0)
     may_have_arrived = entry.body is not None and not entry.is_new
@@ -165,12 +165,12 @@ def carry_on(
         assert entry.body is not None
         reading = yield from post(link, entry.body, entry.key)
     except Refused as error:
-        # Nothing was stored and the key is bound to nothing, unless an earlier try may have been accepted.
+        # Nothing was stored under this idempotency key, unless an earlier try may have been accepted.
         if isinstance(error, AuthenticationFailed):
-            is_over = not (may_have_arrived or error.is_in_doubt)
+            is_finished = not (may_have_arrived or error.is_in_doubt)
         else:
-            is_over = not isinstance(error, RateLimited | ServiceFailed)
-        yield Do(entry.finish if is_over else entry.release)
+            is_finished = not isinstance(error, RateLimited | ServiceFailed)
+        yield Do(entry.finish if is_finished else entry.release)
         raise
     except BaseException:
         entry.release()
@@ -180,14 +180,14 @@ def carry_on(
 
 
 def post(link: Link, body: bytes, key: str) -> Flow[Reading]:
-    """POST /v1/jobs, again and again with the same key until it is answered."""
+    """POST /v1/jobs; every retry uses the same key."""
     headers = {"Content-Type": "application/json", "Idempotency-Key": key}
     answer = yield from call(link, Request("POST", path_of("jobs"), headers, body))
     return Reading.of(link, answer)
 
 
 def upload(link: Link, recording: Recording, key: str, on_bytes: OnBytes | None = None) -> Flow[Artifact]:
-    """POST /v1/input-artifacts; the answer must tell the size and hash of what was sent."""
+    """POST /v1/input-artifacts; the answer must have the size and hash of what was sent."""
     headers = {
         "Content-Type": "audio/flac",
         "X-Service-Content-SHA256": recording.sha256,
@@ -198,10 +198,10 @@ def upload(link: Link, recording: Recording, key: str, on_bytes: OnBytes | None 
         content = recording.content
     else:
         content = FileBody(recording.content, recording.size_bytes, on_bytes)
-    found = yield from ask(link, Request("POST", path_of("input-artifacts"), headers, content))
-    artifact = read(Artifact, found.get("artifact") if isinstance(found, Mapping) else None)
+    document = yield from ask(link, Request("POST", path_of("input-artifacts"), headers, content))
+    artifact = read(Artifact, document.get("artifact") if isinstance(document, Mapping) else None)
     if (artifact.size_bytes, artifact.sha256) != (recording.size_bytes, recording.sha256):
-        raise UnexpectedAnswer(f"{artifact.id} has another size or hash than what was uploaded")
+        raise UnexpectedAnswer(f"{artifact.id} does not have the size and hash of the upload")
     return artifact
 
 
@@ -212,12 +212,12 @@ def _upload_noted(
     if input_id is None:
         if recording is None:
             raise JournalError(
-                "the upload was interrupted and the recording is not available any more; send it again"
+                "the upload was interrupted and the recording is no longer available; send it again"
             )
         try:
             artifact = yield from upload(link, recording, entry.facts["upload_key"], on_bytes)
         except (IdempotencyConflict, Erased):
-            # The conversion gave other bytes this time, or the input was erased; nothing was paid for it.
+            # The conversion gave other bytes this time, or the input was erased; nothing was charged for it.
             fresh = str(uuid.uuid4())
             yield Do(lambda: entry.note(upload_key=fresh, input_sha256=recording.sha256))
             artifact = yield from upload(link, recording, fresh, on_bytes)

@@ -1,4 +1,4 @@
-"""A recognition's result as people want it: plain text, SubRip, WebVTT. Pure."""
+"""Converts a recognition result to plain text, SubRip or WebVTT. Pure."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ Json = Mapping[str, Any]
 
 
 def written(result: Json, form: str, *, engine: str | None = None) -> str:
-    """The transcript in one of `FORMS` but json.
+    """The transcript in one of `FORMS` except json.
 
-    Of two transcripts the one with speakers is taken, unless `engine` names the other: `segment_text` or
-    `word_timestamps`. Times are those of the recording that was sent.
+    Of two transcripts it takes the one with speakers, unless `engine` names the other: `segment_text` or
+    `word_timestamps`. Times refer to the recording that was sent.
     """
     segments = list(spoken(result, engine))
     if form == "txt":
@@ -31,7 +31,7 @@ def written(result: Json, form: str, *, engine: str | None = None) -> str:
 
 
 def spoken(result: Json, engine: str | None = None) -> Iterator[Json]:
-    """The segments with words, in order."""
+    """The segments that contain text, in order."""
     engines: Mapping[str, Any] = result["engines"]
     name = engine or ("segment_text" if "segment_text" in engines else next(iter(engines)))
     for segment in engines[name]["segments"]:
@@ -40,7 +40,7 @@ def spoken(result: Json, engine: str | None = None) -> Iterator[Json]:
 
 
 def _lines(segments: list[Json]) -> Iterator[str]:
-    """A line for each segment; where several people speak, each says who."""
+    """One line per segment, with the speaker if there are several."""
     for segment in segments:
         yield _labelled(segment, segments)
 

@@ -1,7 +1,7 @@
-"""The caller's commands (`tenuto say`, `tenuto transcribe`, …), and how any `tenuto` command is run.
+"""The caller's commands (`tenuto say`, `tenuto transcribe`, …), and how every `tenuto` command is run.
 
-A tree of commands leads from words to the module that carries them out. Each module has `add(parser, name)`,
-which declares its options and sets `run`. Only what every start needs is imported here: `-h` must be quick.
+A tree maps the words of a command to the module that implements it. Each has `add(parser, name)`, which
+declares the options and sets `run`. Modules are imported when their command is run, so that `-h` is fast.
 """
 
 from __future__ import annotations
@@ -20,32 +20,34 @@ class Command(NamedTuple):
     """A command, a group of commands, or both: `tenuto models` lists models and has `pull` below it."""
 
     about: str
-    """One line for the list of commands."""
+    """Its line in the list of commands."""
     module: str = ""
-    """What carries it out; empty for a group, which only lists what is below it."""
+    """The module that implements it; empty for a group, which only lists its commands."""
     below: Mapping[str, Command] = {}
     heading: str = ""
-    """Set where a new part of the list begins."""
+    """A heading that precedes it in the list."""
 
 
 Tree = Mapping[str, Command]
 
 VERBS: Tree = {
-    "login": Command("Save an API key for a service.", "tenuto_client.commands.session"),
-    "logout": Command("Delete the saved key of a service.", "tenuto_client.commands.session"),
+    "login": Command("Save an API key for a service.", "tenuto_client.commands.account"),
+    "logout": Command("Delete the saved key of a service.", "tenuto_client.commands.account"),
     "whoami": Command(
-        "Show the service and the key in use, and check that they work.", "tenuto_client.commands.session"
+        "Show the service and the key in use, and check that they work.", "tenuto_client.commands.account"
     ),
-    "say": Command("Turn text into speech (WAV).", "tenuto_client.commands.say"),
-    "transcribe": Command("Transcribe a recording.", "tenuto_client.commands.transcribe"),
-    "draw": Command("Generate an image from a prompt (PNG).", "tenuto_client.commands.draw"),
+    "say": Command("Turn text into speech (WAV).", "tenuto_client.commands.create"),
+    "transcribe": Command("Transcribe a recording.", "tenuto_client.commands.create"),
+    "draw": Command("Generate an image from a prompt (PNG).", "tenuto_client.commands.create"),
     "chat": Command("Chat with a model.", "tenuto_client.commands.chat"),
     "voices": Command("List, add and manage voices.", "tenuto_client.commands.voices"),
-    "models": Command("List the models that your key can use, with prices.", "tenuto_client.commands.models"),
+    "models": Command(
+        "List the models that your key can use, with prices.", "tenuto_client.commands.account"
+    ),
     "jobs": Command("List, inspect, wait for, download or cancel jobs.", "tenuto_client.commands.jobs"),
     "resume": Command("Resume interrupted jobs.", "tenuto_client.commands.resume"),
-    "balance": Command("Show the balance of your account.", "tenuto_client.commands.money"),
-    "usage": Command("Show usage by day and model.", "tenuto_client.commands.money"),
+    "balance": Command("Show the balance of your account.", "tenuto_client.commands.account"),
+    "usage": Command("Show usage by day and model.", "tenuto_client.commands.account"),
     "completion": Command(
         "Print a completion script for bash, zsh or fish.", "tenuto_client.commands.completion"
     ),
@@ -54,22 +56,22 @@ VERBS: Tree = {
 
 
 def main(words: Sequence[str], tree: Tree = VERBS) -> int:
-    """Run `tenuto WORDS`; gives the exit code."""
+    """Run `tenuto WORDS`; returns the exit code."""
     from tenuto_client.commands import streams
     from tenuto_client.commands.console import Console
-    from tenuto_client.commands.exits import INTERRUPTED, USAGE, told
+    from tenuto_client.commands.exits import INTERRUPTED, USAGE, report
     from tenuto_client.commands.words import t
 
     streams.prepare()
     path, command, rest = route(words, tree)
-    asks_for_list = not command.module and (not rest or rest[0] in ("-h", "--help"))
-    if not command.module and not asks_for_list:
+    wants_list = not command.module and (not rest or rest[0] in ("-h", "--help"))
+    if not command.module and not wants_list:
         sys.stderr.write(f"tenuto: {_unknown(path, rest[0], tree)}\n")
         return USAGE
     options = Namespace()
     console = Console(options)
     try:
-        if asks_for_list:
+        if wants_list:
             streams.write(_overview(path, command))
             return 0
         options = parser_of(path, command).parse_args(rest)
@@ -80,17 +82,17 @@ def main(words: Sequence[str], tree: Tree = VERBS) -> int:
         return code
     except KeyboardInterrupt:
         console.progress.clear()
-        console.error(t("interrupted"), getattr(options, "cut_off", None))
+        console.error(t("interrupted"), getattr(options, "continuation", None))
         return INTERRUPTED
     except BrokenPipeError:
         return streams.leave()
     except Exception as error:
         console.progress.clear()
-        return told(error, console)
+        return report(error, console)
 
 
 def route(words: Sequence[str], tree: Tree) -> tuple[list[str], Command, list[str]]:
-    """The words that name a command, the command (or group) itself, and the words that are its own."""
+    """The words that name a command, the command (or group), and its arguments."""
     path, command, rest = ["tenuto"], Command("", below=tree), list(words)
     while rest and rest[0] in command.below:
         command = command.below[rest[0]]
@@ -99,7 +101,7 @@ def route(words: Sequence[str], tree: Tree) -> tuple[list[str], Command, list[st
 
 
 def parser_of(path: Sequence[str], command: Command) -> Parser:
-    """The parser of one command, filled by its module."""
+    """The parser of one command, with its options."""
     from tenuto_client.commands.parser import Parser
 
     parser = Parser(prog=" ".join(path))
@@ -108,7 +110,7 @@ def parser_of(path: Sequence[str], command: Command) -> Parser:
 
 
 def fill(parser: Parser, name: str, command: Command) -> None:
-    """Give the parser what the command's module declares, and the commands below it."""
+    """Add the options that the command's module declares, and the commands below it."""
     from tenuto_client.commands.words import t
 
     parser.description = t(command.about)
@@ -119,7 +121,7 @@ def fill(parser: Parser, name: str, command: Command) -> None:
 
 
 def paths(tree: Tree, above: str = "") -> Iterator[str]:
-    """Every command of the tree, as it is typed behind `tenuto`."""
+    """Every command of the tree, as it is typed after `tenuto`."""
     for name, command in tree.items():
         yield above + name
         yield from paths(command.below, f"{above}{name} ")
@@ -131,14 +133,14 @@ def _unknown(path: Sequence[str], word: str, tree: Tree) -> str:
     from tenuto_client.commands.words import t
 
     typed = " ".join([*path[1:], word])
-    # Whoever is in a group means a command of that group first, else one of any group.
+    # Prefer a command of the same group, then one of any group.
     _, group, _ = route(path[1:], tree)
     known = [*(" ".join([*path[1:], name]) for name in group.below), *paths(tree)]
     by_last_word = {each.rpartition(" ")[2]: each for each in reversed(known)}
-    meant = get_close_matches(word, by_last_word, n=1)
+    similar = get_close_matches(word, by_last_word, n=1)
     see = t("see {command}", command=" ".join([*path, "-h"]))
     return t("unknown command: {0}").format(typed) + (
-        f" → tenuto {by_last_word[meant[0]]}" if meant else f" ({see})"
+        f" → tenuto {by_last_word[similar[0]]}" if similar else f" ({see})"
     )
 
 

@@ -1,4 +1,4 @@
-"""`tenuto chat`: one question and its answer, or a conversation at the terminal."""
+"""`tenuto chat`: one question and its answer, or a conversation in the terminal."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from tenuto_client import reads
 from tenuto_client.commands import streams
 from tenuto_client.commands.console import Console
 from tenuto_client.commands.parser import Parser
-from tenuto_client.commands.words import retold, t
+from tenuto_client.commands.words import t, translated
 from tenuto_client.errors import ChatInterrupted, InvalidSetting
 from tenuto_client.parameters import ChatMessage, ChatParameters
 from tenuto_client.steps import Lost
 
 
 def add(parser: Parser, verb: str) -> None:
-    """Its options."""
-    help_text = t("the question; - reads stdin; without one, at a terminal, a conversation begins")
+    """Declare the options."""
+    help_text = t("the question; - reads stdin; without it, a terminal starts a conversation")
     parser.add_argument("message", metavar="MESSAGE", nargs="?", help=help_text)
     group = parser.add_argument_group(t("answer"))
     group.add_argument("--system", metavar="TEXT", help=t("the system prompt"))
@@ -36,7 +36,7 @@ def add(parser: Parser, verb: str) -> None:
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
-    """Ask, or converse."""
+    """Answer one question, or hold a conversation."""
     message = options.message
     if message == "-" or (message is None and not sys.stdin.isatty()):
         message = sys.stdin.read().strip()
@@ -63,12 +63,12 @@ def _converse(options: argparse.Namespace, console: Console, model: str, message
         try:
             sys.stderr.write("> ")
             sys.stderr.flush()
-            said = input().strip()
+            question = input().strip()
         except EOFError:
-            said = ""
-        if not said:
+            question = ""
+        if not question:
             return 0
-        messages.append({"role": "user", "content": said})
+        messages.append({"role": "user", "content": question})
         messages.append({"role": "assistant", "content": _answer(options, console, model, messages)})
 
 
@@ -85,7 +85,7 @@ def _answer(options: argparse.Namespace, console: Console, model: str, messages:
                 pieces.append(chunk.content)
                 streams.write(chunk.content)
     except Lost as error:
-        raise ChatInterrupted(t("the answer was cut off: {why}", why=retold(str(error)))) from error
+        raise ChatInterrupted(t("the answer was cut off: {why}", why=translated(str(error)))) from error
     finally:
         console.progress.clear()
         streams.write("\n")
@@ -94,11 +94,11 @@ def _answer(options: argparse.Namespace, console: Console, model: str, messages:
 
 
 def _parameters(options: argparse.Namespace) -> ChatParameters:
-    found: ChatParameters = {}
+    parameters: ChatParameters = {}
     if options.max_tokens is not None:
-        found["max_tokens"] = options.max_tokens
+        parameters["max_tokens"] = options.max_tokens
     if options.temperature is not None:
-        found["temperature"] = options.temperature
+        parameters["temperature"] = options.temperature
     if options.seed is not None:
-        found["seed"] = options.seed
-    return found
+        parameters["seed"] = options.seed
+    return parameters

@@ -1,4 +1,4 @@
-"""`tenuto completion`: a script with which a shell completes commands; shtab makes it from the parsers."""
+"""`tenuto completion`: prints a completion script, which shtab makes from the parsers."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ SHELLS = ("bash", "zsh", "fish")
 
 
 def add(parser: Parser, verb: str) -> None:
-    """Its argument."""
+    """Declare the argument."""
     parser.set_defaults(run=run)
-    parser.add_argument("shell", choices=SHELLS, help=t("the shell; docs/guide says where to put the script"))
+    parser.add_argument(
+        "shell", choices=SHELLS, help=t("the shell; docs/guide says where to save the script")
+    )
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
     """Print the script."""
-    # Only this verb needs it: help must be quick.
+    # Imported here because only this command needs it.
     import shtab
 
     tree: Tree = options.tree
@@ -33,7 +35,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
 
 
 def _complete_files(parser: argparse.ArgumentParser, how: object) -> None:
-    """Have the shell complete the names of files where an argument is one."""
+    """Let the shell complete file names for arguments that are files."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             for inner in action.choices.values():

@@ -1,4 +1,4 @@
-"""Where words go: data to stdout, all else to stderr; progress on a terminal, plain lines elsewhere."""
+"""Output: results to stdout, the rest to stderr; a progress bar on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -6,30 +6,31 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Iterable, Sequence
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tenuto_client.commands import streams
-from tenuto_client.commands.progress import Progress
-from tenuto_client.commands.tables import aligned
-from tenuto_client.commands.words import retold, t
+from tenuto_client.commands.words import t, translated
 
 if TYPE_CHECKING:
     from tenuto_client.drive import Driver
     from tenuto_client.exchange import Link, Retry
+    from tenuto_client.records import Operation
     from tenuto_client.steps import Flow
 
 T = TypeVar("T")
 
 RETRIES = 2
-"""How often a question is asked again; 3 seconds in all."""
+"""Retries of a simple request; 3 seconds in all."""
 WORK_RETRIES = 5
-"""How often what makes or brings a result is sent again; half a minute in all."""
+"""Retries of a submission or a download; half a minute in all."""
 
 
 class Console:
-    """The streams of one command, and the service it talks to."""
+    """The output of one command, and its connection to the service."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
@@ -40,7 +41,7 @@ class Console:
 
     @cached_property
     def link(self) -> Link:
-        """The service of this command. Raises NotConfigured."""
+        """The link to this command's service. Raises NotConfigured."""
         return self.link_to(getattr(self.options, "url", None))
 
     @cached_property
@@ -51,7 +52,7 @@ class Console:
 
     def link_to(self, base_url: str | None, api_key: str | None = None) -> Link:
         """A link to an address, with its key and the journal."""
-        from tenuto_client.links import link_to
+        from tenuto_client.session import link_to
 
         return link_to(
             api_key,
@@ -64,7 +65,7 @@ class Console:
         )
 
     def run(self, flow: Flow[T]) -> T:
-        """What a flow gives."""
+        """Run a flow and return its result."""
         return self.driver.run(flow)
 
     def _on_retry(self, retry: Retry) -> None:
@@ -76,57 +77,62 @@ class Console:
         self.progress.stage(t(text, why=why, seconds=retry.wait_s, limit=retry.gives_up_s))
 
     def say(self, text: str) -> None:
-        """A line of result."""
+        """Print a line of the result on stdout."""
         streams.write(text + "\n")
 
     def tell(self, text: str) -> None:
-        """A line for the person, not for the script."""
+        """Print a line for people on stderr, unless `--quiet`."""
         if not self.quiet:
             self.progress.above(text)
 
     @property
     def can_ask(self) -> bool:
-        """Whether a person is there to answer."""
+        """Whether someone is at the terminal to answer."""
         return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty() and not self.quiet
 
     def confirm(self, question: str) -> bool:
-        """Ask a person; anything but yes is no."""
+        """Ask a yes-or-no question; anything but yes means no."""
         self.progress.clear()
         sys.stderr.write(f"{question} [y/N] ")
         sys.stderr.flush()
         return sys.stdin.readline().strip().lower() in ("y", "yes", "是")
 
     def error(self, message: str, remedy: str | None = None) -> None:
-        """One line that says what is wrong, and what mends it. It is told to the quiet, too."""
-        mended = f" → {remedy}" if remedy else ""
-        sys.stderr.write(f"tenuto: {' '.join(message.split())}{mended}\n")
+        """Print one line with the error and what fixes it, also with `--quiet`."""
+        advice = f" → {remedy}" if remedy else ""
+        sys.stderr.write(f"tenuto: {' '.join(message.split())}{advice}\n")
         sys.stderr.flush()
 
     def document(self, value: Any) -> None:
-        """JSON on stdout."""
+        """Print JSON on stdout."""
         self.say(json.dumps(value, ensure_ascii=False, indent=None if _is_piped() else 2))
 
     def table(self, headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-        """Columns for people; tabs, with the same headings, for scripts."""
+        """Print aligned columns on a terminal, tab-separated lines elsewhere; the headings are the same."""
         lines = [[_cell(cell) for cell in row] for row in rows]
         if _is_piped():
             for line in [list(headings), *lines]:
                 self.say("\t".join(line))
             return
-        shown = [[t(heading) for heading in headings], *lines]
-        for number, text in enumerate(aligned(shown)):
+        translated_lines = [[t(heading) for heading in headings], *lines]
+        for number, text in enumerate(aligned(translated_lines)):
             self.say(_bold(text) if number == 0 else text)
 
 
 def _reason(retry: Retry) -> str:
     """Why a request is sent again."""
     if retry.status is None:
-        return t("no answer ({why})", why=retold(retry.reason))
+        return t("no answer ({why})", why=translated(retry.reason))
     if retry.status == 429:
         return t("the service limits the rate of requests")
     if retry.status == 503:
         return t("the service is not ready")
-    return retold(f"the service answered {retry.status}")
+    return translated(f"the service answered {retry.status}")
+
+
+def moment(at: int | None) -> str | None:
+    """A Unix time as `2026-11-30 12:00:00`, UTC."""
+    return None if at is None else datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def _is_piped() -> bool:
@@ -140,3 +146,94 @@ def _bold(text: str) -> str:
 
 def _cell(value: Any) -> str:
     return "-" if value is None or value == "" else " ".join(str(value).split())
+
+
+class Progress:
+    """The current stage and its progress. rich draws it, and is loaded on first use."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._bar: Any = None
+        self._task: Any = None
+        self._last_line = ""
+
+    def stage(
+        self, text: str, done: int | None = None, total: int | None = None, *, is_bytes: bool = False
+    ) -> None:
+        """Show a stage and how much of it is done."""
+        if self._console.quiet:
+            return
+        if not sys.stderr.isatty():
+            if text != self._last_line:
+                self._last_line = text
+                sys.stderr.write(f"{text}\n")
+                sys.stderr.flush()
+            return
+        bar = self._bar or self._start()
+        amount = ""
+        if total:
+            amount = f"{(done or 0) / 1e6:.1f} / {total / 1e6:.1f} MB" if is_bytes else f"{done} / {total}"
+        bar.update(self._task, description=text, completed=done or 0, total=total, amount=amount)
+
+    def operation(self, operation: Operation) -> None:
+        """Show the state of a job."""
+        if operation.state == "running" and operation.progress is not None:
+            now = operation.progress
+            self.stage(f"{t('running')}: {t(now.stage)}", now.completed, now.total)
+        elif operation.state == "queued" and operation.queue_position:
+            self.stage(t("queued, {ahead} ahead", ahead=operation.queue_position))
+        else:
+            self.stage(t(operation.state))
+
+    def bytes(self, text: str) -> Any:
+        """A callback that shows how many bytes were transferred."""
+        return lambda done, total: self.stage(text, done, total, is_bytes=True)
+
+    def above(self, text: str) -> None:
+        """Print a line that stays, above the progress bar."""
+        if self._bar is not None:
+            self._bar.console.print(text, markup=False, highlight=False, soft_wrap=True)
+        else:
+            sys.stderr.write(text + "\n")
+            sys.stderr.flush()
+
+    def clear(self) -> None:
+        """Remove the progress bar."""
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+        self._last_line = ""
+
+    def _start(self) -> Any:
+        from rich.console import Console as Terminal
+        from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import Progress as Bar
+
+        self._bar = Bar(
+            SpinnerColumn(),
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=24),
+            TextColumn("{task.fields[amount]}", markup=False),
+            TimeElapsedColumn(),
+            console=Terminal(stderr=True),
+            transient=True,
+        )
+        self._task = self._bar.add_task("", total=None, amount="")
+        self._bar.start()
+        return self._bar
+
+
+def aligned(lines: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Each line, its cells padded to the width of their column; all lines have the same number of cells."""
+    widths = [max(map(_width, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        padded = (cell + " " * (width - _width(cell)) for cell, width in zip(line, widths, strict=True))
+        yield "  ".join(padded).rstrip()
+
+
+def _width(text: str) -> int:
+    """Columns on a terminal: a Chinese character takes two, a combining accent none."""
+    return sum(
+        0 if unicodedata.combining(sign) else 2 if unicodedata.east_asian_width(sign) in "WF" else 1
+        for sign in text
+    )

@@ -1,4 +1,4 @@
-"""How a command ends: exit codes that scripts can rely on, and one line that says why."""
+"""How a command exits: stable exit codes, and one line with the reason."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ if TYPE_CHECKING:
 
 OK = 0
 FAILED = 1
-"""The job failed or was cancelled, or something here did: a file could not be written."""
+"""The job failed or was cancelled, or a local error: a file could not be written."""
 USAGE = 2
-"""The command line is wrong, or the service refused what was asked for."""
+"""The command line is wrong, or the service refused the request."""
 RECOVERY = 3
 """`recovery_required`, or a state that this version does not know."""
 AUTHENTICATION = 4
 NETWORK = 5
-"""No answer, or refused for now, after all tries."""
+"""No answer, or refused for the moment, after all retries."""
 GAVE_UP = 6
 """The job continues."""
 CHECKSUM = 7
@@ -25,7 +25,7 @@ INTERRUPTED = 130
 
 
 def exit_code(error: Exception) -> int:
-    """The code for what went wrong."""
+    """The exit code for an error."""
     from tenuto_client import errors
 
     table: tuple[tuple[tuple[type[Exception], ...], int], ...] = (
@@ -43,31 +43,30 @@ def exit_code(error: Exception) -> int:
     return next((code for kinds, code in table if isinstance(error, kinds)), FAILED)
 
 
-def told(error: Exception, console: Console) -> int:
-    """Say what went wrong and what mends it; gives the exit code. A defect of ours is raised."""
-    from tenuto_client.commands.words import retold, t
+def report(error: Exception, console: Console) -> int:
+    """Print an error and what fixes it; returns the exit code. Raises anything that is a bug of ours."""
+    from tenuto_client.commands.words import t, translated
     from tenuto_client.errors import JobCancelled, JobFailed, Refused, TenutoError
 
     if isinstance(error, TenutoError):
         headline = t(_HEADLINES[error.code]) if error.code in _HEADLINES else ""
-        # Both languages say the whole; only what the service itself says stays as it was said.
-        said = retold(error.message)
-        message = f"{headline}{t(': ')}{said}" if headline else said
+        text = translated(error.message)
+        message = f"{headline}{t(': ')}{text}" if headline else text
         if isinstance(error, Refused) and error.request_id:
             message += f" [{error.request_id}]"
         remedy = error.remedy
         if remedy == "tenuto resume":
-            # What continues this very command; nothing, where nothing was begun that could be continued.
-            remedy = getattr(console.options, "cut_off", None)
+            # The command that continues this one; None if there is nothing to continue.
+            remedy = getattr(console.options, "continuation", None)
         elif isinstance(error, JobFailed | JobCancelled) and hasattr(console.options, "again"):
             remedy = t("the same command with --again makes another job")
         console.error(message, remedy)
         return exit_code(error)
     if isinstance(error, OSError):
         message = t(
-            "{path}: {why}", path=error.filename or t("a file"), why=retold(error.strerror or str(error))
+            "{path}: {why}", path=error.filename or t("a file"), why=translated(error.strerror or str(error))
         )
-        console.error(message, getattr(console.options, "cut_off", None))
+        console.error(message, getattr(console.options, "continuation", None))
         return FAILED
     raise error
 

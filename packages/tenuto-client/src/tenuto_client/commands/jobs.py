@@ -1,15 +1,14 @@
-"""`tenuto jobs`: what was submitted, by its id."""
+"""`tenuto jobs`: list, get, wait, download, cancel."""
 
 from __future__ import annotations
 
 import argparse
 import math
 import shlex
-from datetime import UTC, datetime
 from pathlib import Path
 
 from tenuto_client import downloads, following, pacing, reads
-from tenuto_client.commands.console import WORK_RETRIES, Console
+from tenuto_client.commands.console import WORK_RETRIES, Console, moment
 from tenuto_client.commands.parser import Parser, checked
 from tenuto_client.commands.words import t
 from tenuto_client.records import Operation
@@ -19,18 +18,20 @@ STATES = ("submitting", "queued", "running", "succeeded", "failed", "cancelled",
 
 
 def add(parser: Parser, verb: str) -> None:
-    """Its verbs and their options."""
-    every = parser.add_verb("list", "List jobs, newest first.", "ls")
-    every.add_argument("--state", choices=STATES, help=t("only jobs in this state"))
-    every.add_argument("--kind", choices=("speech", "recognition", "image"), help=t("only jobs of this kind"))
-    every.add_argument("--model", metavar="MODEL", help=t("only jobs of this model"))
-    every.add_argument(
+    """Declare the subcommands and their options."""
+    listing = parser.add_verb("list", "List jobs, newest first.", "ls")
+    listing.add_argument("--state", choices=STATES, help=t("only jobs in this state"))
+    listing.add_argument(
+        "--kind", choices=("speech", "recognition", "image"), help=t("only jobs of this kind")
+    )
+    listing.add_argument("--model", metavar="MODEL", help=t("only jobs of this model"))
+    listing.add_argument(
         "-n", "--limit", type=int, default=20, metavar="N", help=t("how many, 1 to 100 (default: 20)")
     )
-    every.add_argument("--after", metavar="JOB", help=t("only jobs older than this one"))
-    every.set_defaults(run=_list)
+    listing.add_argument("--after", metavar="JOB", help=t("only jobs older than this one"))
+    listing.set_defaults(run=_list)
     get = parser.add_verb("get", "Show a job and its history.")
-    wait = parser.add_verb("wait", "Wait until a job ends.")
+    wait = parser.add_verb("wait", "Wait until a job finishes.")
     download = parser.add_verb("download", "Wait for a job and save its result.")
     cancel = parser.add_verb("cancel", "Cancel a job.")
     for command, run in ((get, _get), (wait, _wait), (download, _download), (cancel, _cancel)):
@@ -49,13 +50,8 @@ def add(parser: Parser, verb: str) -> None:
         metavar="FILE",
         help=t("the output file; - for stdout (default: named after the job)"),
     )
-    for command in (every, get, wait, download, cancel):
+    for command in (listing, get, wait, download, cancel):
         command.common()
-
-
-def moment(at: int | None) -> str | None:
-    """A moment as people write it, in UTC."""
-    return None if at is None else datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def _seconds(text: str) -> float:
@@ -70,13 +66,13 @@ def _seconds(text: str) -> float:
 
 def _list(options: argparse.Namespace, console: Console) -> int:
     query = {"state": options.state, "kind": options.kind, "model": options.model}
-    found, _ = console.run(reads.jobs(console.link, query, after=options.after, limit=options.limit))
+    operations, _ = console.run(reads.jobs(console.link, query, after=options.after, limit=options.limit))
     if console.as_json:
-        console.document([dict(operation.raw) for operation in found])
+        console.document([dict(operation.raw) for operation in operations])
         return 0
     rows = [
         (o.id, o.kind, o.model, o.state, moment(o.created_at), o.billing.charged if o.billing else None)
-        for o in found
+        for o in operations
     ]
     console.table(("job", "kind", "model", "state", "created", "charged"), rows)
     return 0
@@ -94,8 +90,8 @@ def _get(options: argparse.Namespace, console: Console) -> int:
 
 
 def _wait(options: argparse.Namespace, console: Console) -> int:
-    console.options.cut_off = f"tenuto jobs wait {shlex.quote(options.job)}"
-    reading = _waited(options.job, console, options.timeout)
+    console.options.continuation = f"tenuto jobs wait {shlex.quote(options.job)}"
+    reading = _wait_for(options.job, console, options.timeout)
     following.result_of(reading.operation)
     if console.as_json:
         console.document(dict(reading.operation.raw))
@@ -107,8 +103,8 @@ def _wait(options: argparse.Namespace, console: Console) -> int:
 def _download(options: argparse.Namespace, console: Console) -> int:
     from tenuto_client.commands import work
 
-    console.options.cut_off = f"tenuto jobs download {shlex.quote(options.job)} -o FILE"
-    reading = _waited(options.job, console, pacing.GIVE_UP_S)
+    console.options.continuation = f"tenuto jobs download {shlex.quote(options.job)} -o FILE"
+    reading = _wait_for(options.job, console, pacing.GIVE_UP_S)
     artifact = following.result_of(reading.operation)
     suffix = work.SUFFIXES.get(reading.operation.kind or "", "")
     name = options.output or f"{downloads.file_name(reading.operation.id)}{suffix}"
@@ -128,13 +124,13 @@ def _cancel(options: argparse.Namespace, console: Console) -> int:
     if console.as_json:
         console.document(dict(operation.raw))
     elif operation.state == "running" and operation.cancel_requested:
-        console.say(t("{job} will end within seconds", job=operation.id))
+        console.say(t("{job} will stop within seconds", job=operation.id))
     else:
         console.say(f"{operation.id}  {operation.state}")
     return 0
 
 
-def _waited(job_id: str, console: Console, timeout_s: float) -> Reading:
+def _wait_for(job_id: str, console: Console, timeout_s: float) -> Reading:
     console.retries = WORK_RETRIES
     link = console.link
     reading = console.run(following.show(link, job_id))
@@ -147,7 +143,7 @@ def _waited(job_id: str, console: Console, timeout_s: float) -> Reading:
 
 def _show(console: Console, operation: Operation) -> None:
     billing = operation.billing
-    shown = {
+    fields = {
         "job": operation.id,
         "state": operation.state,
         "kind": operation.kind,
@@ -158,6 +154,6 @@ def _show(console: Console, operation: Operation) -> None:
         "error": f"{operation.error.code}: {operation.error.message}" if operation.error else None,
         "charged": f"{billing.charged} {billing.currency}" if billing else None,
     }
-    for name, value in shown.items():
+    for name, value in fields.items():
         if value is not None:
             console.say(f"{t(name)}: {value}")

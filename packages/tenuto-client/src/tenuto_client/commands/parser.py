@@ -1,4 +1,4 @@
-"""argparse in two languages, for every `tenuto` command, and the options that many of them share."""
+"""argparse in two languages, and the options that commands share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tenuto_client.commands import streams
 from tenuto_client.commands.exits import USAGE
 from tenuto_client.commands.words import t
 
-_SAID: tuple[tuple[str, str], ...] = (
+_MESSAGES: tuple[tuple[str, str], ...] = (
     (r"the following arguments are required: (.+)", "missing: {0}"),
     (r"one of the arguments (.+) is required", "missing: one of {0}"),
     (r"unrecognized arguments: (.+)", "unknown argument: {0}"),
@@ -30,7 +30,7 @@ _SAID: tuple[tuple[str, str], ...] = (
     (r"argument (.+): invalid \w+ value: (.+)", "{0} cannot be {1}"),
     (r"argument (.+?): (.+)", "{0}: {1}"),
 )
-"""What argparse reports of a wrong line, and what is printed instead, in either language."""
+"""argparse's messages as patterns, and the texts printed instead, which are translated."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -51,12 +51,12 @@ class Parser(argparse.ArgumentParser):
             self._verbs = self.add_subparsers(
                 title=t("commands"), metavar="COMMAND", dest="verb", required=required, parser_class=Parser
             )
-            # What there is to choose from is read first.
+            # List the commands first.
             self._action_groups.insert(0, self._action_groups.pop())
         return self._verbs.add_parser(name, help=t(about), description=t(about), aliases=aliases)
 
     def common(self) -> None:
-        """The options that every one of the caller's commands takes."""
+        """The options of every caller's command."""
         group = self.add_argument_group(t("common options"))
         group.add_argument(
             "--url", metavar="URL", help=t("the service (default: TENUTO_BASE_URL, else the last login)")
@@ -69,40 +69,40 @@ class Parser(argparse.ArgumentParser):
         (group or self).add_argument("--json", action="store_true", dest="as_json", help=t("print JSON"))
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """argparse's own, but what is unknown to a command below is an error there, not in the one above."""
+        """argparse's own, except that a subcommand reports its unknown arguments itself."""
         options, unknown = super().parse_known_args(args, namespace)
         if unknown:
             self.error(f"unrecognized arguments: {' '.join(unknown)}")
         return options, unknown
 
     def print_help(self, file: Any = None) -> None:
-        """The help on stdout. Raises what `streams.write` does; argparse would ignore a full disk."""
+        """Print the help on stdout. Raises what `streams.write` does; argparse would ignore a full disk."""
         streams.write(self.format_help())
 
     def error(self, message: str) -> NoReturn:
-        """One line, and which help has more. (argparse's own prints the whole usage first.)"""
-        sys.stderr.write(f"tenuto: {said(message)} ({t('see {command}', command=self.prog + ' -h')})\n")
+        """Print one line with the error and where to find help. (argparse prints the whole usage first.)"""
+        sys.stderr.write(f"tenuto: {_message(message)} ({t('see {command}', command=self.prog + ' -h')})\n")
         raise SystemExit(USAGE)
 
 
-def said(message: str) -> str:
-    """What argparse says, in the user's language."""
-    for pattern, english in _SAID:
-        found = re.fullmatch(pattern, message, re.DOTALL)
-        if found:
+def _message(message: str) -> str:
+    """An argparse message in the user's language."""
+    for pattern, english in _MESSAGES:
+        match = re.fullmatch(pattern, message, re.DOTALL)
+        if match:
             text = t(english)
-            for number, group in enumerate(found.groups()):
+            for number, group in enumerate(match.groups()):
                 text = text.replace("{" + str(number) + "}", group)
             return text
     return message
 
 
-def checked(what: Callable[[str], Any]) -> Callable[[str], Any]:
-    """A type for argparse whose ValueError is told as it stands."""
+def checked(convert: Callable[[str], Any]) -> Callable[[str], Any]:
+    """A type for argparse; the message of its ValueError is printed unchanged."""
 
     def parse(text: str) -> Any:
         try:
-            return what(text)
+            return convert(text)
         except ValueError as error:
             raise argparse.ArgumentTypeError(str(error)) from error
 
@@ -110,7 +110,7 @@ def checked(what: Callable[[str], Any]) -> Callable[[str], Any]:
 
 
 def parameter(text: str) -> tuple[str, Any]:
-    """`top_p=0.5`: any parameter by its name; a value that is no JSON is a text."""
+    """Parse `top_p=0.5`; a value that is not JSON is a string."""
     name, equals, value = text.partition("=")
     if not equals or not name.isidentifier():
         raise ValueError(t("write NAME=VALUE, for example top_p=0.5"))
@@ -126,7 +126,7 @@ def add_work(parser: Parser, document: str) -> None:
     group.add_argument(
         "--again",
         action="store_true",
-        help=t("submit a new job if an earlier one for the same work ended without a result"),
+        help=t("submit a new job if an earlier one for the same work finished without a result"),
     )
     group.add_argument(
         "--model", metavar="MODEL", help=t("see `tenuto models` (default: the first that is callable)")

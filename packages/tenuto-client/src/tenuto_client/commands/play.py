@@ -1,4 +1,4 @@
-"""Sound on this machine: WAVs, one after the other without a gap, through whatever player is installed."""
+"""Plays WAVs on this machine without gaps, through whichever player is installed."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ PLAYERS: tuple[tuple[str, ...], ...] = (
     ("ffplay", "-v", "error", "-nodisp", "-autoexit", "-f", "s16le", "-ar", "{rate}", "-i", "-"),
     ("play", "-q", "-t", "raw", "-e", "signed", "-b", "16", "-r", "{rate}", "-c", "{channels}", "-"),
 )
-"""They take samples on stdin, so that segments join without a gap."""
+"""All of them read samples from stdin, so that segments join without a gap."""
 
 
 class Player:
-    """A player that is started with the first sound."""
+    """A player process, started with the first WAV."""
 
     def __init__(self) -> None:
-        found = next((command for command in PLAYERS if shutil.which(command[0])), None)
-        if found is None:
+        command = next((command for command in PLAYERS if shutil.which(command[0])), None)
+        if command is None:
             names = ", ".join(command[0] for command in PLAYERS)
-            raise InvalidSetting(t("there is no player here; one of {names} is needed", names=names))
-        self._command = found
+            raise InvalidSetting(t("no audio player is installed; install one of {names}", names=names))
+        self._command = command
         self._process: subprocess.Popen[bytes] | None = None
 
     def play(self, content: bytes, *, starts_over: bool = False) -> None:
-        """Play a WAV after those before it, or in their place."""
+        """Play a WAV after the earlier ones, or instead of them."""
         with wave.open(io.BytesIO(content)) as wav:
             values = {"rate": wav.getframerate(), "channels": wav.getnchannels()}
             samples = wav.readframes(wav.getnframes())
@@ -45,16 +45,16 @@ class Player:
             self._process.stdin.write(samples)
             self._process.stdin.flush()
         except BrokenPipeError:
-            raise InvalidSetting(t("{player} cannot play here", player=self._command[0])) from None
+            raise InvalidSetting(t("{player} failed to play", player=self._command[0])) from None
 
     def finish(self) -> None:
-        """Wait until all was heard."""
+        """Wait until everything has been played."""
         if self._process is not None:
             self._process.communicate()
             self._process = None
 
     def stop(self) -> None:
-        """Be silent now."""
+        """Stop playing."""
         if self._process is not None:
             self._process.kill()
             self._process.communicate()

@@ -1,4 +1,4 @@
-"""`tenuto resume`: interrupted jobs are finished, whoever began them."""
+"""`tenuto resume`: finishes interrupted jobs of commands and programs."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from pathlib import Path
 
 from tenuto_client import settings
 from tenuto_client.commands import work
-from tenuto_client.commands.console import WORK_RETRIES, Console
-from tenuto_client.commands.exits import told
-from tenuto_client.commands.jobs import moment
+from tenuto_client.commands.console import WORK_RETRIES, Console, moment
+from tenuto_client.commands.exits import report
 from tenuto_client.commands.parser import Parser
 from tenuto_client.commands.words import t
 from tenuto_client.errors import NotConfigured, TenutoError
@@ -21,25 +20,25 @@ from tenuto_client.submission import check_caller
 
 
 def add(parser: Parser, verb: str) -> None:
-    """Its options."""
+    """Declare the options."""
     group = parser.add_mutually_exclusive_group()
     group.add_argument(
         "--list", action="store_true", dest="only_list", help=t("list interrupted jobs without resuming any")
     )
     group.add_argument(
-        "--drop", metavar="KEY", help=t("forget one; if it has a job, the job continues by itself")
+        "--drop", metavar="KEY", help=t("remove one entry; its job, if any, continues on the service")
     )
     parser.add_argument(
         "--same-key",
         action="store_true",
-        help=t("the API key was rotated, not replaced: send requests of unknown outcome again"),
+        help=t("the API key was rotated, not replaced: resend requests whose outcome is unknown"),
     )
     parser.common()
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
-    """Finish them, oldest first; the exit code is that of the first that could not be."""
+    """Finish them, oldest first; the exit code is that of the first failure."""
     console.retries = WORK_RETRIES
     journal = Journal(settings.journal_folder())
     if options.only_list:
@@ -47,7 +46,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
     if options.drop:
         return _drop(console, journal, options.drop)
     code, number = 0, 0
-    for entry in journal.cut_off():
+    for entry in journal.interrupted():
         if entry.is_settled:
             entry.release()
             continue
@@ -57,7 +56,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
         except (TenutoError, OSError) as error:
             console.progress.clear()
             entry.release()
-            code = code or told(error, console)
+            code = code or report(error, console)
     if not number:
         console.tell(t("nothing to resume"))
     return code
@@ -69,33 +68,33 @@ def _finish(options: argparse.Namespace, console: Console, entry: Entry) -> None
         entry.note(caller=fingerprint(link.api_key))
     check_caller(link, entry)
     if not entry.purpose and entry.body is None:
-        console.tell(t("{key}: nothing was submitted, and its recording is gone", key=entry.key))
+        console.tell(t("{key}: nothing was submitted, and the recording is gone", key=entry.key))
         entry.finish()
         return
-    _at(console, link)
-    reading = work.go_on(console, link, entry)
+    _connect(console, link)
+    reading = work.get_accepted(console, link, entry)
     if not entry.purpose:
-        # A program's job: the program does not know its id, or nobody asked for its end.
+        # A program's job: the program never got its id, or never waited for it.
         console.progress.clear()
         console.say(f"{reading.operation.id}  {t('submitted by a program; follow it by its id')}")
         entry.finish()
         return
     purpose = dict(entry.purpose)
     if purpose.get("file") == work.STDOUT:
-        # Whoever read that stdout is gone; the result becomes a file.
+        # The reader of that stdout is gone, so the result goes to a file.
         del purpose["file"]
-    operation, place = work.complete(console, link, entry, reading, purpose)
-    work.report(console, operation, place)
+    operation, target = work.complete(console, link, entry, reading, purpose)
+    work.report(console, operation, target)
 
 
 def _key_of(entry: Entry) -> str | None:
-    """The saved key that the entry was sent with, whatever the variables name now; None: as they say.
+    """The saved key that the entry was sent with, even if the environment sets another; None: the default.
 
-    Raises NotConfigured where the variables' key is for another service: it is sent to no other.
+    Raises NotConfigured if the key in the environment is for another service: it is not sent elsewhere.
     """
     url, caller = str(entry.facts["base_url"]), entry.facts.get("caller")
-    given, saved = os.environ.get(settings.API_KEY), settings.saved_key(url)
-    if given is None or fingerprint(given.strip()) == caller:
+    from_environment, saved = os.environ.get(settings.API_KEY), settings.saved_key(url)
+    if from_environment is None or fingerprint(from_environment.strip()) == caller:
         return None
     if saved is not None and fingerprint(saved) == caller:
         return saved
@@ -106,8 +105,8 @@ def _key_of(entry: Entry) -> str | None:
     return None
 
 
-def _at(console: Console, link: Link) -> None:
-    """What follows talks to the service that the entry was for."""
+def _connect(console: Console, link: Link) -> None:
+    """Use the service of the entry from now on."""
     from tenuto_client.drive import Driver
 
     console.link = link
@@ -136,8 +135,8 @@ def _list(console: Console, journal: Journal) -> int:
 
 
 def _each(journal: Journal) -> Iterator[Entry]:
-    """Every entry, let go again after it was looked at."""
-    for entry in journal.cut_off():
+    """Every entry; each is unlocked before the next."""
+    for entry in journal.interrupted():
         yield entry
         entry.release()
 
@@ -152,5 +151,5 @@ def _drop(console: Console, journal: Journal, key: str) -> int:
 
 
 def _target(entry: Entry) -> str | None:
-    found = entry.purpose.get("file") or entry.purpose.get("folder")
-    return None if found is None else str(Path(found))
+    target = entry.purpose.get("file") or entry.purpose.get("folder")
+    return None if target is None else str(Path(target))

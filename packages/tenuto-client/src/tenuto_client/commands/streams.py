@@ -1,4 +1,4 @@
-"""stdout as it may be: closed, full, left by its reader, of a poor encoding. It knows not what is told."""
+"""Writes to stdout even if it is closed, full, a broken pipe, or in an encoding that lacks characters."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ import os
 import sys
 from pathlib import Path
 
-LEFT = 141
-"""How a command ends whose reader has gone: as a shell tells of SIGPIPE."""
+BROKEN_PIPE = 141
+"""The exit code after a broken pipe: 128 + SIGPIPE, as in a shell."""
 
 
 def prepare() -> None:
-    """A letter that an encoding lacks is written as its number; a closed stream takes all and keeps none."""
+    """Escape characters that the encoding lacks; replace closed streams by /dev/null."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:
-            nothing = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - while the process lives
-            setattr(sys, name, nothing)
+            null = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - open until the process exits
+            setattr(sys, name, null)
         elif isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 
 
 def write(content: str | bytes) -> None:
-    """Write to stdout, at once. Raises BrokenPipeError, or an OSError that names stdout."""
+    """Write to stdout and flush. Raises BrokenPipeError, or an OSError that names stdout."""
     try:
         if isinstance(content, str):
             sys.stdout.write(content)
@@ -37,6 +37,6 @@ def write(content: str | bytes) -> None:
 
 
 def leave() -> int:
-    """What to do when the reader has gone, for Python would complain once more at its end; the exit code."""
+    """Called after a broken pipe, or Python would report it again at exit; returns the exit code."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return LEFT
+    return BROKEN_PIPE

@@ -14,13 +14,13 @@ from tenuto_client.records import Voice
 from tenuto_client.steps import path_of
 
 MAX_BYTES = 12 << 20
-"""What the service takes of a recording; more is not even read."""
+"""The service's limit for a recording; a larger file is not read in full."""
 
 
 def add(parser: Parser, verb: str) -> None:
-    """Its verbs and their options."""
-    every = parser.add_verb("list", "List the voices that you can use.", "ls")
-    every.add_argument(
+    """Declare the subcommands and their options."""
+    listing = parser.add_verb("list", "List the voices that you can use.", "ls")
+    listing.add_argument(
         "--kind", choices=("shared", "official", "emotion", "own"), help=t("only voices of this kind")
     )
     new = parser.add_verb("add", "Upload a recording of 1 to 15 seconds as your own voice.")
@@ -38,11 +38,9 @@ def add(parser: Parser, verb: str) -> None:
         command.add_argument("voice", metavar="VOICE", help=t("the id or name of the voice"))
     rename.add_argument("name", metavar="NAME", help=t("the new name"))
     default.add_argument("voice", metavar="VOICE", nargs="?", help=t("the id or name of the voice"))
-    default.add_argument(
-        "--for", metavar="NAME", dest="account", help=t("save it for this content account of yours")
-    )
+    default.add_argument("--for", metavar="NAME", dest="account", help=t("save it for this content account"))
     commands = {
-        every: _list,
+        listing: _list,
         new: _add,
         get: _get,
         play: _play,
@@ -55,29 +53,31 @@ def add(parser: Parser, verb: str) -> None:
         command.set_defaults(run=run)
 
 
-def find(console: Console, named: str) -> Voice:
-    """The voice of this id or name. Raises InvalidSetting when no voice, or more than one, is called so."""
-    if named.startswith("voice_"):
-        return console.run(reads.voice(console.link, named))
-    found = console.run(reads.voices(console.link))
-    same = [voice for voice in found if voice.name.casefold() == named.casefold()]
+def find(console: Console, id_or_name: str) -> Voice:
+    """The voice with this id or name. Raises InvalidSetting if there is none, or more than one."""
+    if id_or_name.startswith("voice_"):
+        return console.run(reads.voice(console.link, id_or_name))
+    voices = console.run(reads.voices(console.link))
+    same = [voice for voice in voices if voice.name.casefold() == id_or_name.casefold()]
     if len(same) == 1:
         return same[0]
     if same:
         ids = ", ".join(voice.voice_id for voice in same)
-        raise InvalidSetting(t("several voices are called {name}: {ids}", name=named, ids=ids))
-    names = ", ".join(voice.name for voice in found)
-    raise InvalidSetting(t("no voice is called {name}; there are {names}", name=named, names=names))
+        raise InvalidSetting(t("several voices have the name {name}: {ids}", name=id_or_name, ids=ids))
+    names = ", ".join(voice.name for voice in voices)
+    raise InvalidSetting(
+        t("no voice has the name {name}; the voices are {names}", name=id_or_name, names=names)
+    )
 
 
 def _list(options: argparse.Namespace, console: Console) -> int:
-    found = [v for v in console.run(reads.voices(console.link)) if options.kind in (None, v.kind)]
+    voices = [v for v in console.run(reads.voices(console.link)) if options.kind in (None, v.kind)]
     if console.as_json:
-        console.document([dict(voice.raw) for voice in found])
+        console.document([dict(voice.raw) for voice in voices])
         return 0
     rows = [
         (v.voice_id, v.kind, v.name, ",".join(v.languages), f"{v.audio.get('duration_ms', 0) / 1000:.1f}")
-        for v in found
+        for v in voices
     ]
     console.table(("voice", "kind", "name", "languages", "seconds"), rows)
     return 0
@@ -98,7 +98,7 @@ def _add(options: argparse.Namespace, console: Console) -> int:
 
 
 def _wav(path: Path, converted: Path) -> bytes:
-    """The recording as a PCM16 WAV: as it is, or converted where it is something else."""
+    """The recording as a PCM16 WAV, converted unless it is one."""
     import wave
 
     from tenuto_client.audio import convert_to_wav
@@ -110,7 +110,7 @@ def _wav(path: Path, converted: Path) -> bytes:
             if wav.getsampwidth() == 2:
                 return content
     except (wave.Error, EOFError):
-        # Samples of another form, or no WAV at all.
+        # Not 16-bit PCM, or not a WAV.
         pass
     convert_to_wav(path, converted)
     return converted.read_bytes()
@@ -168,11 +168,11 @@ def _default(options: argparse.Namespace, console: Console) -> int:
         voice = find(console, options.voice)
         console.run(reads.save_preference(console.link, voice.voice_id, options.account))
     saved = console.run(reads.preferences(console.link))
-    every = [*([saved.default] if saved.default else []), *(p for p in saved.data if p.content_account)]
+    preferences = [*([saved.default] if saved.default else []), *(p for p in saved.data if p.content_account)]
     if console.as_json:
-        console.document([{"for": p.content_account, "voice_id": p.voice_id} for p in every])
+        console.document([{"for": p.content_account, "voice_id": p.voice_id} for p in preferences])
         return 0
-    rows = [(p.content_account or t("(default)"), p.voice_id) for p in every]
+    rows = [(p.content_account or t("(default)"), p.voice_id) for p in preferences]
     console.table(("for", "voice"), rows)
     return 0
 

@@ -1,4 +1,4 @@
-"""English or Chinese, by the locale. The English text is the name under which `zh` has the other one."""
+"""English or Chinese, by the locale. `zh` maps each English text to its translation."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ from typing import Any
 
 
 def t(english: str, **values: Any) -> str:
-    """The text in the user's language, its `{names}` filled in."""
+    """The text in the user's language, with its `{names}` filled in."""
     text = _chinese().get(english, english) if is_chinese() else english
     return text.format(**values) if values else text
 
 
-def retold(message: str) -> str:
-    """What an error says, in the user's language; what has no translation stays as it was said."""
+def translated(message: str) -> str:
+    """An error message in the user's language; unchanged if there is no translation."""
     if not is_chinese():
         return message
-    found = next(
+    match = next(
         ((fit, chinese) for pattern, chinese in _errors() if (fit := pattern.fullmatch(message))), None
     )
-    if found is None:
+    if match is None:
         return message
-    named = [retold(part) for part in found[0].groups()]
-    return re.sub(r"\{(\d)\}", lambda number: named[int(number[1])], found[1])
+    values = [translated(part) for part in match[0].groups()]
+    return re.sub(r"\{(\d)\}", lambda number: values[int(number[1])], match[1])
 
 
 @cache
 def is_chinese(environment: Mapping[str, str] | None = None) -> bool:
-    """Whether messages are Chinese: as LC_ALL, else LC_MESSAGES, else LANG says."""
+    """Whether messages are Chinese, by LC_ALL, else LC_MESSAGES, else LANG."""
     names = os.environ if environment is None else environment
     chosen = next((names[name] for name in ("LC_ALL", "LC_MESSAGES", "LANG") if names.get(name)), "")
     return chosen.lower().startswith("zh")
 
 
 def add(module: str) -> None:
-    """Another module whose WORDS are texts of commands, for a distribution that adds some."""
+    """Register another module with WORDS, for a distribution that adds commands."""
     if module not in _MODULES:
         _MODULES.append(module)
         _chinese.cache_clear()
@@ -54,7 +54,7 @@ def _chinese() -> Mapping[str, str]:
 
 @cache
 def _errors() -> tuple[tuple[re.Pattern[str], str], ...]:
-    from tenuto_client.commands.zh_errors import ERRORS
+    from tenuto_client.commands.zh import ERRORS
 
     return tuple(
         (re.compile(re.sub(r"\\{\d\\}", "(.+?)", re.escape(english)), re.DOTALL), chinese)

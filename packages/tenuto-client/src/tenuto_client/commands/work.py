@@ -1,6 +1,6 @@
-"""From what was asked to the file that holds it, through every crash, for all verbs that make a job.
+"""From a command to its result file, through every crash: shared by the commands that submit a job.
 
-The purpose that it writes into the journal is all that `resume` knows of the command.
+The purpose in the journal is all that `resume` knows about the command.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tenuto_client.submission import Reading, Recording, Work, carry_on, submit
 
 STDOUT = "-"
 KINDS = {"say": "speech", "draw": "image", "transcribe": "recognition"}
-"""The kind of work that each verb asks for."""
+"""The kind of job that each command submits."""
 SUFFIXES = {"speech": ".wav", "image": ".png", "recognition": ".json"}
 _OTHER_FORMS = {
     "say": ("WAV", ".wav", {".mp3", ".flac", ".ogg", ".opus", ".m4a", ".aac", ".aiff", ".mp4"}),
@@ -40,34 +40,34 @@ _OTHER_FORMS = {
         {".docx", ".doc", ".odt", ".pdf", ".rtf", ".html", ".ass", ".csv"},
     ),
 }
-"""What a verb makes, how that ends, and endings of what it does not make: such a file would deceive."""
+"""What a command makes, its suffix, and suffixes to refuse: such a file name would be misleading."""
 
 
 def purpose_of(verb: str, output: str | None, form: str = "", source: Path | None = None) -> dict[str, Any]:
-    """What is to become of a result. Without an output it is named after its job, in this folder."""
-    found: dict[str, Any] = {"verb": verb, "form": form, "folder": str(Path.cwd())}
+    """What to do with a result. Without an output it is named after its job, in the current folder."""
+    purpose: dict[str, Any] = {"verb": verb, "form": form, "folder": str(Path.cwd())}
     if output == STDOUT:
-        found["file"] = STDOUT
+        purpose["file"] = STDOUT
     elif output:
-        made, right, others = _OTHER_FORMS[verb]
+        form_made, right, others = _OTHER_FORMS[verb]
         if Path(output).suffix.lower() in others:
             better = Path(output).with_suffix(right)
             raise InvalidSetting(
-                t("{path}: what is made is {form}; name it {better}", path=output, form=made, better=better)
+                t("{path}: the result is {form}; use {better}", path=output, form=form_made, better=better)
             )
-        found["file"] = str(writable(Path(output)))
+        purpose["file"] = str(writable(Path(output)))
     if source is not None:
-        found["source"] = str(source.resolve())
-    return found
+        purpose["source"] = str(source.resolve())
+    return purpose
 
 
 def writable(path: Path) -> Path:
-    """The absolute path, once it is sure that a file can be there. Raises InvalidSetting, before any work."""
+    """The absolute path. Raises InvalidSetting, before any work, if no file can be written there."""
     whole = path.expanduser().absolute()
     if whole.is_dir():
         raise InvalidSetting(t("{path} is a folder; name a file in it", path=path))
     if not whole.parent.is_dir():
-        raise InvalidSetting(t("{path}: there is no such folder", path=whole.parent))
+        raise InvalidSetting(t("{path}: no such folder", path=whole.parent))
     if not os.access(whole.parent, os.W_OK):
         raise InvalidSetting(t("{path} cannot be written", path=whole.parent))
     return whole
@@ -82,11 +82,11 @@ def carry_out(
 ) -> tuple[Entry, Reading]:
     """Submit work, or resume what an earlier run of the same command began.
 
-    `options` are those of `add_work`: the model, and whether a job without a result is made again.
+    `options` are those of `add_work`: `model`, and `again` to replace a job that has no result.
     """
     console.retries = WORK_RETRIES
     link = console.link
-    console.options.cut_off = "tenuto resume"
+    console.options.continuation = "tenuto resume"
     model = options.model or console.run(reads.model_for(link, kind))
     document = {"model": model, "parameters": dict(parameters)}
     source = purpose.get("source")
@@ -112,8 +112,8 @@ def carry_out(
     return entry, reading
 
 
-def go_on(console: Console, link: Link, entry: Entry) -> Reading:
-    """What `resume` does first: get the entry's job accepted, from wherever it stands."""
+def get_accepted(console: Console, link: Link, entry: Entry) -> Reading:
+    """Get the entry's job accepted, from wherever it stopped; the first step of `resume`."""
     source = entry.purpose.get("source")
     if entry.body is not None or source is None:
         return console.run(carry_on(link, entry))
@@ -126,10 +126,10 @@ def go_on(console: Console, link: Link, entry: Entry) -> Reading:
 def complete(
     console: Console, link: Link, entry: Entry, reading: Reading, purpose: Mapping[str, Any]
 ) -> tuple[Operation, str]:
-    """Wait, and put the result where the purpose says; gives the place, `-` for stdout.
+    """Wait, and save the result as the purpose says; returns its path, or `-` for stdout.
 
-    The entry is left to `resume` when this is interrupted, or the job waits for its operator. After every end
-    without a result it keeps the id, so that the same command makes no second job by itself.
+    If this is interrupted, or the job needs its operator, the entry stays for `resume`. If the job finished
+    without a result, the entry keeps the id, so that the same command does not make a second job by itself.
     """
     _remember(console, reading)
     try:
@@ -138,17 +138,17 @@ def complete(
         operation = reading.operation
         artifact = following.result_of(operation, KINDS.get(purpose.get("verb", "")))
         form = purpose.get("form") or ""
-        place = _place(purpose, operation)
-        if place != STDOUT:
-            downloads.remove_partials(Path(place), operation.id)
-        if place == STDOUT or form not in ("", "json"):
-            put(place, _formed(console.run(downloads.load(link, artifact)), form))
+        target = _target(purpose, operation)
+        if target != STDOUT:
+            downloads.remove_partials(Path(target), operation.id)
+        if target == STDOUT or form not in ("", "json"):
+            put(target, _formed(console.run(downloads.load(link, artifact)), form))
         else:
             on_bytes = console.progress.bytes(t("downloading"))
-            console.run(downloads.save(link, artifact, Path(place), job_id=operation.id, on_bytes=on_bytes))
+            console.run(downloads.save(link, artifact, Path(target), job_id=operation.id, on_bytes=on_bytes))
     except JobError as error:
         if not error.operation.is_pending:
-            # Where it cannot be noted the job says it again when it is read.
+            # If this cannot be written, the state is read from the service again.
             with suppress(JournalError):
                 entry.note(ended=error.operation.state)
         entry.release()
@@ -159,43 +159,43 @@ def complete(
     finally:
         console.progress.clear()
     entry.finish()
-    return operation, place
+    return operation, target
 
 
 def finish(console: Console, entry: Entry, reading: Reading) -> int:
-    """Complete a command's own work and say where the result is; gives the exit code."""
-    operation, place = complete(console, console.link, entry, reading, entry.purpose)
-    report(console, operation, place)
+    """Complete a command's job and print where the result is; returns the exit code."""
+    operation, target = complete(console, console.link, entry, reading, entry.purpose)
+    report(console, operation, target)
     return 0
 
 
-def report(console: Console, operation: Operation, place: str) -> None:
-    """Where the result is: a path on stdout, or all of it as JSON."""
-    if place == STDOUT:
+def report(console: Console, operation: Operation, target: str) -> None:
+    """Print where the result is: a path, or JSON with the job."""
+    if target == STDOUT:
         return
-    shown = os.path.relpath(place) if Path(place).is_relative_to(Path.cwd()) else place
+    path = os.path.relpath(target) if Path(target).is_relative_to(Path.cwd()) else target
     if console.as_json:
-        console.document({"file": place, "job": dict(operation.raw)})
+        console.document({"file": target, "job": dict(operation.raw)})
         return
-    console.say(shown)
+    console.say(path)
     billing = operation.billing
     if billing is not None and sys.stderr.isatty():
         console.tell(t("{job}, {charged} {currency}", job=operation.id, **_charged(operation)))
 
 
 def _remember(console: Console, reading: Reading) -> None:
-    """What to say when Ctrl-C comes, or the disk is full."""
+    """Prepare what to print after Ctrl-C, or if the disk is full."""
     job_id = reading.operation.id
     word = shlex.quote(job_id)
     other = f"cancel {word}" if reading.operation.is_pending else f"download {word} -o FILE"
-    console.options.cut_off = f"tenuto resume ({t('or')}: tenuto jobs {other})"
+    console.options.continuation = f"tenuto resume ({t('or')}: tenuto jobs {other})"
     console.progress.operation(reading.operation)
 
 
-def _place(purpose: Mapping[str, Any], operation: Operation) -> str:
-    named = purpose.get("file")
-    if named:
-        return str(named)
+def _target(purpose: Mapping[str, Any], operation: Operation) -> str:
+    file = purpose.get("file")
+    if file:
+        return str(file)
     form = purpose.get("form") or ""
     suffix = f".{form}" if form else SUFFIXES[KINDS[purpose["verb"]]]
     return str(Path(purpose["folder"], downloads.file_name(operation.id) + suffix))
@@ -209,11 +209,11 @@ def _formed(content: bytes, form: str) -> bytes:
     return written(json.loads(content), form).encode()
 
 
-def put(place: str, content: bytes) -> None:
-    if place == STDOUT:
+def put(target: str, content: bytes) -> None:
+    if target == STDOUT:
         streams.write(content)
         return
-    path = Path(place)
+    path = Path(target)
     temporary = path.with_name(f".{path.name}.{os.getpid()}{downloads.PARTIAL}")
     try:
         with temporary.open("wb") as file:

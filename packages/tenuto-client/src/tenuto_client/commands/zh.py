@@ -1,4 +1,4 @@
-"""The Chinese of every message, by its English text."""
+"""The Chinese of every message and every error, by its English text."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ WORDS: dict[str, str] = {
     "only voices of this kind": "只列出这一类音色",
     "no: {why}": "否：{why}",
     "yes": "是",
-    "the question; - reads stdin; without one, at a terminal, a conversation begins": "要问的话；- 表示标准输入；在终端省略则开始对话",
+    "the question; - reads stdin; without it, a terminal starts a conversation": "要问的话；- 表示标准输入；在终端省略则开始对话",
     "answer": "回答",
     "{model}; an empty line or Ctrl-D quits": "{model}；空行或 Ctrl-D 结束",
     "waiting for the answer": "等待回答",
@@ -49,7 +49,7 @@ WORDS: dict[str, str] = {
     "the same seed gives the same answer": "种子相同，回答相同",
     "the question is empty": "没有要问的话",
     "the answer was cut off: {why}": "回答中断：{why}",
-    "the shell; docs/guide says where to put the script": "shell；脚本放在哪里见 docs/guide",
+    "the shell; docs/guide says where to save the script": "shell；脚本放在哪里见 docs/guide",
     "result": "结果",
     "what the image should show, in a language that the model knows": "要画什么，用模型支持的语言",
     "the output file; - for stdout (default: named after the job)": "保存位置；- 为标准输出；省略则以任务编号命名",
@@ -67,11 +67,11 @@ WORDS: dict[str, str] = {
     "how many, 1 to 100 (default: 20)": "数量：1 到 100；默认 20",
     "only jobs older than this one": "只看比它更早的",
     "Show a job and its history.": "查看一个任务及其经过。",
-    "Wait until a job ends.": "等待任务结束。",
+    "Wait until a job finishes.": "等待任务结束。",
     "Wait for a job and save its result.": "等待任务，并把结果存成文件。",
     "Cancel a job.": "取消任务。",
     "the id of the job": "任务编号",
-    "{job} will end within seconds": "{job} 将在几秒内结束",
+    "{job} will stop within seconds": "{job} 将在几秒内停止",
     "write seconds, for example 60": "请写秒数，例如 60",
     "seconds (default: 7200)": "秒；默认 7200",
     "the first day, such as 2026-11-01 (default: 31 days ago)": "第一天，如 2026-11-01；默认 31 天前",
@@ -89,8 +89,8 @@ WORDS: dict[str, str] = {
     "print nothing on stderr but errors": "标准错误上只显示错误",
     "Usage: ": "用法：",
     "see {command}": "见 {command}",
-    "there is no player here; one of {names} is needed": "这里没有播放器；需要 {names} 之一",
-    "{player} cannot play here": "{player} 在这里无法播放",
+    "no audio player is installed; install one of {names}": "没有安装播放器；请安装 {names} 之一",
+    "{player} failed to play": "{player} 播放失败",
     "queued, {ahead} ahead": "排队中，前面还有 {ahead} 个",
     "running": "运行中",
     "queued": "排队中",
@@ -105,10 +105,10 @@ WORDS: dict[str, str] = {
     "drawing": "绘制中",
     "no such key; see `tenuto resume --list`": "没有这个编号；见 `tenuto resume --list`",
     "list interrupted jobs without resuming any": "只列出中断的任务，不继续",
-    "forget one; if it has a job, the job continues by itself": "忘掉一项；已有的任务会自行继续",
-    "the API key was rotated, not replaced: send requests of unknown outcome again": "密钥只是轮换，编号未变：把结果不明的请求重新发送",
+    "remove one entry; its job, if any, continues on the service": "删除一项；已有的任务会在服务上继续",
+    "the API key was rotated, not replaced: resend requests whose outcome is unknown": "密钥只是轮换，编号未变：把结果不明的请求重新发送",
     "nothing to resume": "没有中断的任务",
-    "{key}: nothing was submitted, and its recording is gone": "{key}：尚未提交，录音已不在",
+    "{key}: nothing was submitted, and the recording is gone": "{key}：尚未提交，录音已不在",
     "not submitted": "未提交",
     "submitted by a program; follow it by its id": "由程序提交；请按编号跟进",
     "in doubt": "结果不明",
@@ -146,10 +146,10 @@ WORDS: dict[str, str] = {
     "{path}: no such file; to speak the name itself, pass it on stdin with -": (
         "{path}：没有这个文件；若要读出这个名字，请用 - 从标准输入给出"
     ),
-    "{path}: what is made is {form}; name it {better}": "{path}：得到的是 {form}；请改名为 {better}",
-    "{path}: there is no such folder": "{path}：没有这个文件夹",
+    "{path}: the result is {form}; use {better}": "{path}：结果是 {form}；请改用 {better}",
+    "{path}: no such folder": "{path}：没有这个文件夹",
     "{path} cannot be written": "{path} 不可写",
-    "no voice is called {name}; there are {names}": "没有叫 {name} 的音色；现有 {names}",
+    "no voice has the name {name}; the voices are {names}": "没有叫 {name} 的音色；现有 {names}",
     "uploading": "正在上传",
     "List the voices that you can use.": "列出可用的音色。",
     "Upload a recording of 1 to 15 seconds as your own voice.": "上传 1 到 15 秒的录音，作为自己的音色。",
@@ -163,15 +163,15 @@ WORDS: dict[str, str] = {
     "Show or save default voices (jobs do not use them).": "查看或保存默认音色（任务不使用）。",
     "the new name": "新名称",
     "the id or name of the voice": "音色编号或名称",
-    "save it for this content account of yours": "保存给您的这个内容账号",
-    "several voices are called {name}: {ids}": "有多个音色叫 {name}：{ids}",
+    "save it for this content account": "保存给您的这个内容账号",
+    "several voices have the name {name}: {ids}": "有多个音色叫 {name}：{ids}",
     "(default)": "（默认）",
     "converting": "正在转换",
     "submitting": "正在提交",
     "resuming {job}, which was interrupted": "继续中断的任务 {job}",
     "submitted before: {job}": "之前已提交：{job}",
     "the same command with --again makes another job": "用同一命令加 --again 可另建任务",
-    "submit a new job if an earlier one for the same work ended without a result": (
+    "submit a new job if an earlier one for the same work finished without a result": (
         "同样的工作之前没有结果时，另建一个任务"
     ),
     "{job}, {charged} {currency}": "{job}，{charged} {currency}",
@@ -240,3 +240,139 @@ WORDS: dict[str, str] = {
     "name": "名称",
     "for": "用于",
 }
+
+ERRORS: tuple[tuple[str, str], ...] = (
+    ("{0} did not answer: {1}", "{0} 没有回答：{1}"),
+    ("connection refused", "连接被拒绝"),
+    ("connection reset by peer", "连接被对方断开"),
+    ("broken pipe", "连接被对方断开"),
+    ("network is unreachable", "网络不可达"),
+    ("no route to host", "没有到主机的路由"),
+    ("name or service not known", "找不到这个主机名"),
+    ("temporary failure in name resolution", "暂时无法解析主机名"),
+    ("no connection in time", "连接超时"),
+    ("no answer in time", "等待超时"),
+    ("the answer was cut off", "回答中断"),
+    ("it is not an HTTP server", "对方不使用 HTTP"),
+    (
+        "it does not speak TLS: should the address begin with http://?",
+        "对方不使用 TLS：地址是否应为 http://？",
+    ),
+    ("its certificate is not trusted: {0}", "证书不可信：{0}"),
+    ("No space left on device", "磁盘空间不足"),
+    ("Disk quota exceeded", "磁盘配额已用完"),
+    ("Permission denied", "没有权限"),
+    ("Read-only file system", "文件系统只读"),
+    ("No such file or directory", "没有这个文件"),
+    ("Is a directory", "这是文件夹"),
+    ("Not a directory", "这不是文件夹"),
+    ("File too large", "文件太大"),
+    (
+        "the service answered {0} without Tenuto's error format: is this a Tenuto service?",
+        "对方回答 {0}，不是 Tenuto 的错误格式：这是 Tenuto 服务吗？",
+    ),
+    ("the service answered {0}", "服务回答 {0}"),
+    (
+        "the answer is not JSON: is this the address of a Tenuto service?",
+        "回答不是 JSON：这个地址是 Tenuto 服务的吗？",
+    ),
+    ("no key for {0}: run `tenuto login` or set {1}", "没有 {0} 的密钥：请运行 `tenuto login` 或设置 {1}"),
+    ("{0} is for another service, and no key is saved for {1}", "{0} 属于另一个服务，而没有保存 {1} 的密钥"),
+    ("a text contains {0}, which cannot be written in UTF-8", "文字含有 {0}，UTF-8 无法表示"),
+    ("{0} is not a base address; one looks like {1}", "{0} 不是服务地址；应写成 {1} 的样子"),
+    (
+        "this is not an API key: a key is one ASCII word that begins with tn_",
+        "这不是 API 密钥：密钥是以 tn_ 开头的一串 ASCII 字符",
+    ),
+    (
+        "{0} cannot be read: {1}; remove it and run `tenuto login`",
+        "{0} 无法读取：{1}；请删除它，再运行 `tenuto login`",
+    ),
+    (
+        "{0} was not written by `tenuto login`; remove it and log in again",
+        "{0} 不是 `tenuto login` 所写的；请删除它，再登录一次",
+    ),
+    (
+        "timeout must be above 0 seconds, and max_retries at least 0",
+        "timeout 要大于 0 秒，max_retries 不小于 0",
+    ),
+    (
+        "an idempotency key has 1 to 255 printable ASCII characters",
+        "幂等键是 1 到 255 个可打印的 ASCII 字符",
+    ),
+    ("no {0} model takes work from this key now ({1})", "现在没有 {0} 模型接受这个密钥的任务（{1}）"),
+    ("it sees none", "看不到任何一个"),
+    ("{0} is still {1} after {2} s", "{0} 在 {2} 秒后仍是 {1}"),
+    ("{0} failed: the service gave no reason", "{0} 失败：服务没有说明原因"),
+    ("{0} failed: {1}", "{0} 失败：{1}"),
+    ("{0} was cancelled", "{0} 已取消"),
+    (
+        "{0} needs the operator: whether it was done or charged is not known; keep the id and do not "
+        "submit the work again",
+        "{0} 需要运营者处理：是否已完成、是否扣费尚不清楚；请保留编号，不要重新提交",
+    ),
+    (
+        "{0} is in state {1}, which this version does not know; keep the id and do not submit the work again",
+        "{0} 的状态是 {1}，本版本不认识；请保留编号，不要重新提交",
+    ),
+    (
+        "{0} succeeded without a result; report this with its id",
+        "{0} 已完成却没有结果；请连同编号告知运营者",
+    ),
+    ("the result of {0} is {1}, not {2}", "{0} 的结果是 {1}，而不是 {2}"),
+    ("{0} did not match its checksum, {1} times: {2}", "{0} 有 {1} 次校验不符：{2}"),
+    ("it is {0}, not {1}", "它是 {0}，而不是 {1}"),
+    ("it has {0} bytes, not {1}", "它有 {0} 字节，而不是 {1}"),
+    ("its SHA-256 is different", "它的 SHA-256 不同"),
+    ("{0} does not have the size and hash of the upload", "{0} 的大小或哈希与上传的不同"),
+    (
+        "the same work was sent to {0} with another API key, and it is not known whether it arrived; sent with "
+        "this key, it could be done and charged twice",
+        "同样的工作曾用另一个密钥发给 {0}，是否送达尚不清楚；用这个密钥再发，可能做两次、扣两次费",
+    ),
+    (
+        "the upload was interrupted and the recording is no longer available; send it again",
+        "上传中断，录音已不可用；请重新发送",
+    ),
+    (
+        "a journal needs POSIX file locks; use Tenuto(journal=False)",
+        "日志文件需要 POSIX 文件锁；请使用 Tenuto(journal=False)",
+    ),
+    (
+        "the journal {0} cannot be written ({1}), so nothing was sent; free some space, or set "
+        "TENUTO_JOURNAL to another folder",
+        "日志 {0} 无法写入（{1}），因此什么也没有发送；请腾出空间，或用 TENUTO_JOURNAL 指定另一个文件夹",
+    ),
+    ("the answer was cut off: {0}", "回答中断：{0}"),
+    ("the answer was cut off; send the request again", "回答没有结束就中断了；请重新发送"),
+    ("the answer is not a chat completion", "回答不是对话结果"),
+    ("the chat completion has no choices", "对话结果是空的"),
+    ("an event of the stream is not JSON", "流中的一个事件不是 JSON"),
+    ("a {0} should be a JSON object", "{0} 应是 JSON 对象"),
+    ("a {0} without {1}", "{0} 缺少 {1}"),
+    ("{0} did not answer with a list", "{0} 的回答不是列表"),
+    (
+        "{0} lasts {1} minutes; the service takes 120. Cut it into parts with tenuto_client.audio.split",
+        "{0} 长 {1} 分钟；服务最多接受 120 分钟。请用 tenuto_client.audio.split 切成几段",
+    ),
+    (
+        "parts overlap by 5 to 10 seconds and last 40 seconds or longer",
+        "各段重叠 5 到 10 秒，每段至少 40 秒",
+    ),
+    (
+        "{0} cannot be read as audio ({1}); with ffmpeg on the PATH, more formats work",
+        "{0} 无法作为音频读取（{1}）；PATH 中有 ffmpeg 时支持更多格式",
+    ),
+    ("{0} cannot be read as audio ({1})", "{0} 无法作为音频读取（{1}）"),
+    ("Format not recognised", "格式无法识别"),
+    ("{0} contains no audio", "{0} 没有声音"),
+    ("{0} cannot be read, not even by ffmpeg: {1}", "{0} 无法读取，ffmpeg 也不行：{1}"),
+    ("{0} cannot be read: {1}", "{0} 无法读取：{1}"),
+    ("{0}: no such file", "{0}：没有这个文件"),
+    (
+        "converting recordings needs soundfile and soxr; without them, pass a 16-bit mono FLAC at 16 kHz",
+        "转换录音需要 soundfile 和 soxr；没有它们时请提供 16 kHz、单声道、16 位的 FLAC",
+    ),
+)
+"""By English pattern; {0}, {1} stand for values. Specific patterns come before general ones. Messages of the
+service itself are not translated."""

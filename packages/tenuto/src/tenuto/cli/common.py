@@ -14,7 +14,7 @@ from tenuto.bootstrap.process import arm_failpoints, clock
 from tenuto.cli.options import ServiceLocation
 from tenuto.errors import CommitUnknown, OperatorError
 from tenuto_client.commands import streams
-from tenuto_client.commands.tables import aligned
+from tenuto_client.commands.console import aligned
 
 if TYPE_CHECKING:
     from tenuto.blobs.blob import BlobStore

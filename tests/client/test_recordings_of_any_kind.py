@@ -64,7 +64,7 @@ def test_without_ffmpeg_it_is_named(
     monkeypatch.setenv("PATH", str(tmp_path))
     (tmp_path / "odd.webm").write_bytes(b"\x1aE\xdf\xa3 and so on")
 
-    with pytest.raises(AudioError, match="with ffmpeg on the PATH more formats can be"):
+    with pytest.raises(AudioError, match="with ffmpeg on the PATH, more formats work"):
         way(tmp_path / "odd.webm", tmp_path / "out")
 
 

@@ -1,11 +1,11 @@
-"""Writes docs/contract.md: each sentence of the contract as it was tried, each row with its tests.
+"""Writes docs/contract.md: each sentence of the contract with its evidence, each row with its tests.
 
     python scripts/contract_table.py [--check]
 
-A test of tests/contract or tests/client tests the rows that its docstring names (`R19`). A row that nothing
-names is an error. A row is called proved if one of its tests was seen to fail when the service broke that
-row: `python -m tests.contract` tries it and writes tests/contract/proved.toml.
-tests/contract/sentences.tsv is an acceptance test that was made by hand, from the contract alone.
+A test in tests/contract or tests/client tests the rows that its docstring names (`R19`). A row without a
+test is an error. A row is proved if one of its tests failed when the service broke that row:
+`python -m tests.contract` tries this and writes tests/contract/proved.toml.
+tests/contract/sentences.tsv is an acceptance test that was made by hand, from the contract only.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ Written by `python scripts/contract_table.py`.
 
 ## Sentence by sentence
 
-An acceptance test of 2026-11-22: somebody who had the contract and the documentation, and did not look at the
-code, tried each sentence over HTTP and on the command line. `in one reading` means that the sentence can be
-read in two ways, or holds to the letter and may disappoint; the evidence says how.
+An acceptance test of 2026-11-22: a tester with the contract and the documentation, but without looking at the
+code, tried each sentence over HTTP and on the command line. `in one reading` means that the sentence is
+ambiguous, or that it holds literally but may disappoint; the evidence says how.
 
 """
 
@@ -42,13 +42,12 @@ ROWS_HEAD = """
 ## Row by row
 
 The rows are those of [requirements.md](requirements.md). The tests are those of `tests/contract`, which run
-over HTTP against the service as a user starts it, on SQLite and on PostgreSQL; what holds for clients is
+over HTTP against the service as a user starts it, on SQLite and on PostgreSQL; rules for clients are
 tested by `tests/client`. A row without a test fails `make test`.
 
-`proved` means that one of the tests was seen to fail when the service broke that row: `python -m
-tests.contract` falsifies the service's answers, one lie at a time, and notes which test notices. `tested`
-means that no answer over HTTP can break the row: it is about what is stored, sent to an engine or written in
-a document, or about clients.
+`proved` means that one of the tests failed when the service broke that row: `python -m tests.contract`
+falsifies the service's answers, one at a time, and records which test fails. `tested` means that no answer
+over HTTP can break the row: it is about storage, calls of an engine, a document, or clients.
 
 | row | rule | tests | state |
 |---|---|---|---|
@@ -65,24 +64,24 @@ def rows() -> dict[str, str]:
 
 def proofs() -> dict[str, list[str]]:
     """The tests that name each row, as `file::test`."""
-    found: dict[str, list[str]] = {}
+    tests: dict[str, list[str]] = {}
     for path in sorted(path for folder in FOLDERS for path in folder.glob("test_*.py")):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
                 for row in _named(ast.get_docstring(node) or ""):
-                    found.setdefault(row, []).append(f"{path.name}::{node.name}")
-    return found
+                    tests.setdefault(row, []).append(f"{path.name}::{node.name}")
+    return tests
 
 
 def proved() -> dict[str, str]:
-    """By row, the test that was seen to fail when the service broke it."""
+    """By row, the test that failed when the service broke it."""
     if not PROVED.exists():
         return {}
     return {row: proof["noticed_by"] for row, proof in tomllib.loads(PROVED.read_text("utf-8")).items()}
 
 
 def stale_proofs() -> list[str]:
-    """Rows whose proof names a test that does not test them any more."""
+    """Rows whose proof names a test that no longer tests them."""
     tests = proofs()
     return [row for row, test in proved().items() if test not in tests.get(row, [])]
 
@@ -130,18 +129,18 @@ def _sentences() -> str:
 
 
 def _line(row: str, rule: str, tests: list[str], proof: str | None) -> str:
-    shown = sorted(tests, key=lambda test: test != proof)[:3]
-    more = f" and {len(tests) - len(shown)} more" if len(tests) > len(shown) else ""
-    by = ", ".join(f"`{test}`" for test in shown) + more
+    first = sorted(tests, key=lambda test: test != proof)[:3]
+    more = f" and {len(tests) - len(first)} more" if len(tests) > len(first) else ""
+    by = ", ".join(f"`{test}`" for test in first) + more
     state = "proved" if proof in tests else "tested" if tests else "NOT TESTED"
     return f"| {row} | {rule} | {by} | {state} |\n"
 
 
 def main() -> int:
-    """Write the table, or with `--check` say whether it is what it should be."""
+    """Write the table, or check it with `--check`."""
     missing, strange, outdated = untested(), unknown(), stale_proofs()
     for row in missing:
-        sys.stderr.write(f"{row} is named by no test of tests/contract or tests/client\n")
+        sys.stderr.write(f"{row} has no test in tests/contract or tests/client\n")
     for row in strange:
         sys.stderr.write(f"{row} is named by a test and does not exist\n")
     for row in outdated:

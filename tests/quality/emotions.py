@@ -142,11 +142,11 @@ def emotion_section(studio: Studio, sentences: list[Sentence]) -> tuple[list[str
     growth, is_growing = grown(studio, list(plain.values()), moved)
     lines += [
         "",
-        f"In brackets: what is asked for. Without emotion the error is {mean(errors.values()):.3f}.",
+        f"In brackets: the requested value. Without emotion the error is {mean(errors.values()):.3f}.",
     ]
-    lines += [f"Error, all emotions: {mean(worse):+.3f} against none (target {WORSE:+.2f})."]
+    lines += [f"Error, all emotions: {mean(worse):+.3f} compared with no emotion (target {WORSE:+.2f})."]
     lines += [
-        f"Emotions named rightly: {accuracy:.2f} (chance {CHANCE:.3f}, target {ACCURACY:.3f}).",
+        f"Emotions classified correctly: {accuracy:.2f} (chance {CHANCE:.3f}, target {ACCURACY:.3f}).",
         *growth,
     ]
     good = accuracy >= ACCURACY and min(cosines) >= COSINE and mean(worse) <= WORSE and is_growing
@@ -190,8 +190,8 @@ def grown(studio: Studio, plain: list[Spoken], moved: list[Spoken]) -> tuple[lis
     is_growing = all(bool((after > before).all()) for before, after in pairwise(reached))
     shown = ", ".join(f"{row.mean():.2f} at {alpha}" for alpha, row in zip(ALPHAS, reached, strict=True))
     return [
-        f"The way towards the emotion, in differences between sentences: {shown}; "
-        f"{'growing' if is_growing else 'not growing'} for each of the eight. "
+        f"Distance moved towards the emotion, relative to the difference between sentences: {shown}; "
+        f"{'increasing' if is_growing else 'not increasing'} for each of the eight. "
         f"At emo_alpha 0 the file is {'the same to the byte' if silent else 'another'}."
     ], is_growing and silent
 
@@ -229,7 +229,7 @@ def pace_section(studio: Studio, sentences: list[Sentence]) -> tuple[list[str], 
         lines.append(f"| {lang} | " + " | ".join(cells) + " |")
     lines += [
         "",
-        f"Measured by wished length and pitch by pitch before; 1 is exact. Farthest length: {farthest:.2f}.",
+        f"Measured length divided by requested length, and pitch divided by normal pitch; 1 is exact. Largest deviation of length: {farthest:.2f}.",
     ]
     return lines, farthest <= LENGTH
 

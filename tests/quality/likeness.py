@@ -41,11 +41,11 @@ LONGEST_S = 12
 LIKENESS_TARGET, OWN_TARGET, ERROR_TARGET = 0.65, 0.8, 0.03
 
 INTRODUCTION = """\
-Nine people's recordings, none of which had a part in fitting the engine, each as the voice of two sentences
-in English and two in Chinese. Likeness is the cosine of the speaker encoder's embeddings of the recording and
-of the speech, beside what it would be if the original voice spoke; two recordings of one person are alike by
-about 0.89, those of two persons by about 0.55. The encoder is the engine's own: another judge may hear it
-otherwise. The error is that of the reading back above."""
+Recordings of nine people, none of which were used to fit the engine, each as the voice of two sentences in
+English and two in Chinese. Likeness is the cosine similarity between the speaker encoder's embeddings of the
+recording and of the speech, shown beside that of the original voice; two recordings of one person reach about
+0.89, of two different people about 0.55. The encoder is the engine's own, so another judge may differ. The
+error is measured as above."""
 
 Floats = npt.NDArray[np.float32]
 
@@ -111,7 +111,7 @@ def section(model: WhisperModel) -> tuple[list[str], bool]:
     plain = studio.imitations("original", None)
     made = [one for person, recording in people.items() for one in studio.imitations(person, recording)]
     lines = [
-        "| recording | likeness | of the original voice | nearest to its own | error |",
+        "| recording | likeness | of the original voice | nearest to itself | error |",
         "|---|---|---|---|---|",
     ]
     for person in people:
@@ -124,7 +124,7 @@ def section(model: WhisperModel) -> tuple[list[str], bool]:
     alike = median(float(known[one.person] @ one.embedding) for one in made)
     share = mean(_is_nearest(one, known) for one in made)
     lines += ["", f"Likeness, median of all: {alike:.2f} (target {LIKENESS_TARGET})."]
-    lines += [f"Nearest to its own of the {len(people)} recordings: {share:.0%} (target {OWN_TARGET:.0%})."]
+    lines += [f"Nearest to itself among the {len(people)} recordings: {share:.0%} (target {OWN_TARGET:.0%})."]
     good = alike >= LIKENESS_TARGET and share >= OWN_TARGET
     for lang in LANGUAGES:
         before, after = _error(plain, lang), _error(made, lang)

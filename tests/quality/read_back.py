@@ -198,16 +198,16 @@ def document(lines: list[str]) -> str:
         ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout.strip()
     today = datetime.now(UTC).date().isoformat()
-    head = f"""# How well the speech engine speaks
+    head = f"""# Quality of speech and recognition
 
 Written by `make quality` on {today} at commit {commit}, on {os.cpu_count()} processor cores.
 
-Whisper base (int8) writes down ten sentences a language that were not used for tuning, spoken by the original
-voice with default parameters. The error is the share of characters that differ as they sound: Chinese
-syllables without tones, Japanese kana, letters without spaces elsewhere, numbers written out. Whisper's own
-mistakes are in it. Clipping, clicks at the joints of segments and whether the segments make up the whole are
-checked on the samples. The real-time factor is wall time by the length of the speech, and so depends on what
-else the machine does.
+The speech engine: Whisper base (int8) transcribes ten sentences per language that were not used for tuning,
+spoken by the original voice with default parameters. The error is the share of differing characters, compared
+by sound: Chinese syllables without tones, Japanese kana, other languages in letters without spaces, numbers
+written out. It includes Whisper's own mistakes. The samples are checked for clipping, for clicks between
+segments, and that the segments add up to the whole. The real-time factor (RTF) is wall time divided by the
+duration of the speech, so it depends on what else runs on the machine.
 """
     return "\n".join([head, *lines, ""])
 

@@ -1,4 +1,4 @@
-"""How well the first recognition engine hears: people reading English, the service's own speech in five
+"""Accuracy of the first recognition engine: people reading English, the service's own speech in five
 languages, and a meeting of 25 minutes in parts.
 
     python -m tests.quality.recognition [--write] [--only human,speech,meeting]
@@ -34,12 +34,12 @@ from .read_back import read_sentences
 from .recordings import RATE, VOICES, Floats, Recording, recognised, silence, speech
 from .sounding import error_rate, sounding
 
-TITLE = "How well the first recognition engine hears"
+TITLE = "Accuracy of the first recognition engine"
 TARGETS = {"zh": 0.05, "es": 0.05, "ja": 0.08, "ar": 0.25, "en": 0.05}
 WORD_TARGET, SPEAKER_TARGET, MUSIC_TARGET_S, RTF_TARGET = 0.05, 0.85, 1.0, 0.2
 SENTENCES = Path(__file__).with_name("sentences.tsv")
 DOUBLED_OR_LOST = 3
-"""So many words in a row that are too many or missing are a fault of merging, not of hearing."""
+"""This many extra or missing words in a row are a fault of merging, not of recognition."""
 
 
 def recognise_all(recordings: Sequence[Floats]) -> tuple[list[dict[str, Any]], float, float, int]:
@@ -68,7 +68,7 @@ def human(pool: ProcessPoolExecutor) -> tuple[list[str], bool]:
             print(f"{source.member}: {' '.join(heard)}", file=sys.stderr)
     minutes = sum(len(samples) for _, samples in found) / RATE / 60
     line = (
-        f"People reading English ({len(found)} recordings, {minutes:.1f} minutes, {count:.0f} words, of the "
+        f"People reading English ({len(found)} recordings, {minutes:.1f} minutes, {count:.0f} words, from the "
         f"packages moonshine-voice and pocketsphinx-testdata): word error {wrong / count:.3f} "
         f"(target {WORD_TARGET})."
     )
@@ -77,7 +77,7 @@ def human(pool: ProcessPoolExecutor) -> tuple[list[str], bool]:
 
 def spoken(pool: ProcessPoolExecutor) -> tuple[list[str], bool]:
     """The service's own speech: the share of characters that sound different."""
-    lines = ["| language | found as | error | target |", "|---|---|---|---|"]
+    lines = ["| language | detected as | error | target |", "|---|---|---|---|"]
     good = True
     sentences = read_sentences(SENTENCES)
     for lang, target in TARGETS.items():
@@ -111,17 +111,17 @@ def long_meeting(pool: ProcessPoolExecutor) -> tuple[list[str], bool]:
     off_s = music_off(made, merged.segments)
     lines = [
         f"A made-up meeting of {made.length / RATE / 60:.1f} minutes ({len(truth)} words, three voices in "
-        f"turns, music between, {len(spans)} parts):",
+        f"turns, music in between, {len(spans)} chunks):",
         "",
         "| measure | value | target |",
         "|---|---|---|",
-        f"| words doubled or lost in a row, most | {stray} | under {DOUBLED_OR_LOST} |",
+        f"| longest run of doubled or lost words | {stray} | under {DOUBLED_OR_LOST} |",
         f"| word error | {error:.3f} | {WORD_TARGET} |",
-        f"| right speaker, share of the time of speech | {right:.3f} | {SPEAKER_TARGET} |",
-        f"| speakers found | {people} | {len(VOICES)} |",
-        f"| begin and end of music, farthest off | {off_s:.2f} s | {MUSIC_TARGET_S} s |",
+        f"| correct speaker, share of speech time | {right:.3f} | {SPEAKER_TARGET} |",
+        f"| speakers detected | {people} | {len(VOICES)} |",
+        f"| start and end of music, largest error | {off_s:.2f} s | {MUSIC_TARGET_S} s |",
         f"| real-time factor | {rtf:.2f} | {RTF_TARGET} |",
-        f"| processor seconds by second | {cpu:.2f} | |",
+        f"| CPU seconds per second | {cpu:.2f} | |",
         f"| peak memory | {peak_mb} MB | |",
         f"| warnings | {len(merged.warnings)} | |",
     ]
@@ -212,9 +212,9 @@ def main() -> int:
     return 0 if all_good else 1
 
 
-HEAD = """Whisper base (int8) finds the language by itself. Errors of words are substitutions, insertions and
-deletions by the number of words; errors of characters compare what sounds, as for speech. The meeting is
-spoken by the service's own voices; its parts are cut and merged as the service does it."""
+HEAD = """Whisper base (int8) detects the language itself. Word errors are substitutions, insertions and deletions
+divided by the number of words; character errors compare sounds, as for speech. The meeting is spoken by the
+service's own voices; it is cut into chunks and merged as in the service."""
 
 
 if __name__ == "__main__":

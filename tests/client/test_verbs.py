@@ -104,9 +104,9 @@ def test_a_text_comes_from_a_word_a_file_or_stdin(
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("say", "x", "-o", "x.MP3"), "name it x.wav"),
-        (("draw", "x", "-o", "x.jpg"), "name it x.png"),
-        (("transcribe", "x.wav", "-o", "x.docx"), "name it x.txt"),
+        (("say", "x", "-o", "x.MP3"), "use x.wav"),
+        (("draw", "x", "-o", "x.jpg"), "use x.png"),
+        (("transcribe", "x.wav", "-o", "x.docx"), "use x.txt"),
         (("say", "chapter.txt"), "no such file"),
     ],
 )

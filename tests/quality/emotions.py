@@ -229,7 +229,8 @@ def pace_section(studio: Studio, sentences: list[Sentence]) -> tuple[list[str], 
         lines.append(f"| {lang} | " + " | ".join(cells) + " |")
     lines += [
         "",
-        f"Measured length divided by requested length, and pitch divided by normal pitch; 1 is exact. Largest deviation of length: {farthest:.2f}.",
+        "Measured length divided by requested length, and pitch divided by normal pitch; 1 is exact. "
+        f"Largest deviation of length: {farthest:.2f}.",
     ]
     return lines, farthest <= LENGTH
 

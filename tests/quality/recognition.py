@@ -68,8 +68,8 @@ def human(pool: ProcessPoolExecutor) -> tuple[list[str], bool]:
             print(f"{source.member}: {' '.join(heard)}", file=sys.stderr)
     minutes = sum(len(samples) for _, samples in found) / RATE / 60
     line = (
-        f"People reading English ({len(found)} recordings, {minutes:.1f} minutes, {count:.0f} words, from the "
-        f"packages moonshine-voice and pocketsphinx-testdata): word error {wrong / count:.3f} "
+        f"People reading English ({len(found)} recordings, {minutes:.1f} minutes, {count:.0f} words, from "
+        f"the packages moonshine-voice and pocketsphinx-testdata): word error {wrong / count:.3f} "
         f"(target {WORD_TARGET})."
     )
     return [line], wrong / count <= WORD_TARGET
@@ -212,9 +212,9 @@ def main() -> int:
     return 0 if all_good else 1
 
 
-HEAD = """Whisper base (int8) detects the language itself. Word errors are substitutions, insertions and deletions
-divided by the number of words; character errors compare sounds, as for speech. The meeting is spoken by the
-service's own voices; it is cut into chunks and merged as in the service."""
+HEAD = """Whisper base (int8) detects the language itself. Word errors are substitutions, insertions and
+deletions divided by the number of words; character errors compare sounds, as for speech. The meeting is
+spoken by the service's own voices; it is cut into chunks and merged as in the service."""
 
 
 if __name__ == "__main__":

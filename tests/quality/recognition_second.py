@@ -114,9 +114,9 @@ def main() -> int:
     return 0 if good else 1
 
 
-HEAD = """Whisper base (int8), given the language. For people reading English the word error is measured, for the
-service's own speech (each language's ten sentences as one recording) the character error by sound. Other load
-on the machine affects real time, but hardly the CPU time."""
+HEAD = """Whisper base (int8), given the language. For people reading English the word error is measured, for
+the service's own speech (each language's ten sentences as one recording) the character error by sound.
+Other load on the machine affects real time, but hardly the CPU time."""
 
 
 if __name__ == "__main__":

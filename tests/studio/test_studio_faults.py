@@ -39,8 +39,8 @@ def test_a_lost_attempt_leaves_no_sound_behind(
     assert 2 <= len(begins)
     assert again.frame < last.frame + last.length
     assert np.array_equal(soundfile.read(io.BytesIO(content), dtype="int16")[0], sound.of(again))
-    assert "The engine broke down under this job again and again." in shown
-    assert "What was held has been given back." in shown
+    assert "The engine crashed repeatedly on this job." in shown
+    assert "The amount held was released." in shown
     assert [] == somebody.faults
 
 
@@ -130,7 +130,7 @@ def test_over_plain_http_all_works_but_the_microphone(
         page.set_input_files("input[type=file]", tmp_path / "tone.wav")
         page.get_by_label("This is my own voice").check()
         page.get_by_role("button", name="Make the voice").click()
-        page.get_by_text("The voice “tone” is made.").wait_for()
+        page.get_by_text("The voice “tone” has been created.").wait_for()
         somebody.open("/keys")
         page.get_by_label("Name", exact=True).fill("lan")
         page.get_by_role("button", name="Make the key").click()

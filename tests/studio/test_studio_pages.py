@@ -45,7 +45,7 @@ def test_a_voice_comes_from_the_microphone(visitor: Person, member: Cookies) -> 
     page.get_by_label("Name", exact=True).fill("a hum")
     page.get_by_label("This is my own voice").check()
     page.get_by_role("button", name="Make the voice").click()
-    page.get_by_text("The voice “a hum” is made.").wait_for()
+    page.get_by_text("The voice “a hum” has been created.").wait_for()
     [made] = [one for one in visitor.ask("GET", "/web/v1/voices")[1]["data"] if one["name"] == "a hum"]
     page.get_by_role("button", name="Rename a hum").click()
     page.get_by_role("textbox", name="Name").last.fill("一个长音")
@@ -182,7 +182,9 @@ def test_a_problem_says_why_what_to_do_and_which_request(visitor: Person, member
     visitor.page.goto(f"{visitor.url}/jobs/job_01jd4k0a3v6c8e9g2h5m7n0p1q")
     alert = visitor.page.get_by_role("alert").first
 
-    expect(alert).to_contain_text("There is no such thing. It may be deleted, or another account's.")
+    expect(alert).to_contain_text(
+        "There is no such thing. It may have been deleted, or belong to another account."
+    )
     expect(alert.locator("code")).to_have_text(re.compile("^req_"))
 
 

@@ -115,7 +115,7 @@ def _lend_a_voice(somebody: Person, spoken: Samples, folder: Path) -> None:
     expect(make).to_be_disabled()
     page.get_by_label("This is my own voice").check()
     make.click()
-    page.get_by_text("The voice “my voice” is made.").wait_for()
+    page.get_by_text("The voice “my voice” has been created.").wait_for()
     page.get_by_role("link", name="Speech", exact=True).click()
     page.locator("#voice").select_option(label="my voice")
     page.get_by_text("Remember this choice").click()

@@ -1,7 +1,8 @@
-"""Recognition by Whisper base on a CPU, in two ways: one part of a recording to segments.
+"""Two recognition engines with Whisper base on a CPU: each turns one chunk of a recording into segments.
 
-The engine in this file writes text, speakers and sounds in the language that the model detects; the caller's
-is not looked at. The one in `given_language.py` is told the language. Nothing here knows jobs or other parts.
+The engine in this file produces text, speakers and sounds in the language that the model detects; it ignores
+the caller's. The one in `given_language.py` uses the language of the request. Neither knows jobs or other
+chunks.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ MODEL_ID = "Systran/faster-whisper-base"
 
 
 class WhisperEngine:
-    """The loaded models: Whisper base, the detector of events, the encoder of speakers."""
+    """The loaded models: Whisper base, the sound event detector, the speaker encoder."""
 
     def __init__(self, options: dict[str, Any]) -> None:
         weights = {name: Path(path) for name, path in options["weights"].items()}

@@ -1,7 +1,7 @@
-"""Traditional characters as simplified ones, because Whisper now and then writes them. Knows no model.
+"""Converts traditional characters, which Whisper sometimes writes, to simplified ones.
 
-traditional.tsv: a character and what it is in simplified writing, from OpenCC 1.4.2's TSCharacters.txt
-(https://github.com/BYVoid/OpenCC, Apache-2.0): the first choice of each character that has another one.
+traditional.tsv: a character and its simplified form, from OpenCC 1.4.2's TSCharacters.txt
+(https://github.com/BYVoid/OpenCC, Apache-2.0): the first choice for every character whose form differs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Recognition by any model of the faster-whisper package: large-v3 and all other sizes, part by part.
+"""Recognition with any model of the faster-whisper package, large-v3 or any other size, chunk by chunk.
 
-Runs in the interpreter that has `faster-whisper`. Windows, prompts and second tries are the package's own;
-the language is the caller's where the model knows it. Nothing here knows jobs or other parts.
+Runs in the interpreter that has `faster-whisper`. Windows, prompts and retries are the package's own;
+the language is the caller's if the model knows it. It knows neither jobs nor other chunks.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from tenuto_engine_kit.recognition import RATE, Heard, part_of
 from .chinese import simplified
 
 HINTS = {"zh": "以下是普通话的句子。", "ja": "これは日本語の文章です。"}
-"""What every window is taken to follow: the model then writes marks, and mostly simplified characters. The
-package gives `initial_prompt` to the first window alone."""
+"""The prompt of every window: it makes the model write punctuation, and mostly simplified characters. The
+package uses `initial_prompt` only for the first window."""
 TEMPERATURES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
-"""The package's own: a window that goes in circles or is unsure is tried with the next."""
+"""The package's own: a window with repetitions or low confidence is retried with the next one."""
 
 
 class FasterWhisper:
-    """The loaded model; one part at a time."""
+    """The loaded model; one chunk at a time."""
 
     def __init__(self, options: dict[str, Any]) -> None:
         from faster_whisper import WhisperModel
@@ -50,7 +50,7 @@ class FasterWhisper:
             samples,
             language=language,
             beam_size=self._beams,
-            # A text that went wrong would be handed on from window to window.
+            # Otherwise a bad text would affect all following windows.
             condition_on_previous_text=False,
             temperature=TEMPERATURES[1:] if run.parameters.get("again") else TEMPERATURES,
             vad_filter=self._skips_silence,

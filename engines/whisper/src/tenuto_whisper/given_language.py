@@ -1,7 +1,7 @@
-"""The second reading of a recording: Whisper base is given the language, and times its segments itself.
+"""The second transcript of a recording: Whisper base is given the language and times its segments itself.
 
-Takes one part. It shares weights and guards with the first engine, beside it, and differs in what the model
-is asked for: no language is detected, and no word is aligned. Knows no speakers, jobs or other parts.
+It handles one chunk, shares weights and checks with the first engine, and uses the model differently: it
+detects no language and aligns no words. It knows neither speakers nor jobs nor other chunks.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ Floats = npt.NDArray[np.float32]
 
 MODEL_ID = "openai/whisper-base"
 DETECTED_BY = 3
-"""Windows by which the language is detected if the caller names none that is known."""
+"""How many windows are used to detect the language if the caller names none that is known."""
 APART_S = 4.0
-"""Speech this far apart is not heard in one window. The first engine's windows are parted by shorter pauses:
-where a window begins and ends changes what the model writes."""
+"""A longer pause separates windows. The first engine separates them at shorter ones: where a window starts
+and ends changes the transcript."""
 TAIL_S = 0.5
-"""Speech of such a length behind a window's last segment is heard once more."""
+"""If at least this much speech follows a window's last segment, it is transcribed separately."""
 TRIES = 3
-"""How often a stretch is heard at most: in its window, then what is behind the last segment."""
+"""How often at most: the window, then what follows its last segment."""
 
 
 class GivenLanguageEngine:
-    """The loaded models: Whisper base and the detector of events."""
+    """The loaded models: Whisper base and the sound event detector."""
 
     def __init__(self, options: dict[str, Any]) -> None:
         weights = {name: Path(path) for name, path in options["weights"].items()}
@@ -51,18 +51,18 @@ class GivenLanguageEngine:
         self.info = {"model_id": MODEL_ID, "threads": threads}
 
     def run(self, run: Run) -> Result:
-        """Recognise `run.inputs["audio"]` in `parameters["language"]`, whatever the caller calls it."""
+        """Recognise `run.inputs["audio"]` in `parameters["language"]`, given as a code, tag or name."""
         return _Reading(run, part_of(run), self._whisper, self._events).result(self._revision)
 
 
 def tail_of(window: Window, end_s: float) -> Window | None:
-    """What is behind a window's last segment, if somebody speaks there: the model may stop too early."""
+    """What follows a window's last segment, if there is speech: the model may have stopped too early."""
     speech = timeline.unheard(window, [(window.start, end_s)], TAIL_S)
     return Window(end_s, window.end, tuple(speech)) if speech else None
 
 
 class _Reading:
-    """A part on its way to segments; used once."""
+    """The transcription of one chunk; used once."""
 
     def __init__(self, run: Run, samples: Floats, whisper: Whisper, events: Events) -> None:
         self._run = run
@@ -71,7 +71,7 @@ class _Reading:
         self._whisper = whisper
         self._probabilities = np.concatenate([np.zeros((0, 3), np.float32), *self._detected(events)])
         self._repeated_s = 0.0
-        """Seconds of windows whose text went round in a loop."""
+        """Seconds of windows whose text repeats itself."""
 
     def result(self, revision: str) -> Result:
         """The transcript, with the model's own times."""
@@ -99,7 +99,8 @@ class _Reading:
             yield piece
 
     def _language(self, windows: Sequence[Window], warnings: list[str]) -> str | None:
-        """The model's code; detected, with a warning, if the caller named none. Nobody speaks: no code."""
+        """The model's language code; detected, with a warning, if the caller named none. None without
+        speech."""
         named = self._run.parameters.get("language")
         language = understood(named, self._whisper.languages)
         if language is not None:
@@ -117,7 +118,7 @@ class _Reading:
         return detected
 
     def _segments(self, window: Window, language: str, tries: int) -> list[Segment]:
-        """A window's segments in the time of the part; speech behind the last one is heard by itself."""
+        """A window's segments in chunk time; speech after the last one is transcribed separately."""
         heard = self._hear(window)
         self._run.check_cancelled()
         draft = self._whisper.write(heard, language, timed=True)

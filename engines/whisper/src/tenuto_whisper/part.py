@@ -1,4 +1,4 @@
-"""One run's work, from the sound of a part to its segments: hear, write, check, tell speakers apart."""
+"""One run, from the audio of a chunk to its segments: detect, transcribe, check, separate speakers."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from .transcription import SAMPLE_RATE, Heard, Whisper, Word
 Floats = npt.NDArray[np.float32]
 
 SURE, SURE_AFTER_S = 0.8, 4.0
-"""A window is in the language that it sounds like, when that is so probable and so much speech was heard;
-else the languages of the part so far have a say."""
+"""With this probability, and this much speech, the detected language of a window is trusted; otherwise the
+languages of the chunk so far count, too."""
 RARE = 0.05
-"""What a language counts for that nothing before was in."""
+"""The weight of a language that has not occurred before."""
 UNHEARD_S = 2.0
-"""Speech without a word that is so long is heard once more, by itself."""
+"""Speech of at least this length without words is transcribed once more, separately."""
 CLIPS = 32
-"""Embeddings made between two looks whether the run was cancelled."""
+"""Embeddings computed between two checks for cancellation."""
 
 
 class Part:
-    """A part on its way to segments; used once."""
+    """The transcription of one chunk; used once."""
 
     def __init__(
         self, run: Run, samples: Floats, whisper: Whisper, events: Events, encoder: SpeakerEncoder
@@ -43,17 +43,17 @@ class Part:
         self._samples = samples
         self._length_s = len(samples) / SAMPLE_RATE
         self._levels = np.zeros(0, np.float32)
-        """The loudness of each frame; measured first of all."""
+        """The loudness of each frame; measured first."""
         self._whisper = whisper
         self._events = events
         self._encoder = encoder
         self._votes: dict[str, float] = {}
         """Seconds of speech in each language so far."""
         self._repeated_s = self._unwritten_s = 0.0
-        """Seconds of windows whose text went round in a loop, and of speech without a word."""
+        """Seconds of windows whose text repeats itself, and of speech without words."""
 
     def recognised(self) -> dict[str, Any]:
-        """The answer, as it stands in the result's JSON."""
+        """The result as JSON values."""
         probabilities = self._probabilities()
         self._levels = timeline.levels(self._samples, len(probabilities))
         windows = timeline.windows(timeline.voices(probabilities), self._levels, self._length_s)
@@ -80,7 +80,7 @@ class Part:
         return np.concatenate(pieces)
 
     def _words(self, windows: Sequence[Window], probabilities: Floats) -> list[Word]:
-        """The words of all windows, each where somebody speaks or sings."""
+        """The words of all windows that are in speech or singing."""
         found = [
             word
             for window, heard in self._heard(windows)
@@ -91,7 +91,7 @@ class Part:
         return found
 
     def _heard(self, windows: Sequence[Window]) -> Iterator[tuple[Window, Heard]]:
-        """Each window as the model hears it. The one with most speech first says which language to expect."""
+        """Each window, encoded. The one with most speech comes first and determines the expected language."""
         if not windows:
             return
         fullest = max(windows, key=lambda window: window.speech_s)
@@ -107,7 +107,7 @@ class Part:
         return self._whisper.hear(self._samples[start:end])
 
     def _written(self, window: Window, heard: Heard, *, again: bool) -> list[Word]:
-        """A window's words. Speech that none of them covers is heard once more, by itself."""
+        """A window's words. Speech that none of them covers is transcribed once more, separately."""
         language = self._language(heard, window.speech_s)
         self._vote(heard, window.speech_s)
         self._run.check_cancelled()
@@ -119,7 +119,7 @@ class Part:
             words = [replace(word, text=simplified(word.text)) for word in words]
         missing = timeline.unheard(window, [(word.start, word.end) for word in words], UNHEARD_S)
         for span in missing:
-            # By itself, the same sound once more would give the same answer.
+            # The same audio again would give the same answer.
             if again and window.speech != (span,):
                 alone = timeline.windows([span], self._levels, self._length_s)[0]
                 words += [
@@ -132,7 +132,7 @@ class Part:
         return words
 
     def _language(self, heard: Heard, speech_s: float) -> str:
-        """The language of a window, by its sound and by what was spoken before."""
+        """The language of a window, from its audio and the languages so far."""
         likely = max(heard.languages, key=lambda code: heard.languages[code])
         if heard.languages[likely] >= SURE and speech_s >= SURE_AFTER_S:
             return likely
@@ -149,7 +149,7 @@ class Part:
     def _speakers(
         self, words: Sequence[Word], probabilities: Floats
     ) -> tuple[list[Spoken], dict[str, list[float]]]:
-        """The words with S01, S02, … in the order in which they first speak, and the embedding of each."""
+        """The words with S01, S02, … in the order of their first words, and the embedding of each speaker."""
         found = speakers.groups(words)
         spoken = [one for one in found if not timeline.is_sung(probabilities, (one.start, one.end))]
         embeddings = self._embeddings(spoken)
@@ -178,7 +178,7 @@ class Part:
         self._run.progress(stage, int(at_s), max(1, int(self._length_s)), "seconds")
 
     def _in_order(self, found: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Segments sorted, with times inside the part, in milliseconds."""
+        """Sorted segments, with times inside the chunk, rounded to milliseconds."""
         for one in found:
             one["start"] = round(min(max(0.0, one["start"]), self._length_s), 3)
             one["end"] = round(min(max(one["start"], one["end"]), self._length_s), 3)

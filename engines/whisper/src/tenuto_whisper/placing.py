@@ -1,7 +1,7 @@
-"""Where words are: what Whisper looked at as it wrote them, put right by where somebody speaks.
+"""Word times: Whisper's cross-attention, corrected by where speech was detected.
 
-Whisper may leave out a whole sentence; a word beside it then seems to last as long. Such a word is made short
-and stays with its own sentence, so that the speech without words shows and is heard again.
+Whisper may leave out a whole sentence; a word beside it then seems to last that long. Such a word is
+shortened and stays in its own sentence, so that the speech without words is noticed and transcribed again.
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ from .timeline import Span, Window
 from .transcription import Word
 
 LONGEST_WORD_S = 2.0
-"""A word that lasts longer is stretched over what has no words."""
+"""A longer word covers speech that has no words."""
 SHORT_WORD_S = 0.6
-"""How long it then is taken to be, as are those beside it that must move."""
+"""The duration that it gets then, like neighbouring words that must move."""
 NEAR_S = 0.8
-"""A word so far from speech was not said; the run leaves it out."""
+"""A word further from speech than this is left out."""
 EDGE_S = 0.1
-"""What is said is heard so much before and after the detector is sure of it."""
+"""Speech starts this much before, and ends this much after, the detector reports it."""
 
 
 def placed(words: Sequence[Word], window: Window) -> list[Word]:
-    """A window's words in the time of the part, where there is speech."""
+    """A window's words in chunk time, moved to where there is speech."""
     moved = [Word(word.text, window.start + word.start, window.start + word.end) for word in words]
     return [_fitted(word, window) for sentence in _sentences(moved) for word in without_stretches(sentence)]
 
 
 def without_stretches(sentence: Sequence[Word]) -> list[Word]:
-    """A sentence whose words have lengths that words have.
+    """A sentence without stretched words.
 
-    A stretched word in its first half begins too early, and those before it are drawn to it; in its second
-    half it ends too late, and those behind it are.
+    A stretched word in the first half starts too early, and the words before it are moved to it; in the
+    second half it ends too late, and the words after it are moved.
     """
     found = list(sentence)
     for number in reversed(range(len(found))):
@@ -64,7 +64,8 @@ def _sentences(words: Sequence[Word]) -> list[list[Word]]:
 
 
 def _fitted(word: Word, window: Window) -> Word:
-    """A word does not last over a pause: it is where most of it has sound, or at the edge of what is near."""
+    """A word does not span a pause: it belongs to the speech that it overlaps most, or to the nearest
+    edge."""
 
     def common(span: Span) -> float:
         return min(word.end, span[1]) - max(word.start, span[0])

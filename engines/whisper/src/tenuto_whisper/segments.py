@@ -1,4 +1,4 @@
-"""From words with speakers to segments: a sentence, or a breath of one person. Knows no sound."""
+"""Groups words with speakers into segments: a sentence, or one person's speech between pauses."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ ABBREVIATIONS = frozenset({"mr.", "mrs.", "ms.", "dr.", "st.", "sr.", "sra.", "n
 PAUSE_S = 0.8
 """A pause that ends a segment."""
 SENTENCE_S = 1.0
-"""A sentence shorter than this and without a pause behind it goes on with the next."""
+"""A sentence shorter than this is joined with the next one unless a pause follows."""
 LONGEST_S = 15.0
 
 
 @dataclass(frozen=True, slots=True)
 class Spoken:
-    """A word and who says it; `None` where it is sung."""
+    """A word and its speaker; `None` if it is sung."""
 
     word: Word
     speaker: str | None
 
 
 def split(words: Sequence[Spoken]) -> list[list[Spoken]]:
-    """Words in segments: each of one speaker, ended by a sentence's end, a pause, or its length."""
+    """Segments of one speaker each, ending with a sentence, at a pause, or at the maximum length."""
     found: list[list[Spoken]] = []
     for spoken in words:
         if not found or _begins(found[-1], spoken):
@@ -43,7 +43,7 @@ def _begins(segment: list[Spoken], spoken: Spoken) -> bool:
     last = segment[-1].word
     pause = spoken.word.start - last.end
     written = last.text.strip()
-    # A point in a number is no full stop: "12." and "5" are two words where there are no spaces.
+    # A decimal point is not a full stop: "12." and "5" are two words in languages without spaces.
     number = written[-1] == "." and spoken.word.text[0].isdigit()
     ended = written[-1] in SENTENCE_ENDS and written.lower() not in ABBREVIATIONS and not number
     long_enough = last.end - segment[0].word.start >= SENTENCE_S or pause >= 0.3
@@ -51,7 +51,7 @@ def _begins(segment: list[Spoken], spoken: Spoken) -> bool:
 
 
 def _no_longer(segment: list[Spoken]) -> list[list[Spoken]]:
-    """Cut a segment that is too long at a clause's end, else at the longest pause, nearest to its middle."""
+    """Split a segment that is too long: after a clause, else at the longest pause, nearest to its middle."""
     start, end = segment[0].word.start, segment[-1].word.end
     if end - start <= LONGEST_S or len(segment) < 2:
         return [segment]

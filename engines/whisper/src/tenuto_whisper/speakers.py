@@ -1,5 +1,5 @@
-"""Who speaks which words: short groups of words, their voices as embeddings, groups of like voices. Knows no
-text and no types of sound.
+"""Assigns words to speakers: groups words, computes an embedding of each group's voice, and clusters similar
+voices.
 """
 
 from __future__ import annotations
@@ -16,39 +16,39 @@ from .transcription import SAMPLE_RATE, Word
 Floats = npt.NDArray[np.float32]
 
 GROUP_S = 3.0
-"""The longest group: somebody else may go on without a pause."""
+"""The longest group: another speaker may continue without a pause."""
 PAUSE_S = 0.2
-"""A pause after which somebody else may speak."""
+"""After such a pause another person may speak."""
 LOOK_S = 1.6
-"""The shortest sound that an embedding is made of; a shorter group takes more from around itself."""
+"""The shortest audio for an embedding; a shorter group is extended on both sides."""
 APART = 0.30
-"""Voices whose mean cosine distance is greater are two persons'."""
+"""Voices with a greater mean cosine distance are different speakers."""
 SHORT_S = 1.2
-"""A person heard for less in a row, between two stretches of others, is a mistake."""
+"""Shorter speech of one person between two others is a mistake."""
 RARE_S, LIKE = 2.5, 0.5
-"""Somebody heard for less in all is somebody else, if one sounds at all like it: so little tells few voices
-apart."""
+"""A person with less speech in total is merged with the most similar one, if any is similar: such short
+speech cannot be told apart reliably."""
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Words one after the other, taken to be one person's: the first, and the one after the last."""
+    """Consecutive words, assumed to be one person's: the first, and the one after the last."""
 
     first: int
     last: int
     start: float
     end: float
     breath: tuple[float, float]
-    """The words around it that no pause parts from it: from when to when."""
+    """Start and end of the words around it that no pause separates."""
 
 
 def groups(words: Sequence[Word]) -> list[Group]:
-    """Words in groups of at most 3 s: what is said in one breath is divided evenly."""
+    """Words in groups of at most 3 s; speech between two pauses is divided evenly."""
     found: list[Group] = []
     for first, last in _breaths(words):
         start, end = words[first].start, max(word.end for word in words[first:last])
         count = math.ceil((end - start) / GROUP_S) or 1
-        # A word belongs where its middle is.
+        # The middle of a word decides its group.
         places = [
             min(count - 1, int(((word.start + word.end) / 2 - start) / max(end - start, 1e-3) * count))
             for word in words[first:last]
@@ -62,7 +62,7 @@ def groups(words: Sequence[Word]) -> list[Group]:
 
 
 def clip(samples: Floats, group: Group) -> Floats:
-    """The sound that a group's embedding is made of: of one breath, for behind it another may speak."""
+    """The audio for a group's embedding. It contains no pause, because another person may speak after one."""
     middle = (group.start + group.end) / 2
     half = max(LOOK_S, group.end - group.start) / 2
     start = max(group.breath[0], min(middle - half, group.breath[1] - 2 * half))
@@ -88,7 +88,7 @@ def assign(found: Sequence[Group], embeddings: Floats) -> list[int]:
 
 
 def centres(found: Sequence[Group], labels: Sequence[int], embeddings: Floats) -> dict[int, Floats]:
-    """Each speaker's embedding: the mean of his groups, weighted with their length, of unit length."""
+    """Each speaker's embedding: the mean over their groups, weighted by duration, of unit length."""
     lengths = np.array([group.end - group.start for group in found], dtype=np.float32)
     of: dict[int, Floats] = {}
     for label in set(labels):
@@ -99,9 +99,9 @@ def centres(found: Sequence[Group], labels: Sequence[int], embeddings: Floats) -
 
 
 def cluster(embeddings: Floats, apart: float) -> list[int]:
-    """Average-linkage clustering by cosine distance: the two nearest clusters become one until all are apart.
+    """Average-linkage clustering by cosine distance: merges the two nearest clusters until all are far apart.
 
-    Every step looks at one matrix of mean distances, which is kept up to date (Lance and Williams).
+    It updates one matrix of mean distances in every step (Lance and Williams).
     """
     count = len(embeddings)
     labels = list(range(count))
@@ -122,7 +122,7 @@ def cluster(embeddings: Floats, apart: float) -> list[int]:
 
 
 def _absorb(found: Sequence[Group], labels: list[int], embeddings: Floats) -> None:
-    """Who was heard too little to be told apart is the one among the others that he sounds most like."""
+    """Merge speakers with too little speech into the most similar of the others."""
     spoken_s: dict[int, float] = {}
     for group, label in zip(found, labels, strict=True):
         spoken_s[label] = spoken_s.get(label, 0.0) + group.end - group.start
@@ -136,7 +136,7 @@ def _absorb(found: Sequence[Group], labels: list[int], embeddings: Floats) -> No
 
 
 def _settle(found: Sequence[Group], labels: list[int], number: int) -> None:
-    """A stretch too short to tell a voice goes to the nearer of its neighbours."""
+    """Speech too short to identify a voice is given to the more similar neighbour."""
     first = last = number
     while first > 0 and labels[first - 1] == labels[number]:
         first -= 1
@@ -146,7 +146,7 @@ def _settle(found: Sequence[Group], labels: list[int], number: int) -> None:
         return
     before = found[first].start - found[first - 1].end if first else np.inf
     after = found[last + 1].start - found[last].end if last + 1 < len(labels) else np.inf
-    # A pause of a second on both sides: it is an answer of its own, however short.
+    # With a pause of a second on both sides it is a separate utterance, however short.
     if min(before, after) >= 1.0:
         return
     labels[first : last + 1] = [labels[first - 1 if before <= after else last + 1]] * (last + 1 - first)

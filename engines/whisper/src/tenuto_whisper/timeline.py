@@ -1,5 +1,5 @@
-"""The timeline of a part: where somebody speaks or sings, how that is cut into windows, and what is heard
-where nobody does. Works on a hundred frames a second; knows no words but their times.
+"""The timeline of a chunk: where there is speech or singing, how it is cut into windows, and which sounds are
+elsewhere. It works on a hundred frames a second.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ SOUND = 0.5
 """The probability from which a frame is music, or singing rather than speech."""
 SHORTEST_VOICE_S = 0.2
 PAUSE_S = 0.3
-"""Shorter pauses do not interrupt speech."""
+"""Shorter pauses are part of the speech."""
 MARGIN_S = 0.2
-"""How much of the sound around speech the model hears: to the detector, a soft beginning is no speech."""
+"""How much audio around speech goes to the model: the detector misses soft beginnings."""
 WINDOW_S = 28.0
 """The longest window, with its margins."""
 CUT_FROM_S, QUIET_S = 18.0, 0.2
-"""Speech without a pause is cut at the quietest moment of such a length, no earlier than here."""
+"""Speech without a pause is cut at the quietest moment of this length, no earlier than here."""
 APART_S = 2.5
-"""Speech this far apart is not heard in one window: in a long pause, the model makes up words."""
+"""A longer pause separates windows: in a long pause the model makes up words."""
 
 SHORTEST_OTHER_S = 1.0
-"""Music, noise and silence shorter than this are not told."""
+"""Shorter music, noise and silence are not reported."""
 JOINED_OTHER_S = 0.6
 """Interruptions shorter than this do not divide them."""
 QUIET_DB, LOUDEST_FLOOR_DB, ABOVE_FLOOR_DB = -50.0, -35.0, 8.0
@@ -42,7 +42,7 @@ QUIET_DB, LOUDEST_FLOOR_DB, ABOVE_FLOOR_DB = -50.0, -35.0, 8.0
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Sound that the model hears at once, and the speech in it."""
+    """Audio that the model gets at once, and the speech in it."""
 
     start: float
     end: float
@@ -54,7 +54,7 @@ class Window:
 
 
 def voices(probabilities: Floats) -> list[Span]:
-    """Where somebody speaks or sings."""
+    """The spans of speech and singing."""
     voiced = _smoothed(np.maximum(probabilities[:, SPEECH], probabilities[:, SINGING])) >= VOICE
     return _spans(voiced, join_s=PAUSE_S, least_s=SHORTEST_VOICE_S)
 
@@ -62,10 +62,10 @@ def voices(probabilities: Floats) -> list[Span]:
 def windows(
     spans: Sequence[Span], levels_db: Floats, length_s: float, apart_s: float = APART_S
 ) -> list[Window]:
-    """Speech packed into as few windows as it takes; longer speech is cut where it is quiet.
+    """Speech packed into as few windows as possible; longer speech is cut at quiet moments.
 
-    `levels_db` is the loudness of each frame of the part, `length_s` its length; a pause of `apart_s` parts
-    two windows. A window has some of the sound around its speech, but nothing of the next one's.
+    `levels_db` is the loudness of each frame of the part, `length_s` its length; a pause of `apart_s`
+    separates two windows. A window includes some audio around its speech, but none of the next one's.
     """
     most_s = WINDOW_S - 2 * MARGIN_S
     packed: list[list[Span]] = []
@@ -79,7 +79,7 @@ def windows(
 
 
 def unheard(window: Window, words: Sequence[Span], least_s: float) -> list[Span]:
-    """Speech of a window, at least so long, in which no word was found."""
+    """Speech in a window, of at least this length, without words."""
     missing: list[Span] = []
     for start, end in window.speech:
         at = start
@@ -94,19 +94,19 @@ def unheard(window: Window, words: Sequence[Span], least_s: float) -> list[Span]
 
 
 def is_sung(probabilities: Floats, span: Span) -> bool:
-    """Whether what is heard there is singing rather than speech."""
+    """Whether a span is singing rather than speech."""
     heard = _part(probabilities, span)
     return bool(len(heard)) and bool(heard[:, SINGING].mean() > max(SOUND, heard[:, SPEECH].mean()))
 
 
 def is_voiced(probabilities: Floats, span: Span) -> bool:
-    """Whether there is any speech or singing within a word's length of there."""
+    """Whether there is speech or singing in or next to a span."""
     heard = _part(probabilities, (span[0] - MARGIN_S, span[1] + MARGIN_S))
     return bool(len(heard)) and bool(heard[:, :2].max() >= VOICE)
 
 
 def others(probabilities: Floats, levels_db: Floats, taken: Iterable[Span]) -> list[tuple[Span, str]]:
-    """Music, singing without words, silence and noise outside of the spans that words take."""
+    """Music, singing without words, silence and noise outside the spans of words."""
     free = np.ones(len(probabilities), dtype=np.bool_)
     for start, end in taken:
         free[_frame(start) : _frame(end) + 1] = False
@@ -124,7 +124,7 @@ def others(probabilities: Floats, levels_db: Floats, taken: Iterable[Span]) -> l
     ):
         for start, end in _spans(flags & free, join_s=JOINED_OTHER_S, least_s=SHORTEST_OTHER_S, within=free):
             found.append(((start, end), name))
-            # What was told once is told, and not again as something else.
+            # Report each span only once.
             free[_frame(start) : _frame(end) + 1] = False
     return sorted(found)
 

@@ -1,7 +1,7 @@
-"""Whisper over at most 30 seconds of sound: which language, which words, when. Knows no speakers.
+"""Whisper on at most 30 seconds of audio: language, words and times.
 
-The weights are those of faster-whisper, run by CTranslate2 itself. (faster-whisper would add PyAV, whose
-wheels hold GPL code, to decode files, which nothing here needs.)
+The weights are those of faster-whisper, run by CTranslate2. (faster-whisper would add PyAV to decode files,
+which is not needed here and whose wheels contain GPL code.)
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ Floats = npt.NDArray[np.float32]
 SAMPLE_RATE = 16_000
 THREADS = 2
 LONGEST_S = 30
-"""What the model hears at once."""
+"""The longest input of the model."""
 
 BEAMS = 5
 LOOPING = 2.4
-"""Text that zlib packs tighter than this repeats itself (the value of OpenAI's own decoder)."""
+"""A text with a higher zlib compression ratio repeats itself (the value of OpenAI's decoder)."""
 UNSURE = -1.0
-"""The mean log probability of a token below which a text is tried again (OpenAI's value)."""
+"""A text with a lower mean log probability per token is retried (OpenAI's value)."""
 NO_SPEECH = 0.6
-"""The probability of no speech above which an unsure text is none (OpenAI's value)."""
+"""With a higher probability of no speech, an uncertain text is dropped (OpenAI's value)."""
 SECOND_TEMPERATURE = 0.4
 _TOKENS_PER_SECOND, _LEAST_TOKENS, _MOST_TOKENS = 16, 24, 400
-"""Faster speech there is none; the limit ends loops early in short windows."""
+"""There is no faster speech; the limit stops repetitions early in short windows."""
 
 _WINDOW, _STEP, _BANDS = 400, 160, 80
 _FRAMES_PER_SECOND = 50
-"""Of the encoder's output."""
+"""In the encoder's output."""
 
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A word with the space before and the marks around it; times in seconds."""
+    """A word with the space before it and its punctuation; times in seconds."""
 
     text: str
     start: float
@@ -53,7 +53,7 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Text as the model divided it; times in seconds from the start of the window."""
+    """A segment as the model divided the text; times in seconds from the start of the window."""
 
     text: str
     start: float
@@ -62,17 +62,17 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """Sound as the model encoded it."""
+    """Encoded audio."""
 
     encoded: ctranslate2.StorageView
     seconds: float
     languages: dict[str, float]
-    """How probable each language is."""
+    """The probability of each language."""
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """What the model wrote, words and perhaps times, and how far it can be trusted."""
+    """The model's output, words and perhaps times, and how reliable it is."""
 
     tokens: list[int]
     looping: bool
@@ -95,7 +95,7 @@ class Whisper:
         self._bands = mel.slaney(_BANDS, _WINDOW, SAMPLE_RATE)
 
     def hear(self, samples: Floats) -> Heard:
-        """Encode mono sound at 16 kHz of at most 30 s."""
+        """Encode mono audio at 16 kHz of at most 30 s."""
         encoded = self._model.encode(ctranslate2.StorageView.from_array(self._features(samples)), to_cpu=True)
         found = self._model.detect_language(encoded)[0]
         languages = {token.strip("<|>"): float(probability) for token, probability in found}
@@ -107,9 +107,10 @@ class Whisper:
         return self._vocabulary.languages
 
     def write(self, heard: Heard, language: str, *, timed: bool = False) -> Draft:
-        """The most probable text; one that loops or is unsure is tried once more, with some chance in it.
+        """The most probable text; if it repeats itself or is uncertain, one retry with some randomness.
 
-        `timed` has the model divide its text into segments and time them; the text then often differs.
+        With `timed`, the model divides its text into segments and times them; the text is then often
+        different.
         """
         first = self._draft(heard, language, 0.0, timed)
         if first.good:
@@ -121,7 +122,7 @@ class Whisper:
         return replace(better, tokens=without_loops(better.tokens, self._vocabulary.is_time))
 
     def words(self, heard: Heard, language: str, draft: Draft) -> list[Word]:
-        """The words of a draft with their times, by what the model looked at as it wrote each token."""
+        """The words of a draft with their times, from the cross-attention of each token."""
         if not draft.tokens:
             return []
         frames = max(1, min(LONGEST_S * 100, round(heard.seconds * 100)))
@@ -137,7 +138,7 @@ class Whisper:
         return words
 
     def segments(self, heard: Heard, draft: Draft) -> list[Segment]:
-        """The segments of a timed draft, with the model's own times as far as there is sound."""
+        """The segments of a timed draft, with the model's own times, limited to the audio."""
         last = heard.seconds
         return [
             Segment(text, min(start, last), last if end is None else min(end, last))
@@ -184,7 +185,8 @@ class Whisper:
 
 
 def without_loops(tokens: Sequence[int], is_time: Callable[[int], bool]) -> list[int]:
-    """The tokens with words that come at least four times in a row once; the times between them stay."""
+    """The tokens, with words that are repeated at least four times in a row kept once; times between them
+    stay."""
     places = [at for at, token in enumerate(tokens) if not is_time(token)]
     words = [tokens[at] for at in places]
     kept: set[int] = set()
@@ -203,7 +205,7 @@ def without_loops(tokens: Sequence[int], is_time: Callable[[int], bool]) -> list
 
 
 def is_made_up(likelihood: float, no_speech: float) -> bool:
-    """Whether there are no words: the model is unsure, and hears nobody speak."""
+    """Whether there are no words: the model is uncertain and detects no speech."""
     return likelihood < UNSURE and no_speech > NO_SPEECH
 
 

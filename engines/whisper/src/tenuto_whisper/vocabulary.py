@@ -1,4 +1,4 @@
-"""Whisper's tokens: their text, the words they make up, the marks that steer the model. Knows no sound."""
+"""Whisper's tokens: their text, the words that they form, and the control tokens."""
 
 from __future__ import annotations
 
@@ -37,23 +37,23 @@ class Vocabulary:
         self.languages = frozenset(mark.strip("<|>") for mark, number in marks.items() if number in languages)
 
     def prompt(self, language: str, *, timed: bool = False) -> list[int]:
-        """What makes the model write this language down, with times between the segments or without."""
+        """The prompt for transcription in this language, with or without times between segments."""
         start = [self._marks["<|startoftranscript|>"], self._marks[f"<|{language}|>"]]
         start += [self._marks["<|transcribe|>"], *([] if timed else [self._marks["<|notimestamps|>"]])]
         return [self._marks["<|startofprev|>"], *SIMPLIFIED, *start] if language == "zh" else start
 
     def is_time(self, token: int) -> bool:
-        """Whether a token stands for a moment of the window."""
+        """Whether a token is a timestamp."""
         return token >= self._first_time
 
     def text(self, tokens: Sequence[int]) -> str:
-        """The text of tokens; marks have none, half characters become U+FFFD."""
+        """The text of tokens; control tokens have none, incomplete characters become U+FFFD."""
         return b"".join(self._bytes.get(token, b"") for token in tokens).decode("utf-8", "replace")
 
     def segments(self, tokens: Sequence[int]) -> list[tuple[str, float, float | None]]:
-        """What stands between two times, with both, in seconds from the start of the window.
+        """The text between two timestamps, with both, in seconds from the start of the window.
 
-        The last has no end if the model wrote none.
+        The last has no end if the model produced none.
         """
         segments: list[tuple[str, float, float | None]] = []
         start, inside = 0.0, list[int]()
@@ -68,7 +68,7 @@ class Vocabulary:
         return segments
 
     def words(self, tokens: Sequence[int], language: str) -> list[tuple[str, int]]:
-        """Each word, with the space before and the punctuation around it, and how many tokens it has."""
+        """Each word, with the space before it and its punctuation, and its number of tokens."""
         words: list[tuple[str, int]] = []
         joins_next = False
         for text, count in self._characters(tokens):
@@ -84,7 +84,7 @@ class Vocabulary:
         return words
 
     def _characters(self, tokens: Sequence[int]) -> Iterator[tuple[str, int]]:
-        """The fewest tokens that make up whole characters, one group after the other."""
+        """Consecutive groups of as few tokens as form complete characters."""
         waiting, count = b"", 0
         for token in tokens:
             waiting += self._bytes.get(token, b"")

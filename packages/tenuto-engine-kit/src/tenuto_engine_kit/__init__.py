@@ -1,6 +1,5 @@
-"""What two or more engines of this repository need of each other's work, and numpy or Pillow with it.
+"""Code that two or more engines in this repository share and that needs numpy or Pillow.
 
-Transcripts, mel spectra, speaker embeddings, names of languages, Mandarin annotations, pictures. Each module
-imports its libraries itself, so that an interpreter needs those of the modules that its engine uses. Knows no
-model, and nothing of the service.
+Transcripts, mel spectra, speaker embeddings, language names, Mandarin annotations, pictures. Modules import
+their libraries separately, so that an interpreter needs only those of the modules that its engine uses.
 """

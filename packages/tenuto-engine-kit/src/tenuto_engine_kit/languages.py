@@ -1,4 +1,4 @@
-"""What callers call a language, and what the model calls it. Knows no model's tokens."""
+"""Maps the names that callers use for languages to language codes."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ _NAMES = {
 _CODES = {name: code for code, names in _NAMES.items() for name in names.split()}
 
 
-def understood(said: str | None, known: Collection[str]) -> str | None:
-    """The model's code for a caller's word: a code, a tag such as `zh-Hans-CN`, or a name; else None."""
-    if said is None:
+def understood(named: str | None, known: Collection[str]) -> str | None:
+    """The model's code for a code, a tag such as `zh-Hans-CN`, or a name; None if it is not known."""
+    if named is None:
         return None
-    plain = unicodedata.normalize("NFKC", said).strip().casefold()
+    plain = unicodedata.normalize("NFKC", named).strip().casefold()
     for name in (plain, re.split(r"[-_\s.]", plain)[0]):
         code = _CODES.get(name, name)
         if code in known:

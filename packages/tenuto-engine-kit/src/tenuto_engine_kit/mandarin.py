@@ -1,4 +1,4 @@
-"""Mandarin syllables, and the annotation with which a caller chooses one. Knows no sounds and no model."""
+"""Mandarin syllables, and the annotation with which a caller chooses a reading."""
 
 from __future__ import annotations
 
@@ -46,10 +46,11 @@ ANNOTATION = re.compile(
 """A character whose reading the caller chose: <行|XING2>."""
 
 
-def chosen(found: re.Match[str]) -> str | None:
-    """The syllable that an annotation asks for, with its tone digit, ü written v wherever it is one but after
-    j, q, x and y, where u is one; None when there is no such syllable."""
-    syllable = found["syllable"].lower().replace("ü", "v")
+def chosen(match: re.Match[str]) -> str | None:
+    """The syllable of an annotation with its tone digit; None if there is no such syllable.
+
+    ü is written v, except after j, q, x and y, where it is written u."""
+    syllable = match["syllable"].lower().replace("ü", "v")
     if re.fullmatch("[jqxy]v(e|n|an)?", syllable):
         syllable = syllable.replace("v", "u")
-    return syllable + found["tone"] if syllable in SYLLABLES else None
+    return syllable + match["tone"] if syllable in SYLLABLES else None

@@ -1,4 +1,4 @@
-"""Pictures made fit to be a result: of the size that was asked for, as a plain PNG. Knows no model."""
+"""Turns a model's picture into a result: the requested size, as a plain PNG."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ FORMATS = ("PNG", "JPEG", "WEBP")
 
 
 class PictureInvalid(ValueError):
-    """The bytes are no picture as it should be; the message says why."""
+    """The bytes are not a usable picture; the message says why."""
 
 
 def opened(content: bytes) -> Image.Image:
-    """A picture out of bytes that are not trusted, decoded to the end. Raises PictureInvalid."""
+    """Decode a picture completely from untrusted bytes. Raises PictureInvalid."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", Image.DecompressionBombWarning)
@@ -28,15 +28,15 @@ def opened(content: bytes) -> Image.Image:
     except PictureInvalid:
         raise
     except Exception as error:
-        # Decoders of untrusted bytes raise what they like: SyntaxError, struct.error, OSError, EOFError.
-        raise PictureInvalid("is no picture in a format that is known here") from error
+        # Decoders raise anything on bad bytes: SyntaxError, struct.error, OSError, EOFError.
+        raise PictureInvalid("is not a picture in a known format") from error
     return picture.convert("RGB")
 
 
 def fitted(picture: Image.Image, width: int, height: int) -> Image.Image:
-    """The middle of a picture at this size: scaled until it just covers it, then cut.
+    """A picture at this size: scaled until it just covers the size, then cropped around its middle.
 
-    A model that draws in steps of 16 pixels gave a few too many: these are cut off, nothing is scaled.
+    If a model draws in steps of 16 pixels, the few extra ones are cropped without scaling.
     """
     surplus = picture.width - width, picture.height - height
     if min(surplus) < 0 or max(surplus) >= STEP:
@@ -48,7 +48,7 @@ def fitted(picture: Image.Image, width: int, height: int) -> Image.Image:
 
 
 def png(picture: Image.Image) -> bytes:
-    """A PNG of 8 bits a channel without anything but the picture."""
+    """A PNG with 8 bits per channel and no metadata."""
     file = io.BytesIO()
     picture.save(file, "PNG", compress_level=6)
     return file.getvalue()

@@ -1,7 +1,7 @@
-"""What recognition engines share: sound in, a transcript out.
+"""What recognition engines share: audio in, a transcript out.
 
-A model's answer is put into our words here, never believed: times that cannot be are left out and doubted,
-and the worker, who hears of every doubt, has a part recognised once more. Nothing here knows a model.
+A model's answer is checked: segments with impossible times are left out and recorded as doubts, and the
+worker has a doubtful chunk transcribed once more.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ Segment = dict[str, Any]
 
 RATE = 16_000
 LONGEST_S = 15 * 60
-"""A part is never longer; the worker's have 650 seconds at most."""
+"""The longest chunk; the worker's are at most 650 seconds long."""
 BEYOND_S = 2.0
-"""So far behind its part's end a segment may end and is cut there; further out, its times are made up."""
+"""A segment may end this far after the chunk, and is then cut; further out, its times are made up."""
 
 _FRAME = RATE // 50
 _LABEL = re.compile(r"[\[(（【<]\s*([^\[\]()（）【】<>]{1,60}?)\s*[\])）】>]\Z")
@@ -39,17 +39,17 @@ _TYPES = (
 
 @dataclass
 class Heard:
-    """A transcript in the making: segments in the order in which the model gave them."""
+    """A transcript being built: segments in the order of the model."""
 
     length_s: float
     segments: list[Segment] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     doubts: list[str] = field(default_factory=list)
-    """Why the model may not have heard it all. Whoever asked may ask once more."""
+    """Why the transcript may be incomplete. The caller may transcribe the chunk once more."""
     misplaced: int = 0
 
     def add(self, start: Any, end: Any, text: str, **more: Any) -> None:
-        """A segment with times in seconds from the part's start; one whose times cannot be is left out."""
+        """Add a segment with times in seconds from the chunk's start, unless the times are impossible."""
         start_s, end_s = number(start), number(end)
         if start_s is None or end_s is None or not self._is_inside(start_s, end_s):
             self.misplaced += 1
@@ -77,19 +77,19 @@ class Heard:
 
 
 def part_of(run: Run) -> Floats:
-    """The part's sound in -1..1 from `run.inputs["audio"]`: PCM16, little-endian, mono, 16 kHz."""
+    """The chunk's samples in -1..1 from `run.inputs["audio"]`: PCM16, little-endian, mono, 16 kHz."""
     audio = run.inputs["audio"]
     if len(audio) % 2:
-        raise EngineError("input_unreadable", "The audio is no whole number of 16-bit samples.")
+        raise EngineError("input_unreadable", "The audio is not a whole number of 16-bit samples.")
     if len(audio) > 2 * RATE * LONGEST_S:
-        raise EngineError("input_unreadable", f"A part has at most {LONGEST_S} s.")
+        raise EngineError("input_unreadable", f"A chunk has at most {LONGEST_S} s.")
     return np.frombuffer(audio, "<i2").astype(np.float32) / np.float32(32768)
 
 
 def pieces(samples: Floats, longest_s: float) -> Iterator[tuple[float, Floats]]:
-    """The sound cut at quiet places: where each piece starts, in seconds, and its samples.
+    """The audio cut at quiet moments: the start of each piece in seconds, and its samples.
 
-    A cut is looked for in the last third of what a piece may be long.
+    A cut is made in the last third of the maximum length of a piece.
     """
     longest, start = int(longest_s * RATE), 0
     while len(samples) - start > longest:
@@ -103,7 +103,7 @@ def pieces(samples: Floats, longest_s: float) -> Iterator[tuple[float, Floats]]:
 
 
 def loudest(samples: Floats, seconds: float) -> Floats:
-    """The stretch of so many seconds that holds most sound; all of it when it is shorter."""
+    """The loudest stretch of this many seconds; everything if it is shorter."""
     loudness = _loudness(samples)
     count = int(seconds * RATE) // _FRAME
     if loudness.size <= count:
@@ -114,19 +114,19 @@ def loudest(samples: Floats, seconds: float) -> Floats:
 
 
 def label_of(text: str) -> str | None:
-    """What a text that is nothing but a label in brackets says of the sound; None for words."""
+    """The sound type of a text that is only a label in brackets; None for words."""
     found = _LABEL.match(text.strip())
     if not found:
         return None
     name = found[1].casefold()
-    # What was said and not understood is speech all the same: the words are missing, not the voice.
+    # Speech that was not understood is still speech.
     if "speech" in name or "unintelligible" in name or "inaudible" in name:
         return "speech"
     return next((kind for kind, said in _TYPES if said.search(name)), None)
 
 
 def number(value: Any) -> float | None:
-    """A finite number of seconds, also where it is written as text; else None."""
+    """A finite number of seconds, also from text; else None."""
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None
     try:
@@ -137,7 +137,7 @@ def number(value: Any) -> float | None:
 
 
 def letters(text: str) -> str:
-    """What of a text is compared: letters and digits, without case."""
+    """Letters and digits of a text, without case, for comparisons."""
     return "".join(sign for sign in text.casefold() if sign.isalnum())
 
 

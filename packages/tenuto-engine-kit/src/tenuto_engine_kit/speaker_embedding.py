@@ -1,8 +1,8 @@
-"""Whose voice it is, as 256 numbers: the cosine of two embeddings tells how alike two voices are.
+"""Speaker embeddings, 256 numbers each: the cosine of two embeddings measures how similar two voices are.
 
 The model is Resemblyzer's encoder (Apache-2.0, https://github.com/resemble-ai/Resemblyzer; generalised
 end-to-end loss, https://arxiv.org/abs/1710.10467): three LSTM layers over 40 mel bands, run with numpy alone.
-Shared by the engines that tell speakers apart or imitate them. Knows no text and no model of speech.
+Shared by the engines that separate speakers and those that imitate them.
 """
 
 from __future__ import annotations
@@ -21,20 +21,19 @@ SAMPLE_RATE = 16_000
 DIMENSIONS = 256
 
 _LEVEL = 0.05
-"""The root mean square that every clip is brought to (-26 dB): loudness says nothing about who speaks."""
+"""Every clip is scaled to this root mean square (-26 dB): loudness does not identify a speaker."""
 _WINDOW, _STEP, _BANDS = 400, 160, 40
 _PARTIAL = 160
-"""Frames in one look of the encoder: 1.6 s."""
+"""Frames in one input of the encoder: 1.6 s."""
 _PARTIAL_STEP = 77
-"""Frames from one look to the next: 1.3 looks a second."""
+"""Frames from one input to the next: 1.3 a second."""
 _LEAST_COVERAGE = 0.75
-"""A last look with less sound than this is left out."""
+"""A last input with a smaller share of audio is left out."""
 _BATCH = 64
-"""Looks encoded at once: memory stays under 60 MB."""
+"""Inputs encoded at once: memory stays under 60 MB."""
 
-# The file is PyTorch's old format: a pickle, then the numbers. Nothing of it is unpickled. It is pinned by
-# its hash, so the numbers always begin at the same bytes: these were read off its pickle once, with
-# pickletools.
+# The file has PyTorch's old format: a pickle, then the numbers. It is never unpickled. It is pinned by its
+# hash, so the numbers are always at these offsets, which were read from the pickle once, with pickletools.
 _FILE_BYTES = 17_090_379
 _LINEAR_BIAS_AT, _LINEAR_AT, _LSTM_AT = 6699, 7731, 269883
 _HIDDEN = 256
@@ -55,12 +54,12 @@ class SpeakerEncoder:
         self._bands = mel.slaney(_BANDS, _WINDOW, SAMPLE_RATE).astype(np.float32)
 
     def embed(self, samples: Floats) -> Floats:
-        """The embedding of a clip: mono, 16 kHz, -1..1. Of unit length; all zero where there is no sound."""
+        """The embedding of a clip: mono, 16 kHz, -1..1. Of unit length; all zero for silence."""
         embedded: Floats = self.embed_all([samples])[0]
         return embedded
 
     def embed_all(self, clips: Sequence[Floats]) -> Floats:
-        """[clips, 256]. Many clips at once cost less than one by one."""
+        """[clips, 256]. Many clips at once are faster than one by one."""
         looks: list[Floats] = []
         owners: list[int] = []
         for owner, clip in enumerate(clips):
@@ -128,7 +127,7 @@ def _lstm(inputs: Floats, inner: Floats, recurrent: Floats, bias: Floats) -> Flo
 
 
 def _sigmoid(values: Floats) -> Floats:
-    # By tanh, which neither overflows nor warns.
+    # With tanh, which neither overflows nor warns.
     found: Floats = np.float32(0.5) * (np.tanh(np.float32(0.5) * values) + np.float32(1))
     return found
 

@@ -91,7 +91,7 @@ def test_a_prompt_that_the_model_cannot_read_whole_is_told(draw: Draw) -> None:
 
 @pytest.mark.parametrize(
     ("prompt", "says", "transient"),
-    [("[oom]", "the GPU has no room for 256 × 256", True), ("[nan]", "pixels that are no numbers", False)],
+    [("[oom]", "the GPU has too little memory for 256 × 256", True), ("[nan]", "pixels that are NaN", False)],
 )
 def test_what_goes_wrong_is_a_failure_and_the_process_stays(
     draw: Draw, prompt: str, says: str, transient: bool
@@ -110,7 +110,7 @@ def test_what_goes_wrong_is_a_failure_and_the_process_stays(
     [
         ("diffusers-qwen-image", "ZImagePipeline", "", "no true_cfg_scale"),
         ("diffusers", "OldPipeline", "", "no generator, callback_on_step_end, output_type"),
-        ("diffusers", "ZImagePipeline", 'options.offload = "some"', "offload is none of none, model"),
+        ("diffusers", "ZImagePipeline", 'options.offload = "some"', "offload is not one of none, model"),
     ],
 )
 def test_a_pipeline_that_does_not_fit_is_not_loaded(

@@ -238,7 +238,9 @@ def test_the_key_is_sent_and_shown_nowhere(monkeypatch: pytest.MonkeyPatch) -> N
         monkeypatch.setenv("UPSTREAM_KEY", KEY)
         speaking = engine("openai-speech", server.url)
         assert "audio/wav" == speaking.run(Asked(speech())).media_type
-        with pytest.raises(EngineError, match=r"401 \(invalid_api_key\): it does not take our key") as caught:
+        with pytest.raises(
+            EngineError, match=r"401 \(invalid_api_key\): it does not accept our key"
+        ) as caught:
             engine("openai-speech", server.url).run(Asked(speech()))
 
         assert [f"Bearer {KEY}", None] == [asked.key for asked in server.asked]

@@ -1,7 +1,7 @@
 """Speech by IndexTTS-2.5 on a GPU: text and a recording of a voice to a WAV file of 22,050 Hz.
 
 Runs in the interpreter that has the model's package: upstream's `indextts`, or `indextts25-inference`.
-The parameters arrive checked and complete. Nothing here knows jobs, accounts or voices.
+The parameters arrive checked and complete. It knows neither jobs nor accounts nor voice ids.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from .reading import readable
 
 
 def upstream(options: dict[str, Any]) -> IndexTTS:
-    """The engine on the package of the model's makers."""
+    """The engine with the authors' package."""
     return IndexTTS(options, libraries.Upstream)
 
 
 def packaged(options: dict[str, Any]) -> IndexTTS:
-    """The engine on the package of PyPI."""
+    """The engine with the package from PyPI."""
     return IndexTTS(options, libraries.Packaged)
 
 
 class IndexTTS:
-    """The loaded model. One run at a time: the package keeps the last voice it heard."""
+    """The loaded model. One run at a time: the package keeps the last voice that it used."""
 
     def __init__(
         self, options: dict[str, Any], library: Callable[[dict[str, Any]], libraries.Library]
@@ -43,7 +43,7 @@ class IndexTTS:
         }
 
     def run(self, run: Run) -> Result:
-        """Speak the text segment by segment; the result is their samples, one after the other."""
+        """Synthesise the text segment by segment; the result is the segments joined."""
         try:
             return self._spoken(run)
         finally:
@@ -69,7 +69,7 @@ class IndexTTS:
         return self._result(b"".join(spoken), len(spoken), warnings + hear.warnings)
 
     def _asked(self, run: Run, text: str) -> tuple[dict[str, Any], list[str]]:
-        """The arguments of one call of the package, and what could not be taken as it was asked."""
+        """The arguments of one call of the package, and warnings about parameters that it cannot follow."""
         parameters = run.parameters
         voice, warnings = self._references.path_of(run.inputs.get("voice"))
         asked = {
@@ -85,7 +85,7 @@ class IndexTTS:
         return asked | emotion, warnings + more
 
     def _emotion(self, run: Run) -> tuple[dict[str, Any], list[str]]:
-        """How it is said: like another recording, by a vector, or as a text says; one of them at most."""
+        """The emotion: from another recording, a vector, or a text; at most one of them."""
         parameters = run.parameters
         strength = float(parameters["emo_alpha"])
         if "emotion_voice" in run.inputs:
@@ -116,7 +116,7 @@ class IndexTTS:
 
 
 def _sampling(parameters: dict[str, Any]) -> dict[str, Any]:
-    """How the model draws. Releases that draw whatever they are told draw from one candidate of one beam."""
+    """The sampling parameters. Releases that always sample get one candidate and one beam."""
     drawn = {
         "do_sample": parameters["do_sample"],
         "top_p": float(parameters["top_p"]),

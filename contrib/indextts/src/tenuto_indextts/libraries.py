@@ -1,4 +1,4 @@
-"""The two packages that run the model, behind one way to call them. Knows no WAV and no contract.
+"""The two packages that run the model, behind one interface.
 
 `indextts` is upstream's own, from its repository; `indextts25-inference` is on PyPI. Both yield sound
 segment by segment from one generator. It is used whether anybody listens or not, as the plain call cuts texts
@@ -21,19 +21,19 @@ from .reading import split
 
 BIASES = (0.9375, 0.875, 1.0, 1.0, 0.9375, 0.9375, 0.6875, 0.5625)
 MOST_EMOTION = 0.8
-"""What the emotions of a vector may add up to; the rest is left to the voice's own."""
+"""The maximum sum of an emotion vector; the rest is the voice's own emotion."""
 _CACHE_VARIABLE = "HF_HUB_CACHE"
 
 
 class Hearing:
-    """How far a run is, in hundredths, and what the package warned of."""
+    """Receives progress, in percent, and the package's warnings."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
         self.warnings: list[str] = []
 
     def progress(self, share: float) -> None:
-        """The package is so far; a good moment to stop."""
+        """Report progress and check for cancellation."""
         self._run.check_cancelled()
         self._run.progress("synthesis", min(99, int(100 * share)), 100, "percent")
 
@@ -43,13 +43,13 @@ class Library(Protocol):
 
     package: str
     reads_emotion: bool
-    """Whether it can tell an emotion from a text."""
+    """Whether it can derive an emotion from a text."""
 
     def balanced(self, vector: list[float]) -> list[float]:
-        """An emotion vector as the package's own page would send it."""
+        """An emotion vector, normalised as by the package's own web page."""
 
     def speak(self, asked: dict[str, Any], hear: Hearing) -> Iterator[Any]:
-        """Each segment's samples, one after the other."""
+        """Each segment's samples, in order."""
 
 
 class Upstream:
@@ -69,7 +69,7 @@ class Upstream:
         return list(self._tts.normalize_emo_vec(vector, apply_bias=True))
 
     def speak(self, asked: dict[str, Any], hear: Hearing) -> Iterator[Any]:
-        # The first releases of 2.5 take the limit of a segment and don't look at it.
+        # The first releases of 2.5 accept the segment limit but ignore it.
         if hasattr(self._tts, "split_text_by_tokens"):
             texts = [asked["text"]]
         else:
@@ -79,8 +79,7 @@ class Upstream:
             made = self._tts.infer(
                 **{**asked, "text": text}, output_path=None, interval_silence=0, stream_return=True
             )
-            # The package remembers what it made of a voice with all that it was made of, unless it is told
-            # that nobody will train: gigabytes.
+            # Without no_grad the package keeps the whole graph of a voice: gigabytes.
             with self._torch.no_grad():
                 yield from _heard(made, hear)
 
@@ -89,7 +88,7 @@ class Upstream:
 
 
 class Packaged:
-    """`indextts25-inference`. Its short interface always normalises texts, so what is under it is called."""
+    """`indextts25-inference`. Its simple interface always normalises texts, so the layer below is called."""
 
     package = "indextts25-inference"
     reads_emotion = False
@@ -100,7 +99,7 @@ class Packaged:
         self._tts = IndexTTS2(**_placed(options))
 
     def balanced(self, vector: list[float]) -> list[float]:
-        """As upstream does it; this package leaves it to whoever calls it."""
+        """As upstream does; this package leaves it to the caller."""
         biased = [share * bias for share, bias in zip(vector, BIASES)]  # noqa: B905 (both have eight)
         total = sum(biased)
         return biased if total <= MOST_EMOTION else [share * MOST_EMOTION / total for share in biased]

@@ -1,4 +1,4 @@
-"""The text as the model may be handed it. Knows no sound.
+"""Prepares a text for the model.
 
 The package reads markup of its own in a text: `<any word|any sounds>`, and the tokenizer's special tokens,
 `<|…|>`, with which a caller could change the language or end a sentence in the middle. The contract knows one
@@ -18,7 +18,7 @@ _ENDINGS = (r"(?<=[。！？!?…\n])|(?<=[.] )", r"(?<=[，、；：,;:])", r"(
 
 
 def readable(text: str, lang: str) -> str:
-    """The text with its annotations as the model reads them, and without any other markup."""
+    """The text with annotations in the model's form, and without any other markup."""
     pieces, at = [], 0
     for found in ANNOTATION.finditer(text) if lang == "zh" else ():
         syllable = chosen(found)
@@ -29,8 +29,8 @@ def readable(text: str, lang: str) -> str:
 
 
 def split(text: str, limit: int, size: Callable[[str], int]) -> list[str]:
-    """The text in pieces of at most `limit`, cut after sentences, else clauses, else words, else anywhere but
-    inside an annotation. For releases of the package that speak any text in one go."""
+    """The text in pieces of at most `limit`, cut after sentences, else clauses, else words, else anywhere
+    outside an annotation. For releases of the package that do not split texts."""
     found: list[str] = []
     for piece in _divided(text, limit, size, _ENDINGS):
         if found and size(found[-1] + piece) <= limit:
@@ -54,5 +54,5 @@ def _plain(text: str) -> str:
 
 
 def _spelled(syllable: str) -> str:
-    """As the model was taught: upper case, and after j, q and x the ü as V although it is written u."""
+    """As in the training data: upper case, and V for the ü that is written u after j, q and x."""
     return re.sub(r"\A([jqx])u(?!o)", r"\1v", syllable).upper()

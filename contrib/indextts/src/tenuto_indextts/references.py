@@ -1,6 +1,6 @@
-"""Recordings of voices as files, which is how the package takes them. Knows no model.
+"""Stores recordings of voices as files, which the package requires.
 
-The package remembers what it made of a file by the file's name, and perhaps its date: another recording under
+The package caches a file's analysis by file name, and perhaps date: another recording under
 the same name would speak with the voice before it. So a file is named by what it holds, and is always as old.
 It is a caller's voice: it is there while it is heard, and no longer.
 """
@@ -19,26 +19,26 @@ from pathlib import Path
 from tenuto_engine import EngineError
 
 HEARD_S = 15
-"""The model hears no more of a recording."""
+"""The model uses only this much of a recording."""
 PREFIX = "tenuto-indextts-"
 
 
 class References:
-    """A folder of recordings; `original` speaks where a job names no voice."""
+    """A folder of recordings; `original` is used if a job names no voice."""
 
     def __init__(self, original: Path) -> None:
         self._original = original
         try:
             _seconds(original.read_bytes())
         except (OSError, EOFError, wave.Error) as error:
-            fault = f"options.reference: {original} is no WAV file that can be read: {error}"
+            fault = f"options.reference: {original} is not a readable WAV file: {error}"
             raise EngineError("engine_not_ready", fault) from error
         _remove_left()
-        # A process that is killed leaves its folder; the next one knows it by the number.
+        # A killed process leaves its folder, which the next one recognises by the process id.
         self._folder = tempfile.TemporaryDirectory(prefix=f"{PREFIX}{os.getpid()}-")
 
     def path_of(self, content: bytes | None) -> tuple[Path, list[str]]:
-        """The file that holds a recording, None standing for the original voice's; and warnings."""
+        """The file of a recording, or of the original voice for None; and warnings."""
         if content is None:
             return self._original, _warnings(self._original.read_bytes())
         path = Path(self._folder.name) / f"{hashlib.sha256(content).hexdigest()}.wav"
@@ -47,13 +47,13 @@ class References:
         return path, _warnings(content)
 
     def forget(self) -> None:
-        """Remove what callers' voices there are."""
+        """Remove all recordings of callers' voices."""
         for path in Path(self._folder.name).iterdir():
             path.unlink()
 
 
 def _remove_left() -> None:
-    """The folders of processes that are gone."""
+    """Remove the folders of processes that no longer exist."""
     for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*-*"):
         number = folder.name.removeprefix(PREFIX).split("-")[0]
         with contextlib.suppress(OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Samples as they come from the model made 16-bit sound, and WAV bytes. Knows no text and no model."""
+"""Converts the model's samples to 16-bit PCM, and makes WAV files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tenuto_engine import EngineError
 
 SAMPLE_RATE = 22_050
 LONGEST_SEGMENT_S = 180
-"""What a model that does not find the end makes at most; a segment's own text is good for some 30 seconds."""
+"""The longest audio if the model does not find the end; a segment's text takes about 30 seconds."""
 
 
 def pcm(samples: Any) -> bytes:
@@ -40,5 +40,5 @@ def wav(content: bytes) -> bytes:
 
 
 def duration_ms(content: bytes) -> int:
-    """How long 16-bit samples last."""
+    """The duration of 16-bit samples in milliseconds."""
     return round(len(content) / 2 * 1000 / SAMPLE_RATE)

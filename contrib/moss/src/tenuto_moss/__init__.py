@@ -1,8 +1,8 @@
-"""Recognition by MOSS-Transcribe-Diarize: words with speakers and times from one model, part by part.
+"""Recognition by MOSS-Transcribe-Diarize: words with speakers and times from one model, chunk by chunk.
 
-Runs in the interpreter that has the model's package, `moss-transcribe-diarize`. The language is the model's
-own finding; but it wants to be asked in Chinese about Chinese and in English about all else, so a short
-stretch is heard first. Nothing here knows jobs or other parts.
+Runs in the interpreter that has the model's package, `moss-transcribe-diarize`. The model detects the
+language, but the prompt must be Chinese for Chinese speech and English for any other, so a short stretch is
+transcribed first. It knows neither jobs nor other chunks.
 """
 
 from __future__ import annotations
@@ -18,31 +18,31 @@ CHINESE = (
     "请将音频转写为文本，每一段需以起始时间戳和说话人编号（[S01]、[S02]、[S03]…）开头，正文为对应的语音内容，"
     "并在段末标注结束时间戳，以清晰标明该段语音范围。"
 )
-"""The package's own question."""
+"""The package's own prompt."""
 ENGLISH = (
     "Transcribe the audio into text. Each sentence should begin with a start timestamp and a speaker label "
     "([S01], [S02], [S03], …), followed by the corresponding spoken content, and end with an end timestamp "
     "to clearly indicate the time span of that sentence."
 )
-"""The makers' own words in their repository."""
+"""From the authors' repository."""
 PROBE_S = 20.0
 TOKENS_PER_SECOND = 20
-"""More than the fastest speech takes with its times; the model's own limit ends a part in the middle."""
+"""More than the fastest speech needs, including times; the model's own limit would stop within a chunk."""
 LEAST_TOKENS, MOST_TOKENS = 512, 16_384
-"""The model stops at the latter by itself, whatever it is allowed."""
+"""The model itself stops at the latter."""
 USUAL_TOKENS_PER_SECOND = 8
 LOST_SHARE = 0.1
-"""So much of the text may stand outside all segments before it is worth a doubt."""
+"""If a larger share of the text is outside all segments, it is recorded as a doubt."""
 
 _HAN = re.compile(r"[\u3400-\u9fff]")
 _KANA = re.compile(r"[\u3040-\u30ff]")
 _MARK = re.compile(r"\[[0-9.]+\]|\[S[0-9]+\]")
 _SAMPLED = {"do_sample": True, "temperature": 0.8, "top_p": 0.95, "top_k": 50}
-"""How a part is heard once more: the makers' advice for parts that end too early."""
+"""The settings for a retry: the authors' advice for chunks that end too early."""
 
 
 class MossTranscribeDiarize:
-    """The loaded model; one part at a time."""
+    """The loaded model; one chunk at a time."""
 
     def __init__(self, options: dict[str, Any]) -> None:
         import torch
@@ -54,7 +54,7 @@ class MossTranscribeDiarize:
         self._package, self._parse = inference_utils, parse_transcript
         self._device = inference_utils.resolve_device(options["device"])
         self._dtype = torch.bfloat16 if self._device.type == "cuda" else torch.float32
-        # The model's code is part of its weights: the operator has put both into this folder.
+        # The model's code comes with its weights: the operator has put both into this folder.
         model = AutoModelForCausalLM.from_pretrained(str(folder), trust_remote_code=True, dtype="auto")
         self._model = model.to(dtype=self._dtype).to(self._device).eval()
         self._processor = AutoProcessor.from_pretrained(str(folder), trust_remote_code=True)
@@ -77,9 +77,9 @@ class MossTranscribeDiarize:
         return heard.told(self._model_id, self._revision, None)
 
     def _asked_in(self, run: Run, samples: Floats) -> str:
-        """The question in the language that suits what is spoken, by a short stretch with most sound.
+        """The prompt in the right language, decided by transcribing a short, loud stretch.
 
-        Asked in Chinese about other speech, the model makes Chinese up or leaves the times out.
+        With a Chinese prompt and other speech, the model invents Chinese or omits the times.
         """
         probe = loudest(samples, PROBE_S)
         budget = LEAST_TOKENS + int(TOKENS_PER_SECOND * PROBE_S)
@@ -91,7 +91,7 @@ class MossTranscribeDiarize:
     def _written(
         self, run: Run, samples: Floats, question: str, budget: int, *, again: bool
     ) -> tuple[str, int]:
-        """What the model writes about the sound, and how many tokens that took."""
+        """The model's answer, and its number of tokens."""
         expected = max(1, int(USUAL_TOKENS_PER_SECOND * len(samples) / RATE))
 
         def hear(tokens: int) -> None:
@@ -111,7 +111,7 @@ class MossTranscribeDiarize:
         return str(written["text"]), int(written["generated_tokens"])
 
     def _read(self, text: str, heard: Heard) -> None:
-        """The segments of `[start][S01]words[end]…`; what stands outside of them is told of."""
+        """The segments of `[start][S01]words[end]…`; text outside of them is recorded as a doubt."""
         read = ""
         for segment in self._parse(text):
             read += segment.text

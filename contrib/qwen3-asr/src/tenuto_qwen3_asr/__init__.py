@@ -1,8 +1,8 @@
-"""Recognition by Qwen3-ASR, with times by its forced aligner, part by part.
+"""Recognition by Qwen3-ASR, with times from its forced aligner, chunk by chunk.
 
-Runs in the interpreter that has `qwen-asr`. The recogniser writes text without times; the aligner finds when
-each word of it is said, in the languages that it knows. Elsewhere, and without an aligner, sound is cut into
-short pieces whose ends are the times. Nothing here knows jobs or other parts.
+Runs in the interpreter that has `qwen-asr`. The recogniser produces text without times; the aligner finds the
+time of each word, in the languages that it knows. In other languages, and without an aligner, the audio is
+cut into short pieces whose ends are the times. It knows neither jobs nor other chunks.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ LANGUAGES = {
     "fil": "Filipino", "fa": "Persian", "el": "Greek", "ro": "Romanian", "hu": "Hungarian",
     "mk": "Macedonian",
 }  # fmt: skip
-"""What the package calls the languages that the recogniser knows; it refuses all other names."""
+"""The package's names of the recogniser's languages; it refuses all other names."""
 ALIGNED = frozenset({"zh", "yue", "en", "fr", "de", "it", "ja", "ko", "pt", "ru", "es"})
-"""The languages of the aligner; for others it gives times that mean nothing."""
+"""The aligner's languages; for others its times are meaningless."""
 ALIGNED_PIECE_S, SHORT_PIECE_S, AGAIN_SHARE = 120.0, 15.0, 0.5
-"""The package cuts at 180 s before it aligns; our cuts come first, to hear of a cancel between them."""
+"""The package cuts at 180 s before it aligns; we cut earlier, to check for cancellation in between."""
 MOST_TOKENS = 4096
-"""For a piece. The package's own 512 would end two minutes of fast speech in the middle, without a word."""
+"""Per piece. The package's default of 512 would silently truncate two minutes of fast speech."""
 LONGEST_SEGMENT_S, PAUSE_S = 20.0, 0.8
 
 _SENTENCE_END = re.compile(r"[。！？!?…]|[.](?=\s|\Z)")
@@ -40,7 +40,7 @@ _CLAUSE_END = re.compile(r"[，、；：,;:]")
 
 @dataclass(frozen=True)
 class _Word:
-    """Some letters of the text, with the marks behind them, and when they are said in the piece."""
+    """A piece of the text, with the punctuation after it, and its times."""
 
     text: str
     start: float
@@ -48,7 +48,7 @@ class _Word:
 
 
 class Qwen3Asr:
-    """The loaded models; one part at a time."""
+    """The loaded models; one chunk at a time."""
 
     def __init__(self, options: dict[str, Any]) -> None:
         import torch
@@ -80,7 +80,7 @@ class Qwen3Asr:
         language = understood(said, LANGUAGES)
         aligned = self._aligns and language in ALIGNED
         longest = ALIGNED_PIECE_S if aligned else SHORT_PIECE_S
-        # The model is greedy: only another piece of sound gives another answer.
+        # Decoding is greedy: only a different piece of audio gives a different answer.
         longest *= AGAIN_SHARE if run.parameters.get("again") else 1
         spoken: list[str] = []
         for at, piece in pieces(samples, longest):
@@ -104,20 +104,21 @@ class Qwen3Asr:
         return found
 
     def _add(self, found: Any, at: float, length_s: float, aligned: bool, heard: Heard) -> None:
-        """The piece's text as segments on the part's timeline."""
+        """The piece's text as segments in chunk time."""
         if not letters(found.text):
             return
         words = _words(found.text, found.time_stamps or (), length_s) if aligned else None
         if words is None:
             if aligned:
-                heard.doubts.append(f"The words from {at:.0f} s on could not be found in the sound.")
+                heard.doubts.append(f"The words from {at:.0f} s on could not be aligned with the audio.")
             words = [_Word(found.text, 0.0, length_s)]
         for sentence in _sentences(words):
             heard.add(at + sentence[0].start, at + sentence[-1].end, "".join(one.text for one in sentence))
 
 
 def _words(text: str, items: Sequence[Any], length_s: float) -> list[_Word] | None:
-    """The text cut at the aligner's items, which have its letters without its marks; None when they don't."""
+    """The text split at the aligner's items, which have its letters without punctuation; None if they
+    differ."""
     found: list[_Word] = []
     at = 0
     for item in items:
@@ -133,7 +134,7 @@ def _words(text: str, items: Sequence[Any], length_s: float) -> list[_Word] | No
 
 
 def _behind(text: str, at: int, count: int) -> int:
-    """The place behind so many letters of the text, and behind the marks and spaces that follow them."""
+    """The index after `count` letters of the text and the punctuation and spaces that follow them."""
     while at < len(text) and (count > 0 or not text[at].isalnum()):
         count -= len(letters(text[at]))
         at += 1
@@ -141,7 +142,7 @@ def _behind(text: str, at: int, count: int) -> int:
 
 
 def _sentences(words: Sequence[_Word]) -> Iterator[list[_Word]]:
-    """Words up to the end of a sentence or a pause; a long one ends with a clause, or where it must."""
+    """Words up to the end of a sentence or a pause; a long sentence is split after a clause, or anywhere."""
     sentence: list[_Word] = []
     for word in words:
         if sentence and (

@@ -1,7 +1,7 @@
-"""Recognition by VibeVoice-ASR: words with speakers, times and labels of sounds, part by part.
+"""Recognition by VibeVoice-ASR: words with speakers, times and sound labels, chunk by chunk.
 
-Runs in the interpreter that has the model's package, `vibevoice`, from its repository. The language is the
-model's own finding. Nothing here knows jobs or other parts.
+Runs in the interpreter that has the model's package, `vibevoice`, from its repository. The model
+detects the language. It knows neither jobs nor other chunks.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from tenuto_engine import EngineError, Result, Run
 from tenuto_engine_kit.recognition import RATE, Heard, label_of, number, part_of
 
 MODEL_RATE = 24_000
-"""Samples are taken for this, whatever rate is named beside them."""
+"""The model assumes this rate, whatever rate is passed with the samples."""
 TOKENS_PER_SECOND, LEAST_TOKENS, MOST_TOKENS = 24, 1024, 32_768
 USUAL_TOKENS_PER_SECOND = 10
 
 _SAMPLED = {"do_sample": True, "temperature": 0.6, "top_p": 0.95}
-"""How a part is heard once more: where it went in circles, greed would only find the same circle again."""
+"""The settings for a retry: after repetitions, greedy decoding would only repeat again."""
 _NAMES = {
     "Start time": "start_time",
     "Start": "start_time",
@@ -32,7 +32,7 @@ _NAMES = {
 
 
 class VibeVoice:
-    """The loaded model; one part at a time."""
+    """The loaded model; one chunk at a time."""
 
     def __init__(self, options: dict[str, Any]) -> None:
         import torch
@@ -69,7 +69,7 @@ class VibeVoice:
         return heard.told(self._model_id, self._revision, None)
 
     def _written(self, run: Run, samples: Any, length_s: float, budget: int) -> tuple[str, int]:
-        """What the model writes about the sound, and how many tokens that took."""
+        """The model's answer, and its number of tokens."""
         inputs = self._processor(audio=samples, return_tensors="pt", add_generation_prompt=True)
         inputs = {name: value.to(self._device) for name, value in inputs.items()}
         listener = _Listener(run, max(1, int(USUAL_TOKENS_PER_SECOND * length_s)))
@@ -87,8 +87,8 @@ class VibeVoice:
         return str(self._processor.decode(written, skip_special_tokens=True)), int(written.shape[0])
 
     def _items(self, text: str, heard: Heard) -> list[dict[str, Any]]:
-        """The package's reading of the answer. It gives nothing for JSON that it cannot read: then what is
-        whole of it counts, and nothing at all is a failure, not a silent recording."""
+        """The answer as the package parses it. It returns nothing for broken JSON: then the complete objects
+        are used, and if there are none, the run fails instead of reporting silence."""
         items = self._processor.post_process_transcription(text)
         if items or _is_empty_list(text):
             return [item for item in items if isinstance(item, dict)]
@@ -100,13 +100,13 @@ class VibeVoice:
 
 
 class _Listener:
-    """Counts the tokens as they are made; the one way to stop a generation from outside."""
+    """Counts tokens as they are generated, and cancels generation by raising."""
 
     def __init__(self, run: Run, expected: int) -> None:
         self._run = run
         self._expected = expected
         self._tokens = -1
-        """The prompt comes first."""
+        """Skips the prompt, which comes first."""
 
     def put(self, value: Any) -> None:
         self._run.check_cancelled()
@@ -114,7 +114,7 @@ class _Listener:
         self._run.progress("recognising", min(self._tokens, self._expected), self._expected, "tokens")
 
     def end(self) -> None:
-        """Nothing is left to say."""
+        """Nothing to do at the end."""
 
 
 def _resampled(samples: Any) -> Any:
@@ -144,7 +144,7 @@ def _is_empty_list(text: str) -> bool:
 
 
 def _whole_items(text: str) -> list[dict[str, Any]]:
-    """The objects of a list of JSON objects up to the first that is broken, under the package's names."""
+    """The objects of a JSON list up to the first broken one, with the package's field names."""
     decoder, found = json.JSONDecoder(), []
     at = text.find("{")
     while at >= 0:

@@ -28,7 +28,7 @@ NEEDED = (
     "output_type",
 )
 NOTHING = " "
-"""What is guided away from. Without it, Qwen-Image takes a true_cfg_scale and does nothing with it."""
+"""The negative prompt. Without one, Qwen-Image ignores true_cfg_scale."""
 
 
 class DiffusersEngine:
@@ -40,12 +40,12 @@ class DiffusersEngine:
 
         for name, allowed in (("guidance", GUIDANCES), ("offload", OFFLOADS)):
             if options[name] not in allowed:
-                raise EngineError("engine_failed", f"the option {name} is none of {', '.join(allowed)}")
+                raise EngineError("engine_failed", f"the option {name} is not one of {', '.join(allowed)}")
         self._torch = torch
         self._options = options
         self._about = {"model_id": options["model"], "model_revision": options["model_revision"]}
         self._device = options["device"] or ("cuda" if torch.cuda.is_available() else "cpu")
-        # Safetensors of this machine alone: nothing is fetched, no pickle is read, no code of a model is run.
+        # Only local safetensors: nothing is downloaded, no pickle is loaded, no code of a model is run.
         self._pipeline = DiffusionPipeline.from_pretrained(
             str(Path(options["path"]).expanduser()),
             torch_dtype=getattr(torch, options["dtype"]),
@@ -59,7 +59,7 @@ class DiffusersEngine:
         self.info = {**self._about, "pipeline": type(self._pipeline).__name__, "device": self._device}
 
     def run(self, run: Run) -> Result:
-        """`prompt`, `width`, `height`, `num_inference_steps`, `guidance_scale` and `seed` are all there."""
+        """`prompt`, `width`, `height`, `num_inference_steps`, `guidance_scale` and `seed` are all present."""
         width, height = int(run.parameters["width"]), int(run.parameters["height"])
         told = self._doubts(str(run.parameters["prompt"]))
         run.check_cancelled()
@@ -69,7 +69,7 @@ class DiffusersEngine:
                 made = self._pipeline(**self._asked(run)).images
         except self._torch.OutOfMemoryError as error:
             self._torch.cuda.empty_cache()
-            message = f"the GPU has no room for {width} × {height} pixels"
+            message = f"the GPU has too little memory for {width} × {height} pixels"
             raise EngineError("engine_failed", message, transient=True) from error
         drawn = _picture(made)
         content = picture.png(picture.fitted(drawn, width, height))
@@ -82,7 +82,7 @@ class DiffusersEngine:
         if lacking:
             name = type(self._pipeline).__name__
             raise EngineError(
-                "engine_failed", f"{name} is no text-to-image pipeline: no {', '.join(lacking)}"
+                "engine_failed", f"{name} is not a text-to-image pipeline: no {', '.join(lacking)}"
             )
 
     def _place(self) -> None:
@@ -101,7 +101,7 @@ class DiffusersEngine:
             "width": -(-int(parameters["width"]) // STEP) * STEP,
             "height": -(-int(parameters["height"]) // STEP) * STEP,
             "num_inference_steps": int(parameters["num_inference_steps"]),
-            # On the processor, so that a seed means the same on every GPU.
+            # On the CPU, so that a seed gives the same result on every GPU.
             "generator": self._torch.Generator("cpu").manual_seed(int(parameters["seed"])),
             "callback_on_step_end": _followed(run, int(parameters["num_inference_steps"])),
             "output_type": "np",
@@ -115,7 +115,7 @@ class DiffusersEngine:
         return asked
 
     def _doubts(self, prompt: str) -> list[str]:
-        """A prompt that is longer than what the model reads is cut by the pipeline, without a word."""
+        """A warning if the prompt is too long: the pipeline cuts it silently."""
         most = int(self._options["max_sequence_length"])
         tokenizer = getattr(self._pipeline, "tokenizer_2", None) or getattr(self._pipeline, "tokenizer", None)
         if not most or tokenizer is None:
@@ -125,11 +125,11 @@ class DiffusersEngine:
 
 
 def _followed(run: Run, steps: int) -> Callable[..., dict[str, Any]]:
-    """What the pipeline calls after each step: says how far it is, and ends it by raising."""
+    """Called by the pipeline after each step: reports progress, and cancels by raising."""
 
     def on_step_end(_: Any, step: int, __: Any, tensors: dict[str, Any]) -> dict[str, Any]:
         run.check_cancelled()
-        # Some schedulers take more steps than they were asked for.
+        # Some schedulers take more steps than requested.
         run.progress("drawing", min(step + 1, steps), steps, "steps")
         return tensors
 
@@ -137,15 +137,15 @@ def _followed(run: Run, steps: int) -> Callable[..., dict[str, Any]]:
 
 
 def _picture(made: Any) -> Any:
-    """The first of the pictures, an array of 0..1, as one; a model that overflows gives no numbers."""
+    """The first picture, from an array of 0..1. Raises if it contains NaN, which an overflow causes."""
     import numpy as np
     from PIL import Image
 
     pixels = np.asarray(made[0])
     if pixels.ndim != 3 or pixels.shape[-1] != 3:
         raise EngineError(
-            "engine_failed", f"the pipeline gave an array of {pixels.shape}, which is no picture"
+            "engine_failed", f"the pipeline gave an array of {pixels.shape}, which is not a picture"
         )
     if not np.isfinite(pixels).all():
-        raise EngineError("engine_failed", "the model gave pixels that are no numbers; try another dtype")
+        raise EngineError("engine_failed", "the model gave pixels that are NaN; try another dtype")
     return Image.fromarray((pixels.clip(0, 1) * 255).round().astype("uint8"))

@@ -1,9 +1,9 @@
 """Chat with a GGUF model through llama.cpp (cyllama): one answer at a time, token by token.
 
-It does not know HTTP, callers, or which model it was given: the template of turns is the model's own. What a
-caller wrote is never read as control tokens. At temperature 0, and for one seed, the same request gives the
-same answer: a prompt is computed in blocks that always start at the same places, so a block that is still in
-memory from the request before was computed exactly as it would be now.
+It works with any model: the chat template is the model's own. A caller's text is never read as control
+tokens. At temperature 0, and for one seed, the same request gives the same answer: a prompt is computed in
+blocks that always start at the same places, so a block that is still in memory from the request before was
+computed exactly as it would be now.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ if TYPE_CHECKING:
 
 CONTEXT_TOKENS = 8192
 BLOCK_TOKENS = 128
-# Where the caller leaves them out; a small model at 1 and 1 rambles.
+# Defaults; with 1 and 1 a small model rambles.
 TEMPERATURE = 0.7
 TOP_P = 0.8
 PENALTY_TOKENS = 256
-# llama.cpp reads this seed as "draw one".
+# llama.cpp takes this seed to mean "random".
 _DRAWN_SEED = 0xFFFFFFFF
-# Stand for the contents while the template is filled in; private use, so that no template holds them.
+# Placeholders for the contents while the template is filled in; private-use characters, which no template
+# contains.
 _OPEN, _CLOSE = "\ue000", "\ue001"
 _REPLACEMENT = "\ufffd"
 
@@ -37,8 +38,8 @@ class LlamaChat:
     """A loaded GGUF model. `options["weights"]` names one file, `options["threads"]` how many threads."""
 
     def __init__(self, options: dict[str, Any]) -> None:
-        # Threads that spin while they wait stand still for seconds on a machine that has other work; the
-        # OpenMP runtime reads this once, when it is loaded.
+        # On a busy machine, threads that spin while they wait can stall for seconds. The OpenMP runtime reads
+        # this variable once, when it is loaded.
         os.environ.setdefault("OMP_WAIT_POLICY", "passive")
         from cyllama.llama import llama_cpp
 
@@ -52,7 +53,7 @@ class LlamaChat:
         self._context_tokens = min(CONTEXT_TOKENS, self._model.n_ctx_train)
         self._default_tokens = int(options.get("default_tokens") or self._context_tokens)
         self._context = self._new_context(int(options.get("threads", 2)))
-        # The prompt whose blocks are in the context's memory.
+        # The prompt whose blocks are in the KV cache.
         self._computed: list[int] = []
         self.info = {"context_tokens": self._context_tokens, "revision": options.get("model_revision", "")}
 
@@ -94,7 +95,7 @@ class LlamaChat:
         return self._llama.LlamaContext(self._model, parameters)
 
     def _prompt(self, messages: list[dict[str, str]]) -> list[int]:
-        """Fill the model's template in, and read its control tokens from the template alone."""
+        """Fill in the model's template; only the template's own text may contain control tokens."""
         stand_ins = [
             self._llama.LlamaChatMessage(role=message["role"], content=f"{_OPEN}{index}{_CLOSE}")
             for index, message in enumerate(messages)
@@ -113,9 +114,9 @@ class LlamaChat:
         return tokens
 
     def _compute(self, prompt: list[int], run: Run) -> None:
-        """Bring the prompt into the context's memory; whole blocks that are there already stay."""
+        """Compute the prompt into the KV cache; complete blocks that are already there are kept."""
         same = _common(self._computed, prompt)
-        # The last token is always computed: the first answer's token is drawn from what follows it.
+        # The last token is always computed: its output is needed to sample the first token of the answer.
         kept = min(same, len(prompt) - 1) // BLOCK_TOKENS * BLOCK_TOKENS
         kept = min(kept, len(self._computed) // BLOCK_TOKENS * BLOCK_TOKENS)
         self._computed = prompt[:kept]
@@ -131,7 +132,7 @@ class LlamaChat:
             run.progress("reading", start + len(block), len(prompt), "tokens")
 
     def _tokens(self, prompt: list[int], wanted: dict[str, Any]) -> Iterator[int]:
-        """Draw tokens without end; whoever takes them stops before the context is full."""
+        """Sample tokens without end; the caller stops before the context is full."""
         sampler = self._sampler(wanted)
         position = len(prompt)
         while True:
@@ -158,7 +159,7 @@ class LlamaChat:
         return sampler
 
     def _bytes(self, token: int) -> bytes:
-        """Give a token's bytes: a character of several may be spread over several tokens."""
+        """Return a token's bytes: a character may be spread over several tokens."""
         text: str = self._vocabulary.token_to_piece(token, special=False)
         if _REPLACEMENT not in text:
             return text.encode()
@@ -166,7 +167,7 @@ class LlamaChat:
 
 
 class _Answer:
-    """The text so far. What may still become a stop text, or half a character, is held back."""
+    """The text so far. A possible start of a stop string and incomplete characters are held back."""
 
     def __init__(self, stops: tuple[str, ...]) -> None:
         self.stopped = False
@@ -180,7 +181,7 @@ class _Answer:
         return "".join(self._shown)
 
     def add(self, content: bytes) -> str:
-        """Take more of the answer; give what can be shown now."""
+        """Take more of the answer; return what can be sent now."""
         self._held += self._decoder.decode(content)
         found = [at for stop in self._stops if (at := self._held.find(stop)) >= 0]
         if found:
@@ -189,7 +190,7 @@ class _Answer:
         return self._show(len(self._held) - self._doubtful())
 
     def rest(self) -> str:
-        """Give what was held back; after a stop text nothing is."""
+        """Return what was held back; nothing after a stop string."""
         if self.stopped:
             return ""
         self._held += self._decoder.decode(b"", final=True)
@@ -201,7 +202,7 @@ class _Answer:
         return text
 
     def _doubtful(self) -> int:
-        """Give how many characters at the end may be the beginning of a stop text."""
+        """Return how many characters at the end may be the start of a stop string."""
         longest = 0
         for stop in self._stops:
             for size in range(min(len(stop) - 1, len(self._held)), longest, -1):
@@ -218,7 +219,7 @@ def _show(run: Run, text: str, prompt_tokens: int, completion_tokens: int) -> No
 
 
 def _common(one: list[int], other: list[int]) -> int:
-    """Give how many tokens at the start are the same."""
+    """Return how many tokens at the start are the same."""
     count = 0
     for left, right in zip(one, other, strict=False):
         if left != right:
@@ -228,7 +229,7 @@ def _common(one: list[int], other: list[int]) -> int:
 
 
 def _byte_marks() -> dict[str, int]:
-    """Give the byte behind each character of a byte-level vocabulary (GPT-2's table)."""
+    """Return the byte for each character of a byte-level vocabulary (GPT-2's table)."""
     plain = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
     marks = {chr(byte): byte for byte in plain}
     others = [byte for byte in range(256) if byte not in plain]

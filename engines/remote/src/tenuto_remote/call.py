@@ -1,8 +1,8 @@
-"""Calls of an OpenAI-compatible server: one request, one answer of bounded size, and what a loss means.
+"""Calls to an OpenAI-compatible server: one request, one answer of bounded size, and what a loss means.
 
-A server that charges (`metered`) gets each request once. What is refused before anything ran is a failure;
-whatever is lost after a request has left is of unknown outcome, and so is what comes after a first part that
-was charged. A server that does not charge is waited for while it is away or busy. Knows no kind of job.
+A server that charges (`metered`) gets each request once. If it refuses before anything ran, the run fails; if
+an answer is lost after the request was sent, or a later request of the run fails after one was charged, the
+outcome is unknown. A server that does not charge is called again while it is unreachable or busy.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from tenuto_engine import EngineError, InputError, OutcomeUnknown, Run
 
 KEY_VARIABLE = "UPSTREAM_KEY"
 CONNECT_S = 3.0
-"""For the name, the connection and TLS together; well below `host_grace_s`, in which a run must stop."""
+"""For name lookup, connection and TLS together; well below `host_grace_s`, within which a run must stop."""
 BREAK_OFF_S = 1.0
-"""A call that was broken off ends within this time, or its thread is left to end by itself."""
+"""A cancelled call finishes within this time, or its thread is abandoned."""
 LOOK_S = 0.1
-"""How often a waiting call looks whether it was asked to stop."""
+"""How often a waiting call checks for cancellation."""
 TELL_S = 10.0
-"""A call that waits says so this often: the service takes an engine that is silent for one that hangs."""
+"""How often a waiting call reports progress: the service treats a silent engine as hung."""
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 30.0
 BLOCK_BYTES = 1 << 18
@@ -40,21 +40,21 @@ MAX_REFUSAL_BYTES = 1 << 16
 
 _CODE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}\Z")
 _AWAY = (429, 503)
-"""Answers of a server that did nothing and would rather be asked later."""
+"""The server did nothing and wants to be called later."""
 
 Tell = Callable[[], None]
 
 
 @dataclass(frozen=True)
 class Answer:
-    """A server's success: its bytes, not looked at."""
+    """A successful answer; its bytes are not checked."""
 
     media_type: str
     content: bytes
 
 
 class Server:
-    """The server of one model, as the operator named it. Redirects are not followed, proxies not asked."""
+    """The server of one model, as configured. Redirects are not followed and proxies not used."""
 
     def __init__(self, options: dict[str, Any]) -> None:
         address = urlsplit(options["upstream"]["url"])
@@ -62,7 +62,7 @@ class Server:
         self.metered = bool(options["metered"])
         self.timeout_s = int(options["timeout_s"])
         self.patience_s = int(options["patience_s"])
-        # Out of the environment: nothing that this process may start has any use for it.
+        # Removed from the environment, so that child processes do not get it.
         self._key = os.environ.pop(KEY_VARIABLE, None)
         self._host = str(address.hostname)
         self._port = address.port
@@ -70,18 +70,19 @@ class Server:
         self._tls = ssl.create_default_context() if address.scheme == "https" else None
 
     def connection(self) -> http.client.HTTPConnection:
-        """A new one, not yet open: calls take seconds, and one that idled may be closed as it is used."""
+        """A new connection, not yet open: calls take seconds, and an idle connection may be closed while in
+        use."""
         if self._tls is not None:
             return http.client.HTTPSConnection(self._host, self._port, timeout=CONNECT_S, context=self._tls)
         return http.client.HTTPConnection(self._host, self._port, timeout=CONNECT_S)
 
     def headers(self, media_type: str, call_id: str) -> dict[str, str]:
-        """Of every request; a server that knows idempotency keys charges for a call once."""
-        said = {"Content-Type": media_type, "Accept-Encoding": "identity", "Idempotency-Key": call_id}
-        return said if self._key is None else {**said, "Authorization": f"Bearer {self._key}"}
+        """The headers of a request; a server that supports idempotency keys charges for a call once."""
+        headers = {"Content-Type": media_type, "Accept-Encoding": "identity", "Idempotency-Key": call_id}
+        return headers if self._key is None else {**headers, "Authorization": f"Bearer {self._key}"}
 
     def path(self, name: str) -> str:
-        """The path of one of its interfaces."""
+        """The path of one of its endpoints."""
         return f"{self._path}/{name}"
 
 
@@ -92,15 +93,16 @@ class Calls:
         self._server = server
         self._run = run
         self._made = 0
-        """Calls that were answered. Each has a name of its own, or a server may take it for a repetition."""
+        """Calls that were answered. Each has its own id, or the server may treat it as a repetition."""
 
     def post_json(self, name: str, value: dict[str, Any], most_bytes: int, tell: Tell) -> Answer:
-        """Send a JSON body; gives the answer of at most so many bytes."""
+        """Send a JSON body and return the answer, which must not exceed `most_bytes`."""
         body = json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
         return self.post(name, body, "application/json", most_bytes, tell)
 
     def post(self, name: str, body: bytes, media_type: str, most_bytes: int, tell: Tell) -> Answer:
-        """Send a body; raises EngineError, OutcomeUnknown or Cancelled for whatever is no success."""
+        """Send a body and return the answer. Raises EngineError, OutcomeUnknown or Cancelled unless it
+        succeeds."""
         give_up_at = time.monotonic() + self._server.patience_s
         pause_s = FIRST_PAUSE_S
         while True:
@@ -118,26 +120,28 @@ class Calls:
             raise self._refusal(exchange)
 
     def refused(self, what: str, *, transient: bool = False) -> Exception:
-        """Nothing was done for this request; of a metered run it may be a later part that was refused."""
+        """The error if nothing was done for this request; a metered run may have made earlier, charged
+        calls."""
         message = f"the model's server {what}"
         if self._server.metered and self._made:
             return OutcomeUnknown(f"{message}, after it was called {self._made} times")
         return EngineError("engine_failed", message, transient=transient)
 
     def declined(self, what: str) -> Exception:
-        """As `refused`, for what the request holds: its caller reads the status and the refusal's name."""
+        """Like `refused`, if the content of the request is at fault: the caller sees the status and the error
+        code."""
         error = self.refused(what)
         return InputError(error.code, error.message) if isinstance(error, EngineError) else error
 
     def lost(self, what: str) -> Exception:
-        """The request has left, and what became of it is not known."""
+        """The error if the request was sent but its outcome is not known."""
         message = f"the model's server {what}"
         if self._server.metered:
             return OutcomeUnknown(message)
         return EngineError("engine_failed", message, transient=True)
 
     def unusable(self, what: str) -> Exception:
-        """The server answered, and what it gave is no result: a second try would give the same."""
+        """The error for an answer that is not a usable result; a retry would give the same."""
         message = f"the model's server gave {what}"
         if self._server.metered:
             return OutcomeUnknown(message)
@@ -146,7 +150,7 @@ class Calls:
     def _exchange(
         self, name: str, body: bytes, media_type: str, most_bytes: int, tell: Tell
     ) -> _Exchange | None:
-        """One request and its answer; None when there was no connection, so that nothing was sent."""
+        """One request and its answer; None if there was no connection, so that nothing was sent."""
         headers = self._server.headers(media_type, f"{self._run.run_id}-{self._made}")
         asked = (self._server.path(name), body, headers)
         exchange = _Exchange(self._server.connection(), asked, most_bytes)
@@ -166,7 +170,7 @@ class Calls:
         return exchange
 
     def _follow(self, exchange: _Exchange, tell: Tell) -> None:
-        """Wait for the end of an exchange, or until it has not connected in time."""
+        """Wait until an exchange is finished, or has failed to connect in time."""
         began = told = time.monotonic()
         while not exchange.ended.wait(LOOK_S):
             self._run.check_cancelled()
@@ -188,12 +192,12 @@ class Calls:
 
     def _refusal(self, exchange: _Exchange) -> Exception:
         status = exchange.status
-        said = _code(exchange.content)
-        what = f"refused with {status}" + (f" ({said})" if said else "")
-        # For the operator, who sees the engine's last lines where it fails; its words never reach callers.
+        code = _code(exchange.content)
+        what = f"refused with {status}" + (f" ({code})" if code else "")
+        # For the operator, who sees the engine's last lines after a failure; callers never see them.
         sys.stderr.write(f"{what}\n")
         if status in (401, 403):
-            return self.refused(f"{what}: it does not take our key")
+            return self.refused(f"{what}: it does not accept our key")
         if status in _AWAY and not (self._server.metered and status != 429):
             return self.refused("is busy")
         if status >= 500 or status == 408:
@@ -202,9 +206,9 @@ class Calls:
 
 
 class _Exchange:
-    """One request in a thread of its own, from the name's lookup to the answer's last byte.
+    """One request in its own thread, from the name lookup to the last byte of the answer.
 
-    Nothing can interrupt a lookup: a thread that is in one is left behind, and sends nothing afterwards.
+    A name lookup cannot be interrupted: its thread is abandoned, and sends nothing afterwards.
     """
 
     def __init__(
@@ -227,7 +231,7 @@ class _Exchange:
         self._socket: socket.socket | None = None
         self._asked = asked
         self._most_bytes = most_bytes
-        # Held by whoever decides between sending and breaking off.
+        # Held while deciding between sending and cancelling.
         self._deciding = threading.Lock()
         self._is_broken_off = False
 
@@ -235,7 +239,7 @@ class _Exchange:
         threading.Thread(target=self._carry_out, name="upstream", daemon=True).start()
 
     def break_off(self) -> None:
-        """End it, whatever it is at; the thread may outlive this call by the end of a lookup."""
+        """Cancel it at any stage; the thread may outlive this call until its lookup finishes."""
         with self._deciding:
             self._is_broken_off = True
             if self._socket is not None:
@@ -245,7 +249,7 @@ class _Exchange:
             self.ended.wait(BREAK_OFF_S)
 
     def break_off_unsent(self) -> bool:
-        """End it unless its request has left, or may have; whether it was ended."""
+        """Cancel it unless its request was, or may have been, sent; returns whether it was cancelled."""
         with self._deciding:
             self._is_broken_off = self._is_broken_off or not self.has_left
             return self._is_broken_off
@@ -259,17 +263,17 @@ class _Exchange:
             self.ended.set()
 
     def _connect(self) -> bool:
-        """Whether there is a connection, and somebody still wants the request to be sent."""
+        """Whether there is a connection and the request is still wanted."""
         try:
             self._connection.connect()
         except ssl.SSLCertVerificationError:
             self.is_distrusted = True
             return False
         except (OSError, ValueError):
-            # The second is a name that cannot be one.
+            # The second is raised for an invalid host name.
             return False
         with self._deciding:
-            # Kept, as http.client forgets it when the server says that it will close.
+            # Stored, because http.client forgets it when the server announces that it will close.
             self._socket = self._connection.sock
             self._socket.settimeout(None)
             self.has_left = not self._is_broken_off
@@ -285,7 +289,7 @@ class _Exchange:
             self.retry_after_s = _seconds(response.headers.get("Retry-After"))
             self._read(response)
         except (OSError, http.client.HTTPException, ValueError, AttributeError) as error:
-            # The last is what TLS raises when it is broken off in the middle of a read.
+            # TLS raises the last one when it is closed in the middle of a read.
             self.fault = type(error).__name__
 
     def _read(self, response: http.client.HTTPResponse) -> None:
@@ -296,13 +300,13 @@ class _Exchange:
             size += len(piece)
         self.content = b"".join(pieces)
         self.is_too_long = size > most and self.status < 300
-        # read(n) says nothing of a body that ends before its length.
+        # read(n) does not report a body that is shorter than announced.
         if not self.is_too_long and size <= most and response.length:
             self.fault = "IncompleteRead"
 
 
 def parsed(content: bytes) -> Any:
-    """The JSON in an answer; ValueError for anything else, NaN and infinities among it."""
+    """The JSON in an answer. Raises ValueError for anything else, including NaN and infinities."""
     try:
         return json.loads(content, parse_constant=_refuse)
     except RecursionError as error:
@@ -314,7 +318,7 @@ def _refuse(constant: str) -> float:
 
 
 def _code(content: bytes) -> str:
-    """The name that a refusal gives itself, where it is one; its message is not ours to repeat."""
+    """The error code of a refusal, if it has one; its message is not passed on."""
     try:
         error = parsed(content)["error"]
         code = error.get("code") or error.get("type") or ""

@@ -33,7 +33,7 @@ class UpstreamImage:
         self.info = {"model_id": options["model"], "metered": self._server.metered}
 
     def run(self, run: Run) -> Result:
-        """One PNG of exactly the size that was asked for."""
+        """One PNG of exactly the requested size."""
         calls, parameters = Calls(self._server, run), run.parameters
         width, height = int(parameters["width"]), int(parameters["height"])
         size = _nearest(self._sizes, width, height)
@@ -46,7 +46,7 @@ class UpstreamImage:
         except picture.PictureInvalid as error:
             raise calls.unusable(f"something that {error}") from error
         except ValueError as error:
-            raise calls.unusable(f"{answer.media_type[:60]} without a picture in it") from error
+            raise calls.unusable(f"{answer.media_type[:60]} without a picture") from error
         run.progress("drawing", 1, 1, "images")
         metadata: dict[str, Any] = {
             "model_id": self._options["model"],
@@ -71,7 +71,7 @@ def _size(text: str) -> tuple[int, int]:
 
 
 def _nearest(sizes: list[tuple[int, int]], width: int, height: int) -> tuple[int, int]:
-    """The size to ask for: that of the least surplus once it is scaled to cover what is wanted."""
+    """The size to request: the one with the least surplus after it is scaled to cover the wanted size."""
     if not sizes or (width, height) in sizes:
         return width, height
 
@@ -83,7 +83,7 @@ def _nearest(sizes: list[tuple[int, int]], width: int, height: int) -> tuple[int
 
 
 def _content(value: Any) -> bytes:
-    """The picture in an answer. ValueError: there is none."""
+    """The picture in an answer. Raises ValueError if there is none."""
     try:
         encoded = value["data"][0]["b64_json"]
         return base64.b64decode(encoded, validate=True)

@@ -22,7 +22,7 @@ _NAMES = {"chinese": "zh", "english": "en", "japanese": "ja", "spanish": "es", "
 
 
 class UpstreamRecognition:
-    """The server of one model; writes either transcript, as the operator chose its role."""
+    """The server of one model; it makes either transcript, depending on the role in the settings."""
 
     def __init__(self, options: dict[str, Any]) -> None:
         self._server = Server(options)
@@ -31,7 +31,7 @@ class UpstreamRecognition:
         self.info = {"model_id": options["model"], "role": options["role"], "metered": self._server.metered}
 
     def run(self, run: Run) -> Result:
-        """The transcript of one part: 16 kHz mono PCM16 in, JSON out, times from the part's start."""
+        """The transcript of one chunk: 16 kHz mono PCM16 in, JSON out, times from the chunk's start."""
         audio, calls = run.inputs["audio"], Calls(self._server, run)
         heard = shared.Heard(len(audio) / 2 / shared.RATE)
         language = _language(run.parameters.get("language"), heard)
@@ -46,7 +46,7 @@ class UpstreamRecognition:
         try:
             value = parsed(answer.content)
         except ValueError as error:
-            raise calls.unusable(f"{answer.media_type[:60]} that is no JSON") from error
+            raise calls.unusable(f"{answer.media_type[:60]} that is not JSON") from error
         self._take(value, heard, calls)
         spoken = value.get("language")
         return heard.told(
@@ -94,19 +94,22 @@ class UpstreamRecognition:
 
 
 def _language(asked: Any, heard: shared.Heard) -> str | None:
-    """The code that servers take; what they would refuse is left out, and they detect."""
+    """The language code for the server; omitted if the server would refuse it, so that it detects the
+    language."""
     if not asked:
         return None
     code = str(asked).replace("_", "-").split("-")[0].casefold()
     code = _NAMES.get(code, code)
     if code in _LANGUAGES:
         return code
-    heard.warnings.append(f"The language {str(asked)!r} is not known to the server: it detects by itself.")
+    heard.warnings.append(
+        f"The language {str(asked)!r} is not known to the server, which detects the language."
+    )
     return None
 
 
 def _form(fields: dict[str, str], recording: bytes) -> tuple[bytes, str]:
-    """A multipart body with a boundary that no recording holds but by chance."""
+    """A multipart body with a random boundary."""
     boundary = f"tenuto-{secrets.token_hex(16)}"
     lines = [
         f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{text}\r\n'

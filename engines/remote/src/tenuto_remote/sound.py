@@ -1,4 +1,4 @@
-"""Sound that a server gave, held to be wrong until it is read: any common format in, mono PCM16 out."""
+"""Checks and converts audio from a server: any common format in, mono PCM16 out."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ MIN_RATE, MAX_RATE = 8_000, 192_000
 MAX_SECONDS = 3600
 MAX_BYTES = 256 << 20
 QUIET = 1e-4
-"""A sound whose loudest sample is below this (-80 dB) is no speech."""
+"""Audio whose loudest sample is below this (-80 dB) is not speech."""
 BLOCK_FRAMES = 1 << 18
 
 _UNKNOWN = 0x7FFF0000
-"""From here on (and 0) a WAV's size says: written before it was known, as servers do that stream."""
+"""A WAV size of 0, or from this value on, was written before the size was known: servers that stream do
+so."""
 
 
 class SoundInvalid(ValueError):
-    """The bytes are not sound as it should be; the message says why."""
+    """The bytes are not usable audio; the message says why."""
 
 
 def decoded(content: bytes) -> tuple[int, Samples]:
@@ -39,7 +40,7 @@ def decoded(content: bytes) -> tuple[int, Samples]:
                 blocks.append(block.mean(axis=1, dtype=np.float32))
                 frames += len(block)
     except (soundfile.LibsndfileError, ValueError, TypeError, OSError) as error:
-        raise SoundInvalid("is no sound in a format that is known here") from error
+        raise SoundInvalid("is not audio in a known format") from error
     if not MIN_RATE <= rate <= MAX_RATE:
         raise SoundInvalid(f"has {rate} samples a second")
     if frames > MAX_SECONDS * rate:
@@ -65,7 +66,7 @@ def wav(content: bytes, rate: int) -> bytes:
 
 
 def _with_sizes(content: bytes) -> bytes:
-    """A WAV whose sizes were not known when its header was written, with those of the bytes that are there.
+    """Correct the sizes in a WAV header that was written before they were known.
 
     A header that names a size which is not there tells of a file that was cut. Raises SoundInvalid for that.
     """

@@ -19,12 +19,12 @@ from .texts import readable, split
 
 SLOWEST, FASTEST = 0.25, 4.0
 SECONDS_A_CHARACTER = 2.0
-"""Speech that takes longer than this, and half a minute more, has run away."""
+"""Speech that is longer than this, plus half a minute, is a runaway."""
 MORE_SECONDS = 30.0
 
 
 class UpstreamSpeech:
-    """The server of one model. As many runs at once as the operator allows it connections."""
+    """The server of one model. `connections` in the settings limits how many runs it takes at once."""
 
     def __init__(self, options: dict[str, Any]) -> None:
         self._server = Server(options)
@@ -36,7 +36,7 @@ class UpstreamSpeech:
         self.info = {"model_id": options["model"], "metered": self._server.metered}
 
     def run(self, run: Run) -> Result:
-        """The whole text as one WAV, at the rate of the server."""
+        """The whole text as one WAV, at the server's sample rate."""
         parameters, calls = run.parameters, Calls(self._server, run)
         text = readable(str(parameters["text"]), str(parameters["lang"]))
         pieces = split(text, int(self._options["max_input_characters"]))
@@ -68,7 +68,8 @@ class UpstreamSpeech:
         return rate, sound.pcm(samples)
 
     def _body(self, run: Run, piece: str) -> dict[str, Any]:
-        """What is asked; what this model does not honour is not sent, so that strict servers take it."""
+        """The request; parameters that the model does not honour are left out, so that strict servers accept
+        it."""
         parameters = run.parameters
         said: dict[str, Any] = {"model": self._server.model, "input": piece, "response_format": "wav"}
         if "voice_id" in self._honoured:
@@ -88,13 +89,13 @@ class UpstreamSpeech:
 
 
 def _reference(options: dict[str, Any]) -> bytes:
-    """The recording of the original voice, of a server that has no voices of its own."""
+    """The recording of the original voice, for a server without voices of its own."""
     path = options.get("reference")
     return Path(path).expanduser().read_bytes() if path else b""
 
 
 def _like(recording: bytes) -> dict[str, Any]:
-    """A voice as its recording alone, for nobody wrote down what is said in it."""
+    """A voice as its recording only, because its text is not known."""
     encoded = base64.b64encode(recording).decode("ascii")
     return {
         "task_type": "Base",

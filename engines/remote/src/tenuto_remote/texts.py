@@ -1,4 +1,4 @@
-"""A text in pieces that a server takes, cut where a speaker would pause. Knows no sound and no server."""
+"""Splits a text into pieces that a server accepts, at places where a speaker would pause."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ _ENDINGS = (r"(?<=[。！？!?…\n])|(?<=[.] )", r"(?<=[，、；：,;:])", r"(
 
 
 def readable(text: str, lang: str) -> str:
-    """The text as it is; an annotation of the contract becomes its character, as no server knows them."""
+    """The text, with annotations of the contract replaced by their character, because servers do not know
+    them."""
     if lang != "zh":
         return text
-    return ANNOTATION.sub(lambda found: found["character"] if chosen(found) else found[0], text)
+    return ANNOTATION.sub(lambda match: match["character"] if chosen(match) else match[0], text)
 
 
 def split(text: str, most: int) -> list[str]:
-    """Pieces of at most so many characters: whole sentences, else clauses, else words, else cut anywhere.
+    """Pieces of at most `limit` characters: whole sentences, else clauses, else words, else cut anywhere.
 
     What holds nothing to speak stands with its neighbour, or is left out. Joined they are the text.
     """

@@ -1,4 +1,4 @@
-"""An engine of somebody else's: speech jobs in Morse code. Needs Python 3.9 and nothing else."""
+"""An example of a third-party engine: speech jobs in Morse code. Needs only Python 3.9."""
 
 import array
 import io
@@ -17,7 +17,7 @@ CODE = {sign[0]: sign[1:] for sign in SIGNS.split()}
 
 
 class Morse:
-    """Each word is a segment; a dot is one unit long, a dash three, and so is the pause between letters."""
+    """Each word is a segment; a dot lasts one unit, a dash and the pause between letters three."""
 
     def __init__(self, options: dict) -> None:
         self.pitch = 2 * math.pi * options["pitch_hz"] / RATE

@@ -1,6 +1,7 @@
-"""The far end of a host: what an engine imports, and what runs it in its own interpreter.
+"""What an engine imports, and what runs it in its own interpreter: the far end of a host.
 
-Only the standard library, Python 3.9 or newer. Nothing here knows jobs, accounts, databases or `tenuto`.
+It needs only the standard library of Python 3.9 or newer, and knows nothing about jobs, accounts or
+databases.
 """
 
 from tenuto_engine.engine import Cancelled, Engine, EngineError, InputError, OutcomeUnknown, Result, Run

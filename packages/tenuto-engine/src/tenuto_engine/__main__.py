@@ -1,14 +1,14 @@
 """Starts a host: `INTERPRETER …/tenuto_engine MODULE:CLASS --fd N --parent PID`, then `--package`, `--path`.
 
-Makes `tenuto_engine` importable without its parent folder and gives the interpreter's path back unchanged.
-Written so that old interpreters can read it and say that they are too old.
+Makes `tenuto_engine` importable without adding its parent folder to the path. Old interpreters can parse this
+file, so that they can report that they are too old.
 """
 
 import importlib.util
 import os
 import sys
 
-if sys.version_info < (3, 9):  # noqa: UP036, whichever interpreter the operator named runs this file
+if sys.version_info < (3, 9):  # noqa: UP036, the operator's interpreter runs this file
     sys.exit("a host needs Python 3.9 or newer; this is Python " + sys.version.split()[0])
 
 _FOLDER = os.path.dirname(__file__)  # noqa: PTH120, as Python wrote it into sys.path

@@ -1,6 +1,7 @@
-"""Prints which engines are installed for the interpreter that runs this file, as JSON; imports none of them.
+"""Prints the engines that are installed for the interpreter that runs this file, as JSON; imports none of
+them.
 
-`INTERPRETER …/tenuto_engine/adapters.py` gives, for each entry point of the group `tenuto.engines`, its
+`INTERPRETER …/tenuto_engine/adapters.py` prints, for each entry point of the group `tenuto.engines`, its
 `module:Class`, and the folder and text of its manifest: `engine.toml` in the package (null if there is none).
 """
 
@@ -17,11 +18,12 @@ GROUP = "tenuto.engines"
 
 
 def found() -> dict[str, dict[str, Any]]:
-    """The engines by name. The first on the path wins, as it does when it is imported."""
+    """The engines by name. The first one on the path wins, as with an import."""
     engines: dict[str, dict[str, Any]] = {}
     packages: dict[str, tuple[str | None, str | None]] = {}
     for distribution in importlib.metadata.distributions():
-        # Most have none; parsing what they have instead would take longer than all the rest.
+        # Most packages have no engines; parsing all their entry points would take longer than everything
+        # else.
         if GROUP not in (distribution.read_text("entry_points.txt") or ""):
             continue
         for point in distribution.entry_points:
@@ -39,7 +41,7 @@ def found() -> dict[str, dict[str, Any]]:
 
 
 def _manifest(package: str) -> tuple[str | None, str | None]:
-    # Finding a package that is not inside another imports nothing.
+    # Finding a top-level package imports nothing.
     spec = importlib.util.find_spec(package)
     for folder in (spec.submodule_search_locations or ()) if spec is not None else ():
         path = os.path.join(folder, "engine.toml")  # noqa: PTH118, as in __main__
@@ -50,6 +52,6 @@ def _manifest(package: str) -> tuple[str | None, str | None]:
 
 
 if __name__ == "__main__":
-    # Python put this folder first; its files are no packages of the interpreter's.
+    # Python put this folder first on the path; its files are not the interpreter's packages.
     sys.path[:] = [entry for entry in sys.path if entry != os.path.dirname(__file__)]  # noqa: PTH120
     sys.stdout.write(json.dumps(found()))

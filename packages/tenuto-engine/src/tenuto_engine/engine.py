@@ -1,4 +1,4 @@
-"""What an engine is, what it is handed and what it gives back. Nothing here knows how a host talks."""
+"""The interface of an engine: what it implements, what it is given and what it returns."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 @dataclass(frozen=True)
 class Result:
-    """What a run made: the bytes, their media type, and metadata that is plain JSON (no NaN)."""
+    """The result of a run: bytes, their media type, and metadata that is plain JSON (no NaN)."""
 
     media_type: str
     content: bytes
@@ -17,7 +17,7 @@ class Result:
 
 
 class EngineError(Exception):
-    """The engine cannot do this run; the host stays usable. `transient` says that trying again may help."""
+    """The engine cannot do this run; the host stays usable. `transient`: a retry may succeed."""
 
     def __init__(self, code: str, message: str, transient: bool = False) -> None:
         self.code = code
@@ -27,15 +27,16 @@ class EngineError(Exception):
 
 
 class InputError(EngineError):
-    """The caller's input is at fault. The message is shown to the caller as it is: no path, no exception.
+    """The caller's input is at fault. The caller sees the message unchanged, so it contains no paths or
+    exceptions.
 
-    The message of any other error is for the operator alone. `code` is one of nothing_to_speak and
-    input_unreadable, or, of a chat, context_exceeded.
+    The messages of other errors are for the operator only. `code` is nothing_to_speak or input_unreadable,
+    or, for a chat, context_exceeded.
     """
 
 
 class Cancelled(Exception):
-    """The run was asked to stop, and stopped."""
+    """The run was cancelled, and stopped."""
 
 
 class OutcomeUnknown(Exception):
@@ -45,7 +46,7 @@ class OutcomeUnknown(Exception):
 class Run(Protocol):
     """One run, as the engine sees it.
 
-    `run_id` names it, so that an upstream which charges can be given it as an idempotency key.
+    `run_id` identifies it; an engine can pass it as an idempotency key to an upstream that charges.
     """
 
     @property
@@ -58,24 +59,25 @@ class Run(Protocol):
     def inputs(self) -> dict[str, bytes]: ...
 
     def segment(self, content: bytes, metadata: dict[str, Any]) -> None:
-        """Show a piece of the result that is final, in order. May wait while the reader is behind."""
+        """Send a final piece of the result, in order. May block while the reader is slow."""
 
     def progress(self, stage: str, completed: int, total: int, unit: str) -> None:
-        """Say how far the run is."""
+        """Report progress."""
 
     def check_cancelled(self) -> None:
-        """Raise Cancelled when the run was asked to stop. Cheap: call it often."""
+        """Raise Cancelled if the run was cancelled. Cheap: call it often."""
 
 
 class Engine(Protocol):
     """A loaded model.
 
-    Two optional attributes are read once after loading: `info`, a JSON object to show, and `concurrency`, how
-    many runs it takes at once, each in its own thread (1 when absent: all runs come from the main thread).
+    Two optional attributes are read once after loading: `info`, a JSON object for display, and `concurrency`,
+    how many runs it takes at once, each in its own thread (default 1: all runs are in the main thread).
     """
 
     def __init__(self, options: dict[str, Any]) -> None:
         """Load the weights; `options["weights"]` maps their names to paths."""
 
     def run(self, run: Run) -> Result:
-        """Do one run. Raises EngineError, Cancelled or OutcomeUnknown; all else is `engine_failed`."""
+        """Do one run. Raises EngineError, Cancelled or OutcomeUnknown; any other exception is
+        `engine_failed`."""

@@ -1,7 +1,4 @@
-"""What the parent asks for: one thread reads it, answers what concerns runs under way, and queues the rest.
-
-It does not know how a run is carried out.
-"""
+"""Reads the parent's messages: one thread handles those about current runs and queues the rest."""
 
 from __future__ import annotations
 
@@ -16,23 +13,23 @@ from typing import Any
 from tenuto_engine import wire
 from tenuto_engine.runs import Channel
 
-# After the parent has closed the connection an idle engine has this long to exit in order (atexit, temporary
+# After the parent has closed the connection, an idle engine has this long to exit cleanly (atexit, temporary
 # files).
 FAREWELL_S = 0.5
 
 
 class Inbox:
-    """The parent's messages. The end of the stream ends this process, whatever the engine is doing."""
+    """The parent's messages. When the stream ends, the process exits, whatever the engine is doing."""
 
     def __init__(self, connection: socket.socket, channel: Channel) -> None:
         self._connection = connection
         self._channel = channel
-        # Loads and runs, for whichever thread is free first; None when there will be no more.
+        # Loads and runs, for the next free thread; None if there will be no more.
         self._work: queue.SimpleQueue[Any] = queue.SimpleQueue()
         threading.Thread(target=self._read, name="inbox", daemon=True).start()
 
     def get(self) -> Any:
-        """Wait for the next thing to do, a load (its header) or a run; None at the end, for every thread."""
+        """Wait for the next load (its header) or run; None at the end of the stream, for every thread."""
         work = self._work.get()
         if work is None:
             self._work.put(None)
@@ -49,7 +46,7 @@ class Inbox:
         os._exit(0)
 
     def _read_one(self) -> bool:
-        """Read a message and see to it; False at the end. On return nothing here holds a run's inputs."""
+        """Read and handle a message; False at the end. Afterwards nothing here references a run's inputs."""
         message = wire.read_message(self._connection)
         if message is None:
             return False

@@ -1,7 +1,4 @@
-"""The runs that a host has under way, and how each one's end is told.
-
-It does not know how runs are chosen, nor when the process ends.
-"""
+"""The current runs of a host, and how the outcome of each is reported."""
 
 from __future__ import annotations
 
@@ -18,23 +15,23 @@ MESSAGE_LIMIT = 4000
 
 
 class Channel:
-    """The way back to the parent, shared by all threads, and the runs that it has asked for."""
+    """The connection back to the parent, shared by all threads, and the current runs."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
         self._sending = threading.Lock()
-        # Written by the listener when a run arrives, removed by its thread when it has ended.
+        # Added by the reading thread when a run arrives, removed by the run's thread when it is over.
         self._runs: dict[str, HostedRun] = {}
 
     def send(self, header: dict[str, Any], body: bytes = b"") -> None:
-        """Send one message. What cannot be encoded raises TypeError or ValueError and sends nothing."""
+        """Send one message. Raises TypeError or ValueError, and sends nothing, if it cannot be encoded."""
         pieces = wire.encode(header, (body,))
         with self._sending:
             for piece in pieces:
                 self._connection.sendall(piece)
 
     def open(self, header: dict[str, Any], body: bytes) -> HostedRun:
-        """Note a run that the parent asks for; its inputs stand one after the other in the body."""
+        """Register a run; the body contains its inputs one after the other."""
         inputs, start = {}, 0
         for name, size in header["inputs"]:
             inputs[name] = body[start : start + size]
@@ -44,22 +41,23 @@ class Channel:
         return run
 
     def cancel(self, run_id: str) -> None:
-        """Ask a run to stop; one that has ended is past asking."""
+        """Cancel a run, unless it is over."""
         run = self._runs.get(run_id)
         if run is not None:
             run.cancelling.set()
 
     def running(self) -> list[str]:
-        """Give the ids of the runs that have not ended."""
+        """The ids of the current runs."""
         return list(self._runs)
 
     def close(self, run_id: str) -> None:
-        """Forget a run that has ended."""
+        """Remove a run that is over."""
         self._runs.pop(run_id, None)
 
 
 class HostedRun:
-    """The Run that an engine is handed. What the engine says after the run's end is refused, never sent."""
+    """The Run that an engine gets. Anything that the engine sends after the run is over raises
+    RuntimeError."""
 
     def __init__(
         self, run_id: str, parameters: dict[str, Any], inputs: dict[str, bytes], channel: Channel
@@ -69,40 +67,40 @@ class HostedRun:
         self.inputs = inputs
         self.cancelling = threading.Event()
         self._channel = channel
-        self._saying = threading.Lock()
-        self._ended = False
+        self._send_lock = threading.Lock()
+        self._is_over = False
 
     def segment(self, content: bytes, metadata: dict[str, Any]) -> None:
-        self._say({"type": "segment", "run_id": self.run_id, "metadata": _object(metadata)}, bytes(content))
+        self._send({"type": "segment", "run_id": self.run_id, "metadata": _object(metadata)}, bytes(content))
 
     def progress(self, stage: str, completed: int, total: int, unit: str) -> None:
         header = {"type": "progress", "run_id": self.run_id, "stage": str(stage), "unit": str(unit)}
-        self._say({**header, "completed": int(completed), "total": int(total)})
+        self._send({**header, "completed": int(completed), "total": int(total)})
 
     def check_cancelled(self) -> None:
         if self.cancelling.is_set():
             raise Cancelled
 
     def end(self, header: dict[str, Any], body: bytes = b"") -> None:
-        """Say how the run ended, once. What cannot be encoded raises and leaves the run open."""
-        with self._saying:
+        """Report the outcome, once. Raises, and leaves the run open, if it cannot be encoded."""
+        with self._send_lock:
             self._channel.close(self.run_id)
             self._channel.send({**header, "run_id": self.run_id}, body)
-            self._ended = True
+            self._is_over = True
 
-    def _say(self, header: dict[str, Any], body: bytes = b"") -> None:
-        with self._saying:
-            if self._ended:
-                raise RuntimeError("this run has ended")
+    def _send(self, header: dict[str, Any], body: bytes = b"") -> None:
+        with self._send_lock:
+            if self._is_over:
+                raise RuntimeError("this run is over")
             self._channel.send(header, body)
 
 
 def carry_out(engine: Engine, run: HostedRun) -> None:
-    """Do one run and tell its end, whatever the engine does short of ending the process."""
+    """Do one run and report its outcome, whatever the engine does short of killing the process."""
     try:
         run.check_cancelled()
         result = engine.run(run)
-        run.end(*_told(result))
+        run.end(*_message_of(result))
     except Cancelled:
         run.end({"type": "cancelled"})
     except OutcomeUnknown as error:
@@ -116,19 +114,19 @@ def carry_out(engine: Engine, run: HostedRun) -> None:
 
 
 def failure(error: BaseException) -> dict[str, Any]:
-    """Put an exception into words that can always be sent."""
+    """The message for an exception; it can always be encoded."""
     code, message, transient = "engine_failed", f"{type(error).__name__}: {error}", False
     if isinstance(error, EngineError):
         code, message, transient = str(error.code), str(error.message), bool(error.transient)
-    said = {"code": _plain(code), "message": _plain(message), "transient": transient}
-    return {"type": "failed", **said, "public": isinstance(error, InputError)}
+    fields = {"code": _plain(code), "message": _plain(message), "transient": transient}
+    return {"type": "failed", **fields, "public": isinstance(error, InputError)}
 
 
 def _plain(text: str) -> str:
     return text[:MESSAGE_LIMIT].encode("utf-8", "replace").decode()
 
 
-def _told(result: Result) -> tuple[dict[str, Any], bytes]:
+def _message_of(result: Result) -> tuple[dict[str, Any], bytes]:
     if not isinstance(result, Result):
         raise TypeError(f"the engine gave {type(result).__name__}, not a Result")
     if not isinstance(result.media_type, str) or not isinstance(result.content, bytes):

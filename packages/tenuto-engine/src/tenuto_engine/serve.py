@@ -1,7 +1,4 @@
-"""A host's process from start to end: greet, load the engine, serve runs, end with the parent.
-
-It does not know which engines there are, nor what a run is for.
-"""
+"""A host's process: greets the parent, loads the engine, serves runs and exits with the parent."""
 
 from __future__ import annotations
 
@@ -32,7 +29,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def main(arguments: list[str]) -> None:
-    """Serve until the parent closes the connection. Never returns while a run is under way."""
+    """Serve until the parent closes the connection. Does not return during a run."""
     options = _options(arguments)
     end_with(options.parent)
     faulthandler.enable()
@@ -46,7 +43,8 @@ def main(arguments: list[str]) -> None:
         if greeting is not None:
             _serve(_load(options, greeting, channel), inbox)
     finally:
-        # The connection ends with the process, not before: its end says that there is an exit status.
+        # The connection closes with the process, not before: its end tells the parent that there is an exit
+        # status.
         connection.detach()
 
 
@@ -55,11 +53,15 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("engine")
     parser.add_argument("--fd", type=int, required=True)
     parser.add_argument("--parent", type=int, required=True)
-    # Neither: the engine is a package that this interpreter finds by itself.
+    # With neither, the engine is a package installed for this interpreter.
     place = parser.add_mutually_exclusive_group()
-    place.add_argument("--package", default="", help="a folder taken as a package, not on the path")
+    place.add_argument(
+        "--package", default="", help="a folder to import as a package, without putting it on the path"
+    )
     place.add_argument("--path", default="", help="a folder to put first on the path")
-    parser.add_argument("--with", action="append", default=[], help="NAME=FOLDER: a package that comes along")
+    parser.add_argument(
+        "--with", action="append", default=[], help="NAME=FOLDER: a package to import from this folder"
+    )
     return parser.parse_args(arguments)
 
 
@@ -87,10 +89,10 @@ def _load(options: argparse.Namespace, greeting: dict[str, Any], channel: Channe
 
 
 def _find(options: argparse.Namespace) -> Callable[[dict[str, Any]], Engine]:
-    """Import the engine's class: one of a package of our own making, or one found on the path."""
+    """Import the engine's class, from the given package or from the path."""
     module, _, name = options.engine.partition(":")
-    # First, so that the manifest that the service has read and the code that runs are of one version.
-    sys.meta_path.insert(0, TravellingPackages(dict(text.split("=", 1) for text in getattr(options, "with"))))
+    # First on the path, so that the code has the same version as the manifest that the service has read.
+    sys.meta_path.insert(0, SuppliedPackages(dict(text.split("=", 1) for text in getattr(options, "with"))))
     if options.package:
         package = ModuleType("tenuto_engines")
         package.__path__ = [options.package]
@@ -98,14 +100,14 @@ def _find(options: argparse.Namespace) -> Callable[[dict[str, Any]], Engine]:
         module = f"tenuto_engines.{module}"
     elif options.path:
         sys.path.insert(0, options.path)
-    found: Callable[[dict[str, Any]], Engine] = getattr(importlib.import_module(module), name)
-    return found
+    engine: Callable[[dict[str, Any]], Engine] = getattr(importlib.import_module(module), name)
+    return engine
 
 
-class TravellingPackages(importlib.abc.MetaPathFinder):
-    """Finds the packages that came with the host: its interpreter need not have them installed.
+class SuppliedPackages(importlib.abc.MetaPathFinder):
+    """Imports the packages that the service supplies, so that the interpreter need not have them installed.
 
-    Only their own folders are looked into: what lies beside them may be libraries of another interpreter.
+    It uses only their own folders: the libraries next to them may be for another interpreter.
     """
 
     def __init__(self, folders: dict[str, str]) -> None:
@@ -114,7 +116,7 @@ class TravellingPackages(importlib.abc.MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """The package of this name, if it is one of ours."""
+        """The package of this name, if it is supplied."""
         folder = self._folders.get(fullname)
         if folder is None:
             return None

@@ -1,11 +1,11 @@
-"""Messages between a worker and a host: a JSON header with raw bytes behind it, on a stream socket.
+"""Messages between a worker and a host: a JSON header followed by raw bytes, on a stream socket.
 
     4 bytes  length of the header, big-endian        1 … 1 MiB
     4 bytes  length of the body                      0 … 512 MiB
     header   a JSON object in UTF-8 with a string "type"; numbers are finite
-    body     as it is
+    body     raw bytes
 
-Both ends use this module. It does not know which messages there are.
+Both ends use this module.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PROTOCOL = 1
 HEADER_LIMIT_BYTES = 1 << 20
 BODY_LIMIT_BYTES = 512 << 20
 SOCKET_BUFFER_BYTES = 1 << 20
-# A smaller body is copied behind its header: a call to the kernel costs more than the copy.
+# A smaller body is appended to its header: another system call would cost more than the copy.
 JOINED_BYTES = 1 << 16
 
 _LENGTHS = struct.Struct("!II")
@@ -30,11 +30,11 @@ Message = tuple[dict[str, Any], bytes]
 
 
 class WireError(ValueError):
-    """The other end broke the format, or a message of ours does not fit into it."""
+    """The other end violated the format, or our own message exceeds its limits."""
 
 
 def encode(header: dict[str, Any], body: Sequence[bytes] = ()) -> list[bytes]:
-    """Give the pieces to send, in order. Raises WireError, TypeError or ValueError."""
+    """Return the pieces to send, in order. Raises WireError, TypeError or ValueError."""
     text = _ENCODER.encode(header).encode()
     size = sum(len(part) for part in body)
     if len(text) > HEADER_LIMIT_BYTES:
@@ -63,10 +63,10 @@ def read_message(connection: socket.socket) -> Message | None:
 
 
 def _read(connection: socket.socket, size: int) -> bytes:
-    """Read so many bytes; fewer only where the stream ends."""
+    """Read `size` bytes; fewer only at the end of the stream."""
     pieces: list[bytes] = []
     left = size
-    # A signal may end a call early, in any thread.
+    # A signal may interrupt a call, in any thread.
     while left and (piece := connection.recv(left, socket.MSG_WAITALL)):
         pieces.append(piece)
         left -= len(piece)
@@ -83,7 +83,7 @@ def _header(text: bytes) -> dict[str, Any]:
     try:
         header = _DECODER.decode(text.decode())
         if b"\\u" in text:
-            # An escaped lone surrogate is a string that no UTF-8 can hold: it would fail far from here.
+            # An escaped lone surrogate cannot be encoded as UTF-8: it would fail far from here.
             _ENCODER.encode(header).encode()
     except (ValueError, RecursionError) as error:
         raise WireError(f"a header that is not JSON ({type(error).__name__})") from error

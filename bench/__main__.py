@@ -74,7 +74,7 @@ def main() -> int:
 
 
 def _told(name: str, measure: Measure, postgres: PostgresServer | None) -> list[Row]:
-    """The rows of a part, told at once to who waits."""
+    """The rows of a part, printed as soon as they are measured."""
     began = time.monotonic()
     rows = measure(postgres)
     print(f"{name}: {time.monotonic() - began:.0f} s", file=sys.stderr)
@@ -90,7 +90,7 @@ def _options() -> argparse.Namespace:
         "--only", action="append", choices=[*PARTS, *MANY, "footprint"], help="one part; repeatable"
     )
     chosen.add_argument("--many", action="store_true", help="many machines, and growth, instead of the rest")
-    parser.add_argument("--write", action="store_true", help="write the page instead of only telling it")
+    parser.add_argument("--write", action="store_true", help="write the page instead of only printing it")
     options = parser.parse_args()
     if options.write and options.only:
         parser.error("--write takes a whole run")

@@ -19,7 +19,7 @@ BEHIND = "jobs wait behind a busy slot"
 def measure(postgres: PostgresServer | None) -> list[Row]:
     """One client in turns with the reference, then 32 clients in turns with single commits."""
     with stage(postgres) as running:
-        # The only slot is taken, so that what is measured is accepting, not running.
+        # The only slot is occupied, so that accepting is measured, not running.
         running.wait(running.submit("[fake:sleep=3600] Busy."), "running")
         commits: Reference
         if postgres is None:

@@ -1,4 +1,4 @@
-"""What is looked at again and again while something else is measured, from a thread of its own."""
+"""Samples something repeatedly, in its own thread, while something else is measured."""
 
 import threading
 from collections.abc import Callable, Iterator

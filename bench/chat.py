@@ -1,4 +1,4 @@
-"""What a chat costs on its way through the service, and the same upstream asked directly, in turns.
+"""The cost of a chat through the service, compared with calling the same upstream directly, in turns.
 
 The upstream is a raw ASGI app that gives one answer at once. Usage is recorded as always. Where the variable
 TENUTO_BENCH_LITELLM names a `litellm` command, its proxy stands before the same upstream and is asked too.
@@ -93,7 +93,7 @@ def _latency(running: Stage, port: int) -> list[Row]:
     request = _request(running.keys[0])
     took: dict[Connection, list[float]] = {direct: [], through: []}
     for number in range(WARM_UP + PAIRS):
-        # Whoever goes first finds the caches as the other left them, so they take turns at that too.
+        # The first one finds the caches as the other left them, so they also take turns at going first.
         for connection in (direct, through) if number % 2 else (through, direct):
             began = time.perf_counter()
             answer = connection.ask(request)

@@ -32,7 +32,7 @@ class Answer:
 
 @dataclass(slots=True)
 class Tally:
-    """What a number of clients got: answers by kind, and how long each took."""
+    """The answers that a number of clients got, by kind, and how long each took."""
 
     seconds: float = 0.0
     new: int = 0
@@ -134,7 +134,7 @@ def flood(
 
 
 def for_seconds(seconds: float) -> Callable[[int], bool]:
-    """A `go_on` that lasts so long from now."""
+    """A `go_on` that is true for this long."""
     until = time.perf_counter() + seconds
     return lambda answers: time.perf_counter() < until
 

@@ -27,7 +27,7 @@ CLIENTS, SLOTS = 32, 8
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What one shape does."""
+    """The figures of one setup."""
 
     accept_ms: float
     accept_per_s: float
@@ -80,7 +80,7 @@ def _figures(running: Stage, hosts: list[str]) -> Figures:
     ]
     asked = _asked_ms(running, itertools.repeat(poll))
     for _ in range(SLOTS):
-        # The slots are taken, so that what is measured is accepting, not running.
+        # The slots are occupied, so that accepting is measured, not running.
         running.submit("[fake:sleep=3600] Busy.")
     accepted = _asked_ms(running, submissions(running.keys[1], replays=0))
     floods = [

@@ -1,4 +1,4 @@
-"""What the service takes when nothing happens: memory, time to start, processor time."""
+"""What an idle service takes: memory, time to start, CPU time."""
 
 import statistics
 import time

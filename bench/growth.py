@@ -38,12 +38,12 @@ from tenuto.jobs.submit import submit
 
 FINISHED, WAITING = int(os.environ.get("BENCH_FINISHED", "1000000")), 20_000
 FEW = 1_000
-"""So many finished jobs has the other database, for there must be something to poll."""
+"""How many finished jobs the other database has, because there must be something to poll."""
 MORE = 1.10
 PAIRS, PROBES, ROUNDS, ROUND_S = 300, 60, 5, 1.5
 CLIENTS, SLOTS = 32, 8
 LONGER = 16
-"""By so many characters is a text that is copied longer than the one before it."""
+"""By how many characters each copied text is longer than the one before."""
 AWAY = "fake/metered-speech"
 CLOSED = f'[models."fake/speech"]\nprice = "0.001"\n[models."{AWAY}"]\nenabled = false\n'
 
@@ -196,7 +196,7 @@ def _floods(pair: Pair) -> tuple[float, float]:
 
 
 def _plans(running: Stage) -> Iterator[Row]:
-    """How PostgreSQL carries out the hot statements, from its own mouth."""
+    """PostgreSQL's own plans of the hot statements."""
     now_ms = time.time_ns() // 1_000_000
     offered = frozenset({"fake/speech"})
     account_id, job_id = running.query("select account_id, id from job order by id limit 1")[0].values()

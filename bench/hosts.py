@@ -1,4 +1,4 @@
-"""What a host adds to a call: an engine that does nothing, in a child process and in a Ray pool of one node.
+"""The overhead of a host: an engine that does nothing, in a child process and in a Ray pool of one node.
 
 The pool's part runs under the interpreter that `make ray` sets up; without it the rows say so.
 """

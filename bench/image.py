@@ -1,4 +1,4 @@
-"""What a picture of the embedded model takes, by its size: the engine alone, in a process of its own.
+"""Time and memory for a picture of the embedded model, by size: only the engine, in its own process.
 
 `python -m bench.image` is that process: it loads the engine and prints what it measured as JSON.
 """

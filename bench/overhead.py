@@ -33,7 +33,7 @@ TEXT = (
 
 
 class DirectRun:
-    """A run that keeps nothing of what it is shown."""
+    """A run that discards everything."""
 
     run_id = "direct"
 

@@ -1,4 +1,4 @@
-"""The least that an ASGI server can do: one answer to everything, through uvicorn, uvloop and httptools.
+"""The minimum that an ASGI server can do: one answer to everything, through uvicorn, uvloop and httptools.
 
 Run as a process: its argument names a file with the whole answer; it prints its port.
 """

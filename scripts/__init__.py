@@ -1,1 +1,1 @@
-"""What is run by hand when a part of the package is to be made anew."""
+"""Scripts to run by hand, which regenerate parts of the packages and of the documentation."""

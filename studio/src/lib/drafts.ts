@@ -1,4 +1,4 @@
-// What somebody was writing, kept while the studio is open and nowhere else: a step to another page and back, or a
+// Unsent text, kept only while the studio is open: a step to another page and back, or a
 // session that ends meanwhile, loses nothing of it. Each account finds its own alone.
 import { session } from './session.svelte.ts'
 

@@ -1,4 +1,4 @@
-// Requests to the service that the page came from. The session's cookie goes along by itself; there is no key here.
+// Requests to the service that the page came from. The browser sends the session's cookie; there is no key here.
 import { retryAfterS } from './pacing.ts'
 import { at } from './place.ts'
 
@@ -40,7 +40,7 @@ export async function send(method: string, path: string, options: Options = {}):
     if (options.signal?.aborted) throw error
     throw new Problem(0, 'offline', String(error))
   })
-  // The session has ended, here or elsewhere: whoever shows the pages asks for the password again.
+  // The session has ended, here or elsewhere: the app asks for the password again.
   if (answer.status === 401) window.dispatchEvent(new CustomEvent('signed-out'))
   if (!answer.ok) throw await problemOf(answer.status, answer.headers, await answer.text())
   return answer

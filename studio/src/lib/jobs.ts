@@ -105,7 +105,7 @@ export async function persist<T>(
   }
 }
 
-/** The same for what goes on at the service meanwhile and is only watched from here. */
+/** The same for work that continues on the service and is only watched here. */
 export function patiently<T>(attempt: () => Promise<T>, signal: AbortSignal): Promise<T> {
   return persist(attempt, signal, PASSING, PATIENT_TRIES)
 }
@@ -128,7 +128,7 @@ export function pause(ms: number, signal?: AbortSignal): Promise<void> {
   })
 }
 
-/** Whether a failure is only that somebody went to another page. */
+/** Whether a failure only means that the user left the page. */
 export function isStopped(problem: unknown): boolean {
   return problem instanceof DOMException && problem.name === 'AbortError'
 }

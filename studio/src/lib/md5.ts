@@ -1,4 +1,4 @@
-// MD5 in parts (RFC 1321): a FLAC carries that of its samples, and whoever decodes it can tell that nothing was lost.
+// MD5 in parts (RFC 1321): a FLAC contains the MD5 of its samples, so that a decoder can tell that nothing was lost.
 // It protects against accidents, never against people.
 import { Blocks } from './blocks.ts'
 

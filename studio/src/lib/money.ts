@@ -17,7 +17,7 @@ export function yuan(amount: bigint | number, isSigned = false): string {
   return `${sign}¥${group(size / 1_000_000n)}.${fraction}`
 }
 
-/** Micros of what a person typed, "12.5"; null when it is no amount of at most six places. */
+/** Micros of what a person typed, "12.5"; null if it is not an amount with at most six decimal places. */
 export function typedMicros(text: string): bigint | null {
   const found = /^([-−+]?)(\d{1,9})(?:\.(\d{1,6}))?$/.exec(text.trim())
   if (!found) return null

@@ -12,7 +12,7 @@ export type AccountLine = {
   /** Its restriction cannot be read: its keys are refused until it is set again. */
   damaged: boolean
   created_at: number
-  /** Whether somebody has set its password, and whether an invitation to do so is open. */
+  /** Whether its password has been set, and whether an invitation to set it is open. */
   signs_in: boolean
   invited: boolean
 }

@@ -20,7 +20,7 @@ export function retryAfterS(headers: Named, now: number = Date.now()): number | 
   return until === null ? null : Math.max(0, (until - (moment(headers.get('Date') ?? '') ?? now)) / 1000)
 }
 
-/** The seconds to wait before the next read or try: three where nothing is said, never less than one. */
+/** Seconds to wait before the next read or try: three by default, at least one. */
 export function waitS(asked: number | null): number {
   return Math.max(MIN_WAIT_S, asked ?? DEFAULT_WAIT_S)
 }

@@ -1,5 +1,5 @@
 // The order and the moments in which segments of a preview are played. Knows no AudioContext and no network:
-// it is told what the service lists and when it is, and says what to fetch and where to put it.
+// it takes the service's list and the time, and returns what to fetch and where to put it.
 
 export type Segment = { segment_id: string; attempt_id: string; sequence: number; duration_ms: number }
 

@@ -10,7 +10,7 @@ export function session(): Session | null {
   return current
 }
 
-/** Whether somebody was signed in on this page whose session ended without being asked to. */
+/** Whether a session on this page expired, rather than being logged out. */
 export function hasEnded(): boolean {
   return isOver
 }

@@ -1,4 +1,4 @@
-// Light or dark: as the system has it, until somebody chooses.
+// Light or dark: the system's setting, until the user chooses.
 
 export type Theme = 'auto' | 'light' | 'dark'
 

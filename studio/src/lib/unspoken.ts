@@ -1,5 +1,5 @@
-// What nobody can read aloud, told before a text is submitted: the rule of docs/speech.md, "Other scripts". The table is
-// made by scripts/unspoken_table.py, and tenuto_client has the same one.
+// Finds characters that cannot be spoken before a text is submitted: the rule of docs/speech.md, "Other scripts".
+// The table is made by scripts/unspoken_table.py, and tenuto_client has the same one.
 import table from './unspoken.json'
 
 type Ranges = [start: number, end: number][]

@@ -1,1 +1,1 @@
-"""The SDK and the caller's verbs."""
+"""Tests of the SDK and the callers' commands."""

@@ -1,4 +1,4 @@
-"""For the client's tests: accounts, time that passes when it is waited for, a home for each test."""
+"""Fixtures: accounts, a clock that advances when a test waits, and a home folder for each test."""
 
 import hashlib
 import os
@@ -70,7 +70,7 @@ def content(body: bytes = SOUND, media_type: str = "audio/wav", **more: Any) -> 
 
 @pytest.fixture(autouse=True)
 def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """No variable and no login of whoever runs the tests is seen."""
+    """Hide the environment and login of the person who runs the tests."""
     for name in ("TENUTO_API_KEY", "TENUTO_BASE_URL", "TENUTO_JOURNAL", "LC_ALL", "LC_MESSAGES", "LANG"):
         monkeypatch.delenv(name, raising=False)
     # Weights are many, and everybody's.

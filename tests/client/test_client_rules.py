@@ -85,7 +85,8 @@ def test_polling_waits_as_the_service_says(
 
 
 def test_busy_answers_are_retried_a_limited_number_of_times(clock: VirtualClock) -> None:
-    """429 and 503 wait as told, then the same bytes go under the same key; after five it is told (R222)."""
+    """After 429 and 503 it waits as told and sends the same bytes under the same key; five retries at most
+    (R222)."""
     busy = Reply(429, BUSY, {"Retry-After": "2"})
     with (
         ScriptedService([busy, Reply(503, BUSY), accepted(), busy]) as service,
@@ -250,7 +251,8 @@ class Streaming:
 
 
 def test_a_preview_is_heard_in_order_once_and_to_its_end(clock: VirtualClock) -> None:
-    """By sequence, each once, anew after another attempt, polled every 0.5–1 s, and after the end (R227)."""
+    """By sequence, each once, again after a new attempt, polled every 0.5–1 s, and once after the end
+    (R227)."""
     with ScriptedService([Streaming().answer]) as service, client(service, clock) as tenuto:
         heard = list(tenuto.speech.create("x", model="m", stream=True).segments())
         fetched = [asked.path for asked in service.asked if asked.path.endswith("/content")]
@@ -334,7 +336,7 @@ def test_ids_are_encoded_in_paths(odd: str, encoded: str, clock: VirtualClock) -
 def test_the_service_is_followed_by_both_clients(
     service: RunningService, caller: Caller, tmp_path: Path
 ) -> None:
-    """Against the service itself: one job each, followed, heard and downloaded (R227)."""
+    """Against the service itself: one job each, followed, previewed and downloaded (R227)."""
     with Tenuto(caller.key, service.url) as tenuto:
         job = tenuto.speech.create("Hold the note for its full value.", lang="en", stream=True)
         first = [spoken.segment.sequence for spoken in job.segments()]

@@ -1,4 +1,5 @@
-"""Jobs that ended without a result, and odd ids: the id is kept, no second job is made (R225, R228, R230)."""
+"""Jobs that finished without a result, and odd ids: the id is kept, no second job is made (R225, R228,
+R230)."""
 
 import json
 from pathlib import Path

@@ -21,7 +21,7 @@ PAGES = sorted(path.relative_to(GUIDE).as_posix() for path in GUIDE.glob("*/*.md
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 IMPATIENT = Path(__file__).parent / "impatient"
 MODEL = "hexgrad/Kokoro-82M"
-"""What the pages name where a model must be named; the tests' service has another one."""
+"""The model that the pages use; the tests' service has another one."""
 
 
 def blocks(page: str) -> Iterator[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""The journal by itself: what is on disk, when, and for whom."""
+"""The journal by itself: what is on disk, when, and which program may use it."""
 
 import json
 import os
@@ -161,7 +161,7 @@ def test_a_torn_line_is_ignored_and_does_not_spoil_the_next(tmp_path: Path) -> N
 
 
 def test_an_entry_belongs_to_one_program_at_a_time(tmp_path: Path) -> None:
-    """While it is open nobody else sees it; afterwards it can be taken up; finished, it is gone."""
+    """An open entry is hidden from others; once released it can be continued; once finished it is gone."""
     journal = Journal(tmp_path)
     entry = journal.begin("a" * 32)
     while_open = list(journal.interrupted())

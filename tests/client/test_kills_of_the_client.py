@@ -1,4 +1,4 @@
-"""The client is killed at every step it takes; run again, or resumed, it ends with one job and its file."""
+"""The client is killed at every step; run again, or resumed, it produces one job and its file."""
 
 import hashlib
 import os

@@ -29,7 +29,7 @@ def rest(asked: Asked) -> Reply:
 def test_what_breaks_off_and_what_is_damaged_ends_whole(
     half: str, clock: VirtualClock, tmp_path: Path
 ) -> None:
-    """Cut in the middle of a block, gone on with, found to differ, begun anew (R225)."""
+    """A download is cut within a block, resumed, found to differ, and started over (R225)."""
     place = tmp_path / "x.wav"
     replies: list[Any] = [accepted(), succeeded(SOUND), content(SOUND, cut_at=CUT_AT), rest, content(SOUND)]
 

@@ -47,7 +47,7 @@ class Timed:
 
 
 def running(ends_after: int, headers: Callable[[Asked], dict[str, str]]) -> Script:
-    """A job that succeeds with its so many'th read; until then each answer has these headers."""
+    """A job that succeeds at the n-th read; until then each answer has these headers."""
     reads = 0
 
     def answer(asked: Asked) -> Reply:
@@ -139,7 +139,7 @@ def test_a_read_that_is_refused_without_wait_is_told(clock: VirtualClock) -> Non
 
 
 def test_a_long_retry_after_is_waited_for(clock: VirtualClock) -> None:
-    """Half an hour is no reason to give up a request that is refused for now (R222)."""
+    """A `Retry-After` of half an hour does not make the client give up (R222)."""
     busy = Reply(503, BUSY, {"Retry-After": "1800"})
     replies = [busy, accepted(Retry_After="1"), busy, succeeded()]
     with ScriptedService(replies) as service, client(service, clock) as tenuto:

@@ -1,4 +1,4 @@
-"""The verbs with real engines: what is said is heard again."""
+"""The commands with real engines: synthesised speech is transcribed correctly."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""What the client converts through ffmpeg, and what it says where there is none."""
+"""What the client converts with ffmpeg, and its error if ffmpeg is missing."""
 
 import shutil
 import subprocess
@@ -60,7 +60,7 @@ def test_what_nobody_can_read_is_said_in_one_line(spoken: Path, tmp_path: Path) 
 def test_without_ffmpeg_it_is_named(
     way: Callable[[Path, Path], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever converts a file or cuts it is told what would read more formats."""
+    """Converting and splitting both say what would read more formats."""
     monkeypatch.setenv("PATH", str(tmp_path))
     (tmp_path / "odd.webm").write_bytes(b"\x1aE\xdf\xa3 and so on")
 

@@ -1,4 +1,4 @@
-"""`tenuto resume` where the variables name another service by now: no key goes to one that is not its own."""
+"""`tenuto resume` after the environment names another service: a key is never sent to another service."""
 
 from client.conftest import accepted, content, succeeded, told
 from client.test_verbs import Run, run
@@ -10,7 +10,7 @@ __all__ = ["run"]
 
 
 def test_a_key_is_sent_to_no_other_service_than_its_own(run: Run) -> None:
-    """Without a saved key the work is left as it is, told in one line; with one it is finished under that."""
+    """Without a saved key the entry stays, with one line of error; with one, it is finished."""
     line = ("say", "Hold.", "--model", "m", "-o", "a.wav", "-q")
     replies = [accepted(), told("recovery_required"), succeeded(), succeeded(), content()]
     with ScriptedService(replies) as first, ScriptedService([told("queued")]) as second:

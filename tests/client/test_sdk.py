@@ -203,7 +203,7 @@ def test_keys_come_from_arguments_variables_and_logins(home: Path, monkeypatch: 
 
 
 def test_any_audio_becomes_16_khz_mono_flac(tmp_path: Path) -> None:
-    """What is that already stays; what soundfile reads is converted; what is no audio is told."""
+    """16 kHz FLAC stays unchanged, what soundfile reads is converted, anything else is an error."""
     wav = tmp_path / "a.wav"
     wav.write_bytes(sound(seconds=2))
     with as_flac(wav) as flac:

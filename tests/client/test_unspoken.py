@@ -1,4 +1,4 @@
-"""Text that nobody can read: SDK, command line and studio say so before they submit it."""
+"""Text that cannot be spoken: SDK, command line and studio warn before they submit it."""
 
 import asyncio
 import json
@@ -91,7 +91,7 @@ def test_the_sdk_warns_before_it_submits(tmp_path: Path) -> None:
 
 
 def test_the_command_line_names_what_is_left_out(run: Run) -> None:
-    """On stderr, before the job is submitted; not when it is told to be quiet."""
+    """On stderr, before the job is submitted; not with `--quiet`."""
     with ScriptedService([accepted(Retry_After="1"), succeeded(), content()]) as service:
         told = run(*LINE, "Привет, world", url=service.url)
         service._replies[:] = [accepted(Retry_After="1"), succeeded(), content()]
@@ -117,7 +117,7 @@ def test_a_person_is_asked_before_a_text_without_any_sound_is_sent(
 
 
 def test_a_script_is_only_told(run: Run) -> None:
-    """Where nobody can answer the text is submitted: its job fails and costs nothing."""
+    """Without a terminal, the text is submitted: its job fails and costs nothing."""
     with ScriptedService([accepted(Retry_After="1"), succeeded(), content()]) as service:
         code, _, err = run(*LINE, "Привет", url=service.url)
 

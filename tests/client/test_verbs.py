@@ -1,4 +1,4 @@
-"""The caller's verbs as a terminal and a script have them: streams, exit codes, languages, shells."""
+"""The callers' commands on a terminal and in a script: streams, exit codes, languages, shells."""
 
 import json
 import os
@@ -84,7 +84,7 @@ def speech(caller: Caller) -> list[str]:
 def test_a_text_comes_from_a_word_a_file_or_stdin(
     run: Run, service: RunningService, caller: Caller, tmp_path: Path
 ) -> None:
-    """White space at its ends goes; what is no text is told; the bytes can go to stdout."""
+    """White space at both ends is stripped, bytes that are not text are refused, the WAV can go to stdout."""
     (tmp_path / "text.txt").write_text("\ufeff\n from a file \n", "utf-8")
     (tmp_path / "latin.txt").write_bytes(b"\xff\xfe\x00")
     environment = os.environ | {"TENUTO_BASE_URL": service.url, "TENUTO_API_KEY": caller.key, **IMPATIENT}
@@ -311,7 +311,7 @@ def test_ctrl_c_says_how_to_go_on_and_resume_does(
 
 
 def test_a_disk_that_is_full_keeps_the_work_for_later(run: Run, tmp_path: Path) -> None:
-    """The job is not lost: what could not be written is told, and `resume` brings it once there is room."""
+    """The job is not lost: the error names the file, and `resume` saves it once there is space."""
     (tmp_path / "full").mkdir()
     replies = [accepted(Retry_After="1"), succeeded(), content()]
     with ScriptedService(replies) as service:

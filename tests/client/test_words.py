@@ -1,4 +1,4 @@
-"""What a person reads when something goes wrong: every error of the package, in their language."""
+"""Every error message of the package is translated."""
 
 import ast
 import re
@@ -29,7 +29,7 @@ def messages() -> Iterator[tuple[str, str]]:
 
 
 def sample(node: ast.expr) -> str | None:
-    """A text as it could be read; None, where it is no literal."""
+    """An example of the text; None if it is not a literal."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return node.value
     if isinstance(node, ast.JoinedStr):
@@ -75,7 +75,7 @@ def test_an_error_is_chinese_to_its_end(run: Run, line: tuple[str, ...], told: s
     [("say", "\udcff"), ("chat", "\udcff"), ("jobs", "get", "\udcff"), ("jobs", "list", "--model", "\udcff")],
 )
 def test_an_argument_that_is_no_text_is_refused_in_one_line(run: Run, line: tuple[str, ...]) -> None:
-    """Bytes that are no UTF-8, as a shell hands them over: nothing is sent."""
+    """Arguments with bytes that are not UTF-8: nothing is sent."""
     chosen = ("--model", "m") if line[0] in ("say", "chat") else ()
     code, out, err = run(*line, *chosen, "-q", url="http://127.0.0.1:1")
 

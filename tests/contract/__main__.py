@@ -1,4 +1,4 @@
-"""Tells each lie of `lies.py` to the tests of its rows: `python -m tests.contract [NAME …]`.
+"""Runs the tests of each row against the lies of `lies.py`: `python -m tests.contract [NAME …]`.
 
 A test that names a row has to fail when the service breaks that row. Which one did, and by which lie, is
 written into proved.toml, from which docs/contract.md says what is proved. All tests share the services that
@@ -32,7 +32,7 @@ WITH_REAL_ENGINES = {
 }
 """These take minutes, and break no row that others do not."""
 LYING_WAIT_S = 5.0
-"""How long a test waits for a job that a lie keeps from ending."""
+"""How long a test waits for a job that a lie keeps from finishing."""
 
 
 class Trial:
@@ -92,7 +92,7 @@ class Trial:
 
 
 def main(names: list[str]) -> int:
-    """Run the trial, write proved.toml if it was whole, and say what nobody noticed."""
+    """Run the trial, write proved.toml if it was complete, and list the lies that no test noticed."""
     lying.is_on = True
     trial = Trial(lie for lie in LIES.values() if not names or lie.name in names)
     plugins = ("no:terminal", "no:cacheprovider", "pytest_timeout", "_hypothesis_pytestplugin")

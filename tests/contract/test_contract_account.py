@@ -1,4 +1,4 @@
-"""What an account sees of its money and of what it used."""
+"""What an account sees of its balance and usage."""
 
 import datetime
 import time
@@ -136,7 +136,7 @@ def test_every_key_sees_its_account_and_no_other(operator: Operator) -> None:
 
 @pytest.mark.parametrize("path", ["/v1/account/balance", "/v1/account/ledger", "/v1/usage"])
 def test_a_key_is_needed(caller: Caller, path: str) -> None:
-    """Without a valid key nothing is told (R8, R200)."""
+    """Without a valid key nothing is revealed (R8, R200)."""
     answer = caller.get(path, {"Authorization": "Bearer tn_wrong"})
 
     assert (401, "invalid_api_key") == error_code(answer)

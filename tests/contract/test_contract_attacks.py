@@ -22,7 +22,7 @@ HIDDEN = (
     "Content-Type: application/json\r\nConnection: close\r\nContent-Length: 62\r\n\r\n"
     '{"model": "fake/speech", "parameters": {"text": "Hidden one"}}'
 )
-"""What follows a request that is refused and closed: whoever reads on would run it."""
+"""A second request after one that is refused and closed: a server that continued reading would run it."""
 CLOSED_AFTER = {"400", "413", "414", "431", "closed"}
 PATIENCE_S = 15.0
 MAX_HELD_BYTES = 256 << 20
@@ -94,7 +94,7 @@ def test_recordings_that_lie(operator: Operator, caller: Caller, attack: Attack)
 @ON_ONE_DATABASE
 @pytest.mark.parametrize("attack", attacks("wav"), ids=lambda attack: attack.name)
 def test_voices_that_lie(operator: Operator, caller: Caller, attack: Attack) -> None:
-    """What is no PCM16 WAV of 1 to 15 seconds, to the byte, is refused, whatever it says (P14)."""
+    """Anything but a valid PCM16 WAV of 1 to 15 seconds is refused, whatever its header says (P14)."""
     answer = upload_voice(caller, attack.content())
 
     assert str(answer.status_code) in attack.answers

@@ -1,4 +1,4 @@
-"""Keys: who is let in, before a byte of the body is read, and what a restricted key may do."""
+"""Keys: authentication before a byte of the body is read, and what a restricted key may do."""
 
 import json
 import socket
@@ -45,7 +45,7 @@ def test_every_path_wants_a_key(caller: Caller, method: str, path: str) -> None:
 
 
 def test_a_key_with_any_character_changed_is_wrong(caller: Caller) -> None:
-    """A mistyped, cut or extended key lets nobody in, and says no more than any wrong key (R8, R203)."""
+    """A mistyped, truncated or extended key is refused with the same answer as any wrong key (R8, R203)."""
     key = caller.key
     wrong = [key[:-1], key + "0", key.swapcase(), key[:10] + ("a" if key[10] != "a" else "b") + key[11:]]
 
@@ -55,7 +55,7 @@ def test_a_key_with_any_character_changed_is_wrong(caller: Caller) -> None:
 
 
 def test_two_keys_are_none(caller: Caller) -> None:
-    """Who might be taken for another by what stands before us is let in as nobody (R8)."""
+    """A request that a proxy might attribute to another caller is refused (R8)."""
     twice = [("Authorization", f"Bearer {caller.key}"), ("Authorization", f"Bearer {caller.key}")]
     answer = httpx2.get(f"{caller.http.base_url}/v1/models", headers=twice)
 

@@ -50,7 +50,7 @@ def events(caller: Caller, value: Any) -> list[Any]:
 
 
 def used(operator: Operator, caller: Caller, calls: int) -> dict[str, Used]:
-    """What is recorded of the caller by model, once so many calls are: it is written after the answers."""
+    """The caller's usage by model, once this many calls are recorded: it is written after the answers."""
     until = time.monotonic() + 10
     while True:
         rows = operator.database.read(lambda tx: billing.chat_usage(tx, caller.account_id))
@@ -332,7 +332,8 @@ def test_an_upstreams_faults_are_ours_to_tell(
     expected: tuple[int, str, str | None],
     streamed: bool,
 ) -> None:
-    """Each fault has a status of the contract, never 500; nothing is sent twice or told in private (R199)."""
+    """Each fault gets a status of the contract, never 500; nothing is sent twice, nothing private is passed
+    on (R199)."""
     before = len(upstream.seen.bodies)
     answer = post(visitor, body(f"[up:{fault}]", model=THERE, stream=streamed))
 
@@ -370,7 +371,7 @@ def test_an_upstream_that_is_away_is_not_callable(visitor: Caller) -> None:
 
 
 def test_an_engine_that_fails_is_a_503(caller: Caller) -> None:
-    """An exception or a crash in our own engine is told as 503; the next chat is answered."""
+    """An exception or a crash in our own engine is answered with 503; the next chat works."""
     for fault in ("raise", "crash"):
         answer = post(caller, body(f"[fake:{fault}] x"))
 
@@ -379,7 +380,7 @@ def test_an_engine_that_fails_is_a_503(caller: Caller) -> None:
 
 
 def test_chats_wait_in_a_bounded_queue(visitor: Caller, chatting: Operator) -> None:
-    """One runs, two wait, the fourth is told to come later: 429 with Retry-After (R212)."""
+    """One runs, two wait, the fourth gets 429 with Retry-After (R212)."""
     statuses: list[int] = []
 
     def chat() -> None:
@@ -437,7 +438,8 @@ def test_usage_is_recorded_and_nothing_is_charged(operator: Operator) -> None:
 
 
 def test_a_whole_answer_that_nobody_waits_for_is_recorded(operator: Operator) -> None:
-    """Its prompt is estimated if the model has told nothing yet: leaving early does not evade the meter."""
+    """Its usage is estimated if the model has not reported it yet: disconnecting early does not avoid
+    metering."""
     caller = operator.caller()
     headers = {"Authorization": f"Bearer {caller.key}"}
     with pytest.raises(httpx2.TimeoutException):
@@ -473,7 +475,7 @@ def test_usage_of_an_upstream_is_what_it_says(chatting: Operator, visitor: Calle
 
 
 def test_the_key_of_an_upstream_is_never_shown(chatting: Operator, visitor: Caller) -> None:
-    """Neither answers nor logs hold it, nor what was said (P16)."""
+    """Neither answers nor logs contain it, nor the messages (P16)."""
     said(visitor, body("unmistakable words", model=THERE))
     post(visitor, body("[up:status=401]", model=THERE))
     listed = visitor.get("/v1/models").text

@@ -76,7 +76,7 @@ def test_a_real_model_answers_openais_package(real: RunningService) -> None:
 
 
 def test_without_its_weights_the_model_is_listed_and_not_callable(bare: RunningService) -> None:
-    """The catalog says why and how to mend it; a chat is a 503 with Retry-After (R189, R213)."""
+    """The catalog says why and how to fix it; a chat is answered with 503 and Retry-After (R189, R213)."""
     with bare.client() as client:
         listed = {entry["id"]: entry for entry in client.get("/v1/models").json()["data"]}
         body = {"model": MODEL, "messages": [{"role": "user", "content": CAPITAL}]}

@@ -114,7 +114,7 @@ def test_another_accounts_session_sees_nothing(paid: Operator, pages: httpx2.Cli
 
 
 def browser(paid: Operator) -> httpx2.Client:
-    """One at an address of its own: of each only so many may register a minute."""
+    """Each from its own address, because registrations per address are limited."""
     headers = {"Origin": paid.service.url, "X-Forwarded-For": f"10.0.0.{next(_addresses)}"}
     return httpx2.Client(base_url=paid.service.url, headers=headers, timeout=30)
 

@@ -1,4 +1,4 @@
-"""Erasing content: bytes and text go, from the disk too; records, keys and money stay."""
+"""Erasing content: bytes and text are removed, also from the disk; records, keys and money stay."""
 
 import hashlib
 import json

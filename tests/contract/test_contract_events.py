@@ -1,4 +1,4 @@
-"""What a job went through, what was asked for, and waiting for it to change."""
+"""The history of a job, its request, and waiting for it to change."""
 
 import json
 import select
@@ -14,7 +14,7 @@ from servers.callers import METERED, Caller, Operator, error_code, faults, job
 from servers.service import FINAL
 
 QUICK_S = 0.9
-"""An answer that somebody was woken for comes sooner than the look that is taken every second."""
+"""An answer after a wake-up comes sooner than the check once a second."""
 
 
 def events(caller: Caller, job_id: str) -> list[dict[str, Any]]:
@@ -230,7 +230,7 @@ def test_a_time_that_is_none_is_refused(caller: Caller, value: str) -> None:
 
 
 def test_waiting_is_for_the_owner(operator: Operator, caller: Caller) -> None:
-    """A stranger is refused at once, and nothing is told by the time it takes (R29)."""
+    """A stranger is refused at once, and the timing reveals nothing (R29)."""
     job_id = caller.submit()
     stranger = operator.caller()
     began = time.monotonic()
@@ -242,7 +242,7 @@ def test_waiting_is_for_the_owner(operator: Operator, caller: Caller) -> None:
 
 
 def _ask(operator: Operator, caller: Caller, path: str) -> socket.socket:
-    """A connection on which a request was sent; whoever has it may read or hang up."""
+    """A connection on which a request was sent; the test may read from it or close it."""
     connection = socket.create_connection(("127.0.0.1", operator.service.port), timeout=40)
     head = f"GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {caller.key}\r\n\r\n"
     connection.sendall(head.encode())

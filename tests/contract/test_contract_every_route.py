@@ -1,4 +1,4 @@
-"""What holds on every route of the document, also the next one: who is let in, and to which models."""
+"""Rules for every route of the document, including new ones: authentication and restriction to models."""
 
 import json
 import socket

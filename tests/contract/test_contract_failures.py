@@ -1,4 +1,4 @@
-"""Engines that fail in every way: the job says how, the money goes back, and the service serves on."""
+"""Engines that fail in every way: the job reports it, the hold is released, and the service continues."""
 
 import time
 from typing import get_args

@@ -1,4 +1,4 @@
-"""What the service is, and what it leaves to others."""
+"""What the service promises, and what it does not."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What every answer has, whatever was asked: a request id, JSON, the shape of errors."""
+"""What every answer has: a request id, JSON, the format of errors."""
 
 import re
 from typing import Any

@@ -1,4 +1,4 @@
-"""Two accounts, every route of the document, every id: what is not yours is not there (P12).
+"""Two accounts, every route of the document, every id: another account's things do not exist (P12).
 
 The owner has one of everything. A stranger asks for it by every route that takes an id; what it is answered
 must be, but for the request id, what it is answered for an id that nobody has.
@@ -28,7 +28,7 @@ from tenuto.api.app import ROUTES
 from tenuto.ids import Ids
 
 KINDS = {"operation_id": "job", "segment_id": "segment", "artifact_id": "artifact", "voice_id": "voice"}
-"""Whose id each name in a path is."""
+"""What each id in a path refers to."""
 QUERIES = {
     ("listJobs", "after"): "job",
     ("listAudioSegments", "attempt_id"): "attempt",
@@ -98,7 +98,8 @@ BY_PATH = [route for route in routes() if route.path_names]
 
 
 def test_every_place_for_an_id_is_known() -> None:
-    """A new name in a path, a query or a body is first said to be an id or none: then it is tested below."""
+    """A new name in a path, a query or a body must be classified as an id or not, and is then tested
+    below."""
     paths = {name for route in routes() for name in route.path_names}
     queries = {(route.name, name) for route in routes() for name in route.query_names if name not in NO_IDS}
     bodies = {name for name in fields_of_bodies() if name.endswith(("_id", "_ids"))}
@@ -238,7 +239,7 @@ def _foreign_and_malformed(kind: str, owner: Belongings) -> list[str]:
 
 
 def _told(caller: Caller, route: Route, ids: dict[str, str]) -> list[tuple[int, Any, str]]:
-    """What a caller is told by a route: asked plainly and, where it reads, for a part and for the head."""
+    """A route's answers: to a plain request and, for reads, to a range request and HEAD."""
     path = route.at(**ids)
     content = json.dumps({"name": "renamed"}).encode() if route.body_type else None
     headers = {"Content-Type": route.body_type} if route.body_type else {}

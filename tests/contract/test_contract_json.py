@@ -1,4 +1,4 @@
-"""Bodies that are not the JSON which every reader understands alike: 400 and nothing is stored."""
+"""Bodies that JSON parsers could interpret differently: 400, and nothing is stored."""
 
 import gzip
 import json
@@ -62,7 +62,7 @@ def test_json_is_read_strictly(caller: Caller, body: bytes, expected: Faults) ->
 
 
 def test_every_number_that_is_none_is_named(caller: Caller) -> None:
-    """All of them are told at once (R92, R207)."""
+    """All of them are reported at once (R92, R207)."""
     body = b'{"model": "fake/speech", "parameters": {"text": "x", "top_p": NaN, "emo_vector": [0, Infinity]}}'
 
     assert [
@@ -150,7 +150,7 @@ def test_the_media_type_may_be_written_in_any_way(caller: Caller, media_type: st
 def test_a_compressed_body_is_refused_by_name(
     caller: Caller, method: str, path: str, media_type: str
 ) -> None:
-    """It is told what is wrong, not that its bytes are no JSON or no FLAC (R1, R11, R149, R163)."""
+    """The error names the encoding, not invalid JSON or FLAC (R1, R11, R149, R163)."""
     headers = {"Content-Type": media_type, "Content-Encoding": "identity, GZip", "Idempotency-Key": "zipped"}
     answer = caller.request(method, path, headers=headers, content=gzip.compress(SOUND))
 

@@ -1,4 +1,4 @@
-"""GET /v1/models: what an entry says."""
+"""GET /v1/models: the fields of an entry."""
 
 from servers.callers import METERED, SPEECH, Caller, Operator
 from tenuto.engines.registry import entries
@@ -24,7 +24,8 @@ def test_the_catalog_lists_the_models(caller: Caller) -> None:
 
 
 def test_the_catalog_tells_prices(operator: Operator, paid: Operator) -> None:
-    """Price and hold of a job are told in CNY with six places; synthesis is free by default (R215)."""
+    """Price and hold of a job are given in CNY with six decimal places; synthesis is free by default
+    (R215)."""
     pricing = [
         entry["pricing"]
         for owner in (operator, paid)

@@ -33,12 +33,12 @@ def test_the_size_comes_before_the_json(caller: Caller) -> None:
 
 
 def test_the_json_comes_before_the_idempotency_key(caller: Caller) -> None:
-    """The body's faults are told before the header's."""
+    """Errors of the body come before those of the header."""
     assert [("body", "invalid_json")] == faults(caller.post_job(b"{", headers=NO_KEY))
 
 
 def test_the_idempotency_key_comes_before_the_model(caller: Caller) -> None:
-    """The header's fault is told before an unknown model."""
+    """An error of the header comes before an unknown model."""
     answer = caller.post_job(job(model="none/such"), headers=NO_KEY)
 
     assert [("Idempotency-Key", "invalid_idempotency_key")] == faults(answer)
@@ -77,7 +77,7 @@ def test_the_models_visibility_comes_before_the_parameters(operator: Operator) -
 
 
 def test_the_faults_of_json_come_alone(caller: Caller) -> None:
-    """A body that is no strict JSON is not looked at any further."""
+    """A body that is not strict JSON is not checked any further."""
     body = json.dumps(job(" ", top_k=0)).encode().replace(b"0}", b"NaN}")
 
     assert [("parameters.top_k", "not_a_number")] == faults(caller.post_job(body))

@@ -141,7 +141,7 @@ def test_ids_work_percent_encoded(caller: Caller) -> None:
 def test_foreign_malformed_and_missing_ids_answer_alike(
     operator: Operator, caller: Caller, method: str, path: str
 ) -> None:
-    """An id of another account can't be told from one that does not exist or is none (R29, R50)."""
+    """An id of another account gets the same answer as an unknown or malformed one (R29, R50)."""
     stranger = operator.caller()
     operation = stranger.wait(stranger.submit())
     foreign = operation["artifacts"][0]["id"] if "artifacts" in path else operation["id"]
@@ -262,7 +262,7 @@ def test_a_wrong_query_is_refused(caller: Caller, query: str, expected: list[tup
 
 
 def test_a_filter_is_given_once(caller: Caller) -> None:
-    """The same name twice is a 400, for nobody can tell which was meant."""
+    """The same name twice is a 400, because it is ambiguous."""
     answer = caller.get("/v1/jobs?limit=1&limit=2")
 
     assert (400, "invalid_request") == (answer.status_code, answer.json()["error"]["code"])

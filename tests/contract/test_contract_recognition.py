@@ -47,7 +47,7 @@ def test_a_job_has_exactly_one_input(payer: Caller, count: int) -> None:
 
 
 def test_a_job_without_its_input_is_refused(payer: Caller) -> None:
-    """The field is required, and all other faults are told with it (R111)."""
+    """The field is required, and all other problems are reported with it (R111)."""
     missing = {"model": DUAL, "parameters": {"language": ""}}
 
     assert [("input_artifact_ids", "required"), ("parameters.language", "empty")] == payer.refused(missing)
@@ -55,7 +55,7 @@ def test_a_job_without_its_input_is_refused(payer: Caller) -> None:
 
 @pytest.mark.parametrize("given", ["artifact", None, {"id": 1}, 7])
 def test_inputs_are_an_array(payer: Caller, given: Any) -> None:
-    """What is no array is told once, as what it is (R111)."""
+    """A value that is not an array is reported once (R111)."""
     assert [("input_artifact_ids", "wrong_type")] == payer.refused(body() | {"input_artifact_ids": given})
 
 
@@ -166,7 +166,7 @@ def test_context_and_hotwords_reach_no_engine(operator: Operator, payer: Caller)
 
 
 def test_the_language_is_told_to_the_second_engine_alone(payer: Caller) -> None:
-    """Who is told one that it does not know says so; the first engine is told none (R114)."""
+    """An engine that does not know the language says so; the first engine gets no language (R114)."""
     shown = result(payer, payer.wait(recognise(payer, language="Klingon")))
 
     assert ["word_timestamps: the language 'Klingon' is not known"] == shown["warnings"]
@@ -312,7 +312,7 @@ def test_a_job_has_fourteen_days(operator: Operator, payer: Caller) -> None:
 def test_an_engine_that_goes_wrong_fails_the_job(
     operator: Operator, payer: Caller, directive: int, code: str
 ) -> None:
-    """What is no transcript is no result, from either engine; the hold goes back whole (R34, R217)."""
+    """An invalid transcript is not a result, from either engine; the whole hold is released (R34, R217)."""
     operation = payer.wait(recognise(payer, recording(directive=directive)))
 
     assert ("failed", code) == (operation["state"], operation["error"]["code"])
@@ -381,7 +381,7 @@ def test_progress_is_told_in_seconds_of_audio(payer: Caller) -> None:
 
 
 def test_a_worker_that_dies_loses_one_part_at_most(operator: Operator, payer: Caller) -> None:
-    """Killed amid its parts, the job goes on where it was: no finished part is made again (R129)."""
+    """After a kill between chunks the job continues: no finished chunk is transcribed again (R129)."""
     content, words = long_recording(25)
     log = operator.service.log_path
     job_id = recognise(payer, content)

@@ -15,7 +15,7 @@ from servers.recordings import body, upload
 
 OF_A_JOB = [route for route in routes() if "operation_id" in route.path_names]
 OF_THE_ACCOUNT = {"listAudioSegments", "readAudioSegmentContent"}
-"""What of a job is read by every key of the account, by its name in the document."""
+"""What every key of the account may read of a job, by its name in the document."""
 GUARDED = [route for route in OF_A_JOB if route.name not in OF_THE_ACCOUNT]
 
 

@@ -1,4 +1,4 @@
-"""The streaming preview: segments that can be heard while their job runs, and afterwards."""
+"""The streaming preview: segments that can be played while their job runs, and afterwards."""
 
 import hashlib
 import io
@@ -49,7 +49,7 @@ def samples(wav: bytes) -> bytes:
 
 
 def until_listed(caller: Caller, job_id: str, count: int) -> list[dict[str, Any]]:
-    """The list once it holds so many; the contract knows no signal but polling."""
+    """The list once it has this many; the contract has no signal but polling."""
     end = time.monotonic() + 20
     while len(found := listed(caller, job_id)) < count:
         assert time.monotonic() < end, found
@@ -135,7 +135,7 @@ def test_saved_segments_stay_readable_when_the_job_fails(caller: Caller) -> None
 
 
 def test_saved_segments_stay_readable_when_the_job_is_cancelled(caller: Caller) -> None:
-    """A cancelled job keeps what could be heard until then (R41, R64)."""
+    """A cancelled job keeps its segments so far (R41, R64)."""
     job_id = caller.submit(SLOW, stream=True)
     until_listed(caller, job_id, 2)
     caller.cancel(job_id)
@@ -163,7 +163,7 @@ def test_segments_are_never_billed(paid: Operator) -> None:
 
 
 def test_a_job_that_waits_for_recovery_keeps_its_segments(paid: Operator) -> None:
-    """recovery_required, after the metered host died: what was shown can be heard (R35, R41)."""
+    """recovery_required, after the metered host died: its segments can be played (R35, R41)."""
     caller = paid.caller(credit="1")
     job_id = caller.submit(
         "[fake:segments=2] [fake:slow_segments=0.2] [fake:crash_late] " + "x" * 60, model=METERED, stream=True

@@ -32,7 +32,7 @@ NUMBERS: dict[str, tuple[Any, Any]] = {
 
 
 def out_of(size: int, *, measure: str = "x") -> str:
-    """A quick text of just so many bytes, most of them in characters of this one's length."""
+    """A quick text of exactly this many bytes, most of them in characters of this one's length."""
     length = len(measure.encode())
     room = size - len(QUICK)
     return QUICK + measure * (room // length) + "x" * (room % length)

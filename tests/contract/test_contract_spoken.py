@@ -1,4 +1,4 @@
-"""What the real engine makes of the parameters of speech, over HTTP: pace, emotion, readings, the preview."""
+"""How the real engine follows the parameters of speech, over HTTP: pace, emotion, readings, the preview."""
 
 import time
 from collections.abc import Iterator
@@ -104,7 +104,7 @@ def test_a_reading_is_spoken_as_written(real: RunningService) -> None:
 
 @pytest.mark.usefixtures("plain")
 def test_the_first_segment_is_there_long_before_the_last(real: RunningService) -> None:
-    """The first one is short, so it can be heard after a fraction of the whole (R55)."""
+    """The first one is short, so it is available after a fraction of the total time (R55)."""
     job_id = real.submit(LONG, model=MODEL, lang="en", stream=True)
     real.wait(job_id, states=("running",), timeout_s=60)
     began = time.monotonic()

@@ -88,7 +88,7 @@ def test_without_a_key_nothing_is_accepted(caller: Caller, key: str | None) -> N
 
 
 def test_two_keys_are_none(caller: Caller) -> None:
-    """A request with two idempotency keys is refused: nobody can tell which one a resend will have (R9)."""
+    """A request with two idempotency keys is refused: a resend might have either one (R9)."""
     headers = [
         ("Authorization", f"Bearer {caller.key}"),
         ("Content-Type", "application/json"),

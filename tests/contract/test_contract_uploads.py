@@ -1,4 +1,5 @@
-"""POST /v1/input-artifacts: what is admitted, what is refused in which order, and that nothing else stays."""
+"""POST /v1/input-artifacts: what is accepted, what is refused in which order, and that nothing else is
+stored."""
 
 import hashlib
 import socket
@@ -151,7 +152,8 @@ def test_a_length_over_the_limit_is_refused_unread(caller: Caller) -> None:
 
 
 def test_chunks_over_the_limit_are_refused(operator: Operator, caller: Caller) -> None:
-    """413 at the first byte too many where no length was told; neither a row nor bytes stay (R154, R211)."""
+    """Without a declared length, 413 at the first byte too many; neither a row nor bytes are stored (R154,
+    R211)."""
     before = stored(operator, caller)
 
     def chunks() -> Iterator[bytes]:
@@ -237,7 +239,8 @@ def test_uploads_with_one_key_at_once_are_one(operator: Operator, caller: Caller
 
 
 def test_an_account_has_eight_uploads_under_way(operator: Operator, caller: Caller) -> None:
-    """The ninth is told to wait, another account's goes; when one ends there is room again (R212)."""
+    """The ninth gets 429, another account's upload works; once one finishes there is capacity again
+    (R212)."""
     with ExitStack() as stack:
         for _ in range(8):
             expecting = "Content-Length: 1000000\r\nExpect: 100-continue"

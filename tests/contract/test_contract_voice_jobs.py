@@ -1,4 +1,4 @@
-"""Speech jobs with voices: what an id binds, the shared voice's defaults and its pauses."""
+"""Speech jobs with voices: what an id fixes, the shared voice's defaults and its pauses."""
 
 import hashlib
 import io
@@ -162,7 +162,7 @@ def test_silence_at_the_ends_is_kept(caller: Caller) -> None:
 
 @pytest.mark.parametrize("kind", ["official", "own", None])
 def test_other_voices_keep_their_pauses(caller: Caller, kind: str | None) -> None:
-    """No pause is touched, and nothing is said of any (R105)."""
+    """No pause is changed or reported (R105)."""
     own_voice(caller)
     named = {} if kind is None else {"voice_id": id_of(caller, kind)}
     samples, operation = spoken(caller, **named)

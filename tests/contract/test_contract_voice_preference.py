@@ -1,4 +1,4 @@
-"""PUT and GET /v1/voice-preference: one voice per content account, for the studio alone."""
+"""PUT and GET /v1/voice-preference: one voice per content account, only for the studio."""
 
 import json
 from typing import Any
@@ -68,7 +68,7 @@ def test_only_a_voice_can_be_chosen(caller: Caller, voice_id: str) -> None:
 
 
 def test_a_foreign_voice_and_an_emotion_cannot_be_chosen(caller: Caller, operator: Operator) -> None:
-    """A foreign voice does not exist; an emotion reference is no speaker (R173, R180)."""
+    """A foreign voice does not exist; an emotion reference cannot speak (R173, R180)."""
     foreign, emotion = own_voice(operator.caller()), voice_of_kind(caller, "emotion")["voice_id"]
 
     assert [("voice_id", "unknown_voice")] == faults(save(caller, {"voice_id": foreign}))

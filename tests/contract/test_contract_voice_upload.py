@@ -1,4 +1,5 @@
-"""POST /v1/voices: what a recording may be, what is said of it, and that nothing is kept of a refused one."""
+"""POST /v1/voices: which recordings are accepted, what the record says, and that nothing of a refused one is
+stored."""
 
 import hashlib
 import json
@@ -230,7 +231,7 @@ def test_a_recording_has_at_most_12_mib(caller: Caller, operator: Operator) -> N
 
 
 def test_no_text_goes_with_a_recording(caller: Caller) -> None:
-    """There is no field for what is said in it, neither here nor in the record (R166)."""
+    """There is no field for its text, neither here nor in the record (R166)."""
     voice = upload(caller, recording(), X_Service_Voice_Text="what is said").json()
 
     assert not [name for name in voice if "text" in name]

@@ -1,4 +1,4 @@
-"""The running service against `openapi.yaml`: whatever is sent, it answers as the document says.
+"""The running service against `openapi.yaml`: every answer follows the document.
 
 The document is written by hand and knows nothing of the code; schemathesis makes right and wrong requests.
 """

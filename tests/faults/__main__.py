@@ -28,7 +28,7 @@ TESTS = Path(__file__).parents[1]
 FOLDER = TESTS.parent / "build" / "faults"
 S3_SHARE = 0.1
 LEAST = 0.5
-"""Of what was wanted; less is a failure of the campaign itself."""
+"""The required share of faults that hit; less means the campaign itself failed."""
 
 
 def main() -> int:
@@ -63,7 +63,7 @@ def main() -> int:
 
 
 def _run(campaign: Campaign, minutes: float) -> None:
-    """What is left of it, said life by life."""
+    """Run what is left, reporting each life."""
     for life in campaign.run(time.monotonic() + 60 * minutes):
         print(f"{campaign.shape}: {campaign.faults} of {campaign.count}; {_line(life)}", flush=True)
         _tell([life])

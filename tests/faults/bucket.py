@@ -1,4 +1,4 @@
-"""The store of bytes under fault: SeaweedFS behind a proxy that cuts. Knows no jobs.
+"""The blob store under fault: SeaweedFS behind a proxy that cuts connections.
 
 Its own client looks past the proxy, and past the program under test, at what lies there.
 """
@@ -17,7 +17,7 @@ from servers.seaweedfs import ACCESS_KEY, REGION, SECRET_KEY, SeaweedServer
 from tenuto.blobs.s3_client import Credentials, S3Location, client
 
 TIMEOUT_S = 2.0
-"""What the service waits for one answer of the store."""
+"""How long the service waits for an answer of the store."""
 
 _BUCKET, _PREFIX = "faults", "a/life"
 
@@ -55,13 +55,13 @@ class Bucket:
         )
 
     def kill(self, away_s: float) -> None:
-        """SIGKILL, and a start on the same data after so long."""
+        """SIGKILL, and a start on the same data after this long."""
         self._server.kill()
         time.sleep(away_s)
         self._server.start()
 
     def refuse(self, away_s: float) -> None:
-        """Nobody listens, and whoever is connected is cut off."""
+        """Refuse new connections and cut existing ones."""
         self.proxy.refuse()
         self.proxy.cut()
         time.sleep(away_s)

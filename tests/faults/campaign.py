@@ -1,4 +1,4 @@
-"""A campaign: lives one after the other until so many faults have hit; each finished life is written down.
+"""A campaign: lives one after the other until enough faults have hit; each finished life is recorded.
 
 A campaign that was ended goes on where it stopped: the file of its seed says which lives are done.
 """
@@ -19,10 +19,10 @@ from faults.works import LARGE_MINUTES, LONG_MINUTES, Media
 from servers.postgres import PostgresServer, start_postgres
 
 LIFE = 100
-"""Faults in one life: long enough that much has happened, short enough to be had again."""
+"""Faults in one life: long enough for much to happen, short enough to reproduce."""
 
 DRAWN = 3
-"""So many faults are drawn for each that is wanted: some find nobody to hit."""
+"""How many faults are drawn for each wanted one: some have no target."""
 
 
 @dataclass

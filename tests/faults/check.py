@@ -46,7 +46,7 @@ NEXT: dict[str, set[str]] = {
 NO_DESCRIPTOR = "Too many open files"
 
 MOST_OF_A_LOG = 10
-"""Lines of a log that are told; the file stays for the others."""
+"""How many lines of a log are printed; the file has the rest."""
 
 AUDIT_S = 600.0
 """It reads some hundred megabytes, on a machine that may have other work."""
@@ -181,7 +181,7 @@ def _paid_once(database: Database, clients: list[Client]) -> Iterator[str]:
 
 
 def _lost_often(database: Database, clients: list[Client]) -> Iterator[str]:
-    """Whoever failed for a lost engine had lost it three times; nobody fails for a machine's fault."""
+    """A job that failed for a lost engine had lost it three times; none fails for a machine's fault."""
     for row in checker.rows(
         database,
         """select id, error_code, hosts_lost from job where state = 'failed'

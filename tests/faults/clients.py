@@ -23,7 +23,7 @@ MAX_OPEN = 7
 
 
 class Client(threading.Thread):
-    """One client with an API key of its own; nobody else looks at its jobs, so what it sees is in order."""
+    """One client with its own API key; only it reads its jobs, so what it sees is in order."""
 
     def __init__(self, url: str, account: str, key: str, book: Book, seed: str) -> None:
         super().__init__(name=f"client-{account}", daemon=True)

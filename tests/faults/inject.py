@@ -1,4 +1,4 @@
-"""How each kind of fault is carried out on a world, and whether it hit: what did not is not counted."""
+"""Carries out each kind of fault on a world, and reports whether it hit: misses are not counted."""
 
 import resource
 import signal
@@ -18,14 +18,14 @@ from servers.processes import family, is_alive, send
 from servers.proxy import Towards
 
 REACH_S = 2.5
-"""So long a shot at a failpoint waits for somebody to come by."""
+"""How long an armed failpoint waits to be reached."""
 FULL_S = 2.5
 """How long a disk stays full at most: longer than all tries of one write take together."""
 
 LONG_STALLS = 0.5
 _WRITTEN, _ENDED, _READ = b"Content-Length: 0\r\n", b"CompleteMultipartUploadResult", b"HTTP/1.1 20"
 STORED = (_WRITTEN, _WRITTEN, _WRITTEN, _WRITTEN, _ENDED, _READ)
-"""How the store's answers are told apart."""
+"""How the store's answers are distinguished."""
 
 WAITS_FOR_A_DEATH = frozenset(
     {
@@ -33,11 +33,11 @@ WAITS_FOR_A_DEATH = frozenset(
         *("rescue.before_commit", "rescue.after_commit", "rescue.verified"),
     }
 )
-"""Places where nobody comes by unless a worker has died or begun."""
+"""Failpoints that are only reached after a worker died or started."""
 
 
 def inject(world: World, fault: Fault) -> bool:
-    """Carry it out. True when it hit; afterwards nothing of it goes on but what the service makes of it."""
+    """Carry it out. True if it hit; afterwards the fault is over and only its consequences remain."""
     return _KINDS[fault.kind](world, fault)
 
 
@@ -116,7 +116,7 @@ def _fail_at(world: World, fault: Fault) -> bool:
 
 
 def _stop_at(world: World, fault: Fault) -> bool:
-    """A worker is stopped past the silence; whoever the clients wait for, for a moment."""
+    """A worker is stopped for longer than the silence limit, other processes for a moment."""
     pid = _at_place(world, fault, "stop")
     if pid is None:
         return False
@@ -128,7 +128,7 @@ def _stop_at(world: World, fault: Fault) -> bool:
 
 
 def _fill_disk(world: World, fault: Fault) -> bool:
-    """No file of bytes can be written, by anybody, for so long."""
+    """No blob can be written by any process for this long."""
     until = time.monotonic() + fault.seconds * FULL_S
     place, hits = "blob.before_write", 0
     while time.monotonic() < until:
@@ -165,7 +165,8 @@ def _no_descriptors(world: World, fault: Fault) -> bool:
 
 
 def _damage(world: World, damage: str, repair: str, way: str) -> bool:
-    """A job of the operator's own, damaged while it waits: it comes to them, and nobody else notices."""
+    """A job of the campaign's own account is damaged while it waits: it goes to the operator and affects no
+    other."""
     for number in range(SPEECH_SLOTS):
         world.own.submit(f"[fake:sleep=0.6] Before the damaged one, {number}.")
     job_id = world.own.submit("To be damaged.")
@@ -227,7 +228,7 @@ def _cut_database(world: World, fault: Fault) -> bool:
 
 
 def _cut_commit(world: World, fault: Fault) -> bool:
-    """PostgreSQL has committed and says so; whoever asked does not hear it."""
+    """PostgreSQL has committed, but the answer is lost."""
     assert world.database_proxy is not None
     cuts = world.database_proxy.cuts()
     world.database_proxy.cut_at(b"COMMIT\0", Towards.CLIENT, nth=fault.nth * 3)
@@ -264,7 +265,7 @@ def _cut_store(world: World, fault: Fault) -> bool:
 
 
 def _cut_stored(world: World, fault: Fault) -> bool:
-    """The store has done it, and whoever asked does not hear of it: mostly a write, or a large one's end."""
+    """The store has done it, but the answer is lost: mostly a write, or the end of a large one."""
     proxy = world.store.proxy
     cuts = proxy.cuts()
     proxy.cut_at(STORED[int(fault.dice * len(STORED))], Towards.CLIENT, nth=fault.nth)

@@ -18,13 +18,13 @@ from faults.world import World
 from servers.postgres import PostgresServer
 
 ACCOUNTS = {"rich": "1000", "other": "1000", "poor": "2"}
-"""Who there is, and their credit: the poor one's jobs outrun it."""
+"""The accounts and their credit: the poor one cannot pay for all its jobs."""
 CLIENTS = ("rich", "rich", "other", "other", "poor")
 PATIENCE_S, REST_S = 25.0, 60.0
-"""After the first, clients cancel what has not ended; after the second, it is a fault that it has not."""
+"""After the first, clients cancel unfinished jobs; after the second, an unfinished job is a finding."""
 WARM_S, READY_S = 1.0, 20.0
 RECOVERIES = 3
-"""So many jobs of unknown payment an operator ends at the end of a life, each in another way."""
+"""How many jobs of unknown charge an operator decides at the end of a life, each differently."""
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""A client's link to the service: asks, counts what came back, notes what no promise allows."""
+"""A client's link to the service: sends requests, counts answers, records violations."""
 
 import time
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Which fault comes when: drawn from a seed and the fault's number alone, so that each can be had again.
+"""Plans the faults: from a seed and the fault's number only, so that each can be reproduced.
 
 It knows the names of kinds and places, not how a fault is carried out.
 """
@@ -11,7 +11,7 @@ from typing import Literal
 from tenuto import failpoints
 
 Shape = Literal["sqlite", "postgresql", "s3"]
-"""What a service stands on: a database and a folder of bytes; or PostgreSQL and an S3 store."""
+"""What a service runs on: a database and a folder of blobs; or PostgreSQL and an S3 store."""
 
 KILL_WORKER, KILL_HOST, KILL_API = "worker killed", "engine's host killed", "API killed"
 KILL_ALL, SIGTERM, STOP_WORKER = "everything killed", "SIGTERM and start", "worker stopped, then woken"
@@ -87,22 +87,22 @@ SERVED = frozenset(failpoints.PLACES) - failpoints.OF_COMMANDS - {"install.after
 """Passed by a service that runs; the others by a first start, or by an operator's command."""
 
 _OF_FOLDER = frozenset({"blob.before_fsync", "blob.before_rename", "blob.before_folder_fsync"})
-"""Where bytes are files; an object is whole or not there."""
+"""Where blobs are files; an object is complete or missing."""
 
 _OF_WORKERS = (
     *("register.", "claim.", "input.", "recording.", "fence.", "engine.", "segment.", "part.", "result."),
     *("record.", "succeed.", "ending.", "beat.", "rescue.", "sweep."),
 )
 OF_WORKERS = frozenset(place for place in failpoints.PLACES if place.startswith(_OF_WORKERS))
-"""Where a worker alone comes by."""
+"""Failpoints that only a worker reaches."""
 
 NO_STOP = frozenset({"blob.before_read", "download.after_head"})
-"""Who is stopped here is a thread that many wait for; a kill tells as much."""
+"""A stop here would halt a thread that many wait for; a kill tests as much."""
 
 ERRORS = ("ENOSPC", "EIO", "EROFS", "EDQUOT")
 LONGEST_PAUSE_S = 0.35
 HASTY = 0.25
-"""So many faults do not wait until the service is ready again."""
+"""How many faults do not wait until the service is ready again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""docs/reliability.md, written by a campaign: the promises and their tests, and what came of the faults."""
+"""docs/reliability.md, written by a campaign: the promises and their tests, and the results of the faults."""
 
 import os
 from collections import Counter

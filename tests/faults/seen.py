@@ -1,4 +1,4 @@
-"""What clients may see: each next look at a job, and what all of them know together. Knows no HTTP."""
+"""What clients may see: each reading of a job after the last one, and what all clients know together."""
 
 import random
 import threading

@@ -1,4 +1,4 @@
-"""The campaign's own checks can fail: each fault that they look for is made, and is found."""
+"""The campaign's own checks can fail: each fault that they look for is created, and is detected."""
 
 from collections.abc import Callable
 from dataclasses import asdict
@@ -78,7 +78,7 @@ def test_a_second_job_of_a_key_is_found(world: World, client: Client) -> None:
 
 
 def test_a_lost_upload_is_found(world: World, client: Client) -> None:
-    """A record that was told to its client and is not there (P1)."""
+    """A record that its client was given is missing (P1)."""
     client.uploads["key"] = "artifact_lost"
 
     assert ["P1"] == [line[:2] for line in check._uploaded(world.database, [client])]

@@ -25,15 +25,15 @@ from tenuto.ids import Ids
 from tenuto.jobs import lifecycle
 
 Faults = list[tuple[str, str]]
-"""What `details` names: parameter and code of each fault, sorted."""
+"""The problems in `details`: parameter and code of each, sorted."""
 
 SPEECH = "fake/speech"
 METERED = "fake/metered-speech"
 HELD = ("running", *FINAL)
 wait_s = 60.0
-"""How long a job may take; shorter where a lie may keep it from ending."""
+"""How long a job may take; shorter if a lie may keep it from finishing."""
 ON_ONE_DATABASE = pytest.mark.parametrize("service", ["sqlite"], indirect=True)
-"""What is told of a request before anything is stored, and what an engine may say, is the same on both."""
+"""Checks before anything is stored, and messages of engines, are the same on both."""
 
 
 def job(text: Any = "Hold the note.", *, model: str = SPEECH, **parameters: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The corpora of attacks: files, and a table that says of each what is wrong and what must be answered."""
+"""The corpora of attacks: files, and a table with the fault of each and the required answer."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""`openapi.yaml` as a list of operations, so that a test meets every route, also the next one."""
+"""`openapi.yaml` as a list of operations, so that tests cover every route, including new ones."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -22,7 +22,7 @@ ACCEPTED = {
     "error": None, "billing": {"held": "0.000000", "charged": "0.000000", "currency": "CNY"}, "metadata": {},
     "cancel_requested": False,
 }  # fmt: skip
-"""What a service that takes anything would answer."""
+"""The answer of a service that accepts anything."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Lie:
 is_on = False
 """Whether this run lies at all: its callers then go through `LyingTransport`."""
 current: Lie | None = None
-"""The lie that is told now."""
+"""The current lie."""
 
 
 class LyingTransport(httpx2.BaseTransport):

@@ -1,4 +1,4 @@
-"""The actor on a node of a Ray pool: starts an engine's process there and carries bytes to it and from it.
+"""The actor on a node of a Ray pool: starts an engine's process there and passes bytes in both directions.
 
 Ray ships this module by value: a node needs Ray, the engine's interpreter and its weights, nothing of Tenuto.
 It knows the lengths in front of a message (`tenuto_engine/wire.py`) and nothing of what a message says.
@@ -70,7 +70,8 @@ class EngineRelay:
         variables: dict[str, str],
         patterns: list[str],
     ) -> str:
-        """Start the engine's process; `code` is unpacked first. Gives this node's name. Raises OSError."""
+        """Start the engine's process; `code` is unpacked first. Returns the name of this node. Raises
+        OSError."""
         self._code = unpack(code)
         filled = [text.replace("{code}", str(self._code)) for text in arguments]
         ends = ["--fd", str(self._theirs.fileno()), "--parent", str(os.getpid())]
@@ -93,7 +94,7 @@ class EngineRelay:
         return socket.gethostname()
 
     def send(self, number: int, piece: bytes) -> None:
-        """Hand on the piece whose number it is; those with a lower number come first."""
+        """Pass on pieces in the order of their numbers."""
         with self._turn:
             self._turn.wait_for(lambda: self._sent == number)
             # An engine that is gone is reported by `receive` and `watch`.
@@ -103,12 +104,12 @@ class EngineRelay:
             self._turn.notify_all()
 
     def exchange(self, number: int, piece: bytes) -> bytes:
-        """Hand on a piece, and give what the engine says next: one call instead of two."""
+        """Pass on a piece and return the engine's next message: one call instead of two."""
         self.send(number, piece)
         return self.receive()
 
     def receive(self) -> bytes:
-        """Give the next message, or the next piece of a long one; b"" when the engine says no more."""
+        """Return the next message, or the next piece of a long one; b"" at the end."""
         try:
             if self._left:
                 piece = self._connection.recv(min(self._left, PIECE_BYTES), socket.MSG_WAITALL)
@@ -127,14 +128,15 @@ class EngineRelay:
             return b""
 
     def watch(self) -> tuple[int, bytes]:
-        """Wait for the end of the engine's process: its status, as subprocess gives it, and last output."""
+        """Wait for the engine's process to exit; returns its status, as in subprocess, and its last
+        output."""
         self._ended.wait()
         self._drained.wait(DRAIN_S)
         assert self._popen is not None
         return self._popen.returncode, self._evidence
 
     def end(self, in_order: bool) -> None:
-        """End the engine's process and what it started; asked first when it may end in order."""
+        """Stop the engine's process and its children, cleanly first if allowed."""
         if in_order:
             with contextlib.suppress(OSError):
                 self._connection.shutdown(socket.SHUT_WR)
@@ -151,7 +153,7 @@ class EngineRelay:
         self._drained.set()
 
     def _wait(self) -> None:
-        """Reap the process, and end what it started before its number can be given to another."""
+        """Reap the process, and kill its children before its pid can be reused."""
         assert self._popen is not None
         with contextlib.suppress(ChildProcessError):
             os.waitid(os.P_PID, self._popen.pid, os.WEXITED | os.WNOWAIT)
@@ -190,7 +192,7 @@ def pack(folders: dict[str, str]) -> bytes:
 
 
 def unpack(code: bytes) -> Path:
-    """A new folder of ours alone, with the unpacked code in it; locked while we live. Raises OSError."""
+    """A new private folder with the unpacked code, locked until this process exits. Raises OSError."""
     _sweep()
     folder = Path(tempfile.mkdtemp(prefix=PREFIX))
     # Never closed: the lock ends with this process, and says then that the folder is nobody's.
@@ -201,7 +203,7 @@ def unpack(code: bytes) -> Path:
 
 
 def _sweep() -> None:
-    """Remove what actors left behind that were killed."""
+    """Remove the folders of killed actors."""
     for lock in Path(tempfile.gettempdir()).glob(f"{PREFIX}*/{LOCK}"):
         with contextlib.suppress(OSError):
             descriptor = os.open(lock, os.O_RDWR)
@@ -218,7 +220,7 @@ def _kill_group(pid: int) -> None:
 
 
 def remote(ray: Any) -> Any:
-    """The actor's class as Ray knows it: never restarted, no call made twice by itself."""
+    """The actor's class for Ray: no restarts, no automatic retries of calls."""
     ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
     for group, names in {
         "talk": ("exchange", "receive"),

@@ -42,11 +42,11 @@ _ANSWERS = ("result", "failed", "cancelled", "unknown", "health")
 
 
 class Refused(Exception):
-    """The engine has no place, or did not load there; the text is for the operator."""
+    """The pool has no capacity for the engine, or it did not load there; the text is for the operator."""
 
 
 class Driver:
-    """The connection to the worker, the actor, and what is under way between them."""
+    """The connection to the worker, the actor, and the messages between them."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._worker = connection
@@ -71,7 +71,7 @@ class Driver:
         self._silent = threading.Event()
 
     def watch(self) -> None:
-        """Stay in the main thread: end when asked to, or when a stage of the load takes too long."""
+        """Run in the main thread: exit on a signal, or if a stage of the load takes too long."""
         while time.monotonic() < self._stage[1]:
             if signal.sigtimedwait({signal.SIGTERM}, LOADED_S if self._is_loaded else LOOK_S) is not None:
                 self._end_engine(in_order=False)
@@ -79,7 +79,7 @@ class Driver:
         self._refuse(self._stage[0])
 
     def serve(self) -> None:
-        """Load the engine when the worker asks for it, then carry messages until either end is gone."""
+        """Load the engine on the worker's request, then pass messages until either end is gone."""
         self._say({"type": "hello", "protocol": wire.PROTOCOL, "python": sys.version.split()[0]})
         try:
             request = wire.read_message(self._worker)
@@ -143,7 +143,7 @@ class Driver:
         self._worker.sendall(frame)
 
     def _answer(self, call: Any) -> tuple[dict[str, Any], bytes]:
-        """The message that a call brings, parsed and as it came. Refused when the process ended instead."""
+        """The message that a call returns, parsed and raw. Raises if the process exited instead."""
         frame = self._ray.get(call)
         if not frame:
             status, evidence = self._ray.get(self._actor.watch.remote())
@@ -155,7 +155,7 @@ class Driver:
         return header if isinstance(header, dict) else {}, frame
 
     def _carry_out(self) -> None:
-        """From the worker to the engine. The end of the worker's messages ends the engine in order."""
+        """From the worker to the engine. When the worker's messages end, the engine is shut down cleanly."""
         while lengths := self._worker.recv(_LENGTHS.size, socket.MSG_WAITALL):
             header_size, body_size = _LENGTHS.unpack(lengths)
             header = self._worker.recv(header_size, socket.MSG_WAITALL)
@@ -181,7 +181,7 @@ class Driver:
                 self._ray.get(under_way.popleft())
 
     def _expect(self, frame: bytes | None, is_answered: bool) -> None:
-        """Send what is not sent yet, and see to it that somebody listens for its answer."""
+        """Send what is not sent yet, and make sure that a call waits for its answer."""
         with self._state:
             self._owed += is_answered
             listens = is_answered and not self._reading
@@ -200,7 +200,7 @@ class Driver:
         return number
 
     def _carry_back(self) -> None:
-        """From the engine to the worker, for as long as an answer is owed."""
+        """From the engine to the worker, as long as an answer is due."""
         while piece := self._ray.get(self._calls.get()):
             header_size, body_size = _LENGTHS.unpack_from(piece)
             kind = json.loads(piece[_LENGTHS.size :][:header_size])["type"]
@@ -223,7 +223,7 @@ class Driver:
         self._silent.set()
 
     def _outlive(self) -> None:
-        """End as the engine's process ended, once all that it said has been carried."""
+        """Exit with the status of the engine's process, once all its messages have been passed on."""
         status, evidence = self._ray.get(self._actor.watch.remote())
         with self._state:
             reading = self._reading
@@ -239,7 +239,7 @@ class Driver:
         os._exit(status if status >= 0 else 1)
 
     def _guarded(self, work: Any) -> None:
-        """Whatever goes wrong between the worker and the actor is the loss of this host."""
+        """Any failure between the worker and the actor means that this host is lost."""
         try:
             work()
         except Exception as error:
@@ -265,7 +265,7 @@ class Driver:
 
 
 def main(arguments: list[str]) -> None:
-    """Be the driver that the worker started. Never returns."""
+    """Run as the driver that the worker started. Never returns."""
     parser = argparse.ArgumentParser(prog="tenuto_ray.driver")
     parser.add_argument("--fd", type=int, required=True)
     parser.add_argument("--parent", type=int, required=True)
@@ -280,7 +280,7 @@ def main(arguments: list[str]) -> None:
 
 
 def _cause(error: Exception) -> str:
-    """What Ray says, in one line: it writes whole pages, with the cause first or last."""
+    """Ray's error in one line: it writes whole pages, with the cause first or last."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return f"{type(error).__name__}: {' '.join(lines)[:500]}"
 

@@ -1,6 +1,6 @@
 """Speech by Kokoro-82M on a CPU: text in five languages to a WAV file.
 
-The parameters arrive checked and complete. Nothing here knows jobs, accounts or voices that callers made.
+The parameters arrive checked and complete. It knows neither jobs nor accounts nor callers' voices.
 """
 
 from __future__ import annotations
@@ -49,10 +49,11 @@ NOT_HONOURED: Mapping[str, str] = MappingProxyType(
         "repetition_penalty": "The model writes all sounds at once, so nothing can repeat.",
     }
 )
-"""Parameters that are accepted and change nothing, and why."""
+"""Parameters that are accepted but have no effect, and why."""
 
 PACES = MappingProxyType({"ar": 1.1})
-"""How much slower than the model by itself a language is spoken: what it never heard is then clearer."""
+"""How much slower than the model's default a language is spoken: one it was not trained on is then
+clearer."""
 
 LONGEST_CALL_S = 10.0
 """The most speech that one call of the model makes. Its memory grows by 22 MB for each second: so the process
@@ -74,7 +75,7 @@ THREADS = 2
 TAG = re.compile(r"</?[A-Za-z][A-Za-z0-9:-]*(?:\s[^<>]*)?/?>")
 TAG_WARNING = "The text has tags such as <break/>; markup is not supported, and they are read as text."
 WARNED_CHARACTERS = 20
-"""So many of the characters that were left out are shown in the warning."""
+"""How many of the omitted characters the warning lists."""
 
 
 class KokoroEngine:
@@ -90,7 +91,7 @@ class KokoroEngine:
         self.info = {"model_id": MODEL_ID, "sample_rate": audio.SAMPLE_RATE, "threads": threads}
 
     def run(self, run: Run) -> Result:
-        """Speak the text segment by segment; the result is their samples, one after the other."""
+        """Synthesise the text segment by segment; the result is the segments joined."""
         parameters = run.parameters
         feeling = emotion.wished(parameters, run.inputs, run.run_id)
         factor = float(parameters["duration_factor"]) * (feeling.factor if feeling else 1)
@@ -148,14 +149,14 @@ class KokoroEngine:
 
 
 def _symbols(seconds: float, parameters: Mapping[str, Any], factor: float) -> int:
-    """How many symbols one call may have so that its speech is surely no longer than this."""
+    """The maximum number of symbols in a call whose speech must not exceed this length."""
     lang = parameters["lang"]
     symbol_s = max(SECONDS_PER_SYMBOL[reader] for reader in languages_of(parameters["text"], lang))
     return min(SYMBOL_LIMIT, int(seconds / (symbol_s * PACES.get(lang, 1.0) * factor)))
 
 
 def _warnings(units: Iterable[Unit], text: str) -> list[str]:
-    """What a caller should know about how the text was read."""
+    """Warnings about how the text was read."""
     skipped = _skipped(units)
     left_out = [f"Characters that cannot be spoken were left out: {skipped}"] if skipped else []
     return left_out + ([TAG_WARNING] if TAG.search(text) else [])
@@ -173,7 +174,7 @@ def _unspeakable(units: Iterable[Unit]) -> str:
 
 
 def _skipped(units: Iterable[Unit]) -> str:
-    """The characters that were left out, each once, in the order they stand."""
+    """The omitted characters, each once, in the order of the text."""
     skipped = list(dict.fromkeys("".join(unit.skipped for unit in units)))
     shown = " ".join(skipped[:WARNED_CHARACTERS])
     more = f" and {len(skipped) - WARNED_CHARACTERS} more" if len(skipped) > WARNED_CHARACTERS else ""

@@ -40,7 +40,7 @@ SHIFTS: Shift = np.array([
 Laukka 2003, Psychological Bulletin 129), the sizes chosen so that the eight stay apart."""
 
 LIMITS: Shift = np.array([5.0, 0.7, 6.0, 0.5])
-"""No shift goes further, whatever was added up: beyond it speech gets unclear and voices strange."""
+"""The largest shift, whatever the sum: beyond it speech becomes unclear and voices unnatural."""
 
 RANDOM_STRENGTH = (0.6, 1.0)
 RANDOM_MANNER = (0.6, 1.4)
@@ -49,7 +49,7 @@ RANDOM_MANNER = (0.6, 1.4)
 
 @dataclass(frozen=True, slots=True)
 class Emotion:
-    """What a run asks for."""
+    """The emotion that a run requests."""
 
     source: str
     """emo_vector, emotion_voice, emo_text or random."""
@@ -114,7 +114,7 @@ def _found(parameters: Mapping[str, Any], inputs: Mapping[str, bytes]) -> Emotio
 
 
 def _mixed(source: str, strengths: Sequence[float]) -> Emotion:
-    """Several emotions at once share the room of one."""
+    """Several emotions at once are scaled down to the strength of one."""
     total = max(1.0, sum(strengths))
     shared = tuple(strength / total for strength in strengths)
     return Emotion(source, shared, np.array(shared) @ SHIFTS)

@@ -1,4 +1,4 @@
-"""How fast the model must be asked to speak for its speech to last as long as is wished. Knows no model."""
+"""Finds the model's speed at which speech has the requested length."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy.typing as npt
 FASTEST = 8.0
 """No text gets shorter than at this speed: every symbol has its one frame."""
 STEPS = 24
-"""So many halvings find the speed to a millionth."""
+"""This many bisection steps find the speed to a millionth."""
 
 
 def speed_of(durations: npt.NDArray[np.float32], speed: float, factor: float) -> float:

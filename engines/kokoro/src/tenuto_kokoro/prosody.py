@@ -17,11 +17,11 @@ LOWEST_HZ, HIGHEST_HZ = 60.0, 600.0
 REFERENCE_HZ = 100.0
 FRAME_S, HOP_S = 0.04, 0.01
 VOICED = 0.5
-"""How alike a frame must be to itself one period later."""
+"""How similar a frame must be to itself one period later."""
 OCTAVE_COST = 0.02
 """What an octave lower loses against a period that is as like: the shortest one is the pitch."""
 QUIET_DB = 35.0
-"""Frames so far under the loudest are no speech."""
+"""Frames this far below the loudest are not speech."""
 OUTLIER_SEMITONES = 10.0
 MIDDLE_DEVIATIONS = 2.563
 """So many standard deviations lie between the tenth and the ninetieth percentile of normal numbers."""

@@ -56,7 +56,7 @@ class Uploads:
         total, is_first = self._in_progress.total(), account_id not in self._in_progress
         if total >= MAX_UPLOADS - (0 if is_first else RESERVED_UPLOADS):
             raise Unavailable(
-                "Too many uploads are under way; nothing was stored, send the same again.",
+                "Too many uploads are in progress; nothing was stored, send the same again.",
                 limit="process_uploads",
             )
         self._in_progress[account_id] += 1

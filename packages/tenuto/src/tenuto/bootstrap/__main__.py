@@ -16,7 +16,7 @@ from tenuto.worker.child import NOT_STARTED, follow_parent
 
 
 def main(read_end: int) -> None:
-    """Work until told to stop, or at once no longer when the parent is gone."""
+    """Work until asked to stop; stop at once when the parent is gone."""
     if not (text := sys.stdin.read()):
         sys.exit(1)  # Our parent has died before it wrote them.
     settings = config.undump(text)

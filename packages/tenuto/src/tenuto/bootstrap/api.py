@@ -89,7 +89,7 @@ def serve_api(
         _announce(settings, database, address, say)
 
     def on_stop() -> None:
-        # The worker hears of the end when we do: it claims nothing while our last requests are answered.
+        # The worker stops when we do: it claims nothing while our last requests are answered.
         if child is not None:
             child.ask_to_stop()
         service.long_polls.stop()

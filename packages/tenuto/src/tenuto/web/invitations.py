@@ -1,4 +1,4 @@
-"""How somebody gets an account and a password: the links that are printed, and what an account begins with.
+"""How somebody gets an account and a password: the links that are printed, and the opening credit.
 
 For the edge and for the command line alike; nothing here knows a request.
 """

@@ -99,7 +99,7 @@ def unknown_models(call: Call, models: list[str] | None) -> list[Fault]:
     """A fault for each name of a model that does not exist: it would allow nothing."""
     known = call.service.models
     return [
-        Fault(f"models[{i}]", "unknown_model", f"{quoted(name)} is no model; there are {', '.join(known)}")
+        Fault(f"models[{i}]", "unknown_model", f"{quoted(name)} is not a model; there are {', '.join(known)}")
         for i, name in enumerate(models or [])
         if name not in known
     ][:16]

@@ -257,6 +257,6 @@ def _session(call: Call, person: Person | None, *, needs_set_up: bool) -> dict[s
     if person is not None:
         session["version"] = VERSION
     if settings.registration == "open":
-        # The page that offers an account to everybody says what it begins with.
+        # The page on which everybody may register states the opening credit.
         session["initial_credit_micros"] = settings.initial_credit_micros()
     return session

@@ -83,20 +83,27 @@ class MossTranscribeDiarize:
         """
         probe = loudest(samples, PROBE_S)
         budget = LEAST_TOKENS + int(TOKENS_PER_SECOND * PROBE_S)
-        text, _ = self._written(run, probe, CHINESE, budget, again=False)
+        text, _ = self._written(run, probe, CHINESE, budget, again=False, stage="language")
         words = "".join(segment.text for segment in self._parse(text))
         is_chinese = len(_HAN.findall(words)) > len(letters(words)) / 2 and not _KANA.search(words)
         return CHINESE if is_chinese else ENGLISH
 
     def _written(
-        self, run: Run, samples: Floats, question: str, budget: int, *, again: bool
+        self,
+        run: Run,
+        samples: Floats,
+        question: str,
+        budget: int,
+        *,
+        again: bool,
+        stage: str = "recognising",
     ) -> tuple[str, int]:
         """The model's answer, and its number of tokens."""
         expected = max(1, int(USUAL_TOKENS_PER_SECOND * len(samples) / RATE))
 
         def hear(tokens: int) -> None:
             run.check_cancelled()
-            run.progress("recognising", min(tokens, expected), expected, "tokens")
+            run.progress(stage, min(tokens, expected), expected, "tokens")
 
         written = self._package.generate_transcription(
             self._model,

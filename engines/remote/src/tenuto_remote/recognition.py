@@ -48,6 +48,7 @@ class UpstreamRecognition:
         except ValueError as error:
             raise calls.unusable(f"{answer.media_type[:60]} that is not JSON") from error
         self._take(value, heard, calls)
+        run.progress("recognising", 1, 1, "parts")
         spoken = value.get("language")
         return heard.told(
             self._options["model"],

@@ -56,12 +56,14 @@ class FasterWhisper:
             vad_filter=self._skips_silence,
             hotwords=HINTS.get(language or ""),
         )
+        seconds = max(1, int(heard.length_s))
         for segment in found:
             run.check_cancelled()
             text = simplified(segment.text) if about.language == "zh" else segment.text
             heard.add(segment.start, segment.end, text)
             done = min(segment.end, heard.length_s)
-            run.progress("recognising", int(done), max(1, int(heard.length_s)), "seconds")
+            run.progress("recognising", int(done), seconds, "seconds")
+        run.progress("recognising", seconds, seconds, "seconds")
         if language is None:
             named = f"The language {said!r} is not known" if said else "No language was given"
             heard.warnings.append(f"{named}; {about.language} was heard.")

@@ -1,0 +1,84 @@
+"""Every engine of this repository passes the conformance suite: the fakes, and those against stand-ins."""
+
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from unittest import SkipTest
+
+import pytest
+
+from engines.conformance.subjects import ADAPTED, FAKES, adapted, fake, faults, remote
+from servers.media_upstream import MediaUpstream
+from tenuto.engines.manifests import adapters
+from tenuto.engines.registry import ENTRIES
+from tenuto_engine.conformance import CHECKS, Nonconformance, Trial, checks, examine
+
+REMOTE = ("openai-image", "openai-speech", "openai-transcription", "vllm-omni-image", "vllm-omni-speech")
+OTHER_MODELS = {"diffusers", "diffusers-flux-dev", "diffusers-flux-schnell"}
+"""The same class as others of diffusers, with other defaults."""
+ELSEWHERE = {"faster-whisper"}
+"""With weights: in the file beside this one."""
+
+
+@pytest.mark.parametrize("name", FAKES)
+def test_a_fake_conforms(name: str) -> None:
+    """What ships for trials is an engine like any other."""
+    assert {} == faults(examine(fake(name)))
+
+
+@pytest.mark.parametrize("name", ADAPTED)
+def test_an_engine_whose_package_is_stood_in_for_conforms(name: str, tmp_path: Path) -> None:
+    """What could not be run with its model here keeps to the rules all the same."""
+    assert {} == faults(examine(adapted(name, tmp_path)))
+
+
+@pytest.mark.parametrize("name", REMOTE)
+def test_an_engine_that_calls_a_server_conforms(name: str, tmp_path: Path) -> None:
+    """A call that is under way is broken off when its run is cancelled, or the service goes away."""
+    upstream = MediaUpstream(omni=name.startswith("vllm"))
+    with Trial(remote(name, upstream, tmp_path)) as trial:
+        for check in CHECKS:
+            trial.process  # noqa: B018, loaded before the server hangs
+            if check in (checks.stops_when_cancelled, checks.stops_in_a_run):
+                upstream.faults.append("hang=60")
+            with suppress(SkipTest):
+                check(trial)
+    upstream.close()
+
+
+def test_no_engine_is_left_out() -> None:
+    """Every entry point that is installed has its examination."""
+    ours = {entry.model for entry in ENTRIES if entry.fake and entry.engine}
+
+    assert set(FAKES) == ours
+    assert set(adapters()) == {*ADAPTED, *REMOTE, *OTHER_MODELS, *ELSEWHERE}
+
+
+LATE, NONSENSE = ((code).to_bytes(2, "little") * 4000 for code in (1007, 1005))
+
+
+@pytest.mark.parametrize(
+    ("model", "changes", "fault"),
+    [
+        ("fake/speech", {"parameters": {"text": "[fake:garbage] words"}}, "not RIFF WAVE"),
+        ("fake/image", {"parameters": {"prompt": "[fake:garbage] a crane"}}, "not a PNG"),
+        ("fake/image", {"parameters": {"prompt": "[fake:cut] a crane"}}, "chunk is broken"),
+        ("fake/image", {"parameters": {"prompt": "[fake:trailing] a crane"}}, "does not end where"),
+        ("fake/image", {"parameters": {"prompt": "[fake:other_size] a crane"}}, "248 × 256, not 256 × 256"),
+        ("fake/image", {"parameters": {"prompt": "[fake:jpeg] a crane"}}, "'image/jpeg', not 'image/png'"),
+        ("fake/segment-text", {"inputs": {"audio": NONSENSE}}, "not JSON"),
+        (
+            "fake/segment-text",
+            {"inputs": {"audio": LATE}},
+            "from .* to 1000000",
+        ),
+    ],
+)
+def test_a_fake_that_gives_nonsense_is_found_out(model: str, changes: dict[str, Any], fault: str) -> None:
+    """What the service refuses of an engine, the suite refuses too."""
+    made = fake(model)
+    merged: dict[str, Any] = {name: {**getattr(made, name), **new} for name, new in changes.items()}
+    subject = replace(made, **merged)
+    with Trial(subject) as trial, pytest.raises(Nonconformance, match=fault):
+        checks.gives_a_result(trial)

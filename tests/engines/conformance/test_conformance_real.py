@@ -1,0 +1,32 @@
+"""Every engine with weights passes the conformance suite, as `tenuto models pull` leaves them."""
+
+import pytest
+
+from engines.conformance.subjects import REAL, faults, real
+from tenuto.engines.registry import ENTRIES
+from tenuto.weights.cache import default_cache
+from tenuto_engine.conformance import examine, subjects
+
+# A busy machine may take ten times as long.
+pytestmark = [pytest.mark.real_engine, pytest.mark.timeout(1200)]
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_an_engine_with_its_weights_conforms(name: str) -> None:
+    """Loads, runs, stops, and leaves nothing behind."""
+    assert {} == faults(examine(real(name)))
+
+
+def test_faster_whisper_conforms_with_the_base_model() -> None:
+    """The package of others, in the interpreter that has it."""
+    options = {"model_dir": str(default_cache() / "whisper-base"), "device": "cpu", "compute_type": "int8"}
+    (subject,) = subjects("faster-whisper", options=options, grace_s=60.0, run_timeout_s=250.0).values()
+
+    assert {} == faults(examine(subject))
+
+
+def test_no_engine_with_weights_is_left_out() -> None:
+    """Every model that is offered as it is has its examination."""
+    offered = [entry for entry in ENTRIES if entry.installed and entry.engine]
+
+    assert len(REAL) == len(offered)

@@ -33,7 +33,7 @@ endef
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo serve check fix test-fast test mutants faults soak cluster fuzz bench pictures quality ray adapters
+.PHONY: help setup demo serve check fix test-fast test test-alone mutants faults soak cluster fuzz bench pictures quality ray adapters
 
 help:  ## what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST)
@@ -70,6 +70,9 @@ test: $(TEST) $(STUDIO) $(BROWSER)/.is-unpacked check  ## everything a change mu
 	@$(BIN)/tenuto models pull
 	@$(BIN)/tenuto models pull whisper-base
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --ignore=tests/test_tidy.py
+
+test-alone: $(TEST)  ## the service's own tests in an environment without any engine's package
+	@$(BIN)/python -m tests.alone
 
 mutants: $(TEST)  ## seeded faults in the code, then lies in the answers: does a test notice each of them?
 	@$(BIN)/python -m tests.mutants

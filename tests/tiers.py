@@ -6,7 +6,7 @@ import pytest
 
 UNIT, CONTRACT, ADVERSITY = "unit", "contract", "adversity"
 FOLDERS = {
-    **dict.fromkeys(("client", "cli", "contract", "deploy", "studio"), CONTRACT),
+    **dict.fromkeys(("alone", "client", "cli", "contract", "deploy", "studio"), CONTRACT),
     **dict.fromkeys(("attack", "backup", "cluster", "crash", "faults", "limits", "properties"), ADVERSITY),
 }
 """Folders of one tier as a whole. Elsewhere a test is in the unit tier unless it needs a server."""

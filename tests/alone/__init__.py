@@ -1,0 +1,1 @@
+"""Each distribution by itself, in an environment that has what it declares and nothing else."""

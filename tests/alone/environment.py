@@ -1,0 +1,141 @@
+"""Environments with one distribution of ours and what it declares, as `pip install` makes them; no network.
+
+Ours are built into wheels from this checkout. What others they need, by the metadata of what is installed
+here, is linked in from this environment: one distribution at a time, so that an import of anything that
+nobody has declared fails.
+"""
+
+import subprocess
+import sys
+import sysconfig
+import tomllib
+from collections.abc import Iterable, Iterator
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from pathlib import Path
+from shutil import copytree, ignore_patterns
+from typing import Any
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parents[2]
+OURS = {
+    path.parent.name if path.parents[1].name == "packages" else f"tenuto-{path.parent.name}": path.parent
+    for group in ("packages", "engines", "contrib")
+    for path in sorted(ROOT.glob(f"{group}/*/pyproject.toml"))
+}
+"""Folders by distribution."""
+SITE = Path(sysconfig.get_path("purelib"))
+_PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q"]
+
+
+def built(names: Iterable[str], folder: Path) -> Path:
+    """The folder with the wheels of these distributions; built from copies, so that nothing here changes."""
+    sources, wheels = [], folder / "wheels"
+    for name in names:
+        source = folder / "sources" / name
+        copytree(OURS[name], source, ignore=ignore_patterns("*.egg-info", "build", "__pycache__", "static"))
+        sources.append(str(source))
+    offline = ["--no-deps", "--no-index", "--no-build-isolation"]
+    _run([*_PIP, "wheel", *offline, "-w", str(wheels), *sources])
+    return wheels
+
+
+def installed(name: str, folder: Path, wheels: Path, *, beside: Iterable[str] = ()) -> Path:
+    """The interpreter of a new environment in which `pip install NAME` has been run.
+
+    `beside` are requirements of others: what tests need.
+    """
+    environment = folder / name
+    _run([sys.executable, "-m", "venv", "--without-pip", str(environment)])
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    packages = environment / "lib" / version / "site-packages"
+    for one in others(name, beside):
+        _link(one, packages)
+    offline = ["--no-index", "--no-compile", "--find-links", str(wheels)]
+    # Where a model's library is not installed here (torch), pip would look for it.
+    complete = [name] if is_complete(name) else ["--no-deps", *ours(name)]
+    _run([*_PIP, "--python", str(environment), "install", *offline, *complete])
+    return environment / "bin" / "python"
+
+
+def is_complete(name: str) -> bool:
+    """Whether everything that it declares is installed here."""
+    here = {canonicalize_name(one.metadata["Name"]) for one in others(name)}
+    texts = [text for one in ours(name) for text in _project(one)["dependencies"]]
+    needed = {canonicalize_name(Requirement(text).name) for text in texts if _applies(Requirement(text))}
+    return needed <= here | set(OURS)
+
+
+def _applies(needed: Requirement) -> bool:
+    return needed.marker is None or needed.marker.evaluate()
+
+
+def ours(name: str) -> list[str]:
+    """The distribution and those of ours that it needs."""
+    found = [name]
+    for one in found:
+        found += [
+            needed
+            for text in _project(one)["dependencies"]
+            if (needed := canonicalize_name(Requirement(text).name)) in OURS and needed not in found
+        ]
+    return found
+
+
+def others(name: str, beside: Iterable[str] = ()) -> list[Distribution]:
+    """The distributions of others that it declares, and theirs; those not installed here are left out."""
+    waiting = [Requirement(text) for text in beside]
+    for one in ours(name):
+        waiting += [Requirement(text) for text in _project(one)["dependencies"]]
+        asked = [Requirement(text) for two in ours(name) for text in _project(two)["dependencies"]]
+        extras = {extra for needed in asked if needed.name == one for extra in needed.extras}
+        optional = _project(one).get("optional-dependencies", {})
+        waiting += [Requirement(text) for extra in extras for text in optional[extra]]
+    found: dict[str, Distribution] = {}
+    seen = set()
+    while waiting:
+        needed = waiting.pop()
+        key = (canonicalize_name(needed.name), frozenset(needed.extras))
+        if key in seen or key[0] in OURS:
+            continue
+        seen.add(key)
+        try:
+            found[key[0]] = distribution(needed.name)
+        except PackageNotFoundError:
+            continue
+        waiting += _needed_by(found[key[0]], needed.extras)
+    return list(found.values())
+
+
+def _needed_by(one: Distribution, extras: Iterable[str]) -> Iterator[Requirement]:
+    for text in one.requires or ():
+        needed = Requirement(text)
+        contexts = [{"extra": extra} for extra in ("", *extras)]
+        if needed.marker is None or any(needed.marker.evaluate(context) for context in contexts):
+            yield needed
+
+
+def _link(one: Distribution, packages: Path) -> None:
+    """Link its modules, metadata and programs; a script names its interpreter, and stays where it is."""
+    for path in one.files or ():
+        source = Path(str(one.locate_file(path)))
+        if path.parts[0] == ".." and path.parts[-2] == "bin":
+            link = packages.parents[2] / "bin" / path.name
+            is_program = source.is_file() and source.open("rb").read(2) != b"#!"
+        else:
+            link, is_program = packages / path.parts[0], path.parts[0] not in ("..", "__pycache__")
+            source = SITE / path.parts[0]
+        if is_program and not link.exists():
+            link.symlink_to(source)
+
+
+def _project(name: str) -> dict[str, Any]:
+    table: dict[str, Any] = tomllib.loads((OURS[name] / "pyproject.toml").read_text("utf-8"))
+    project: dict[str, Any] = table["project"]
+    return project
+
+
+def _run(command: list[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=250, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr

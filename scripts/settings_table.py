@@ -1,4 +1,4 @@
-"""Writes the table of settings in docs/operations/running.md, from their declarations.
+"""Writes the tables of settings in docs/operations/running.md, from their declarations.
 
 python scripts/settings_table.py
 """
@@ -9,23 +9,27 @@ import re
 from pathlib import Path
 
 from tenuto import config
-from tenuto.config.rules import Integer, Number
+from tenuto.config import models
+from tenuto.config.rules import Declaration, Integer, Number
 
 PAGE = Path(__file__).parents[1] / "docs" / "operations" / "running.md"
 HEAD = "| setting | variable | default | what it is |\n|---|---|---|---|\n"
+MODEL_HEAD = "| setting of a model | what it is |\n|---|---|\n"
 
 
 def main() -> None:
-    """Replace the table."""
+    """Replace the tables."""
     page = PAGE.read_text("utf-8")
-    PAGE.write_text(page.replace(written(page), table()), "utf-8")
+    for head, new in ((HEAD, table()), (MODEL_HEAD, model_table())):
+        page = page.replace(written(page, head), new)
+    PAGE.write_text(page, "utf-8")
 
 
-def written(page: str) -> str:
-    """The table as it stands in the page."""
-    found = re.search(rf"^{re.escape(HEAD)}(\|.*\n)+", page, re.MULTILINE)
-    assert found is not None
-    return found[0]
+def written(page: str, head: str = HEAD) -> str:
+    """A table as it stands in the page."""
+    match = re.search(rf"^{re.escape(head)}(\|.*\n)*", page, re.MULTILINE)
+    assert match is not None
+    return match[0]
 
 
 def table() -> str:
@@ -34,12 +38,20 @@ def table() -> str:
     lines = []
     for name, one in config.DECLARED.items():
         default = {"cache": "~/.cache/tenuto", "models": "none"}.get(name, str(getattr(loaded, name)))
-        variable = one.variable or f"TENUTO_{name.upper()}"
+        variable = one.named or f"TENUTO_{name.upper()}"
         where = ("in the file alone", "none") if name == "models" else (f"`{variable}`", f"`{default}`")
-        bounds = f"{one.rule.low} to {one.rule.high}" if isinstance(one.rule, Integer | Number) else ""
-        meaning = one.meaning.replace("{range}", bounds)
-        lines.append(f"| `{name}` | {where[0]} | {where[1]} | {meaning} |\n")
+        lines.append(f"| `{name}` | {where[0]} | {where[1]} | {_meaning(one)} |\n")
     return HEAD + "".join(lines)
+
+
+def model_table() -> str:
+    """The table of what may stand in a model's table."""
+    return MODEL_HEAD + "".join(f"| `{key}` | {_meaning(one)} |\n" for key, one in models.DECLARED.items())
+
+
+def _meaning(one: Declaration) -> str:
+    bounds = f"{one.rule.low} to {one.rule.high}" if isinstance(one.rule, Integer | Number) else ""
+    return one.meaning.replace("{range}", bounds)
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ SOURCES = {path: path.read_text("utf-8") for path in SERVICE.rglob("*.py")}
 def test_the_table_of_settings_is_that_of_their_declarations() -> None:
     """docs/operations/running.md; `python scripts/settings_table.py` writes it."""
     assert settings_table.table() == settings_table.written(RUNNING)
+    assert settings_table.model_table() == settings_table.written(RUNNING, settings_table.MODEL_HEAD)
     assert [field.name for field in fields(config.Settings)] == list(config.DECLARED)
 
 
@@ -64,7 +65,7 @@ def test_the_documented_file_of_settings_is_sound(tmp_path: Path) -> None:
 
     assert {"hexgrad/Kokoro-82M", "example/large-chat", "acme/images"} < set(loaded.models)
     assert {"acme/images", "acme/dual-recognition"} < set(models(loaded))
-    assert set(config.models.MODEL_FIELDS) == set(
+    assert set(config.models.DECLARED) == set(
         re.findall(r"^(\w+) =", example.partition("[models")[2], re.MULTILINE)
     )
 

@@ -9,7 +9,8 @@ import pytest
 
 from tenuto import config
 from tenuto.catalog.rules import models
-from tenuto.config.adapters import ADAPTER_FIELDS
+from tenuto.config.models import AdapterSettings
+from tenuto.config.rules import declared
 from tenuto.engines import manifests
 from tenuto.engines.manifests import _TYPES, Composition, Manifest
 
@@ -92,7 +93,7 @@ def test_every_setting_of_a_table_is_told() -> None:
         "options",
     }
 
-    assert set(ADAPTER_FIELDS) <= settings
+    assert {one.named or name for name, one in declared(AdapterSettings).items()} <= settings
     assert known <= keys
     assert {one.name for one in fields(Composition)} <= keys
     assert all(f"{name}" in SECTIONS[OWN] for name in _TYPES)

@@ -4,19 +4,24 @@ Variables win over the file, command-line options over both. Nothing here opens 
 configuration itself.
 """
 
-import json
 import tomllib
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from tenuto import failpoints
-from tenuto.config.adapters import AdapterSettings
-from tenuto.config.hosts import RaySettings
-from tenuto.config.models import ModelSettings, OwnPrice, Price, UpstreamSettings, model_from
+from tenuto.config.models import (
+    AdapterSettings,
+    ModelSettings,
+    OwnPrice,
+    Price,
+    RaySettings,
+    UpstreamSettings,
+)
 from tenuto.config.settings import DECLARED, Settings
-from tenuto.config.storage import DIRECTORY, WHAT, is_place
+from tenuto.config.storage import DIRECTORY, WHAT, is_location
 from tenuto.errors import SettingsInvalid
 
 __all__ = [
@@ -36,14 +41,14 @@ __all__ = [
 PREFIX = "TENUTO_"
 
 
-_NAMED_ELSEWHERE = {one.variable: name for name, one in DECLARED.items() if one.variable is not None}
+_NAMED_ELSEWHERE = {one.named: name for name, one in DECLARED.items() if one.named is not None}
 _NO_SETTINGS = (failpoints.VARIABLE, "TENUTO_CONFIG", "TENUTO_API_KEY", "TENUTO_BASE_URL", "TENUTO_JOURNAL")
 
 
 def load(
     environment: Mapping[str, str], *, file: Path | None = None, options: Mapping[str, Any] | None = None
 ) -> Settings:
-    """Settings from the file, the variables and the options given; SettingsInvalid names every wrong one."""
+    """Settings from the file, the variables and the options; SettingsInvalid names every wrong one."""
     faults: list[str] = []
     values: dict[str, Any] = {}
     named = environment.get("TENUTO_CONFIG")
@@ -53,7 +58,7 @@ def load(
     values |= _from_environment(environment, faults)
     values |= {name: value for name, value in (options or {}).items() if value is not None}
     values.setdefault("folder", "tenuto-data")
-    # As in weights.cache, which stands above this room: a cache that all programs of a user share.
+    # As in weights.cache, which stands above this package: a cache that all programs of a user share.
     values.setdefault("cache", f"{environment.get('XDG_CACHE_HOME') or '~/.cache'}/tenuto")
     checked = {name: DECLARED[name].rule.read(name, value, faults) for name, value in values.items()}
     _check_together(checked, faults)
@@ -64,34 +69,27 @@ def load(
 
 def dump(settings: Settings) -> str:
     """Settings as text, for a child process."""
-    values = asdict(settings)
-    return json.dumps(
-        {name: str(value) if isinstance(value, Path) else value for name, value in values.items()}
-    )
+    return msgspec.json.encode(settings, enc_hook=str).decode()
 
 
 def undump(text: str) -> Settings:
     """The settings that `dump` wrote."""
-    values = json.loads(text)
-    models = {name: model_from(own) for name, own in values.pop("models").items()}
-    return Settings(
-        **{name: DECLARED[name].rule.read(name, value, []) for name, value in values.items()}, models=models
-    )
+    return msgspec.json.decode(text, type=Settings, dec_hook=lambda wanted, value: wanted(value))
 
 
 def _from_file(file: Path, faults: list[str]) -> dict[str, Any]:
     try:
-        found = tomllib.loads(file.read_text("utf-8"))
+        content = tomllib.loads(file.read_text("utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         faults.append(f"{file}: cannot be read: {error}")
         return {}
     known = DECLARED.keys()
     faults.extend(
         f"{file}: {name}: there is no such setting; there are {', '.join(sorted(known))}"
-        for name in found
+        for name in content
         if name not in known
     )
-    return {name: value for name, value in found.items() if name in known}
+    return {name: value for name, value in content.items() if name in known}
 
 
 def _from_environment(environment: Mapping[str, str], faults: list[str]) -> dict[str, Any]:
@@ -112,11 +110,11 @@ def _check_together(values: Mapping[str, Any], faults: list[str]) -> None:
     if isinstance(database, str):
         scheme = database.partition("://")[0] if "://" in database else ""
         if scheme not in ("sqlite", "postgresql", "postgres"):
-            what = f"{scheme[:20]}:// is not known" if scheme else "that is no address"
+            what = f"{scheme[:20]}:// is not known" if scheme else "is not an address"
             faults.append(f"database: {what}; write sqlite:///tenuto.db or postgresql://…")
     blobs = values.get("blobs", DIRECTORY)
-    if isinstance(blobs, str) and not is_place(blobs):
-        faults.append(f"blobs: that is no place; write {WHAT}")
+    if isinstance(blobs, str) and not is_location(blobs):
+        faults.append(f"blobs: is not a location; write {WHAT}")
     heartbeat, silence = values.get("heartbeat_s", 5.0), values.get("silence_s", 30.0)
     if isinstance(heartbeat, float) and isinstance(silence, float) and silence < 3 * heartbeat:
         faults.append(

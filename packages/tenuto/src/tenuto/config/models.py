@@ -1,24 +1,37 @@
-"""What an operator may say of one model, in the file's table `[models."NAME"]`; checked, all at once."""
+"""What an operator may set for one model, in the file's table `[models."NAME"]`, each declared once.
+
+Only shapes are checked here; whether the settings fit an engine is known where its manifest is (`catalog`).
+`docs/operations/running.md` shows these declarations (`scripts/settings_table.py` writes its table).
+"""
 
 import re
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
-from tenuto.config.adapters import ADAPTER_FIELDS, AdapterSettings, adapter_from, read_adapter, texts
-from tenuto.config.hosts import HOST_FIELDS, RaySettings, read_host
-
-MICROS_PER_CNY = 1_000_000
-UPSTREAM_CONNECTIONS = 64
-MAX_UPSTREAM_CONNECTIONS = 10_000
-UPSTREAM_FIELDS = ("upstream", "upstream_model", "upstream_key_variable", "upstream_key_file", "connections")
-MODEL_FIELDS = (
-    *("enabled", "interpreter", "warm", "unit", "price", "hold", "threads", "composed_of"),
-    *UPSTREAM_FIELDS,
-    *ADAPTER_FIELDS,
-    *HOST_FIELDS,
+from tenuto.config.rules import (
+    Amount,
+    Boolean,
+    Choice,
+    Declaration,
+    Form,
+    Integer,
+    Number,
+    Table,
+    Text,
+    Texts,
+    declaration,
+    declared,
+    setting,
 )
 
 _URL = re.compile(r"https?://[A-Za-z0-9.:\[\]_-]+(/[A-Za-z0-9./_~-]*)?\Z")
+# Ray's own client protocol (ray://) is another thing: it has no actors' lives tied to its end.
+_RAY_ADDRESS = re.compile(r"(auto|[A-Za-z0-9.\[\]:_-]+:[0-9]{1,5})\Z")
+
+
+def _integer(low: int, high: int) -> Integer:
+    return Integer(low, high, may_be_text=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,65 +45,145 @@ class Price:
 
 @dataclass(frozen=True, slots=True)
 class OwnPrice:
-    """What an operator says of a model's price; None: as the model's kind has it."""
+    """A model's price as the operator sets it; None: as the model's kind has it."""
 
-    unit: str | None = None
-    price_micros: int | None = None
-    hold_micros: int | None = None
+    unit: str | None = setting(
+        None,
+        Choice(("job", "audio_minute")),
+        "`job`, or `audio_minute` (speech, recognition); left out: as the kind has it",
+    )
+    price_micros: int | None = setting(
+        None, Amount(in_micros=True), "CNY, as text, so that no float touches money", "price"
+    )
+    hold_micros: int | None = setting(
+        None,
+        Amount(in_micros=True),
+        "CNY, as text; held while the job is open, and a charge is never above it",
+        "hold",
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class UpstreamSettings:
     """An OpenAI-compatible server behind a model. The key itself stands in no setting."""
 
-    url: str
-    """The server's base address, up to `/v1`."""
-    model: str | None = None
-    """The model's name there; None: its name here."""
-    key_variable: str | None = None
-    """The variable that holds the server's key, read at start."""
-    key_file: str | None = None
-    """The file that holds it instead."""
-    connections: int = UPSTREAM_CONNECTIONS
-    """Chats, or jobs, that are sent there at once; further ones wait."""
+    url: str = setting(
+        "",
+        Form(
+            lambda text: bool(_URL.match(text)),
+            "an address such as https://host/v1, without a user or a query",
+            may_be_secret=True,
+        ),
+        "the address, up to `/v1`, of a server with OpenAI's interfaces; for jobs together with `adapter`",
+        "upstream",
+    )
+    model: str | None = setting(
+        None, Text(), "the model's name there; left out: its name here", "upstream_model"
+    )
+    key_variable: str | None = setting(
+        None, Text(), "the variable that holds the server's key, read at start", "upstream_key_variable"
+    )
+    key_file: str | None = setting(
+        None, Text(), "the file that holds it instead; with neither, no key is sent", "upstream_key_file"
+    )
+    connections: int = setting(
+        64, _integer(1, 10_000), "{range} chats, or jobs, that are sent there at once; further ones wait"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class AdapterSettings:
+    """Which adapter runs a model, and with which settings; None: as the adapter's manifest has it."""
+
+    name: str = setting(
+        "", Text(), "the engine that runs the model, by its name: see [engines](engines.md)", "adapter"
+    )
+    accept_licence: str | None = setting(
+        None, Text(), "the name of the licence, which you have read, if the adapter requires that"
+    )
+    revision: str | None = setting(None, Text(), "which weights they are, as results name them")
+    role: str | None = setting(
+        None, Text(), "which transcript a recognition engine writes: `segment_text` or `word_timestamps`"
+    )
+    honoured: tuple[str, ...] | None = setting(None, Texts(), "fewer parameters than the adapter honours")
+    languages: tuple[str, ...] | None = setting(None, Texts(), "the languages that it knows")
+    defaults: Mapping[str, int | float] = field(
+        default_factory=dict,
+        metadata=declaration(Table(), "parameters that hold where a job leaves them out"),
+    )
+    options: Mapping[str, Any] = field(
+        default_factory=dict, metadata=declaration(Table(), "the adapter's own options")
+    )
+    metered: bool | None = setting(
+        None,
+        Boolean(),
+        "each call is charged for: it is made once, and a doubtful outcome waits for the operator",
+    )
+    memory_mib: int | None = setting(None, _integer(1, 1 << 30), "{range} MiB that its process takes")
+    load_timeout_s: int | None = setting(
+        None, _integer(1, 86_400), "{range}; from the start of its process until its weights are loaded"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RaySettings:
+    """An engine's actor in a Ray pool."""
+
+    address: str = setting(
+        "auto",
+        Form(lambda text: bool(_RAY_ADDRESS.match(text)), "auto, or an address such as 10.0.0.1:6379"),
+        "the pool's head, as `host:port`; `auto`: that of the node on this machine",
+        "ray_address",
+    )
+    cpus: float = setting(
+        1.0, Number(0, 1024, may_be_text=False), "{range} CPUs that the pool reserves", "ray_cpus"
+    )
+    gpus: float = setting(
+        0.0, Number(0, 1024, may_be_text=False), "{range} GPUs that the pool reserves", "ray_gpus"
+    )
+    wait_s: int = setting(
+        60, _integer(1, 86_400), "{range}; how long a load waits until the pool has them free", "ray_wait_s"
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class ModelSettings:
-    """What an operator may change of one model, in the file's table `[models."NAME"]`."""
+    """What an operator may change of one model."""
 
-    enabled: bool = True
-    interpreter: str | None = None
-    """The Python that runs the engine; None: the one that runs Tenuto."""
-    warm: bool = False
-    """Load the weights when the worker starts, not on the first job."""
+    enabled: bool = setting(True, Boolean(), "`false`: the model is not offered")
+    interpreter: str | None = setting(
+        None, Text(), "the Python that runs the engine; left out: the one that runs Tenuto"
+    )
+    warm: bool = setting(False, Boolean(), "load the weights when the worker starts, not on the first job")
+    threads: int = setting(
+        0, _integer(0, 1024), "{range} threads of the engine; 0: as many as there are cores, two at most"
+    )
+    composed_of: tuple[str, ...] = setting(
+        (), Texts(), "the two recognition models that write the transcripts of this one"
+    )
+    host: Literal["child", "ray"] = setting(
+        "child",
+        Choice(("child", "ray")),
+        "where the engine runs: `child`, a process of the worker, or `ray`, a pool: see [hosts](hosts.md)",
+    )
     price: OwnPrice | None = None
     """None: what the model's kind costs by contract."""
-    threads: int = 0
-    """Threads of the engine; 0: as many as the machine has cores, two at most."""
     upstream: UpstreamSettings | None = None
-    """Another server's model; the table's name is the name under which it is offered. For chats by itself,
-    for jobs together with the adapter that speaks to it."""
     adapter: AdapterSettings | None = None
-    """The adapter that runs the model, where it is none of Tenuto's own."""
-    composed_of: tuple[str, ...] = ()
-    """The two recognition models that write the transcripts of this one."""
+    """None: the engine is Tenuto's own."""
     ray: RaySettings | None = None
-    """The pool in which its engine runs; None: a child process of the worker."""
+    """None: its engine runs in a child process of the worker."""
 
 
-def model_from(own: dict[str, Any]) -> ModelSettings:
-    """What `asdict` made of a model's settings, as JSON brings it back."""
-    return ModelSettings(
-        **own
-        | {
-            "price": own["price"] and OwnPrice(**own["price"]),
-            "upstream": own["upstream"] and UpstreamSettings(**own["upstream"]),
-            "adapter": own["adapter"] and adapter_from(own["adapter"]),
-            "composed_of": tuple(own["composed_of"]),
-            "ray": own["ray"] and RaySettings(**own["ray"]),
-        }
-    )
+_GROUPS = (ModelSettings, OwnPrice, UpstreamSettings, AdapterSettings, RaySettings)
+
+
+def _keys(group: type) -> dict[str, Declaration]:
+    return {one.named or name: one for name, one in declared(group).items()}
+
+
+DECLARED: Mapping[str, Declaration] = {key: one for group in _GROUPS for key, one in _keys(group).items()}
+"""By the key in a model's table."""
 
 
 def read_models(value: Any, faults: list[str]) -> dict[str, ModelSettings]:
@@ -105,84 +198,67 @@ def read_models(value: Any, faults: list[str]) -> dict[str, ModelSettings]:
             faults.append(f"{where}: is not a table")
             continue
         faults.extend(
-            f"{where}.{key}: there is no such setting; there are {', '.join(MODEL_FIELDS)}"
+            f"{where}.{key}: there is no such setting; there are {', '.join(DECLARED)}"
             for key in table
-            if key not in MODEL_FIELDS
+            if key not in DECLARED
         )
+        faults.extend(_contradictions(where, table))
         models[name] = _model(where, table, faults)
     return models
 
 
 def _model(where: str, table: dict[str, Any], faults: list[str]) -> ModelSettings:
-    for key, kind in (("enabled", bool), ("warm", bool), ("interpreter", str), ("threads", int)):
-        if key in table and not isinstance(table[key], kind):
-            faults.append(f"{where}.{key}: {table[key]!r} is not a {kind.__name__}")
-    threads = table.get("threads", 0)
-    if isinstance(threads, bool) or (isinstance(threads, int) and threads < 0):
-        faults.append(f"{where}.threads: {threads!r} is not a number of threads; 0 means as many as fit")
-    if "composed_of" in table:
-        faults.extend(
-            f"{where}.{key}: means nothing for a model of others' engines; set it for each of those"
-            for key in HOST_FIELDS
+    def read(group: type) -> dict[str, Any] | None:
+        """The values of a group's settings; None if the table has none of them."""
+        named = {one.named or name: (name, one.rule) for name, one in declared(group).items()}
+        values = {
+            name: rule.read(f"{where}.{key}", table[key], faults)
+            for key, (name, rule) in named.items()
             if key in table
-        )
-    return ModelSettings(
-        enabled=table.get("enabled", True),
-        interpreter=table.get("interpreter"),
-        warm=table.get("warm", False),
-        price=_own_price(where, table, faults) if table.keys() & {"unit", "price", "hold"} else None,
-        threads=table.get("threads", 0),
-        upstream=_upstream(where, table, faults) if table.keys() & set(UPSTREAM_FIELDS) else None,
-        adapter=read_adapter(where, table, faults),
-        composed_of=texts(where, table, "composed_of", faults) or (),
-        ray=read_host(where, table, faults),
+        }
+        return values or None
+
+    price, upstream, adapter = read(OwnPrice), read(UpstreamSettings), read(AdapterSettings)
+    in_ray = read(RaySettings) or {}
+    own = ModelSettings(
+        **read(ModelSettings) or {},
+        price=OwnPrice(**price) if price else None,
+        upstream=UpstreamSettings(**upstream) if upstream else None,
+        adapter=AdapterSettings(**adapter) if adapter else None,
+        ray=RaySettings(**in_ray) if table.get("host") == "ray" else None,
     )
+    if own.price is not None and own.price.unit != "audio_minute":
+        amount, hold = own.price.price_micros, own.price.hold_micros
+        if amount is not None and hold is not None and hold < amount:
+            faults.append(f"{where}.hold: is below the price of a job, so that it could never be charged")
+    return own
 
 
-def _upstream(where: str, table: dict[str, Any], faults: list[str]) -> UpstreamSettings:
-    for key in UPSTREAM_FIELDS[:-1]:
-        if key in table and (not isinstance(table[key], str) or not table[key]):
-            faults.append(f"{where}.{key}: {table[key]!r} is not a text")
-    url = table.get("upstream")
-    if not isinstance(url, str) or not _URL.match(url):
-        faults.append(
-            f"{where}.upstream: write an address such as https://host/v1, without a user or a query"
+def _contradictions(where: str, table: dict[str, Any]) -> list[str]:
+    """Settings of a table that need, or exclude, others."""
+    in_ray, upstream, adapter = _keys(RaySettings), _keys(UpstreamSettings), _keys(AdapterSettings)
+    faults = []
+    if "composed_of" in table:
+        faults += _meaningless(
+            where, table, ("host", *in_ray), "a model of others' engines; set it for those"
         )
-    if "upstream_key_variable" in table and "upstream_key_file" in table:
-        faults.append(f"{where}.upstream_key_file: the key is read from a variable or a file, not both")
-    connections = table.get("connections", UPSTREAM_CONNECTIONS)
-    if type(connections) is not int or not 1 <= connections <= MAX_UPSTREAM_CONNECTIONS:
-        limit = MAX_UPSTREAM_CONNECTIONS
-        faults.append(f"{where}.connections: {connections!r} is not an integer from 1 to {limit}")
-    for key in ("interpreter", "threads", "warm", "unit", "price", "hold", *HOST_FIELDS):
-        if key in table and "adapter" not in table:
-            faults.append(f"{where}.{key}: means nothing for a model of an upstream, whose chats are free")
-    return UpstreamSettings(
-        url=url if isinstance(url, str) else "",
-        model=table.get("upstream_model"),
-        key_variable=table.get("upstream_key_variable"),
-        key_file=table.get("upstream_key_file"),
-        connections=connections,
-    )
+    if table.get("host") != "ray":
+        faults += [f'{where}.{key}: means nothing without host = "ray"' for key in in_ray if key in table]
+    if table.keys() & upstream.keys():
+        if "upstream" not in table:
+            faults.append(f"{where}.upstream: write an address such as https://host/v1")
+        if "upstream_key_variable" in table and "upstream_key_file" in table:
+            faults.append(f"{where}.upstream_key_file: the key is read from a variable or a file, not both")
+        if "adapter" not in table:
+            others = ("interpreter", "threads", "warm", *_keys(OwnPrice), "host", *in_ray)
+            faults += _meaningless(where, table, others, "a model of an upstream, whose chats are free")
+    if "adapter" not in table:
+        needing = [key for key in adapter if key in table]
+        faults += [
+            f"{where}.{key}: means nothing without `adapter`, the name of an engine" for key in needing[:1]
+        ]
+    return faults
 
 
-def _own_price(where: str, table: dict[str, Any], faults: list[str]) -> OwnPrice:
-    unit = table.get("unit")
-    if unit not in (None, "job", "audio_minute"):
-        faults.append(f"{where}.unit: {unit!r} is none of job, audio_minute")
-    price = micros(f"{where}.price", table["price"], faults) if "price" in table else None
-    hold = micros(f"{where}.hold", table["hold"], faults) if "hold" in table else None
-    if unit != "audio_minute" and price is not None and hold is not None and hold < price:
-        faults.append(f"{where}.hold: is below the price of a job, so that it could never be charged")
-    return OwnPrice(unit, price, hold)
-
-
-def micros(where: str, value: Any, faults: list[str]) -> int:
-    """An amount in CNY, written as a string so that no float touches money."""
-    whole, _, places = value.partition(".") if isinstance(value, str) else ("", "", "")
-    if not (whole.isascii() and whole.isdigit() and len(whole) <= 9 and len(places) <= 6) or not (
-        places == "" or (places.isascii() and places.isdigit())
-    ):
-        faults.append(f'{where}: {value!r} is not an amount; write a text such as "0.05", in CNY')
-        return 0
-    return int(whole) * MICROS_PER_CNY + int(places.ljust(6, "0") or 0)
+def _meaningless(where: str, table: dict[str, Any], keys: tuple[str, ...], model: str) -> list[str]:
+    return [f"{where}.{key}: means nothing for {model}" for key in keys if key in table]

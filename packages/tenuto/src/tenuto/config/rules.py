@@ -1,11 +1,13 @@
-"""What the values of settings must be: a rule reads one value and names what is wrong with it."""
+"""How a setting is declared, and what its value must be: a rule reads one value and names its faults."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
-from tenuto.config.models import micros, read_models
+MICROS_PER_CNY = 1_000_000
+
+T = TypeVar("T")
 
 
 class Rule(Protocol):
@@ -17,14 +19,16 @@ class Rule(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Integer:
-    """An integer within inclusive bounds, or a text that is one; neither true nor 1.5 is made one."""
+    """An integer within inclusive bounds, or a text that is one, as variables have it."""
 
     low: int
     high: int
+    may_be_text: bool = True
 
     def read(self, name: str, value: Any, faults: list[str]) -> int:
+        refused = bool | float if self.may_be_text else bool | float | str
         try:
-            number = None if isinstance(value, bool | float) else int(value)
+            number = None if isinstance(value, refused) else int(value)
         except (TypeError, ValueError, OverflowError):
             number = None
         if number is None or not self.low <= number <= self.high:
@@ -35,20 +39,32 @@ class Integer:
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number within inclusive bounds, or a text that is one."""
+    """A number within inclusive bounds, or a text that is one, as variables have it."""
 
     low: float
     high: float
+    may_be_text: bool = True
 
     def read(self, name: str, value: Any, faults: list[str]) -> float:
+        refused = bool if self.may_be_text else bool | str
         try:
-            number = None if isinstance(value, bool) else float(value)
+            number = None if isinstance(value, refused) else float(value)
         except (TypeError, ValueError, OverflowError):
             number = None
         if number is None or not self.low <= number <= self.high:
             faults.append(f"{name}: {value!r} is not a number from {self.low} to {self.high}")
             return 0
         return number
+
+
+@dataclass(frozen=True, slots=True)
+class Boolean:
+    """True or false."""
+
+    def read(self, name: str, value: Any, faults: list[str]) -> Any:
+        if not isinstance(value, bool):
+            faults.append(f"{name}: {value!r} is not true or false")
+        return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,30 +90,63 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
+class Texts:
+    """A list of texts."""
+
+    def read(self, name: str, value: Any, faults: list[str]) -> tuple[str, ...]:
+        if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
+            faults.append(f"{name}: {value!r} is not a list of texts")
+            return ()
+        return tuple(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table; what may stand in it is checked where it is used."""
+
+    def read(self, name: str, value: Any, faults: list[str]) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            faults.append(f"{name}: is not a table")
+            return {}
+        return value
+
+
+@dataclass(frozen=True, slots=True)
 class Form:
-    """A text of a form, which is named where it is not met."""
+    """A text of a form; `what` describes the form. A value that may hold a secret is not shown."""
 
     is_met: Callable[[str], bool]
     what: str
+    may_be_secret: bool = False
 
     def read(self, name: str, value: Any, faults: list[str]) -> Any:
         if not isinstance(value, str) or not value:
             faults.append(f"{name}: {value!r} is not a text")
         elif not self.is_met(value):
-            faults.append(f"{name}: {value!r} is not {self.what}")
+            faults.append(f"{name}: {'this' if self.may_be_secret else repr(value)} is not {self.what}")
         return value
+
+
+def micros(name: str, value: Any, faults: list[str]) -> int:
+    """An amount in CNY, written as a text so that no float touches money."""
+    whole, _, places = value.partition(".") if isinstance(value, str) else ("", "", "")
+    if not (whole.isascii() and whole.isdigit() and len(whole) <= 9 and len(places) <= 6) or not (
+        places == "" or (places.isascii() and places.isdigit())
+    ):
+        faults.append(f'{name}: {value!r} is not an amount; write a text such as "0.05", in CNY')
+        return 0
+    return int(whole) * MICROS_PER_CNY + int(places.ljust(6, "0") or 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """CNY as text, so that no float touches money."""
+    """CNY as text, so that no float touches money; kept as text, or in micros."""
+
+    in_micros: bool = False
 
     def read(self, name: str, value: Any, faults: list[str]) -> Any:
-        if not isinstance(value, str) or not value:
-            faults.append(f"{name}: {value!r} is not a text")
-        else:
-            micros(name, value, faults)
-        return value
+        amount = micros(name, value, faults)
+        return amount if self.in_micros else value
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +161,29 @@ class Location:
 
 
 @dataclass(frozen=True, slots=True)
-class Tables:
-    """A table for each model; what may stand in one is in `config.models`."""
+class Declaration:
+    """What is known of a setting beside its type and its default."""
 
-    def read(self, name: str, value: Any, faults: list[str]) -> Any:
-        return read_models(value, faults)
+    rule: Rule
+    meaning: str
+    """As Markdown. `{range}` stands for the bounds."""
+    named: str | None = None
+    """Its variable, or its key in a model's table, unless that follows from its name."""
+
+
+def declaration(rule: Rule, meaning: str, named: str | None = None) -> dict[str, Declaration]:
+    """What a field of a dataclass of settings carries."""
+    return {"declaration": Declaration(rule, meaning, named)}
+
+
+def setting(default: T, rule: Rule, meaning: str, named: str | None = None) -> T:
+    """A field with a default."""
+    made: T = field(default=default, metadata=declaration(rule, meaning, named))
+    return made
+
+
+def declared(settings: type) -> Mapping[str, Declaration]:
+    """The declarations of a dataclass by the names of its fields, in their order."""
+    return {
+        one.name: one.metadata["declaration"] for one in fields(settings) if "declaration" in one.metadata
+    }

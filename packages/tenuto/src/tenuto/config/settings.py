@@ -4,16 +4,27 @@
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, TypeVar, get_args
+from typing import Any, Literal, get_args
 
 from tenuto.addresses import NONE, are_networks, is_origin, is_prefix
-from tenuto.config.models import ModelSettings, micros
-from tenuto.config.rules import Amount, Choice, Form, Integer, Location, Number, Rule, Tables, Text
+from tenuto.config.models import ModelSettings, read_models
+from tenuto.config.rules import (
+    Amount,
+    Choice,
+    Declaration,
+    Form,
+    Integer,
+    Location,
+    Number,
+    Text,
+    declaration,
+    declared,
+    micros,
+    setting,
+)
 from tenuto.config.storage import DIRECTORY, is_region
-
-T = TypeVar("T")
 
 Addressing = Literal["path", "virtual"]
 EngineSet = Literal["real", "fake"]
@@ -23,34 +34,18 @@ Registration = Literal["open", "invite", "closed"]
 
 
 @dataclass(frozen=True, slots=True)
-class Declaration:
-    """What is known of a setting beside its type and its default."""
+class Models:
+    """A table for each model (`config.models`)."""
 
-    rule: Rule
-    meaning: str
-    """As Markdown. `{range}` stands for the bounds."""
-    variable: str | None = None
-    """Its environment variable, unless that is TENUTO_ and its name."""
-
-
-def declaration(rule: Rule, meaning: str, variable: str | None = None) -> dict[str, Declaration]:
-    """What a field of `Settings` carries."""
-    return {"declaration": Declaration(rule, meaning, variable)}
-
-
-def setting(default: T, rule: Rule, meaning: str, variable: str | None = None) -> T:
-    """A field of `Settings` with a default."""
-    made: T = field(default=default, metadata=declaration(rule, meaning, variable))
-    return made
+    def read(self, name: str, value: Any, faults: list[str]) -> Any:
+        return read_models(value, faults)
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
     """Everything that an operator may set. 0 means none wherever a limit is meant."""
 
-    folder: Path = field(
-        metadata=declaration(Location(), "the data folder; also `--data`", variable="TENUTO_DATA")
-    )
+    folder: Path = field(metadata=declaration(Location(), "the data folder; also `--data`", "TENUTO_DATA"))
     database: str = setting(
         "sqlite:///tenuto.db", Text(), "where the records are: a file in the data folder, or `postgresql://…`"
     )
@@ -230,10 +225,10 @@ class Settings:
         "believed",
     )
     log_level: LogLevel = setting(
-        "info", Choice(get_args(LogLevel)), "`debug`, `info`, `warning`, `error`", variable="TENUTO_LOG"
+        "info", Choice(get_args(LogLevel)), "`debug`, `info`, `warning`, `error`", "TENUTO_LOG"
     )
     models: Mapping[str, ModelSettings] = field(
-        default_factory=dict, metadata=declaration(Tables(), "a table for each model: see below")
+        default_factory=dict, metadata=declaration(Models(), "a table for each model: see below")
     )
 
     def initial_credit_micros(self) -> int:
@@ -245,5 +240,5 @@ class Settings:
         return "" if self.base_path == NONE else self.base_path
 
 
-DECLARED: Mapping[str, Declaration] = {one.name: one.metadata["declaration"] for one in fields(Settings)}
+DECLARED: Mapping[str, Declaration] = declared(Settings)
 """By the name of the setting, in their order."""

@@ -29,7 +29,7 @@ def bucket_of(blobs: str) -> Bucket | None:
     return Bucket(name, prefix)
 
 
-def is_place(blobs: str) -> bool:
+def is_location(blobs: str) -> bool:
     """Whether `bucket_of` can read it."""
     try:
         bucket_of(blobs)

@@ -5,7 +5,7 @@ from contextlib import suppress
 
 import pytest
 
-from tenuto.chat.slots import ChatSlots
+from tenuto.chat.chats import ChatSlots
 from tenuto.errors import RateLimited
 
 

@@ -15,7 +15,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 WATCHED = ["tenuto.media", "tenuto.strict_json", "tenuto.bodies", "tenuto.kinds", "tenuto.voices.rules"]
-WATCHED += ["tenuto.chat.wire", "tenuto.api", "tenuto.http", "tenuto.hosts.messages", "tenuto_engine.wire"]
+WATCHED += ["tenuto.chat.upstream", "tenuto.api", "tenuto.http", "tenuto.hosts.messages"]
+WATCHED += ["tenuto_engine.wire"]
 
 
 def main() -> int:

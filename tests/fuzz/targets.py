@@ -19,7 +19,7 @@ from tenuto.accounts import rules as accounts
 from tenuto.api import artifacts, query, request_body
 from tenuto.api.call import Call
 from tenuto.bodies import chat, envelope
-from tenuto.chat import wire as chat_wire
+from tenuto.chat import upstream
 from tenuto.errors import InvalidRequest, UnsupportedMediaType
 from tenuto.hosts import messages
 from tenuto.http.connection import framing_fault
@@ -192,13 +192,13 @@ def read_message(content: bytes) -> None:
 
 def read_upstream(content: bytes) -> None:
     """Whatever an upstream says is an answer, pieces of one, or garbage; cut anywhere it is the same."""
-    allowed = (chat_wire.Garbage, ValueError)
+    allowed = (upstream.Garbage, ValueError)
     with suppress(*allowed):
-        answer = chat_wire.completion(content)
+        answer = upstream.completion(content)
         assert answer.usage.prompt_tokens >= 0
     heard = []
     for cut in (len(content), len(content) // 2):
-        events, texts = chat_wire.Events(1 << 20), ""
+        events, texts = upstream.Events(1 << 20), ""
         with suppress(*allowed):
             for block in (content[:cut], content[cut:]):
                 for piece in events.add(block):

@@ -22,7 +22,7 @@ from tenuto import config
 from tenuto.api.metrics import LIMITS
 from tenuto.api.uploads import MAX_UPLOADS, RESERVED_UPLOADS, Uploads
 from tenuto.bodies.chat import check
-from tenuto.chat.wire import refusal
+from tenuto.chat.upstream import refusal
 from tenuto.errors import RateLimited, Unavailable
 
 Limited = tuple[Operator, Refusals]

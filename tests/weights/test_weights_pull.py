@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tenuto.weights import Manifest, Stage, WeightsUnavailable, is_verified, pull, verify
-from tenuto.weights.carriers import bytes_below
+from tenuto.weights.downloads import bytes_below
 
 from .conftest import COMMIT, World, file_line
 
@@ -324,8 +324,8 @@ def test_two_pulls_at_once_fetch_once(world: World) -> None:
 
 def test_a_silent_hub_does_not_hang_a_pull(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that stops sending is given up after the limit, and what came is kept for the next pull."""
-    monkeypatch.setattr("tenuto.weights.hub.SILENCE_LIMIT_S", 0.2)
-    monkeypatch.setattr("tenuto.weights.hub.TRIES", 1)
+    monkeypatch.setattr("tenuto.weights.downloads.SILENCE_LIMIT_S", 0.2)
+    monkeypatch.setattr("tenuto.weights.downloads.TRIES", 1)
     content = bytes(range(256)) * 12288
     world.web.stalls_at = world.add_to_hub("model.bin", content)
     manifest = world.write_manifest(model_on_the_hub(content))

@@ -33,9 +33,9 @@ class Completion:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A part of an answer, in order. The last one says why the answer ended.
+    """A piece of an answer, in order. The last one has the reason why the answer ended.
 
-    `usage` is what was used so far where the engine knows it; None where it does not.
+    `usage` is what was used so far, if the engine knows it.
     """
 
     text: str = ""
@@ -44,7 +44,7 @@ class Piece:
 
 
 def estimate(request: ChatRequest, answer: str) -> Usage:
-    """What a call used whose model did not tell: a token is four ASCII characters or one of another script.
+    """What a call used if its model does not report it: a token is four ASCII characters or one other.
 
     OpenAI gives the four as a rule of thumb for English; a character of Chinese is about a token.
     """
@@ -78,7 +78,7 @@ class ChatEngine(Protocol):
         """Get ready before the first call; returns at once."""
 
     async def complete(self, request: ChatRequest, on_piece: Callable[[Piece], None]) -> Completion:
-        """A whole answer. `on_piece` hears each piece as it comes, where the answer comes in pieces."""
+        """A whole answer. `on_piece` gets each piece as it comes, if the answer comes in pieces."""
 
     def stream(self, request: ChatRequest) -> AsyncGenerator[Piece, None]:
         """The answer piece by piece."""

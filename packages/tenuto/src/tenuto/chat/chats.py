@@ -1,10 +1,12 @@
-"""The chat models of an API process: which there are, whether they can be called, and their calls.
+"""The chat models of an API process: which there are, whether they can be called, queues, calls.
 
 It does not know HTTP, nor how an engine answers.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections import OrderedDict, deque
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 
 from tenuto.accounts.rules import Caller
 from tenuto.bodies.chat import ChatRequest
@@ -13,40 +15,41 @@ from tenuto.catalog.rules import Model
 from tenuto.chat.answers import ChatEngine, Completion, Piece, Usage, estimate
 from tenuto.chat.embedded import EmbeddedChat
 from tenuto.chat.meter import Meter
-from tenuto.chat.slots import ChatSlots
 from tenuto.config import Settings
-from tenuto.errors import ModelUnavailable, TenutoError
+from tenuto.errors import ModelUnavailable, RateLimited, TenutoError
+
+RETRY_AFTER_S = 5
 
 
 class _Tally:
-    """What one call has used so far: as its model told last, else estimated from what has passed."""
+    """What one call has used so far: as its model last reported, else estimated from its pieces."""
 
     def __init__(self, request: ChatRequest) -> None:
         self.is_begun = False
         self._request = request
-        self._told: Usage | None = None
+        self._reported: Usage | None = None
         self._texts: list[str] = []
 
     def add(self, piece: Piece) -> None:
-        """A piece of the answer has come."""
+        """Count a piece of the answer."""
         self.is_begun = True
-        self._told = piece.usage or self._told
-        if self._told is None:
+        self._reported = piece.usage or self._reported
+        if self._reported is None:
             self._texts.append(piece.text)
 
     def usage(self) -> Usage:
-        """The tokens of the call, as well as they are known."""
-        return self._told or estimate(self._request, "".join(self._texts))
+        """The tokens of the call, as far as they are known."""
+        return self._reported or estimate(self._request, "".join(self._texts))
 
 
 class Chats:
-    """Engines by model, each with its places."""
+    """Engines by model, each with its slots."""
 
     def __init__(self, engines: Mapping[str, ChatEngine], settings: Settings, meter: Meter) -> None:
         self._engines = engines
         self._meter = meter
         self._settings = settings
-        self._places = {
+        self._slots = {
             name: ChatSlots(engine.concurrency, settings.queued_chats) for name, engine in engines.items()
         }
 
@@ -70,10 +73,10 @@ class Chats:
     async def complete(self, caller: Caller, request: ChatRequest) -> Completion:
         """A whole answer, recorded. Raises InvalidRequest, RateLimited, ModelUnavailable.
 
-        It is recorded too when its caller leaves before the end: it was worked on.
+        It is also recorded if its caller leaves before the end: the model worked on it.
         """
         engine = self._callable(request.model)
-        async with self._places[request.model].taken(caller.account_id):
+        async with self._slots[request.model].taken(caller.account_id):
             tally = _Tally(request)
             try:
                 completion = await engine.complete(request, tally.add)
@@ -88,7 +91,7 @@ class Chats:
         engine = self._callable(request.model)
         tally: _Tally | None = None
         try:
-            async with self._places[request.model].taken(caller.account_id):
+            async with self._slots[request.model].taken(caller.account_id):
                 tally = _Tally(request)
                 pieces = engine.stream(request)
                 try:
@@ -97,7 +100,7 @@ class Chats:
                         yield piece
                 except TenutoError:
                     if not tally.is_begun:
-                        # Refused, or never answered: nothing was made.
+                        # Refused, or never answered: nothing was generated.
                         tally = None
                     raise
                 finally:
@@ -118,10 +121,94 @@ class Chats:
         self._meter.note(caller.account_id, caller.key_id, model, usage)
 
 
+class ChatSlots:
+    """The slots and the queue of one model, in one event loop. `waiting_limit` 0 lets any number wait.
+
+    Accounts take turns: a free slot goes to the account whose turn it is, and within an account to its first
+    chat. If the queue is full, an account with fewer chats in it replaces the last chat of the account with
+    the most, so that nobody can keep the others out by sending many.
+    """
+
+    def __init__(self, slots: int, waiting_limit: int) -> None:
+        self._free = slots
+        self._waiting_limit = waiting_limit
+        # By account, the one whose turn is next first; an account without a waiting chat has no entry.
+        self._waiting: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
+
+    @asynccontextmanager
+    async def taken(self, account_id: str) -> AsyncIterator[None]:
+        """A slot while the block lasts. RateLimited if the queue is full, also while it waits itself."""
+        await self._take(account_id)
+        try:
+            yield
+        finally:
+            self._give_back()
+
+    async def _take(self, account_id: str) -> None:
+        if self._free:
+            self._free -= 1
+            return
+        if self._waiting_limit and self._count() >= self._waiting_limit:
+            self._refuse_another(account_id)
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(account_id, deque()).append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled() and turn.exception() is None:
+                # The slot came as we left: the next one gets it.
+                self._give_back()
+            else:
+                self._leave(account_id, turn)
+            raise
+
+    def _count(self) -> int:
+        return sum(len(turns) for turns in self._waiting.values())
+
+    def _refuse_another(self, account_id: str) -> None:
+        """Refuse the last chat of the account with the most, unless this account would then have as many."""
+        busiest = max(self._waiting, key=lambda each: len(self._waiting[each]))
+        if len(self._waiting[busiest]) <= len(self._waiting.get(account_id, ())) + 1:
+            raise self._refusal()
+        turn = self._waiting[busiest][-1]
+        self._leave(busiest, turn)
+        if not turn.done():
+            turn.set_exception(self._refusal())
+
+    def _refusal(self) -> RateLimited:
+        return RateLimited(
+            f"{self._waiting_limit} chats wait for this model, its limit; send this one again later",
+            retry_after_s=RETRY_AFTER_S,
+            limit="queued_chats",
+        )
+
+    def _leave(self, account_id: str, turn: "asyncio.Future[None]") -> None:
+        turns = self._waiting.get(account_id)
+        if turns is None or turn not in turns:
+            return
+        turns.remove(turn)
+        if not turns:
+            del self._waiting[account_id]
+
+    def _give_back(self) -> None:
+        """To the account whose turn it is, else it is free; a slot is never both."""
+        while self._waiting:
+            account_id, turns = next(iter(self._waiting.items()))
+            turn = turns.popleft()
+            if turns:
+                self._waiting.move_to_end(account_id)
+            else:
+                del self._waiting[account_id]
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self._free += 1
+
+
 def make_engines(
     models: Mapping[str, Model], settings: Settings, environment: Mapping[str, str]
 ) -> dict[str, ChatEngine]:
-    """An engine for each chat model. OperatorError when the key of an upstream is not where it should be."""
+    """An engine for each chat model. OperatorError if the key of an upstream cannot be read."""
     engines: dict[str, ChatEngine] = {}
     for name, model in models.items():
         if model.interface != "chat":
@@ -129,7 +216,7 @@ def make_engines(
         if model.upstream is None:
             engines[name] = EmbeddedChat(model, settings)
             continue
-        # Loaded where an upstream is configured: it takes as long as the rest of a start.
+        # Imported only if an upstream is configured: it takes as long as the rest of a start.
         from tenuto.chat.upstream import UpstreamChat
 
         key = read_key(model.upstream, environment, name)

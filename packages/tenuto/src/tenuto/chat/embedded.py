@@ -1,7 +1,7 @@
 """A chat model in a host of our own: a child process of this one, started on the first call.
 
-It does not know what the engine is, nor HTTP. Runs are handed over from threads, one for each that the engine
-takes at once; what they say comes back to the event loop.
+It does not know what the engine is, nor HTTP. Runs are started from threads, one for each that the engine
+takes at once; their pieces come back to the event loop.
 """
 
 import asyncio
@@ -34,12 +34,12 @@ from tenuto.weights.cache import is_verified, location
 
 MAX_THREADS = 2
 DEFAULT_TOKENS = 1024
-"""The length of an answer whose caller names none: one is written at a time, and others wait for it."""
+"""The length of an answer if its caller names none: only a few are written at a time, and others wait."""
 MISSING = "its weights are not here: tenuto models pull"
 BROKEN = "its engine fails to start"
 TOO_LONG = "the conversation is longer than the model's context"
-# An engine that does not start is tried again after so long; then one call finds out.
-MEND_S = 60.0
+# How long an engine that does not start is not tried; then one call tries it.
+RETRY_S = 60.0
 
 _log = get_logger("tenuto.chat")
 
@@ -62,13 +62,13 @@ class EmbeddedChat:
     def reason(self) -> str | None:
         if not all(is_verified(self._settings.cache, name) for name in self._model.entry.weights):
             return MISSING
-        if self._failures >= MAX_START_FAILURES and time.monotonic() - self._failed_at < MEND_S:
+        if self._failures >= MAX_START_FAILURES and time.monotonic() - self._failed_at < RETRY_S:
             return BROKEN
         return None
 
     def warm(self) -> None:
         def load() -> None:
-            # Told by `_load`, and the first call tries again.
+            # Logged by `_load`, and the first call tries again.
             with suppress(ModelUnavailable):
                 self._load()
 
@@ -86,22 +86,22 @@ class EmbeddedChat:
 
     async def stream(self, request: ChatRequest) -> AsyncGenerator[Piece, None]:
         loop = asyncio.get_running_loop()
-        said: asyncio.Queue[Piece | None] = asyncio.Queue()
+        pieces: asyncio.Queue[Piece | None] = asyncio.Queue()
         cancelled = Cancellation()
 
         def on_segment(content: bytes, metadata: dict[str, Any]) -> None:
             piece = Piece(content.decode(), usage=_usage(metadata))
-            loop.call_soon_threadsafe(said.put_nowait, piece)
+            loop.call_soon_threadsafe(pieces.put_nowait, piece)
 
         run = loop.run_in_executor(self._threads, self._run, request, on_segment, cancelled)
-        run.add_done_callback(lambda _: said.put_nowait(None))
+        run.add_done_callback(lambda _: pieces.put_nowait(None))
         try:
-            while (piece := await said.get()) is not None:
+            while (piece := await pieces.get()) is not None:
                 yield piece
             yield _last(run.result())
         finally:
             if not run.done():
-                # Nobody reads on: the engine is told, and its place is free when it has stopped.
+                # Nobody reads on: the engine is cancelled, and its slot is free when it has stopped.
                 cancelled.set()
                 await asyncio.gather(run, return_exceptions=True)
 
@@ -138,7 +138,7 @@ class EmbeddedChat:
             raise ModelUnavailable from error
 
     def _load(self) -> None:
-        """The engine is there when this returns; else ModelUnavailable, counted."""
+        """Start the engine, unless it is running. ModelUnavailable: it did not start, which is counted."""
         if self._host.alive:
             return
         try:
@@ -192,7 +192,7 @@ def _messages(request: ChatRequest) -> bytes:
 
 
 def _usage(metadata: dict[str, Any]) -> Usage:
-    """An engine is not trusted: what is no count is a fault of its own."""
+    """An engine is not trusted: a usage that is not a pair of counts makes it unavailable."""
     counts = [metadata.get(name) for name in ("prompt_tokens", "completion_tokens")]
     if not all(type(count) is int and count >= 0 for count in counts):
         raise ModelUnavailable

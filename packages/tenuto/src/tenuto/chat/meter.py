@@ -1,7 +1,7 @@
 """Counts what chats used and writes it after the answers, so that no answer waits for the disk.
 
-What several chats of a key used meanwhile is written as one row. While the database is away it is kept; it is
-lost only with the process.
+What several chats of a key used meanwhile is written as one row. It is lost only if the process dies, not
+while the database is away.
 """
 
 import asyncio
@@ -16,10 +16,10 @@ from tenuto.errors import Unavailable
 from tenuto.ids import Clock, Ids
 from tenuto.logs import get_logger
 
-# What is noted is written so soon, or together with what is noted until then.
+# The delay of a write, which includes all that is noted until then.
 FLUSH_S = 0.05
 RETRY_S = 1.0
-# Keys that wait for the database at once: beyond, the oldest are told in the log and forgotten.
+# Keys that wait for the database at once: beyond, the oldest are logged and forgotten.
 MAX_WAITING = 10_000
 
 _log = get_logger("tenuto.chat")
@@ -75,7 +75,7 @@ class Meter:
                     return
                 await asyncio.sleep(RETRY_S)
             except Exception:
-                # What cannot be written holds up nothing that comes after it.
+                # What cannot be written must not delay what comes after it.
                 _log.exception("chat_usage.forgotten", calls=sum(used.calls for _, used in uses.values()))
                 return
 

@@ -1,23 +1,25 @@
-"""A chat model behind an OpenAI-compatible server that the operator configured.
+"""A chat model behind an OpenAI-compatible server that the operator configured, and OpenAI's format.
 
-What goes there and what comes back is rebuilt from fields that are known here, so nothing private of either
-side passes. The address stands in the settings alone, redirects are not followed, proxies not taken from
-variables. A request is sent again only when no connection was made: any other loss may have been paid for.
+Requests and answers are rebuilt from the fields that are known here, so nothing private of either side
+passes; unknown fields of an answer are skipped. The address is in the settings alone, redirects are not
+followed, proxies not taken from variables. A request is sent again only if no connection was made: any other
+loss may have been paid for.
 """
 
 import asyncio
+import re
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
+from typing import Annotated, Any
 
 import aiohttp
 import msgspec
 
 from tenuto.bodies.chat import ChatRequest
-from tenuto.chat import wire
-from tenuto.chat.answers import Completion, Piece
+from tenuto.chat.answers import FINISHED, Completion, Piece, Usage
 from tenuto.config import UpstreamSettings
-from tenuto.errors import InvalidRequest, ModelUnavailable
+from tenuto.errors import Fault, InvalidRequest, ModelUnavailable, RateLimited, TenutoError
 from tenuto.logs import get_logger
 
 CONNECT_S = 5.0
@@ -30,7 +32,75 @@ UNREACHABLE_AFTER = 3
 UNREACHABLE_S = 10.0
 UNREACHABLE = "its upstream does not answer"
 
+RETRY_AFTER_MAX_S = 120
+_LIMIT = re.compile(r"maximum context length (?:is|of) (\d{1,9})")
+_PROMPT = re.compile(r"(?:resulted in|requested|has|contains at least|used) (\d{1,9}) (?:input )?tokens")
+
 _log = get_logger("tenuto.chat")
+
+
+Count = Annotated[int, msgspec.Meta(ge=0, lt=2**40)]
+
+
+class Garbage(Exception):
+    """An upstream's answer is not one of a chat server."""
+
+
+class _Message(msgspec.Struct):
+    content: str | None = None
+
+
+class _Choice(msgspec.Struct):
+    message: _Message
+    finish_reason: str | None = None
+
+
+class _Delta(msgspec.Struct):
+    content: str | None = None
+
+
+class _ChunkChoice(msgspec.Struct):
+    delta: _Delta = msgspec.field(default_factory=_Delta)
+    finish_reason: str | None = None
+
+
+class _Usage(msgspec.Struct):
+    prompt_tokens: Count
+    completion_tokens: Count
+
+
+class _Answer(msgspec.Struct):
+    choices: list[_Choice]
+    usage: _Usage
+
+
+class _Chunk(msgspec.Struct):
+    choices: list[_ChunkChoice] = []
+    usage: _Usage | None = None
+    error: Any = None
+
+
+class _Error(msgspec.Struct):
+    code: str | int | None = None
+    type: str | None = None
+    message: str = ""
+    n_prompt_tokens: Count | None = None
+    n_ctx: Count | None = None
+
+
+class _Refusal(msgspec.Struct):
+    error: _Error
+
+
+_ANSWER = msgspec.json.Decoder(_Answer)
+_CHUNK = msgspec.json.Decoder(_Chunk)
+_REFUSAL = msgspec.json.Decoder(_Refusal)
+_encode = msgspec.json.Encoder().encode
+
+_SENT = (
+    *("temperature", "top_p", "max_tokens", "max_completion_tokens", "seed"),
+    *("presence_penalty", "frequency_penalty"),
+)
 
 
 class UpstreamChat:
@@ -58,11 +128,11 @@ class UpstreamChat:
 
     async def complete(self, request: ChatRequest, on_piece: Callable[[Piece], None]) -> Completion:
         async with self._answer(request) as response:
-            return wire.completion(await _whole(response))
+            return completion(await _whole(response))
 
     async def stream(self, request: ChatRequest) -> AsyncGenerator[Piece, None]:
         async with self._answer(request) as response:
-            events = wire.Events(MAX_ANSWER_BYTES)
+            events = Events(MAX_ANSWER_BYTES)
             async for block in response.content.iter_any():
                 for piece in events.add(block):
                     yield piece
@@ -78,15 +148,15 @@ class UpstreamChat:
     async def _answer(self, request: ChatRequest) -> AsyncIterator[aiohttp.ClientResponse]:
         """The upstream's 200. Leaving the block early closes the connection: the upstream sees us go."""
         try:
-            response = await self._send(wire.body(self._model, request))
+            response = await self._send(request_body(self._model, request))
             try:
                 if response.status != 200:
                     await self._refuse(response, request)
                 yield response
             finally:
                 response.release() if response.content.is_eof() else response.close()
-        except (aiohttp.ClientError, TimeoutError, msgspec.DecodeError, wire.Garbage, ValueError) as error:
-            # The error's text may hold what the upstream said: only its kind is logged.
+        except (aiohttp.ClientError, TimeoutError, msgspec.DecodeError, Garbage, ValueError) as error:
+            # The error's text may have content of the upstream: only its type is logged.
             _log.warning("upstream.failed", model=self._name, reason=type(error).__name__)
             raise ModelUnavailable from error
 
@@ -123,9 +193,8 @@ class UpstreamChat:
 
     async def _refuse(self, response: aiohttp.ClientResponse, request: ChatRequest) -> None:
         """Raise what another status than 200 means to our caller."""
-        error = wire.refusal(
-            response.status, response.headers.get("Retry-After"), await _whole(response), request
-        )
+        retry_after = response.headers.get("Retry-After")
+        error = refusal(response.status, retry_after, await _whole(response), request)
         if not isinstance(error, InvalidRequest):
             _log.warning("upstream.refused", model=self._name, status=response.status)
         raise error
@@ -136,5 +205,138 @@ async def _whole(response: aiohttp.ClientResponse) -> bytes:
     while len(body) <= MAX_ANSWER_BYTES and not response.content.at_eof():
         body += await response.content.read(MAX_ANSWER_BYTES + 1 - len(body))
     if len(body) > MAX_ANSWER_BYTES:
-        raise wire.Garbage("the answer is too long")
+        raise Garbage("the answer is too long")
     return body
+
+
+def request_body(model: str, request: ChatRequest) -> bytes:
+    """The request for the upstream, under its own name of the model; what the caller left out stays out."""
+    sent: dict[str, Any] = {"model": model, "messages": [_message(one) for one in request.messages]}
+    for name in _SENT:
+        value = getattr(request, name)
+        if value is not None:
+            sent[name] = value
+    if request.stop:
+        sent["stop"] = list(request.stop)
+    if request.stream:
+        # The usage is recorded, whether or not the caller asks for it.
+        sent |= {"stream": True, "stream_options": {"include_usage": True}}
+    return _encode(sent)
+
+
+def completion(answer: bytes) -> Completion:
+    """A whole answer. Raises Garbage or msgspec.DecodeError."""
+    read = _ANSWER.decode(answer)
+    if len(read.choices) != 1:
+        raise Garbage("not one choice")
+    choice = read.choices[0]
+    reason = _reason(choice.finish_reason) or "stop"
+    return Completion(choice.message.content or "", reason, _usage(read.usage))
+
+
+class Events:
+    """A stream of server-sent events, block by block."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self.is_done = False
+        self._limit_bytes = limit_bytes
+        self._received_bytes = 0
+        self._buffer = b""
+        self._reason: str | None = None
+        self._usage: Usage | None = None
+
+    def add(self, block: bytes) -> Iterator[Piece]:
+        """The pieces that are now complete. Raises Garbage or msgspec.DecodeError."""
+        self._received_bytes += len(block)
+        if self._received_bytes > self._limit_bytes:
+            raise Garbage("the answer is too long")
+        *lines, self._buffer = (self._buffer + block).split(b"\n")
+        for line in lines:
+            if line.startswith(b"data:") and not self.is_done:
+                yield from self._event(line[5:].strip())
+
+    def last(self) -> Piece:
+        """The end of the answer. Raises Garbage if the stream ended before it."""
+        if self._reason is None:
+            raise Garbage("the stream ended before the answer did")
+        return Piece(finish_reason=self._reason, usage=self._usage)
+
+    def _event(self, data: bytes) -> Iterator[Piece]:
+        if data == b"[DONE]":
+            self.is_done = True
+            return
+        if not data:
+            return
+        chunk = _CHUNK.decode(data)
+        if chunk.error is not None:
+            raise Garbage("an error in the stream")
+        if chunk.usage is not None:
+            self._usage = _usage(chunk.usage)
+        for choice in chunk.choices[:1]:
+            self._reason = _reason(choice.finish_reason) or self._reason
+            if choice.delta.content:
+                yield Piece(choice.delta.content)
+
+
+def refusal(status: int, retry_after: str | None, answer: bytes, request: ChatRequest) -> TenutoError:
+    """What an upstream's refusal means to our caller; nothing of its text is passed on."""
+    wait_s = _wait_s(retry_after)
+    if status == 429:
+        return RateLimited(
+            "the model's upstream is busy; send the same request again",
+            retry_after_s=wait_s or 1,
+            limit="upstream",
+        )
+    if status in (400, 413, 422):
+        return _too_long(answer) or _not_taken(request)
+    error = ModelUnavailable()
+    if wait_s is not None:
+        error.retry_after_s = wait_s
+    return error
+
+
+def _too_long(answer: bytes) -> InvalidRequest | None:
+    """The refusal of a prompt over the context, with both numbers if the upstream gives them."""
+    try:
+        error = _REFUSAL.decode(answer).error
+    except msgspec.DecodeError:
+        return None
+    limit, prompt = _LIMIT.search(error.message), _PROMPT.search(error.message)
+    has = error.n_prompt_tokens if prompt is None else int(prompt[1])
+    holds = error.n_ctx if limit is None else int(limit[1])
+    named = error.code == "context_length_exceeded" or error.type == "exceed_context_size_error"
+    if has is not None and holds is not None:
+        message = f"the prompt has {has} tokens, the model's context holds {holds}, the answer included"
+    elif named:
+        message = "the prompt has more tokens than the model's context holds"
+    else:
+        return None
+    return InvalidRequest([Fault("messages", "too_long", message)])
+
+
+def _not_taken(request: ChatRequest) -> InvalidRequest:
+    fields = [name for name in (*_SENT, "stop") if getattr(request, name) not in (None, ())]
+    hint = f"; it may not take {', '.join(fields)}" if fields else ""
+    return InvalidRequest([Fault("messages", "not_allowed", f"the model does not take this request{hint}")])
+
+
+def _message(message: Any) -> dict[str, Any]:
+    content = message.content
+    if not isinstance(content, str):
+        content = [{"type": "text", "text": text} for text in content]
+    return {"role": message.role, "content": content}
+
+
+def _usage(usage: _Usage) -> Usage:
+    return Usage(usage.prompt_tokens, usage.completion_tokens)
+
+
+def _reason(reason: str | None) -> str | None:
+    """A reason that our callers know, instead of one of the upstream's own."""
+    return reason if reason is None or reason in FINISHED else "stop"
+
+
+def _wait_s(retry_after: str | None) -> int | None:
+    if retry_after is None or not (retry_after.isascii() and retry_after.isdigit() and len(retry_after) < 10):
+        return None
+    return max(1, min(int(retry_after), RETRY_AFTER_MAX_S))

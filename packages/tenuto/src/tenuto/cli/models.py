@@ -59,7 +59,7 @@ def _list(options: argparse.Namespace, console: Console) -> int:
 
 def _verify(options: argparse.Namespace, console: Console) -> int:
     """Hash the weights again, in full; fail if one is not what it should be."""
-    from tenuto.weights.verify import verify
+    from tenuto.weights.cache import verify
 
     settings = location_of(options).settings()
     problems = verify(settings.cache, _needed_weights(options.names, settings))

@@ -1,9 +1,8 @@
 """Weights: the manifest of what the engines read, the cache where it lies, pull and verify."""
 
-from tenuto.weights.cache import default_cache, is_verified, location
+from tenuto.weights.cache import Problem, default_cache, is_verified, location, verify
 from tenuto.weights.manifest import Manifest, Weight
 from tenuto.weights.pull import Progress, Stage, WeightsUnavailable, pull
-from tenuto.weights.verify import Problem, verify
 
 __all__ = [
     "Manifest",

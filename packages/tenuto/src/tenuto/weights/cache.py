@@ -1,4 +1,4 @@
-"""The cache of weights on this machine: where each one lies, and which were already found to be right.
+"""The cache of weights on this machine: where each one lies, and which were verified by a full hash.
 
 Beside the weights lie three hidden things: `.verified/NAME.json` (size, mtime and hash of every file, written
 after a full hash), `.partial/` (what a pull has downloaded but not yet assembled) and `.lock`. Knows no
@@ -9,8 +9,9 @@ import fcntl
 import hashlib
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -19,6 +20,8 @@ from tenuto.errors import is_of_the_machine
 from tenuto.weights.manifest import Manifest, Weight, shipped
 
 BLOCK_BYTES = 1 << 20
+MISSING = "missing"
+"""Instead of a hash."""
 
 
 class _Seen(msgspec.Struct, frozen=True):
@@ -27,6 +30,15 @@ class _Seen(msgspec.Struct, frozen=True):
     size_bytes: int
     mtime_ns: int
     sha256: str
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One file of a weight that is not what the manifest says."""
+
+    name: str  # of the weight
+    path: Path
+    message: str
 
 
 def default_cache() -> Path:
@@ -68,25 +80,27 @@ def is_verified(cache: Path, name: str, manifest: Manifest | None = None) -> boo
         return False
 
 
-def hash_files(cache: Path, weight: Weight) -> dict[str, str]:
-    """Hashes every file of a weight in full, by path ("missing" where there is none), and records the result.
+def verify(cache: Path, names: Iterable[str], manifest: Manifest | None = None) -> list[Problem]:
+    """Hashes every file of these weights; with an empty list all are right, and `is_verified` agrees."""
+    return [
+        problem
+        for weight in (manifest or shipped()).weights_for(names)
+        for problem in problems_of(cache, weight)
+    ]
 
-    The record is kept if all is right and removed otherwise. Size and mtime are taken before the bytes are
-    read, so that a file which changes meanwhile does not match its record.
-    """
-    seen: dict[str, _Seen] = {}
-    for path in weight.contents:
-        file = location(cache, weight.name) / path
-        try:
-            size_bytes, mtime_ns = _stat(file)
-            seen[path] = _Seen(size_bytes=size_bytes, mtime_ns=mtime_ns, sha256=_sha256(file))
-        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
-            seen[path] = _Seen(size_bytes=0, mtime_ns=0, sha256="missing")
-    if all(seen[path].sha256 == file.sha256 for path, file in weight.contents.items()):
-        _write_record(_record(cache, weight.name), msgspec.json.encode(seen))
-    else:
-        _record(cache, weight.name).unlink(missing_ok=True)
-    return {path: one.sha256 for path, one in seen.items()}
+
+def problems_of(cache: Path, weight: Weight) -> list[Problem]:
+    """What is wrong with one weight in the cache, by a full hash."""
+    hashes = _hash_files(cache, weight)
+    messages = {
+        path: "is missing"
+        if hashes[path] == MISSING
+        else f"has the SHA-256 {hashes[path]}, but the manifest says {file.sha256}"
+        for path, file in weight.contents.items()
+        if hashes[path] != file.sha256
+    }
+    folder = location(cache, weight.name)
+    return [Problem(weight.name, folder / path, message) for path, message in messages.items()]
 
 
 def install(cache: Path, weight: Weight, assembled: Path) -> None:
@@ -152,3 +166,24 @@ def _write_record(record: Path, content: bytes) -> None:
     temporary = record.with_suffix(f".{os.getpid()}.tmp")
     temporary.write_bytes(content)
     temporary.replace(record)
+
+
+def _hash_files(cache: Path, weight: Weight) -> dict[str, str]:
+    """Hashes every file of a weight in full, by path ("missing" where there is none), and records the result.
+
+    The record is kept if all is right and removed otherwise. Size and mtime are taken before the bytes are
+    read, so that a file which changes meanwhile does not match its record.
+    """
+    seen: dict[str, _Seen] = {}
+    for path in weight.contents:
+        file = location(cache, weight.name) / path
+        try:
+            size_bytes, mtime_ns = _stat(file)
+            seen[path] = _Seen(size_bytes=size_bytes, mtime_ns=mtime_ns, sha256=_sha256(file))
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            seen[path] = _Seen(size_bytes=0, mtime_ns=0, sha256=MISSING)
+    if all(seen[path].sha256 == file.sha256 for path, file in weight.contents.items()):
+        _write_record(_record(cache, weight.name), msgspec.json.encode(seen))
+    else:
+        _record(cache, weight.name).unlink(missing_ok=True)
+    return {path: one.sha256 for path, one in seen.items()}

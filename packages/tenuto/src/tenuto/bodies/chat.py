@@ -1,11 +1,11 @@
 """Chat completions: the fields of a request, and the rules their values obey.
 
-What OpenAI's clients send is named here in full: honoured, accepted without effect, or refused by name. Which
-models there are, and how an answer comes about, is not known here.
+Every field of OpenAI's is named here: honoured, accepted without effect, or refused. Nothing here knows which
+models there are, or how they answer.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -18,6 +18,7 @@ from tenuto.bodies.fields import (
     Number,
     Text,
     by_name,
+    declared,
     quoted,
     read_fields,
     read_items,
@@ -47,37 +48,15 @@ class Message(msgspec.Struct, frozen=True):
         return self.content if isinstance(self.content, str) else "\n".join(self.content)
 
 
-class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A sound request. None: the caller left it out, and the model's own default holds."""
-
-    model: str
-    messages: tuple[Message, ...]
-    temperature: float | None = None
-    top_p: float | None = None
-    max_tokens: int | None = None
-    max_completion_tokens: int | None = None
-    stop: tuple[str, ...] = ()
-    seed: int | None = None
-    presence_penalty: float | None = None
-    frequency_penalty: float | None = None
-    stream: bool = False
-    include_usage: bool = False
-
-    @property
-    def limit(self) -> int | None:
-        """The most tokens that the answer may have, under whichever of its two names."""
-        return self.max_completion_tokens if self.max_tokens is None else self.max_tokens
-
-
 class _Message:
-    """One message: role and content, nothing else."""
+    """One message: role and content."""
 
     def read(self, param: str, value: Any, faults: list[Fault]) -> Message | None:
         if type(value) is not dict:
             faults.append(wrong_type(param, value, "an object with role and content"))
             return None
-        kept = read_fields(_MESSAGE, value, f"{param}.", faults)
-        return Message(kept["role"], kept["content"]) if len(kept) == len(_MESSAGE) else None
+        values = read_fields(_MESSAGE, value, f"{param}.", faults)
+        return Message(**values) if len(values) == len(_MESSAGE) else None
 
 
 class _Part:
@@ -184,7 +163,7 @@ class _Object:
 
 
 class _User:
-    """Whom the caller says this is for; accepted, used for nothing, empty too."""
+    """Whom the caller says this is for: accepted without effect, even if it is empty."""
 
     def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
         if type(value) is not str:
@@ -195,25 +174,49 @@ class _User:
 
 
 class _Refused:
-    """A field of OpenAI's that would change the answer and is not supported, whatever its value."""
+    """A field of OpenAI's that is not supported, whatever its value."""
 
     def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
         faults.append(Fault(param, "not_allowed", "is not supported by this service; leave it out"))
         return value
 
 
-FIELDS: tuple[Field, ...] = (
-    Field("model", Text(MAX_MODEL_CHARACTERS, "characters"), "The model's full public name.", required=True),
-    Field("messages", _Messages(), "The conversation, oldest first.", required=True),
-    Field("temperature", Number(0, 2), "Randomness; 0 always takes the likeliest token."),
-    Field("top_p", Number(0, 1), "Only the likeliest tokens that together have this probability."),
-    Field("max_tokens", _TokenLimit(), "The most tokens of the answer."),
-    Field("max_completion_tokens", _TokenLimit(), "The same under its newer name."),
-    Field("stop", _Stop(), "Texts before which the answer ends."),
-    Field("seed", Integer(-(2**63), 2**63 - 1), "Fixes the randomness."),
-    Field("presence_penalty", Number(-2, 2), "Above 0: less of what was said at all."),
-    Field("frequency_penalty", Number(-2, 2), "Above 0: less of what was said often."),
-    Field("stream", Boolean(), "Send the answer in pieces."),
+class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A valid request. Each field is declared once; `openapi.yaml` and the documents are compared with it.
+
+    None: the caller left it out, and the model's own default holds.
+    """
+
+    model: Annotated[str, Text(MAX_MODEL_CHARACTERS, "characters"), "The model's full public name."]
+    messages: Annotated[tuple[Message, ...], _Messages(), "The conversation, oldest first."]
+    temperature: Annotated[float | None, Number(0, 2), "Randomness; 0 always takes the likeliest token."] = (
+        None
+    )
+    top_p: Annotated[
+        float | None, Number(0, 1), "Only the likeliest tokens that together have this probability."
+    ] = None
+    max_tokens: Annotated[int | None, _TokenLimit(), "The most tokens of the answer."] = None
+    max_completion_tokens: Annotated[int | None, _TokenLimit(), "The same under its newer name."] = None
+    seed: Annotated[int | None, Integer(-(2**63), 2**63 - 1), "Fixes the randomness."] = None
+    presence_penalty: Annotated[
+        float | None, Number(-2, 2), "Above 0: fewer tokens that occurred at all."
+    ] = None
+    frequency_penalty: Annotated[
+        float | None, Number(-2, 2), "Above 0: fewer tokens that occurred often."
+    ] = None
+    stop: Annotated[tuple[str, ...], _Stop(), "Texts before which the answer ends."] = ()
+    stream: Annotated[bool, Boolean(), "Send the answer in pieces."] = False
+    # From `stream_options`.
+    include_usage: bool = False
+
+    @property
+    def limit(self) -> int | None:
+        """The most tokens that the answer may have, under whichever of its two names."""
+        return self.max_completion_tokens if self.max_tokens is None else self.max_tokens
+
+
+FIELDS = (
+    *declared(ChatRequest),
     Field(
         "stream_options",
         _Object(Field("include_usage", Boolean(), "A last piece with the usage.")),
@@ -227,16 +230,17 @@ FIELDS: tuple[Field, ...] = (
 )
 
 NOT_SUPPORTED = (
+    *("tools", "tool_choice", "parallel_tool_calls", "functions", "function_call", "logprobs"),
     *(
-        "tools",
-        "tool_choice",
-        "parallel_tool_calls",
-        "functions",
-        "function_call",
-        "logprobs",
         "top_logprobs",
+        "logit_bias",
+        "modalities",
+        "audio",
+        "prediction",
+        "reasoning_effort",
+        "service_tier",
+        "verbosity",
     ),
-    *("logit_bias", "modalities", "audio", "prediction", "reasoning_effort", "service_tier", "verbosity"),
     *("web_search_options", "prompt_cache_key", "safety_identifier", "best_of", "echo"),
 )
 
@@ -260,18 +264,15 @@ def check(body: Any) -> tuple[ChatRequest | None, list[Fault]]:
     if type(body) is not dict:
         return None, [wrong_type("body", body, "an object")]
     faults: list[Fault] = []
-    kept = read_fields(_READ, body, "", faults)
+    values = read_fields(_READ, body, "", faults)
     if "max_tokens" in body and "max_completion_tokens" in body:
         message = "excludes max_completion_tokens, its newer name; send one of the two"
         faults.append(Fault("max_tokens", "conflict", message))
     if "stream_options" in body and body.get("stream") is not True:
-        faults.append(
-            Fault(
-                "stream_options", "requires", "is used only with stream true; send that too or leave it out"
-            )
-        )
+        message = "is used only with stream true; send that too or leave it out"
+        faults.append(Fault("stream_options", "requires", message))
     if faults:
         return None, faults
-    options = kept.get("stream_options", {})
-    own = {name: value for name, value in kept.items() if name in ChatRequest.__struct_fields__}
+    options = values.get("stream_options", {})
+    own = {name: value for name, value in values.items() if name in ChatRequest.__struct_fields__}
     return ChatRequest(**own, include_usage=options.get("include_usage", False)), faults

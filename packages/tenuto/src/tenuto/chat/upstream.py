@@ -97,10 +97,8 @@ _CHUNK = msgspec.json.Decoder(_Chunk)
 _REFUSAL = msgspec.json.Decoder(_Refusal)
 _encode = msgspec.json.Encoder().encode
 
-_SENT = (
-    *("temperature", "top_p", "max_tokens", "max_completion_tokens", "seed"),
-    *("presence_penalty", "frequency_penalty"),
-)
+_SENT = tuple(field.name for field in msgspec.structs.fields(ChatRequest) if field.default is None)
+"""Sent as they are if the caller set them."""
 
 
 class UpstreamChat:

@@ -1,11 +1,12 @@
 """Models whose engines are adapters', and those composed of two others, as the operator's settings name them.
 
-A manifest says what an adapter is (`engines/manifests.py`), the settings what is asked of it; an entry of the
-catalog comes out, or all that is wrong. Starts nothing, and imports no engine.
+A manifest describes an adapter (`engines/manifests.py`), the settings choose among what it can do. Together
+they make an entry of the catalog, or a list of faults. Starts nothing, and imports no engine.
 """
 
 import shutil
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from tenuto.bodies.fields import by_name, read_fields
@@ -13,7 +14,7 @@ from tenuto.catalog.kinds import is_known, kinds
 from tenuto.config import AdapterSettings, ModelSettings
 from tenuto.engines import manifests
 from tenuto.engines.manifests import ROLES, Manifest, ManifestInvalid
-from tenuto.engines.registry import EngineEntry
+from tenuto.engines.registry import EngineEntry, of_manifest
 from tenuto.engines.registry import composed as composed_entry
 from tenuto.errors import Fault
 
@@ -79,37 +80,29 @@ def _entry(name: str, manifest: Manifest, own: ModelSettings, adapter: AdapterSe
     if own.upstream is not None:
         known["upstream"] = {"url": own.upstream.url, "model": own.upstream.model or name}
         known["connections"] = own.upstream.connections
-    return EngineEntry(
+    paths = [chosen[key] for key, option in manifest.options.items() if option.type == "path"]
+    return replace(
+        of_manifest(manifest),
         model=name,
-        kind=manifest.kind,
-        engine=manifest.engine,
         revision=adapter.revision or manifest.revision,
         languages=manifest.languages if adapter.languages is None else adapter.languages,
         honoured=honoured,
-        licence=manifest.licence.name,
-        weights=manifest.weights,
+        notes=(),
         rerunnable=not metered,
         concurrency=manifest.concurrency if own.upstream is None else own.upstream.connections,
         role=role,
-        # What is charged for is never heard twice.
+        # What is charged for is never transcribed twice.
         tries=1 if metered or not manifest.roles else manifest.tries,
         defaults={**manifest.defaults, **adapter.defaults},
         memory_mib=adapter.memory_mib or manifest.memory_mib,
-        limits=manifest.limits,
         options={**chosen, **known},
-        paths=tuple(
-            str(chosen[key])
-            for key, option in manifest.options.items()
-            if option.type == "path" and chosen[key]
-        ),
-        installed=True,
-        folder=manifest.folder,
+        paths=tuple(str(path) for path in paths if path),
         load_timeout_s=adapter.load_timeout_s or manifest.load_timeout_s,
     )
 
 
 def _faults(manifest: Manifest, own: ModelSettings, adapter: AdapterSettings) -> list[str]:
-    """What does not fit between a table and its adapter; the licence is one line of it."""
+    """What does not fit between a table and its adapter, a line each."""
     return [
         *_licence_faults(manifest, adapter),
         *_interpreter_faults(manifest, own),

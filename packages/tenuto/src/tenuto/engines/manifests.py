@@ -12,9 +12,11 @@ import re
 import subprocess
 import tomllib
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar, get_args
+
+import msgspec
 
 import tenuto_engine
 from tenuto_engine.adapters import found as found_here
@@ -23,7 +25,8 @@ T = TypeVar("T")
 
 FINDER = Path(tenuto_engine.__file__ or "").with_name("adapters.py")
 FIND_S = 30
-ROLES = ("segment_text", "word_timestamps")
+Role = Literal["segment_text", "word_timestamps"]
+ROLES: tuple[str, ...] = get_args(Role)
 LOAD_S = 600
 """From the start of an adapter's process until its weights are loaded, unless its manifest knows better."""
 RESERVED = frozenset(
@@ -35,79 +38,69 @@ RESERVED = frozenset(
 """Options that the service itself hands to an engine."""
 
 _ENGINE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*\Z", re.ASCII)
-_TYPES: Mapping[str, tuple[type, ...]] = {
-    "text": (str,),
-    "path": (str,),
-    "integer": (int,),
-    "number": (int, float),
-    "boolean": (bool,),
-    "texts": (list,),
-    "table": (dict,),
+_Name = Annotated[str, msgspec.Meta(min_length=1)]
+_Count = Annotated[int, msgspec.Meta(ge=1)]
+_TYPES: Mapping[str, tuple[tuple[type, ...], str]] = {
+    "text": ((str,), "a text"),
+    "path": ((str,), "a path"),
+    "integer": ((int,), "an integer"),
+    "number": ((int, float), "a number"),
+    "boolean": ((bool,), "true or false"),
+    "texts": ((list,), "a list of texts"),
+    "table": ((dict,), "a table of texts"),
 }
+"""Of options: the Python types of a value, and how a message describes it."""
 
 
 class ManifestInvalid(ValueError):
-    """A manifest, or an option that should fit it, is not what it should be; the message says what is."""
+    """A manifest, or an option for it, is wrong; the message says where and how."""
 
 
-@dataclass(frozen=True, slots=True)
-class Licence:
+class Licence(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Under which terms the model may be used; `needs_acceptance`: the operator must name it first."""
 
-    name: str
+    name: _Name
     url: str
-    needs_acceptance: bool
+    needs_acceptance: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
-    """One thing that an operator tells the engine, in the table `options` of its model."""
+class Option(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A setting of the engine's own, in the table `options` of its model."""
 
-    type: str
+    type: Literal["text", "path", "integer", "number", "boolean", "texts", "table"]
     help: str
     required: bool = False
     default: Any = None
 
     def fault(self, value: Any) -> str | None:
-        """What is wrong with a value, or None. A boolean is no integer."""
-        fits = type(value) in _TYPES[self.type]
+        """What is wrong with a value, or None. A boolean is not an integer."""
+        types, described = _TYPES[self.type]
+        fits = type(value) in types
         if fits and self.type == "texts":
             fits = all(type(item) is str for item in value)
         if fits and self.type == "table":
             fits = all(type(item) is str for item in value.values())
-        return None if fits else f"{value!r} is not {_SAID[self.type]}"
+        return None if fits else f"{value!r} is not {described}"
 
 
-_SAID = {
-    "text": "a text",
-    "path": "a path",
-    "integer": "an integer",
-    "number": "a number",
-    "boolean": "true or false",
-    "texts": "a list of texts",
-    "table": "a table of texts",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Manifest:
-    """One adapter."""
+class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One engine."""
 
     name: str
-    kind: str
+    kind: _Name
     engine: str
     """`module:Class` in its package."""
     model: str
     """The model's own public name; an operator may offer it under another."""
     revision: str
     licence: Licence
-    languages: tuple[str, ...]
-    honoured: tuple[str, ...]
+    languages: tuple[str, ...] = ()
+    honoured: tuple[str, ...] = ()
     """The parameters of the contract that change this model's output."""
     summary: str
-    memory_mib: int
-    """What its process takes at its peak, of the GPU where it uses one; 0: not known, or next to nothing."""
-    concurrency: int = 1
+    memory_mib: Annotated[int, msgspec.Meta(ge=0)] = 0
+    """What its process takes at its peak, of the GPU if it uses one; 0: not known, or next to nothing."""
+    concurrency: _Count = 1
     metered: bool = False
     """Each call is charged: a fence is passed before it, and a doubtful outcome is never run again."""
     own_interpreter: bool = False
@@ -116,25 +109,24 @@ class Manifest:
     """It calls another server, which the operator names as `upstream`."""
     weights: tuple[str, ...] = ()
     """Those of `tenuto models pull` that it uses beside its own."""
-    tries: int = 2
-    """How often a part of a recording is heard at most, where its transcript is doubtful."""
-    roles: tuple[str, ...] = ()
+    tries: _Count = 2
+    """How often a chunk of a recording is transcribed at most, if its transcript is doubtful."""
+    roles: tuple[Role, ...] = ()
     """Which transcript a recognition engine can write; the first, unless the operator says otherwise."""
-    defaults: Mapping[str, int | float] = field(default_factory=dict)
-    limits: Mapping[str, int | float | str] = field(default_factory=dict)
+    defaults: dict[str, int | float] = {}
+    limits: dict[str, int | float | str] = {}
     """Where it stops short of the contract's bounds; shown in the catalog."""
-    options: Mapping[str, Option] = field(default_factory=dict)
-    load_timeout_s: int = LOAD_S
+    options: dict[str, Option] = {}
+    load_timeout_s: _Count = LOAD_S
     folder: str = ""
     """Its package's."""
     offered: bool = False
-    """It needs nothing of the operator: where it is installed beside the service, its model is offered."""
+    """It needs no settings: if it is installed beside the service, its model is offered."""
     notes: tuple[str, ...] = ()
     """What a customer should know before paying: where the model is weak, what it cannot do."""
 
 
-@dataclass(frozen=True, slots=True)
-class Composition:
+class Composition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A recognition model of two others, each of which writes one of its transcripts."""
 
     model: str
@@ -207,17 +199,12 @@ def here() -> Installed:
 
 def compositions_of(name: str, text: str, offered: Mapping[str, Manifest]) -> list[Composition]:
     """The tables `[[composition]]` of an `engine.toml`, whose models are among those that are offered."""
-    compositions = []
-    for table in _tables(name, text, "composition"):
-        values = {key: _texts(name, key, table.get(key, [])) for key in ("composed_of", "notes")}
-        one = _made(Composition, name, "composition.", {**table, **values})
-        _require(type(one.model) is str, name, "composition.model", "is not a text")
-        roles = [part for model in one.composed_of if model in offered for part in offered[model].roles[:1]]
-        is_whole = roles == list(ROLES) and len(one.composed_of) == len(ROLES)
-        _require(
-            is_whole, name, "composition.composed_of", f"names no two offered models: {', '.join(ROLES)}"
-        )
-        compositions.append(one)
+    compositions = [_made(Composition, name, table) for table in _tables(name, text, "composition")]
+    for one in compositions:
+        roles = [role for model in one.composed_of if model in offered for role in offered[model].roles[:1]]
+        if roles != list(ROLES) or len(one.composed_of) != len(ROLES):
+            fault = f"composition.composed_of names no two offered models: {', '.join(ROLES)}"
+            raise ManifestInvalid(f"the manifest {name}: {fault}")
     return compositions
 
 
@@ -231,7 +218,9 @@ def of_package(name: str, text: str, *, engine: str, folder: str = "") -> Manife
         raise ManifestInvalid(f'the manifest {name}: engine.toml needs one [[engine]] with name = "{name}"')
     table = {key: value for key, value in own[0].items() if key != "name"}
     _require("engine" not in table, name, "engine", "is the entry point's to say")
-    return _manifest(name, {**table, "engine": engine, "folder": folder})
+    manifest = _made(Manifest, name, {**table, "name": name, "engine": engine, "folder": folder})
+    _check(manifest)
+    return manifest
 
 
 def _tables(name: str, text: str, key: str) -> list[dict[str, Any]]:
@@ -252,68 +241,24 @@ def _toml(name: str, text: str) -> dict[str, Any]:
 _loaded = functools.lru_cache(maxsize=64)(tomllib.loads)
 
 
-def _manifest(name: str, table: dict[str, Any]) -> Manifest:
-    values: dict[str, Any] = {"memory_mib": 0, "options": {}, "defaults": {}, "limits": {}} | table
-    for key in ("options", "defaults", "limits"):
-        values[key] = _table(name, key, values[key])
-    for key in ("languages", "honoured", "roles", "weights", "notes"):
-        values[key] = _texts(name, key, values.get(key, []))
-    licence = {"needs_acceptance": False, **_table(name, "licence", values.pop("licence", {}))}
-    values["licence"] = _made(Licence, name, "licence.", licence)
-    values["options"] = {
-        key: _made(Option, name, f"options.{key}.", _table(name, f"options.{key}", option))
-        for key, option in values["options"].items()
-    }
-    manifest = _made(Manifest, name, "", {**values, "name": name})
-    _check(manifest)
-    return manifest
-
-
-def _made(what: type[T], name: str, where: str, values: dict[str, Any]) -> T:
-    """One of the classes above from what a file says; what it does not know, or misses, is named."""
-    known = fields(what)  # type: ignore[arg-type]
-    needed = {one.name for one in known if one.default is MISSING and one.default_factory is MISSING}
-    for key in sorted(values.keys() - {one.name for one in known}):
-        raise ManifestInvalid(f"the manifest {name}: there is no {where}{key}")
-    for key in sorted(needed - values.keys()):
-        raise ManifestInvalid(f"the manifest {name}: {where}{key} is missing")
-    return what(**values)
-
-
-def _table(name: str, key: str, value: Any) -> dict[str, Any]:
-    _require(type(value) is dict, name, key, "is not a table")
-    return dict(value)
-
-
-def _texts(name: str, key: str, value: Any) -> tuple[str, ...]:
-    is_list = type(value) is list and all(type(item) is str for item in value)
-    _require(is_list, name, key, "is not a list of texts")
-    return tuple(value)
+def _made(what: type[T], name: str, values: dict[str, Any]) -> T:
+    try:
+        return msgspec.convert(values, what)
+    except msgspec.ValidationError as error:
+        raise ManifestInvalid(f"the manifest {name}: {error}") from error
 
 
 def _check(manifest: Manifest) -> None:
+    """What the types do not say."""
     name = manifest.name
-    _require(type(manifest.kind) is str and manifest.kind != "", name, "kind", "is not the name of one")
     _require(bool(_ENGINE.match(manifest.engine)), name, "engine", "is not module:Class")
-    _require(set(manifest.roles) <= set(ROLES), name, "roles", f"holds others than {', '.join(ROLES)}")
     _require(bool(manifest.roles) == (manifest.kind == "recognition"), name, "roles", "belong to recognition")
-    for key in ("model", "revision", "summary"):
-        _require(type(getattr(manifest, key)) is str, name, key, "is not a text")
-    for key in ("memory_mib", "concurrency", "load_timeout_s", "tries"):
-        value = getattr(manifest, key)
-        _require(type(value) is int and value >= (key != "memory_mib"), name, key, "is not such a number")
-    for key in ("metered", "own_interpreter", "upstream", "offered"):
-        _require(type(getattr(manifest, key)) is bool, name, key, "is not true or false")
-    licence = manifest.licence
-    _require(type(licence.name) is str and licence.name != "", name, "licence.name", "is missing")
-    _require(type(licence.url) is str, name, "licence.url", "is not a text")
     needs = manifest.own_interpreter or manifest.upstream or manifest.licence.needs_acceptance
     needs = needs or any(option.required for option in manifest.options.values())
     _require(
         not (manifest.offered and needs), name, "offered", "is true, but it needs an operator's settings"
     )
     for key, option in manifest.options.items():
-        _require(option.type in _TYPES, name, f"options.{key}.type", f"is none of {', '.join(_TYPES)}")
         _require(key not in RESERVED, name, f"options.{key}", "is a name of the service's own")
         fits = option.default is None or option.fault(option.default) is None
         _require(fits, name, f"options.{key}.default", "does not fit its type")

@@ -1,8 +1,7 @@
 """Step 8: what the independent judge says of the shipped model on the 200 held-out prompts.
 
 `python -m train.image.evaluate` runs the engine as it ships (512 × 512, 20 steps, the model's guidance, the
-prompt's number as seed), writes evaluation.json beside this file, and a contact sheet to docs/models. Nothing
-here is trained.
+prompt's number as seed), and writes evaluation.json beside this file. Nothing here is trained.
 """
 
 import argparse

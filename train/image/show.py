@@ -1,6 +1,6 @@
 """Step 9: the pictures of the model card: the loss over the training, and a sheet of fixed prompts.
 
-`python -m train.image.show` writes docs/models/image-training.png, image-training.jsonl and image-sheet.png.
+`python -m train.image.show` writes them to engines/pictograms: image-training.png, .jsonl, image-sheet.png.
 """
 
 import io
@@ -12,7 +12,7 @@ from PIL import Image, ImageDraw
 from train.image.evaluate import Asked, load_engine
 from train.image.places import ROOT, work
 
-_DOCS = ROOT / "docs" / "models"
+_CARD = ROOT / "engines" / "pictograms"
 _WIDE, _HIGH, _MARGIN = 900, 420, 60
 _CELL = 192
 # Written down before any of them was drawn; none is left out.
@@ -30,9 +30,9 @@ _PROMPTS = (
 
 def main() -> None:
     lines = [json.loads(line) for line in work("runs", "pictograms.jsonl").read_text().splitlines()]
-    (_DOCS / "image-training.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    _curve(lines).save(_DOCS / "image-training.png", optimize=True)
-    _sheet().save(_DOCS / "image-sheet.png", optimize=True)
+    (_CARD / "image-training.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    _curve(lines).save(_CARD / "image-training.png", optimize=True)
+    _sheet().save(_CARD / "image-sheet.png", optimize=True)
 
 
 def _curve(lines: list[dict[str, float]]) -> Image.Image:

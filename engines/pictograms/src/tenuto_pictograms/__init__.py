@@ -2,7 +2,7 @@
 
 The prompt is read by rules (`prompt.py`), what each phrase means is told by a sentence encoder, each thing is
 generated from noise by a flow-matching network, coloured, enlarged and laid on a canvas of the size asked
-for. What the model can and cannot draw: docs/models/image.md. Knows no jobs.
+for. What the model can and cannot draw: engines/pictograms/README.md. Knows no jobs.
 """
 
 from __future__ import annotations

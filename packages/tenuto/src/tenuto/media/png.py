@@ -1,7 +1,8 @@
 """PNG files, read with nothing taken on trust.
 
-They come from engines: every chunk is held against its checksum, the image data are unpacked
-within the size that the header declares, and nothing may follow the end. Colours are not looked at.
+They come from engines: every chunk is compared with its checksum, the image data are unpacked within the size
+that the header declares, and nothing may follow the end. Colours are not looked at. Why this is not Pillow's:
+decision 0037.
 """
 
 import struct
@@ -25,7 +26,7 @@ _LAST_FILTER = 4
 
 
 class PngInvalid(ValueError):
-    """The bytes are not a PNG file as it should be; the message says why."""
+    """The bytes are not a valid PNG file; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ class Png:
 
 
 def read_png(content: bytes) -> Png:
-    """The size of a whole and sound PNG: 8 bits a channel, no palette, not interlaced. Raises PngInvalid."""
+    """The size of a valid PNG with 8 bits a channel, no palette, not interlaced. Raises PngInvalid."""
     _require(len(content) <= MAX_FILE_BYTES, f"it has {len(content)} bytes; {MAX_FILE_BYTES} are allowed")
     _require(content.startswith(SIGNATURE), "it does not begin with PNG's signature")
     png: Png | None = None
@@ -98,7 +99,7 @@ def _header(chunk: memoryview) -> Png:
 
 
 def _check_data(png: Png, packed: list[memoryview]) -> None:
-    """The data unpack to just as many bytes as the header says, each row with a filter that there is."""
+    """Unpack the data: as many bytes as the header says, each row with a valid filter. Raises PngInvalid."""
     row_bytes = 1 + png.width * png.channels
     expected = row_bytes * png.height
     unpacker = zlib.decompressobj()
@@ -106,10 +107,10 @@ def _check_data(png: Png, packed: list[memoryview]) -> None:
     try:
         for piece in packed:
             rows += unpacker.decompress(piece, expected + 1 - len(rows))
-            _require(len(rows) <= expected, "its image data are larger than its header says")
-            _require(not unpacker.unconsumed_tail, "its image data are larger than its header says")
+            is_within = len(rows) <= expected and not unpacker.unconsumed_tail
+            _require(is_within, "its image data are larger than its header says")
     except zlib.error as error:
         raise PngInvalid("its image data cannot be unpacked") from error
     _require(unpacker.eof and not unpacker.unused_data, "its image data don't end where they should")
     _require(len(rows) == expected, "its image data are smaller than its header says")
-    _require(max(rows[::row_bytes]) <= _LAST_FILTER, "a row has a filter that there is not")
+    _require(max(rows[::row_bytes]) <= _LAST_FILTER, "a row has an unknown filter")

@@ -88,7 +88,7 @@ class FakeMetered:
 
 
 def read_directives(text: str) -> tuple[dict[str, float], str]:
-    """Split the text into its directives, with their numbers (0 when they have none), and what is spoken."""
+    """Split the text into its directives, with their numbers (0 if they have none), and what is spoken."""
     directives: dict[str, float] = {}
     found = _DIRECTIVE.match(text)
     while found:
@@ -99,7 +99,7 @@ def read_directives(text: str) -> tuple[dict[str, float], str]:
 
 
 def label(model_id: str) -> dict[str, Any]:
-    """Give what every fake says of itself."""
+    """The metadata of every fake."""
     return {"model_id": model_id, "model_revision": REVISION, "fake": True}
 
 
@@ -113,7 +113,7 @@ def _note(journal: str, run_id: str) -> None:
 
 
 def misbehave(run: Run, directives: dict[str, float]) -> None:
-    """Do what the directives say that goes wrong before anything is made."""
+    """Fail as the directives say, before anything is made."""
     if "raise" in directives:
         raise ValueError(f"the fake engine was told to raise, in {__file__}")
     if "transient" in directives:
@@ -128,10 +128,11 @@ def misbehave(run: Run, directives: dict[str, float]) -> None:
     if "exit" in directives:
         os._exit(3)
     if "sleep" in directives:
-        _sleep(run, directives["sleep"])
+        sleep(run, directives["sleep"])
 
 
-def _sleep(run: Run, seconds: float) -> None:
+def sleep(run: Run, seconds: float) -> None:
+    """Wait; a cancel ends it."""
     end = time.monotonic() + seconds
     while (left := end - time.monotonic()) > 0:
         run.check_cancelled()
@@ -149,7 +150,7 @@ def _speak(run: Run, text: str, directives: dict[str, float], model_id: str) -> 
     starts = range(0, len(text), SEGMENT_CHARACTERS)
     spoken = []
     for index, start in enumerate(starts):
-        _sleep(run, directives.get("slow_segments", 0))
+        sleep(run, directives.get("slow_segments", 0))
         part = b"".join(_tone(character, frames) for character in text[start : start + SEGMENT_CHARACTERS])
         spoken.append(silence + part if index else part)
         if run.parameters.get("stream"):
@@ -157,7 +158,7 @@ def _speak(run: Run, text: str, directives: dict[str, float], model_id: str) -> 
         run.progress("speaking", index + 1, len(starts), "segments")
     if "crash_late" in directives:
         # What was shown leaves the process first, as it does in a real crash a little later.
-        _sleep(run, _LATE_S)
+        sleep(run, _LATE_S)
         ctypes.string_at(0)
     edge = bytes(2 * round(RATE * directives.get("edges", 0)))
     samples = b"".join([edge, *spoken, edge])

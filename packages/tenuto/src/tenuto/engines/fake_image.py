@@ -18,7 +18,7 @@ from typing import Any
 
 from tenuto_engine import Result, Run
 
-from .fake import REVISION, label, misbehave, read_directives
+from .fake import label, misbehave, read_directives
 
 BAND = 8
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
@@ -46,7 +46,7 @@ class FakeImage:
             content = content[:-20]
         elif "trailing" in directives:
             content += b"\0"
-        metadata = {**label(self.model_id), "model_id": self.model_id, "model_revision": REVISION}
+        metadata = label(self.model_id)
         if "nan" in directives:
             metadata["score"] = float("nan")
         return Result("image/jpeg" if "jpeg" in directives else "image/png", content, metadata)
@@ -54,10 +54,10 @@ class FakeImage:
 
 def _image(parameters: dict[str, Any], width: int, height: int) -> bytes:
     """Give the PNG; its pixels depend on all parameters, its size on the two given."""
-    said = json.dumps(parameters, sort_keys=True).encode()
+    request = json.dumps(parameters, sort_keys=True).encode()
     rows = []
     for top in range(0, height, BAND):
-        drawn = hashlib.shake_128(said + struct.pack(">I", top)).digest(3 * (width // BAND + 1))
+        drawn = hashlib.shake_128(request + struct.pack(">I", top)).digest(3 * (width // BAND + 1))
         row = b"".join(drawn[at : at + 3] * BAND for at in range(0, len(drawn), 3))[: 3 * width]
         rows.append((b"\0" + row) * min(BAND, height - top))
     header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)

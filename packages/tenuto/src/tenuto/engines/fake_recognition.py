@@ -24,14 +24,14 @@ from typing import Any
 
 from tenuto_engine import EngineError, Result, Run
 
+from .fake import label, sleep
+
 LANGUAGES = ("zh", "en", "ja", "es", "ar")
 RATE = 16_000
 FRAME_BYTES = 640
-REVISION = "1"
 SPEAKERS = 2
 _SYLLABLES = ("ba", "de", "fi", "go", "ku", "la", "me", "ni", "po", "ru", "sa", "te", "vi", "wo", "xu", "za")
 _FOREVER_S = 3600
-_LOOK_S = 0.005
 
 
 class FakeSegmentText:
@@ -40,7 +40,7 @@ class FakeSegmentText:
     model_id = "fake/segment-text"
 
     def __init__(self, options: dict[str, Any]) -> None:
-        self.info = _label(self.model_id)
+        self.info = label(self.model_id)
 
     def run(self, run: Run) -> Result:
         names: dict[int, str] = {}
@@ -64,7 +64,7 @@ class FakeWordTimestamps:
     model_id = "fake/word-timestamps"
 
     def __init__(self, options: dict[str, Any]) -> None:
-        self.info = _label(self.model_id)
+        self.info = label(self.model_id)
 
     def run(self, run: Run) -> Result:
         segments: list[dict[str, Any]] = []
@@ -108,21 +108,13 @@ def _misbehave(run: Run, samples: bytes, segments: list[dict[str, Any]], start: 
     if directive == 1008:
         segments.append(_segment(start, start, "odd", speaker=None, type="thunder"))
     if 1101 <= directive <= 1199:
-        _sleep(run, (directive - 1100) / 10)
+        sleep(run, (directive - 1100) / 10)
 
 
 def _directive(samples: bytes) -> int:
     """The one value of all samples, or 0; a trimmed zero byte at an end does not matter."""
     values = array("h", samples[: len(samples) // 2 * 2])
     return values[0] if len(values) > 1 and values.count(values[0]) == len(values) else 0
-
-
-def _sleep(run: Run, seconds: float) -> None:
-    end = time.monotonic() + seconds
-    while (left := end - time.monotonic()) > 0:
-        run.check_cancelled()
-        time.sleep(min(_LOOK_S, left))
-    run.check_cancelled()
 
 
 def _digest(samples: bytes) -> bytes:
@@ -138,18 +130,14 @@ def _segment(start: float, end: float, text: str, **more: Any) -> dict[str, Any]
 
 
 def _result(run: Run, model_id: str, segments: list[dict[str, Any]], **more: Any) -> Result:
-    """The transcript, in the language that was told if it is one of LANGUAGES, else with a warning."""
-    told = run.parameters.get("language")
-    warnings = [] if told is None or told in LANGUAGES else [f"the language {told!r} is not known"]
+    """The transcript, in the requested language if it is one of LANGUAGES, else with a warning."""
+    wanted = run.parameters.get("language")
+    warnings = [] if wanted is None or wanted in LANGUAGES else [f"the language {wanted!r} is not known"]
     seconds = len(run.inputs["audio"]) // (2 * RATE)
     run.progress("recognising", seconds, seconds, "seconds")
-    language = told if told in LANGUAGES else "en"
-    found = {"language": language, "segments": segments, "warnings": warnings, **more}
-    content = json.dumps(found, ensure_ascii=False).encode()
+    language = wanted if wanted in LANGUAGES else "en"
+    transcript = {"language": language, "segments": segments, "warnings": warnings, **more}
+    content = json.dumps(transcript, ensure_ascii=False).encode()
     if any("garbage" in segment for segment in segments):
         content = b"no JSON at all"
-    return Result("application/json", content, _label(model_id))
-
-
-def _label(model_id: str) -> dict[str, Any]:
-    return {"model_id": model_id, "model_revision": REVISION, "fake": True}
+    return Result("application/json", content, label(model_id))

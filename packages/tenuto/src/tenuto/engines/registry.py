@@ -6,7 +6,7 @@ All other engines are packages with manifests (`manifests.py`): those that are o
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tenuto.engines.manifests import Manifest, here
@@ -47,18 +47,18 @@ class EngineEntry:
     role: str = ""
     """Which transcript a recognition engine writes: segment_text or word_timestamps."""
     tries: int = 1
-    """How often a part of a recording is heard at most: again where the transcript is doubtful. An engine
-    with one try is believed, and warns of doubts of its own."""
+    """How often a chunk of a recording is transcribed at most: again if the transcript is doubtful. An engine
+    with one try is believed; it warns of its own doubts."""
     composed_of: tuple["EngineEntry", ...] = ()
     """The models whose engines this one uses, in order; it then has no engine of its own."""
     defaults: Mapping[str, int | float] = field(default_factory=dict)
-    """Parameters that the model chooses where the caller leaves them out (images: size, steps, guidance)."""
+    """Parameters that the model chooses if the caller leaves them out (images: size, steps, guidance)."""
     memory_mib: int = 0
     """What its process takes at its peak; 0: as good as nothing, or not known."""
     limits: Mapping[str, int | float | str] = field(default_factory=dict)
     """Where it stops short of the contract's bounds."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """What an adapter's engine is told beside its weights: the operator's options, and what is known here."""
+    """What an adapter's engine gets beside its weights: the operator's options, and settings of the model."""
     paths: tuple[str, ...] = ()
     """Files and folders that must be on a worker's machine before it offers the model."""
     installed: bool = False
@@ -67,92 +67,6 @@ class EngineEntry:
     """That package's folder beside the service."""
     load_timeout_s: float = 120.0
     """From the start of its process until it is ready."""
-
-
-_FAKE_FIRST = EngineEntry(
-    model="fake/segment-text",
-    kind="recognition",
-    engine="fake_recognition:FakeSegmentText",
-    revision="1",
-    languages=SPEECH_LANGUAGES,
-    honoured=("source_offset_seconds",),
-    licence="Apache-2.0",
-    fake=True,
-    role=SEGMENT_TEXT,
-)
-
-_FAKE_SECOND = EngineEntry(
-    model="fake/word-timestamps",
-    kind="recognition",
-    engine="fake_recognition:FakeWordTimestamps",
-    revision="1",
-    languages=SPEECH_LANGUAGES,
-    honoured=("language", "source_offset_seconds"),
-    licence="Apache-2.0",
-    fake=True,
-    role=WORD_TIMESTAMPS,
-)
-
-_FAKES: tuple[EngineEntry, ...] = (
-    EngineEntry(
-        model="fake/speech",
-        kind="speech",
-        engine="fake:FakeSpeech",
-        revision="1",
-        languages=SPEECH_LANGUAGES,
-        honoured=("text", "stream", "duration_factor", "interval_silence"),
-        licence="Apache-2.0",
-        concurrency=16,
-        fake=True,
-    ),
-    EngineEntry(
-        model="fake/metered-speech",
-        kind="speech",
-        engine="fake:FakeMetered",
-        revision="1",
-        languages=SPEECH_LANGUAGES,
-        honoured=("text", "stream", "duration_factor", "interval_silence"),
-        licence="Apache-2.0",
-        rerunnable=False,
-        concurrency=16,
-        fake=True,
-    ),
-    _FAKE_FIRST,
-    _FAKE_SECOND,
-    EngineEntry(
-        model="fake/dual-recognition",
-        kind="recognition",
-        engine="",
-        revision="1",
-        languages=SPEECH_LANGUAGES,
-        honoured=("language", "source_offset_seconds"),
-        licence="Apache-2.0",
-        fake=True,
-        composed_of=(_FAKE_FIRST, _FAKE_SECOND),
-    ),
-    EngineEntry(
-        model="fake/image",
-        kind="image",
-        engine="fake_image:FakeImage",
-        revision="1",
-        languages=("zh", "en"),
-        honoured=("prompt", "width", "height", "num_inference_steps", "guidance_scale", "seed"),
-        licence="Apache-2.0",
-        fake=True,
-        defaults={"width": 512, "height": 512, "num_inference_steps": 20, "guidance_scale": 7.5},
-    ),
-    EngineEntry(
-        model="fake/chat",
-        kind="chat",
-        engine="fake_chat:FakeChat",
-        revision="1",
-        languages=SPEECH_LANGUAGES,
-        honoured=CHAT_HONOURED,
-        licence="Apache-2.0",
-        concurrency=4,
-        fake=True,
-    ),
-)
 
 
 def of_manifest(manifest: Manifest) -> EngineEntry:
@@ -198,6 +112,48 @@ def composed(model: str, parts: tuple[EngineEntry, ...], notes: tuple[str, ...] 
     )
 
 
+def _fake(model: str, kind: str, engine: str, honoured: tuple[str, ...], **more: Any) -> EngineEntry:
+    return EngineEntry(
+        model=model,
+        kind=kind,
+        engine=engine,
+        revision="1",
+        honoured=honoured,
+        licence="Apache-2.0",
+        fake=True,
+        **{"languages": SPEECH_LANGUAGES, **more},
+    )
+
+
+def _fakes() -> tuple[EngineEntry, ...]:
+    spoken = ("text", "stream", "duration_factor", "interval_silence")
+    drawn = ("prompt", "width", "height", "num_inference_steps", "guidance_scale", "seed")
+    size = {"width": 512, "height": 512, "num_inference_steps": 20, "guidance_scale": 7.5}
+    first = _fake(
+        "fake/segment-text",
+        "recognition",
+        "fake_recognition:FakeSegmentText",
+        ("source_offset_seconds",),
+        role=SEGMENT_TEXT,
+    )
+    second = _fake(
+        "fake/word-timestamps",
+        "recognition",
+        "fake_recognition:FakeWordTimestamps",
+        ("language", "source_offset_seconds"),
+        role=WORD_TIMESTAMPS,
+    )
+    return (
+        _fake("fake/speech", "speech", "fake:FakeSpeech", spoken, concurrency=16),
+        _fake("fake/metered-speech", "speech", "fake:FakeMetered", spoken, concurrency=16, rerunnable=False),
+        first,
+        second,
+        replace(composed("fake/dual-recognition", (first, second)), fake=True),
+        _fake("fake/image", "image", "fake_image:FakeImage", drawn, languages=("zh", "en"), defaults=size),
+        _fake("fake/chat", "chat", "fake_chat:FakeChat", CHAT_HONOURED, concurrency=4),
+    )
+
+
 _FIRST_KINDS = ("speech", "recognition", "chat")
 """In this order the catalog lists models; those of all other kinds come after them."""
 
@@ -213,7 +169,7 @@ def _installed() -> tuple[EngineEntry, ...]:
     return tuple(sorted(found, key=lambda entry: (*_FIRST_KINDS, entry.kind).index(entry.kind)))
 
 
-ENTRIES = (*_installed(), *_FAKES)
+ENTRIES = (*_installed(), *_fakes())
 """All models that are offered without settings: those of installed engines, and the fakes."""
 
 
@@ -223,7 +179,7 @@ def entries(*, fake: bool) -> tuple[EngineEntry, ...]:
 
 
 def entry_of(model: str) -> EngineEntry:
-    """The entry of a model that there is."""
+    """The entry of a model that exists."""
     return next(entry for entry in ENTRIES if entry.model == model)
 
 

@@ -89,8 +89,8 @@ def list_voices(
 ) -> tuple[list[Voice], str | None]:
     """Everybody's voices and the account's own, by their ids, with the cursor of the next page."""
     stored = store.voices(tx, account_id, after or "", limit + 1)
-    shown = [_voice(voice) for voice in stored[:limit]]
-    return shown, shown[-1].voice_id if len(stored) > limit else None
+    page = [_voice(voice) for voice in stored[:limit]]
+    return page, page[-1].voice_id if len(stored) > limit else None
 
 
 def get(tx: Transaction, *, account_id: str, voice_id: str) -> Voice:
@@ -118,12 +118,21 @@ def create(
     key: UploadKey | None,
     now_ms: int,
 ) -> str:
-    """A voice of an uploaded recording; gives its id.
+    """A voice of an uploaded recording; returns its id.
 
-    That is another id where the key made a voice before; then the new bytes are left to the sweep.
+    If the key made a voice before, it is that voice's id; then the new bytes are left to the sweep.
     """
-    if key is not None and (first := _bind(tx, key, voice_id, now_ms)) != voice_id:
-        return first
+    if key is not None:
+        first = uploads.bind_upload(
+            tx,
+            key_id=key.key_id,
+            idempotency_key=key.idempotency_key,
+            request_sha256=key.request_sha256,
+            record_id=voice_id,
+            now_ms=now_ms,
+        )
+        if first != voice_id:
+            return first
     new = NewVoice(
         voice_id=voice_id,
         account_id=account_id,
@@ -142,18 +151,6 @@ def create(
     artifacts.add_blob(tx, blob, now_ms=now_ms)
     store.add_voice(tx, new, now_ms)
     return voice_id
-
-
-def _bind(tx: Transaction, key: UploadKey, voice_id: str, now_ms: int) -> str:
-    """The voice that the key names: this one, unless it made another before."""
-    return uploads.bind_upload(
-        tx,
-        key_id=key.key_id,
-        idempotency_key=key.idempotency_key,
-        request_sha256=key.request_sha256,
-        record_id=voice_id,
-        now_ms=now_ms,
-    )
 
 
 def find_upload(tx: Transaction, *, account_id: str, key: UploadKey) -> Voice | None:
@@ -213,7 +210,7 @@ def preferences(tx: Transaction, *, account_id: str) -> tuple[list[Preference], 
 def usability_fault(
     tx: Transaction, *, account_id: str, voice_id: str, param: str, speaks: bool
 ) -> Fault | None:
-    """Why an account can't use a voice: there is none for it, or it holds an emotion and no speaker."""
+    """Why an account can't use a voice: it has none with this id, or that is an emotion and not a speaker."""
     voice = store.voice(tx, voice_id, account_id) if is_id(voice_id, "voice") else None
     if voice is None:
         return unknown_voice(param)
@@ -230,10 +227,7 @@ def unknown_voice(param: str) -> Fault:
 
 
 def bind(tx: Transaction, *, account_id: str, voice_id: str) -> BoundVoice | None:
-    """A voice that stays until this very transaction ends; None when it is gone by now.
-
-    ArtifactUnavailable: its record is damaged, and what a job would be made of it is nobody's choice.
-    """
+    """A voice that stays until this transaction ends; None: it is gone. ArtifactUnavailable if damaged."""
     voice = store.voice(tx, voice_id, account_id)
     # Everybody's voices stay for ever; a lock would make every submission write to their rows.
     if voice is None or (voice.account_id is not None and not store.hold_voice(tx, voice_id, account_id)):

@@ -46,22 +46,16 @@ class VoiceRow(msgspec.Struct, frozen=True):
 
 
 class LibraryVoiceRow(msgspec.Struct, frozen=True):
-    """A voice as the operator's list shows it."""
+    """A voice in the operator's list; what has no sentence here is as in `VoiceRow`."""
 
     id: str
-    """As in `VoiceRow`, and so is everything here that is not said otherwise."""
     account_name: str | None
     """Whose own voice it is, by the name at the time of reading; null: everybody's."""
     kind: str
-    """As in `VoiceRow`."""
     name: str
-    """As in `VoiceRow`."""
     languages: str
-    """As in `VoiceRow`."""
     duration_ms: int
-    """As in `VoiceRow`."""
     created_at: int
-    """As in `VoiceRow`."""
     retired_at: int | None
     """As in `BuiltInRow`; null for all that is not built in."""
 

@@ -1,7 +1,7 @@
 """The rows of voices and preferences. Takes a transaction, never commits, decides nothing."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from tenuto.db import records
 from tenuto.db.database import Transaction
@@ -87,25 +87,11 @@ def add_voice(tx: Transaction, new: NewVoice, now_ms: int) -> None:
         """insert into voice (id, account_id, kind, name, languages, default_parameters, profile,
                               profile_version, provenance, blob_id, duration_ms, sample_rate, channels,
                               built_in, created_at)
-           values (:id, :account_id, :kind, :name, :languages, :default_parameters, :profile,
+           values (:voice_id, :account_id, :kind, :name, :languages, :default_parameters, :profile,
                    :profile_version, :provenance, :blob_id, :duration_ms, :sample_rate, :channels,
                    :built_in, :now)
            on conflict (id) do nothing""",
-        id=new.voice_id,
-        account_id=new.account_id,
-        kind=new.kind,
-        name=new.name,
-        languages=new.languages,
-        default_parameters=new.default_parameters,
-        profile=new.profile,
-        profile_version=new.profile_version,
-        provenance=new.provenance,
-        blob_id=new.blob_id,
-        duration_ms=new.duration_ms,
-        sample_rate=new.sample_rate,
-        channels=new.channels,
-        built_in=int(new.built_in),
-        now=now_ms,
+        **(asdict(new) | {"built_in": int(new.built_in), "now": now_ms}),
     )
 
 

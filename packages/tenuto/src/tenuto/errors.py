@@ -27,7 +27,7 @@ class TenutoError(Exception):
     is_internal: ClassVar[bool] = False
     """Its message may name paths and stores: it is for operators, and callers read the class's docstring."""
     limit: str | None = None
-    """The limit that was passed, as docs/operations/limits.md and the metrics call it; None: no limit was."""
+    """The limit that was exceeded, as docs/operations/limits.md and the metrics call it, or None."""
 
     def __init__(
         self, message: str | None = None, *, param: str | None = None, limit: str | None = None
@@ -40,7 +40,7 @@ class TenutoError(Exception):
 
     @classmethod
     def sentence(cls) -> str:
-        """What is always true of such an error."""
+        """The docstring of its class, which is true of every such error."""
         return " ".join((cls.__doc__ or "").split())
 
 
@@ -169,7 +169,7 @@ class RateLimited(TenutoError):
 
     code = "rate_limited"
     pause_s = 0.0
-    """How long the answer is held back, from a client that does not wait as it was told."""
+    """How long the answer is delayed, to a client that ignores Retry-After."""
 
     def __init__(
         self, message: str | None = None, *, retry_after_s: int = 1, limit: str | None = None
@@ -272,14 +272,14 @@ _NO_THREAD = "can't start new thread"
 
 
 def is_of_the_machine(error: BaseException | None) -> bool:
-    """Whether the machine is at fault, in the error or in what caused it, so that to wait may help: no room
-    on the disk, no descriptor, no memory, no thread, a disk that fails.
+    """Whether the error, or one of its causes, is the machine's, so that waiting may help: no disk space, no
+    descriptor, no memory, no thread, a disk that fails.
     """
     return any(map(_lacks_something, _chain(error)))
 
 
 def causes(error: BaseException | None) -> str:
-    """The error and what caused it, one a line, the newest frame of each: evidence for operators alone."""
+    """The error and its causes, a line each with the newest frame: evidence for operators alone."""
     lines = []
     for cause in _chain(error):
         frames = traceback.extract_tb(cause.__traceback__, limit=-1)

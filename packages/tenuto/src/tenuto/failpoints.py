@@ -5,9 +5,9 @@
     name:nth:action[,name:nth:action…]   each acts once in each process, the nth time that it comes there
     /path/of/a/folder                    each file `name` in it, holding `nth:action`, acts once in all
 
-A folder may be filled while the service runs; who acts moves the file to `fired/name.pid` before it does.
+A folder may be filled while the service runs; whoever acts first moves the file to `fired/name.pid`.
 Actions: kill (SIGKILL), stop (SIGSTOP), raise=ENOSPC (an OSError of this name), delay=0.5 (seconds).
-It knows nothing of what lies before or behind a place.
+It knows nothing of the code around a failpoint.
 """
 
 import errno
@@ -23,13 +23,13 @@ from tenuto.errors import SettingsInvalid
 
 VARIABLE = "TENUTO_FAILPOINT"
 FIRED = "fired"
-"""The folder within the folder: what has acted, each file with the pid of who did."""
+"""The folder within the folder: the files that have acted, each with the pid of the process."""
 
 PLACES: Mapping[str, str] = {
     "accept.before_commit": "all rows of a submission are written, none is durable",
     "accept.after_commit": "the job is durable, its 202 is not sent",
     "cancel.before_commit": "a cancellation is written, not durable",
-    "cancel.after_commit": "a cancellation is durable, its worker is not told",
+    "cancel.after_commit": "a cancellation is durable, its worker does not know of it",
     "upload.after_bytes": "an upload's bytes are durable and admitted, it has no row",
     "upload.before_commit": "an upload's rows are written, not durable",
     "upload.after_commit": "an upload is durable, its 201 is not sent",
@@ -46,24 +46,24 @@ PLACES: Mapping[str, str] = {
     "input.after_read": "what the engine needs is read and checked, the engine is not called",
     "fence.before_commit": "the fence of a metered call is written, not durable",
     "fence.after_commit": "the fence is durable, the metered call is not made",
-    "engine.before_call": "the engine is ready and not asked",
-    "engine.mid_run": "the engine has shown a segment, which is not stored",
-    "engine.after_call": "the engine has given its result, which is in memory alone",
+    "engine.before_call": "the engine is ready and not called",
+    "engine.mid_run": "the engine has sent a segment, which is not stored",
+    "engine.after_call": "the engine has returned its result, which is in memory alone",
     "segment.after_bytes": "a segment's bytes are durable, it has no row",
     "segment.before_commit": "a segment's row is written, not durable",
     "segment.after_commit": "a segment is durable, the next one is not",
-    "part.before_commit": "a part's row is written, not durable",
-    "part.after_commit": "a part is durable, the next one is not begun",
+    "part.before_commit": "a chunk's row is written, not durable",
+    "part.after_commit": "a chunk is durable, the next one is not begun",
     "result.after_bytes": "the result's bytes are durable, no row names them",
     "record.before_commit": "a metered result's record is written, not durable",
     "record.after_commit": "a metered result is recorded, not settled",
     "succeed.before_commit": "artifact, settlement and state are written, not durable",
-    "succeed.after_commit": "the job has succeeded, its worker has not heard of it",
+    "succeed.after_commit": "the job has succeeded, its worker does not know of it",
     "ending.before_commit": "another end of an attempt is written, not durable",
-    "ending.after_commit": "another end of an attempt is durable, its worker has not heard of it",
+    "ending.after_commit": "another end of an attempt is durable, its worker does not know of it",
     "beat.after_commit": "a beat is durable",
     "rescue.before_commit": "a rescue is written, not durable",
-    "rescue.after_commit": "a rescue is durable, nobody is told",
+    "rescue.after_commit": "a rescue is durable, nobody knows of it",
     "rescue.verified": "a dead worker's recorded result is verified, not settled",
     "sweep.after_condemn": "orphans are condemned, their bytes are still there",
     "removal.after_bytes": "condemned bytes are gone, their rows are not",
@@ -74,7 +74,7 @@ PLACES: Mapping[str, str] = {
     "blob.before_open": "the file of stored bytes is to be opened",
     "blob.before_read": "a block is to be read",
     "blob.before_delete": "bytes are to be removed",
-    "recording.before_room": "a decoded recording wants a file",
+    "recording.before_room": "the file for a decoded recording is not created",
     "backup.before_rows": "a backup has begun, nothing is copied",
     "backup.after_rows": "a backup has the rows of one moment, and no bytes of its own",
     "backup.mid_blobs": "a backup has a blob more, and not yet all",
@@ -86,7 +86,7 @@ PLACES: Mapping[str, str] = {
     "migration.statement": "a statement of a migration is written, not durable",
     "migration.after_commit": "a migration is durable, the next one is not begun",
     "db.before_commit": "a transaction's statements are done, its COMMIT is not sent",
-    "db.after_commit": "a transaction is durable, whoever waits for it is not told",
+    "db.after_commit": "a transaction is durable, whoever waits for it does not know",
 }
 """Every failpoint, and what is true there."""
 
@@ -96,7 +96,7 @@ HINDERED = frozenset(
         *("blob.before_open", "blob.before_read", "blob.before_delete", "recording.before_room"),
     }
 )
-"""Where the system itself may raise an OSError, so that `raise` is what could happen."""
+"""Where the system itself may raise an OSError, as `raise` does."""
 
 OF_COMMANDS = frozenset(place for place in PLACES if place.startswith(("backup.", "restore.", "migration.")))
 """Reached by an operator's command or by the first start on a database, never by a service that runs."""
@@ -107,19 +107,19 @@ def _off(place: str) -> None:
 
 
 hit: Callable[[str], None] = _off
-"""Say `failpoints.hit("name")` at a place; looked up at each call, so that `arm` takes effect."""
+"""Call it as `failpoints.hit("name")`: looked up at each call, so that `arm` takes effect."""
 
 
 @dataclass(slots=True)
 class _Shot:
-    """What happens, and how many visits are left before it does."""
+    """What happens, and at which of the next visits."""
 
     left: int
     act: Callable[[], None]
 
 
 def arm(text: str) -> None:
-    """Arm what `TENUTO_FAILPOINT` says; nothing when it is empty. SettingsInvalid names what is wrong."""
+    """Arm what `TENUTO_FAILPOINT` says; nothing if it is empty. SettingsInvalid names what is wrong."""
     global hit  # noqa: PLW0603 (one switch for the whole process)
     if not text:
         hit = _off
@@ -129,13 +129,8 @@ def arm(text: str) -> None:
         hit = _Listed(text).hit
 
 
-def names() -> list[str]:
-    """All of them."""
-    return list(PLACES)
-
-
 class _Listed:
-    """Shots that are known from the start, each process's own."""
+    """Shots that are known from the start; each process has its own."""
 
     def __init__(self, text: str) -> None:
         self._lock = threading.Lock()
@@ -157,12 +152,12 @@ class _Listed:
 
 
 class _Folder:
-    """Shots that lie in a folder, each for the first process that comes by often enough."""
+    """Shots that lie in a folder, each for the first process that reaches its place often enough."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = str(folder)
         self._lock = threading.Lock()
-        # By place: which file it was (a later one of the same name is counted afresh), and its shot.
+        # By place: which file it was (a later one of the same name counts from 0), and its shot.
         self._seen: dict[str, tuple[tuple[int, int], _Shot]] = {}
         (folder / FIRED).mkdir(parents=True, exist_ok=True)
 
@@ -185,7 +180,7 @@ class _Folder:
                 shot.left -= 1
                 if shot.left > 0:
                     return None
-                # Whoever moves the file acts, and nobody else: also not we, once more, after a restart.
+                # Whoever moves the file acts, nobody else, and not again after a restart.
                 Path(path).rename(f"{self._folder}/{FIRED}/{place}.{os.getpid()}")
             except FileNotFoundError:
                 return None
@@ -194,7 +189,7 @@ class _Folder:
 
 def _known(place: str) -> str:
     if place not in PLACES:
-        raise SettingsInvalid(f"{VARIABLE}: {place!r} is no failpoint; there are {', '.join(PLACES)}")
+        raise SettingsInvalid(f"{VARIABLE}: {place!r} is not a failpoint; there are {', '.join(PLACES)}")
     return place
 
 

@@ -20,13 +20,13 @@ _PATTERN = re.compile(r"[a-z]+_[0-7][0-9a-hjkmnp-tv-z]{25}\Z")
 
 
 class RandomBits:
-    """The system's randomness, fetched for many ids at once: asking takes longer than all else of an id."""
+    """The system's randomness, fetched for many ids at once: a system call takes longer than all else."""
 
     def __init__(self) -> None:
         self._left = memoryview(b"")
 
     def __call__(self, bits: int) -> int:
-        """A number of so many bits, in whole bytes. One thread at a time."""
+        """A number of `bits` bits, in whole bytes. One thread at a time."""
         size = bits // 8
         if len(self._left) < size:
             self._left = memoryview(os.urandom(_FETCHED_BYTES))

@@ -24,13 +24,13 @@ get_logger = structlog.get_logger
 """Every module gets its logger here; no other module imports structlog."""
 
 Listener = Callable[[str, str, Mapping[str, Any]], None]
-"""Told an event, its level and its keys; from any thread, and before it is written."""
+"""Called with an event, its level and its keys; from any thread, before it is written."""
 
 _listeners: list[Listener] = []
 
 
 def listen(listener: Listener) -> None:
-    """Have every event told from `info` on, whatever the level of the log. Until the process ends."""
+    """Call the listener for every event from `info` on, whatever the level of the log."""
     _listeners.append(listener)
 
 
@@ -44,16 +44,16 @@ class Unfailing:
 
     def write(self, line: str) -> None:
         with self._lock:
-            told = self._lost
-            if told:
-                line = json.dumps({"event": "log.lost", "level": "error", "lines": told}) + "\n" + line
+            lost = self._lost
+            if lost:
+                line = json.dumps({"event": "log.lost", "level": "error", "lines": lost}) + "\n" + line
             try:
                 self._stream.write(line)
                 self._stream.flush()
             except (OSError, ValueError):  # ValueError: it is closed
                 self._lost += 1
             else:
-                self._lost -= told
+                self._lost -= lost
 
     def flush(self) -> None:
         """Nothing: every line is flushed as it is written."""

@@ -1,6 +1,6 @@
-"""What every process tells whoever watches it: its events, counted, and whether it lives and is ready.
+"""The metrics of a process: its events, counted, and whether it is alive and ready.
 
-It is told on a bind of its own, never beside the API. Knows no database and no job.
+They have a listener of their own, never the API's. Knows no database and no job.
 """
 
 import json
@@ -47,13 +47,13 @@ ERRORS = (
     "worker.died",
     "worker.not_started",
 )
-"""Events that somebody should look at: they are there from the start, so that the first one is a rise."""
+"""Events that somebody should look at: their counters start at 0, so that the first one is a rise."""
 
 PATIENCE_S = 10.0
-"""How long a scraper or a probe may take for its request."""
+"""How long a scraper or a probe may take to send its request."""
 
 Check = Callable[[], str | None]
-"""What is wrong; None when nothing is."""
+"""What is wrong, or None."""
 
 
 def count_events(registry: CollectorRegistry) -> None:
@@ -62,7 +62,7 @@ def count_events(registry: CollectorRegistry) -> None:
     for event in ERRORS:
         events.labels(event, "error")
 
-    def note(event: str, level: str, told: Mapping[str, Any]) -> None:
+    def note(event: str, level: str, keys: Mapping[str, Any]) -> None:
         events.labels(event, level).inc()
 
     logs.listen(note)
@@ -80,13 +80,10 @@ def serve(
         if path == "/metrics":
             return cast(Iterable[bytes], scrape(environ, start_response))
         wrong = checks[path]() if path in checks else "there is nothing under this path"
-        status = (
-            "200 OK" if wrong is None else "503 Service Unavailable" if path in checks else "404 Not Found"
-        )
-        start_response(status, [("Content-Type", "application/json")])
-        return [
-            json.dumps({"status": "ok"} if wrong is None else {"status": "bad", "reason": wrong}).encode()
-        ]
+        failed = "503 Service Unavailable" if path in checks else "404 Not Found"
+        start_response("200 OK" if wrong is None else failed, [("Content-Type", "application/json")])
+        answer = {"status": "ok"} if wrong is None else {"status": "bad", "reason": wrong}
+        return [json.dumps(answer).encode()]
 
     try:
         server = make_server(host, port, app, _Server, _Quiet)
@@ -98,7 +95,7 @@ def serve(
 
 
 class _Server(ThreadingMixIn, WSGIServer):
-    """A thread a request: a scrape reads the database, and a probe must not wait for it."""
+    """A thread for each request: a scrape reads the database, and a probe must not wait for it."""
 
     daemon_threads = True
 
@@ -107,4 +104,4 @@ class _Quiet(WSGIRequestHandler):
     timeout = PATIENCE_S
 
     def log_message(self, *_: object) -> None:
-        """Nothing: every few seconds somebody asks."""
+        """Nothing: there is a request every few seconds."""

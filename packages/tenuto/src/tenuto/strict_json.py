@@ -16,7 +16,7 @@ from tenuto.errors import Fault, InvalidRequest
 
 MAX_DEPTH = 32
 MAX_FAULTS = 32
-MAX_NAME_SHOWN = 64
+MAX_NAME_IN_MESSAGE = 64
 _TOO_DEEP = f"is nested too deeply; at most {MAX_DEPTH} levels are allowed"
 
 # A double ends below 1.8e308, so an integer with more digits is beyond it; int() is never given a longer one.
@@ -28,11 +28,11 @@ _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
 
 class _Suspect(Exception):
-    """The fast reader met a value that must be refused; reading again tells where it stands."""
+    """The fast reader met a value that must be refused; reading again finds its path."""
 
 
 class _Refused:
-    """Stands in the parsed value for what must be refused, so that its path can be told."""
+    """Stands in the parsed value for one that must be refused, so that its path can be named."""
 
     def __init__(self, code: str, message: str) -> None:
         self.code = code
@@ -162,20 +162,20 @@ def _faults(value: Any) -> list[Fault]:
                 for name in item:
                     faults.extend(_text_faults((path, name), name, "has a name with"))
             children = item.items() if type(item) is dict else enumerate(item)
-            found = [((path, key), child, depth + 1) for key, child in children if type(child) in _WALKED]
-            waiting.extend(reversed(found))
+            inner = [((path, key), child, depth + 1) for key, child in children if type(child) in _WALKED]
+            waiting.extend(reversed(inner))
     return faults[:MAX_FAULTS]
 
 
 def _text_faults(path: _Path, text: str, verb: str) -> list[Fault]:
-    found = _UNSTORABLE.search(text)
-    if found is None:
+    match = _UNSTORABLE.search(text)
+    if match is None:
         return []
-    if found[0] == "\0":
+    if match[0] == "\0":
         message = f"{verb} U+0000, which cannot be stored; send it without"
     else:
-        message = f"{verb} half of a surrogate pair (U+{ord(found[0]):04X}); send whole characters"
-    return [Fault(_written(path), "unstorable_text", f"{message} (character {found.start()})")]
+        message = f"{verb} half of a surrogate pair (U+{ord(match[0]):04X}); send whole characters"
+    return [Fault(_written(path), "unstorable_text", f"{message} (character {match.start()})")]
 
 
 def _written(path: _Path) -> str:
@@ -183,13 +183,13 @@ def _written(path: _Path) -> str:
     steps: list[str] = []
     while path is not None:
         path, key = path
-        steps.append(f"[{key}]" if isinstance(key, int) else f".{_shown(key)}")
+        steps.append(f"[{key}]" if isinstance(key, int) else f".{_shortened(key)}")
     return "".join(reversed(steps)).removeprefix(".") or "body"
 
 
-def _shown(name: str) -> str:
-    short = name if len(name) <= MAX_NAME_SHOWN else name[:MAX_NAME_SHOWN] + "…"
-    return _UNSTORABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", short)
+def _shortened(name: str) -> str:
+    short = name if len(name) <= MAX_NAME_IN_MESSAGE else name[:MAX_NAME_IN_MESSAGE] + "…"
+    return _UNSTORABLE.sub(lambda match: f"\\u{ord(match[0]):04x}", short)
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -239,7 +239,7 @@ def _number(digits: str) -> float:
 def _number_explained(digits: str) -> Any:
     value = float(digits)
     if math.isinf(value):
-        return _Refused("number_too_large", f"is {digits[:MAX_NAME_SHOWN]}, beyond a double")
+        return _Refused("number_too_large", f"is {digits[:MAX_NAME_IN_MESSAGE]}, beyond a double")
     return value
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from tenuto.bodies.fields import Field, Text, by_name, read_fields, read_items, short, too_long, wrong_type
-from tenuto.errors import Fault, InvalidRequest
+from tenuto.errors import Fault
 
 MAX_MODEL_CHARACTERS = 200
 MAX_ID_CHARACTERS = 100
@@ -29,7 +29,7 @@ class _Object:
 
 
 class _Ids:
-    """An array of ids; how many there must be is a kind's matter."""
+    """An array of ids; a kind says how many there must be."""
 
     def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
         if type(value) is not list:
@@ -76,7 +76,7 @@ _BY_NAME = by_name(FIELDS)
 
 
 class Envelope(msgspec.Struct, frozen=True, kw_only=True):
-    """The top level of a sound job body. `input_artifact_ids` is None when left out, which is not `()`."""
+    """The top level of a valid job body. `input_artifact_ids` is None if left out, which is not `()`."""
 
     model: str
     parameters: Mapping[str, Any]
@@ -84,25 +84,17 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
     metadata: Mapping[str, str] = {}
 
 
-def parse(body: Any) -> Envelope:
-    """The top level of a job's body, or InvalidRequest with all that is wrong with it."""
-    envelope, faults = check(body)
-    if envelope is None or faults:
-        raise InvalidRequest(faults)
-    return envelope
-
-
 def check(body: Any) -> tuple[Envelope | None, list[Fault]]:
-    """What can be read of a body's top level, and all that is wrong with it.
+    """The top level of a body as far as it can be read, and every fault of it.
 
-    The envelope is None only when the model or the parameters can't be read. It may come together with
-    faults of the other fields, so that the parameters are checked too before all faults are answered at once:
-    accept it only without any.
+    The envelope is None only if the model or the parameters can't be read. It may come with faults of the
+    other fields, so that the parameters can be checked too and all faults are answered at once: accept it
+    only without any.
     """
     if type(body) is not dict:
         return None, [wrong_type("body", body, "an object")]
     faults: list[Fault] = []
-    kept = read_fields(_BY_NAME, body, "", faults)
-    if "model" not in kept or "parameters" not in kept:
+    values = read_fields(_BY_NAME, body, "", faults)
+    if "model" not in values or "parameters" not in values:
         return None, faults
-    return Envelope(**kept), faults
+    return Envelope(**values), faults

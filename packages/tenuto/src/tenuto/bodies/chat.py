@@ -16,13 +16,13 @@ from tenuto.bodies.fields import (
     Field,
     Integer,
     Number,
+    Rule,
     Text,
     by_name,
     declared,
     quoted,
     read_fields,
     read_items,
-    too_long,
     wrong_type,
 )
 from tenuto.errors import Fault
@@ -34,6 +34,8 @@ MAX_TOKENS = 10_000_000
 MAX_STOPS = 4
 MAX_STOP_CHARACTERS = 256
 MAX_USER_CHARACTERS = 512
+MAX_TEXT_CHARACTERS = 1 << 30
+"""Of a part of a message: only the body has a limit."""
 
 
 class Message(msgspec.Struct, frozen=True):
@@ -70,44 +72,23 @@ class _Part:
         return text
 
 
-class _Messages:
-    """The conversation so far, oldest first."""
+class _Items:
+    """An array of 1 to `most` items; or, with `or_text`, a string instead."""
+
+    def __init__(self, item: Rule, most: int, noun: str, expected: str, *, or_text: bool = False) -> None:
+        self.item, self.most, self.noun, self.expected, self.or_text = item, most, noun, expected, or_text
 
     def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
-        if type(value) is not list:
-            faults.append(wrong_type(param, value, "an array of messages"))
+        if self.or_text and type(value) is str:
             return value
-        if not 1 <= len(value) <= MAX_MESSAGES:
-            message = f"has {len(value)} messages; from 1 to {MAX_MESSAGES} are allowed"
+        if type(value) is not list:
+            faults.append(wrong_type(param, value, self.expected))
+            return value
+        if not 1 <= len(value) <= self.most:
+            message = f"has {len(value)} {self.noun}; from 1 to {self.most} are allowed"
             faults.append(Fault(param, "wrong_length", message))
             return value
-        return tuple(read_items(_Message(), param, value, faults))
-
-
-class _Content:
-    """A text, empty ones too, or a list of text parts."""
-
-    def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
-        if type(value) is str:
-            return value
-        if type(value) is not list:
-            faults.append(wrong_type(param, value, "a string or an array of text parts"))
-            return value
-        if not 1 <= len(value) <= MAX_PARTS:
-            faults.append(
-                Fault(param, "wrong_length", f"has {len(value)} parts; from 1 to {MAX_PARTS} are allowed")
-            )
-            return value
-        return tuple(read_items(_Part(), param, value, faults))
-
-
-class _AnyText:
-    """A string, an empty one too."""
-
-    def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
-        if type(value) is not str:
-            faults.append(wrong_type(param, value, "a string"))
-        return value
+        return tuple(read_items(self.item, param, value, faults))
 
 
 class _TokenLimit:
@@ -122,17 +103,10 @@ class _Stop:
     """One text that ends the answer, or up to four; the answer ends before it."""
 
     def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
-        if type(value) is not str and type(value) is not list:
-            faults.append(wrong_type(param, value, "a string or an array of strings"))
-            return value
-        stops = [value] if type(value) is str else value
-        if not 1 <= len(stops) <= MAX_STOPS:
-            message = f"has {len(stops)} items; from 1 to {MAX_STOPS} are allowed"
-            faults.append(Fault(param, "wrong_length", message))
-            return value
         rule = Text(MAX_STOP_CHARACTERS, "characters")
-        named = [param] if type(value) is str else [f"{param}[{index}]" for index in range(len(stops))]
-        return tuple(rule.read(name, stop, faults) for name, stop in zip(named, stops, strict=True))
+        if type(value) is str:
+            return (rule.read(param, value, faults),)
+        return _Items(rule, MAX_STOPS, "items", "a string or an array of strings").read(param, value, faults)
 
 
 class _Only:
@@ -162,23 +136,17 @@ class _Object:
         return read_fields(self.fields, value, f"{param}.", faults)
 
 
-class _User:
-    """Whom the caller says this is for: accepted without effect, even if it is empty."""
-
-    def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
-        if type(value) is not str:
-            faults.append(wrong_type(param, value, "a string"))
-        else:
-            faults.extend(too_long(param, value, MAX_USER_CHARACTERS, "characters"))
-        return value
-
-
 class _Refused:
     """A field of OpenAI's that is not supported, whatever its value."""
 
     def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
         faults.append(Fault(param, "not_allowed", "is not supported by this service; leave it out"))
         return value
+
+
+_MESSAGES = _Items(_Message(), MAX_MESSAGES, "messages", "an array of messages")
+_CONTENT = _Items(_Part(), MAX_PARTS, "parts", "a string or an array of text parts", or_text=True)
+_ANY_TEXT = Text(MAX_TEXT_CHARACTERS, "characters", may_be_empty=True)
 
 
 class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -188,10 +156,8 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     model: Annotated[str, Text(MAX_MODEL_CHARACTERS, "characters"), "The model's full public name."]
-    messages: Annotated[tuple[Message, ...], _Messages(), "The conversation, oldest first."]
-    temperature: Annotated[float | None, Number(0, 2), "Randomness; 0 always takes the likeliest token."] = (
-        None
-    )
+    messages: Annotated[tuple[Message, ...], _MESSAGES, "The conversation, oldest first."]
+    temperature: Annotated[float | None, Number(0, 2), "Randomness; 0 takes the likeliest token."] = None
     top_p: Annotated[
         float | None, Number(0, 1), "Only the likeliest tokens that together have this probability."
     ] = None
@@ -224,24 +190,16 @@ FIELDS = (
     ),
     Field("n", _Only(1), "One answer."),
     Field("response_format", _Object(Field("type", _Only("text"), "Text.", required=True)), "Text."),
-    Field("user", _User(), "Accepted, without effect."),
+    Field("user", Text(MAX_USER_CHARACTERS, "characters", may_be_empty=True), "Accepted, without effect."),
     Field("metadata", Metadata(), "Accepted, without effect."),
     Field("store", _Only(False), "Nothing of a chat is kept."),
 )
 
 NOT_SUPPORTED = (
     *("tools", "tool_choice", "parallel_tool_calls", "functions", "function_call", "logprobs"),
-    *(
-        "top_logprobs",
-        "logit_bias",
-        "modalities",
-        "audio",
-        "prediction",
-        "reasoning_effort",
-        "service_tier",
-        "verbosity",
-    ),
-    *("web_search_options", "prompt_cache_key", "safety_identifier", "best_of", "echo"),
+    *("top_logprobs", "logit_bias", "modalities", "audio", "prediction", "reasoning_effort"),
+    *("service_tier", "verbosity", "web_search_options", "prompt_cache_key", "safety_identifier"),
+    *("best_of", "echo"),
 )
 
 _BY_NAME: Mapping[str, Field] = by_name(FIELDS)
@@ -250,11 +208,26 @@ _READ: Mapping[str, Field] = {
     **_BY_NAME,
 }
 _ROLE = Field("role", Choice(ROLES), "Who speaks.", required=True)
-_MESSAGE = by_name((_ROLE, Field("content", _Content(), "What is said.", required=True)))
+_MESSAGE = by_name(
+    (
+        _ROLE,
+        Field(
+            "content",
+            _CONTENT,
+            "What is said.",
+            required=True,
+        ),
+    )
+)
 _PART = by_name(
     (
         Field("type", _Only("text"), "Text is the only type of part.", required=True),
-        Field("text", _AnyText(), "The text of the part.", required=True),
+        Field(
+            "text",
+            _ANY_TEXT,
+            "The text of the part.",
+            required=True,
+        ),
     )
 )
 

@@ -6,12 +6,12 @@ is a warning for the caller; only what is not a transcript at all is a failure. 
 has no words, a choir may sing one line ten times.
 """
 
-import json
-import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import msgspec
 
 from tenuto.engines.registry import SEGMENT_TEXT, WORD_TIMESTAMPS, EngineEntry
 from tenuto.hosts.host import EngineFailed, HostResult
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 Segment = dict[str, Any]
 
 MEDIA_TYPE = "application/json"
-TYPES = ("speech", "music", "singing", "silence", "noise")
 MAX_CONTENT_BYTES = 16 << 20
 MAX_SEGMENTS = 50_000
 MAX_SPEAKERS = 100
@@ -61,6 +60,42 @@ _LONGEST_SEARCHED = 20_000
 """Letters; ten minutes have half as many."""
 
 _log = get_logger("tenuto.worker")
+
+
+_Seconds = Annotated[float, msgspec.Meta(ge=0)]
+_Sentences = Annotated[list[str], msgspec.Meta(max_length=MAX_WARNINGS)]
+_Number = Annotated[float, msgspec.Meta(gt=-1e9, lt=1e9)]
+_Embedding = Annotated[list[_Number], msgspec.Meta(max_length=MAX_EMBEDDING)]
+
+
+class _Segment(msgspec.Struct, kw_only=True):
+    start: _Seconds
+    end: _Seconds
+    text: str
+
+
+class _SpokenSegment(_Segment, kw_only=True):
+    speaker: str | None = None
+    type: Literal["speech", "music", "singing", "silence", "noise"]
+
+
+class _WordTimestamps(msgspec.Struct, kw_only=True):
+    """An engine's answer; what is not named here is dropped."""
+
+    segments: Annotated[list[_Segment], msgspec.Meta(max_length=MAX_SEGMENTS)]
+    warnings: _Sentences = []
+    doubts: _Sentences = []
+
+
+class _SegmentText(_WordTimestamps, kw_only=True):
+    segments: Annotated[list[_SpokenSegment], msgspec.Meta(max_length=MAX_SEGMENTS)]  # type: ignore[assignment]
+    speakers: Annotated[dict[str, _Embedding], msgspec.Meta(max_length=MAX_SPEAKERS)] = {}
+
+
+_DECODERS: dict[str, msgspec.json.Decoder[_WordTimestamps]] = {
+    SEGMENT_TEXT: msgspec.json.Decoder(_SegmentText),
+    WORD_TIMESTAMPS: msgspec.json.Decoder(_WordTimestamps),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,79 +175,21 @@ def checked(result: HostResult, role: str, length_s: float) -> dict[str, Any]:
     if result.media_type != MEDIA_TYPE or len(result.content) > MAX_CONTENT_BYTES:
         raise ResultInvalid(f"the engine gave {result.media_type[:60]!r} instead of a transcript")
     try:
-        value = json.loads(result.content, parse_constant=_refuse)
-    except (ValueError, RecursionError) as error:
-        raise ResultInvalid("the engine's transcript is not JSON") from error
-    _require(isinstance(value, dict), "is no object")
-    segments = _list(value.get("segments"), "segments", MAX_SEGMENTS)
-    transcript: dict[str, Any] = {
-        "segments": [_segment(segment, role, length_s) for segment in segments],
-        "warnings": _sentences(value, "warnings"),
-        "doubts": _sentences(value, "doubts"),
+        read = _DECODERS[role].decode(result.content)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise ResultInvalid(f"the engine's transcript is not valid: {error}") from error
+    segments = []
+    for one in read.segments:
+        if not one.start <= one.end <= length_s + BEYOND_S:
+            fault = f"has a segment from {one.start} to {one.end} s"
+            raise ResultInvalid(f"the engine's transcript {fault}")
+        within = {"start": min(one.start, length_s), "end": min(one.end, length_s)}
+        segments.append(msgspec.structs.asdict(one) | within)
+    return msgspec.structs.asdict(read) | {
+        "segments": segments,
+        "warnings": [sentence[:MAX_WARNING_CHARACTERS] for sentence in read.warnings],
+        "doubts": [sentence[:MAX_WARNING_CHARACTERS] for sentence in read.doubts],
     }
-    if role == SEGMENT_TEXT:
-        transcript["speakers"] = _speakers(value.get("speakers", {}))
-    return transcript
-
-
-def _sentences(value: dict[str, Any], name: str) -> list[str]:
-    listed = _list(value.get(name, []), name, MAX_WARNINGS)
-    return [_text(one, name)[:MAX_WARNING_CHARACTERS] for one in listed]
-
-
-def _segment(segment: Any, role: str, length_s: float) -> dict[str, Any]:
-    _require(isinstance(segment, dict), "has a segment that is no object")
-    start, end = _number(segment.get("start"), "start"), _number(segment.get("end"), "end")
-    _require(0 <= start <= end <= length_s + BEYOND_S, f"has a segment from {start} to {end} s")
-    checked_segment = {
-        "start": min(start, length_s),
-        "end": min(end, length_s),
-        "text": _text(segment.get("text"), "text"),
-    }
-    if role == SEGMENT_TEXT:
-        speaker, kind = segment.get("speaker"), segment.get("type")
-        _require(kind in TYPES, "has a segment of an unknown type")
-        checked_segment |= {"speaker": None if speaker is None else _text(speaker, "speaker"), "type": kind}
-    return checked_segment
-
-
-def _speakers(value: Any) -> dict[str, list[float]]:
-    _require(isinstance(value, dict) and len(value) <= MAX_SPEAKERS, "has speakers that are no object")
-    return {
-        _text(name, "speaker"): [
-            _number(number, "embedding") for number in _list(embedding, "embedding", MAX_EMBEDDING)
-        ]
-        for name, embedding in value.items()
-    }
-
-
-def _list(value: Any, name: str, limit: int) -> list[Any]:
-    _require(isinstance(value, list) and len(value) <= limit, f"has no list of {name}, or too long a one")
-    return list(value)
-
-
-def _number(value: Any, name: str) -> float:
-    is_number = type(value) in (int, float) and abs(value) < 1e9 and math.isfinite(value)
-    _require(is_number, f"has a {name} that is no number")
-    return float(value)
-
-
-def _text(value: Any, name: str) -> str:
-    _require(isinstance(value, str), f"has a {name} that is no text")
-    try:
-        value.encode()
-    except UnicodeEncodeError as error:
-        raise ResultInvalid(f"the engine's transcript has a {name} that is no text") from error
-    return str(value)
-
-
-def _refuse(constant: str) -> float:
-    raise ValueError(f"{constant} is not JSON")
-
-
-def _require(condition: bool, fault: str) -> None:
-    if not condition:
-        raise ResultInvalid(f"the engine's transcript {fault}")
 
 
 def check_transcript(segments: Sequence[Segment], audio: bytes) -> TranscriptDoubts:

@@ -1,7 +1,7 @@
 """Events as JSON lines on stderr, and no harm when they cannot be written. Knows nothing of what is logged.
 
-The log often lies on the disk that has just filled up, or at the end of a pipe whose reader has gone. Work
-goes on then: lines that are lost are counted, and the next one that can be written is told their number.
+The log is often on the disk that has just filled up, or behind a pipe whose reader has gone. Work
+continues then: lost lines are counted, and their number is written before the next line.
 """
 
 import json

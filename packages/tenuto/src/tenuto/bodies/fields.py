@@ -1,6 +1,6 @@
-"""Fields of a request and the rules their values obey: shared by all kinds, written as data.
+"""Fields of a request and the rules of their values: shared by all kinds, written as data.
 
-A rule reads one value: it collects what is wrong with it and gives it back in the form in which it is kept.
+A rule reads one value: it collects its faults and returns it in the form in which it is stored.
 Nothing here knows a particular field, a kind or where a request came from.
 
 Codes of faults: `required`, `unknown_name`, `wrong_type`, `out_of_range`, `empty`, `too_long`, `white_space`,
@@ -16,11 +16,11 @@ import msgspec
 
 from tenuto.errors import Fault
 
-# A hostile request can't make a long answer: so many faults of one sort are named, the rest are counted.
+# A hostile request can't make a long answer: this many faults of one sort are named, the rest are counted.
 MAX_FAULTS_NAMED = 16
 MAX_SHOWN = 40
 
-# Unicode's White_Space, and U+001C–1F and U+FEFF, which many readers trim as well; U+200B is none.
+# Unicode's White_Space, and U+001C–1F and U+FEFF, which many readers trim as well; U+200B is not one.
 WHITE_SPACE = frozenset(
     "\t\n\v\f\r\x1c\x1d\x1e\x1f \x85\xa0\u1680"
     "\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
@@ -41,7 +41,7 @@ class Rule(Protocol):
     """What the values of a field must be."""
 
     def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
-        """The value as it is kept; what is wrong with it is added to `faults` under the name `param`."""
+        """The value as it is stored; its faults are added to `faults` under the name `param`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Boolean:
-    """`true` or `false`, nothing that stands for them."""
+    """`true` or `false`, and no substitute."""
 
     def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
         if type(value) is not bool:
@@ -87,7 +87,7 @@ class Integer:
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number in either form (`1` or `1.0`), within inclusive bounds; kept as a float."""
+    """A number in either form (`1` or `1.0`), within inclusive bounds; stored as a float."""
 
     minimum: float
     maximum: float
@@ -105,7 +105,7 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """An array of just so many numbers, each within inclusive bounds; kept as floats."""
+    """An array of `length` numbers, each within inclusive bounds; stored as floats."""
 
     length: int
     minimum: float
@@ -129,9 +129,9 @@ class Text:
     measure: Literal["bytes", "characters"]
     ends_with_white_space: bool = True
     may_be_blank: bool = True
-    """Whether white space alone will do: in a separator, not in what a model or a person reads."""
+    """Whether it may be white space alone: a separator may, a text for a model or a person not."""
     may_be_empty: bool = False
-    """Whether there may be nothing in it."""
+    """Whether it may have no characters."""
 
     def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
         if type(value) is not str:
@@ -169,7 +169,7 @@ class Texts:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One of a few strings, written exactly so."""
+    """One of a few strings."""
 
     values: tuple[str, ...]
 
@@ -185,14 +185,14 @@ class Choice:
 def declared(struct: type[msgspec.Struct]) -> tuple[Field, ...]:
     """The fields of a struct whose types say what a request may give: `Annotated[TYPE, rule, meaning]`."""
     types = get_type_hints(struct, include_extras=True)
-    found = []
+    fields = []
     for attribute in msgspec.structs.fields(struct):
         if get_origin(types[attribute.name]) is not Annotated:
             continue
         rule, meaning = types[attribute.name].__metadata__
         default = None if attribute.required else attribute.default
-        found.append(Field(attribute.name, rule, meaning, default, attribute.required))
-    return tuple(found)
+        fields.append(Field(attribute.name, rule, meaning, default, attribute.required))
+    return tuple(fields)
 
 
 def by_name(fields: Iterable[Field]) -> Mapping[str, Field]:
@@ -203,50 +203,50 @@ def by_name(fields: Iterable[Field]) -> Mapping[str, Field]:
 def read_fields(
     fields: Mapping[str, Field], value: Mapping[str, Any], prefix: str, faults: list[Fault]
 ) -> dict[str, Any]:
-    """The fields that an object gives and that are sound, as they are kept. Faults begin with `prefix`."""
-    kept: dict[str, Any] = {}
+    """The valid fields of an object, as they are stored. Names in faults begin with `prefix`."""
+    values: dict[str, Any] = {}
     unknown: list[str] = []
-    for name, given in value.items():
+    for name, sent in value.items():
         field = fields.get(name)
         if field is None:
             unknown.append(name)
             continue
         before = len(faults)
-        read = field.rule.read(prefix + name, given, faults)
+        read = field.rule.read(prefix + name, sent, faults)
         if len(faults) == before:
-            kept[name] = read
+            values[name] = read
     for field in fields.values():
         if field.required and field.name not in value:
             faults.append(Fault(prefix + field.name, "required", "is missing; it is required"))
     if unknown:
         faults.extend(unknown_names(unknown, fields, prefix))
-    return kept
+    return values
 
 
 def unknown_names(names: list[str], known: Iterable[str], prefix: str) -> list[Fault]:
     """A fault for each name that is not known, with the known name that it may have meant."""
     known = list(known)
-    found = [
+    faults = [
         Fault(prefix + (short(name) or '""'), "unknown_name", f"is not known; {_suggestion(name, known)}")
         for name in names[:MAX_FAULTS_NAMED]
     ]
     if len(names) > MAX_FAULTS_NAMED:
         rest = len(names) - MAX_FAULTS_NAMED
-        found.append(Fault(prefix.rstrip(".") or "body", "unknown_name", f"has {rest} more unknown names"))
-    return found
+        faults.append(Fault(prefix.rstrip(".") or "body", "unknown_name", f"has {rest} more unknown names"))
+    return faults
 
 
 def read_items(rule: Rule, param: str, values: list[Any], faults: list[Fault]) -> list[Any]:
-    """The items of an array as they are kept; after many faults the rest is not looked at."""
-    kept = []
+    """The items of an array as they are stored; after many faults the rest is not checked."""
+    items = []
     before = len(faults)
     for index, value in enumerate(values):
         if len(faults) - before >= MAX_FAULTS_NAMED:
             message = f"has {len(values) - index} more items, which were not checked after so many faults"
             faults.append(Fault(param, "too_many_faults", message))
             break
-        kept.append(rule.read(f"{param}[{index}]", value, faults))
-    return kept
+        items.append(rule.read(f"{param}[{index}]", value, faults))
+    return items
 
 
 def wrong_type(param: str, value: Any, expected: str) -> Fault:
@@ -306,5 +306,5 @@ def _out_of_range(param: str, value: float, minimum: float, maximum: float, unit
 
 def _white_space_at_ends(param: str, value: str) -> Fault:
     ends = [("starts", value[0]), ("ends", value[-1])]
-    found = " and ".join(f"{verb} with U+{ord(mark):04X}" for verb, mark in ends if mark in WHITE_SPACE)
-    return Fault(param, "white_space", f"{found}; send it without white space at its ends")
+    where = " and ".join(f"{verb} with U+{ord(mark):04X}" for verb, mark in ends if mark in WHITE_SPACE)
+    return Fault(param, "white_space", f"{where}; send it without white space at its ends")

@@ -21,7 +21,7 @@ from tenuto.errors import Fault
 
 def entries(models: Mapping[str, ModelSettings], faults: list[str]) -> dict[str, EngineEntry]:
     """The entries of all enabled tables that name an adapter; what is wrong is added to the faults."""
-    found = {}
+    made = {}
     for name, own in models.items():
         if own.adapter is None or not own.enabled:
             continue
@@ -36,15 +36,15 @@ def entries(models: Mapping[str, ModelSettings], faults: list[str]) -> dict[str,
             faults.append(f"{where}.adapter: is for {manifest.kind}; the kinds of job are {there}")
             continue
         faults.extend(f"{where}{fault}" for fault in _faults(manifest, own, own.adapter))
-        found[name] = _entry(name, manifest, own, own.adapter)
-    return found
+        made[name] = _entry(name, manifest, own, own.adapter)
+    return made
 
 
 def find(name: str, interpreter: str | None) -> Manifest:
     """An adapter by name: installed beside us, or else for the model's interpreter.
 
     A machine that runs no engine needs no interpreter for it: a package that is installed beside Tenuto
-    (without what it depends on: it is never imported) tells what the model is.
+    (without its dependencies: it is never imported) describes the model.
     """
     known = dict(manifests.here().manifests)
     if name not in known and interpreter and shutil.which(interpreter):
@@ -170,7 +170,7 @@ def _default_faults(manifest: Manifest, adapter: AdapterSettings) -> list[str]:
         there = ", ".join(manifest.defaults) or "none"
         return [f".defaults: there is no {', '.join(unknown)}; there are: {there}"]
     faults: list[Fault] = []
-    # Those that must be given have no defaults.
+    # Required fields have no defaults.
     kind = kinds().get(manifest.kind)
     fields = by_name(field for field in (kind.fields if kind else ()) if not field.required)
     read_fields(fields, {**manifest.defaults, **adapter.defaults}, ".defaults.", faults)

@@ -1,6 +1,6 @@
 """The secrets with which upstreams are called: read when a process starts, from where the settings say.
 
-They stand in no setting, and are neither shown nor logged.
+They are in no setting, and never in an answer or a log.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from tenuto.errors import OperatorError
 
 
 def check(models: Mapping[str, Model], environment: Mapping[str, str]) -> None:
-    """Read every key once. OperatorError names the one that is not where it should be."""
+    """Read every key once. OperatorError names the one that cannot be read."""
     for name, model in models.items():
         if model.upstream is not None:
             read_key(model.upstream, environment, name)

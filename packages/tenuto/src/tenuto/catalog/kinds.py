@@ -1,8 +1,8 @@
 """What a kind of job is, and which kinds there are.
 
 A kind is a folder with a `KIND`: our own are in `tenuto.kinds`, others are packages that are installed beside
-Tenuto. They stand on nearly every room of the service, so nothing below imports them: they are found by name,
-as engines are, and used through the `Kind` that they give.
+Tenuto. They import nearly every package of the service, so nothing below imports them: they are looked up by
+name, as engines are, and used through their `Kind`.
 """
 
 import functools
@@ -26,7 +26,7 @@ GROUP = "tenuto.kinds"
 
 
 CHAT = "chat"
-"""What the engines of chat models say instead of a kind: chats are not jobs."""
+"""What the engines of chat models have instead of a kind: chats are not jobs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class SuppliedResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """A kind of job: all that the service has to know of it. Its name is that of its lane, too."""
+    """All that the service has to know of a kind of job. Its lane has its name."""
 
     name: str
     media_type: str
@@ -81,7 +81,7 @@ class Kind:
     slots: Callable[[Settings], int]
     """How many jobs run at once, over all machines."""
     limits: Mapping[str, int] = field(default_factory=dict)
-    """What a job takes at most, as the catalog shows it."""
+    """The most that a job takes, as the catalog shows it."""
     has_duration: bool = False
     """Whether its results last: only they can cost by the minute."""
     takes_inputs: bool = False
@@ -97,12 +97,12 @@ def kinds() -> Mapping[str, Kind]:
     """Every kind by name: ours in the order in which they are listed, then those of other packages."""
     own: tuple[Kind, ...] = importlib.import_module(GROUP).KINDS
     added = [point.load() for point in importlib.metadata.entry_points(group=GROUP)]
-    found: dict[str, Kind] = {}
+    known: dict[str, Kind] = {}
     for kind in (*own, *added):
-        if kind.name in found:
+        if kind.name in known:
             raise SettingsInvalid(f"two of the installed kinds of job are called {kind.name}; uninstall one")
-        found[kind.name] = kind
-    return MappingProxyType(found)
+        known[kind.name] = kind
+    return MappingProxyType(known)
 
 
 def is_known(kind: str) -> bool:

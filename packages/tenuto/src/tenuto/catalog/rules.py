@@ -10,10 +10,10 @@ from tenuto.engines.registry import entries as known
 from tenuto.errors import SettingsInvalid
 
 MAX_START_FAILURES = 3
-"""An engine that failed to start so often in a row is not offered by that worker any more."""
+"""After this many failures to start in a row a worker does not offer the engine any more."""
 
 LONGEST_MINUTES = 120
-"""A price by the minute is held for so many, unless the operator says how much is held."""
+"""A price by the minute is held for this many, unless the operator sets the hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Model:
     rerunnable: bool
     entry: EngineEntry
     upstream: UpstreamSettings | None = None
-    """The server that is called for it; of a chat model, instead of an engine."""
+    """The server that is called for it; for a chat model, instead of an engine."""
 
 
 def models(settings: Settings) -> dict[str, Model]:
@@ -73,7 +73,7 @@ def _upstreams(settings: Settings) -> dict[str, Model]:
             model=name,
             kind=CHAT,
             engine="",
-            # What it is there is the operator's own matter.
+            # Which model the server runs is the operator's matter.
             revision="upstream",
             languages=(),
             honoured=CHAT_HONOURED,
@@ -84,7 +84,7 @@ def _upstreams(settings: Settings) -> dict[str, Model]:
 
 
 def _price(entry: EngineEntry, own: OwnPrice | None, faults: list[str]) -> Price:
-    """What the operator says of a price goes before what the kind costs; the rest is the kind's."""
+    """The operator's price, and the kind's for what he leaves out."""
     kind = kinds().get(entry.kind)
     usual = Price() if kind is None else kind.price
     if own is None:
@@ -109,7 +109,7 @@ def _price(entry: EngineEntry, own: OwnPrice | None, faults: list[str]) -> Price
 
 
 def _unknown(settings: Settings) -> list[str]:
-    """A misspelt table would leave its model free of charge, in silence."""
+    """Tables of models that do not exist: a misspelt one would leave its model free of charge."""
     ours = [entry.model for entry in ENTRIES]
     faults, strangers = [], []
     for name, own in settings.models.items():

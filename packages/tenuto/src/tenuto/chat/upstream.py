@@ -102,7 +102,7 @@ _SENT = tuple(field.name for field in msgspec.structs.fields(ChatRequest) if fie
 
 
 class UpstreamChat:
-    """A ChatEngine (see `answers.py`). `key` is the secret for the upstream: never shown, never logged."""
+    """A ChatEngine (see `answers.py`). `key` is the upstream's secret: never shown or logged."""
 
     def __init__(self, name: str, upstream: UpstreamSettings, key: str | None, *, timeout_s: float) -> None:
         self.concurrency = upstream.connections

@@ -14,7 +14,7 @@ class Rule(Protocol):
     """What a setting's value must be."""
 
     def read(self, name: str, value: Any, faults: list[str]) -> Any:
-        """The value as it is kept; what is wrong with it is added to `faults`, under the setting's name."""
+        """The value as it is stored; its faults are added to `faults` under the setting's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,7 @@ def micros(name: str, value: Any, faults: list[str]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """CNY as text, so that no float touches money; kept as text, or in micros."""
+    """CNY as text, so that no float touches money; stored as text, or in micros."""
 
     in_micros: bool = False
 

@@ -90,11 +90,9 @@ class FakeMetered:
 def read_directives(text: str) -> tuple[dict[str, float], str]:
     """Split the text into its directives, with their numbers (0 if they have none), and what is spoken."""
     directives: dict[str, float] = {}
-    found = _DIRECTIVE.match(text)
-    while found:
-        directives[found[1]] = float(found[2] or 0)
-        text = text[found.end() :]
-        found = _DIRECTIVE.match(text)
+    while match := _DIRECTIVE.match(text):
+        directives[match[1]] = float(match[2] or 0)
+        text = text[match.end() :]
     return directives, text
 
 
@@ -157,7 +155,7 @@ def _speak(run: Run, text: str, directives: dict[str, float], model_id: str) -> 
             run.segment(_wav(spoken[-1]), {"duration_ms": _duration_ms(spoken[-1])})
         run.progress("speaking", index + 1, len(starts), "segments")
     if "crash_late" in directives:
-        # What was shown leaves the process first, as it does in a real crash a little later.
+        # The segments leave the process first, as it does in a real crash a little later.
         sleep(run, _LATE_S)
         ctypes.string_at(0)
     edge = bytes(2 * round(RATE * directives.get("edges", 0)))

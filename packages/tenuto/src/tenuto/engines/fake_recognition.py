@@ -35,7 +35,7 @@ _FOREVER_S = 3600
 
 
 class FakeSegmentText:
-    """The first transcript: words with speakers (two, told by the sound) and the silences between them."""
+    """The first transcript: words with speakers (two, chosen by the sound) and the silences between them."""
 
     model_id = "fake/segment-text"
 

@@ -2,7 +2,7 @@
 
 Read without importing the engine. An engine is a package with an entry point in the group `tenuto.engines`
 and an `engine.toml` as package data. What is installed beside the service is found in this process; another
-interpreter is asked. One that is `offered` and installed beside the service is in the catalog at once; others
+interpreter is run. One that is `offered` and installed beside the service is in the catalog at once; others
 wait for the operator's settings, which `catalog/adapters.py` joins with them.
 """
 
@@ -155,18 +155,18 @@ def installed(interpreter: str) -> Mapping[str, Manifest]:
     Raises ManifestInvalid when the interpreter does not answer, or when a package's manifest is not one.
     """
     try:
-        asked = subprocess.run(
+        listed = subprocess.run(
             [interpreter, str(FINDER)],
             capture_output=True,
             stdin=subprocess.DEVNULL,
             timeout=FIND_S,
             check=True,
         )
-        found = json.loads(asked.stdout)
+        packages = json.loads(listed.stdout)
     except (OSError, subprocess.SubprocessError, ValueError) as error:
         raise ManifestInvalid(f"{interpreter} cannot be asked for its engines: {error}") from error
     manifests = {}
-    for name, one in found.items():
+    for name, one in packages.items():
         if one["manifest"] is None:
             raise ManifestInvalid(f"the engine {name} of {interpreter} has no engine.toml in its package")
         manifests[name] = of_package(name, one["manifest"], engine=one["engine"], folder=one["folder"])
@@ -175,11 +175,11 @@ def installed(interpreter: str) -> Mapping[str, Manifest]:
 
 @functools.cache
 def here() -> Installed:
-    """What is installed beside the service; a package that is broken takes away its own models alone."""
+    """What is installed beside the service; a broken package loses its own models alone."""
     manifests: dict[str, Manifest] = {}
     faults: list[str] = []
-    found = dict(sorted(found_here().items()))
-    for name, one in found.items():
+    packages = dict(sorted(found_here().items()))
+    for name, one in packages.items():
         try:
             manifests[name] = of_package(
                 name, one["manifest"] or "", engine=one["engine"], folder=one["folder"] or ""
@@ -187,7 +187,7 @@ def here() -> Installed:
         except ManifestInvalid as error:
             faults.append(str(error))
     offered = {one.model: one for one in manifests.values() if one.offered}
-    texts = {one["manifest"]: name for name, one in found.items() if name in manifests}
+    texts = {one["manifest"]: name for name, one in packages.items() if name in manifests}
     compositions: list[Composition] = []
     for text, name in texts.items():
         try:

@@ -160,13 +160,13 @@ _FIRST_KINDS = ("speech", "recognition", "chat")
 
 def _installed() -> tuple[EngineEntry, ...]:
     """The models of engines that are installed beside the service and need no settings, kind by kind."""
-    found = [of_manifest(one) for one in here().manifests.values() if one.offered]
-    by_model = {entry.model: entry for entry in found}
-    found += [
+    entries = [of_manifest(one) for one in here().manifests.values() if one.offered]
+    by_model = {entry.model: entry for entry in entries}
+    entries += [
         composed(one.model, tuple(by_model[part] for part in one.composed_of), one.notes)
         for one in here().compositions
     ]
-    return tuple(sorted(found, key=lambda entry: (*_FIRST_KINDS, entry.kind).index(entry.kind)))
+    return tuple(sorted(entries, key=lambda entry: (*_FIRST_KINDS, entry.kind).index(entry.kind)))
 
 
 ENTRIES = (*_installed(), *_fakes())

@@ -1,7 +1,7 @@
 """One transcript from the transcripts of overlapping chunks of a recording. Pure: knows no engine and no job.
 
 Two chunks are joined at the longest run of words that both transcripts have in the seconds that they share,
-found as text, with its times as a check: two runs over the same sound agree on words better than on times.
+as text, with its times as a check: two runs over the same sound agree on words better than on times.
 Scripts without spaces are compared by character. Each word of the shared seconds appears once, times are
 those of the whole recording, speakers keep one label throughout, and what has no words (music, silence)
 continues across the cut.

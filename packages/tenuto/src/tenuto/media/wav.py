@@ -152,7 +152,7 @@ def shorten_pauses(wav: Wav) -> Shortened | None:
     long_runs = np.flatnonzero(quiet >= long_frames)
     if not long_runs.size:
         return None
-    pieces = _kept(frames, loud[long_runs] + 1, quiet[long_runs], kept_frames)
+    pieces = _remaining(frames, loud[long_runs] + 1, quiet[long_runs], kept_frames)
     content = pcm16_wav(np.concatenate(pieces).tobytes(), wav.sample_rate, wav.channels)
     removed_frames = int((quiet[long_runs] - kept_frames).sum())
     return Shortened(content, removed_frames, _rounded(removed_frames * 1000, wav.sample_rate))
@@ -235,7 +235,7 @@ def _printable(name: bytes) -> str:
     return text if text.isascii() and text.isalnum() else name.hex()
 
 
-def _kept(frames: "np.ndarray[Any, Any]", starts: Any, lengths: Any, kept_frames: int) -> list[Any]:
+def _remaining(frames: "np.ndarray[Any, Any]", starts: Any, lengths: Any, kept_frames: int) -> list[Any]:
     """The pieces that stay: of each run half of `kept_frames` before the cut, half behind."""
     pieces, position = [], 0
     head = kept_frames // 2

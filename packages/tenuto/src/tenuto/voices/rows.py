@@ -18,7 +18,7 @@ class VoiceRow(msgspec.Struct, frozen=True):
     name: str
     """Set by whoever uploads the voice, and replaced when the account renames it."""
     languages: str
-    """JSON list of the languages that it was made for; empty: nobody said."""
+    """JSON list of the languages that it was made for; empty: not known."""
     default_parameters: str
     """JSON object of parameters that hold where a job gives none."""
     profile: str

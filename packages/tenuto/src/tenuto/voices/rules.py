@@ -23,7 +23,7 @@ _PERCENT = re.compile(rb"(?:[^%]|%[0-9A-Fa-f]{2})*\Z", re.DOTALL)
 
 
 def decode_name(header: bytes) -> str | None:
-    """The name that a header means; None when its bytes are no UTF-8.
+    """The name in a header; None if its bytes are not UTF-8.
 
     Percent-encoded where every `%` is followed by two hex digits and the result is UTF-8, by itself or in
     RFC 8187's form `UTF-8''NAME`; else as it stands.
@@ -102,18 +102,18 @@ def parse_renaming(body: Any) -> str:
 
 def parse_preference(body: Any) -> tuple[str, str]:
     """Content account ('' for the default) and voice id. Raises InvalidRequest with all that is wrong."""
-    kept = _parse(by_name(PREFERENCE), body)
-    return kept.get("content_account", ""), kept["voice_id"]
+    values = _parse(by_name(PREFERENCE), body)
+    return values.get("content_account", ""), values["voice_id"]
 
 
 def _parse(fields: Mapping[str, Field], body: Any) -> dict[str, Any]:
     if type(body) is not dict:
         raise InvalidRequest([wrong_type("body", body, "an object")])
     faults: list[Fault] = []
-    kept = read_fields(fields, body, "", faults)
+    values = read_fields(fields, body, "", faults)
     if faults:
         raise InvalidRequest(faults)
-    return kept
+    return values
 
 
 def _utf8(content: bytes) -> str | None:

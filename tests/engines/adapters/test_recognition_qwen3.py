@@ -99,7 +99,7 @@ def test_an_alignment_that_does_not_fit_is_doubted(adapt: Adapt, items: list[Any
     value = adapt(NAME, [[TEXT, items]], aligner_dir="/aligner").heard(tone(300, 5), language="en")
 
     assert [(0, 5, TEXT)] == spans(value)
-    assert ["The words from 0 s on could not be found in the sound."] == value["doubts"]
+    assert ["The words from 0 s on could not be aligned with the audio."] == value["doubts"]
 
 
 def test_again_goes_in_smaller_pieces_and_a_cancel_is_heard(adapt: Adapt) -> None:

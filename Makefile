@@ -59,7 +59,7 @@ check: $(TEST)  ## style, types, imports, rules of the house
 	@$(BIN)/lint-imports --no-logo --no-cache
 	@$(BIN)/python -m pytest tests/test_tidy.py --durations=0 --durations-min=1
 
-fix: $(TEST)  ## what ruff can mend by itself
+fix: $(TEST)  ## what ruff can fix by itself
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
@@ -81,7 +81,7 @@ mutants: $(TEST)  ## seeded faults in the code, then lies in the answers: does a
 faults: $(TEST)  ## 500 faults against a service under load, both databases, at most ten minutes
 	@$(BIN)/python -m tests.faults --count 500 --minutes 9 --seed $(SEED)
 
-soak: $(TEST)  ## 20,000 faults, a tenth of them over S3, in at most six hours; goes on where it was stopped, with the same SEED
+soak: $(TEST)  ## 20,000 faults, a tenth of them over S3, in at most six hours; continues where it was stopped, with the same SEED
 	@$(BIN)/python -m tests.faults --count 20000 --store both --minutes 360 --seed $(SEED) --write
 	@TENUTO_STATE_MACHINE_EXAMPLES=2000 $(BIN)/python -m pytest -n 2 --hypothesis-seed=$(SEED) tests/properties
 	@CRASH_EVERY_PLACE=1 $(BIN)/python -m pytest tests/crash/test_failpoints.py

@@ -93,9 +93,7 @@ def wanted() -> list[str]:
     named = [kind.strip() for kind in os.environ.get("KINDS", "").split(",") if kind.strip()]
     unknown = [kind for kind in named if kind not in KINDS]
     if unknown:
-        raise Failed(
-            f"there is no kind {', '.join(unknown)}; KINDS takes {', '.join(KINDS)}, comma-separated"
-        )
+        raise Failed(f"unknown kind {', '.join(unknown)}; KINDS takes {', '.join(KINDS)}, comma-separated")
     return [kind for kind in KINDS if kind in (named or KINDS)]
 
 
@@ -122,7 +120,7 @@ def recognise(client: Tenuto) -> Iterator[Row]:
 
 
 def ask(client: Tenuto) -> Iterator[Row]:
-    """A question and its answer. A chat is no job: it has no id, and nothing of it is kept."""
+    """A question and its answer. A chat is not a job: it has no id and is not stored."""
     console.print(f"chat: {QUESTION}", markup=False)
     began = time.monotonic()
     answer = client.chat.completions.create([{"role": "user", "content": QUESTION}], max_tokens=60, seed=1)

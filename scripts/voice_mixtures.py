@@ -2,7 +2,7 @@
 
     python -m scripts.voice_mixtures FOLDER [--first 0] [--count 700]
 
-Sample N depends on N alone: a run that was stopped goes on where it left off, and two machines make the same.
+Sample N depends on N alone: an interrupted run continues where it stopped, and two machines make the same.
 The first samples are the model's own voices, each in both languages; the others are random weighted sums of a
 few of them. In every other one the halves of the style, timbre and prosody, are mixed apart from each other.
 A file NNNN.npz holds `weights_timbre` and `weights_prosody` (one weight for each voice, in the order of their

@@ -3,7 +3,7 @@
 `indextts` is upstream's own, from its repository; `indextts25-inference` is on PyPI. Both yield sound
 segment by segment from one generator. It is used whether anybody listens or not, as the plain call cuts texts
 in other places where the GPU is small. And it is asked for no silence: it would yield one after the last
-segment, too; for a silence of 0 upstream yields a list, which is no sound.
+segment, too; for a silence of 0 upstream yields a list instead of samples.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ def wav(content: bytes) -> bytes:
 
 
 def frames(duration_ms: int) -> int:
-    """How many samples last so long."""
+    """The number of samples in this time."""
     return SAMPLE_RATE * duration_ms // 1000
 
 

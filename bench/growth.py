@@ -26,7 +26,7 @@ from servers.plans import plans_of
 from servers.postgres import PostgresServer
 from servers.world import OPEN, World, request_of
 from tenuto.accounts import operations as accounts
-from tenuto.accounts.rules import Caller
+from tenuto.accounts.restrictions import Caller
 from tenuto.catalog import rules
 from tenuto.catalog.rules import Model
 from tenuto.config import load

@@ -24,8 +24,8 @@ import onnxruntime
 from tenuto.weights import default_cache, location
 from tenuto_kokoro import graph, prosody
 from tenuto_kokoro.audio import SAMPLE_RATE
+from tenuto_kokoro.cutting import PUNCTUATION
 from tenuto_kokoro.languages import Languages
-from tenuto_kokoro.segments import PUNCTUATION
 from tenuto_kokoro.styles import PROSODY, STYLE_SHAPE, TIMBRE
 from tenuto_kokoro.synthesis import Synthesis
 

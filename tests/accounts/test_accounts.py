@@ -9,7 +9,7 @@ import pytest
 from servers.world import TABLES, World
 from tenuto.accounts import operations as accounts
 from tenuto.accounts import rules
-from tenuto.accounts.rules import Caller
+from tenuto.accounts.restrictions import Caller
 from tenuto.errors import InvalidApiKey, InvalidRequest, NotFound, OperatorError
 
 HOUR_MS = 3_600_000

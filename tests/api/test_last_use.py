@@ -11,7 +11,7 @@ import pytest
 
 from servers.accounts import create_account, create_key
 from tenuto import config
-from tenuto.accounts.rules import Caller
+from tenuto.accounts.restrictions import Caller
 from tenuto.api.limits import Buckets
 from tenuto.api.service import MAX_JOBS, FinalJobCache, LastUse
 from tenuto.bootstrap import api as bootstrap

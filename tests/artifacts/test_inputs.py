@@ -3,7 +3,7 @@
 import pytest
 
 from servers.world import World
-from tenuto.accounts.rules import Caller
+from tenuto.accounts.restrictions import Caller
 from tenuto.artifacts import inputs
 from tenuto.artifacts.inputs import Bound
 from tenuto.db.database import Transaction

@@ -10,7 +10,7 @@ import pytest
 
 from tenuto import config
 from tenuto.bodies.envelope import Envelope
-from tenuto.catalog import keys
+from tenuto.catalog import upstream_keys
 from tenuto.catalog.rules import models
 from tenuto.config import Settings
 from tenuto.config.models import read_models
@@ -159,8 +159,8 @@ def test_a_key_that_is_missing_is_told_before_anything_starts(tmp_path: Path) ->
 
     for own in (in_variable, in_file):
         with pytest.raises(OperatorError, match=r'models."there/voice": '):
-            keys.check(models(own), {})
-    keys.check(models(in_variable), {"NO_SUCH": "sk-x"})
+            upstream_keys.check(models(own), {})
+    upstream_keys.check(models(in_variable), {"NO_SUCH": "sk-x"})
     assert "sk-x" not in config.dump(in_variable)
 
 

@@ -10,8 +10,8 @@ import pytest
 from servers.upstream import UpstreamServer
 from tenuto import config
 from tenuto.bodies.chat import ChatRequest, Message
-from tenuto.catalog.keys import read_key
 from tenuto.catalog.rules import models
+from tenuto.catalog.upstream_keys import read_key
 from tenuto.chat.upstream import UpstreamChat
 from tenuto.config import UpstreamSettings
 from tenuto.errors import ModelUnavailable, OperatorError, SettingsInvalid

@@ -13,7 +13,7 @@ from servers.plans import kept_plan, plans_of
 from servers.postgres import PostgresServer
 from servers.world import EVERY_MODEL, LANE, METERED, SPEECH, World
 from tenuto.accounts import operations as accounts
-from tenuto.accounts.rules import Caller
+from tenuto.accounts.restrictions import Caller
 from tenuto.artifacts import operations as artifacts
 from tenuto.billing import reads as billing
 from tenuto.catalog import operations as catalog
@@ -21,7 +21,7 @@ from tenuto.db.connection import Connection
 from tenuto.db.database import Transaction
 from tenuto.db.opening import open_database
 from tenuto.ids import Ids
-from tenuto.jobs import audit, chunks, erasure, lifecycle, queue, read, segments, usage
+from tenuto.jobs import audio_segments, audit, chunks, erasure, lifecycle, queue, read, usage
 from tenuto.jobs.audit import runs
 from tenuto.jobs.queue import Claim
 from tenuto.jobs.submit import prepare
@@ -189,7 +189,7 @@ OPERATIONS: dict[str, Callable[[Grown], Operation]] = {
     ),
     "a job's events": _look(lambda tx, big: read.events(tx, big.caller, big.finished)),
     "a job's segments": _look(
-        lambda tx, big: segments.list_segments(
+        lambda tx, big: audio_segments.list_segments(
             tx, account_id=big.caller.account_id, job_id=big.finished, attempt_id=None
         )
     ),

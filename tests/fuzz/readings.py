@@ -23,8 +23,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from fuzz.texts import hostile
 from tenuto.weights.cache import default_cache
 from tenuto_kokoro import SYMBOL_LIMIT
+from tenuto_kokoro.cutting import Unit, is_voiced, segments
 from tenuto_kokoro.languages import Languages
-from tenuto_kokoro.segments import Unit, is_voiced, segments
 
 LANGS = ("zh", "en", "ja", "es", "ar")
 MOST_S = 5.0

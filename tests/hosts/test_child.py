@@ -343,7 +343,7 @@ def test_a_fresh_empty_environment_runs_a_host(make_host: MakeHost, run: DoRun, 
 def test_our_own_engines_are_found_without_a_path(make_host: MakeHost, run: DoRun, tmp_path: Path) -> None:
     """Without a path the engine is one of tenuto/engines, which is not put on the path either."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "empty"], check=True)
-    host = make_host(engine="fake:FakeSpeech", path="", interpreter=str(tmp_path / "empty/bin/python"))
+    host = make_host(engine="fake_speech:FakeSpeech", path="", interpreter=str(tmp_path / "empty/bin/python"))
 
     assert "fake/speech" == host.load()["model_id"]
 

@@ -137,7 +137,7 @@ def test_an_engine_in_a_pool_ends_with_its_worker(pool: RayPool, gone: Gone) -> 
 def test_our_own_engines_travel_to_the_node(in_pool: InPool, tmp_path: Path) -> None:
     """A node needs Ray and an interpreter: the far end and our engines are brought along."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "empty"], check=True)
-    host = in_pool(engine="fake:FakeSpeech", path="", interpreter=str(tmp_path / "empty/bin/python"))
+    host = in_pool(engine="fake_speech:FakeSpeech", path="", interpreter=str(tmp_path / "empty/bin/python"))
 
     assert "fake/speech" == host.load()["model_id"]
 
@@ -169,7 +169,7 @@ def test_a_service_runs_a_model_in_a_pool(pool: RayPool, tmp_path: Path) -> None
         service.key = service.make_key(credit="1")
         job_id = service.submit("[fake:slow_segments=0.2] " + "Enough to be killed in" * 10, stream=True)
         service.wait(job_id, states=("running",))
-        os.kill(wait_for_actor(pool, "fake:FakeSpeech"), signal.SIGKILL)
+        os.kill(wait_for_actor(pool, "fake_speech:FakeSpeech"), signal.SIGKILL)
         job = service.wait(job_id, timeout_s=120)
     finally:
         service.stop()

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import tenuto_engine
-from tenuto.engines import fake
+from tenuto.engines import fake_speech
 from tenuto_engine import wire
 
 FAR_END = Path(tenuto_engine.__file__ or "").parent
@@ -102,7 +102,7 @@ def test_what_does_not_fit_is_not_sent(header: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    [*sorted(FAR_END.glob("*.py")), Path(fake.__file__)],
+    [*sorted(FAR_END.glob("*.py")), Path(fake_speech.__file__)],
     ids=lambda path: str(path.name),
 )
 def test_the_far_end_reads_under_python_3_9(path: Path) -> None:

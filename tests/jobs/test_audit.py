@@ -10,11 +10,11 @@ import pytest
 
 from jobs.corruptions import CORRUPTIONS
 from servers.world import METERED, PRICE_MICROS, SPEECH, World, request_of
-from tenuto.accounts.rules import Caller
+from tenuto.accounts.restrictions import Caller
 from tenuto.artifacts import inputs, uploads
 from tenuto.config import Price
 from tenuto.db.database import Transaction
-from tenuto.jobs import audit, chunks, segments, states
+from tenuto.jobs import audio_segments, audit, chunks, states
 from tenuto.jobs.audit import runs
 from tenuto.jobs.queue import Claim
 from tenuto.jobs.rows import ChunkKey, NewSegment
@@ -207,7 +207,7 @@ def show(world: World, claim: Claim) -> str:
     blobs = [world.blob(), world.blob()]
     for sequence, blob in enumerate(blobs):
         new = NewSegment(world.ids.new("segment"), sequence, blob, 100)
-        world.write(lambda tx, new=new: segments.save(tx, claim.attempt_id, new, now_ms=world.now_ms))  # type: ignore[misc]
+        world.write(lambda tx, new=new: audio_segments.save(tx, claim.attempt_id, new, now_ms=world.now_ms))  # type: ignore[misc]
     return blobs[0].blob_id
 
 

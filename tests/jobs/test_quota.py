@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from servers.world import LANE, World
-from tenuto.accounts.rules import Caller
+from tenuto.accounts.restrictions import Caller
 from tenuto.db.database import Database, Transaction
 from tenuto.db.opening import open_database
 from tenuto.errors import RateLimited

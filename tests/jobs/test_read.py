@@ -10,7 +10,8 @@ import msgspec
 import pytest
 
 from servers.world import METERED, SPEECH, World, any_key, request_of
-from tenuto.accounts.rules import Caller
+from tenuto.accounts.restrictions import Caller
+from tenuto.api import retry_after
 from tenuto.errors import NotFound
 from tenuto.jobs import read
 from tenuto.jobs.read import Operation
@@ -143,7 +144,7 @@ def test_retry_after(world: World) -> None:
 
     def seconds(state: str, position: int | None) -> int | None:
         seen = msgspec.structs.replace(operation, state=state, queue_position=position)
-        return read.retry_after_s(seen)
+        return retry_after.of_operation(seen)
 
     positions = (0, 3, 4, 9, 10, 11, None)
     assert [1, 1, 4, 9, 10, 10, 10] == [seconds("queued", position) for position in positions]

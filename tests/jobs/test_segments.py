@@ -7,27 +7,27 @@ import pytest
 from servers.world import World
 from tenuto.db.database import ConstraintFailed
 from tenuto.errors import NotFound, Stale
-from tenuto.jobs import segments
-from tenuto.jobs.queue import Claim
-from tenuto.jobs.rows import NewSegment, Segment
-from tenuto.jobs.segments import (
+from tenuto.jobs import audio_segments
+from tenuto.jobs.audio_segments import (
     MAX_ATTEMPT_BYTES,
     MAX_SEGMENT_BYTES,
     MAX_SEGMENTS,
     SegmentLimit,
     SegmentTotals,
 )
+from tenuto.jobs.queue import Claim
+from tenuto.jobs.rows import NewSegment, Segment
 
 
 def save(world: World, attempt_id: str, sequence: int, new: NewSegment | None = None) -> NewSegment:
     made = new or NewSegment(world.ids.new("segment"), sequence, world.blob(), 100)
-    world.write(lambda tx: segments.save(tx, attempt_id, made, now_ms=world.now_ms))
+    world.write(lambda tx: audio_segments.save(tx, attempt_id, made, now_ms=world.now_ms))
     return made
 
 
 def listed(world: World, claim: Claim, attempt_id: str | None = None) -> list[Segment]:
     return world.read(
-        lambda tx: segments.list_segments(
+        lambda tx: audio_segments.list_segments(
             tx, account_id=claim.account_id, job_id=claim.job_id, attempt_id=attempt_id
         )
     )
@@ -90,11 +90,13 @@ def test_another_account_finds_no_segment(world: World) -> None:
     stranger = world.caller().account_id
     with pytest.raises(NotFound):
         world.read(
-            lambda tx: segments.list_segments(tx, account_id=stranger, job_id=claim.job_id, attempt_id=None)
+            lambda tx: audio_segments.list_segments(
+                tx, account_id=stranger, job_id=claim.job_id, attempt_id=None
+            )
         )
     with pytest.raises(NotFound):
         world.read(
-            lambda tx: segments.open_segment(
+            lambda tx: audio_segments.open_segment(
                 tx, account_id=stranger, job_id=claim.job_id, segment_id=new.segment_id
             )
         )

@@ -9,7 +9,7 @@ import pytest
 from servers.postgres import THROUGH, PostgresServer
 from servers.proxy import Proxy, Towards
 from servers.world import EVERY_MODEL, METERED, PRICE_MICROS, SPEECH, World, at_once, offered, request_of
-from tenuto.accounts.rules import Caller
+from tenuto.accounts.restrictions import Caller
 from tenuto.catalog import operations as catalog
 from tenuto.catalog.presence import Presence
 from tenuto.config import Price

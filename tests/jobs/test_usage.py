@@ -6,7 +6,7 @@ from typing import Any
 
 from servers.plans import plans_of
 from servers.world import PRICE_MICROS, START_MS, World
-from tenuto.accounts.rules import Caller
+from tenuto.accounts.restrictions import Caller
 from tenuto.db import schema
 from tenuto.db.database import Transaction
 from tenuto.jobs import usage

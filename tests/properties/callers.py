@@ -6,7 +6,7 @@ from hypothesis.stateful import rule
 from properties.ground import FATES, FINAL, PICKS, Ground
 from properties.model import PRICE, Job
 from servers.world import METERED, SPEECH, any_key, at_once
-from tenuto.accounts.rules import Caller
+from tenuto.accounts.restrictions import Caller
 from tenuto.artifacts.erasure import remove
 from tenuto.db.database import Transaction
 from tenuto.errors import IdempotencyConflict, InsufficientBalance, InvalidRequest, NotFound, OperatorError

@@ -20,7 +20,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant
 from properties.model import FINAL, PRICE, Attempt, Job, Late, Model
 from servers.rig import Rig
 from servers.world import World
-from tenuto.accounts.rules import Caller
+from tenuto.accounts.restrictions import Caller
 from tenuto.blobs.blob import BlobRecord
 from tenuto.db.database import Database, Transaction
 from tenuto.errors import OperatorError, Stale, TenutoError

@@ -10,7 +10,7 @@ from properties.model import Attempt, Late, Model
 from servers.world import EVERY_MODEL, LANE, at_once
 from tenuto.db.database import Transaction
 from tenuto.errors import Stale
-from tenuto.jobs import chunks, lifecycle, queue, segments
+from tenuto.jobs import audio_segments, chunks, lifecycle, queue
 from tenuto.jobs.queue import Claim
 from tenuto.jobs.rows import ChunkKey, NewSegment
 
@@ -133,7 +133,7 @@ class Workers(Ground):
         new = NewSegment(segment_id, sequence, self.stored(b"a segment"), 10)
         self.call(
             fate,
-            lambda tx: segments.save(tx, attempt.attempt_id, new, now_ms=world.now_ms),
+            lambda tx: audio_segments.save(tx, attempt.attempt_id, new, now_ms=world.now_ms),
             lambda: self.model.show(attempt, segment_id),
         )
 

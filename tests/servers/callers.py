@@ -19,7 +19,7 @@ from servers import lying
 from servers.accounts import create_account, create_key, now_ms
 from servers.service import FINAL, RunningService
 from tenuto.accounts import operations as accounts
-from tenuto.accounts import rules
+from tenuto.accounts import restrictions
 from tenuto.db.database import Row
 from tenuto.ids import Ids
 from tenuto.jobs import lifecycle
@@ -155,7 +155,7 @@ class Operator:
         ):
             assert time.monotonic() < until, "jobs that were cancelled are still open"
             for job in open_jobs:
-                owner = rules.Caller("", str(job["account_id"]), None, None)
+                owner = restrictions.Caller("", str(job["account_id"]), None, None)
                 self.database.write(
                     lambda tx, owner=owner, job=job: lifecycle.cancel(  # type: ignore[misc]
                         tx, self._ids, owner, job_id=job["id"], now_ms=now_ms()

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from tenuto import strict_json
 from tenuto.accounts import operations as accounts
-from tenuto.accounts.rules import Caller
+from tenuto.accounts.restrictions import Caller
 from tenuto.billing import operations as billing
 from tenuto.blobs.blob import BlobRecord
 from tenuto.blobs.directory import DirectoryBlobs

@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from servers.world import SPEECH, World, request_of
-from tenuto.accounts.rules import Caller
+from tenuto.accounts.restrictions import Caller
 from tenuto.artifacts import operations as artifacts
 from tenuto.artifacts.inputs import check_quota
 from tenuto.artifacts.operations import ORPHAN_AGE_MS

@@ -16,7 +16,7 @@ from servers.world import METERED, World
 from tenuto.errors import StoreUnreachable, causes, is_of_the_machine
 from tenuto.jobs import recover
 from tenuto.jobs.states import OUTCOME_UNKNOWN
-from tenuto.worker import attempt, retrying
+from tenuto.worker import attempt, storage_retries
 from tenuto.worker.context import FIRST_SETBACK_MS, LONGEST_SETBACK_MS, Setbacks
 from tenuto.worker.engines import Engines
 
@@ -78,7 +78,7 @@ def test_a_disk_that_stays_full_fails_no_job(
     world: World, rig: Rig, engines: Engines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However often it is tried: released, with growing pauses, uncounted; with room it succeeds (P1)."""
-    monkeypatch.setattr(retrying, "STORE_PAUSE_S", 0.001)
+    monkeypatch.setattr(storage_retries, "STORE_PAUSE_S", 0.001)
     monkeypatch.setattr(attempt, "PATIENCE_S", 0.01)
     claim = rig.running("worker_us")
     job_id = claim.job_id
@@ -104,10 +104,10 @@ def test_what_was_paid_for_is_kept_until_there_is_room(
     world: World, rig: Rig, engines: Engines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Far beyond any patience, in memory; one call, one charge (P3, P10)."""
-    monkeypatch.setattr(retrying, "STORE_PAUSE_S", 0.001)
+    monkeypatch.setattr(storage_retries, "STORE_PAUSE_S", 0.001)
     monkeypatch.setattr(attempt, "PATIENCE_S", 0.01)
     claim = rig.running("worker_us", METERED)
-    with failing("blob.before_write", "ENOSPC", times=20 * retrying.STORE_TRIES):
+    with failing("blob.before_write", "ENOSPC", times=20 * storage_retries.STORE_TRIES):
         run(rig, engines, claim)
 
     assert ("succeeded", 1) == (world.state(claim.job_id), world.job(claim.job_id)["attempts"])
@@ -122,7 +122,7 @@ def test_a_worker_that_stops_leaves_what_it_was_paid_for_in_a_file(
     folder takes nothing either, that it is lost (P10).
     """
     if not takes_files:
-        (rig.folder / retrying.RESCUED).write_bytes(b"")
+        (rig.folder / storage_retries.RESCUED).write_bytes(b"")
     claim = rig.running("worker_us", METERED)
     thread = threading.Thread(target=run, args=(rig, engines, claim))
     with full_disk(), capture_logs() as logs:
@@ -139,7 +139,7 @@ def test_a_worker_that_stops_leaves_what_it_was_paid_for_in_a_file(
     assert OUTCOME_UNKNOWN == row["error_message"]
     assert "had to stop" in evidence
     assert "the store fails: No space left on device" in evidence
-    kept = rig.folder / retrying.RESCUED / claim.attempt_id
+    kept = rig.folder / storage_retries.RESCUED / claim.attempt_id
     if takes_files:
         assert f"tenuto admin recover complete {claim.job_id} --file {kept}" in evidence
         fits = world.read(lambda tx: recover.fit(tx, claim.job_id, kept.read_bytes()))
@@ -208,11 +208,11 @@ def test_an_input_that_cannot_be_read_gives_its_slot_back(
     world: World, rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After a minute of tries: one bad sector holds no lane up, and nothing is counted (P1)."""
-    monkeypatch.setattr(retrying, "READ_PATIENCE_S", 0.01)
-    monkeypatch.setattr(retrying, "READ_PAUSE_S", 0.001)
+    monkeypatch.setattr(storage_retries, "READ_PATIENCE_S", 0.01)
+    monkeypatch.setattr(storage_retries, "READ_PAUSE_S", 0.001)
     record = rig.context.blobs.write(world.ids.new("blob"), b"sound")
     watched = rig.heartbeat.watch("attempt_x", cancellable=True)
 
     with failing("blob.before_read", "EIO", times=1000), pytest.raises(StoreUnreachable):
-        retrying.when_back(watched, lambda: rig.context.blobs.read_all(record))
-    assert b"sound" == retrying.when_back(watched, lambda: rig.context.blobs.read_all(record))
+        storage_retries.when_back(watched, lambda: rig.context.blobs.read_all(record))
+    assert b"sound" == storage_retries.when_back(watched, lambda: rig.context.blobs.read_all(record))

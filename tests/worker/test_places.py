@@ -7,7 +7,7 @@ import pytest
 
 from servers.rig import Rig, eventually
 from servers.world import SPEECH, World
-from tenuto.engines import fake, registry
+from tenuto.engines import fake_speech, registry
 from tenuto.worker.engines import Engines
 from tenuto.worker.supervisor import Slot
 
@@ -15,7 +15,8 @@ SLOTS = 3
 
 
 @pytest.mark.parametrize(
-    ("model", "engine"), [("fake/speech", fake.FakeSpeech), ("fake/metered-speech", fake.FakeMetered)]
+    ("model", "engine"),
+    [("fake/speech", fake_speech.FakeSpeech), ("fake/metered-speech", fake_speech.FakeMetered)],
 )
 def test_the_registry_says_how_many_runs_an_engine_takes(model: str, engine: type) -> None:
     """The worker relies on it before the host is started."""

@@ -12,7 +12,7 @@ from servers.world import METERED, World, any_key
 from tenuto.artifacts import inputs
 from tenuto.db.database import Transaction
 from tenuto.errors import Erased
-from tenuto.jobs import read, segments
+from tenuto.jobs import audio_segments, read
 from tenuto.jobs.erasure import RETENTION_BATCH
 from tenuto.jobs.queue import Claim
 from tenuto.jobs.rows import NewSegment
@@ -35,7 +35,7 @@ def finished(rig: Rig) -> tuple[Claim, str]:
     claim = rig.running("worker_us")
     blob = rig.context.blobs.write(rig.world.ids.new("blob"), b"a segment")
     new = NewSegment(rig.world.ids.new("segment"), 0, blob, 10)
-    rig.world.write(lambda tx: segments.save(tx, claim.attempt_id, new, now_ms=rig.world.now_ms))
+    rig.world.write(lambda tx: audio_segments.save(tx, claim.attempt_id, new, now_ms=rig.world.now_ms))
     blob_id = rig.record(claim)
     rig.world.succeed(claim.attempt_id)
     return claim, blob_id
@@ -92,12 +92,12 @@ def test_segments_are_never_touched(world: World, keeping: Rig) -> None:
     world.now_ms += 10 * KEPT_DAYS * DAY_MS
     keep(keeping)
     (kept,) = world.read(
-        lambda tx: segments.list_segments(
+        lambda tx: audio_segments.list_segments(
             tx, account_id=claim.account_id, job_id=claim.job_id, attempt_id=None
         )
     )
     opened = world.read(
-        lambda tx: segments.open_segment(
+        lambda tx: audio_segments.open_segment(
             tx, account_id=claim.account_id, job_id=claim.job_id, segment_id=kept.segment_id
         )
     )

@@ -12,7 +12,7 @@ from servers.world import METERED, SPEECH, World
 from tenuto.blobs.blob import BlobRecord
 from tenuto.blobs.directory import DirectoryBlobs
 from tenuto.errors import StoreUnreachableForWrites
-from tenuto.worker import attempt, retrying
+from tenuto.worker import attempt, storage_retries
 from tenuto.worker.calls import DOUBTFUL_RUN_S, LEAST_PAID_RUN_S, LEAST_RUN_S, EngineCalls
 from tenuto.worker.engines import Engines
 from tenuto.worker.heartbeat import ClockAgreement
@@ -24,7 +24,7 @@ def test_no_row_speaks_of_bytes_that_are_not_there(
     """The disk refuses the result: no blob, no artifact, no charge; the job waits, and nothing is counted
     against it (P5).
     """
-    monkeypatch.setattr(retrying, "STORE_PAUSE_S", 0.001)
+    monkeypatch.setattr(storage_retries, "STORE_PAUSE_S", 0.001)
     monkeypatch.setattr(attempt, "PATIENCE_S", 0.01)
     claim = rig.running("worker_us", SPEECH)
     with full_disk():
@@ -56,8 +56,8 @@ def test_a_store_that_is_away_is_waited_for(
     """What was made, or paid for, is not given up however long the store stays away: one run, one charge
     (P1, P3, P10).
     """
-    monkeypatch.setattr(retrying, "STORE_PAUSE_S", 0.001)
-    rig.context = replace(rig.context, blobs=Away(rig.folder / "blobs", 3 * retrying.STORE_TRIES))
+    monkeypatch.setattr(storage_retries, "STORE_PAUSE_S", 0.001)
+    rig.context = replace(rig.context, blobs=Away(rig.folder / "blobs", 3 * storage_retries.STORE_TRIES))
     claim = rig.running("worker_us", model)
     run(rig, engines, claim)
 

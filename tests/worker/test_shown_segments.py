@@ -7,12 +7,12 @@ from servers.world import METERED, SPEECH, World
 from tenuto.blobs.blob import BlobRecord
 from tenuto.db.database import Transaction
 from tenuto.errors import Stale, StorageFailed
-from tenuto.jobs import segments
+from tenuto.jobs import audio_segments
 from tenuto.jobs.queue import Claim
 from tenuto.kinds.speech import run as speech_run
 from tenuto.kinds.speech.run import Preview
 from tenuto.media.wav import pcm16_wav, read_pcm16_wav
-from tenuto.worker import retrying
+from tenuto.worker import storage_retries
 from tenuto.worker.calls import EngineCalls, ResultInvalid
 from tenuto.worker.engines import Engines
 
@@ -26,7 +26,7 @@ def preview(rig: Rig, claim: Claim) -> Preview:
 
 def saved(world: World, claim: Claim) -> list[int]:
     found = world.read(
-        lambda tx: segments.list_segments(
+        lambda tx: audio_segments.list_segments(
             tx, account_id=claim.account_id, job_id=claim.job_id, attempt_id=None
         )
     )
@@ -38,8 +38,8 @@ def stored(world: World, rig: Rig, claim: Claim) -> list[bytes]:
     owner = {"account_id": claim.account_id, "job_id": claim.job_id}
 
     def blobs(tx: Transaction) -> list[BlobRecord]:
-        found = segments.list_segments(tx, **owner, attempt_id=None)
-        return [segments.open_segment(tx, **owner, segment_id=each.segment_id).blob for each in found]
+        found = audio_segments.list_segments(tx, **owner, attempt_id=None)
+        return [audio_segments.open_segment(tx, **owner, segment_id=each.segment_id).blob for each in found]
 
     return [rig.context.blobs.read_all(record) for record in world.read(blobs)]
 
@@ -47,7 +47,7 @@ def stored(world: World, rig: Rig, claim: Claim) -> list[bytes]:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """The pauses between tries are not what is tested."""
-    monkeypatch.setattr(retrying, "STORE_PAUSE_S", 0.001)
+    monkeypatch.setattr(storage_retries, "STORE_PAUSE_S", 0.001)
     monkeypatch.setattr(speech_run, "PATIENCE_S", 0.01)
     monkeypatch.setattr(speech_run, "PAID_PATIENCE_S", 0.01)
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from tenuto.weights.cache import default_cache
 from tenuto_kokoro import zh_numbers, zh_pinyin
+from tenuto_kokoro.cutting import Ending, Unit, segments
 from tenuto_kokoro.en import English
-from tenuto_kokoro.segments import Ending, Unit, segments
 from tenuto_kokoro.zh import Chinese
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import tenuto_kokoro
 from servers.cores import ENGINE_THREADS
-from tenuto.jobs.segments import MAX_SEGMENTS
+from tenuto.jobs.audio_segments import MAX_SEGMENTS
 from tenuto.weights.cache import default_cache
 from tenuto_engine import Cancelled, EngineError, Result
 from tenuto_kokoro import HONOURED, NOT_HONOURED, KokoroEngine, audio

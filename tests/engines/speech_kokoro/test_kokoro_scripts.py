@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from tenuto.weights.cache import default_cache
 from tenuto_kokoro import scripts
+from tenuto_kokoro.cutting import Unit
 from tenuto_kokoro.languages import Languages
-from tenuto_kokoro.segments import Unit
 
 pytestmark = pytest.mark.real_engine
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenuto_kokoro.segments import Ending, Segment, Unit, is_voiced, segments, shared
+from tenuto_kokoro.cutting import Ending, Segment, Unit, is_voiced, segments, shared
 
 CAP = 200
 FIRST = 60

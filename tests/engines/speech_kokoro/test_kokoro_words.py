@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tenuto_kokoro import ar_numbers, ar_sounds, en_numbers, en_spelling, es, es_numbers
+from tenuto_kokoro.cutting import Ending
 from tenuto_kokoro.en import English
 from tenuto_kokoro.es import Spanish
-from tenuto_kokoro.segments import Ending
 
 ALPHABET = "abczéñÑTHE '’\"-—.,;:!?¿$€%0123456789/\n\t(&😀界"
 

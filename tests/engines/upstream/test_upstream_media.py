@@ -17,7 +17,7 @@ from servers.media_upstream import RATE, SECONDS_A_CHARACTER, MediaUpstream
 from tenuto.media.png import read_png
 from tenuto.media.wav import pcm16_wav, read_pcm16_wav
 from tenuto_engine import EngineError, Result
-from tenuto_remote.texts import split
+from tenuto_remote.cutting import split
 
 REFERENCE = pcm16_wav(bytes(2 * 16_000 * 3), 16_000, 1)
 PART = np.tile(np.array([1000, -1000], "<i2"), 80_000).tobytes()

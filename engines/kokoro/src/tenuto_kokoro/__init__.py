@@ -15,8 +15,8 @@ from typing import Any
 from tenuto_engine import InputError, Result, Run
 
 from . import audio, emotion, pace
+from .cutting import Segment, Unit, segments, shared
 from .languages import Languages, languages_of
-from .segments import Segment, Unit, segments, shared
 from .styles import Style
 from .synthesis import Synthesis
 from .voices import Voices

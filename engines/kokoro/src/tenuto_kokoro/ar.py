@@ -10,8 +10,8 @@ from pathlib import Path
 
 from . import ar_numbers, ar_sounds, marks
 from .ar_diacritics import Diacritics
+from .cutting import Unit
 from .en import English
-from .segments import Unit
 
 WORD = re.compile(r"[\u0621-\u063a\u0640-\u0652\u0670\u0671\u067e\u0686\u06a4\u06a9\u06af\u06cc]{1,60}")
 LATIN = re.compile(r"[A-Za-zÀ-ÖØ-öø-ÿ]{1,60}(?:[-'’.][A-Za-z]{1,60}){0,3}")

@@ -11,9 +11,9 @@ from dataclasses import replace
 from importlib.resources import files
 
 from . import en_numbers, en_spelling, marks
+from .cutting import Unit
 from .dictionary import Dictionary
 from .marks import Piece
-from .segments import Unit
 
 Entry = str | dict[str, str | None]
 

@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Iterator
 
 from . import es_numbers, marks
-from .segments import Unit
+from .cutting import Unit
 
 WORD = re.compile(r"[A-Za-zÀ-ÖØ-öø-ÿ]{1,60}")
 MARK = re.compile(r"\.\.\.|[\s\S]")

@@ -11,9 +11,9 @@ import jaconv
 import pyopenjtalk
 
 from . import ja_kana, ja_numbers, scripts, spaceless
+from .cutting import Unit
 from .dictionary import Dictionary
 from .en import English
-from .segments import Unit
 from .spaceless import Part
 
 READ = re.compile(f"[{scripts.HAN}{scripts.KANA}]")

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Protocol
 
 from . import scripts
+from .cutting import Unit
 from .en import English
-from .segments import Unit
 
 
 class FrontEnd(Protocol):

@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from .segments import Ending, Unit
+from .cutting import Ending, Unit
 
 PUNCTUATION = {
     "，": ",", "、": ",", "。": ".", "．": ".", "！": "!", "？": "?", "；": ";", "：": ":", "–": "—",

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from .segments import Unit
+from .cutting import Unit
 
 LATIN = "A-Za-zÀ-ÅÇ-ÏÑ-ÖÙ-Ýà-åç-ïñ-öù-ýÿ"
 """Latin letters that a front end reads as they are; `Folded` turns all others into these."""

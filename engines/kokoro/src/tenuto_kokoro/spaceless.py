@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from . import marks
-from .segments import Unit
+from .cutting import Unit
 
 OPENING = frozenset("“(")
 MINUS = re.compile(r"(?<![A-Za-z0-9)）])[-−](?=[$€£¥￥]?[.]?\d)")

@@ -11,8 +11,8 @@ from pypinyin import Style, lazy_pinyin
 from pypinyin.pinyin_dict import pinyin_dict
 
 from . import spaceless, zh_numbers, zh_pinyin, zh_words
+from .cutting import Unit
 from .en import English
-from .segments import Unit
 from .spaceless import Part
 
 HAN = re.compile(r"[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff〇]")

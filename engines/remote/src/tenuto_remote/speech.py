@@ -15,7 +15,7 @@ from tenuto_engine import InputError, Result, Run
 
 from . import sound
 from .call import Calls, Server
-from .texts import readable, split
+from .cutting import readable, split
 
 SLOWEST, FASTEST = 0.25, 4.0
 SECONDS_A_CHARACTER = 2.0

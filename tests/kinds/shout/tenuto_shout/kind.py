@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from tenuto.accounts.rules import Caller
+from tenuto.accounts.restrictions import Caller
 from tenuto.bodies.envelope import Envelope
 from tenuto.bodies.fields import Field, Integer, Text, by_name, read_fields
 from tenuto.catalog.kinds import Binding, Kind, SuppliedResult

@@ -11,16 +11,9 @@ from functools import lru_cache
 import msgspec
 
 from tenuto.accounts import store
+from tenuto.accounts.restrictions import Caller
 from tenuto.accounts.rows import AccountRow, KeyRow
-from tenuto.accounts.rules import (
-    Caller,
-    check_name,
-    is_well_formed,
-    key_sha256,
-    make_key,
-    name_key,
-    normal_name,
-)
+from tenuto.accounts.rules import check_name, is_well_formed, key_sha256, make_key, name_key, normal_name
 from tenuto.db.database import Transaction
 from tenuto.errors import InvalidApiKey, NotFound, OperatorError, RateLimited
 from tenuto.ids import Ids

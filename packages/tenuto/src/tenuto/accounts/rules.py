@@ -1,4 +1,4 @@
-"""API keys and model restrictions as pure rules: no clock, no database.
+"""API keys and names as pure rules: no clock, no database.
 
 A key is `tn_`, 43 base62 characters of secret and 6 of checksum, so that a mistyped or cut key is
 refused without a look at the database, and scanners can recognise a leaked one.
@@ -9,9 +9,8 @@ import re
 import unicodedata
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
 
-from tenuto.errors import Fault, InvalidRequest, ModelNotAllowed
+from tenuto.errors import Fault, InvalidRequest
 
 BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 SECRET_CHARACTERS = 43
@@ -19,31 +18,6 @@ MAX_NAME_CHARACTERS = 80
 
 _PAIRS = [first + second for first in BASE62 for second in BASE62]
 _KEY = re.compile(r"tn_[0-9A-Za-z]{49}\Z")
-
-
-@dataclass(frozen=True, slots=True)
-class Caller:
-    """Who a request comes from: the key that authenticated it, and what the account may use."""
-
-    key_id: str
-    account_id: str
-    account_models: frozenset[str] | None
-    key_models: frozenset[str] | None
-
-    def may_use(self, model: str) -> bool:
-        """Whether both the operator and the key's creator allow this model, now."""
-        return (self.account_models is None or model in self.account_models) and (
-            self.key_models is None or model in self.key_models
-        )
-
-    def check_job(self, model: str) -> None:
-        """Raises ModelNotAllowed unless this key may see, cancel and erase jobs of the model.
-
-        Only the key's own restriction counts: an account from which the operator takes a model keeps the jobs
-        that it has.
-        """
-        if self.key_models is not None and model not in self.key_models:
-            raise ModelNotAllowed("this key is restricted to other models than this job's")
 
 
 def make_key(random_below: Callable[[int], int]) -> str:

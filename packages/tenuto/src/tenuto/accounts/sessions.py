@@ -8,7 +8,7 @@ import secrets
 from dataclasses import dataclass
 
 from tenuto.accounts import operations, store
-from tenuto.accounts.rules import Caller
+from tenuto.accounts.restrictions import Caller
 from tenuto.db.database import Transaction
 from tenuto.errors import NotSignedIn
 from tenuto.logs import get_logger

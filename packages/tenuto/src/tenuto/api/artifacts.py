@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from tenuto import failpoints
-from tenuto.accounts.rules import Caller
+from tenuto.accounts.restrictions import Caller
 from tenuto.api.answers import Answer, Headers, json_answer, json_list
 from tenuto.api.body import ClientGone
 from tenuto.api.call import Call
@@ -29,8 +29,8 @@ from tenuto.errors import (
     TenutoError,
     Unavailable,
 )
+from tenuto.jobs import audio_segments as preview
 from tenuto.jobs import erasure, read
-from tenuto.jobs import segments as preview
 from tenuto.jobs.rows import Segment
 from tenuto.logs import get_logger
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
 from tenuto.accounts import operations as accounts
-from tenuto.accounts.rules import Caller
+from tenuto.accounts.restrictions import Caller
 from tenuto.api.answers import Answer
 from tenuto.api.body import ClientGone, read_body, stream_body
 from tenuto.api.errors import cause_of_503, error_answer, status_of

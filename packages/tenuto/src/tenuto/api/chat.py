@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from tenuto.accounts.rules import Caller
+from tenuto.accounts.restrictions import Caller
 from tenuto.api.answers import Answer, json_answer
 from tenuto.api.body import ClientGone
 from tenuto.api.call import Call

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import msgspec
 
 from tenuto import errors
+from tenuto.api import retry_after
 from tenuto.api.answers import Answer
 
 STATUS: Mapping[str, int] = {
@@ -76,8 +77,6 @@ CROWDED: Refusal = (
 STOPPING: Refusal = (503, errors.Unavailable("The service is stopping; send the same request again."))
 FAILED: Refusal = (500, errors.TenutoError())
 
-RETRY_AFTER_MAX_S = 120
-_RETRY_AFTER_DEFAULT_S = 2
 _LACKING = errors.Unavailable(
     "The service's machine lacks memory, descriptors or room on its disk just now; nothing was stored,"
     " send the same request again."
@@ -115,17 +114,8 @@ def error_answer(error: Exception, request_id: str, status: int | None = None) -
     elif status == 409:
         answer.headers.append((b"x-should-retry", b"false"))
     elif status in (429, 503):
-        answer.headers.append((b"retry-after", b"%d" % retry_after_s(stated)))
+        answer.headers.append((b"retry-after", b"%d" % retry_after.of_error(stated)))
     return answer
-
-
-def retry_after_s(error: errors.TenutoError) -> int:
-    """Seconds until the same request is worth sending again: what the error says, within bounds.
-
-    Of a job that was accepted, `jobs.read.retry_after_s` says it.
-    """
-    seconds = getattr(error, "retry_after_s", _RETRY_AFTER_DEFAULT_S)
-    return max(1, min(seconds, RETRY_AFTER_MAX_S))
 
 
 def error_body(error: errors.TenutoError, request_id: str, status: int) -> bytes:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from tenuto import failpoints
-from tenuto.accounts.rules import Caller
+from tenuto.accounts.restrictions import Caller
 from tenuto.api import request_body
 from tenuto.api.answers import REPLAYED, Answer, json_answer
 from tenuto.api.body import refuse_declared_length

@@ -3,8 +3,8 @@
 from functools import partial
 
 from tenuto import failpoints, strict_json
-from tenuto.accounts.rules import Caller
-from tenuto.api import query, request_body
+from tenuto.accounts.restrictions import Caller
+from tenuto.api import query, request_body, retry_after
 from tenuto.api.answers import REPLAYED, Answer, json_answer, json_list
 from tenuto.api.call import Call
 from tenuto.catalog.kinds import kinds
@@ -167,9 +167,9 @@ def _caller(call: Call) -> Caller:
 
 def _operation(operation: Operation, status: int = 200) -> Answer:
     answer = json_answer(status, operation)
-    retry_after_s = read.retry_after_s(operation)
-    if retry_after_s is not None:
-        answer.headers.append((b"retry-after", b"%d" % retry_after_s))
+    seconds = retry_after.of_operation(operation)
+    if seconds is not None:
+        answer.headers.append((b"retry-after", b"%d" % seconds))
     return answer
 
 

@@ -4,7 +4,7 @@ import threading
 from collections import OrderedDict
 from dataclasses import dataclass, field
 
-from tenuto.accounts.rules import Caller
+from tenuto.accounts.restrictions import Caller
 from tenuto.api.limits import FairThreads, HttpLimits, Rates, Requests
 from tenuto.api.long_polling import LongPolls
 from tenuto.api.metrics import Metrics

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tenuto import failpoints
-from tenuto.accounts.rules import Caller
+from tenuto.accounts.restrictions import Caller
 from tenuto.api import query, request_body
 from tenuto.api.answers import REPLAYED, Answer, json_answer, json_list
 from tenuto.api.artifacts import send_content

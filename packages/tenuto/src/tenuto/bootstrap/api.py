@@ -21,9 +21,9 @@ from tenuto.bootstrap.opening import (
 )
 from tenuto.bootstrap.process import Say, arm_failpoints, clock, keep_private, log
 from tenuto.bootstrap.store_watch import StoreWatch, open_beside
-from tenuto.catalog import keys
 from tenuto.catalog import operations as workers
 from tenuto.catalog import rules as catalog
+from tenuto.catalog import upstream_keys
 from tenuto.catalog.presence import AWAY_S, OBSERVE_S, Presence
 from tenuto.config import Settings
 from tenuto.db.database import Database
@@ -59,7 +59,7 @@ def run_serve(settings: Settings, say: Say) -> None:
     keep_private()
     arm_failpoints()
     # A faulty table of a model or a missing key is reported once, not by the child again and again.
-    keys.check(catalog.models(settings), os.environ)
+    upstream_keys.check(catalog.models(settings), os.environ)
     make_folder(settings.folder)
     lock = FolderLock(settings.folder)
     # Migrated before the worker looks; what prevents the start is reported once, not by both processes.

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from tenuto.accounts.rules import Caller
+from tenuto.accounts.restrictions import Caller
 from tenuto.bodies.envelope import Envelope
 from tenuto.bodies.fields import Field
 from tenuto.config import Price, Settings

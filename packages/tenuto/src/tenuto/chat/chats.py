@@ -8,10 +8,10 @@ from collections import OrderedDict, deque
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
-from tenuto.accounts.rules import Caller
+from tenuto.accounts.restrictions import Caller
 from tenuto.bodies.chat import ChatRequest
-from tenuto.catalog.keys import read_key
 from tenuto.catalog.rules import Model
+from tenuto.catalog.upstream_keys import read_key
 from tenuto.chat.answers import ChatEngine, Completion, Piece, Usage, estimate
 from tenuto.chat.embedded import EmbeddedChat
 from tenuto.chat.meter import Meter

@@ -223,7 +223,7 @@ def _engines(settings: "Settings") -> Iterator[CheckResult]:
 
 def _engine(settings: "Settings", name: str, model: "Model") -> Iterator[CheckResult]:
     """Of one model: its weights, what its engines need on this machine, the key of its server."""
-    from tenuto.catalog import keys
+    from tenuto.catalog import upstream_keys
     from tenuto.engines.registry import engines_of, weights_of
     from tenuto.weights.cache import is_verified
 
@@ -240,7 +240,7 @@ def _engine(settings: "Settings", name: str, model: "Model") -> Iterator[CheckRe
         return
     faults = [fault for entry in parts if entry not in in_pool for fault in _lacking(settings, entry)]
     try:
-        keys.check({name: model}, os.environ)
+        upstream_keys.check({name: model}, os.environ)
     except OperatorError as error:
         faults.append(_bad(name, error.message, f'correct [models."{name}"] upstream_key_variable or _file'))
     yield from faults

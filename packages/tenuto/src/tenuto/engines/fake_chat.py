@@ -1,7 +1,8 @@
 """A fake chat model, for tests and trials: it repeats the last message word by word; it is not a model.
 
 A token is a word, or the space before it. Directives at the start of the last message choose what goes wrong
-(see `fake.py`): [fake:raise], [fake:crash], [fake:sleep=S] before the first word, [fake:slow=S] before each.
+(see `fake_speech.py`): [fake:raise], [fake:crash], [fake:sleep=S] before the first word, [fake:slow=S] before
+each.
 A prompt of more than 512 words does not fit; a word is drawn at random behind the echo where the temperature
 is above 0, so that a seed can be seen to act.
 """
@@ -14,7 +15,7 @@ from typing import Any
 
 from tenuto_engine import InputError, Result, Run
 
-from .fake import label, misbehave, read_directives, sleep
+from .fake_speech import label, misbehave, read_directives, sleep
 
 CONTEXT_TOKENS = 512
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from tenuto_engine import Result, Run
 
-from .fake import label, misbehave, read_directives
+from .fake_speech import label, misbehave, read_directives
 
 BAND = 8
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"

@@ -24,7 +24,7 @@ from typing import Any
 
 from tenuto_engine import EngineError, Result, Run
 
-from .fake import label, sleep
+from .fake_speech import label, sleep
 
 LANGUAGES = ("zh", "en", "ja", "es", "ar")
 RATE = 16_000

@@ -144,8 +144,15 @@ def _fakes() -> tuple[EngineEntry, ...]:
         role=WORD_TIMESTAMPS,
     )
     return (
-        _fake("fake/speech", "speech", "fake:FakeSpeech", spoken, concurrency=16),
-        _fake("fake/metered-speech", "speech", "fake:FakeMetered", spoken, concurrency=16, rerunnable=False),
+        _fake("fake/speech", "speech", "fake_speech:FakeSpeech", spoken, concurrency=16),
+        _fake(
+            "fake/metered-speech",
+            "speech",
+            "fake_speech:FakeMetered",
+            spoken,
+            concurrency=16,
+            rerunnable=False,
+        ),
         first,
         second,
         replace(composed("fake/dual-recognition", (first, second)), fake=True),

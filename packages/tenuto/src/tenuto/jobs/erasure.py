@@ -6,7 +6,7 @@ transaction; the caller removes the bytes when it has been committed, and upkeep
 
 from collections.abc import Collection
 
-from tenuto.accounts.rules import Caller
+from tenuto.accounts.restrictions import Caller
 from tenuto.artifacts import erasure as artifacts
 from tenuto.artifacts.rows import HeldArtifactRow
 from tenuto.catalog.kinds import kinds

@@ -9,7 +9,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from tenuto.accounts.rules import Caller
+from tenuto.accounts.restrictions import Caller
 from tenuto.artifacts import operations as artifacts
 from tenuto.billing import operations as billing
 from tenuto.billing.rules import charge_micros

@@ -5,7 +5,7 @@ Read only; knows neither HTTP nor the queue's rules. The structs here are the AP
 
 import msgspec
 
-from tenuto.accounts.rules import Caller
+from tenuto.accounts.restrictions import Caller
 from tenuto.billing.rules import cny
 from tenuto.db.damaged_text import sound_json, text_of
 from tenuto.db.database import Transaction
@@ -18,9 +18,6 @@ from tenuto.jobs.store import NewJob
 
 MAX_COUNTED_AHEAD = 100
 """Jobs ahead are counted up to here; beyond, `queue_position` is null: unknown."""
-
-NEXT_IN_LANE = 4
-MAX_RETRY_AFTER_S = 10
 
 
 class Artifact(msgspec.Struct, frozen=True):
@@ -145,17 +142,6 @@ def sequence(tx: Transaction, job_id: str) -> int:
     """The number of the job's newest event: it rises with every change of its state. -1: no such job."""
     number = read_store.sequence(tx, job_id)
     return -1 if number is None else number
-
-
-def retry_after_s(operation: Operation) -> int | None:
-    """Seconds until the next poll makes sense: 1 when it runs or is among the next four, else up to 10."""
-    if operation.is_final():
-        return None
-    if operation.state != QUEUED:
-        return 1
-    if operation.queue_position is None:
-        return MAX_RETRY_AFTER_S
-    return 1 if operation.queue_position < NEXT_IN_LANE else min(MAX_RETRY_AFTER_S, operation.queue_position)
 
 
 def list_jobs(

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from tenuto import failpoints
-from tenuto.accounts.rules import Caller
+from tenuto.accounts.restrictions import Caller
 from tenuto.billing import operations as billing
 from tenuto.blobs.blob import BlobStore
 from tenuto.bodies import envelope

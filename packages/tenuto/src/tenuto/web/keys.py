@@ -3,8 +3,9 @@
 from typing import Any
 
 from tenuto.accounts import operations as accounts
+from tenuto.accounts.restrictions import Caller
 from tenuto.accounts.rows import KeyRow
-from tenuto.accounts.rules import MAX_NAME_CHARACTERS, Caller, check_name
+from tenuto.accounts.rules import MAX_NAME_CHARACTERS, check_name
 from tenuto.api import query
 from tenuto.api.answers import Answer, json_answer, json_list
 from tenuto.api.call import Call

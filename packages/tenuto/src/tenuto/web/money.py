@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import cast
 
-from tenuto.accounts.rules import Caller
+from tenuto.accounts.restrictions import Caller
 from tenuto.api import query
 from tenuto.api.answers import Answer, json_list
 from tenuto.api.call import Call

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from tenuto import strict_json
 from tenuto.accounts import operations as accounts
 from tenuto.accounts import passwords, sessions
-from tenuto.accounts.rules import Caller
+from tenuto.accounts.restrictions import Caller
 from tenuto.accounts.sessions import Person, Times
 from tenuto.addresses import Network, networks
 from tenuto.api.call import Call

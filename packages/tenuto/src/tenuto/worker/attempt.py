@@ -31,7 +31,7 @@ from tenuto.worker.calls import EngineCalls, ResultInvalid
 from tenuto.worker.context import WorkerContext
 from tenuto.worker.engines import Engines
 from tenuto.worker.heartbeat import Heartbeat, Watched
-from tenuto.worker.retrying import PATIENCE_S, STORE_TRIES, NotStored, keep_aside, store, write
+from tenuto.worker.storage_retries import PATIENCE_S, STORE_TRIES, NotStored, keep_aside, store, write
 
 ClaimNext = Callable[[Transaction, int], Claim | None]
 """Claims a slot's next job in a transaction; `Engines.claiming` is held meanwhile."""

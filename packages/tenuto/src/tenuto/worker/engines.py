@@ -16,9 +16,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tenuto.catalog import operations as catalog
-from tenuto.catalog.keys import read_key
 from tenuto.catalog.kinds import kinds
 from tenuto.catalog.rules import MAX_START_FAILURES, Model
+from tenuto.catalog.upstream_keys import read_key
 from tenuto.config import ModelSettings, Settings
 from tenuto.engines.registry import EngineEntry, engines_of, weights_of
 from tenuto.errors import Unavailable, is_of_the_machine

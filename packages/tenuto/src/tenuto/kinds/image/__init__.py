@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from tenuto.accounts.rules import Caller
+from tenuto.accounts.restrictions import Caller
 from tenuto.bodies.envelope import Envelope
 from tenuto.bodies.fields import Integer, Number, Text, by_name, declared, read_fields
 from tenuto.catalog.kinds import Binding, Kind, SuppliedResult

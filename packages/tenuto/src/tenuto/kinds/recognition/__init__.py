@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from tenuto.accounts.rules import Caller
+from tenuto.accounts.restrictions import Caller
 from tenuto.artifacts import inputs
 from tenuto.artifacts.inputs import INPUT_MEDIA_TYPE, MAX_INPUT_BYTES, MAX_INPUT_SECONDS
 from tenuto.bodies.envelope import Envelope

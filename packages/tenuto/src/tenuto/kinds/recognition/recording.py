@@ -30,7 +30,7 @@ from tenuto.logs import get_logger
 from tenuto.media.flac import MAX_CHANNELS, MAX_DURATION_S, FlacInvalid, FlacSummary
 from tenuto.worker.calls import EngineCalls
 from tenuto.worker.fair_lock import FairLock
-from tenuto.worker.retrying import input_record, when_back
+from tenuto.worker.storage_retries import input_record, when_back
 
 RATE = 16_000
 SAMPLE_BYTES = 2

@@ -22,7 +22,7 @@ from tenuto.kinds.recognition.recording import RATE, Recording, decoded_recordin
 from tenuto.logs import get_logger
 from tenuto.media.transcript_merge import ChunkTranscript, merge_segment_text, merge_word_timestamps
 from tenuto.worker.calls import EngineCalls, OnProgress
-from tenuto.worker.retrying import read, write
+from tenuto.worker.storage_retries import read, write
 
 SCHEMA_VERSION = 1
 

@@ -6,7 +6,7 @@ The voices that a job refers to are looked up once and frozen into its parameter
 from collections.abc import Mapping
 from typing import Any
 
-from tenuto.accounts.rules import Caller
+from tenuto.accounts.restrictions import Caller
 from tenuto.bodies.envelope import Envelope
 from tenuto.catalog.kinds import Binding, Kind
 from tenuto.config import Price

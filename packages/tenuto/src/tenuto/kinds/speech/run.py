@@ -19,9 +19,9 @@ from tenuto.catalog.kinds import SuppliedResult
 from tenuto.db.database import Transaction
 from tenuto.errors import OperatorError, StorageFailed, Swept, TenutoError
 from tenuto.hosts.host import HostResult
-from tenuto.jobs import segments
+from tenuto.jobs import audio_segments
+from tenuto.jobs.audio_segments import MAX_SEGMENT_BYTES, SegmentLimit, SegmentTotals
 from tenuto.jobs.rows import NewSegment
-from tenuto.jobs.segments import MAX_SEGMENT_BYTES, SegmentLimit, SegmentTotals
 from tenuto.kinds.speech.parameters import BOUND_VOICES
 from tenuto.logs import get_logger
 from tenuto.media.wav import (
@@ -35,7 +35,7 @@ from tenuto.media.wav import (
     shorten_pauses,
 )
 from tenuto.worker.calls import EngineCalls, ResultInvalid
-from tenuto.worker.retrying import PATIENCE_S, NotStored, read_input, store, write
+from tenuto.worker.storage_retries import PATIENCE_S, NotStored, read_input, store, write
 
 MEDIA_TYPE = "audio/wav"
 LONGEST_S, LONGEST_PER_CHARACTER_S = 60.0, 5.0
@@ -216,7 +216,7 @@ class Preview:
         failpoints.hit("segment.after_bytes")
 
         def save(tx: Transaction, now_ms: int) -> None:
-            segments.save(tx, attempt_id, new, now_ms=now_ms)
+            audio_segments.save(tx, attempt_id, new, now_ms=now_ms)
             failpoints.hit("segment.before_commit")
 
         write(self._context, save)

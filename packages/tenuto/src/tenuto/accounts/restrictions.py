@@ -1,0 +1,30 @@
+"""Who a request comes from, and to which models its key and its account are restricted."""
+
+from dataclasses import dataclass
+
+from tenuto.errors import ModelNotAllowed
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who a request comes from: the key that authenticated it, and what the account may use."""
+
+    key_id: str
+    account_id: str
+    account_models: frozenset[str] | None
+    key_models: frozenset[str] | None
+
+    def may_use(self, model: str) -> bool:
+        """Whether both the operator and the key's creator allow this model, now."""
+        return (self.account_models is None or model in self.account_models) and (
+            self.key_models is None or model in self.key_models
+        )
+
+    def check_job(self, model: str) -> None:
+        """Raises ModelNotAllowed unless this key may see, cancel and erase jobs of the model.
+
+        Only the key's own restriction counts: an account from which the operator takes a model keeps the jobs
+        that it has.
+        """
+        if self.key_models is not None and model not in self.key_models:
+            raise ModelNotAllowed("this key is restricted to other models than this job's")

@@ -1,6 +1,6 @@
 """Rules of the house that no linter knows, checked on the text and the syntax tree of every file.
 
-Imports between rooms are import-linter's (pyproject.toml); what is here it cannot see.
+Imports between packages are import-linter's (pyproject.toml); what is here it cannot see.
 """
 
 import ast

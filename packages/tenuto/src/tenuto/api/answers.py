@@ -1,4 +1,4 @@
-"""Answers to requests: a status, headers and a whole body. It knows nothing of what they are about."""
+"""Answers to requests: a status, headers and a whole body. Knows nothing of their content."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ Send = Callable[[Any], Awaitable[None]]
 """ASGI's `send`."""
 
 REPLAYED = (b"idempotent-replayed", b"true")
-"""The header of an answer to a request that was carried out before."""
+"""The header that marks an idempotent replay."""
 _BODILESS = (204, 304)
 _JSON = (b"content-type", b"application/json")
 _encode = msgspec.json.Encoder().encode

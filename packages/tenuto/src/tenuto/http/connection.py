@@ -1,7 +1,7 @@
-"""One client's connection: uvicorn's, with every limit that it leaves open. It knows bytes, no route.
+"""One client's connection: uvicorn's, plus the limits that uvicorn does not set. Knows bytes, not routes.
 
 What it adds: deadlines on heads and on clients that do not read; limits on heads, connections and pipelines;
-one reading of where a request ends and whom it is for; answers to unread bodies that still arrive;
+an unambiguous interpretation of request length and host; answers to unread bodies that still arrive;
 half-closed clients; refusals as JSON. Slow bodies are `body.py`'s, the sweep of deadlines is
 `server.py`'s.
 """
@@ -39,9 +39,9 @@ _log = logging.getLogger("tenuto.api.server")
 
 
 class HeadWithBody:
-    """The transport of one response: its head leaves with the first piece of its body, as one packet.
+    """The transport of one response: its headers are sent with the first piece of the body, as one packet.
 
-    If no piece comes in this turn of the loop, the head leaves alone: a stream's client sees it at once.
+    If no piece comes in this turn of the loop, they are sent alone: a stream's client sees it at once.
     """
 
     def __init__(self, transport: asyncio.Transport) -> None:
@@ -75,7 +75,7 @@ class HeadWithBody:
 
 
 class Exchange(RequestResponseCycle):
-    """One request and its response, as uvicorn runs them, with an honest end."""
+    """One request and its response, as uvicorn runs them, whose end is always unambiguous to the client."""
 
     request_id: Callable[[], str]
     linger: Callable[[bool], None]
@@ -107,7 +107,7 @@ class Exchange(RequestResponseCycle):
         self.on_response = partial(self.linger, "caller_is_known" in self.scope)
 
     async def send_500_response(self) -> None:
-        """The answer where the application gave none: it failed, or was cancelled when the grace ended."""
+        """The answer when the application gave none: it failed, or was cancelled when the grace ended."""
         stopping = isinstance(sys.exc_info()[1], asyncio.CancelledError)
         status, error = errors.STOPPING if stopping else errors.FAILED
         request_id = self.request_id()
@@ -116,7 +116,7 @@ class Exchange(RequestResponseCycle):
 
 
 class _Refused(Exception):
-    """Raised through the parser, which then stops; the refusal itself stands on the connection."""
+    """Raised through the parser, which then stops; the refusal itself is stored on the connection."""
 
 
 class Connection(HttpToolsProtocol):
@@ -198,7 +198,7 @@ class Connection(HttpToolsProtocol):
                 self._refuse(errors.LARGE_HEAD if self.head_open else errors.MALFORMED)
 
     def eof_received(self) -> bool:  # type: ignore[override]
-        """A client that asked everything and closed its half still gets its answer; any other is gone."""
+        """A client that half-closed after its whole request still gets its answer; any other is gone."""
         answering = self.cycle is not None and not self.cycle.response_complete and not self.lingering
         if not answering or self.cycle.more_body or self.head_open:
             return False
@@ -436,7 +436,7 @@ class Connection(HttpToolsProtocol):
             self.flow.pause_reading()  # until the next sweep
 
     def _may_linger_on(self) -> bool:
-        """Whether a client that exceeds what everybody may send has a place and stays within its limits."""
+        """Whether a client over the common limit may still linger: a place is free, its own limits hold."""
         if self.lingering and not self.has_place:
             self.has_place = self.lingering_places.take(is_known=self.is_known)
         limits = self.limits

@@ -58,7 +58,7 @@ def heartbeat(tx: Transaction, progress: dict[str, dict[str, Any] | None]) -> di
 
 
 def pass_fence(tx: Transaction, ids: Ids, attempt_id: str, *, now_ms: int) -> bool:
-    """Before a metered call: from here on a lost outcome is never run again.
+    """Before a metered call: from here on, if the outcome is lost, the job is never run again.
 
     False when the caller cancelled the job in time: it ends, and the call must not be made.
     """
@@ -199,7 +199,8 @@ def try_again(
 ) -> None:
     """The host was lost, or a fault may pass: queued again, failed with `code` at the third time.
 
-    A loss that other runs in the host may have caused (`shared`) counts for nothing but running alone later.
+    A loss that other runs in the host may have caused (`shared`) does not count as a failure; it only makes
+    the job run alone later.
     A metered engine that was called is never called again: recovery_required.
     """
     attempt = _unrecorded(tx, attempt_id)
@@ -221,7 +222,7 @@ def try_again(
 def unforeseen(tx: Transaction, ids: Ids, attempt_id: str, *, evidence: str, now_ms: int) -> None:
     """The worker met an unforeseen error: queued again after a pause, twice; then it waits for an operator.
 
-    The job does not fail for it, nor does it return to its lane for ever.
+    It neither fails the job nor is retried for ever.
     """
     attempt = _unrecorded(tx, attempt_id)
     if attempt.fenced_at is None and attempt.cancel_requested_at is not None:
@@ -240,7 +241,10 @@ def unforeseen(tx: Transaction, ids: Ids, attempt_id: str, *, evidence: str, now
 def hand_over(
     tx: Transaction, attempt_id: str, *, code: str, message: str, evidence: str, now_ms: int
 ) -> None:
-    """The job can be neither run, finished nor queued: running → recovery_required, by few columns of it."""
+    """The job can be neither run, finished nor queued: running → recovery_required.
+
+    Reads only the few columns that have to be intact for it.
+    """
     attempt = attempt_store.locked_keys(tx, attempt_id)
     if attempt is None or attempt.job_attempt_id != attempt_id:
         raise Stale
@@ -301,7 +305,7 @@ def cancel(tx: Transaction, ids: Ids, caller: Caller, *, job_id: str, now_ms: in
     """A caller cancels a job. True when a worker has to be notified.
 
     Queued: cancelled at once, the hold voided. Running: noted, the worker stops its engine. Final or
-    waiting for recovery: unchanged. NotFound; ModelNotAllowed: the key is for other models.
+    waiting for recovery: unchanged. NotFound; ModelNotAllowed: the key may not use the job's model.
     """
     job = store.owned(tx, job_id, caller.account_id)
     if job is None:
@@ -329,12 +333,12 @@ def cancel(tx: Transaction, ids: Ids, caller: Caller, *, job_id: str, now_ms: in
 
 
 def overdue(tx: Transaction, *, lane: str, now_ms: int) -> list[str]:
-    """Queued jobs of the lane that are past their deadline, oldest first, some at a time."""
+    """Queued jobs of the lane that are past their deadline, oldest first, one batch at a time."""
     return store.overdue(tx, lane, now_ms, EXPIRY_BATCH)
 
 
 def expire(tx: Transaction, ids: Ids, *, job_id: str, now_ms: int) -> bool:
-    """A queued job past its deadline fails, its hold voided; False when it is queued no longer."""
+    """A queued job past its deadline fails, its hold voided; False if it is no longer queued."""
     sequence = store.end_queued(
         tx,
         job_id,
@@ -361,7 +365,7 @@ def _fenced(tx: Transaction, attempt_id: str, states: tuple[str, ...]) -> Fenced
 
 
 def _unrecorded(tx: Transaction, attempt_id: str) -> FencedAttempt:
-    """A running attempt without a recorded result; one that has is finished with it, in no other way."""
+    """A running attempt without a recorded result; one that has one can only be finished with it."""
     attempt = _fenced(tx, attempt_id, (RUNNING,))
     if attempt.state == "recorded":
         raise Stale
@@ -377,7 +381,7 @@ def _requeue(
     losses_shared: int = 0,
     not_before_ms: int = 0,
 ) -> int | None:
-    """Queue it again, with those of its losses that have changed; `losses_shared` is added to them."""
+    """Queue it again, with the loss counters that are given; `losses_shared` is added to its own."""
     return attempt_store.requeue_running(
         tx,
         attempt.job_id,

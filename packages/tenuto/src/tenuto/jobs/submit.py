@@ -1,8 +1,8 @@
-"""Submitting a job: `submit` does all of it, from a parsed body to a durable job, and alone knows the order.
+"""Submitting a job: `submit` takes it from a parsed body to a durable row; only this module knows the order.
 
 What can be judged without the database is judged first (`prepare`); the rest is one transaction for the
-idempotency key, what the job refers to, the queue's limit, the job, its event and its hold. HTTP is not known
-here.
+idempotency key, what the job refers to, the queue's limit, the job, its event and its hold. Knows nothing
+of HTTP.
 """
 
 import json
@@ -44,7 +44,7 @@ PATIENCE_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class SubmitContext:
-    """What submitting needs of its process. Made once, at start."""
+    """What `submit` needs from its process. Made once, at start."""
 
     database: Database
     blobs: BlobStore
@@ -52,7 +52,7 @@ class SubmitContext:
     ids: Ids
     clock: Clock
     presence: Presence
-    """The workers that it sees away make no model callable, whatever their rows say."""
+    """Workers that it considers lost do not make a model callable, whatever their rows say."""
     max_queued: int
     """How many jobs an account may have queued in a lane; 0: any number."""
     full_queues: FullQueues = field(default_factory=FullQueues)
@@ -60,7 +60,7 @@ class SubmitContext:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One submission as it arrived: the key's words, the body, and the parsed value's digest."""
+    """One submission as it arrived: the idempotency key, the parsed body and its digest."""
 
     caller: Caller
     idempotency_key: str
@@ -82,11 +82,11 @@ class Accepted:
 
 
 def submit(context: SubmitContext, request: Request) -> Accepted:
-    """Accept a job, or give the one that this key and body made before; it is durable when this returns.
+    """Accept a job, or return the one that this key and body made before; it is durable when this returns.
 
     Raises the refusal, after which nothing is stored: InvalidRequest with all faults, ModelNotAllowed,
     IdempotencyConflict, ModelUnavailable, QueueFull, InsufficientBalance; Unavailable when nothing can be
-    stored just now, CommitUnknown when that is all that is known.
+    stored just now, CommitUnknown if the outcome of the commit cannot be determined.
     """
     try:
         transaction = prepare(context, request)
@@ -98,7 +98,7 @@ def submit(context: SubmitContext, request: Request) -> Accepted:
 
 
 async def submit_async(context: SubmitContext, request: Request) -> Accepted:
-    """`submit` for the event loop; an outcome that stays unknown is the client's to ask for again."""
+    """`submit` for the event loop; if the outcome stays unknown, the client has to retry."""
     try:
         transaction = prepare(context, request)
     except TenutoError as refusal:
@@ -109,7 +109,7 @@ async def submit_async(context: SubmitContext, request: Request) -> Accepted:
 
 
 def prepare(context: SubmitContext, request: Request) -> Callable[[Transaction], Accepted]:
-    """The transaction of a submission, which may be run again. Raises what needs no database to be refused.
+    """The transaction of a submission, which may be run again. Raises every refusal that needs no database.
 
     The same transaction reads, too: on SQLite the writer has the pages in its cache that a reader would fetch
     again after every commit.
@@ -211,7 +211,7 @@ def _parse(request: Request, models: Mapping[str, Model]) -> _Parsed:
 
 
 def _together(faults: list[Fault], more: list[Fault]) -> list[Fault]:
-    """All faults; a kind does not report a field as missing that could not be read."""
+    """All faults; a field that could not be read is not also reported as missing."""
     faulty = {fault.param.partition("[")[0] for fault in faults}
     return [*faults, *(fault for fault in more if fault.param not in faulty)]
 
@@ -233,7 +233,7 @@ class _Availability:
     quota: Quota | None
 
     def take(self) -> None:
-        """A place for one job. Raises ModelUnavailable (503) and QueueFull (429)."""
+        """Reserve a place in the queue for one job. Raises ModelUnavailable (503) and QueueFull (429)."""
         if self.offer.one() is None:
             raise ModelUnavailable(
                 f"{self.model} is temporarily unavailable; GET /v1/models shows `callable`. "
@@ -257,7 +257,7 @@ def _ask_availability(
 def _bind(tx: Transaction, caller: Caller, parsed: _Parsed) -> Binding:
     """What the engine will get, frozen: every parameter with its value, and what it refers to.
 
-    Raises InvalidRequest for a reference to something that the caller has not (a voice, an input).
+    Raises InvalidRequest for a reference to something that the caller does not have (a voice, an input).
     """
     kind = kinds()[parsed.model.kind]
     faults = kind.references(tx, caller, parsed.envelope)

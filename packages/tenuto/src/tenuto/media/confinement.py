@@ -22,7 +22,7 @@ _TCP_RIGHTS, _SCOPES = 0b11, 0b11
 _SECCOMP_SET_FILTER, _SECCOMP_ALL_THREADS = 1, 1
 
 _ARCHITECTURES = {"x86_64": (0xC000003E, 317, 0), "aarch64": (0xC00000B7, 277, 1)}
-"""The kernel's number, that of seccomp(2), and the column of the tables below."""
+"""The audit architecture, the number of seccomp(2), and the column in the tables below."""
 _ALLOWED = """
     read 0 63, readv 19 65, write 1 64, writev 20 66, lseek 8 62, close 3 57, fstat 5 80, ftruncate 77 46,
     poll 7 -, ppoll 271 73, ioctl 16 29, fcntl 72 25,
@@ -52,7 +52,7 @@ class _Program(ctypes.Structure):
 
 
 def confine() -> list[str]:
-    """Give up everything; which of the two protections this kernel has refused, with its reason."""
+    """Give up all privileges. Returns the protections that this kernel refused, each with its reason."""
     if not sys.platform.startswith("linux"):
         return [f"{sys.platform} has neither Landlock nor seccomp"]
     libc = ctypes.CDLL(None, use_errno=True)
@@ -69,7 +69,7 @@ def confine() -> list[str]:
 
 
 def missing_here() -> list[str]:
-    """What `confine` could not do in a process of this machine; tried in one that ends."""
+    """What `confine` could not do in a process of this machine; tried in a short-lived child."""
     command = [sys.executable, "-m", "tenuto.media.confinement"]
     answer = subprocess.run(
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=60, check=False
@@ -81,7 +81,7 @@ def missing_here() -> list[str]:
 
 
 def _restrict_files(libc: ctypes.CDLL) -> None:
-    """No file, folder, TCP port, abstract socket, or process outside, as far as this version goes."""
+    """Deny files, folders, TCP ports, abstract sockets and other processes, as far as this Landlock can."""
     version = _checked(libc.syscall(_LANDLOCK_CREATE_RULESET, None, 0, _LANDLOCK_ASKS_VERSION))
     ruleset = _Ruleset(fs=(1 << _FILE_RIGHTS.get(version, 16)) - 1, net=_TCP_RIGHTS, scoped=_SCOPES)
     size = ctypes.c_size_t(8 if version < 4 else 16 if version < 6 else 24)

@@ -14,16 +14,17 @@ from fastcrc import crc8, crc16
 MAX_DURATION_S = 7200
 MAX_CHANNELS = 8
 MAX_SAMPLES = MAX_DURATION_S * 192_000 * 2
-"""Of all channels together: two hours of stereo at 192 kHz. More is a bomb: a few bytes that take minutes."""
+"""Of all channels together: two hours of stereo at 192 kHz. More is treated as a
+decompression bomb: a few bytes that take minutes."""
 DECODED_BITS = (8, 16, 24)
 """The sizes of a sample that the decoder reads."""
 MARKER = b"fLaC"
 STREAMINFO_BYTES = 34
 MAX_BLOCKS = 1024
-"""Files have a handful of metadata blocks; more are there to keep us busy."""
+"""Files have a handful of metadata blocks; more are an attempt to waste time."""
 
 _LONGEST_HEAD_BYTES = 16
-"""Of a frame."""
+"""The longest header of a frame."""
 _TOTAL_BITS = 36
 _FORBIDDEN_BLOCK = 127
 # Fixed and varying sizes of blocks.
@@ -68,17 +69,17 @@ class StreamInfo:
     channels: int
     bits_per_sample: int
     total_frames: int
-    """Samples per channel; 0: not given."""
+    """Samples per channel; 0 if unknown."""
     md5: bytes
-    """Of the samples; sixteen zeros: not given."""
+    """The MD5 of the samples; zeros if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class _FrameHead:
-    """The head of one frame; what stands in STREAMINFO instead is None."""
+    """The header of one frame. None: the value is in STREAMINFO."""
 
     number: int
-    """Of its first sample where sizes vary, else of the frame."""
+    """The number of its first sample if block sizes vary, else of the frame."""
     sizes_vary: bool
     frames: int
     sample_rate: int | None
@@ -280,7 +281,7 @@ class _FrameWalk:
         return end
 
     def _begin(self, known: bytes, at: int) -> None:
-        """A frame may begin here: all that came since the last head has the checksum of a whole frame."""
+        """Accept the start of a frame if the bytes since the last header pass the checksum of a frame."""
         head, first, last = _frame_head(known, at), self._first, self._last
         assert first is not None
         if head is None:

@@ -28,7 +28,7 @@ RATE = 16_000
 """Hz, of the samples that it writes."""
 START_CPU_S = 5
 SAMPLES_PER_CPU_S = 10_000_000
-"""Of all channels together. Measured: 45 to 150 million; a file that takes longer is made to."""
+"""Of all channels together. Measured: 45 to 150 million; a slower file was crafted to be slow."""
 MEMORY_BYTES = 1 << 30
 """Of address space, most of it the libraries' own; a block of samples takes 2 MiB at most."""
 OUTPUT_BYTES = (flac.MAX_DURATION_S + 60) * RATE * 2
@@ -36,7 +36,7 @@ OUTPUT_BYTES = (flac.MAX_DURATION_S + 60) * RATE * 2
 BLOCK_BYTES = 2 << 20
 _READ_BYTES = 1 << 18
 _LEAST_FRONT_BYTES = 64
-"""Of audio that the decoder may read twice, once to see what the file is."""
+"""Audio needed at the start, because the decoder first probes the format."""
 
 FRAME_S = 0.02
 """Loudness is measured for each of these frames."""
@@ -83,7 +83,7 @@ class Input:
         return len(content)
 
     def seek(self, offset: int, whence: int) -> None:
-        """Called to learn the length, which nobody knows, and to go back after a wrong checksum."""
+        """Called to find the length, which is unknown for a pipe, and to go back after a wrong checksum."""
         self._position = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: 1 << 50}[whence]
 
     def tell(self) -> int:

@@ -1,8 +1,8 @@
 """PNG files, read with nothing taken on trust.
 
 They come from engines: every chunk is compared with its checksum, the image data are unpacked within the size
-that the header declares, and nothing may follow the end. Colours are not looked at. Why this is not Pillow's:
-decision 0038.
+that the header declares, and nothing may follow the end. Pixel values are not checked. Decision 0038
+says why this is not Pillow.
 """
 
 import struct

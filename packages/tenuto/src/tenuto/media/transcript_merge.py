@@ -25,7 +25,7 @@ Segment = dict[str, Any]
 TOUCHING_S = 0.25
 """Segments without words that are this near to the cut from both sides, of one type, are one."""
 SAME_SPEAKER = 0.75
-"""The least score of one person: the cosine of two embeddings, raised by speaking at the same time."""
+"""The minimum score to treat two labels as one speaker: the cosine, plus a bonus for overlapping speech."""
 SHARED_WEIGHT = 0.3
 """What speaking together throughout the shared seconds adds to a score."""
 TIME_TOLERANCE_S = 3.0
@@ -156,8 +156,8 @@ def _one_sentence(
 ) -> bool:
     """Whether the cut divides one segment of the recording, so that its halves belong together.
 
-    It divides the earlier chunk's segment; it divides the later chunk's, too, or that one starts at the edge
-    of its chunk, so its head was cut off.
+    It divides the earlier chunk's segment; it divides the later chunk's, too, or the later segment starts
+    at its chunk's edge, so its beginning is missing.
     """
     if not splice.matched or not splice.left.offset:
         return False
@@ -220,7 +220,8 @@ class _Speakers:
     ) -> dict[str, int]:
         """The number of each label of a chunk.
 
-        `before`: the segments of earlier chunks, speakers as numbers; at the same time it is the same person.
+        `before`: the segments of earlier chunks, speakers as numbers. Labels that overlap in
+        time are one speaker.
         """
         spoken_s: dict[str, float] = {}
         for segment in chunk:
@@ -260,7 +261,7 @@ class _Speakers:
         return paired
 
     def _add(self, number: int, embedding: Sequence[float], weight: float) -> None:
-        """A person's embedding is the mean over the chunks, weighted with how long he speaks in each."""
+        """A person's embedding is the mean over the chunks, weighted by the time spoken in each."""
         known = self._sums[number] or [0.0] * len(embedding)
         if len(embedding) == len(known):
             self._sums[number] = [old + weight * new for old, new in zip(known, embedding, strict=True)]

@@ -191,7 +191,7 @@ def _chunks(content: bytes) -> Iterator[tuple[bytes, memoryview]]:
 
 
 def _other_form(content: bytes) -> str:
-    """What a file is instead, where its first bytes say so: people send what they have under another name."""
+    """What a file is instead, where its first bytes say so: files often have the wrong extension."""
     for start, form in _OTHER_FORMS.items():
         if content.startswith(start):
             return f" but {form}"

@@ -104,7 +104,7 @@ async def invite(studio: Studio, call: Call) -> Answer:
 
 
 async def credit(studio: Studio, call: Call) -> Answer:
-    """POST /web/operator/accounts/{id}/credit; its Idempotency-Key books once, however often it is sent."""
+    """POST /web/operator/accounts/{id}/credit; credits once per Idempotency-Key."""
     operator = await operator_of(studio, call)
     key = _act_key(call)
     sent = await read_object(call, _CREDIT)
@@ -333,7 +333,7 @@ def _waiting_job(job: WaitingJob) -> dict[str, Any]:
 
 
 def _act_key(call: Call) -> str:
-    """The Idempotency-Key that an act needs. InvalidRequest says what would be right."""
+    """The required Idempotency-Key. InvalidRequest explains the expected form."""
     faults: list[Fault] = []
     key = idempotency_key(call, faults)
     if key is None and not faults:
@@ -348,9 +348,9 @@ def _act_key(call: Call) -> str:
 def _once(
     call: Call, operator: Person, key: str, identity: tuple[str, ...], act: Callable[[Transaction, str], None]
 ) -> Callable[[Transaction], None]:
-    """The operation that carries out `act` with the id of its ledger line, unless this key did so before.
+    """The operation that runs `act` once per key, with the id of its ledger line.
 
-    IdempotencyConflict when the key belongs to another act; `identity` is all that identifies it.
+    IdempotencyConflict if the key was used for a different action; `identity` is all that identifies one.
     """
     entry_id, now_ms = call.service.ids.new("entry"), call.service.clock()
 

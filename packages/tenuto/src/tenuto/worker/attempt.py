@@ -1,7 +1,7 @@
 """One attempt of a job, from the claim to its end: fence, run, check, store, record, succeed.
 
-Every way in which a host can end is mapped to one transition here. When a transition finds that the
-attempt is not ours any more (`Stale`) the attempt simply stops: somebody else has decided.
+Each possible outcome of a run leads to exactly one transition. If a transition finds that the attempt is not
+ours any more (`Stale`), the attempt just stops: another process has decided.
 """
 
 import time
@@ -37,10 +37,10 @@ ClaimNext = Callable[[Transaction, int], Claim | None]
 """Claims a slot's next job in a transaction; `Engines.claiming` is held meanwhile."""
 
 SET_BACK: ReleaseReason = "the worker's machine could not do it just now; the job is tried again"
-"""What callers see of a machine's fault; what it was is in the log, for operators alone."""
+"""What callers see after a fault of the machine; details are in the log, for operators only."""
 
 NOT_STARTED_PAUSE_MS = 2_000
-"""How long a job waits whose engine did not start, so that the lane does not spin on it."""
+"""How long a job waits whose engine did not start, so that the lane does not retry in a tight loop."""
 
 MAX_PUBLIC_CHARACTERS = 500
 
@@ -52,8 +52,8 @@ def run(
 ) -> Claim | None:
     """Run one claimed attempt to its end. Never raises: whatever is left undone is rescued by upkeep.
 
-    Gives the slot's next attempt when there is one: it is claimed in the transaction in which this one
-    succeeds, which spares a commit, and the engine the wait for it.
+    Returns the slot's next attempt, if there is one. Claiming it in the transaction in which this one
+    succeeds saves a commit and keeps the engine busy.
     """
     watched = heartbeat.watch(claim.attempt_id, cancellable=claim.rerunnable)
     log = _log.bind(job_id=claim.job_id, attempt_id=claim.attempt_id, model=claim.model)
@@ -84,7 +84,7 @@ def run(
 
 
 def _make(calls: EngineCalls) -> HostResult | None:
-    """The result, checked; None when the attempt has ended in another way."""
+    """The result, checked; None if the attempt has ended in another way."""
     claim = calls.claim
     try:
         calls.engines.ready(claim.model, calls.watched.stop)
@@ -149,7 +149,7 @@ class _Settled:
 def _settle(calls: EngineCalls, result: HostResult, claim_next: ClaimNext) -> _Settled | None:
     """Make the bytes durable, record them, succeed: in this order, each step repeatable. None: it did not.
 
-    A worker that stood still for a day in between finds its bytes swept, and stores again what it still has.
+    If the worker was suspended for so long that its bytes were swept, it stores them again from memory.
     """
     try:
         for _ in range(STORE_TRIES):
@@ -232,7 +232,7 @@ def _unsettled(
     record_it: Callable[[Transaction, int], None] | None,
     error: Exception,
 ) -> None:
-    """The result is durable and sound, its money is not: the operator gets both."""
+    """The result is good but its charge fails: hand the job to the operator."""
 
     def hand_over(tx: Transaction, now_ms: int) -> None:
         if record_it is not None:
@@ -262,7 +262,7 @@ def _unforeseen(context: WorkerContext, claim: Claim, error: Exception) -> None:
 
 
 def _set_back(context: WorkerContext, claim: Claim, error: Exception) -> None:
-    """A fault of this machine: the job is given back, not counted, and waits longer each time."""
+    """After a fault of this machine, return the job to the queue uncounted; it waits longer each time."""
     pause_ms = context.setbacks.pause_ms(claim.job_id)
     _log.error(
         "attempt.set_back",
@@ -376,7 +376,7 @@ def _release(
 
 
 def _end(context: WorkerContext, transition: Callable[[Transaction, int], None]) -> None:
-    """One of the transitions above, each of which ends the attempt."""
+    """Run a transition that ends the attempt."""
 
     def end(tx: Transaction, now_ms: int) -> None:
         transition(tx, now_ms)

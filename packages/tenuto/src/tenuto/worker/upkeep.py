@@ -1,8 +1,8 @@
-"""Keeping house: rescue silent attempts, finish recorded results, deadlines, the sweep, the audit.
+"""Upkeep: rescue silent attempts, finish recorded results, deadlines, the sweep, the audit.
 
 Every worker does it; that several do is harmless, because each step is fenced. Nothing here trusts
-wall time for a lease: a worker is dead when its lock is free (same machine), or when its attempt's
-beat has stood still under our own eyes for `silence_s` on our own monotonic clock.
+wall time for a lease: a worker is dead when its lock is free (same machine), or when this
+worker itself has seen no beat of its attempt for `silence_s` on its own monotonic clock.
 """
 
 import threading
@@ -44,7 +44,7 @@ FORGOTTEN_S = 600.0
 SWEEP_S = 600.0
 WEIGH_S = 5.0
 FIRST_TROUBLE_S, LONGEST_TROUBLE_S = 5.0, 600.0
-"""The pauses between two tries of a rescue that meets an error nobody foresaw."""
+"""The pauses between two tries of a rescue that hits an unexpected error."""
 CHANGED_MIB = 16
 """The smallest change of an engine's memory that is reported."""
 
@@ -68,13 +68,13 @@ class _Trouble:
 
 
 class Duties:
-    """One round's duties. Each stands alone: what one meets is logged with its ids, the others are done."""
+    """One round's duties. If one fails, the error is logged and the others still run."""
 
     def __init__(self) -> None:
         self._away: Unavailable | None = None
 
     def do(self, duty: str, work: Callable[[], object], **ids: str) -> None:
-        """One of them. The database's absence is noted: `end` raises it when all have had their turn."""
+        """Run one duty. If the database is unavailable, `end` raises that after all duties have run."""
         try:
             work()
         except Unavailable as error:
@@ -84,13 +84,13 @@ class Duties:
             _log.exception("upkeep.failed", duty=duty, **ids)
 
     def end(self) -> None:
-        """Raises Unavailable when something was not possible: then nothing is known of who was silent."""
+        """Raises Unavailable if a duty was not possible: then we cannot tell which workers were silent."""
         if self._away is not None:
             raise self._away
 
 
 class Upkeep:
-    """The thread that keeps house."""
+    """The upkeep thread."""
 
     def __init__(self, context: WorkerContext, engines: Engines, heartbeat: Heartbeat, bell: Bell) -> None:
         self._context = context
@@ -206,7 +206,7 @@ class Upkeep:
             raise
 
     def _hand_over(self, attempt: OpenAttempt, error: Exception, code: str, message: str) -> None:
-        """An error that nobody foresaw, met at this attempt alone: its operator sees what it was."""
+        """An unexpected error in one attempt: record it for the operator."""
         context, now_ms, evidence = self._context, self._context.clock(), causes(error)
         context.database.write(
             lambda tx: lifecycle.hand_over(
@@ -299,7 +299,7 @@ class Upkeep:
         duties.do("audit", lambda: self._auditor.look(trusts_the_clock=clocks_agree))
 
     def _expire(self, duties: "Duties", lane: str, now_ms: int) -> None:
-        """Each job in a transaction of its own: one that cannot be ended keeps no other waiting."""
+        """Each job in a transaction of its own: one that cannot be expired does not hold up the others."""
         context = self._context
         expired: list[str] = []
 
@@ -315,7 +315,7 @@ class Upkeep:
             _log.warning("jobs.expired", lane=lane, count=len(expired))
 
     def _weigh(self) -> None:
-        """Keep the engines within what they may take, and tell the operator what they do take."""
+        """Enforce the memory limit of the engines and report how much they use."""
         weighed, before = self._engines.weigh(), self.weighed
         changed = max((abs(mib - before.get(engine, 0)) for engine, mib in weighed.items()), default=0)
         if weighed.keys() != before.keys() or changed >= CHANGED_MIB:
@@ -324,7 +324,7 @@ class Upkeep:
             self.weighed = weighed
 
     def _forget_backups(self, now: float) -> None:
-        """Those whose rows have stood still under our own eyes: their processes were killed."""
+        """Backups whose rows have stopped changing: their processes were killed."""
         database = self._context.database
         rows = database.read(backups.under_way)
         self._backups.observe(rows, now_s=now)

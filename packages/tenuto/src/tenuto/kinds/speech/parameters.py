@@ -31,7 +31,7 @@ LANGUAGES = ("zh", "en", "ja", "es", "ar")
 EMOTIONS = ("happy", "angry", "sad", "fear", "disgust", "low", "surprise", "calm")
 
 BOUND_VOICES: Mapping[str, str] = {"voice_id": "voice", "emotion_voice_id": "emotion_voice"}
-"""Parameters that name voices, and the names under which the engine gets what was bound for each."""
+"""Parameters that name voices, and the argument under which the engine receives each recording."""
 
 _VOICE = Text(MAX_VOICE_ID_CHARACTERS, "characters")
 

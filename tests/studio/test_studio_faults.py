@@ -97,8 +97,8 @@ def test_what_the_service_calls_damaged_is_shown_so(
         marks = operator.page.locator("tr .state.failed").count()
 
     assert ["Damaged", "已损坏"] * 2 == [mark for mark, _ in shown.values()]
-    assert "Revoke it and make another." in shown["/keys", "en"][1]
-    assert "Manage the account and save the models again." in shown["/operator/accounts", "en"][1]
+    assert "Revoke it and create another." in shown["/keys", "en"][1]
+    assert "Choose Manage and save the models again." in shown["/operator/accounts", "en"][1]
     assert 1 == marks
     assert [] == operator.faults
 
@@ -125,7 +125,7 @@ def test_over_plain_http_all_works_but_the_microphone(
         page.locator(".transcripts ol li").first.wait_for()
         somebody.open("/voices")
         page.get_by_text("Record now").click()
-        expect(page.get_by_text("Browsers give the microphone to pages over HTTPS")).to_be_visible()
+        expect(page.get_by_text("Browsers allow the microphone only on pages over HTTPS")).to_be_visible()
         page.get_by_text("Upload a file", exact=True).click()
         page.set_input_files("input[type=file]", tmp_path / "tone.wav")
         page.get_by_label("This is my own voice").check()

@@ -142,10 +142,10 @@ def test_an_operator_invites_and_pays_in(
         operator.page.get_by_role("button", name="Manage guest").click()
         operator.page.get_by_label("Amount in yuan").fill("1.500001")
         operator.page.get_by_role("button", name="Add credit").dblclick()
-        operator.page.get_by_text("¥1.500001 was booked.").wait_for()
+        operator.page.get_by_text("¥1.500001 was added.").wait_for()
         operator.page.get_by_label("Amount in yuan").fill("1,5")
-        expect(operator.page.get_by_text("was booked.")).to_be_hidden()
-        expect(operator.page.get_by_text("Write an amount such as 12.5")).to_be_visible()
+        expect(operator.page.get_by_text("was added.")).to_be_hidden()
+        expect(operator.page.get_by_text("Enter an amount such as 12.5")).to_be_visible()
         operator.page.get_by_label("Amount in yuan").fill("999999999")
         operator.page.get_by_role("button", name="Add credit").click()
         expect(operator.page.get_by_text("at most 1000000000 CNY")).to_be_visible()
@@ -223,7 +223,7 @@ def test_recordings_of_other_kinds_are_read(visitor: Person, member: Cookies, tm
     page.get_by_role("button", name="Recognise").click()
     decoded, rate = soundfile.read(io.BytesIO(sent[1]), dtype="int16", always_2d=True)
 
-    expect(page.get_by_text("The browser finds no sound in this file.")).to_be_visible()
+    expect(page.get_by_text("The browser cannot find audio in this file.")).to_be_visible()
     assert (tmp_path / "as it is.flac").read_bytes() == sent[0]
     assert (16_000, 1) == (rate, decoded.shape[1])
     # Browsers differ in whether they drop the padding of the last block: up to 1,024 frames at 48 kHz.
@@ -246,7 +246,7 @@ def test_a_recording_of_several_parts_says_how_far_it_is(
     page.set_input_files("input[type=file]", tmp_path / "long.flac")
     page.get_by_role("button", name="Recognise").click()
     status = page.locator(".result [role=status]")
-    expect(status).to_have_text(re.compile(rf"^[1-9]\d* of {LONG_S} seconds heard"), timeout=30_000)
+    expect(status).to_have_text(re.compile(rf"^[1-9]\d* of {LONG_S} seconds transcribed"), timeout=30_000)
     said = status.inner_text()
     value = status.locator("progress").get_attribute("value")
     page.locator(".transcripts ol li").first.wait_for()

@@ -142,7 +142,7 @@ def test_a_session_that_ended_asks_for_the_password_and_comes_back(visitor: Pers
     visitor.page.get_by_label("The text to speak").fill("Hold this.")
     visitor.ask("POST", "/web/logout")
     visitor.page.get_by_role("link", name="Jobs", exact=True).click()
-    visitor.page.get_by_text("Your session has ended.").wait_for()
+    visitor.page.get_by_text("Your session has expired.").wait_for()
     visitor.page.get_by_label("Account name").fill("tired")
     visitor.page.get_by_label("Password").fill("a password for tests")
     visitor.page.get_by_role("button", name="Log in").click()

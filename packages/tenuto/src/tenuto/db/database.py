@@ -9,6 +9,8 @@ catches a database error: on PostgreSQL its transaction is lost by then.
 from collections.abc import Callable, Iterable
 from typing import Any, Literal, Protocol, TypeVar
 
+from tenuto.errors import Unavailable
+
 T = TypeVar("T")
 
 # Booleans are the integers 0 and 1, JSON is text, times are integer milliseconds, money is integer micros.
@@ -20,6 +22,10 @@ Dialect = Literal["sqlite", "postgresql"]
 
 class ConstraintFailed(Exception):
     """A row breaks a unique, foreign key, not null or check constraint; the operation is undone."""
+
+
+class Collided(Unavailable):
+    """A write that other transactions undid each time it was tried; nothing of it was stored."""
 
 
 class Row(Protocol):

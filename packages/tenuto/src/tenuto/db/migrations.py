@@ -16,7 +16,7 @@ from importlib.resources.abc import Traversable
 
 from tenuto import failpoints
 from tenuto.db.connection_errors import describe
-from tenuto.db.database import Database, Dialect, Transaction
+from tenuto.db.database import Collided, Database, Dialect, Transaction
 from tenuto.db.sql import statements
 from tenuto.errors import OperatorError, Unavailable
 
@@ -27,6 +27,8 @@ _BREAKING = re.compile(r"\d{4}_breaking_")
 # Any number that nobody else uses: PostgreSQL locks it for the length of a migration.
 _ADVISORY_LOCK = 7_364_680_117
 _LOCK_WAIT = "60s"
+_COLLISION_PATIENCE_S = 120.0
+_COLLISION_PAUSE_S = 0.5
 _HAS_TABLE: dict[Dialect, str] = {
     "sqlite": "select name from sqlite_master where name = 'migration'",
     "postgresql": "select tablename from pg_tables where tablename = 'migration'",
@@ -64,7 +66,7 @@ def migrate(
     for migration in known:
         if only is not None and migration.name not in only:
             continue
-        if database.write(lambda tx, chosen=migration: _apply(tx, database.dialect, chosen)):  # type: ignore[misc]
+        if _applied(database, migration):
             names.append(migration.name)
             failpoints.hit("migration.after_commit")
     return names
@@ -140,6 +142,21 @@ def _prepare(tx: Transaction, dialect: Dialect) -> None:
         "create table if not exists migration"
         " (name text primary key, sha256 text not null, applied_at bigint not null)"
     )
+
+
+def _applied(database: Database, migration: Migration) -> bool:
+    """`_apply`, run again when it collides with a running service's transactions, until it finds a gap.
+
+    It locks every table that it changes, in its own order, and each request in another.
+    """
+    until = time.monotonic() + _COLLISION_PATIENCE_S
+    while True:
+        try:
+            return database.write(lambda tx: _apply(tx, database.dialect, migration))
+        except Collided:
+            if time.monotonic() >= until:
+                raise
+            time.sleep(_COLLISION_PAUSE_S)
 
 
 def _apply(tx: Transaction, dialect: Dialect, migration: Migration) -> bool:

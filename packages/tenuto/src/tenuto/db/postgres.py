@@ -23,7 +23,7 @@ from tenuto.db.connection import (
     Connection,
     ConnectionLost,
 )
-from tenuto.db.database import Transaction
+from tenuto.db.database import Collided, Transaction
 from tenuto.db.notices import Notices, PostgresListener
 from tenuto.db.pending import Pending, answer, refuse
 from tenuto.errors import CommitUnknown, OperatorError, Unavailable
@@ -193,7 +193,8 @@ class PostgresDatabase:
                 return connection
             except Collision as error:
                 if attempt == ATTEMPTS:
-                    pending.error = _unavailable(COLLIDING, error)
+                    pending.error = Collided(COLLIDING)
+                    pending.error.__cause__ = error
                 time.sleep(COLLISION_PAUSE_S * attempt)
             except ConnectionLost as error:
                 connection = None

@@ -138,7 +138,7 @@ _HIDE_KEYS = """() => {
   const example = 'tn_' + 'EXAMPLE'.repeat(7)
   const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT)
   while (walker.nextNode()) walker.currentNode.data = walker.currentNode.data.replace(key, example)
-  const fields = document.querySelectorAll('input, textarea')
+  const fields = document.querySelectorAll('input:not([type=file]), textarea')
   for (const field of fields) field.value = field.value.replace(key, example)
 }"""
 

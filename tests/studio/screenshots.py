@@ -44,6 +44,19 @@ _SMALLER = """async ([png, quality]) => {
 }"""
 
 
+_DRAWS_CHINESE = """() => {
+  const drawn = text => {
+    const canvas = document.createElement('canvas')
+    const context = canvas.getContext('2d')
+    context.font = '40px sans-serif'
+    context.fillText(text, 10, 60)
+    return canvas.toDataURL()
+  }
+  return drawn('中') !== drawn('書')
+}"""
+"""Without a font for them, every character is the same box, or nothing."""
+
+
 def main() -> None:
     """Take them all and say where they are."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -62,9 +75,10 @@ def main() -> None:
         browser = launch(playwright, prefer_installed=True)
         try:
             with person(browser, house.url) as operator:
+                languages = ["zh", "en"] if operator.page.evaluate(_DRAWS_CHINESE) else ["en"]
                 cookies = _prepare(operator, house)
             for language, theme, width in LOOKS:
-                if arguments.look not in ("", f"{language}-{theme}-{width}"):
+                if language not in languages or arguments.look not in ("", f"{language}-{theme}-{width}"):
                     continue
                 with person(browser, house.url, language=language, theme=theme, width=width) as somebody:
                     names = [
@@ -77,6 +91,8 @@ def main() -> None:
         finally:
             browser.close()
             house.stop()
+    if "zh" not in languages:
+        print("none in Chinese: the browser has no font for it; Debian has one in fonts-noto-cjk")
     print(f"the pictures are in {arguments.folder}, those of the documentation in {PICTURES}")
 
 

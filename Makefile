@@ -8,6 +8,8 @@ BIN := $(VENV)/bin
 export PYTHONDONTWRITEBYTECODE :=
 # Tests wait for a third of their time: three processes keep two cores busy.
 WORKERS ?= 3
+# These compare percentiles of a flooded service with those of a calm one: they run first, with the machine to themselves.
+MEASURED := tests/limits/test_floods.py
 # What faults are drawn from: make faults SEED=7 has those of another draw.
 SEED ?= 1
 QUALITY := read_back emotions likeness recognition recognition_second
@@ -69,7 +71,8 @@ test-fast: $(TEST)  ## the unit tier alone, in two minutes; docs/testing.md says
 test: $(TEST) $(STUDIO) $(BROWSER)/.is-unpacked check  ## everything a change must pass; continuous integration runs this
 	@$(BIN)/tenuto models pull
 	@$(BIN)/tenuto models pull whisper-base
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --ignore=tests/test_tidy.py
+	@$(BIN)/python -m pytest $(MEASURED)
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --ignore=tests/test_tidy.py $(MEASURED:%=--ignore=%)
 
 test-alone: $(TEST)  ## the service's own tests in an environment without any engine's package
 	@$(BIN)/python -m tests.alone

@@ -91,7 +91,7 @@ def test_a_disabled_table_asks_for_nothing() -> None:
         ("options = { vice = 'x' }", "there is no such option"),
         ("options = { timeout_s = true }", "True is not an integer"),
         ("options = { voices = { zh = 3 } }", "is not a table of texts"),
-        ("role = 'segment_text'", ".role: 'segment_text' is none of"),
+        ("role = 'segment_text'", ".role: 'segment_text' is not one of"),
         ("honoured = ['text', 'emo_vector']", "emo_vector changes nothing here"),
         ("defaults = { width = 512 }", ".defaults: there is no width"),
         ("accept_licence = 'MIT'", ".accept_licence: is 'MIT'"),

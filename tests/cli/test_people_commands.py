@@ -71,7 +71,7 @@ def test_a_command_that_cannot_be_done_changes_nothing(operator: Operator) -> No
         ),
         "there is no account 'nobody'": operator("admin", "accounts", "suspend", "nobody"),
         "there is no account 'nobody';": operator("admin", "accounts", "unsuspend", "nobody"),
-        "registration: 'ajar' is none of open, invite, closed": operator(
+        "registration: 'ajar' is not one of open, invite, closed": operator(
             "admin", "accounts", "invite", "x", registration="ajar"
         ),
         "trusted_proxies: 'proxy' is not a list of addresses": operator(

@@ -68,7 +68,7 @@ def test_completing_with_a_file_charges_and_delivers_it(
         content = client.get(f"/v1/artifacts/{operation['artifacts'][0]['id']}/content").content
 
     assert f"bring one: tenuto admin recover complete {job_id} --file FILE" in told(without)
-    assert "the file is no result of a speech job, which is a WAV: " in told(wrong)
+    assert "the file is not a result of a speech job, which is a WAV: " in told(wrong)
     assert done.stdout.startswith(f"{job_id} succeeded")
     assert ("succeeded", 100) == (operation["state"], operation["result"]["duration_ms"])
     assert file.read_bytes() == content

@@ -87,7 +87,7 @@ def test_a_faulty_segment_is_no_segment(segment: Any) -> None:
     ],
 )
 def test_what_is_no_transcript_is_refused(value: Any) -> None:
-    """Bytes that are no JSON, NaN in it, and other shapes."""
+    """Bytes that are not JSON, NaN in it, and other shapes."""
     with pytest.raises(ResultInvalid):
         read(value)
 

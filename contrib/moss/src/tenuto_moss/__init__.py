@@ -60,7 +60,7 @@ class MossTranscribeDiarize:
         self._processor = AutoProcessor.from_pretrained(str(folder), trust_remote_code=True)
         self._question = options["question"]
         if self._question not in _QUESTIONS:
-            fault = f"options.question: {self._question!r} is none of {', '.join(_QUESTIONS)}"
+            fault = f"options.question: {self._question!r} is not one of {', '.join(_QUESTIONS)}"
             raise EngineError("engine_not_ready", fault)
         self.info = {"model_id": self._model_id, "device": str(self._device)}
 

@@ -73,10 +73,10 @@ class UpstreamRecognition:
             heard.warnings.append("The server gives no times: the whole part is one segment.")
             segments = [{"start": 0, "end": heard.length_s, "text": value["text"]}]
         if not isinstance(segments or [], list) or len(segments or []) > MAX_SEGMENTS:
-            raise calls.unusable("segments that are no list, or too many")
+            raise calls.unusable("segments that are not a list, or too many")
         for segment in segments or []:
             if not isinstance(segment, dict) or not isinstance(segment.get("text"), str):
-                raise calls.unusable("a segment that is none")
+                raise calls.unusable("a segment that is not an object with a text")
             if segment["text"].strip():
                 self._add(heard, segment)
 

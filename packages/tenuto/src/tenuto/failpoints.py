@@ -210,7 +210,7 @@ def _action(text: str) -> Callable[[], None]:
         return lambda: _raise(number)
     if what == "delay" and value.replace(".", "", 1).isdigit():
         return lambda: time.sleep(float(value))
-    raise SettingsInvalid(f"{VARIABLE}: {text!r} is none of kill, stop, raise=ENOSPC, delay=0.5")
+    raise SettingsInvalid(f"{VARIABLE}: {text!r} is not one of kill, stop, raise=ENOSPC, delay=0.5")
 
 
 def _raise(number: int) -> None:

@@ -56,9 +56,7 @@ def find_account(tx: Transaction, name_or_id: str) -> AccountRow:
     """The account of this name or id."""
     account = by_name(tx, name_or_id) or store.account(tx, name_or_id)
     if account is None:
-        raise OperatorError(
-            f"there is no account {name_or_id!r}; `tenuto admin accounts list` shows those there are"
-        )
+        raise OperatorError(f"there is no account {name_or_id!r}; `tenuto admin accounts list` lists them")
     return account
 
 
@@ -127,7 +125,7 @@ def rotate_key(
 def revoke_key(tx: Transaction, key_id: str, *, now_ms: int) -> None:
     """From the next request on the key is refused."""
     if store.key(tx, key_id) is None:
-        raise NotFound(f"there is no key {key_id!r}; `tenuto admin keys list` shows those there are")
+        raise NotFound(f"there is no key {key_id!r}; `tenuto admin keys list` lists them")
     store.revoke(tx, key_id, now_ms)
 
 

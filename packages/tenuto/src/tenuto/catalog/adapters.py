@@ -157,7 +157,7 @@ def _option_faults(manifest: Manifest, adapter: AdapterSettings) -> list[str]:
 def _choice_faults(manifest: Manifest, adapter: AdapterSettings) -> list[str]:
     faults = []
     if adapter.role is not None and adapter.role not in manifest.roles:
-        faults.append(f".role: {adapter.role!r} is none of {', '.join(manifest.roles) or '(it has none)'}")
+        faults.append(f".role: {adapter.role!r} is not one of {', '.join(manifest.roles) or '(it has none)'}")
     more = set(adapter.honoured or ()) - set(manifest.honoured)
     if more:
         faults.append(f".honoured: {', '.join(sorted(more))} changes nothing here; it can only be narrowed")

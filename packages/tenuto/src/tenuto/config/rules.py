@@ -75,7 +75,7 @@ class Choice:
 
     def read(self, name: str, value: Any, faults: list[str]) -> Any:
         if value not in self.values:
-            faults.append(f"{name}: {value!r} is none of {', '.join(self.values)}")
+            faults.append(f"{name}: {value!r} is not one of {', '.join(self.values)}")
         return value
 
 

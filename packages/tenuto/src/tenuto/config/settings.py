@@ -137,7 +137,7 @@ class Settings:
     connections_per_address: int = setting(
         400,
         Integer(0, 100_000),
-        "{range} of them from one address that is none of `trusted_proxies`; beyond: 503",
+        "{range} of them from one address that is not one of `trusted_proxies`; beyond: 503",
     )
     requests_at_once: int = setting(
         200, Integer(0, 100_000), "{range} requests of an account under way in a process; beyond: 429"

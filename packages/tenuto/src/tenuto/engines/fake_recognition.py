@@ -6,7 +6,7 @@ value is a directive: what goes wrong is chosen by the sound itself, since a rec
 
     1001, 1002   an exception; an EngineError that may pass
     1003, 1004   the end of the process with exit code 3; deaf to a cancel
-    1005, 1006   bytes that are no JSON; a segment with a time that is no number
+    1005, 1006   bytes that are not JSON; a segment with a time that is not a number
     1007, 1008   a segment behind the end of the part; a segment of an unknown type
     1009         the second engine alone raises
     1101 … 1199  wait a tenth of a second, … ten seconds; a cancel ends it

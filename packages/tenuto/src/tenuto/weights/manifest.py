@@ -207,7 +207,7 @@ def _faults(document: _Document) -> Iterator[str]:
 def _carrier_faults(weight: Weight, source: CarrierSource, carriers: dict[str, Carrier]) -> Iterator[str]:
     for path in source.parts_of:
         if path not in weight.contents:
-            yield f"{weight.name} has parts of {path}, which is none of its files"
+            yield f"{weight.name} has parts of {path}, which is not one of its files"
     for path in weight.contents:
         pieces = source.pieces(path)
         if not pieces:

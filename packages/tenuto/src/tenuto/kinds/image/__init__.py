@@ -105,7 +105,7 @@ def _read_result(content: bytes, parameters: dict[str, Any]) -> SuppliedResult:
     try:
         png = read_png(content)
     except PngInvalid as error:
-        raise OperatorError(f"the file is no result of an image job, which is a PNG: {error}") from error
+        raise OperatorError(f"the file is not a result of an image job, which is a PNG: {error}") from error
     return SuppliedResult(content, MEDIA_TYPE, {"width": png.width, "height": png.height}, None)
 
 

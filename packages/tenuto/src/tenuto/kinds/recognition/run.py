@@ -68,11 +68,11 @@ def read_result(content: bytes, parameters: dict[str, Any]) -> SuppliedResult:
     try:
         value = strict_json.parse(content)
     except InvalidRequest as error:
-        raise OperatorError(f"the file is no result of a recognition job: {error.message}") from error
+        raise OperatorError(f"the file is not a result of a recognition job: {error.message}") from error
     expected = {"schema_version": SCHEMA_VERSION, "source_artifact_id": bound["artifact_id"]}
     if type(value) is not dict or any(value.get(name) != right for name, right in expected.items()):
         raise OperatorError(
-            f"the file is no result of this recognition job: a JSON object with {json.dumps(expected)}"
+            f"the file is not a result of this recognition job: a JSON object with {json.dumps(expected)}"
         )
     metadata = {"schema_version": SCHEMA_VERSION, "duration_ms": bound["duration_ms"]}
     return SuppliedResult(content, MEDIA_TYPE, metadata, bound["duration_ms"])

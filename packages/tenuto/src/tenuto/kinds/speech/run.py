@@ -80,7 +80,7 @@ def read_result(content: bytes, parameters: dict[str, Any]) -> SuppliedResult:
     try:
         wav = read_pcm16_wav(content)
     except WavInvalid as error:
-        raise OperatorError(f"the file is no result of a speech job, which is a WAV: {error}") from error
+        raise OperatorError(f"the file is not a result of a speech job, which is a WAV: {error}") from error
     return SuppliedResult(content, MEDIA_TYPE, {"duration_ms": wav.duration_ms}, wav.duration_ms)
 
 

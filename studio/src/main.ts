@@ -5,8 +5,10 @@ import './app.css'
 import { firstLanguage, speak } from './lib/i18n.svelte.ts'
 import { follow } from './lib/router.svelte.ts'
 import { firstTheme, wear } from './lib/theme.svelte.ts'
+import { explainFields } from './lib/validation.ts'
 
 wear(firstTheme())
 await speak(firstLanguage())
 follow()
+explainFields()
 mount(App, { target: document.getElementById('studio')! })

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest'
 import { isComposing } from '../src/lib/composing.ts'
 import { problemOf, readJson, writeJson } from '../src/lib/http.ts'
 import { micros, typedMicros, yuan } from '../src/lib/money.ts'
-import { curlOfJob, pythonWithKey, quoted } from '../src/lib/snippets.ts'
+import { formsOf, pythonWithKey, quoted, snippetOf, type Work } from '../src/lib/snippets.ts'
 import { EventReader } from '../src/lib/sse.ts'
 import { readWav, toFloat32, toInt16, writeWav } from '../src/lib/wav.ts'
 
@@ -80,7 +80,27 @@ describe('snippets', () => {
     const body = `{"text":"it's 5 o'clock; $HOME \`x\` \\"y\\""}`
 
     expect(execFileSync('sh', ['-c', `printf %s ${quoted(body)}`], { encoding: 'utf-8' })).toBe(body)
-    expect(curlOfJob('http://h', body)).toContain(`-d ${quoted(body)}`)
+  })
+
+  it('write every value as their language does', () => {
+    const seeded: Work = { kind: 'image', model: 'm', parameters: { prompt: "it's", seed: '9223372036854775807' } }
+    const spoken: Work = { kind: 'speech', model: 'm', parameters: { text: '-5', use_random: true, voice_id: 'v', emo_vector: [0, 1] } }
+
+    expect(snippetOf('curl', 'http://h', seeded)).toContain(`"prompt":"it'\\''s","seed":9223372036854775807}`)
+    expect(snippetOf('cli', 'http://h', seeded)).toContain(`--param 'seed=9223372036854775807'`)
+    expect(snippetOf('python', 'http://h', seeded)).toContain('seed=9223372036854775807,')
+    expect(snippetOf('javascript', 'http://h', seeded)).toContain('\\"seed\\":9223372036854775807')
+    expect(snippetOf('python', 'http://h', spoken)).toContain('use_random=True,')
+    expect(snippetOf('cli', 'http://h', spoken)).toContain(`--param 'emo_vector=[0,1]'`)
+  })
+
+  it('offer what can do the work: a command has no earlier turns, and openai-python does not transcribe yet', () => {
+    const said = { role: 'user', content: 'a' }
+    const chat = (messages: object[]): Work => ({ kind: 'chat', model: 'm', parameters: { messages } })
+
+    expect(formsOf(chat([said]))).toEqual(['curl', 'cli', 'python', 'openai', 'javascript'])
+    expect(formsOf(chat([said, { role: 'assistant', content: 'b' }, said]))).not.toContain('cli')
+    expect(formsOf({ kind: 'recognition', model: 'm', parameters: {} })).not.toContain('openai')
   })
 
   it('are Python that compiles', () => {

@@ -9,7 +9,6 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { heldS, holdS, nextListing, retryAfterS, waitS } from '../src/lib/pacing.ts'
-import { pythonWithKey } from '../src/lib/snippets.ts'
 import type { Job } from '../src/lib/types.ts'
 
 const NOON = Date.UTC(2026, 10, 21, 12)
@@ -53,6 +52,7 @@ const scripts = new Map<string, (request: Seen, number: number) => Answer>()
 let server: Server
 let origin = ''
 let jobs: typeof import('../src/lib/jobs.ts')
+let snippets: typeof import('../src/lib/snippets.ts')
 
 /** The part of a path, or the model of a body, that tells whose script answers. */
 function nameOf(url: string, body: string): string {
@@ -83,6 +83,7 @@ beforeAll(async () => {
   // Where the pages of a browser would say that the service is.
   Object.assign(globalThis, { document: { documentElement: { dataset: { base: origin } } } })
   jobs = await import('../src/lib/jobs.ts')
+  snippets = await import('../src/lib/snippets.ts')
 })
 
 afterAll(() => void (server.closeAllConnections(), server.close()))
@@ -160,7 +161,7 @@ describe('work at a service', () => {
     const answers: Answer[] = [busy, { status: 202, body: job('script', 'queued'), headers: { 'Retry-After': '1.2' } }, done, wrong, page, right]
     scripts.set('script', (_, n) => answers[n]!)
     const folder = mkdtempSync(join(tmpdir(), 'snippet-'))
-    await promisify(execFile)('python3', ['-c', pythonWithKey(origin, 'tn_x', 'script', '你好，"世界"\\')], { cwd: folder })
+    await promisify(execFile)('python3', ['-c', snippets.pythonWithKey(origin, 'tn_x', 'script', '你好，"世界"\\')], { cwd: folder })
     const [first, second] = pauses('script')
 
     expect(readFileSync(join(folder, 'speech.wav'))).toEqual(sound)

@@ -34,6 +34,16 @@ describe('the queue', () => {
     expect(queue.place(1000, 90_000, RATE)).toBe(90_000 + LEAD_S * RATE)
   })
 
+  it('plays another job right behind the one before, and drops nothing for it', () => {
+    const queue = new SegmentQueue()
+    queue.take([segment('a', 0)])
+    const end = queue.place(1000, 0, RATE) + 1000
+    queue.next()
+
+    expect(queue.take([segment('b', 0)])).toEqual({ restarted: false, fresh: [segment('b', 0)] })
+    expect(queue.place(500, 0, RATE)).toBe(end)
+  })
+
   it('drops everything when another attempt begins', () => {
     const queue = new SegmentQueue()
     queue.take([segment('a', 0), segment('a', 1)])

@@ -1,7 +1,7 @@
 // Speech settings: what the service is sent, and the way back from a job that was made.
 import { describe, expect, it } from 'vitest'
 import { utf8Length } from '../src/lib/bytes.ts'
-import { DEFAULTS, fromParameters, toParameters, type Settings } from '../src/lib/speech.ts'
+import { DEFAULTS, durationFactorOf, fromParameters, speedOf, toParameters, type Settings } from '../src/lib/speech.ts'
 
 const settings = (given: Partial<Settings>): Settings => ({ ...DEFAULTS, vector: [...DEFAULTS.vector], ...given })
 
@@ -28,6 +28,13 @@ describe('speech settings', () => {
     })
 
     expect(fromParameters(toParameters(all))).toEqual(all)
+  })
+
+  it('name the speed as people do: larger is faster, and every step comes back as itself', () => {
+    const steps = Array.from({ length: 31 }, (_, i) => Math.round((0.5 + i * 0.05) * 100) / 100)
+
+    expect([durationFactorOf(2), durationFactorOf(1), durationFactorOf(0.5)]).toEqual([0.5, 1, 2])
+    expect(steps.map((speed) => speedOf(durationFactorOf(speed)))).toEqual(steps)
   })
 
   it('count bytes of UTF-8', () => {

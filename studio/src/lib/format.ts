@@ -29,6 +29,18 @@ export function shortMoment(seconds: number): string {
   return new Intl.DateTimeFormat(locale(), isOfThisYear ? form : { ...form, year: 'numeric' }).format(seconds * 1000)
 }
 
+const STEPS = [['day', 86_400], ['hour', 3600], ['minute', 60]] as const
+const MOST_DAYS = 7
+
+/** How long before `now` (milliseconds) a moment was: "3 min ago"; after a week the moment itself. */
+export function ago(seconds: number, now: number): string {
+  const passed = Math.max(0, now / 1000 - seconds)
+  if (passed >= MOST_DAYS * 86_400) return shortMoment(seconds)
+  const form = new Intl.RelativeTimeFormat(locale(), { numeric: 'auto', style: 'short' })
+  for (const [unit, length] of STEPS) if (passed >= length) return form.format(-Math.floor(passed / length), unit)
+  return form.format(0, 'second')
+}
+
 /** Today where the reader is, as a field for days has it. */
 export function today(): string {
   const now = new Date()
@@ -38,4 +50,10 @@ export function today(): string {
 /** A whole number with its groups. */
 export function count(value: number): string {
   return new Intl.NumberFormat(locale()).format(value)
+}
+
+/** Seconds as people say them of what is still to come: whole ones, or minutes. */
+export function span(seconds: number): string {
+  const [value, unit] = seconds < 90 ? [Math.max(1, Math.ceil(seconds)), 'second'] : [Math.round(seconds / 60), 'minute']
+  return new Intl.NumberFormat(locale(), { style: 'unit', unit: unit as string, unitDisplay: 'long' }).format(value as number)
 }

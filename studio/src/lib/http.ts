@@ -13,6 +13,8 @@ export class Problem extends Error {
     readonly requestId: string | null = null,
     readonly details: Fault[] = [],
     readonly retryAfterS: number | null = null,
+    /** What a job would hold and what the account has; only where that is too little. */
+    readonly balance: { needed: string; available: string } | null = null,
   ) {
     super(message)
   }
@@ -51,7 +53,7 @@ export function problemOf(status: number, headers: Pick<Headers, 'get'>, text: s
   const retry = retryAfterS(headers)
   try {
     const { error } = JSON.parse(text)
-    return new Problem(status, error.code, error.message, error.request_id, error.details ?? [], retry)
+    return new Problem(status, error.code, error.message, error.request_id, error.details ?? [], retry, error.balance ?? null)
   } catch {
     return new Problem(status, 'no_answer', `HTTP ${status}`, headers.get('x-request-id'), [], retry)
   }

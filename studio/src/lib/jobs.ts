@@ -1,5 +1,6 @@
 // Work that takes a while: submitting it once, and following it until it ends.
 import { call, freshKey, Problem, readJson, send } from './http.ts'
+import { t } from './i18n.svelte.ts'
 import { GIVE_UP_S, heldS, holdS, retryAfterS, waitS } from './pacing.ts'
 import { isFinal, type Job } from './types.ts'
 
@@ -14,10 +15,16 @@ const paces = new Map<string, Pace>()
 const doubts = new Map<string, string>()
 
 /** Submits a job. A lost answer is asked for again under the same key, so there is never a second job. */
-export async function submit(model: string, parameters: object, inputs: string[] = []): Promise<Job> {
-  const body = { model, parameters, ...(inputs.length > 0 ? { input_artifact_ids: inputs } : {}) }
+export async function submit(
+  model: string, parameters: object, inputs: string[] = [],
+  more: { metadata?: Record<string, string>; key?: string } = {},
+): Promise<Job> {
+  const body = {
+    model, parameters,
+    ...(inputs.length > 0 ? { input_artifact_ids: inputs } : {}), ...(more.metadata ? { metadata: more.metadata } : {}),
+  }
   const work = JSON.stringify(body)
-  const key = doubts.get(work) ?? freshKey()
+  const key = doubts.get(work) ?? more.key ?? freshKey()
   doubts.set(work, key)
   try {
     const answer = await persist(() => send('POST', '/web/v1/jobs', { body, headers: { 'Idempotency-Key': key } }))
@@ -71,13 +78,25 @@ async function jobOf(answer: Response, canHold: boolean, held: number): Promise<
   return job
 }
 
+/** What a job is recognised by, in every list and above its page. */
+export function titleOf(job: Job): string {
+  return job.title ?? t(isErased(job) ? 'job.untitled.erased' : 'job.title', { kind: t(`kind.${job.kind}`) })
+}
+
+/** Whether its request and result are gone: there is nothing to hear, download or take up again. */
+export function isErased(job: Job): boolean {
+  return job.erased_at !== null
+}
+
 /** Where a job is read. */
 export function jobPath(id: string): string {
   return `/web/v1/jobs/${encodeURIComponent(id)}`
 }
 
 /** What a job was asked, as it was accepted; numbers that a browser's cannot hold come as text. */
-export function requestOf(id: string): Promise<{ model: string; parameters: Record<string, unknown> }> {
+export function requestOf(
+  id: string,
+): Promise<{ model: string; parameters: Record<string, unknown>; input_artifact_ids?: string[] }> {
   return call('GET', `${jobPath(id)}/request`)
 }
 

@@ -34,6 +34,16 @@ export class Loaded<T> {
       if (turn === this.#turn) this.isBusy = false
     }
   }
+
+  /** Reads it again without a word about failures; says whether anything changed. */
+  async refresh(): Promise<boolean> {
+    if (this.isBusy || this.data === null) return false
+    const turn = this.#turn
+    const data = await call<T>('GET', this.#path())
+    if (turn !== this.#turn || JSON.stringify(data) === JSON.stringify(this.data)) return false
+    this.data = data
+    return true
+  }
 }
 
 /** Reads an address now and whenever it changes. Call it while a page is created. */

@@ -17,8 +17,35 @@ export type AccountLine = {
   invited: boolean
 }
 
+/** A link to set a password, in an account of which nothing else has changed. */
+export type Invited = { id: string; name: string; invitation_path: string }
+
+/** One word for an account, as the service's filter has it. */
+export function stateOf(account: AccountLine): 'active' | 'invited' | 'programs' | 'suspended' {
+  if (account.suspended) return 'suspended'
+  if (account.signs_in) return 'active'
+  return account.invited ? 'invited' : 'programs'
+}
+
 type Offer = { worker_id: string; start_failures: number; reason: string | null }
-export type OperatedModel = Model & { workers: Offer[] }
+export type OperatedModel = Model & {
+  workers: Offer[]
+  /** Whether the operator lets it be used. */
+  enabled: boolean
+  /** The price that was set in the studio; null: that of the settings file. */
+  price_micros: number | null
+  settings_price: string
+  may_be_priced: boolean
+}
+
+export type ModelChange = {
+  id: string
+  model: string
+  operator: string
+  enabled: boolean
+  price_micros: number | null
+  at: number
+}
 
 export type QueueState = {
   queued: Record<string, number>
@@ -40,6 +67,34 @@ export type WorkerLine = {
   engines: Record<string, number>
   /** What they may take together; 0: any. */
   engine_memory_mib: number
+}
+
+type Tally = {
+  finished: number
+  succeeded: number
+  failed: number
+  charged_micros: number
+  /** Percentiles; null where nothing ended. */
+  wait_p50_ms: number | null
+  wait_p95_ms: number | null
+  run_p50_ms: number | null
+  run_p95_ms: number | null
+}
+
+export type Statistics = {
+  from: number
+  most_jobs: number
+  /** Since when it is all jobs; later than `from` where there were too many. */
+  complete_from: number
+  slots: (Tally & { at: number; queued: number })[]
+  models: (Tally & { model: string })[]
+  days: { day: string; jobs: number; charged_micros: number }[]
+}
+
+export type LogEvents = {
+  data: { at: string; level: string; event: string; keys: Record<string, string> }[]
+  process: { host: string; pid: number }
+  remembers: number
 }
 
 export type RecoveryLine = {

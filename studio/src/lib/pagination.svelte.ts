@@ -32,6 +32,27 @@ export class Pages<T> {
     if (this.#next !== undefined) await this.#read(this.#next)
   }
 
+  /**
+   * The first page again, laid over what is there: what is new comes on top, what changed is replaced, and what "more" has
+   * added stays. Says whether anything changed. Of records whose ids sort by time.
+   */
+  async refresh(idOf: (item: T) => string): Promise<boolean> {
+    if (this.isBusy || !this.isRead) return false
+    const turn = this.#turn
+    const page = await call<Page<T>>('GET', this.#path())
+    if (turn !== this.#turn) return false
+    const last = page.data.at(-1)
+    const old = this.items
+    // More came than a page holds: what is between is not known, so it starts again from here.
+    const isTorn = last !== undefined && old.length > 0 && idOf(old[0]!) < idOf(last)
+    const rest = last === undefined || page.next_cursor === undefined || isTorn ? [] : old.filter((item) => idOf(item) < idOf(last))
+    const items = [...page.data, ...rest]
+    if (JSON.stringify(items) === JSON.stringify(old)) return false
+    this.items = items
+    if (rest.length === 0) this.#next = page.next_cursor
+    return true
+  }
+
   async #read(after: string | null): Promise<void> {
     const turn = ++this.#turn
     const path = this.#path()

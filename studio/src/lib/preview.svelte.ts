@@ -24,8 +24,12 @@ export class Preview {
     this.#context = contextAt(USUAL_RATE)
   }
 
-  /** Plays what is listed until `isOver` says that the job has ended and its last listing was played. */
-  async run(job: string, isOver: () => boolean, signal: AbortSignal): Promise<void> {
+  /**
+   * Plays what is listed until `isOver` says that the job has ended and its last listing was played. Several jobs are
+   * played one behind the other; `isLastJob` ends the preview.
+   */
+  async run(job: string, isOver: () => boolean, signal: AbortSignal, isLastJob = true): Promise<void> {
+    this.#queue.next()
     signal.addEventListener('abort', () => this.stop(), { once: true })
     for (let isLast = false; ; ) {
       const askedAt = Date.now()
@@ -38,7 +42,9 @@ export class Preview {
       await pause(listAt - Date.now(), signal)
       isLast = isOver()
     }
-    this.isOpen = false
+    this.isOpen = !isLastJob
+    // A browser that lets nothing sound would leave the page waiting for an end that never comes.
+    if (isLastJob && this.#context.state !== 'running') this.stop()
   }
 
   /** Silence, and the end of the preview. */

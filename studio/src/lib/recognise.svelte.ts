@@ -1,12 +1,13 @@
 // The way of a recording from the reader's disk to a job: decoded, made FLAC, hashed, uploaded.
 import { freshKey } from './http.ts'
-import { persist, submit } from './jobs.ts'
+import { follow, isStopped, persist, submit } from './jobs.ts'
 import kinds from './kinds.json'
 import { decode, encode, hash, isFlac, RECOGNITION_RATE, Unusable } from './sound.ts'
-import type { Artifact, Job } from './types.ts'
+import { isFinal, type Artifact, type Job } from './types.ts'
 import { upload } from './upload.ts'
 
 export const MAX_INPUT_S = kinds.recognition.limits.input_seconds
+const MAX_NAME_CHARACTERS = 255
 export type Stage = 'decode' | 'encode' | 'hash' | 'upload' | 'submit'
 
 /** A recording on its way; `stage` says where it is and `done` of `total` how far. */
@@ -24,6 +25,7 @@ export class Intake {
     this.#enter('upload', prepared.file.size)
     const headers = {
       'Content-Type': 'audio/flac', 'X-Service-Content-SHA256': prepared.sha256, 'Idempotency-Key': freshKey(),
+      ...nameHeader(file.name),
     }
     const sent = (bytes: number): void => void (this.done = bytes)
     const { artifact } = await persist(
@@ -57,4 +59,81 @@ export class Intake {
     this.done = 0
     this.total = total
   }
+}
+
+/** A recording that is stored already, and what it is called. */
+export type Stored = { id: string; name: string }
+
+/** One recording that somebody wants recognised, and how far that is. Each has its own progress, faults and end. */
+export class Take {
+  readonly name: string
+  intake = $state.raw<Intake | null>(null)
+  job = $state.raw<Job | null>(null)
+  fault = $state<Unusable | null>(null)
+  problem = $state.raw<unknown>(null)
+  isBegun = $state(false)
+  #source: File | Stored
+  #stop = new AbortController()
+
+  constructor(source: File | Stored) {
+    this.#source = source
+    this.name = source.name
+  }
+
+  /** Whether it can be begun, for the first time or again after it failed. */
+  get isWaiting(): boolean {
+    return !this.isBegun
+  }
+
+  get isUnderWay(): boolean {
+    return this.intake !== null || (this.job !== null && !isFinal(this.job.state))
+  }
+
+  /** What a snippet needs to know of it. */
+  get origin(): { file: string; input?: string } {
+    return this.#source instanceof File ? { file: this.name } : { file: this.name, input: this.#source.id }
+  }
+
+  /** From the disk to an accepted job; `follow` then watches it. */
+  async begin(model: string, parameters: object): Promise<void> {
+    this.isBegun = true
+    this.fault = null
+    this.problem = null
+    try {
+      if (this.#source instanceof File) {
+        this.intake = new Intake()
+        this.job = await this.intake.run(this.#source, model, parameters)
+      } else this.job = await submit(model, parameters, [this.#source.id])
+    } catch (error) {
+      this.#end(error)
+    }
+    this.intake = null
+  }
+
+  async follow(): Promise<void> {
+    if (!this.job) return
+    try {
+      for await (const now of follow(this.job.id, this.#stop.signal)) this.job = now
+    } catch (error) {
+      this.#end(error)
+    }
+  }
+
+  /** Stops converting, sending and watching; a job that was accepted goes on. */
+  stop(): void {
+    this.#stop.abort()
+    this.intake?.stop()
+  }
+
+  #end(error: unknown): void {
+    this.isBegun = this.job !== null
+    if (error instanceof Unusable) this.fault = error
+    else if (!isStopped(error)) this.problem = error
+  }
+}
+
+/** What the recording and its jobs are recognised by; the service takes no control characters. */
+function nameHeader(name: string): Record<string, string> {
+  const plain = [...name.replace(/[\p{Cc}\p{Cs}]/gu, '')].slice(0, MAX_NAME_CHARACTERS).join('')
+  return plain ? { 'X-Service-File-Name': encodeURIComponent(plain) } : {}
 }

@@ -33,6 +33,13 @@ export class SegmentQueue {
     return { restarted, fresh }
   }
 
+  /** Another job follows: what it has is played right behind this one's. */
+  next(): void {
+    this.attempt = null
+    this.#attempts.clear()
+    this.#seen.clear()
+  }
+
   /** The frame at which the next segment begins: right behind the last one, or soon when that has passed already. */
   place(frames: number, nowFrame: number, rate: number): number {
     const soon = Math.ceil(nowFrame + LEAD_S * rate)

@@ -10,6 +10,11 @@ export function session(): Session | null {
   return current
 }
 
+/** Whether the operator wants no prices: then nothing costs anything, and no page shows money. */
+export function isFree(): boolean {
+  return current?.prices === 'free'
+}
+
 /** Whether a session on this page expired, rather than being logged out. */
 export function hasEnded(): boolean {
   return isOver
@@ -23,7 +28,7 @@ export async function readSession(): Promise<void> {
 }
 
 /** Signs in through one of the doors: log in, register, set up, accept an invitation. */
-export async function enter(door: string, body: Record<string, string>): Promise<void> {
+export async function enter(door: string, body: Record<string, unknown>): Promise<void> {
   current = await call<Session>('POST', `/web/${door}`, { body })
   isOver = false
 }

@@ -1,9 +1,11 @@
 // Sound files that a person brings: decoded by the browser, made into what the service takes.
 import type { Asked, Told } from '../workers/messages.ts'
-import { readWav, toInt16, writeWav } from './wav.ts'
+import { readWav, toInt16, writeWav, type Wav } from './wav.ts'
 
 export const RECOGNITION_RATE = 16000
 const VOICE_RATE = 48000
+// A longer recording is not shown to cut a part out of it.
+const MOST_TO_CUT_S = 600
 
 export type Progress = (done: number, total: number) => void
 export type Prepared = { file: Blob; sha256: string }
@@ -44,9 +46,11 @@ export async function decode(file: Blob, rate: number): Promise<Float32Array> {
   return mixed
 }
 
-/** The FLAC to upload for recognition, and its hash. */
-export function encode(samples: Float32Array, progress: Progress, signal: AbortSignal): Promise<Prepared> {
-  return work({ kind: 'encode', samples, rate: RECOGNITION_RATE }, [samples.buffer], progress, signal)
+/** A FLAC of mono samples, and its hash; at the rate that recognition takes, unless another is given. */
+export function encode(
+  samples: Float32Array, progress: Progress, signal: AbortSignal, rate: number = RECOGNITION_RATE,
+): Promise<Prepared> {
+  return work({ kind: 'encode', samples, rate }, [samples.buffer], progress, signal)
 }
 
 /** The hash of a file, read piece by piece. */
@@ -54,15 +58,20 @@ export function hash(file: Blob, progress: Progress, signal: AbortSignal): Promi
   return work({ kind: 'hash', file }, [], progress, signal)
 }
 
-/** A recording as the service takes it for a voice: the WAV as it is where it is one, or else decoded. */
-export async function asVoice(file: Blob): Promise<Blob> {
+/**
+ * A recording in the form that the service takes for a voice: the WAV as it is where it is one, or else decoded. It may be
+ * longer than a voice, of which a part is then selected.
+ */
+export async function asVoice(file: Blob): Promise<{ file: Blob; wav: Wav }> {
   const wav = readWav(await bytesOf(file))
   const isGood = wav !== null && wav.channels >= 1 && wav.channels <= 2 && wav.rate >= 8000 && wav.rate <= 192_000
   const samples = isGood ? wav.samples : toInt16(await decode(file, VOICE_RATE))
   const seconds = isGood ? samples.length / wav.channels / wav.rate : samples.length / VOICE_RATE
   if (seconds < 1) throw new Unusable('short', seconds)
-  if (seconds > 15) throw new Unusable('long', seconds)
-  return isGood ? file : new Blob([writeWav(samples, VOICE_RATE)], { type: 'audio/wav' })
+  if (seconds > MOST_TO_CUT_S) throw new Unusable('long', seconds)
+  if (isGood) return { file, wav }
+  const bytes = writeWav(samples, VOICE_RATE)
+  return { file: new Blob([bytes], { type: 'audio/wav' }), wav: readWav(bytes.buffer)! }
 }
 
 function work(asked: Asked, moved: Transferable[], progress: Progress, signal: AbortSignal): Promise<Prepared> {

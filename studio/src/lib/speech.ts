@@ -5,6 +5,9 @@ import kinds from './kinds.json'
 export const EMOTIONS = ['happy', 'angry', 'sad', 'fear', 'disgust', 'low', 'surprise', 'calm'] as const
 export type Mode = 'none' | 'reference' | 'vector' | 'text'
 
+/** What `lang` is while the page detects the language. */
+export const DETECTED = ''
+
 export type Settings = {
   text: string
   lang: string
@@ -39,6 +42,16 @@ export const DEFAULTS: Readonly<Settings> = {
 }
 
 type Parameters = Record<string, unknown>
+
+/** How often faster than usual, as people say it, for a factor of length; and the other way round. */
+export function speedOf(durationFactor: number): number {
+  return Math.round(100 / durationFactor) / 100
+}
+
+/** The factor of length, as the service has it. */
+export function durationFactorOf(speed: number): number {
+  return Math.round(10_000 / speed) / 10_000
+}
 
 /** The parameters of a job: what differs from the defaults, and never two ways of emotion. */
 export function toParameters(settings: Settings): Parameters {

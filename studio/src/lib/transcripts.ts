@@ -1,7 +1,7 @@
 // Transcripts as files: plain text, SubRip, WebVTT. The result's own JSON is the fourth and needs nothing from here.
 
 export type Line = { id: number; start: number; end: number; text: string; speaker?: string | null; type?: string }
-export type Engine = { model_id: string; model_revision: string; segments: Line[] }
+export type Engine = { model_id: string; model_revision: string; language?: string | null; segments: Line[] }
 export type Recognition = {
   schema_version: number
   audio: { duration_seconds: number }

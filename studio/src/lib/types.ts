@@ -27,7 +27,11 @@ export type Job = {
   result: Record<string, unknown> | null
   error: { code: string; message: string } | null
   billing: { held: string; charged: string; currency: string }
+  metadata: Record<string, string>
   cancel_requested: boolean
+  /** What it is recognised by; null where there is nothing, or it was erased. */
+  title: string | null
+  erased_at: number | null
 }
 
 export type Page<T> = { data: T[]; next_cursor?: string }
@@ -42,6 +46,12 @@ export type Model = {
   pricing: { unit: string; price: string; hold: string }
   engines: { model_id: string; model_revision: string }[]
   honoured_parameters: string[]
+  /** Null: not known. */
+  parameter_count?: number | null
+  /** It only shows that the service works. */
+  demo?: boolean
+  /** What to know before using it, in English. */
+  notes: string[]
 }
 
 export type Voice = {
@@ -88,8 +98,10 @@ export type Session = {
   account: { id: string; name: string; operator: boolean } | null
   registration: 'open' | 'invite' | 'closed'
   setup_needed: boolean
-  /** What an account begins with; only where everybody may make one. */
+  /** What an account begins with; only where everybody may make one, and at the first set-up. */
   initial_credit_micros?: number
+  /** `free`: nothing costs anything, and no page shows money. Not told to strangers who may not make an account. */
+  prices?: 'contract' | 'free'
   /** Another one: the service was replaced, and the parts of this page have other names there. */
   build: string
   /** Only for who is signed in. */

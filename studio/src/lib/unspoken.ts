@@ -7,16 +7,23 @@ const SHOWN = 20
 const SPOKEN = rangesOf(table.spoken)
 const SILENT = rangesOf(table.silent)
 
-/** What becomes of a text: the characters that are left out, once each, and whether anything is spoken at all. */
-export function unspoken(text: string): { leftOut: string; isSilent: boolean; shown: string } {
+/**
+ * What becomes of a text: the characters that are left out, once each, whether anything is spoken at all, and whether more
+ * is lost than spoken.
+ */
+export function unspoken(text: string): { leftOut: string; isSilent: boolean; isMostlyLost: boolean; shown: string } {
   const leftOut = new Set<string>()
-  let isSilent = true
+  let [spoken, lost] = [0, 0]
   for (const char of text.normalize('NFC')) {
-    if (isIn(SPOKEN, char)) isSilent = false
-    else if (!isIn(SILENT, char)) leftOut.add(char)
+    if (isIn(SPOKEN, char)) spoken += 1
+    else if (!isIn(SILENT, char)) {
+      leftOut.add(char)
+      lost += 1
+    }
   }
   const letters = [...leftOut]
-  return { leftOut: letters.join(''), isSilent, shown: letters.slice(0, SHOWN).join(' ') + (letters.length > SHOWN ? ' …' : '') }
+  const shown = letters.slice(0, SHOWN).join(' ') + (letters.length > SHOWN ? ' …' : '')
+  return { leftOut: letters.join(''), isSilent: spoken === 0, isMostlyLost: lost >= spoken, shown }
 }
 
 function isIn(ranges: Ranges, char: string): boolean {

@@ -1,9 +1,11 @@
 // WAV files with 16-bit samples: reading the service's, writing what was recorded. Knows no AudioContext.
 
-export type Wav = { rate: number; channels: number; samples: Int16Array }
+/** `bytes` are the samples as they are in the file. */
+export type Wav = { rate: number; channels: number; samples: Int16Array; bytes: Uint8Array<ArrayBuffer> }
 
 const PCM = 1
 const EXTENSIBLE = 0xfffe
+const HEAD_BYTES = 44
 
 /** The samples of a PCM16 WAV, channels interleaved; null for anything else. */
 export function readWav(bytes: ArrayBuffer): Wav | null {
@@ -17,7 +19,8 @@ export function readWav(bytes: ArrayBuffer): Wav | null {
     if (name === 'data') {
       if (format === null) return null
       const end = Math.min(at + 8 + size, bytes.byteLength)
-      return { ...format, samples: littleEndian(bytes.slice(at + 8, end - ((end - at) % 2))) }
+      const data = bytes.slice(at + 8, end - ((end - at) % 2))
+      return { ...format, samples: littleEndian(data), bytes: new Uint8Array(data) }
     }
     at += 8 + size + (size % 2)
   }
@@ -31,24 +34,32 @@ function readFormat(view: DataView, at: number, size: number): { rate: number; c
   return { rate: view.getUint32(at + 4, true), channels: view.getUint16(at + 2, true) }
 }
 
-/** A mono PCM16 WAV of these samples. */
-export function writeWav(samples: Int16Array, rate: number): Uint8Array<ArrayBuffer> {
-  const bytes = new Uint8Array(44 + samples.length * 2)
+/** A PCM16 WAV of these samples, channels interleaved. */
+export function writeWav(samples: Int16Array, rate: number, channels = 1): Uint8Array<ArrayBuffer> {
+  const bytes = new Uint8Array(HEAD_BYTES + samples.length * 2)
+  bytes.set(wavHead(samples.length, rate, channels))
+  const view = new DataView(bytes.buffer)
+  samples.forEach((sample, i) => view.setInt16(HEAD_BYTES + i * 2, sample, true))
+  return bytes
+}
+
+/** What stands before so many samples, those of all channels counted, in a PCM16 WAV. */
+export function wavHead(samples: number, rate: number, channels = 1): Uint8Array<ArrayBuffer> {
+  const bytes = new Uint8Array(HEAD_BYTES)
   const view = new DataView(bytes.buffer)
   const words = (at: number, text: string): void => [...text].forEach((c, i) => view.setUint8(at + i, c.charCodeAt(0)))
   words(0, 'RIFF')
-  view.setUint32(4, 36 + samples.length * 2, true)
+  view.setUint32(4, HEAD_BYTES - 8 + samples * 2, true)
   words(8, 'WAVEfmt ')
   view.setUint32(16, 16, true)
   view.setUint16(20, PCM, true)
-  view.setUint16(22, 1, true)
+  view.setUint16(22, channels, true)
   view.setUint32(24, rate, true)
-  view.setUint32(28, rate * 2, true)
-  view.setUint16(32, 2, true)
+  view.setUint32(28, rate * channels * 2, true)
+  view.setUint16(32, channels * 2, true)
   view.setUint16(34, 16, true)
   words(36, 'data')
-  view.setUint32(40, samples.length * 2, true)
-  samples.forEach((sample, i) => view.setInt16(44 + i * 2, sample, true))
+  view.setUint32(40, samples * 2, true)
   return bytes
 }
 

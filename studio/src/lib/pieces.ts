@@ -1,0 +1,30 @@
+// Cuts a text that is longer than one job takes into pieces, at the ends of sentences where there are any.
+import { utf8Length } from './bytes.ts'
+
+const SENTENCE = /[^.!?。！？…\n]*(?:[.!?。！？…\n]+["'”’」』）)]*\s*|$)/gu
+const CLAUSE = /[^,;:，、；：\s]*(?:[,;:，、；：\s]+|$)/gu
+// Readings such as <行|HANG2> stay whole.
+const ATOM = /<[^<>\n]{1,26}>|./gsu
+
+/** The pieces, none longer than `maxBytes` of UTF-8 nor with white space at its ends; together they are the text. */
+export function cut(text: string, maxBytes: number): string[] {
+  return gathered(text.trim(), maxBytes, [SENTENCE, CLAUSE, ATOM]).map((piece) => piece.trim()).filter((piece) => piece !== '')
+}
+
+/** As many parts in each piece as fit; a part that is too long by itself is cut more finely. */
+function gathered(text: string, maxBytes: number, [pattern, ...finer]: RegExp[]): string[] {
+  if (utf8Length(text.trim()) <= maxBytes || pattern === undefined) return [text]
+  const pieces: string[] = []
+  let piece = ''
+  for (const [part] of text.matchAll(pattern)) {
+    if (utf8Length((piece + part).trim()) <= maxBytes) {
+      piece += part
+      continue
+    }
+    if (piece !== '') pieces.push(piece)
+    const inside = gathered(part, maxBytes, finer)
+    pieces.push(...inside.slice(0, -1))
+    piece = inside.at(-1) ?? ''
+  }
+  return piece === '' ? pieces : [...pieces, piece]
+}

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tenuto_engine import Result, Run
-from tenuto_engine_kit.languages import understood
+from tenuto_engine_kit.languages import understood, unknown_language
 from tenuto_engine_kit.recognition import RATE, Floats, Heard, letters, number, part_of, pieces
 
 LANGUAGES = {
@@ -90,9 +90,9 @@ class Qwen3Asr:
             self._add(found, at, len(piece) / RATE, aligned, heard)
             run.progress("recognising", int(at + len(piece) / RATE), max(1, int(heard.length_s)), "seconds")
         if language is None:
-            named = f"The language {said!r} is not known" if said else "No language was given"
             names = ", ".join(dict.fromkeys(name for name in spoken if name))
-            heard.warnings.append(f"{named}; {names or 'none'} was heard.")
+            heard.warnings += unknown_language(said, f"{names or 'none'} was heard")
+            language = next((code for code, name in LANGUAGES.items() if name in spoken), None)
         return heard.told(self._model_id, self._revision, language)
 
     def _written(self, piece: Floats, language: str | None, aligned: bool) -> Any:

@@ -26,6 +26,7 @@ BLOCK_TOKENS = 128
 TEMPERATURE = 0.7
 TOP_P = 0.8
 PENALTY_TOKENS = 256
+NO_PENALTY = 1.0
 # llama.cpp takes this seed to mean "random".
 _DRAWN_SEED = 0xFFFFFFFF
 # Placeholders for the contents while the template is filled in; private-use characters, which no template
@@ -52,6 +53,7 @@ class LlamaChat:
         self._template = self._model.get_default_chat_template()
         self._context_tokens = min(CONTEXT_TOKENS, self._model.n_ctx_train)
         self._default_tokens = int(options.get("default_tokens") or self._context_tokens)
+        self._repeat_penalty = float(options.get("repeat_penalty") or NO_PENALTY)
         self._context = self._new_context(int(options.get("threads", 2)))
         # The prompt whose blocks are in the KV cache.
         self._computed: list[int] = []
@@ -143,9 +145,11 @@ class LlamaChat:
 
     def _sampler(self, wanted: dict[str, Any]) -> llama_cpp.LlamaSampler:
         sampler = self._llama.LlamaSampler(self._llama.LlamaSamplerChainParams())
-        frequency, presence = wanted.get("frequency_penalty") or 0.0, wanted.get("presence_penalty") or 0.0
-        if frequency or presence:
-            sampler.add_penalties(PENALTY_TOKENS, 1.0, frequency, presence)
+        frequency, presence = wanted.get("frequency_penalty"), wanted.get("presence_penalty")
+        # A caller who says anything about repetition, be it 0, gets just that.
+        repeat = self._repeat_penalty if frequency is None and presence is None else NO_PENALTY
+        if frequency or presence or repeat != NO_PENALTY:
+            sampler.add_penalties(PENALTY_TOKENS, repeat, frequency or 0.0, presence or 0.0)
         temperature = TEMPERATURE if wanted.get("temperature") is None else wanted["temperature"]
         if temperature == 0:
             sampler.add_greedy()

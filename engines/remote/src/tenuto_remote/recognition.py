@@ -11,6 +11,7 @@ from typing import Any
 
 from tenuto_engine import Result, Run
 from tenuto_engine_kit import recognition as shared
+from tenuto_engine_kit.languages import AUTOMATIC
 
 from .call import Calls, Server, parsed
 from .sound import wav
@@ -97,7 +98,7 @@ class UpstreamRecognition:
 def _language(asked: Any, heard: shared.Heard) -> str | None:
     """The language code for the server; omitted if the server would refuse it, so that it detects the
     language."""
-    if not asked:
+    if not asked or str(asked).strip().casefold() == AUTOMATIC:
         return None
     code = str(asked).replace("_", "-").split("-")[0].casefold()
     code = _NAMES.get(code, code)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tenuto_engine import Result, Run
-from tenuto_engine_kit.languages import understood
+from tenuto_engine_kit.languages import understood, unknown_language
 from tenuto_engine_kit.recognition import RATE, Heard, part_of
 
 from .chinese import simplified
@@ -65,6 +65,5 @@ class FasterWhisper:
             run.progress("recognising", int(done), seconds, "seconds")
         run.progress("recognising", seconds, seconds, "seconds")
         if language is None:
-            named = f"The language {said!r} is not known" if said else "No language was given"
-            heard.warnings.append(f"{named}; {about.language} was heard.")
+            heard.warnings += unknown_language(said, f"{about.language} was heard")
         return heard.told(self._model_id, self._revision, language or about.language)

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tenuto_engine import Result, Run
-from tenuto_engine_kit.languages import understood
+from tenuto_engine_kit.languages import understood, unknown_language
 from tenuto_engine_kit.recognition import Heard as Transcript
 from tenuto_engine_kit.recognition import part_of
 
@@ -99,22 +99,20 @@ class _Reading:
             yield piece
 
     def _language(self, windows: Sequence[Window], warnings: list[str]) -> str | None:
-        """The model's language code; detected, with a warning, if the caller named none. None without
-        speech."""
+        """The model's language code; detected if the caller named none that is known. None without speech."""
         named = self._run.parameters.get("language")
         language = understood(named, self._whisper.languages)
         if language is not None:
             return language
-        problem = f"The language {named!r} is not known" if named else "No language was given"
         if not windows:
-            warnings.append(f"{problem}, and nobody speaks.")
+            warnings += unknown_language(named, "nobody speaks")
             return None
         votes: dict[str, float] = {}
         for window in sorted(windows, key=lambda window: -window.speech_s)[:DETECTED_BY]:
             for code, probability in self._hear(window).languages.items():
                 votes[code] = votes.get(code, 0.0) + probability * window.speech_s
         detected = max(votes, key=lambda code: votes[code])
-        warnings.append(f"{problem}; {detected} was heard.")
+        warnings += unknown_language(named, f"{detected} was heard")
         return detected
 
     def _segments(self, window: Window, language: str, tries: int) -> list[Segment]:

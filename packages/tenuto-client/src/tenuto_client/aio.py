@@ -241,14 +241,29 @@ class Jobs(_Resource):
         state: str | None = None,
         kind: str | None = None,
         model: str | None = None,
+        search: str | None = None,
+        voice: str | None = None,
+        metadata: Mapping[str, str] | None = None,
+        created_from: int | None = None,
+        created_before: int | None = None,
         limit: int = 20,
         after: str | None = None,
     ) -> list[Operation]:
-        """The newest jobs first, at most 100; the next page is `after` the last one's id."""
-        query = {"state": state, "kind": kind, "model": model}
-        flow = reads.jobs(self._session.link, query, after=after, limit=limit)
-        jobs, _ = await self._session.run(flow)
-        return jobs
+        """The newest jobs first, at most 100; the next page is `after` the last one's id.
+
+        `search`: what the text, the prompt or the file's name contains; times are Unix seconds.
+        """
+        query = {
+            "state": state,
+            "kind": kind,
+            "model": model,
+            "q": search,
+            "voice": voice,
+            **{f"metadata[{name}]": value for name, value in (metadata or {}).items()},
+            "created_from": created_from,
+            "created_before": created_before,
+        }
+        return await self._session.run(reads.found(self._session.link, query, after=after, limit=limit))
 
     async def wait(self, job_id: str, timeout_s: float = pacing.GIVE_UP_S) -> AsyncJob:
         """Wait for a job by its id; see `AsyncJob.wait`."""

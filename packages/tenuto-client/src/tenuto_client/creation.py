@@ -53,7 +53,7 @@ def create(
     flac = audio.as_flac(original)
     try:
         content: Path | bytes = yield Do(flac.__enter__)
-        recording: Recording = yield Do(lambda: Recording.of(content))
+        recording: Recording = yield Do(lambda: Recording.of(content, _name(source)))
         return (yield from _submit(link, Work(document, recording, key, on_bytes=on_bytes)))
     finally:
         flac.__exit__(None, None, None)
@@ -71,6 +71,11 @@ def _submit(link: Link, work: Work) -> Flow[tuple[Reading, Path | None]]:
         return reading, None
     entry.release()
     return reading, entry.path
+
+
+def _name(source: Source) -> str | None:
+    """What the file is called, where it is one."""
+    return Path(source).name if isinstance(source, str | Path) else None
 
 
 def _content(source: Source) -> Path | bytes:

@@ -192,7 +192,8 @@ class File(Memory):
         def sync() -> None:
             # An error here happens again at the final fsync, which reports it.
             with suppress(OSError):
-                os.fdatasync(descriptor)
+                # macOS and Windows have fsync alone.
+                getattr(os, "fdatasync", os.fsync)(descriptor)
             self._sync = None
 
         self._unsynced = 0

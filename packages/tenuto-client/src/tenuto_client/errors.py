@@ -121,6 +121,11 @@ class NotAllowed(Refused):
 class InsufficientBalance(NotAllowed):
     """403 `insufficient_balance`: nothing is left, or pending jobs hold what is."""
 
+    needed: str | None = None
+    """What the job would hold, in CNY; None if the service did not say."""
+    available: str | None = None
+    """What the account has available, in CNY."""
+
 
 class NotFound(Refused):
     """404: it does not exist, or it belongs to another account."""
@@ -253,13 +258,13 @@ def refusal(
     status: int, document: Any, *, request_id: str | None = None, retry_after_s: float | None = None
 ) -> Refused:
     """The error for an answer with this status and JSON body (None if it was not JSON)."""
-    error = document.get("error") if isinstance(document, Mapping) else None
-    fields: Mapping[str, Any] = error if isinstance(error, Mapping) else {}
+    told = document.get("error") if isinstance(document, Mapping) else None
+    fields: Mapping[str, Any] = told if isinstance(told, Mapping) else {}
     details = tuple(fault for fault in fields.get("details") or () if isinstance(fault, Mapping))
     code = str(fields.get("code") or f"http_{status}")
     kind = _BY_CODE.get(code) or _BY_STATUS.get(status, ServiceFailed if status >= 500 else Refused)
     first = str(details[0].get("code")) if details else ""
-    return kind(
+    error = kind(
         str(fields.get("message") or _unexplained(status)),
         status=status,
         details=details,
@@ -269,6 +274,10 @@ def refusal(
         request_id=fields.get("request_id") or request_id,
         remedy=_REMEDIES.get(first),
     )
+    balance = fields.get("balance")
+    if isinstance(error, InsufficientBalance) and isinstance(balance, Mapping):
+        error.needed, error.available = balance.get("needed"), balance.get("available")
+    return error
 
 
 def _unexplained(status: int) -> str:

@@ -2,7 +2,10 @@
 
 One file for each submission: lines of JSON, only ever appended and fsynced one by one; a line that a crash
 tore is ignored. A program that works on an entry holds the lock of its file, so no two programs continue the
-same one. It knows nothing about HTTP. POSIX only; without a journal the client runs anywhere.
+same one. It knows nothing about HTTP.
+
+Windows locks differently and cannot remove or rename an open file: there, an entry has its final name from
+the start and is emptied before it is removed. A file without a complete first line is ignored.
 """
 
 from __future__ import annotations
@@ -22,9 +25,11 @@ from typing import Any
 from tenuto_client.errors import JournalError
 
 fcntl: Any = None
-# Windows has none; `Journal()` raises JournalError there.
-with suppress(ImportError):
+msvcrt: Any = None
+try:
     fcntl = import_module("fcntl")
+except ImportError:
+    msvcrt = import_module("msvcrt")  # on Windows
 
 RETENTION_S = 14 * 24 * 3600
 """How long an accepted job of a program stays in the journal: as long as a job may last."""
@@ -34,6 +39,9 @@ FINAL_WITHOUT_RESULT = ("failed", "cancelled")
 
 SUFFIX = ".journal"
 _TEMPORARY = ".new"
+_FLAGS = os.O_RDWR | os.O_APPEND | getattr(os, "O_BINARY", 0)
+_LOCKED_BYTE = 2**31 - 2
+"""On Windows nobody else can read locked bytes, so the lock is on a byte past the end of every entry."""
 
 
 def fingerprint(api_key: str) -> str:
@@ -114,9 +122,7 @@ class Entry:
 
     def finish(self) -> None:
         """Remove the entry: nothing is left to do."""
-        with suppress(OSError):
-            self.path.unlink(missing_ok=True)
-        self.release()
+        self._remove(self.path)
 
     def set_aside(self) -> None:
         """Called when the same work is submitted again. A job that may still run or be charged stays listed.
@@ -132,16 +138,22 @@ class Entry:
     def release(self) -> None:
         """Unlock the entry; another program may continue it."""
         if self._descriptor >= 0:
-            os.close(self._descriptor)
+            _close(self._descriptor)
             self._descriptor = -1
+
+    def _remove(self, path: Path) -> None:
+        with suppress(OSError):
+            if fcntl is None and self._descriptor >= 0:
+                os.ftruncate(self._descriptor, 0)
+                self.release()
+            path.unlink(missing_ok=True)
+        self.release()
 
 
 class Journal:
     """A folder of entries."""
 
     def __init__(self, folder: Path) -> None:
-        if fcntl is None:
-            raise JournalError("a journal needs POSIX file locks; use Tenuto(journal=False)")
         self.folder = folder
         self._is_swept = False
 
@@ -154,21 +166,20 @@ class Journal:
             if not self._is_swept:
                 self._is_swept = True
                 self._forget_old_ones()
-            temporary = path.with_suffix(_TEMPORARY)
-            descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
+            temporary = path if fcntl is None else path.with_suffix(_TEMPORARY)
+            descriptor = os.open(temporary, _FLAGS | os.O_CREAT | os.O_EXCL, 0o600)
         except OSError as error:
             raise _unwritable(self.folder, error) from error
         entry = Entry(path, descriptor, {}, is_new=True)
         try:
             # Locked before it gets its name, so no other program takes it for an interrupted one.
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            _lock(descriptor, wait=True)
             entry.note(key=key or str(uuid.uuid4()), intent=intent, began_at=int(time.time()), **facts)
-            temporary.rename(path)
-            _sync_folder(self.folder)
+            if fcntl is not None:
+                temporary.rename(path)
+                _sync_folder(self.folder)
         except (OSError, JournalError) as error:
-            with suppress(OSError):
-                temporary.unlink()
-            entry.release()
+            entry._remove(temporary)
             if isinstance(error, JournalError):
                 raise
             raise _unwritable(self.folder, error) from error
@@ -204,20 +215,26 @@ class Journal:
                 if entry.operation_id is not None and not entry.purpose:
                     entry.finish()
                 entry.release()
+            elif fcntl is None:
+                self.forget(path)  # It has no first line; one that is in use cannot be removed.
 
 
 def _open(path: Path) -> Entry | None:
     """The entry, locked; None if it is in use, removed, or not even its first line is complete."""
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
+        descriptor = os.open(path, _FLAGS)
     except OSError:
         return None
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _lock(descriptor, wait=False)
+    except OSError:
+        os.close(descriptor)
+        return None
+    try:
         content = _read_all(descriptor)
         gone = os.fstat(descriptor).st_nlink == 0
     except OSError:
-        os.close(descriptor)
+        _close(descriptor)
         return None
     facts: dict[str, Any] = {}
     intact = content[: content.rfind(b"\n") + 1]
@@ -225,7 +242,7 @@ def _open(path: Path) -> Entry | None:
         with suppress(ValueError):
             facts |= json.loads(line)
     if gone or "key" not in facts:
-        os.close(descriptor)
+        _close(descriptor)
         return None
     if intact != content:
         # Otherwise the next line would be appended to the torn one.
@@ -244,12 +261,30 @@ def _age(path: Path) -> float:
         return time.time()
 
 
+def _lock(descriptor: int, *, wait: bool) -> None:
+    """Lock an entry for this program until it is closed; OSError: another program has it."""
+    if fcntl is not None:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    else:
+        os.lseek(descriptor, _LOCKED_BYTE, os.SEEK_SET)
+        msvcrt.locking(descriptor, msvcrt.LK_LOCK if wait else msvcrt.LK_NBLCK, 1)
+
+
+def _close(descriptor: int) -> None:
+    """Unlock and close."""
+    if fcntl is None:
+        # Windows would unlock it some time after it is closed.
+        with suppress(OSError):
+            os.lseek(descriptor, _LOCKED_BYTE, os.SEEK_SET)
+            msvcrt.locking(descriptor, msvcrt.LK_UNLCK, 1)
+    os.close(descriptor)
+
+
 def _read_all(descriptor: int) -> bytes:
+    os.lseek(descriptor, 0, os.SEEK_SET)
     blocks = []
-    offset = 0
-    while block := os.pread(descriptor, 1 << 20, offset):
+    while block := os.read(descriptor, 1 << 20):
         blocks.append(block)
-        offset += len(block)
     return b"".join(blocks)
 
 

@@ -56,7 +56,7 @@ class RecognitionParameters(TypedDict, total=False):
     """Speech to text."""
 
     language: str
-    """1 to 16 characters, for the second engine; default `zh`."""
+    """1 to 16 characters, for the second engine; `auto` has it detect the language. Default `zh`."""
     context: str
     """At most 20,000 characters, stored with the request; no engine uses it."""
     hotwords: Sequence[str]

@@ -142,6 +142,15 @@ def jobs(
     return (yield from page(link, Operation, path_of("jobs"), {**query, "limit": limit}, after=after))
 
 
+def found(link: Link, query: Mapping[str, Any], *, after: str | None, limit: int) -> Flow[list[Operation]]:
+    """The newest jobs that fit, `limit` of them if there are as many: a page of a search may have fewer."""
+    operations, cursor = yield from jobs(link, query, after=after, limit=limit)
+    while cursor is not None and len(operations) < limit:
+        more, cursor = yield from jobs(link, query, after=cursor, limit=limit - len(operations))
+        operations += more
+    return operations
+
+
 def events(link: Link, job_id: str) -> Flow[list[Event]]:
     """The history of the job, oldest first."""
     history, _ = yield from page(link, Event, path_of("jobs", job_id, "events"), {})

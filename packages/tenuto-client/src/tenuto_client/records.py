@@ -81,6 +81,8 @@ class Operation:
     billing: Billing | None = None
     metadata: Json = field(default_factory=dict)
     cancel_requested: bool = False
+    title: str | None = None
+    erased_at: int | None = None
     raw: Json = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -161,6 +163,8 @@ class Model:
     engines: tuple[Json, ...] = ()
     honoured_parameters: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    parameter_count: int | None = None
+    demo: bool = False
     raw: Json = field(default_factory=dict, repr=False, compare=False)
 
 

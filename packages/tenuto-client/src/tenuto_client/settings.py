@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 from tenuto_client.errors import InvalidSetting, NotConfigured
 
 DEFAULT_URL = "http://127.0.0.1:8080"
+THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
 API_KEY = "TENUTO_API_KEY"
 BASE_URL = "TENUTO_BASE_URL"
 JOURNAL = "TENUTO_JOURNAL"
@@ -39,16 +40,15 @@ def credentials(
     environment: Mapping[str, str] = os.environ,
 ) -> Credentials:
     """The address and the key to use. Raises NotConfigured, InvalidSetting."""
-    saved = _read(environment)
-    url = checked_url(base_url or environment.get(BASE_URL) or saved.get("current") or DEFAULT_URL)
+    url = current_url(base_url, environment)
     if api_key is not None:
         return Credentials(url, _checked_key(api_key), "given")
     if environment.get(API_KEY):
         return Credentials(url, _checked_key(environment[API_KEY]), API_KEY)
-    key = saved.get("keys", {}).get(url)
+    key = saved_key(url, environment)
     if not key:
         raise NotConfigured(f"no key for {url}: run `tenuto login` or set {API_KEY}")
-    return Credentials(url, _checked_key(str(key)), str(credentials_file(environment)))
+    return Credentials(url, _checked_key(key), str(credentials_file(environment)))
 
 
 def save(login: Credentials, environment: Mapping[str, str] = os.environ) -> Path:
@@ -72,9 +72,21 @@ def forget(base_url: str, environment: Mapping[str, str] = os.environ) -> bool:
 
 def current_url(base_url: str | None, environment: Mapping[str, str] = os.environ) -> str:
     """The address to use, whether or not one is given."""
-    return checked_url(
-        base_url or environment.get(BASE_URL) or _read(environment).get("current") or DEFAULT_URL
-    )
+    return chosen_url(base_url, environment) or DEFAULT_URL
+
+
+def chosen_url(base_url: str | None, environment: Mapping[str, str] = os.environ) -> str | None:
+    """The address that is given, set, or of the last login; None: nobody has chosen one."""
+    url = base_url or environment.get(BASE_URL) or _read(environment).get("current")
+    return checked_url(url) if url else None
+
+
+def logins(environment: Mapping[str, str] = os.environ) -> list[Credentials]:
+    """Every saved login, that of the default address first."""
+    saved = _read(environment)
+    file = str(credentials_file(environment))
+    found = [Credentials(url, str(key), file) for url, key in sorted(saved.get("keys", {}).items())]
+    return sorted(found, key=lambda login: login.base_url != saved.get("current"))
 
 
 def saved_key(base_url: str, environment: Mapping[str, str] = os.environ) -> str | None:
@@ -120,7 +132,9 @@ def _is_address(url: str) -> bool:
 
 def _checked_key(key: str) -> str:
     key = key.strip()
-    if not key or not key.isascii() or not key.isprintable() or " " in key:
+    if not key:
+        raise InvalidSetting("no key was given; the studio or `tenuto admin keys create` makes one")
+    if not key.isascii() or not key.isprintable() or " " in key:
         raise InvalidSetting("this is not an API key: a key is one ASCII word that begins with tn_")
     return key
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import unicodedata
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from tenuto_client import pacing
 from tenuto_client.errors import (
@@ -32,6 +34,9 @@ from tenuto_client.records import Artifact, Operation, read
 from tenuto_client.steps import Answer, Do, FileBody, Flow, OnBytes, Request, path_of
 
 Document = Mapping[str, Any]
+
+MAX_FILE_NAME_CHARACTERS = 255
+"""Of an upload, as the service takes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +66,17 @@ class Recording:
     content: Path | bytes
     sha256: str
     size_bytes: int
+    name: str | None = None
+    """What the caller's file is called: its job is recognised by it."""
 
     @classmethod
-    def of(cls, content: Path | bytes) -> Recording:
+    def of(cls, content: Path | bytes, name: str | None = None) -> Recording:
         """Hash a file or bytes."""
         if isinstance(content, bytes):
-            return cls(content, hashlib.sha256(content).hexdigest(), len(content))
+            return cls(content, hashlib.sha256(content).hexdigest(), len(content), name)
         with content.open("rb") as file:
             sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-            return cls(content, sha256, file.tell())
+            return cls(content, sha256, file.tell(), name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +200,9 @@ def upload(link: Link, recording: Recording, key: str, on_bytes: OnBytes | None 
         "X-Service-Content-SHA256": recording.sha256,
         "Idempotency-Key": key,
     }
+    name = _plain(recording.name)
+    if name:
+        headers["X-Service-File-Name"] = quote(name, safe="")
     content: bytes | FileBody
     if isinstance(recording.content, bytes):
         content = recording.content
@@ -233,6 +243,12 @@ def _without_journal(link: Link, work: Work) -> Flow[Reading]:
         artifact = yield from upload(link, work.recording, str(uuid.uuid4()), work.on_bytes)
         document["input_artifact_ids"] = [artifact.id]
     return (yield from post(link, _encode(document), key))
+
+
+def _plain(name: str | None) -> str:
+    """A file's name as the service takes it; names on a disk may hold anything."""
+    marks = [mark for mark in name or "" if unicodedata.category(mark) not in ("Cc", "Cs")]
+    return "".join(marks[:MAX_FILE_NAME_CHARACTERS])
 
 
 def _encode(document: Document) -> bytes:

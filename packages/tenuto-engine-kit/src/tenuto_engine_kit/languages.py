@@ -31,6 +31,9 @@ _NAMES = {
     "no": "nor norwegian nb norsk",
     "jw": "jv jav javanese",
 }
+AUTOMATIC = "auto"
+"""What a caller sends to have the language detected."""
+
 _CODES = {name: code for code, names in _NAMES.items() for name in names.split()}
 
 
@@ -44,3 +47,13 @@ def understood(named: str | None, known: Collection[str]) -> str | None:
         if code in known:
             return code
     return None
+
+
+def unknown_language(named: str | None, instead: str) -> list[str]:
+    """The warning for a caller who named a language that the model does not know; none if none was named.
+
+    `instead`: what the engine did, such as "en was heard".
+    """
+    if named is None or named.strip().casefold() == AUTOMATIC:
+        return []
+    return [f"The language {named!r} is not known; {instead}."]

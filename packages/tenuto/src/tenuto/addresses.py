@@ -15,6 +15,11 @@ def is_origin(text: str) -> bool:
     return text == NONE or _ORIGIN.match(text) is not None
 
 
+def are_origins(text: str) -> bool:
+    """Whether it is a list of origins, comma-separated; `*`, every origin; or the word none."""
+    return text in (NONE, "*") or all(_ORIGIN.match(part.strip()) for part in text.split(","))
+
+
 def is_prefix(text: str) -> bool:
     """Whether it is a path such as /tenuto, without a slash at its end; or the word none."""
     return text == NONE or _PREFIX.match(text) is not None

@@ -91,9 +91,18 @@ class ModelNotAllowed(TenutoError):
 
 
 class InsufficientBalance(TenutoError):
-    """The balance does not cover this job's pre-authorisation; add credit or wait for jobs to settle."""
+    """The balance does not cover this job's pre-authorisation; the operator of the service can add credit."""
 
     code = "insufficient_balance"
+
+    def __init__(
+        self, message: str | None = None, *, needed: str | None = None, available: str | None = None
+    ) -> None:
+        super().__init__(message)
+        self.needed = needed
+        """What the job holds, in CNY with six places."""
+        self.available = available
+        """What the account has available."""
 
 
 class NotFound(TenutoError):

@@ -1,14 +1,20 @@
 """Events as JSON lines on stderr, and no harm when they cannot be written. Knows nothing of what is logged.
 
-The log is often on the disk that has just filled up, or behind a pipe whose reader has gone. Work
-continues then: lost lines are counted, and their number is written before the next line.
+On a terminal they are text, from `warning` on, unless the settings say otherwise. The log is often on the
+disk that has just filled up, or behind a pipe whose reader has gone. Work continues then: lost lines are
+counted, and their number is written before the next line.
 """
 
+import atexit
 import json
 import logging
+import os
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TextIO
 
 try:
@@ -27,6 +33,56 @@ Listener = Callable[[str, str, Mapping[str, Any]], None]
 """Called with an event, its level and its keys; from any thread, before it is written."""
 
 _listeners: list[Listener] = []
+
+
+RECENT = 500
+"""The events that a process remembers for the operator's page."""
+MAX_CHARACTERS = 300
+"""Of a value there."""
+LEVELS = ("debug", "info", "warning", "error", "critical")
+
+
+@dataclass(frozen=True, slots=True)
+class RecentEvent:
+    """An event as it was logged; an exception as its text without where it was raised."""
+
+    at: str
+    level: str
+    event: str
+    keys: dict[str, str]
+
+
+class RecentEvents:
+    """The newest events of this process from `info` on, in memory, lost with it. From any thread."""
+
+    def __init__(self, most: int = RECENT) -> None:
+        self._events: deque[RecentEvent] = deque(maxlen=most)
+
+    def note(self, event: Mapping[str, Any]) -> None:
+        """Remember an event as structlog has it, with its level and timestamp."""
+        keys = {
+            str(name): str(value)[:MAX_CHARACTERS]
+            for name, value in event.items()
+            if name not in ("event", "level", "timestamp", "exc_info")
+        }
+        if exception := event.get("exc_info") and sys.exc_info()[1]:
+            keys["exception"] = f"{type(exception).__name__}: {exception}"[:MAX_CHARACTERS]
+        recent = RecentEvent(str(event.get("timestamp", "")), event["level"], str(event["event"]), keys)
+        self._events.append(recent)
+
+    def newest(self, *, level: str, event: str, limit: int) -> list[RecentEvent]:
+        """Those of this level or a worse one whose names begin like this, newest first."""
+        worst = LEVELS.index(level)
+        events = [
+            each
+            for each in list(self._events)
+            if LEVELS.index(each.level) >= worst and each.event.startswith(event)
+        ]
+        return events[::-1][:limit]
+
+
+recent_events = RecentEvents()
+"""Those of this process."""
 
 
 def listen(listener: Listener) -> None:
@@ -59,15 +115,28 @@ class Unfailing:
         """Nothing: every line is flushed as it is written."""
 
 
+def _let_go() -> None:
+    """What could not be written is still in the stream; flushing it at the very end would make the process
+    exit with 120."""
+    try:
+        sys.stderr.flush()
+    except (OSError, ValueError, AttributeError):
+        sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115 - open until the process has ended
+
+
 def set_up_once() -> None:
     """`set_up_logs` for a short command, which has not called it: its stdout is for results alone."""
     if not structlog.is_configured():
         set_up_logs("info")
 
 
-def set_up_logs(level: str) -> None:
-    """Events as JSON lines on stderr; nothing of a caller's text or key is ever a value."""
-    numeric = getattr(logging, level.upper())
+def set_up_logs(level: str, form: str = "auto") -> None:
+    """Events as lines on stderr, in the `form` of the setting `log_format`; nothing of a caller's text or key
+    is ever a value."""
+    is_terminal = sys.stderr is not None and sys.stderr.isatty()
+    # A person at a terminal is told by the command itself that all is well, unless they want to see more.
+    is_quiet = is_terminal and form == "auto" and level == "info"
+    numeric = getattr(logging, "WARNING" if is_quiet else level.upper())
     common: list[Any] = [
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
@@ -77,19 +146,26 @@ def set_up_logs(level: str) -> None:
     def tell(logger: Any, name: str, event: Any) -> Any:
         for listener in _listeners:
             listener(event["event"], event["level"], event)
+        recent_events.note(event)
         if getattr(logging, event["level"].upper()) < numeric:
             raise structlog.DropEvent
         return event
 
-    json_lines = structlog.processors.JSONRenderer()
+    rendered: Any = structlog.processors.JSONRenderer()
+    if form == "text" or (form == "auto" and is_terminal):
+        rendered = structlog.dev.ConsoleRenderer(
+            colors=is_terminal and not os.environ.get("NO_COLOR"),
+            exception_formatter=structlog.dev.plain_traceback,
+        )
     stream: Any = Unfailing(sys.stderr)
+    atexit.register(_let_go)
     # What libraries log through the standard library leaves in the same form.
     handler = logging.StreamHandler(stream)
-    handler.setFormatter(structlog.stdlib.ProcessorFormatter(json_lines, foreign_pre_chain=common))
+    handler.setFormatter(structlog.stdlib.ProcessorFormatter(rendered, foreign_pre_chain=common))
     logging.basicConfig(level=numeric, handlers=[handler])
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
     structlog.configure(
-        processors=[common[0], tell, *common[1:], json_lines],
+        processors=[*common[:2], tell, common[2], rendered],
         wrapper_class=structlog.make_filtering_bound_logger(min(numeric, logging.INFO)),
         logger_factory=structlog.WriteLoggerFactory(file=stream),
         cache_logger_on_first_use=True,

@@ -63,6 +63,8 @@ def main(words: Sequence[str], tree: Tree = VERBS) -> int:
     from tenuto_client.commands.words import t
 
     streams.prepare()
+    if words and words[0] == "help":
+        words = [*words[1:], "-h"]
     path, command, rest = route(words, tree)
     wants_list = not command.module and (not rest or rest[0] in ("-h", "--help"))
     if not command.module and not wants_list:
@@ -72,7 +74,7 @@ def main(words: Sequence[str], tree: Tree = VERBS) -> int:
     console = Console(options)
     try:
         if wants_list:
-            streams.write(_overview(path, command))
+            streams.write(_overview(path, command) if words else _state(tree))
             return 0
         options = parser_of(path, command).parse_args(rest)
         options.tree = tree
@@ -138,10 +140,17 @@ def _unknown(path: Sequence[str], word: str, tree: Tree) -> str:
     known = [*(" ".join([*path[1:], name]) for name in group.below), *paths(tree)]
     by_last_word = {each.rpartition(" ")[2]: each for each in reversed(known)}
     similar = get_close_matches(word, by_last_word, n=1)
-    see = t("see {command}", command=" ".join([*path, "-h"]))
-    return t("unknown command: {0}").format(typed) + (
-        f" → tenuto {by_last_word[similar[0]]}" if similar else f" ({see})"
-    )
+    if similar:
+        hint = t("did you mean {command}?", command=f"tenuto {by_last_word[similar[0]]}")
+    else:
+        hint = t("see {command}", command=" ".join([*path, "-h"]))
+    return t('unknown command "{0}"').format(typed) + f" ({hint})"
+
+
+def _state(tree: Tree) -> str:
+    from tenuto_client.commands import status
+
+    return status.overview(tree)
 
 
 def _overview(path: Sequence[str], group: Command) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import socket
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -10,20 +11,27 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from tenuto_client import reads, settings
-from tenuto_client.commands.console import Console, moment
+from tenuto_client.commands import local
+from tenuto_client.commands.console import Console, masked, moment
 from tenuto_client.commands.parser import Parser
 from tenuto_client.commands.words import t
-
-KEY_HEAD = 6
-"""How many characters at the start of a key are displayed; at its end, four."""
+from tenuto_client.errors import NotConfigured
 
 
 def add(parser: Parser, verb: str) -> None:
     """The options of one command. A key is never an option: other users could read it in the process list."""
-    if verb == "login":
+    if verb in ("login", "logout"):
         parser.add_argument(
             "address", metavar="URL", nargs="?", help=t("the service (default: that of the last login)")
         )
+    if verb == "login":
+        ways = parser.add_mutually_exclusive_group()
+        ways.add_argument(
+            "--local",
+            action="store_true",
+            help=t("log in to your own service on this machine, without a key"),
+        )
+        ways.add_argument("--list", action="store_true", dest="only_list", help=t("list the saved logins"))
     elif verb == "models":
         kinds = ("speech", "recognition", "image", "chat")
         parser.add_argument("--kind", choices=kinds, help=t("only models of this kind"))
@@ -42,48 +50,92 @@ def add(parser: Parser, verb: str) -> None:
 
 
 def _login(options: argparse.Namespace, console: Console) -> int:
-    """Ask for a key, and save it if the service accepts it."""
-    url = settings.current_url(options.address or options.url)
-    if urlsplit(url).scheme == "http" and urlsplit(url).hostname not in ("127.0.0.1", "localhost", "::1"):
+    """Log in to the user's own service, or ask for a key and save it if the service accepts it."""
+    if options.only_list:
+        return _logins(console)
+    named = options.address or options.url
+    running = local.services(named if options.local else settings.chosen_url(named))
+    if options.local and len(running) != 1:
+        raise (
+            local.not_logged_in(running)
+            if running
+            else NotConfigured("no service of yours runs on this machine", remedy="tenuto serve")
+        )
+    if options.local or (len(running) == 1 and console.can_ask and local.ask(console, running[0])):
+        login = local.log_in(console, running[0])
+    else:
+        login = _log_in_with_key(console, settings.current_url(named))
+    _show_key(console, *login)
+    return 0
+
+
+def _log_in_with_key(console: Console, url: str) -> tuple[settings.Credentials, int]:
+    if urlsplit(url).scheme == "http" and not _is_here(url):
         console.tell(t("warning: {url} is not encrypted; the key can be read on the way", url=url))
     if sys.stdin.isatty():
         import getpass
 
+        _check_answers(url)
         key = getpass.getpass(t("API key for {url}: ", url=url))
     else:
         key = sys.stdin.readline()
-    from tenuto_client.drive import Driver
+    login, models = local.save(console, url, key.strip())
+    console.tell(t("the key is saved in {file}", file=login.source))
+    return login, models
 
-    link = console.link_to(url, key.strip())
-    models = Driver(link).run(reads.models(link))
-    file = settings.save(settings.Credentials(link.base_url, link.api_key))
-    console.tell(t("the key is saved in {file}", file=file))
-    _show_key(console, link.base_url, link.api_key, str(file), len(models))
-    return 0
+
+def _check_answers(url: str) -> None:
+    """Raises NotConfigured before a key is asked for, where nothing on this machine would take it."""
+    parts = urlsplit(url)
+    if not _is_here(url):
+        return
+    try:
+        socket.create_connection((parts.hostname, parts.port or 80), timeout=2).close()
+    except OSError:
+        raise NotConfigured(
+            f"no service runs at {url}", remedy=t("tenuto serve, or: tenuto login URL")
+        ) from None
+
+
+def _is_here(url: str) -> bool:
+    return urlsplit(url).hostname in settings.THIS_MACHINE
+
+
+def _logins(console: Console) -> int:
+    logins = settings.logins()
+    current = settings.chosen_url(None)
+    rows = [(login.base_url, masked(login.api_key), login.base_url == current) for login in logins]
+    headings = ("service", "key", "default")
+    document = [dict(zip(headings, row, strict=True)) for row in rows]
+    return _list(console, document, headings, [(*row[:2], t("yes") if row[2] else "") for row in rows])
 
 
 def _logout(options: argparse.Namespace, console: Console) -> int:
-    url = settings.current_url(options.url)
-    if settings.forget(url):
-        console.tell(t("the key for {url} is deleted", url=url))
-    else:
+    """Delete a saved key; revoke it as well if it was made for this login."""
+    url = settings.current_url(options.address or options.url)
+    key = settings.saved_key(url)
+    if key is None:
         console.tell(t("there was no key for {url}", url=url))
+        return 0
+    settings.forget(url)
+    for service in local.services(url):
+        service.revoke(key)
+    console.tell(t("the key for {url} is deleted", url=url))
     return 0
 
 
 def _whoami(options: argparse.Namespace, console: Console) -> int:
-    source = settings.credentials(None, options.url).source
-    link = console.link
-    _show_key(console, link.base_url, link.api_key, source, len(console.run(reads.models(link))))
+    models = len(console.run(reads.models(console.link)))
+    _show_key(console, settings.credentials(None, options.url), models)
     return 0
 
 
-def _show_key(console: Console, url: str, key: str, source: str, models: int) -> None:
-    masked = f"{key[:KEY_HEAD]}…{key[-4:]}" if len(key) > 2 * KEY_HEAD else "…"
+def _show_key(console: Console, login: settings.Credentials, models: int) -> None:
+    key = masked(login.api_key)
     if console.as_json:
-        console.document({"service": url, "key": masked, "source": source, "models": models})
+        console.document({"service": login.base_url, "key": key, "source": login.source, "models": models})
         return
-    console.table(("service", "key", "from", "models"), [(url, masked, source, models)])
+    console.table(("service", "key", "from", "models"), [(login.base_url, key, login.source, models)])
 
 
 def _models(options: argparse.Namespace, console: Console) -> int:
@@ -99,15 +151,23 @@ def _models(options: argparse.Namespace, console: Console) -> int:
         for model in models
     ]
     headings = ("model", "kind", "callable", "price", "languages")
-    return _list(console, [dict(model.raw) for model in models], headings, rows)
+    return _list(console, [dict(model.raw) for model in models], headings, rows, amounts=("price",))
 
 
 def _balance(options: argparse.Namespace, console: Console) -> int:
     if options.ledger is not None:
         return _ledger(options.ledger, console)
     amounts = asdict(console.run(reads.balance(console.link)))
+    if not console.as_json and not float(amounts["total"]) and _is_free(console):
+        console.tell(t("nothing costs anything on this service"))
     headings = ("available", "held", "total", "currency")
     return _list(console, amounts, headings, [tuple(amounts.values())])
+
+
+def _is_free(console: Console) -> bool:
+    """Whether no model of the service costs anything."""
+    models = console.run(reads.models(console.link))
+    return not any(float(model.pricing.get(name) or 0) for model in models for name in ("price", "hold"))
 
 
 def _ledger(limit: int, console: Console) -> int:
@@ -127,13 +187,20 @@ def _usage(options: argparse.Namespace, console: Console) -> int:
         for line in lines
     ]
     headings = ("day", "model", "jobs", "characters", "seconds", "images", "chats", "tokens", "charged")
-    return _list(console, [asdict(line) for line in lines], headings, rows)
+    return _list(console, [asdict(line) for line in lines], headings, rows, amounts=("charged",))
 
 
-def _list(console: Console, document: Any, headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> int:
+def _list(
+    console: Console,
+    document: Any,
+    headings: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    *,
+    amounts: Sequence[str] = (),
+) -> int:
     """The document with `--json`, else the rows as a table."""
     if console.as_json:
         console.document(document)
     else:
-        console.table(headings, rows)
+        console.table(headings, rows, amounts=amounts)
     return 0

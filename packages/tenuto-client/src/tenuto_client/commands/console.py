@@ -5,15 +5,17 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import sys
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tenuto_client.commands import streams
 from tenuto_client.commands.words import t, translated
+from tenuto_client.errors import NotConfigured
 
 if TYPE_CHECKING:
     from tenuto_client.drive import Driver
@@ -25,8 +27,12 @@ T = TypeVar("T")
 
 RETRIES = 2
 """Retries of a simple request; 3 seconds in all."""
+KEY_HEAD = 6
+"""How many characters at the start of a key are displayed; at its end, four."""
 WORK_RETRIES = 5
 """Retries of a submission or a download; half a minute in all."""
+_NOT_ZERO = re.compile(r"-?[\d.]*[1-9]")
+"""The beginning of an amount that is not 0."""
 
 
 class Console:
@@ -51,7 +57,16 @@ class Console:
         return Driver(self.link)
 
     def link_to(self, base_url: str | None, api_key: str | None = None) -> Link:
-        """A link to an address, with its key and the journal."""
+        """A link to an address, with its key and the journal; without a key, their own service is offered."""
+        from tenuto_client.commands import local
+
+        try:
+            return self._link_to(base_url, api_key)
+        except NotConfigured as missing:
+            local.offer(self, base_url, missing)
+            return self._link_to(base_url, api_key)
+
+    def _link_to(self, base_url: str | None, api_key: str | None) -> Link:
         from tenuto_client.session import link_to
 
         return link_to(
@@ -90,12 +105,13 @@ class Console:
         """Whether someone is at the terminal to answer."""
         return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty() and not self.quiet
 
-    def confirm(self, question: str) -> bool:
-        """Ask a yes-or-no question; anything but yes means no."""
+    def confirm(self, question: str, *, default: bool = False) -> bool:
+        """Ask a yes-or-no question; Return alone gives the default, anything else but yes means no."""
         self.progress.clear()
-        sys.stderr.write(f"{question} [y/N] ")
+        sys.stderr.write(f"{question} [{'Y/n' if default else 'y/N'}] ")
         sys.stderr.flush()
-        return sys.stdin.readline().strip().lower() in ("y", "yes", "是")
+        answer = sys.stdin.readline()
+        return answer.strip().lower() in ("y", "yes", "是") or (default and answer == "\n")
 
     def error(self, message: str, remedy: str | None = None) -> None:
         """Print one line with the error and what fixes it, also with `--quiet`."""
@@ -107,14 +123,25 @@ class Console:
         """Print JSON on stdout."""
         self.say(json.dumps(value, ensure_ascii=False, indent=None if _is_piped() else 2))
 
-    def table(self, headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-        """Print aligned columns on a terminal, tab-separated lines elsewhere; the headings are the same."""
+    def table(
+        self, headings: Sequence[str], rows: Iterable[Sequence[Any]], *, amounts: Collection[str] = ()
+    ) -> None:
+        """Print aligned columns on a terminal, tab-separated lines elsewhere; the headings are the same.
+
+        `amounts` are headings of money: where nothing costs anything, a terminal does without them.
+        """
         lines = [[_cell(cell) for cell in row] for row in rows]
         if _is_piped():
             for line in [list(headings), *lines]:
                 self.say("\t".join(line))
             return
-        translated_lines = [[t(heading) for heading in headings], *lines]
+        shown = [
+            number
+            for number, heading in enumerate(headings)
+            if heading not in amounts or any(_NOT_ZERO.match(line[number]) for line in lines)
+        ]
+        translated_lines = [[t(headings[number]) for number in shown]]
+        translated_lines += [[line[number] for number in shown] for line in lines]
         for number, text in enumerate(aligned(translated_lines)):
             self.say(_bold(text) if number == 0 else text)
 
@@ -133,6 +160,11 @@ def _reason(retry: Retry) -> str:
 def moment(at: int | None) -> str | None:
     """A Unix time as `2026-11-30 12:00:00`, UTC."""
     return None if at is None else datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def masked(key: str) -> str:
+    """A key as lists show it: recognised by its owner, of no use to others."""
+    return f"{key[:KEY_HEAD]}…{key[-4:]}" if len(key) > 2 * KEY_HEAD else "…"
 
 
 def _is_piped() -> bool:
@@ -206,7 +238,13 @@ class Progress:
 
     def _start(self) -> Any:
         from rich.console import Console as Terminal
-        from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import (
+            BarColumn,
+            SpinnerColumn,
+            TextColumn,
+            TimeElapsedColumn,
+            TimeRemainingColumn,
+        )
         from rich.progress import Progress as Bar
 
         self._bar = Bar(
@@ -215,6 +253,8 @@ class Progress:
             BarColumn(bar_width=24),
             TextColumn("{task.fields[amount]}", markup=False),
             TimeElapsedColumn(),
+            TextColumn(t("left:")),
+            TimeRemainingColumn(),
             console=Terminal(stderr=True),
             transient=True,
         )

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tenuto_client.commands.console import Console
-from tenuto_client.commands.parser import Parser, add_work, checked
+from tenuto_client.commands.parser import Parser, add_work, between, checked
 from tenuto_client.commands.words import t
 from tenuto_client.errors import AudioError, InvalidSetting
 from tenuto_client.transcripts import FORMS
@@ -19,14 +19,6 @@ MAX_TEXT_FILE_BYTES = 1 << 20
 
 _FILE = re.compile(r"\S+\.(txt|md|srt)", re.IGNORECASE)
 """The name of a text file, probably mistyped: nobody wants to hear it."""
-
-_SCRIPTS: tuple[tuple[str, str], ...] = (
-    ("ja", "[\u3040-\u30ff]"),
-    ("ar", "[\u0600-\u06ff]"),
-    ("zh", "[\u4e00-\u9fff]"),
-    ("es", "[¿¡ñáéíóúÑÁÉÍÓÚ]"),
-    ("en", "[A-Za-z]"),
-)
 
 
 def add(parser: Parser, verb: str) -> None:
@@ -43,7 +35,7 @@ def _add_say(parser: Parser) -> None:
     group = parser.add_argument_group(t("voice"))
     group.add_argument("--voice", metavar="VOICE", help=t("a voice id or name; see `tenuto voices list`"))
     group.add_argument("--lang", choices=LANGUAGES, help=t("the language (default: guessed from the script)"))
-    group.add_argument("--pace", type=float, metavar="FACTOR", help=t("0.5 to 2; larger is slower"))
+    group.add_argument("--pace", type=between(0.5, 2), metavar="FACTOR", help=t("0.5 to 2; larger is slower"))
     add_work(parser, "docs/speech.md")
     parser.set_defaults(run=_say)
 
@@ -55,9 +47,14 @@ def _add_draw(parser: Parser) -> None:
     group = _add_output(parser)
     group.add_argument("--size", type=checked(size), metavar="WxH", help=t("pixels, for example 512x512"))
     group.add_argument("--seed", type=int, metavar="N", help=t("the same seed gives the same image"))
-    group.add_argument("--steps", type=int, metavar="N", help=t("1 to 100; more steps take longer"))
     group.add_argument(
-        "--guidance", type=float, metavar="X", help=t("0 to 20: how closely the image follows the prompt")
+        "--steps", type=between(1, 100, int), metavar="N", help=t("1 to 100; more steps take longer")
+    )
+    group.add_argument(
+        "--guidance",
+        type=between(0, 20),
+        metavar="X",
+        help=t("0 to 20: how closely the image follows the prompt"),
     )
     add_work(parser, "docs/images.md")
     parser.set_defaults(run=_draw)
@@ -69,10 +66,13 @@ def _add_transcribe(parser: Parser) -> None:
     )
     group = parser.add_argument_group(t("result"))
     group.add_argument("-o", "--output", metavar="FILE", help=t("the output file (default: stdout)"))
+    _add_force(group)
     group.add_argument(
         "--to", choices=FORMS, help=t("the format (default: by the suffix of -o FILE, else txt)")
     )
-    group.add_argument("--lang", metavar="LANG", help=t("the language, for the second engine (default: zh)"))
+    group.add_argument(
+        "--lang", metavar="LANG", help=t("the language, for the second engine (default: auto, detect it)")
+    )
     add_work(parser, "docs/recognition.md")
     parser.set_defaults(run=_transcribe)
 
@@ -81,7 +81,12 @@ def _add_output(parser: Parser) -> argparse._ArgumentGroup:
     group = parser.add_argument_group(t("result"))
     help_text = t("the output file; - for stdout (default: named after the job)")
     group.add_argument("-o", "--output", metavar="FILE", help=help_text)
+    _add_force(group)
     return group
+
+
+def _add_force(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--force", action="store_true", help=t("replace an existing file without asking"))
 
 
 def _say(options: argparse.Namespace, console: Console) -> int:
@@ -98,6 +103,7 @@ def _say(options: argparse.Namespace, console: Console) -> int:
         parameters["duration_factor"] = options.pace
     if options.play or options.stream:
         parameters["stream"] = True
+    work.ask_before_replacing(console, options)
     _warn(console, text)
     player = None
     if options.play:
@@ -119,6 +125,7 @@ def _draw(options: argparse.Namespace, console: Console) -> int:
         parameters["width"], parameters["height"] = options.size
     named = {"seed": options.seed, "num_inference_steps": options.steps, "guidance_scale": options.guidance}
     parameters |= {name: value for name, value in named.items() if value is not None}
+    work.ask_before_replacing(console, options)
     purpose = work.purpose_of("draw", options.output)
     entry, reading = work.carry_out(console, "image", options, parameters, purpose)
     return work.finish(console, entry, reading)
@@ -137,15 +144,39 @@ def _transcribe(options: argparse.Namespace, console: Console) -> int:
     output = options.output or work.STDOUT
     if console.as_json and options.output is None:
         form = "json"
-    parameters = dict(options.parameters) | ({"language": options.lang} if options.lang else {})
+    parameters = {"language": "auto"} | dict(options.parameters)
+    if options.lang:
+        parameters["language"] = options.lang
+        _check_language(console, options)
+    work.ask_before_replacing(console, options)
     purpose = work.purpose_of("transcribe", output, form, source)
     entry, reading = work.carry_out(console, "recognition", options, parameters, purpose)
     return work.finish(console, entry, reading)
 
 
+def _check_language(console: Console, options: argparse.Namespace) -> None:
+    """Raises InvalidSetting where the model that will be used lists its languages without this one."""
+    from tenuto_client import reads
+
+    name = options.model or console.run(reads.model_for(console.link, "recognition"))
+    model = next((one for one in console.run(reads.models(console.link)) if one.id == name), None)
+    languages = model.languages if model else ()
+    if options.lang != "auto" and languages and options.lang.partition("-")[0].lower() not in languages:
+        raise InvalidSetting(
+            t(
+                "{model} does not know the language {lang}; it knows {languages}",
+                model=name,
+                lang=options.lang,
+                languages=", ".join(languages),
+            )
+        )
+
+
 def guess(text: str) -> str:
-    """The language whose letters are in the text: kana make it Japanese, Han characters alone Chinese."""
-    return next((lang for lang, letters in _SCRIPTS if re.search(letters, text)), "zh")
+    """The language to speak a text in."""
+    from tenuto_client.languages import spoken
+
+    return spoken(text)
 
 
 def size(text: str) -> tuple[int, int]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tenuto_client.commands.console import Console
+    from tenuto_client.errors import TenutoError
 
 OK = 0
 FAILED = 1
@@ -45,17 +46,18 @@ def exit_code(error: Exception) -> int:
 
 def report(error: Exception, console: Console) -> int:
     """Print an error and what fixes it; returns the exit code. Raises anything that is a bug of ours."""
+    from tenuto_client.commands import local
     from tenuto_client.commands.words import t, translated
-    from tenuto_client.errors import JobCancelled, JobFailed, Refused, TenutoError
+    from tenuto_client.errors import InsufficientBalance, JobCancelled, JobFailed, Refused, TenutoError
 
     if isinstance(error, TenutoError):
-        headline = t(_HEADLINES[error.code]) if error.code in _HEADLINES else ""
-        text = translated(error.message)
-        message = f"{headline}{t(': ')}{text}" if headline else text
+        message = _sentence(error)
         if isinstance(error, Refused) and error.request_id:
             message += f" [{error.request_id}]"
         remedy = error.remedy
-        if remedy == "tenuto resume":
+        if isinstance(error, InsufficientBalance):
+            remedy = local.credit_command(console)
+        elif remedy == "tenuto resume":
             # The command that continues this one; None if there is nothing to continue.
             remedy = getattr(console.options, "continuation", None)
         elif isinstance(error, JobFailed | JobCancelled) and hasattr(console.options, "again"):
@@ -69,6 +71,17 @@ def report(error: Exception, console: Console) -> int:
         console.error(message, getattr(console.options, "continuation", None))
         return FAILED
     raise error
+
+
+def _sentence(error: TenutoError) -> str:
+    """What went wrong, once: a sentence of the service needs no headline, unless it cannot be translated."""
+    from tenuto_client.commands.words import is_chinese, t, translated
+    from tenuto_client.errors import Refused
+
+    text = translated(error.message)
+    is_whole = isinstance(error, Refused) and (not is_chinese() or text != error.message)
+    headline = "" if is_whole else t(_HEADLINES.get(error.code, ""))
+    return f"{headline}{t(': ')}{text}" if headline else text
 
 
 _HEADLINES = {

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import datetime
 import math
 import shlex
 from pathlib import Path
 
 from tenuto_client import downloads, following, pacing, reads
 from tenuto_client.commands.console import WORK_RETRIES, Console, moment
-from tenuto_client.commands.parser import Parser, checked
+from tenuto_client.commands.parser import Parser, between, checked
 from tenuto_client.commands.words import t
 from tenuto_client.records import Operation
 from tenuto_client.submission import Reading
@@ -20,17 +21,18 @@ STATES = ("submitting", "queued", "running", "succeeded", "failed", "cancelled",
 def add(parser: Parser, verb: str) -> None:
     """Declare the subcommands and their options."""
     listing = parser.add_verb("list", "List jobs, newest first.", "ls")
-    listing.add_argument("--state", choices=STATES, help=t("only jobs in this state"))
+    _add_filters(listing)
     listing.add_argument(
-        "--kind", choices=("speech", "recognition", "image"), help=t("only jobs of this kind")
-    )
-    listing.add_argument("--model", metavar="MODEL", help=t("only jobs of this model"))
-    listing.add_argument(
-        "-n", "--limit", type=int, default=20, metavar="N", help=t("how many, 1 to 100 (default: 20)")
+        "-n",
+        "--limit",
+        type=between(1, 100, int),
+        default=20,
+        metavar="N",
+        help=t("how many, 1 to 100 (default: 20)"),
     )
     listing.add_argument("--after", metavar="JOB", help=t("only jobs older than this one"))
     listing.set_defaults(run=_list)
-    get = parser.add_verb("get", "Show a job and its history.")
+    get = parser.add_verb("show", "Show a job and its history.", "get")
     wait = parser.add_verb("wait", "Wait until a job finishes.")
     download = parser.add_verb("download", "Wait for a job and save its result.")
     cancel = parser.add_verb("cancel", "Cancel a job.")
@@ -54,6 +56,46 @@ def add(parser: Parser, verb: str) -> None:
         command.common()
 
 
+def _add_filters(listing: Parser) -> None:
+    listing.add_argument("--state", choices=STATES, help=t("only jobs in this state"))
+    listing.add_argument(
+        "--kind", choices=("speech", "recognition", "image"), help=t("only jobs of this kind")
+    )
+    listing.add_argument("--model", metavar="MODEL", help=t("only jobs of this model"))
+    listing.add_argument(
+        "--search", metavar="TEXT", help=t("only jobs whose text, prompt or file name contains this")
+    )
+    listing.add_argument("--voice", metavar="VOICE", help=t("only speech with this voice, by its id"))
+    listing.add_argument(
+        "--metadata",
+        type=checked(_pair),
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help=t("only jobs with this pair in their metadata; repeatable"),
+    )
+    listing.add_argument(
+        "--since", type=checked(_day), metavar="DAY", help=t("only jobs of this day or later, as 2026-11-30")
+    )
+    listing.add_argument(
+        "--until", type=checked(_day), metavar="DAY", help=t("only jobs of this day or earlier")
+    )
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, sign, value = text.partition("=")
+    if not name or not sign:
+        raise ValueError(t("write NAME=VALUE, for example chapter=3"))
+    return f"metadata[{name}]", value
+
+
+def _day(text: str) -> datetime.date:
+    try:
+        return datetime.date.fromisoformat(text)
+    except ValueError:
+        raise ValueError(t("write a day, for example 2026-11-30")) from None
+
+
 def _seconds(text: str) -> float:
     try:
         seconds = float(text)
@@ -65,17 +107,43 @@ def _seconds(text: str) -> float:
 
 
 def _list(options: argparse.Namespace, console: Console) -> int:
-    query = {"state": options.state, "kind": options.kind, "model": options.model}
-    operations, _ = console.run(reads.jobs(console.link, query, after=options.after, limit=options.limit))
+    query = {
+        "state": options.state,
+        "kind": options.kind,
+        "model": options.model,
+        "q": options.search,
+        "voice": options.voice,
+        **dict(options.metadata),
+        "created_from": _midnight(options.since, 0),
+        "created_before": _midnight(options.until, 1),
+    }
+    operations = console.run(reads.found(console.link, query, after=options.after, limit=options.limit))
     if console.as_json:
         console.document([dict(operation.raw) for operation in operations])
         return 0
     rows = [
-        (o.id, o.kind, o.model, o.state, moment(o.created_at), o.billing.charged if o.billing else None)
+        (
+            *(o.id, o.kind, o.model, o.state, moment(o.created_at)),
+            *(o.billing.charged if o.billing else None, _title(o)),
+        )
         for o in operations
     ]
-    console.table(("job", "kind", "model", "state", "created", "charged"), rows)
+    console.table(
+        ("job", "kind", "model", "state", "created", "charged", "title"), rows, amounts=("charged",)
+    )
     return 0
+
+
+def _midnight(day: datetime.date | None, days_later: int) -> int | None:
+    """When a day begins in UTC, as the table shows times."""
+    if day is None:
+        return None
+    began = datetime.datetime.combine(day, datetime.time(), datetime.UTC) + datetime.timedelta(days_later)
+    return max(0, int(began.timestamp()))
+
+
+def _title(operation: Operation) -> str | None:
+    return t("(erased)") if operation.erased_at is not None else operation.title
 
 
 def _get(options: argparse.Namespace, console: Console) -> int:
@@ -145,6 +213,7 @@ def _show(console: Console, operation: Operation) -> None:
     billing = operation.billing
     fields = {
         "job": operation.id,
+        "title": _title(operation),
         "state": operation.state,
         "kind": operation.kind,
         "model": operation.model,
@@ -152,7 +221,7 @@ def _show(console: Console, operation: Operation) -> None:
         "result": ", ".join(f"{a.media_type} {a.size_bytes} bytes {a.sha256}" for a in operation.artifacts)
         or None,
         "error": f"{operation.error.code}: {operation.error.message}" if operation.error else None,
-        "charged": f"{billing.charged} {billing.currency}" if billing else None,
+        "charged": f"{billing.charged} {billing.currency}" if billing and float(billing.charged) else None,
     }
     for name, value in fields.items():
         if value is not None:

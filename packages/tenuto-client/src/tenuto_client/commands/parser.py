@@ -14,14 +14,14 @@ from tenuto_client.commands.exits import USAGE
 from tenuto_client.commands.words import t
 
 _MESSAGES: tuple[tuple[str, str], ...] = (
-    (r"the following arguments are required: (.+)", "missing: {0}"),
-    (r"one of the arguments (.+) is required", "missing: one of {0}"),
+    (r"the following arguments are required: (.+)", "missing argument: {0}"),
+    (r"one of the arguments (.+) is required", "missing argument: one of {0}"),
     (r"unrecognized arguments: (.+)", "unknown argument: {0}"),
     (r"argument (.+): expected one argument", "{0} needs a value"),
     (r"argument (.+): expected at least one argument", "{0} needs a value"),
     (
         r"argument COMMAND: invalid choice: '(.+)' \(choose from (.+)\)",
-        "unknown command: {0}; choose from {1}",
+        'unknown command "{0}"; choose from {1}',
     ),
     (r"argument (.+): invalid choice: (.+) \(choose from (.+)\)", "{0} cannot be {1}; choose from {2}"),
     (r"argument (.+): not allowed with argument (.+)", "{0} and {1} cannot be used together"),
@@ -75,6 +75,14 @@ class Parser(argparse.ArgumentParser):
             self.error(f"unrecognized arguments: {' '.join(unknown)}")
         return options, unknown
 
+    def format_help(self) -> str:
+        """argparse's own, with a few examples at the end."""
+        from tenuto_client.commands import examples
+
+        lines = examples.of(self.prog)
+        shown = "".join(f"  {line}\n" for line in lines)
+        return super().format_help() + (f"\n{t('examples')}:\n{shown}" if lines else "")
+
     def print_help(self, file: Any = None) -> None:
         """Print the help on stdout. Raises what `streams.write` does; argparse would ignore a full disk."""
         streams.write(self.format_help())
@@ -106,6 +114,21 @@ def checked(convert: Callable[[str], Any]) -> Callable[[str], Any]:
         except ValueError as error:
             raise argparse.ArgumentTypeError(str(error)) from error
 
+    return parse
+
+
+def between(low: float, high: float, convert: Callable[[str], Any] = float) -> Callable[[str], Any]:
+    """A type for argparse: a number within these bounds, both included."""
+
+    def parse(text: str) -> Any:
+        value = convert(text)
+        if not low <= value <= high:
+            message = t("write a number from {low} to {high}, not {text}", low=low, high=high, text=text)
+            raise argparse.ArgumentTypeError(message)
+        return value
+
+    # argparse names the type if the text is not a number.
+    parse.__name__ = convert.__name__
     return parse
 
 

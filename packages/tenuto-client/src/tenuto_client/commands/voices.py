@@ -1,4 +1,4 @@
-"""`tenuto voices`: list, add, get, play, rename, rm, default."""
+"""`tenuto voices`: list, add, show, play, rename, remove, default."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def add(parser: Parser, verb: str) -> None:
         "file", metavar="FILE", help=t("a PCM16 WAV, or anything that soundfile or ffmpeg reads")
     )
     new.add_argument("--name", metavar="NAME", help=t("the name of the voice (default: the file name)"))
-    get = parser.add_verb("get", "Show a voice, or save its recording.")
+    get = parser.add_verb("show", "Show a voice, or save its recording.", "get")
     get.add_argument("-o", "--output", metavar="FILE", help=t("save the recording in this file"))
     play = parser.add_verb("play", "Play the recording of a voice.")
     rename = parser.add_verb("rename", "Rename one of your own voices.")
-    rm = parser.add_verb("rm", "Delete one of your own voices; this cannot be undone.")
+    rm = parser.add_verb("remove", "Delete one of your own voices; this cannot be undone.", "rm")
     default = parser.add_verb("default", "Show or save default voices (jobs do not use them).")
     for command in (get, play, rename, rm):
         command.add_argument("voice", metavar="VOICE", help=t("the id or name of the voice"))

@@ -73,6 +73,16 @@ def writable(path: Path) -> Path:
     return whole
 
 
+def ask_before_replacing(console: Console, options: argparse.Namespace) -> None:
+    """At a terminal an existing file is replaced only by who says so; a script replaces it, as `cp` does."""
+    if options.output in (None, STDOUT) or options.force or not console.can_ask:
+        return
+    if Path(options.output).expanduser().is_file() and not console.confirm(
+        t("{path} exists; replace it?", path=options.output)
+    ):
+        raise InvalidSetting(t("nothing was submitted"))
+
+
 def carry_out(
     console: Console,
     kind: str,
@@ -102,7 +112,7 @@ def carry_out(
     else:
         console.progress.stage(t("converting"))
         with as_flac(Path(source)) as content:
-            reading, entry = console.run(flow(Recording.of(content)))
+            reading, entry = console.run(flow(Recording.of(content, Path(source).name)))
     assert entry is not None
     _remember(console, reading)
     if entry.ended is not None:
@@ -120,7 +130,7 @@ def get_accepted(console: Console, link: Link, entry: Entry) -> Reading:
     console.progress.stage(t("converting"))
     with as_flac(Path(source)) as content:
         on_bytes = console.progress.bytes(t("uploading"))
-        return console.run(carry_on(link, entry, Recording.of(content), on_bytes))
+        return console.run(carry_on(link, entry, Recording.of(content, Path(source).name), on_bytes))
 
 
 def complete(
@@ -142,7 +152,10 @@ def complete(
         if target != STDOUT:
             downloads.remove_partials(Path(target), operation.id)
         if target == STDOUT or form not in ("", "json"):
-            put(target, _formed(console.run(downloads.load(link, artifact)), form))
+            content = console.run(downloads.load(link, artifact))
+            put(target, _formed(content, form))
+            if purpose.get("verb") == "transcribe":
+                _tell_of_transcript(console, json.loads(content))
         else:
             on_bytes = console.progress.bytes(t("downloading"))
             console.run(downloads.save(link, artifact, Path(target), job_id=operation.id, on_bytes=on_bytes))
@@ -170,7 +183,10 @@ def finish(console: Console, entry: Entry, reading: Reading) -> int:
 
 
 def report(console: Console, operation: Operation, target: str) -> None:
-    """Print where the result is: a path, or JSON with the job."""
+    """Print what the engine warns of, and where the result is: a path, or JSON with the job."""
+    if isinstance(warnings := (operation.result or {}).get("warnings"), list):
+        for warning in warnings:
+            console.tell(t("warning: {text}", text=warning))
     if target == STDOUT:
         return
     path = os.path.relpath(target) if Path(target).is_relative_to(Path.cwd()) else target
@@ -179,7 +195,7 @@ def report(console: Console, operation: Operation, target: str) -> None:
         return
     console.say(path)
     billing = operation.billing
-    if billing is not None and sys.stderr.isatty():
+    if billing is not None and float(billing.charged) and sys.stderr.isatty():
         console.tell(t("{job}, {charged} {currency}", job=operation.id, **_charged(operation)))
 
 
@@ -207,6 +223,18 @@ def _formed(content: bytes, form: str) -> bytes:
     from tenuto_client.transcripts import written
 
     return written(json.loads(content), form).encode()
+
+
+def _tell_of_transcript(console: Console, result: Mapping[str, Any]) -> None:
+    """The language of each engine's transcript, once if it is the same, and the warnings."""
+    languages = {engine["model_id"]: engine.get("language") for engine in result["engines"].values()}
+    codes = [code for code in dict.fromkeys(languages.values()) if code]
+    if len(codes) > 1:
+        codes = [f"{code or '-'} ({model})" for model, code in languages.items()]
+    if codes:
+        console.tell(t("language: {codes}", codes=", ".join(codes)))
+    for warning in result["warnings"]:
+        console.tell(t("warning: {text}", text=warning))
 
 
 def put(target: str, content: bytes) -> None:

@@ -14,11 +14,11 @@ from tenuto_engine.wav import pcm16_wav
 
 RATE = 16_000
 TEXTS: Mapping[str, str] = {
-    "zh": "今天的天气很好，我们去公园。",
-    "en": "The weather is fine, so we walk to the park.",
-    "ja": "今日は天気がいいので、公園へ行きます。",
-    "es": "Hoy hace buen tiempo y vamos al parque.",
-    "ar": "الطقس جميل اليوم فنذهب إلى الحديقة.",
+    "zh": "今天天气很好。",
+    "en": "The weather is fine.",
+    "ja": "今日はいい天気です。",
+    "es": "Hoy hace buen tiempo.",
+    "ar": "الطقس جميل اليوم.",
 }
 SPEECH: Mapping[str, Any] = {
     "stream": False,

@@ -15,7 +15,7 @@ from tenuto.accounts.restrictions import Caller
 from tenuto.accounts.rows import AccountRow, KeyRow
 from tenuto.accounts.rules import check_name, is_well_formed, key_sha256, make_key, name_key, normal_name
 from tenuto.db.database import Transaction
-from tenuto.errors import InvalidApiKey, NotFound, OperatorError, RateLimited
+from tenuto.errors import InvalidApiKey, InvalidRequest, NotFound, OperatorError, RateLimited
 from tenuto.ids import Ids
 from tenuto.logs import get_logger
 
@@ -120,6 +120,22 @@ def rotate_key(
         )
     store.end_secrets(tx, key_id, now_ms + grace_ms)
     return _add_secret(tx, key_id, now_ms, random_below)
+
+
+def rotate_own_key(
+    tx: Transaction, key_id: str, *, account_id: str, grace_ms: int, secret_limit: int, now_ms: int
+) -> str:
+    """The same for a key of this account that works. RateLimited: too many of its secrets work already."""
+    stored = store.key_with_secret(tx, key_id)
+    if store.key(tx, key_id) is None or stored is None or stored.account_id != account_id:
+        raise NotFound
+    if stored.revoked_at is not None or (stored.expires_at is not None and stored.expires_at <= now_ms):
+        raise InvalidRequest(message="this key does not work any more; make another one")
+    store.remove_ended_secrets(tx, key_id, now_ms)
+    if store.count_secrets(tx, key_id) >= secret_limit:
+        message = f"{secret_limit} secrets of this key work at once, its limit; wait until one has ended"
+        raise RateLimited(message, retry_after_s=120, limit="live_keys")
+    return rotate_key(tx, key_id, grace_ms=grace_ms, now_ms=now_ms)
 
 
 def revoke_key(tx: Transaction, key_id: str, *, now_ms: int) -> None:

@@ -6,7 +6,7 @@ for hashing is slow and an operation is not. Money is not known here.
 
 from tenuto.accounts import operations, store
 from tenuto.accounts.rows import InvitationRow, LoginRow, PersonRow
-from tenuto.accounts.rules import check_name, normal_name
+from tenuto.accounts.rules import check_name, name_key, normal_name
 from tenuto.db.database import Transaction
 from tenuto.errors import Fault, Forbidden, InvalidRequest, NotFound
 from tenuto.ids import Ids
@@ -16,6 +16,8 @@ SET_UP_MS = 24 * 3_600_000
 INVITATION_MS = 7 * 24 * 3_600_000
 """How long the link of an invitation works."""
 MAX_SET_UP_LINKS = 16
+STATES = ("active", "invited", "programs", "suspended")
+"""Of an account: somebody signs in, somebody has a link to do so, only programs use it, it is suspended."""
 STUDIO_KEY = "studio"
 """The name of the key without a secret that the studio's calls are counted under."""
 
@@ -144,9 +146,28 @@ def find_person(tx: Transaction, account_id: str, *, now_ms: int) -> PersonRow:
     return person
 
 
-def list_people(tx: Transaction, *, after: str | None, limit: int, now_ms: int) -> list[PersonRow]:
-    """Accounts, oldest first, and whether they sign in, are invited, are an operator."""
-    return store.people(tx, after, limit, now_ms)
+def list_people(
+    tx: Transaction,
+    *,
+    after: str | None,
+    limit: int,
+    now_ms: int,
+    search: str | None = None,
+    state: str | None = None,
+) -> list[PersonRow]:
+    """Accounts, oldest first, and whether they sign in, are invited, are an operator.
+
+    `search` is a part of the name, in any case and width, or the id; `state` one of `STATES`.
+    """
+    return store.people(
+        tx,
+        after=after,
+        limit=limit,
+        pattern=None if search is None else f"%{_literal(name_key(search))}%",
+        account_id=search,
+        state=state,
+        now_ms=now_ms,
+    )
 
 
 def refuse_suspended(tx: Transaction, account_id: str) -> None:
@@ -165,6 +186,11 @@ def used_link() -> InvalidRequest:
     """A token that sets no password: wrong, used, or too old; the message does not say which."""
     message = "this link is not valid any more, or never was; ask for another one"
     return InvalidRequest([Fault("token", "not_valid", message)])
+
+
+def _literal(text: str) -> str:
+    """A text as a part of a pattern of `like` that matches only itself; `!` escapes."""
+    return text.replace("!", "!!").replace("%", "!%").replace("_", "!_")
 
 
 def _add_login(

@@ -96,6 +96,19 @@ def end_secrets(tx: Transaction, key_id: str, ends_at: int) -> int:
     )
 
 
+def remove_ended_secrets(tx: Transaction, key_id: str, now_ms: int) -> None:
+    """Those that nobody can use any more."""
+    tx.do(
+        "delete from api_key_secret where key_id = :key_id and expires_at <= :now", key_id=key_id, now=now_ms
+    )
+
+
+def count_secrets(tx: Transaction, key_id: str) -> int:
+    row = tx.one("select count(*) as n from api_key_secret where key_id = :key_id", key_id=key_id)
+    assert row is not None, "a count is always one row"
+    return int(row["n"])
+
+
 def remove_secrets(tx: Transaction, key_id: str) -> None:
     tx.do("delete from api_key_secret where key_id = :key_id", key_id=key_id)
 
@@ -236,7 +249,16 @@ _PERSON_COLUMNS = """
     from account a left join login l on l.account_id = a.id
 """
 _PERSON = _PERSON_COLUMNS + "where a.id = :id"
-_PEOPLE = _PERSON_COLUMNS + "where cast(:after as text) is null or a.id > :after order by a.id limit :limit"
+# Whoever searches looks through the accounts in their order: ten thousand of them in milliseconds.
+_STATE = """case when a.suspended_at is not null then 'suspended'
+                 when l.account_id is not null then 'active'
+                 when exists (select 1 from invitation i where i.account_id = a.id and i.expires_at > :now)
+                 then 'invited' else 'programs' end"""
+_PEOPLE = f"""{_PERSON_COLUMNS}
+    where a.id > :after
+      and (cast(:pattern as text) is null or a.name_key like :pattern escape '!' or a.id = :account_id)
+      and (cast(:state as text) is null or {_STATE} = :state)
+    order by a.id limit :limit"""
 
 
 def add_login(
@@ -295,9 +317,28 @@ def replace_hash(tx: Transaction, account_id: str, old: str, new: str) -> int:
     )
 
 
-def people(tx: Transaction, after: str | None, limit: int, now_ms: int) -> list[PersonRow]:
-    """Accounts, oldest first, with what is known of their logins."""
-    return records.all_records(tx, PersonRow, _PEOPLE, after=after, limit=limit, now=now_ms)
+def people(
+    tx: Transaction,
+    *,
+    after: str | None,
+    limit: int,
+    pattern: str | None,
+    account_id: str | None,
+    state: str | None,
+    now_ms: int,
+) -> list[PersonRow]:
+    """Accounts, oldest first, with what is known of their logins. `pattern` is one of `like`."""
+    return records.all_records(
+        tx,
+        PersonRow,
+        _PEOPLE,
+        after=after or "",
+        limit=limit,
+        pattern=pattern,
+        account_id=account_id,
+        state=state,
+        now=now_ms,
+    )
 
 
 def person(tx: Transaction, account_id: str, now_ms: int) -> PersonRow | None:

@@ -5,9 +5,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 from urllib.parse import unquote
 
-from tenuto.api import account, artifacts, chat, health, inputs, jobs, models, voices
+from tenuto.api import account, artifacts, chat, cors, health, inputs, jobs, models, renditions, voices
 from tenuto.api.call import Endpoint, Handler
 from tenuto.api.errors import error_answer
+from tenuto.api.openai import images, lists, speech
 from tenuto.api.service import Service
 from tenuto.errors import NotFound
 
@@ -24,6 +25,7 @@ ROUTES: Mapping[str, Mapping[str, Handler]] = {
     "/v1/jobs/{job_id}/content": {"DELETE": artifacts.erase_job_content},
     "/v1/artifacts/{artifact_id}": {"DELETE": artifacts.erase},
     "/v1/artifacts/{artifact_id}/content": {"GET": artifacts.content},
+    "/v1/artifacts/{artifact_id}/rendition": {"GET": renditions.show},
     "/v1/voices": {"GET": voices.index, "POST": voices.create},
     "/v1/voices/{voice_id}": {"GET": voices.show, "PATCH": voices.rename, "DELETE": voices.delete},
     "/v1/voices/{voice_id}/content": {"GET": voices.content},
@@ -34,9 +36,25 @@ ROUTES: Mapping[str, Mapping[str, Handler]] = {
     "/v1/account/ledger": {"GET": account.ledger},
     "/v1/usage": {"GET": account.show_usage},
     "/v1/chat/completions": {"POST": chat.create},
+    "/v1/models/{model}": {"GET": lists.show_model},
+    "/v1/models/{owner}/{model}": {"GET": lists.show_model},
+    "/v1/audio/speech": {"POST": speech.create},
+    "/v1/images/generations": {"POST": images.create},
+    "/v1/audio/voices": {"GET": lists.list_voices},
+    "/v1/audio/models": {"GET": lists.list_models},
     "/livez": {"GET": health.live},
     "/readyz": {"GET": health.ready},
 }
+
+OPENAI_PATHS = ("/v1/audio/", "/v1/images/")
+"""Beginnings of the paths that exist for other people's programs alone, and that a setting turns off."""
+
+
+def routes_of(service: Service) -> Mapping[str, Mapping[str, Handler]]:
+    """The paths that this service answers."""
+    if service.settings.openai_routes == "on":
+        return ROUTES
+    return {path: handlers for path, handlers in ROUTES.items() if not path.startswith(OPENAI_PATHS)}
 
 
 def make_app(service: Service, beyond: Asgi | None = None) -> Asgi:
@@ -44,13 +62,21 @@ def make_app(service: Service, beyond: Asgi | None = None) -> Asgi:
 
     Without it an unknown path is answered like everything else, as JSON with a request id.
     """
-    routes = [(pattern(path), Endpoint(service, handlers, path)) for path, handlers in ROUTES.items()]
+    routes = [
+        (pattern(path), Endpoint(service, handlers, path)) for path, handlers in routes_of(service).items()
+    ]
     beyond = beyond or nothing_under(service)
+    origins = cors.origins(service.settings.cors_origins)
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "lifespan":
             await _lifespan(service, receive, send)
             return
+        if (origin := cors.allowed(scope, origins)) is not None:
+            if cors.is_preflight(scope):
+                await cors.answer_preflight(scope, send, origin)
+                return
+            send = cors.readable(send, origin)
         if b"%2f" in scope["raw_path"].lower():
             scope["path"] = _path(scope["raw_path"])
         path = scope["path"]

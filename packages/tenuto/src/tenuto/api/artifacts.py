@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
@@ -92,6 +92,7 @@ async def erase_job_content(call: Call) -> Answer:
     job_id = call.path_id("job_id", "job")
     now_ms = call.service.clock()
     await _erase(call, lambda tx: erasure.erase_content(tx, caller, job_id=job_id, now_ms=now_ms))
+    call.service.final_jobs.forget(caller.account_id, job_id)
     operation = await call.service.database.read_async(lambda tx: read.for_caller(tx, caller, job_id))
     return json_answer(200, operation)
 
@@ -113,7 +114,7 @@ async def erase(call: Call) -> Answer:
     return json_answer(200, {"id": artifact_id, "object": "artifact", "erased": True})
 
 
-async def send_content(call: Call, opened: Opened) -> Answer | None:
+async def send_content(call: Call, opened: Opened, more: Iterable[tuple[bytes, bytes]] = ()) -> Answer | None:
     """The bytes of an artifact, or of anything else that may be sent, as the request's headers want them."""
     size_bytes = opened.blob.size_bytes
     etag = f'"{opened.blob.sha256}"'.encode()
@@ -121,6 +122,7 @@ async def send_content(call: Call, opened: Opened) -> Answer | None:
         (b"etag", etag),
         (b"accept-ranges", b"bytes"),
         (b"x-content-type-options", b"nosniff"),
+        *more,
     ]
     wanted_tags = call.header(b"if-match")
     if wanted_tags is not None and not _matches(wanted_tags, etag, is_strong=True):

@@ -204,7 +204,17 @@ class Endpoint:
         finally:
             if call.caller is not None:
                 self.service.requests.leave(call.caller.account_id)
-        self.service.metrics.request(self.route, scope["method"], status, time.perf_counter() - began)
+        seconds = time.perf_counter() - began
+        self.service.metrics.request(self.route, scope["method"], status, seconds)
+        if self.route not in PROBES:
+            _log.info(
+                "http.request",
+                method=scope["method"],
+                route=self.route,
+                status=status,
+                ms=round(seconds * 1000, 1),
+                request_id=call.request_id,
+            )
 
     async def _send_error(self, call: Call, error: Exception) -> int:
         status = status_of(error)

@@ -16,8 +16,9 @@ from tenuto.api.request_body import MAX_CHAT_VALUES, read_json
 from tenuto.api.service import Service
 from tenuto.bodies import chat
 from tenuto.bodies.chat import ChatRequest
+from tenuto.catalog import operations as catalog
 from tenuto.chat.answers import Completion, Piece, Usage
-from tenuto.errors import Fault, InvalidRequest, ModelNotAllowed, TenutoError
+from tenuto.errors import Fault, InvalidRequest, ModelNotAllowed, ModelUnavailable, TenutoError
 from tenuto.logs import get_logger
 
 T = TypeVar("T")
@@ -32,6 +33,8 @@ async def create(call: Call) -> Answer | None:
     limit_bytes = service.settings.chat_body_kib << 10
     _, value = await read_json(call, limit_bytes, max_values=MAX_CHAT_VALUES)
     request = _checked(service, caller, value)
+    if not await service.database.read_async(lambda tx: catalog.is_switched_on(tx, request.model)):
+        raise ModelUnavailable(f"{request.model} is switched off by the operator")
     about = {
         "id": service.ids.new("chatcmpl"),
         "object": "chat.completion.chunk" if request.stream else "chat.completion",

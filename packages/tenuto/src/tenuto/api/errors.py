@@ -4,6 +4,7 @@ Nothing here logs, and nothing of an unexpected exception reaches the caller: it
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
@@ -121,18 +122,17 @@ def error_answer(error: Exception, request_id: str, status: int | None = None) -
 def error_body(error: errors.TenutoError, request_id: str, status: int) -> bytes:
     """The JSON of an error; `details` names every fault, `param` the first one."""
     faults = error.faults if isinstance(error, errors.InvalidRequest) else []
-    return msgspec.json.encode(
-        {
-            "error": {
-                "message": error.sentence() if error.is_internal else error.message,
-                "type": TYPE.get(status, "invalid_request_error"),
-                "code": error.code,
-                "param": error.param,
-                "details": [{"param": f.param, "code": f.code, "message": f.message} for f in faults],
-                "request_id": request_id,
-            }
-        }
-    )
+    body: dict[str, Any] = {
+        "message": error.sentence() if error.is_internal else error.message,
+        "type": TYPE.get(status, "invalid_request_error"),
+        "code": error.code,
+        "param": error.param,
+        "details": [{"param": f.param, "code": f.code, "message": f.message} for f in faults],
+        "request_id": request_id,
+    }
+    if isinstance(error, errors.InsufficientBalance) and error.needed is not None:
+        body["balance"] = {"needed": error.needed, "available": error.available, "currency": "CNY"}
+    return msgspec.json.encode({"error": body})
 
 
 def _stated(error: Exception) -> errors.TenutoError:

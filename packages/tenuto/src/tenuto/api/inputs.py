@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from functools import partial
+from unicodedata import category
 
 from tenuto import failpoints
 from tenuto.accounts.restrictions import Caller
@@ -18,6 +19,10 @@ from tenuto.blobs.blob import BlobRecord
 from tenuto.db.database import Transaction
 from tenuto.errors import Fault, InvalidRequest, TenutoError, Unavailable, UnsupportedMediaType
 from tenuto.media.flac import FlacSummary
+from tenuto.voices.rules import decode_name
+
+NAME_HEADER = "X-Service-File-Name"
+MAX_NAME_CHARACTERS = 255
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +32,8 @@ class _Upload:
     caller: Caller
     sha256: str
     idempotency_key: str | None
+    name: str | None
+    """What the caller's file is called; no part of what makes the request what it is."""
 
     @property
     def request_sha256(self) -> str:
@@ -65,9 +72,29 @@ def _head(call: Call, caller: Caller) -> _Upload:
     faults: list[Fault] = []
     sha256 = request_body.content_sha256(call, faults)
     key = request_body.idempotency_key(call, faults)
+    name = _file_name(call, faults)
     if faults:
         raise InvalidRequest(faults)
-    return _Upload(caller, sha256, key)
+    return _Upload(caller, sha256, key, name)
+
+
+def _file_name(call: Call, faults: list[Fault]) -> str | None:
+    """What the caller's file is called, if the upload says so."""
+    values = call.header_values(NAME_HEADER.lower().encode())
+    if not values:
+        return None
+    name = decode_name(values[0]) if len(values) == 1 else None
+    if name is not None and not _has_controls(name) and 1 <= len(name) <= MAX_NAME_CHARACTERS:
+        return name
+    message = (
+        f"may be given once: 1 to {MAX_NAME_CHARACTERS} characters, no control characters; percent-encoded"
+    )
+    faults.append(Fault(NAME_HEADER, "invalid_name", message))
+    return None
+
+
+def _has_controls(name: str) -> bool:
+    return any(category(mark) in ("Cc", "Cs") for mark in name)
 
 
 def _look(tx: Transaction, call: Call, upload: _Upload) -> Input | None:
@@ -131,6 +158,7 @@ def _add(
         media_type=INPUT_MEDIA_TYPE,
         blob=blob,
         summary=summary,
+        name=upload.name,
         now_ms=now_ms,
     )
     if upload.idempotency_key is not None:

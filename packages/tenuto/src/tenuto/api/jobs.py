@@ -1,5 +1,7 @@
 """Jobs over HTTP: submit, show, list, cancel."""
 
+import re
+from collections.abc import Mapping
 from functools import partial
 
 from tenuto import failpoints, strict_json
@@ -10,12 +12,14 @@ from tenuto.api.call import Call
 from tenuto.catalog.kinds import kinds
 from tenuto.db.database import Transaction
 from tenuto.errors import Fault, InvalidRequest
-from tenuto.jobs import lifecycle, read
+from tenuto.jobs import lifecycle, read, search, titles
 from tenuto.jobs.read import Operation
+from tenuto.jobs.search import Search
 from tenuto.jobs.states import ALL, FINAL
 from tenuto.jobs.submit import Request, submit_async
 
 MAX_WAIT_S = 30
+MAX_SEARCHED_CHARACTERS = 200
 
 
 def _kind(value: str) -> tuple[str, str] | None:
@@ -24,13 +28,19 @@ def _kind(value: str) -> tuple[str, str] | None:
 
 
 _SHOW = {"wait": query.integer(0, MAX_WAIT_S)}
-_LIST = {
+_LIST: Mapping[str, query.Rule] = {
     "state": query.choice(*ALL),
     "kind": _kind,
     "model": query.text("the full name of a model"),
+    "q": query.searched(MAX_SEARCHED_CHARACTERS),
+    "voice": query.text("the id of a voice"),
+    "created_from": query.integer(0, search.MAX_TIME_S),
+    "created_before": query.integer(0, search.MAX_TIME_S),
     "after": query.cursor("job"),
     "limit": query.limit,
 }
+_METADATA = re.compile(r"metadata\[(.{0,64})\]\Z", re.DOTALL)
+"""A filter for one of the caller's notes: `metadata[chapter]=3`."""
 
 
 async def create(call: Call) -> Answer:
@@ -73,7 +83,7 @@ async def show(call: Call) -> Answer:
     operation, sequence = job
     was_held = False
     if wait_s and not operation.is_final():
-        operation, was_held = await _changed(call, operation, sequence, wait_s)
+        operation, was_held = await changed(call, operation, sequence, wait_s)
     answer = _operation(operation)
     if was_held:
         answer.headers.append((b"preference-applied", b"wait=%d" % wait_s))
@@ -86,7 +96,7 @@ async def index(call: Call) -> Answer:
     """GET /v1/jobs, newest first."""
 
     def look(tx: Transaction, who: Caller) -> tuple[list[Operation], str | None]:
-        filters = query.read_query(call, _LIST)
+        filters = query.read_query(call, _LIST, families={_METADATA: "metadata[NAME]"})
         return read.list_jobs(
             tx,
             who,
@@ -95,6 +105,7 @@ async def index(call: Call) -> Answer:
             model=filters.get("model"),
             after=filters.get("after"),
             limit=query.limit_of(filters),
+            search=_search(filters),
         )
 
     return json_list(*await call.read(look))
@@ -139,7 +150,7 @@ async def cancel(call: Call) -> Answer:
     return _operation(await service.database.read_async(lambda tx: read.for_caller(tx, caller, job_id)))
 
 
-async def _changed(call: Call, operation: Operation, sequence: int, wait_s: int) -> tuple[Operation, bool]:
+async def changed(call: Call, operation: Operation, sequence: int, wait_s: float) -> tuple[Operation, bool]:
     """The operation when it has changed, or when the time is over; at once when too many wait already.
 
     Beside it whether the answer was held back for the whole of `wait_s`: only then may a client read again
@@ -158,6 +169,22 @@ async def _changed(call: Call, operation: Operation, sequence: int, wait_s: int)
     finally:
         service.long_polls.leave(waiter)
     return await call.read_again(lambda tx, who: read.for_caller(tx, who, operation.id)), was_held
+
+
+def _search(filters: Mapping[str, str]) -> Search:
+    """What was asked for besides state, kind and model."""
+    named = ((_METADATA.match(name), value) for name, value in filters.items())
+    return Search(
+        pattern=titles.pattern_of(filters["q"]) if "q" in filters else None,
+        voice_id=filters.get("voice"),
+        metadata={match[1]: value for match, value in named if match is not None},
+        created_from=_seconds(filters, "created_from"),
+        created_before=_seconds(filters, "created_before"),
+    )
+
+
+def _seconds(filters: Mapping[str, str], name: str) -> int | None:
+    return int(filters[name]) if name in filters else None
 
 
 def _caller(call: Call) -> Caller:

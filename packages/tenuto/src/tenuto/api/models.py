@@ -12,6 +12,7 @@ from tenuto.catalog.rules import Model
 from tenuto.db.database import Transaction
 from tenuto.engines.registry import engines_of
 
+SWITCHED_OFF = "switched off by the operator"
 CREATED = 1_763_683_200
 """When the catalog began, in unix seconds: OpenAI's clients expect a moment."""
 
@@ -22,20 +23,25 @@ async def index(call: Call) -> Answer:
 
     def look(tx: Any, caller: Any) -> list[dict[str, Any]]:
         visible = [model for model in service.models.values() if caller.may_use(model.name)]
-        why_not = reasons(service, tx, visible)
-        return [describe(model, why_not[model.name]) for model in visible]
+        return [describe(model, reason) for model, reason in as_offered(service, tx, visible)]
 
     return json_list(await call.read(look))
 
 
-def reasons(service: Service, tx: Transaction, models: list[Model]) -> dict[str, str | None]:
-    """For each model None when it is callable, else why it is not."""
+def as_offered(service: Service, tx: Transaction, models: list[Model]) -> list[tuple[Model, str | None]]:
+    """Each model at its price of now, and None when it is callable, else why it is not."""
     worked = [model.name for model in models if model.interface == "jobs"]
     reasons = catalog.reasons(tx, worked, away=service.presence.away)
     # Chats are answered by this process, so it knows by itself.
-    return reasons | {
-        model.name: service.chats.reason(model.name) for model in models if model.interface == "chat"
-    }
+    reasons |= {model.name: service.chats.reason(model.name) for model in models if model.interface == "chat"}
+    return [
+        (model, reasons[model.name] if is_on else SWITCHED_OFF) for model, is_on in catalog.as_set(tx, models)
+    ]
+
+
+def reasons(service: Service, tx: Transaction, models: list[Model]) -> dict[str, str | None]:
+    """For each model None when it is callable, else why it is not."""
+    return {model.name: reason for model, reason in as_offered(service, tx, models)}
 
 
 def _limits(model: Model) -> dict[str, Any]:
@@ -69,4 +75,6 @@ def describe(model: Model, reason: str | None) -> dict[str, Any]:
         ],
         "honoured_parameters": list(model.entry.honoured),
         "notes": list(model.entry.notes),
+        "parameter_count": model.entry.parameter_count or None,
+        "demo": model.entry.demo,
     }

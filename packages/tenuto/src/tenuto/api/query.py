@@ -4,11 +4,14 @@ A rule takes a value and gives what is wrong with it: a fault's code and message
 """
 
 import datetime
+import re
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 from tenuto.api.call import Call
 from tenuto.errors import Fault, InvalidRequest
 from tenuto.ids import is_id
+from tenuto.jobs.titles import pattern_of
 
 Rule = Callable[[str], tuple[str, str] | None]
 
@@ -17,17 +20,26 @@ DEFAULT_LIMIT = 20
 FIRST_YEAR = 1970
 
 
-def read_query(call: Call, rules: Mapping[str, Rule], *, tolerant: bool = False) -> dict[str, str]:
+def read_query(
+    call: Call,
+    rules: Mapping[str, Rule],
+    *,
+    tolerant: bool = False,
+    families: Mapping[re.Pattern[str], str] = MappingProxyType({}),
+) -> dict[str, str]:
     """The values by name. Raises InvalidRequest; authenticate first.
 
-    A name without a rule is a fault unless the route is `tolerant`.
+    A name without a rule is a fault unless the route is `tolerant`, or it is one of a family of names, whose
+    values may be anything. The values of `families` are what people call them.
     """
     query = call.query()
     faults = []
     for name, value in query.items():
+        if any(family.match(name) for family in families):
+            continue
         if name not in rules:
             if not tolerant:
-                message = f"there is no such filter; there are {', '.join(rules)}"
+                message = f"there is no such filter; there are {', '.join((*rules, *families.values()))}"
                 faults.append(Fault(name or "query", "unknown_name", message))
         elif (wrong := rules[name](value)) is not None:
             faults.append(Fault(name, *wrong))
@@ -58,7 +70,7 @@ def integer(low: int, high: int) -> Rule:
     """A plain decimal integer within bounds."""
 
     def rule(value: str) -> tuple[str, str] | None:
-        if value.isascii() and value.isdigit() and len(value) <= 9 and low <= int(value) <= high:
+        if value.isascii() and value.isdigit() and len(value) <= 12 and low <= int(value) <= high:
             return None
         return "out_of_range", f"must be an integer from {low} to {high}"
 
@@ -88,6 +100,17 @@ def day(value: str) -> tuple[str, str] | None:
 def text(meaning: str) -> Rule:
     """Any text that a database can hold."""
     return lambda value: None if value and "\0" not in value else ("not_allowed", f"must be {meaning}")
+
+
+def searched(most: int) -> Rule:
+    """A text to look for: something other than white space, and not too long."""
+
+    def rule(value: str) -> tuple[str, str] | None:
+        if len(value) <= most and pattern_of(value) is not None:
+            return None
+        return "not_allowed", f"must be 1 to {most} characters, not only white space"
+
+    return rule
 
 
 limit: Rule = integer(1, MAX_LIMIT)

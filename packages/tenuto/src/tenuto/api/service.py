@@ -1,7 +1,10 @@
 """What every handler needs, built once by `bootstrap`: database, blobs, catalog, clock, limits, caches."""
 
+import asyncio
 import threading
-from collections import OrderedDict
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from tenuto.accounts.restrictions import Caller
@@ -21,24 +24,27 @@ from tenuto.jobs.submit import SubmitContext
 
 MAX_JOBS = 4096
 MAX_ANSWER_BYTES = 8 * 1024
+KEPT_S = 2.0
+"""How long an answer is given again."""
 
 
 class FinalJobCache:
     """Final jobs as they were answered, by account and job: reading one again costs only a check of the key.
 
-    A final state never changes, nor does the record of its job. Bounded by the count and size of the answers:
-    the job that was read longest ago is forgotten first. From any thread.
+    A final state never changes, but a job's content can be erased, and its title with it: this process then
+    forgets the answer, and another one, which does not learn of it, within `KEPT_S`. Bounded by the count and
+    size of the answers, too: the job that was read longest ago is forgotten first. From any thread.
     """
 
     def __init__(self) -> None:
-        self._answers: OrderedDict[tuple[str, str], tuple[str, bytes | None]] = OrderedDict()
+        self._answers: OrderedDict[tuple[str, str], tuple[str, bytes | None, float]] = OrderedDict()
         self._lock = threading.Lock()
 
     def get(self, caller: Caller, job_id: str) -> bytes | None:
         """The stored answer; None if there is none. ModelNotAllowed, as if the job were read."""
         with self._lock:
-            model, answer = self._answers.get((caller.account_id, job_id), ("", None))
-            if answer is None:
+            model, answer, until = self._answers.get((caller.account_id, job_id), ("", None, 0.0))
+            if answer is None or until < time.monotonic():
                 return None
             caller.check_job(model)
             self._answers.move_to_end((caller.account_id, job_id))
@@ -49,9 +55,14 @@ class FinalJobCache:
         if len(answer) > MAX_ANSWER_BYTES:
             return
         with self._lock:
-            self._answers[account_id, operation.id] = (operation.model, answer)
+            self._answers[account_id, operation.id] = (operation.model, answer, time.monotonic() + KEPT_S)
             if len(self._answers) > MAX_JOBS:
                 self._answers.popitem(last=False)
+
+    def forget(self, account_id: str, job_id: str) -> None:
+        """The job's content was erased."""
+        with self._lock:
+            self._answers.pop((account_id, job_id), None)
 
 
 class LastUse:
@@ -92,6 +103,28 @@ class LastUse:
             self._at_ms = taken | self._at_ms
 
 
+class OpenRequests:
+    """Requests to OpenAI's routes that this process knows of. Belongs to the event loop's thread."""
+
+    def __init__(self) -> None:
+        self.waiting: Counter[str] = Counter()
+        """How many requests wait for each job."""
+        self.tasks: set[asyncio.Task[None]] = set()
+        """What goes on after its request has ended."""
+        self._answered: OrderedDict[str, None] = OrderedDict()
+
+    def note_answered(self, job_ids: Iterable[str]) -> None:
+        """A client was sent the whole of these jobs' results."""
+        for job_id in job_ids:
+            self._answered[job_id] = None
+            if len(self._answered) > MAX_JOBS:
+                self._answered.popitem(last=False)
+
+    def was_answered(self, job_id: str) -> bool:
+        """Whether a client was sent the job's whole result: no retry can mean it any more."""
+        return job_id in self._answered
+
+
 @dataclass(slots=True)
 class Service:
     """The parts of an API process. Made at start, the same until it ends."""
@@ -115,6 +148,8 @@ class Service:
     """They read blobs: half of them at most for one account."""
     reports: FairThreads
     """They add up what an account used, or list all of its money: one at a time for an account."""
+    renderers: FairThreads
+    """They make renditions: one at a time for an account."""
     parsers: FairThreads
     """They read large JSON bodies: one at a time for an account."""
     presence: Presence
@@ -123,3 +158,4 @@ class Service:
     """Whether ready means that a worker has registered too (`serve`), or only the database (`api`)."""
     final_jobs: FinalJobCache = field(default_factory=FinalJobCache)
     used_keys: LastUse = field(default_factory=LastUse)
+    openai: OpenRequests = field(default_factory=OpenRequests)

@@ -50,7 +50,7 @@ async def index(call: Call) -> Answer:
     """GET /v1/voices: everybody's and the account's own, in the order of their ids."""
 
     def look(tx: Transaction, who: Caller) -> tuple[list[Voice], str | None]:
-        _require_synthesis(call, who)
+        require_synthesis(call, who)
         filters = query.read_query(call, _LIST)
         limit = int(filters.get("limit", DEFAULT_LIMIT))
         return voices.list_voices(tx, account_id=who.account_id, after=filters.get("after"), limit=limit)
@@ -61,7 +61,7 @@ async def index(call: Call) -> Answer:
 async def create(call: Call) -> Answer:
     """POST /v1/voices: 201 when the recording is durable. The order of checks is the order of these lines."""
     caller = await call.authenticate()
-    _require_synthesis(call, caller)
+    require_synthesis(call, caller)
     if request_body.media_type(call) != b"audio/wav":
         raise UnsupportedMediaType("voice must be audio/wav")
     upload = _read_headers(call, caller)
@@ -74,7 +74,7 @@ async def show(call: Call) -> Answer:
     """GET /v1/voices/{id}."""
 
     def look(tx: Transaction, who: Caller) -> Voice:
-        _require_synthesis(call, who)
+        require_synthesis(call, who)
         return voices.get(tx, account_id=who.account_id, voice_id=call.path_id("voice_id", "voice"))
 
     return json_answer(200, await call.read(look))
@@ -84,7 +84,7 @@ async def content(call: Call) -> Answer | None:
     """GET /v1/voices/{id}/content: the recording, like an artifact."""
 
     def look(tx: Transaction, who: Caller) -> Opened:
-        _require_synthesis(call, who)
+        require_synthesis(call, who)
         voice_id = call.path_id("voice_id", "voice")
         return voices.open_recording(tx, account_id=who.account_id, voice_id=voice_id)
 
@@ -94,7 +94,7 @@ async def content(call: Call) -> Answer | None:
 async def rename(call: Call) -> Answer:
     """PATCH /v1/voices/{id}, `{"name": …}`: an own voice under another name."""
     caller = await call.authenticate()
-    _require_synthesis(call, caller)
+    require_synthesis(call, caller)
     # The body first: an id that could be none is answered like one that is not there, in this too.
     name = rules.parse_renaming(await _read_json(call))
     voice_id = call.path_id("voice_id", "voice")
@@ -107,7 +107,7 @@ async def rename(call: Call) -> Answer:
 async def delete(call: Call) -> Answer:
     """DELETE /v1/voices/{id}: an own voice is gone; jobs that were accepted keep its recording."""
     caller = await call.authenticate()
-    _require_synthesis(call, caller)
+    require_synthesis(call, caller)
     await call.read_body()
     voice_id = call.path_id("voice_id", "voice")
     await call.service.database.write_async(
@@ -119,7 +119,7 @@ async def delete(call: Call) -> Answer:
 async def prefer(call: Call) -> Answer:
     """PUT /v1/voice-preference: the choice of a content account, or the default; jobs never look at it."""
     caller = await call.authenticate()
-    _require_synthesis(call, caller)
+    require_synthesis(call, caller)
     content_account, voice_id = rules.parse_preference(await _read_json(call))
     now_ms = call.service.clock()
     saved = await call.service.database.write_async(
@@ -138,14 +138,14 @@ async def preferences(call: Call) -> Answer:
     """GET /v1/voice-preference: the choices of all content accounts, and the default."""
 
     def look(tx: Transaction, who: Caller) -> Any:
-        _require_synthesis(call, who)
+        require_synthesis(call, who)
         return voices.preferences(tx, account_id=who.account_id)
 
     saved, default = await call.read(look)
     return json_list(saved, default=default)
 
 
-def _require_synthesis(call: Call, caller: Caller) -> None:
+def require_synthesis(call: Call, caller: Caller) -> None:
     """Voices are for those who may make speech."""
     models = [model for model in call.service.models.values() if model.interface == "jobs"]
     if not any(kinds()[model.kind].takes_voices and caller.may_use(model.name) for model in models):

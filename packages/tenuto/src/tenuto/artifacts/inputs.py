@@ -10,7 +10,7 @@ import msgspec
 from tenuto.artifacts import operations, store
 from tenuto.artifacts.rows import InputRow
 from tenuto.blobs.blob import BlobRecord
-from tenuto.db.damaged_text import decoded_json, sound_json
+from tenuto.db.damaged_text import decoded_json, sound_json, text_of
 from tenuto.db.database import Transaction
 from tenuto.errors import ArtifactUnavailable, Erased, NotFound, RateLimited
 from tenuto.ids import Ids, is_id
@@ -34,6 +34,7 @@ class Input(msgspec.Struct, frozen=True):
     sha256: str
     metadata: msgspec.Raw
     created_at: int
+    name: str | None
     object: str = "artifact"
 
 
@@ -53,6 +54,18 @@ class Bound(msgspec.Struct, frozen=True):
     duration_ms: int
     sample_rate: int
     channels: int
+    name: str | None = None
+    """What the caller's file was called: for the job's title, not for its attempts."""
+
+    def frozen(self) -> dict[str, str | int]:
+        """What an attempt needs; exactly this, for a worker of an earlier version takes no more."""
+        return {
+            "artifact_id": self.artifact_id,
+            "blob_id": self.blob_id,
+            "duration_ms": self.duration_ms,
+            "sample_rate": self.sample_rate,
+            "channels": self.channels,
+        }
 
 
 def check_quota(
@@ -77,9 +90,10 @@ def add_input(
     media_type: str,
     blob: BlobRecord,
     summary: FlacSummary,
+    name: str | None = None,
     now_ms: int,
 ) -> str:
-    """Record an upload whose bytes are durable and were admitted; returns its id."""
+    """Record an upload whose bytes are durable and were admitted; returns its id. `name`: of the file."""
     operations.add_blob(tx, blob, now_ms=now_ms)
     artifact_id = ids.new("artifact")
     measured = Measured(summary.duration_ms, summary.sample_rate, summary.channels)
@@ -93,6 +107,7 @@ def add_input(
         media_type=media_type,
         blob=usable,
         metadata=msgspec.json.encode(measured).decode(),
+        name=name,
         now_ms=now_ms,
     )
     return artifact_id
@@ -131,6 +146,7 @@ def bind_input(tx: Transaction, *, account_id: str, artifact_id: str, media_type
         duration_ms=measured.duration_ms,
         sample_rate=measured.sample_rate,
         channels=measured.channels,
+        name=own.name,
     )
 
 
@@ -164,4 +180,5 @@ def _shown(own: InputRow) -> Input:
         sha256=own.sha256,
         metadata=sound_json(own.metadata, "{}", of=own.id, column="metadata"),
         created_at=own.created_at // 1000,
+        name=text_of(own.name),
     )

@@ -40,6 +40,8 @@ class InputRow(msgspec.Struct, frozen=True):
     created_at: int
     """When the upload was recorded; the retention goes by it."""
     erased_at: int | None
+    name: str | None
+    """What the caller's file was called, written with the row if the upload said so; null once erased."""
 
 
 class HeldArtifactRow(msgspec.Struct, frozen=True):

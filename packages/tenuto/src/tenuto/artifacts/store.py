@@ -6,7 +6,7 @@ from tenuto.db import records
 from tenuto.db.database import Row, Transaction
 
 _INPUT = """
-    select id, media_type, size_bytes, sha256, metadata, blob_id, created_at, erased_at from artifact
+    select id, media_type, size_bytes, sha256, metadata, blob_id, created_at, erased_at, name from artifact
     where id = :id and account_id = :account_id and job_id is null
 """
 
@@ -45,12 +45,13 @@ def add_artifact(
     blob: BlobRecord,
     metadata: str,
     now_ms: int,
+    name: str | None = None,
 ) -> None:
     tx.do(
         """insert into artifact (id, account_id, job_id, media_type, size_bytes, sha256, blob_id, metadata,
-                                 created_at)
+                                 name, created_at)
            values (:id, :account_id, :job_id, :media_type, :size_bytes, :sha256, :blob_id,
-                   :metadata, :now)""",
+                   :metadata, :name, :now)""",
         id=artifact_id,
         account_id=account_id,
         job_id=job_id,
@@ -59,6 +60,7 @@ def add_artifact(
         sha256=blob.sha256,
         blob_id=blob.blob_id,
         metadata=metadata,
+        name=name,
         now=now_ms,
     )
 
@@ -318,7 +320,8 @@ def locked_artifact(tx: Transaction, artifact_id: str, account_id: str) -> HeldA
 def erase(tx: Transaction, artifact_id: str, now_ms: int) -> int:
     """0 when it was erased before."""
     return tx.run(
-        "update artifact set blob_id = null, erased_at = :now where id = :id and erased_at is null",
+        """update artifact set blob_id = null, name = null, erased_at = :now
+           where id = :id and erased_at is null""",
         id=artifact_id,
         now=now_ms,
     )

@@ -6,7 +6,7 @@ one of each per job. An amount of 0 writes its entry and locks no account row.
 
 from tenuto.billing import store
 from tenuto.billing.rows import HoldRow
-from tenuto.billing.rules import MAX_CNY, MICROS_PER_CNY
+from tenuto.billing.rules import MAX_CNY, MAX_MICROS, cny, short_cny
 from tenuto.billing.store import Entry
 from tenuto.db.database import Transaction
 from tenuto.errors import IdempotencyConflict, InsufficientBalance, OperatorError
@@ -39,8 +39,7 @@ def credit(
     if _is_booked(tx, entry):
         return
     if amount_micros > 0:
-        most_micros = MAX_CNY * MICROS_PER_CNY
-        if store.add(tx, account_id, available_micros=amount_micros, most_micros=most_micros) == 0:
+        if store.add(tx, account_id, available_micros=amount_micros, most_micros=MAX_MICROS) == 0:
             raise OperatorError(
                 f"an account has at most {MAX_CNY} CNY, available and held together; give less"
             )
@@ -57,7 +56,7 @@ def hold(tx: Transaction, ids: Ids, *, account_id: str, job_id: str, amount_micr
         amount_micros
         and store.move(tx, account_id, available_micros=-amount_micros, held_micros=amount_micros) == 0
     ):
-        raise InsufficientBalance
+        raise _refusal(tx, account_id, amount_micros)
     entry = Entry(
         ids.new("entry"),
         "hold",
@@ -157,6 +156,17 @@ def _is_booked(tx: Transaction, entry: Entry) -> bool:
 
 def _other_line(entry_id: str) -> IdempotencyConflict:
     return IdempotencyConflict(f"{entry_id} is another line of the ledger; leave the id out for a new one")
+
+
+def _refusal(tx: Transaction, account_id: str, needed_micros: int) -> InsufficientBalance:
+    sums = store.balance(tx, account_id)
+    assert sums is not None, "whoever submits a job has an account"
+    return InsufficientBalance(
+        f"This job needs {short_cny(needed_micros)} CNY, and the account has"
+        f" {short_cny(sums.available_micros)} CNY available; the operator of the service can add credit.",
+        needed=cny(needed_micros),
+        available=cny(sums.available_micros),
+    )
 
 
 def _hold_of(tx: Transaction, job_id: str) -> HoldRow:

@@ -7,6 +7,7 @@ from tenuto.errors import Fault, InvalidRequest, PriceInvalid
 
 MICROS_PER_CNY = 1_000_000
 MAX_CNY = 1_000_000_000
+MAX_MICROS = MAX_CNY * MICROS_PER_CNY
 _CNY = re.compile(r"-?\d{1,10}(\.\d{1,6})?\Z", re.ASCII)
 
 
@@ -32,6 +33,12 @@ def cny(micros: int) -> str:
     sign = "-" if micros < 0 else ""
     whole, rest = divmod(abs(micros), MICROS_PER_CNY)
     return f"{sign}{whole}.{rest:06d}"
+
+
+def short_cny(micros: int) -> str:
+    """The same for a sentence, with two places or as many as it takes: 50000 → "0.05"."""
+    text = cny(micros)
+    return text[:-4] + text[-4:].rstrip("0")
 
 
 def parse_cny(text: str) -> int:

@@ -5,11 +5,12 @@ and no artifacts: a caller keeps the record, without which the bytes cannot be r
 """
 
 import hashlib
+import io
 import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 # The CRC-32 of zlib, ten times as fast.
 from isal.isal_zlib import crc32
@@ -74,6 +75,52 @@ class BlobStore(Protocol):
 
     def check_location(self) -> None:
         """Raises StoreUnreachableForWrites when its folder is not the one that was opened: it was moved."""
+
+
+class BlobReader(io.RawIOBase):
+    """A stored blob as a file, for libraries that read files from any position; every block is checked.
+
+    At most a block is in memory. Not for several threads at once. Reading raises what `BlobStore.read` does.
+    """
+
+    def __init__(self, store: BlobStore, record: BlobRecord) -> None:
+        super().__init__()
+        self._store, self._record = store, record
+        self._position = 0
+        self._pieces: Iterator[bytes] = iter(())
+        self._piece = memoryview(b"")
+        """What follows at `_at`."""
+        self._at = -1
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        target = memoryview(buffer).cast("B")
+        if not len(target) or self._position >= self._record.size_bytes:
+            return 0
+        if self._at != self._position:
+            self._piece, self._at = memoryview(b""), self._position
+            self._pieces = self._store.read(self._record, self._position)
+        if not len(self._piece):
+            self._piece = memoryview(next(self._pieces))
+        size = min(len(target), len(self._piece))
+        target[:size] = self._piece[:size]
+        self._piece = self._piece[size:]
+        self._position += size
+        self._at = self._position
+        return size
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._record.size_bytes}[whence]
+        self._position = max(0, start + offset)
+        return self._position
+
+    def tell(self) -> int:
+        return self._position
 
 
 class Checksums:

@@ -20,7 +20,7 @@ def main(read_end: int) -> None:
     if not (text := sys.stdin.read()):
         sys.exit(1)  # Our parent has died before it wrote them.
     settings = config.undump(text)
-    set_up_logs(settings.log_level)
+    set_up_logs(settings.log_level, settings.log_format)
     threading.Thread(target=follow_parent, args=(read_end,), name="parent", daemon=True).start()
     try:
         # Our parent has opened both: where they are gone, the folder was moved away, and none is made for it.

@@ -3,6 +3,7 @@
 import os
 import shlex
 import shutil
+import signal
 import sys
 import threading
 import time
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tenuto.addresses import networks
+from tenuto.bootstrap import local_services
 from tenuto.bootstrap.opening import (
     MIGRATIONS_PATIENCE_S,
     install_voices,
@@ -27,10 +29,12 @@ from tenuto.catalog import upstream_keys
 from tenuto.catalog.presence import AWAY_S, OBSERVE_S, Presence
 from tenuto.config import Settings
 from tenuto.db.database import Database
+from tenuto.engines.registry import engines_of
 from tenuto.errors import Unavailable
 from tenuto.ids import Ids
 
 if TYPE_CHECKING:
+    from tenuto.api.limits import HttpLimits
     from tenuto.api.service import Service
     from tenuto.http.server import Server
     from tenuto.web.studio import Studio
@@ -41,7 +45,11 @@ BLOB_READERS = 8
 # Of an account one at a time, so that nobody's reports stand in the way of somebody else's.
 REPORT_READERS = 2
 PARSERS = 2
+RENDERERS = 2
 FLUSH_S = 30.0
+NO_ENGINES = (
+    "No engine is installed, so there is no model: pip install 'tenuto[cpu]' brings those for a processor."
+)
 
 
 def run_api(settings: Settings, say: Say) -> None:
@@ -51,8 +59,9 @@ def run_api(settings: Settings, say: Say) -> None:
     serve_api(settings, say)
 
 
-def run_serve(settings: Settings, say: Say) -> None:
+def run_serve(settings: Settings, say: Say, bring_weights: Callable[[Settings], None]) -> None:
     """Serve until SIGTERM or SIGINT, the only service on this folder."""
+    from tenuto.http.server import check_address
     from tenuto.worker.child import ChildWorker
     from tenuto.worker.locks import FolderLock
 
@@ -62,9 +71,13 @@ def run_serve(settings: Settings, say: Say) -> None:
     upstream_keys.check(catalog.models(settings), os.environ)
     make_folder(settings.folder)
     lock = FolderLock(settings.folder)
+    check_address(settings.host, settings.port)
     # Migrated before the worker looks; what prevents the start is reported once, not by both processes.
     with closing(open_records(settings, patience_s=MIGRATIONS_PATIENCE_S)) as database:
         StoreWatch(settings, database, open_beside(settings, database))
+    stopped = signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
+    bring_weights(settings)
+    signal.signal(signal.SIGTERM, stopped)
     child = ChildWorker(settings, [sys.executable, "-m", "tenuto.bootstrap"])
     child.start()
     try:
@@ -86,6 +99,7 @@ def serve_api(
         address = _address_of(addresses)
         if lock is not None:
             lock.sign(address)
+            local_services.publish(settings, address)
         _announce(settings, database, address, say)
 
     def on_stop() -> None:
@@ -118,7 +132,7 @@ def serve_api(
 
 def build_service(settings: Settings, database: Database, *, needs_worker: bool) -> "Service":
     """The parts of an API process."""
-    from tenuto.api.limits import FairThreads, HttpLimits, Rates, Requests
+    from tenuto.api.limits import FairThreads, Rates, Requests
     from tenuto.api.long_polling import LongPolls
     from tenuto.api.metrics import Metrics
     from tenuto.api.service import Service
@@ -142,19 +156,26 @@ def build_service(settings: Settings, database: Database, *, needs_worker: bool)
         submitting=SubmitContext(database, blobs, models, ids, clock, presence, settings.queued_jobs),
         long_polls=LongPolls(database),
         metrics=Metrics(),
-        http=HttpLimits(
-            connections=settings.connections,
-            connections_per_address=settings.connections_per_address,
-            head_s=settings.slow_head_s,
-            body_s=settings.slow_body_s,
-            write_stall_s=settings.slow_reader_s,
-        ),
+        http=_http_limits(settings),
         uploads=Uploads(settings.uploads),
         presence=presence,
         readers=FairThreads(BLOB_READERS, BLOB_READERS // 2, "blob-reader"),
         reports=FairThreads(REPORT_READERS, 1, "report"),
+        renderers=FairThreads(RENDERERS, 1, "renderer"),
         parsers=FairThreads(PARSERS, 1, "parser"),
         needs_worker=needs_worker,
+    )
+
+
+def _http_limits(settings: Settings) -> "HttpLimits":
+    from tenuto.api.limits import HttpLimits
+
+    return HttpLimits(
+        connections=settings.connections,
+        connections_per_address=settings.connections_per_address,
+        head_s=settings.slow_head_s,
+        body_s=settings.slow_body_s,
+        write_stall_s=settings.slow_reader_s,
     )
 
 
@@ -178,8 +199,8 @@ def _flush_use(service: "Service", studio: "Studio", stopping: threading.Event) 
     while not stopping.wait(FLUSH_S):
         try:
             studio.note_use(service)
-        except Unavailable:
-            log().warning("key_use.not_written")
+        except Unavailable as error:
+            log().warning("key_use.not_written", reason=error.message)
         except Exception:
             # It is tried again in any case: sessions whose use is not written down would end early.
             log().exception("key_use.failed")
@@ -197,8 +218,8 @@ def _observe_once(service: "Service") -> None:
     try:
         rows = service.database.read(workers.workers)
         service.presence.observe(rows, now_s=time.monotonic(), now_ms=clock())
-    except Unavailable:
-        log().warning("workers.not_observed")
+    except Unavailable as error:
+        log().warning("workers.not_observed", reason=error.message)
     except Exception:
         log().exception("workers.not_observed")
 
@@ -213,10 +234,12 @@ def _close(service: "Service", studio: "Studio") -> None:
 
 
 def _announce(settings: Settings, database: Database, address: str, say: Say) -> None:
-    """Print at the terminal where the service answers, and how to make its first account."""
+    """Print at the terminal where the service answers, and the next step of a first run."""
     from tenuto.web import invitations
 
     say(f"Tenuto answers at http://{address}, its data is in {settings.folder.resolve()}")
+    if sys.stdout.isatty():
+        _tell_models(settings, say)
     if (link := invitations.set_up_link(settings, database, address, now_ms=clock())) is not None:
         say(
             "To set up the studio, open this link; it creates the operator account, works once,"
@@ -224,12 +247,28 @@ def _announce(settings: Settings, database: Database, address: str, say: Say) ->
         )
         say(f"  {link}")
     if is_first_run(database):
-        command, data = _command(), shlex.quote(str(settings.folder.resolve()))
-        # Where the records are elsewhere, the data folder alone does not lead there.
-        same = "" if settings.database.startswith("sqlite:") else " with the same settings"
-        say(f"There is no account yet. For the API alone, in another terminal{same}:")
-        say(f"  {command} admin accounts create me --data {data}")
-        say(f"  {command} admin keys create --account me --data {data}")
+        if settings.database.startswith("sqlite:"):
+            say(f'To try it, in another terminal: {_command()} say "Hello"')
+        else:
+            # The caller's command finds a service by its data folder alone.
+            say(f"For a first account, with the same settings: {_command()} admin accounts create me")
+
+
+def _tell_models(settings: Settings, say: Say) -> None:
+    """For a person: the models, where each is weak, and why one cannot be used; members of another are not
+    listed beside it.
+    """
+    from tenuto.worker.engines import missing_here, missing_weights
+
+    offered = catalog.models(settings)
+    members = {one.model for model in offered.values() for one in model.entry.composed_of}
+    say("Models, each loaded when it is first used:" if offered else NO_ENGINES)
+    for name, model in offered.items():
+        if name not in members:
+            lacking = missing_weights(model, settings.cache) + missing_here(model, settings)
+            notes = engines_of(model.entry)[0].notes[:1]
+            text = f"cannot be used, {', '.join(lacking)} is missing" if lacking else " ".join(notes)
+            say(f"  {model.kind:12} {name}{': ' * bool(text)}{text}")
 
 
 def _address_of(addresses: list[Any]) -> str:

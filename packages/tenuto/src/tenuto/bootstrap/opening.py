@@ -47,6 +47,14 @@ def open_records(
     return database
 
 
+def open_existing(settings: Settings) -> Database:
+    """The database of a service that was here before, migrated like any start does; nothing is made."""
+    if settings.folder.exists():
+        make_folder(settings.folder)  # Refuses what is no folder.
+    refuse_missing(settings)
+    return open_records(settings)
+
+
 def open_as_it_is(settings: Settings) -> Database:
     """The database of a service that was here before: nothing is made, no migration is applied."""
     refuse_missing(settings)
@@ -63,7 +71,8 @@ def refuse_missing(settings: Settings) -> None:
     file = settings.database.removeprefix("sqlite:///")
     if file != settings.database and not (settings.folder / file).exists():
         raise OperatorError(
-            f"there is no database {settings.folder / file}; name the data folder with --data"
+            f"there is no Tenuto data in {settings.folder.resolve()}; name its folder with --data,"
+            " or begin there with `tenuto serve`"
         )
 
 

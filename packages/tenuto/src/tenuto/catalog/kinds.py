@@ -39,6 +39,10 @@ class Binding:
     """The blobs of voices, which the job needs until it is final."""
     characters: int = 0
     """Of the text that is spoken, for the account's usage."""
+    text: str = ""
+    """What people recognise and find the job by: the words that were asked for, the name of a file."""
+    voice_id: str | None = None
+    """The voice that was asked for."""
 
 
 @dataclass(frozen=True, slots=True)

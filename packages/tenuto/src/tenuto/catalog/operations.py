@@ -5,9 +5,10 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from tenuto.catalog import store
-from tenuto.catalog.rows import OfferRow, WorkerRow
-from tenuto.catalog.rules import MAX_START_FAILURES
+from tenuto.catalog.rows import ModelChangeRow, ModelSettingRow, OfferRow, WorkerRow
+from tenuto.catalog.rules import MAX_START_FAILURES, Model, at_price
 from tenuto.db.database import Deferred, Transaction
+from tenuto.ids import Ids
 
 
 def register_worker(
@@ -66,8 +67,61 @@ def engine_not_started(tx: Transaction, worker_id: str, model: str, *, failures:
 
 
 def ask_callable(tx: Transaction, model: str, *, away: Collection[str]) -> Deferred:
-    """Whether a job for the model may be accepted now: a row, or none. `away`: workers that do not count."""
+    """Whether a job for the model may be accepted now: none, or a row with what the operator set for it.
+
+    `away`: workers that do not count.
+    """
     return store.usable_offer(tx, model, away=away, max_failures=MAX_START_FAILURES)
+
+
+def as_set(tx: Transaction, models: Sequence[Model]) -> list[tuple[Model, bool]]:
+    """The models at the prices that hold now, and whether each is switched on."""
+    settings = {setting.model: setting for setting in store.model_settings(tx)}
+    usual = ModelSettingRow("", 1, None)
+    return [
+        (at_price(model, setting.price_micros), bool(setting.is_enabled))
+        for model in models
+        for setting in [settings.get(model.name, usual)]
+    ]
+
+
+def is_switched_on(tx: Transaction, model: str) -> bool:
+    """Whether the operator lets the model be used."""
+    setting = store.model_setting(tx, model)
+    return setting is None or bool(setting.is_enabled)
+
+
+def set_model(
+    tx: Transaction,
+    ids: Ids,
+    model: str,
+    *,
+    is_enabled: bool,
+    price_micros: int | None,
+    operator: str,
+    now_ms: int,
+) -> None:
+    """Switch a model on or off and set its price, for what is accepted from now on; the change is noted.
+
+    Nothing is noted where nothing changes, so that a repeated request is one change.
+    """
+    before = store.model_setting(tx, model) or ModelSettingRow(model, 1, None)
+    after = ModelSettingRow(model, int(is_enabled), price_micros)
+    if before == after:
+        return
+    store.set_model(tx, model, is_enabled=after.is_enabled, price_micros=price_micros)
+    change = ModelChangeRow(ids.new("change"), model, operator, after.is_enabled, price_micros, now_ms)
+    store.add_model_change(tx, change)
+
+
+def model_settings(tx: Transaction) -> list[ModelSettingRow]:
+    """What the operator set in the studio, for the models of which anything was ever set."""
+    return store.model_settings(tx)
+
+
+def model_changes(tx: Transaction, limit: int) -> list[ModelChangeRow]:
+    """The newest changes of models, newest first."""
+    return store.model_changes(tx, limit)
 
 
 def reasons(tx: Transaction, models: list[str], *, away: Collection[str]) -> dict[str, str | None]:

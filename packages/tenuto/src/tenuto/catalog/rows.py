@@ -30,6 +30,29 @@ class WorkerRow(msgspec.Struct, frozen=True):
     """The most that its engines may take together; 0: no limit. From its settings, when it registers."""
 
 
+class ModelSettingRow(msgspec.Struct, frozen=True):
+    """What the operator set for a model in the studio, beside and before the settings file."""
+
+    model: str
+    """The model's name."""
+    is_enabled: int
+    """0: nothing is accepted for it. Set by the operator."""
+    price_micros: int | None
+    """The price of a job or a minute from then on; null: that of the settings file."""
+
+
+class ModelChangeRow(msgspec.Struct, frozen=True):
+    """One such change; written with it, never changed."""
+
+    id: str
+    model: str
+    operator: str
+    """The name of the operator's account at that time."""
+    is_enabled: int
+    price_micros: int | None
+    at: int
+
+
 class OfferRow(msgspec.Struct, frozen=True):
     """A model that a worker offers. Its offers go when it begins to stop in order, else with its own row."""
 

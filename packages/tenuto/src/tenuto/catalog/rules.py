@@ -1,6 +1,6 @@
 """Models as the service offers them: an engine's entry with the operator's settings."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tenuto.catalog import adapters
 from tenuto.catalog.kinds import CHAT, is_known, kinds
@@ -29,6 +29,8 @@ class Model:
     entry: EngineEntry
     upstream: UpstreamSettings | None = None
     """The server that is called for it; for a chat model, instead of an engine."""
+    is_free: bool = False
+    """Whether the setting `prices` rules out any price."""
 
 
 def models(settings: Settings) -> dict[str, Model]:
@@ -44,22 +46,31 @@ def models(settings: Settings) -> dict[str, Model]:
     for name, entry in entries.items():
         own = settings.models.get(name, ModelSettings())
         if own.enabled:
-            offered[name] = _offered(entry, own, faults)
+            offered[name] = _offered(entry, own, faults, is_free=settings.prices == "free")
     if faults:
         raise SettingsInvalid("settings are wrong:\n  " + "\n  ".join(faults))
     return offered | _upstreams(settings)
 
 
-def _offered(entry: EngineEntry, own: ModelSettings, faults: list[str]) -> Model:
+def at_price(model: Model, price_micros: int | None) -> Model:
+    """The model at a price that the operator set in the studio; None: at that of the settings file."""
+    if price_micros is None or model.is_free or model.interface == "chat":
+        return model
+    minutes = LONGEST_MINUTES if model.price.unit == "audio_minute" else 1
+    return replace(model, price=Price(model.price.unit, price_micros, price_micros * minutes))
+
+
+def _offered(entry: EngineEntry, own: ModelSettings, faults: list[str], *, is_free: bool) -> Model:
     return Model(
         name=entry.model,
         kind=entry.kind,
         interface="chat" if entry.kind == CHAT else "jobs",
         lane=entry.kind,
-        price=_price(entry, own.price, faults),
+        price=_free(entry, own.price, faults) if is_free else _price(entry, own.price, faults),
         rerunnable=entry.rerunnable,
         entry=entry,
         upstream=own.upstream,
+        is_free=is_free,
     )
 
 
@@ -81,6 +92,14 @@ def _upstreams(settings: Settings) -> dict[str, Model]:
         )
         offered[name] = Model(name, CHAT, "chat", CHAT, Price(), False, entry, own.upstream)
     return offered
+
+
+def _free(entry: EngineEntry, own: OwnPrice | None, faults: list[str]) -> Price:
+    """Nothing, where the operator wants no prices; one that is set beside that is a mistake."""
+    if own is not None:
+        faults.append(f'models."{entry.model}".price: the setting prices is `free`; remove one of the two')
+    kind = kinds().get(entry.kind)
+    return Price() if kind is None else Price(kind.price.unit, 0, 0)
 
 
 def _price(entry: EngineEntry, own: OwnPrice | None, faults: list[str]) -> Price:

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from tenuto.catalog.rows import OfferRow, WorkerRow
+from tenuto.catalog.rows import ModelChangeRow, ModelSettingRow, OfferRow, WorkerRow
 from tenuto.db import records
 from tenuto.db.database import Deferred, Transaction
 
@@ -74,15 +74,70 @@ def offers(tx: Transaction) -> list[OfferRow]:
 
 
 def usable_offer(tx: Transaction, model: str, *, away: Collection[str], max_failures: int) -> Deferred:
-    """An offer of a worker that is not among those away. These are few: they are forgotten in time."""
+    """An offer of a worker that is not among those away, and what the operator set for the model.
+
+    Those away are few: they are forgotten in time.
+    """
     names = {f"away_{number}": worker_id for number, worker_id in enumerate(sorted(away))}
     but = f"and worker_id not in ({', '.join(f':{name}' for name in names)})" if names else ""
     return tx.ask(
-        f"""select 1 as one from worker_model
-            where model = :model and start_failures < :max_failures {but} limit 1""",  # noqa: S608 (names of ours)
+        f"""select coalesce(s.is_enabled, 1) as is_enabled, s.price_micros
+            from worker_model o left join model_setting s on s.model = o.model
+            where o.model = :model and start_failures < :max_failures {but} limit 1""",  # noqa: S608 (names of ours)
         model=model,
         max_failures=max_failures,
         **names,
+    )
+
+
+def model_settings(tx: Transaction) -> list[ModelSettingRow]:
+    return records.all_records(
+        tx, ModelSettingRow, "select model, is_enabled, price_micros from model_setting order by model"
+    )
+
+
+def model_setting(tx: Transaction, model: str) -> ModelSettingRow | None:
+    return records.one(
+        tx,
+        ModelSettingRow,
+        "select model, is_enabled, price_micros from model_setting where model = :model",
+        model=model,
+    )
+
+
+def set_model(tx: Transaction, model: str, *, is_enabled: int, price_micros: int | None) -> None:
+    tx.run(
+        """insert into model_setting (model, is_enabled, price_micros)
+           values (:model, :is_enabled, cast(:price_micros as bigint))
+           on conflict (model) do update
+             set is_enabled = excluded.is_enabled, price_micros = excluded.price_micros""",
+        model=model,
+        is_enabled=is_enabled,
+        price_micros=price_micros,
+    )
+
+
+def add_model_change(tx: Transaction, change: ModelChangeRow) -> None:
+    tx.run(
+        """insert into model_change (id, model, operator, is_enabled, price_micros, at)
+           values (:id, :model, :operator, :is_enabled, cast(:price_micros as bigint), :at)""",
+        id=change.id,
+        model=change.model,
+        operator=change.operator,
+        is_enabled=change.is_enabled,
+        price_micros=change.price_micros,
+        at=change.at,
+    )
+
+
+def model_changes(tx: Transaction, limit: int) -> list[ModelChangeRow]:
+    """The newest, newest first."""
+    return records.all_records(
+        tx,
+        ModelChangeRow,
+        """select id, model, operator, is_enabled, price_micros, at from model_change
+           order by id desc limit :limit""",
+        limit=limit,
     )
 
 

@@ -31,10 +31,9 @@ from tenuto.hosts.host import (
 )
 from tenuto.logs import get_logger
 from tenuto.weights.cache import is_verified, location
+from tenuto_engine import processor
 
 MAX_THREADS = 2
-DEFAULT_TOKENS = 1024
-"""The length of an answer if its caller names none: only a few are written at a time, and others wait."""
 MISSING = "its weights are not here: tenuto models pull"
 BROKEN = "its engine fails to start"
 TOO_LONG = "the conversation is longer than the model's context"
@@ -60,6 +59,8 @@ class EmbeddedChat:
         self._failed_at = 0.0
 
     def reason(self) -> str | None:
+        if fault := processor.fault(self._model.entry.processors):
+            return fault
         if not all(is_verified(self._settings.cache, name) for name in self._model.entry.weights):
             return MISSING
         if self._failures >= MAX_START_FAILURES and time.monotonic() - self._failed_at < RETRY_S:
@@ -160,7 +161,8 @@ def _spec(model: Model, settings: Settings) -> EngineSpec:
         "weights": {name: str(Path(location(settings.cache, name))) for name in model.entry.weights},
         "model_revision": model.entry.revision,
         "threads": own.threads or MAX_THREADS,
-        "default_tokens": DEFAULT_TOKENS,
+        "default_tokens": own.answer_tokens,
+        "repeat_penalty": own.repeat_penalty,
     }
     return EngineSpec(
         engine=model.entry.engine,

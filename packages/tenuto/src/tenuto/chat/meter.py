@@ -69,8 +69,8 @@ class Meter:
             try:
                 await self._database.write_async(_recording(uses))
                 return
-            except Unavailable:
-                _log.warning("chat_usage.not_written", rows=len(uses))
+            except Unavailable as error:
+                _log.warning("chat_usage.not_written", rows=len(uses), reason=error.message)
                 if self._closing:
                     return
                 await asyncio.sleep(RETRY_S)

@@ -7,7 +7,7 @@ stdout, everything else to stderr; 0 is success, 1 a failure, 2 a wrong command 
 import sys
 
 from tenuto.cli.old_spellings import answer
-from tenuto_client.commands import VERBS, Command, Tree, words
+from tenuto_client.commands import VERBS, Command, Tree, local, words
 
 PULL = Command("Download and verify the weights of the models that this machine runs.", "tenuto.cli.models")
 
@@ -63,11 +63,13 @@ def main() -> None:
 def run(line: list[str]) -> int:
     """Carry out `tenuto LINE`; gives the exit code."""
     from tenuto_client import commands
-    from tenuto_client.commands import streams
+    from tenuto_client.commands import examples, streams
 
     words.add("tenuto.cli.zh")
+    examples.add("tenuto.cli.examples")
+    local.add("tenuto.cli.local")
     streams.prepare()
-    if line == ["--version"]:
+    if line in (["--version"], ["version"]):
         from importlib.metadata import version
 
         streams.write(version("tenuto") + "\n")

@@ -25,9 +25,13 @@ from tenuto_client.commands.words import t
 
 def add(parser: Parser, name: str) -> None:
     """The commands and their options."""
-    create = parser.add_verb("create", "Create an account.")
+    create = parser.add_verb("create", "Create an account.", "add")
     create.add_argument("name", metavar="NAME", help=t("the name of the account; must be unique"))
-    create.add_argument("--credit", default="0", metavar="CNY", help=t("opening credit, such as 10 or 0.5"))
+    create.add_argument(
+        "--credit",
+        metavar="CNY",
+        help=t("opening credit, such as 10 or 0 (default: the setting initial_credit, 20)"),
+    )
     every = parser.add_verb("list", "List accounts and their balances.", "ls")
     credit = parser.add_verb("credit", "Add credit, or take back available credit.")
     invite = parser.add_verb("invite", "Print a link with which a person sets a password.")
@@ -52,7 +56,8 @@ def _create(options: argparse.Namespace, console: Console) -> int:
     from tenuto.db.database import Transaction
     from tenuto.web import invitations
 
-    name, location, amount = options.name, location_of(options), parse_cny(options.credit)
+    name, location, settings = options.name, location_of(options), location_of(options).settings()
+    amount = settings.initial_credit_micros() if options.credit is None else parse_cny(options.credit)
     ids, now_ms = new_ids(), clock()
     account_id = ids.new("account")
 
@@ -62,11 +67,11 @@ def _create(options: argparse.Namespace, console: Console) -> int:
         operations.create_account(tx, ids, name=name, now_ms=now_ms, account_id=account_id)
         invitations.credit_opening(tx, ids, account_id, amount_micros=amount, now_ms=now_ms)
 
-    change(location, create)
+    change(location, create, creates=True)
     if options.as_json:
         report(json_line({"id": account_id, "name": name, "available": cny(amount)}))
     else:
-        report(f"{account_id}  {name}  {cny(amount)} CNY")
+        report(f"{account_id}  {name}" + ("" if settings.prices == "free" else f"  {cny(amount)} CNY"))
         tell(
             f"To create a key for it: tenuto admin keys create --account {shlex.quote(name)}{location.again}"
         )
@@ -145,7 +150,7 @@ def _invite(options: argparse.Namespace, console: Console) -> int:
         person = people.find_person(tx, account_id, now_ms=now_ms)
         return account_id, invitations.invite(tx, settings, person, token, now_ms=now_ms)
 
-    account_id, path = change(location, invite)
+    account_id, path = change(location, invite, creates=True)
     link = invitations.studio_url(settings, serving_at(settings.folder)) + path
     if options.as_json:
         report(json_line({"id": account_id, "link": link}))

@@ -30,11 +30,15 @@ SAME_AGAIN = "run the same command again; it cannot be done twice"
 
 
 @contextmanager
-def records(location: ServiceLocation) -> "Iterator[Database]":
-    """The database of the service, migrated, and closed at the end."""
-    from tenuto.bootstrap.opening import open_records
+def records(location: ServiceLocation, *, creates: bool = False) -> "Iterator[Database]":
+    """The database of the service, migrated, and closed at the end.
 
-    with closing(open_records(location.settings())) as database:
+    OperatorError where there is none, unless the command `creates` what a first account needs: a command
+    that was run in the wrong folder leaves nothing there, and does not say that the accounts are gone.
+    """
+    from tenuto.bootstrap.opening import open_existing, open_records
+
+    with closing((open_records if creates else open_existing)(location.settings())) as database:
         arm_failpoints()
         yield database
 
@@ -54,10 +58,14 @@ def new_ids() -> "Ids":
 
 
 def change(
-    location: ServiceLocation, operation: "Callable[[Transaction], T]", *, again: str = SAME_AGAIN
+    location: ServiceLocation,
+    operation: "Callable[[Transaction], T]",
+    *,
+    again: str = SAME_AGAIN,
+    creates: bool = False,
 ) -> T:
-    """One operation on the records; see `settle`."""
-    with records(location) as database:
+    """One operation on the records; see `records` and `settle`."""
+    with records(location, creates=creates) as database:
         return settle(database, operation, again=again)
 
 

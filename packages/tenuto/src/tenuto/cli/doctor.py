@@ -16,6 +16,7 @@ from tenuto.cli.options import ServiceLocation, add_location, location_of
 from tenuto.errors import OperatorError, SettingsInvalid, TenutoError, Unavailable
 from tenuto_client.commands.console import Console
 from tenuto_client.commands.parser import Parser
+from tenuto_engine import processor
 
 if TYPE_CHECKING:
     from tenuto.catalog.rules import Model
@@ -49,7 +50,7 @@ class CheckResult:
 
 
 def check(location: ServiceLocation) -> list[CheckResult]:
-    """Look at everything; nothing is made or changed but the data folder."""
+    """Look at everything; nothing is made or changed."""
     try:
         settings = location.settings()
     except TenutoError as error:
@@ -67,8 +68,14 @@ def check(location: ServiceLocation) -> list[CheckResult]:
 
 def _folder(settings: "Settings") -> Iterator[CheckResult]:
     folder = settings.folder
+    if not folder.exists():
+        above = next(parent for parent in folder.absolute().parents if parent.exists())
+        if above.is_dir() and os.access(above, os.W_OK | os.X_OK):
+            yield _good("data folder", f"{folder.absolute()} is not there yet; the first start makes it")
+        else:
+            yield _bad("data folder", f"{above} cannot be written", "choose another with --data")
+        return
     try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         probe = folder / ".doctor"
         probe.write_bytes(b"x")
         probe.unlink()
@@ -134,7 +141,7 @@ def _records(settings: "Settings") -> Iterator[CheckResult]:
     else:
         yield _good("ledger", "agrees with every job")
     if first:
-        yield _bad("accounts", "there is none yet", "tenuto admin accounts create NAME")
+        yield _no_account()
 
 
 def _stranger(settings: "Settings", database: "Database") -> str | None:
@@ -170,9 +177,17 @@ def _not_up_to_date(settings: "Settings", lacking: list[str]) -> Iterator[CheckR
         yield _bad("database", f"answers, but lacks {len(lacking)} migrations", "tenuto admin migrate")
     elif len(lacking) == len(shipped()):
         yield _good("database", "is empty; the first start makes its tables")
-        yield _bad("accounts", "there is none yet", "tenuto admin accounts create NAME")
+        yield _no_account()
     else:
         yield _good("database", f"answers; the next start applies {len(lacking)} migrations")
+
+
+def _no_account() -> CheckResult:
+    """A service that has just been started is sound."""
+    return _good(
+        "accounts",
+        "there is none yet; the link that `tenuto serve` prints or `tenuto login --local` makes one",
+    )
 
 
 def _bytes(settings: "Settings") -> Iterator[CheckResult]:
@@ -227,12 +242,16 @@ def _engine(settings: "Settings", name: str, model: "Model") -> Iterator[CheckRe
     from tenuto.engines.registry import engines_of, weights_of
     from tenuto.weights.cache import is_verified
 
+    parts = engines_of(model.entry)
+    in_pool = [entry for entry in parts if _is_in_pool(settings, entry.model)]
+    for fault in (processor.fault(entry.processors) for entry in parts if entry not in in_pool):
+        if fault:
+            yield _good(name, f"is not offered by this machine: {fault} → a model of another server")
+            return
     missing = [weight for weight in weights_of(model.entry) if not is_verified(settings.cache, weight)]
     if missing:
         yield _bad(name, f"lacks {', '.join(missing)}", "tenuto models pull")
         return
-    parts = engines_of(model.entry)
-    in_pool = [entry for entry in parts if _is_in_pool(settings, entry.model)]
     from tenuto.hosts.process import ray_driver
 
     if in_pool and ray_driver() is None:

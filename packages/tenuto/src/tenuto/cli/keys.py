@@ -29,7 +29,7 @@ _UNIT_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 24 * 3_600_000}
 
 def add(parser: Parser, name: str) -> None:
     """The commands and their options."""
-    create = parser.add_verb("create", "Create an API key; it is shown only once.")
+    create = parser.add_verb("create", "Create an API key; it is shown only once.", "add")
     create.add_argument(
         "--account", required=True, metavar="ACCOUNT", help=t("the name or id of the account")
     )
@@ -49,7 +49,7 @@ def add(parser: Parser, name: str) -> None:
         metavar="TIME",
         help=t("how long the old secret still works, such as 0s, 30m or 7d (default: 24h)"),
     )
-    revoke = parser.add_verb("revoke", "Refuse a key from the next request on.")
+    revoke = parser.add_verb("revoke", "Refuse a key from the next request on.", "remove", "rm")
     for command in (rotate, revoke):
         command.add_argument(
             "key_id", metavar="KEY", help=t("the id of the key, as `tenuto admin keys list` shows it")

@@ -2,18 +2,25 @@
 
 import argparse
 import sys
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
 
 from tenuto.cli.common import say, table, tell
 from tenuto.cli.options import add_location, location_of
+from tenuto.errors import OperatorError
 from tenuto_client.commands.console import Console
 from tenuto_client.commands.parser import Parser
 from tenuto_client.commands.words import t
+from tenuto_engine import processor
 
 if TYPE_CHECKING:
     from tenuto.config import Settings
     from tenuto.engines.registry import EngineEntry
+
+LINE_EVERY_S = 10.0
+"""Between two lines of progress where there is no terminal."""
 
 
 def add(parser: Parser, name: str) -> None:
@@ -74,14 +81,54 @@ def _verify(options: argparse.Namespace, console: Console) -> int:
 
 def _pull(options: argparse.Namespace, console: Console) -> int:
     """Bring weights into the cache and verify them; what is there already stays."""
-    from tenuto.weights.pull import pull
-
     settings = location_of(options).settings()
-    with _Progress() as progress:
-        folders = pull(_needed_weights(options.names, settings), settings.cache, progress.on_progress)
-    for folder in folders:
+    for folder in _bring(_needed_weights(options.names, settings), settings.cache):
         say(str(folder))
     return 0
+
+
+def pull_missing(settings: "Settings") -> None:
+    """What `serve` does before it starts: bring what its models lack; without a word if that is nothing."""
+    from tenuto.catalog.rules import models
+    from tenuto.engines.registry import engines_of, weights_of
+    from tenuto.weights.pull import WeightsUnavailable
+
+    if settings.pull == "never":
+        return
+    try:
+        entries = [model.entry for model in models(settings).values()]
+        usable = [one for one in entries if not any(processor.fault(e.processors) for e in engines_of(one))]
+        _bring({name for entry in usable for name in weights_of(entry)}, settings.cache)
+    except WeightsUnavailable as error:
+        raise OperatorError(
+            f"{error.summary}. Check the network and HTTPS_PROXY, and run this again; or run"
+            f" `tenuto models pull` on a machine with a network and copy its cache to {settings.cache};"
+            " or start without the weights: --pull never"
+        ) from error
+
+
+def _bring(names: Iterable[str], cache: Path) -> list[Path]:
+    """Say what is downloaded and from where, and download it with one display of the progress."""
+    from tenuto.weights.cache import is_verified, is_whole
+    from tenuto.weights.manifest import shipped
+    from tenuto.weights.pull import described, pull
+
+    manifest = shipped()
+    weights = [
+        weight for weight in manifest.weights_for(sorted(names)) if not is_verified(cache, weight.name)
+    ]
+    absent = {
+        weight.name: manifest.download_bytes(weight) for weight in weights if not is_whole(cache, weight)
+    }
+    heading = [f"verifying the weights in {cache}"] if weights else []
+    if download_bytes := sum(absent.values()):
+        heading = [f"downloading {_mb(download_bytes)} of weights into {cache}, once:"]
+    for weight in weights:
+        if absent.get(weight.name):
+            where = described(weight, weight.source[0], manifest)
+            heading.append(f"  {weight.name}  {_mb(absent[weight.name])}  {where}")
+    with _Progress(heading, absent) as progress:
+        return pull(sorted(names), cache, progress.on_progress)
 
 
 def _needed_weights(names: Iterable[str], settings: "Settings") -> list[str]:
@@ -111,40 +158,66 @@ def _entries(settings: "Settings") -> "list[EngineEntry]":
 
 
 class _Progress:
-    """A bar per weight on a terminal, a line per stage elsewhere."""
+    """One display of all that is downloaded: a bar on a terminal, elsewhere a line every ten seconds."""
 
-    def __init__(self) -> None:
-        self._bars: Any = None
-        self._tasks: dict[str, Any] = {}
-        self._reported: set[tuple[str, str]] = set()
+    def __init__(self, heading: Sequence[str], expected: Mapping[str, int]) -> None:
+        self._heading = heading  # told once it is known that the download can begin
+        self._total = dict(expected)
+        self._done = dict.fromkeys(expected, 0)
+        self._began_s = self._shown_s = time.monotonic()
+        self._is_waiting = False
+        self._bar: Any = None
 
-    def __enter__(self) -> "_Progress":
-        if sys.stderr.isatty():
-            from rich.console import Console
-            from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
-
-            self._bars = Progress(
-                TextColumn("{task.description:24}"),
-                BarColumn(),
-                DownloadColumn(),
-                TextColumn("{task.fields[stage]}"),
-                console=Console(stderr=True),
-            )
-            self._bars.start()
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        if self._bars is not None:
-            self._bars.stop()
+    def _begin(self) -> None:
+        for line in self._heading:
+            tell(line)
+        self._heading = ()
+        if sys.stderr.isatty() and self._total:
+            from rich import progress
+            from rich.console import Console
+
+            self._bar = progress.Progress(
+                progress.TextColumn("{task.description}"),
+                progress.BarColumn(),
+                progress.DownloadColumn(),
+                progress.TransferSpeedColumn(),
+                progress.TimeRemainingColumn(),
+                console=Console(stderr=True),
+            )
+            self._bar.add_task("downloading", total=sum(self._total.values()))
+            self._bar.start()
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+        if kind is not None and not issubclass(kind, Exception):
+            tell("stopped; what has arrived is kept, and the same command continues from there")
 
     def on_progress(self, name: str, done_bytes: int, total_bytes: int, stage: str) -> None:
         """Called by the pull, one thread at a time."""
-        if self._bars is None:
-            if (name, stage) not in self._reported:
-                self._reported.add((name, stage))
-                sys.stderr.write(f"{name}: {stage} ({total_bytes / 1e6:.1f} MB)\n")
-                sys.stderr.flush()
+        if self._heading:
+            self._begin()
+        if stage == "waiting" and not self._is_waiting:
+            self._is_waiting = True
+            tell("another command is downloading into the same cache; waiting for it")
+        if name not in self._total or stage in ("waiting", "checking"):
             return
-        if name not in self._tasks:
-            self._tasks[name] = self._bars.add_task(name, total=total_bytes, stage=stage)
-        self._bars.update(self._tasks[name], completed=done_bytes, total=total_bytes, stage=stage)
+        if stage == "downloading":
+            self._total[name] = total_bytes
+        self._done[name] = done_bytes if stage == "downloading" else self._total[name]
+        done, total = sum(self._done.values()), sum(self._total.values())
+        if self._bar is not None:
+            what = "downloading" if done < total else "unpacking"
+            self._bar.update(0, description=what, completed=done, total=total)
+        elif time.monotonic() - self._shown_s >= LINE_EVERY_S:
+            self._shown_s = time.monotonic()
+            rate = done / (self._shown_s - self._began_s)
+            left = f", {(total - done) / rate:.0f} s left" if rate else ""
+            tell(f"downloaded {_mb(done)} of {_mb(total)}, {_mb(rate)}/s{left}")
+
+
+def _mb(size_bytes: float) -> str:
+    return f"{size_bytes / 1e6:.1f} MB"

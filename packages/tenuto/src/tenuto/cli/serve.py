@@ -32,6 +32,16 @@ def add(parser: Parser, name: str) -> None:
         parser.add_argument(
             "--engines", choices=("real", "fake"), help=t("real engines, or fake ones for tests and trials")
         )
+        parser.add_argument(
+            "--pull",
+            choices=("missing", "never"),
+            help=t("download missing weights before starting (default), or never download"),
+        )
+    parser.add_argument(
+        "--log-format",
+        choices=("auto", "text", "json"),
+        help=t("log lines for people, or JSON (default: text on a terminal, else JSON)"),
+    )
     parser.set_defaults(run={"serve": _serve, "api": _api, "worker": _worker}[name])
     add_location(parser)
 
@@ -39,8 +49,10 @@ def add(parser: Parser, name: str) -> None:
 def _serve(options: argparse.Namespace, console: Console) -> int:
     """The API, and a worker with its engines."""
     from tenuto.bootstrap.api import run_serve
+    from tenuto.cli.models import pull_missing
 
-    run_serve(_settings(options, host=options.host, port=options.port, engines=options.engines), say)
+    named = {name: getattr(options, name) for name in ("host", "port", "engines", "pull")}
+    run_serve(_settings(options, **named), say, pull_missing)
     return 0
 
 
@@ -66,8 +78,8 @@ def _settings(options: argparse.Namespace, **named: Any) -> "Settings":
     """The settings of a process that serves, which logs at their level from now on."""
     from tenuto.logs import set_up_logs
 
-    settings = location_of(options).settings(**named)
-    set_up_logs(settings.log_level)
+    settings = location_of(options).settings(**named, log_format=options.log_format)
+    set_up_logs(settings.log_level, settings.log_format)
     return settings
 
 

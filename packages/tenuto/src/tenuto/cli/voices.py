@@ -16,7 +16,7 @@ from tenuto_client.commands.words import t
 def add(parser: Parser, name: str) -> None:
     """The commands and their options."""
     every = parser.add_verb("list", "List the voices of all accounts.", "ls")
-    new = parser.add_verb("import", "Add a voice that every account may use.")
+    new = parser.add_verb("import", "Add a voice that every account may use.", "add")
     new.add_argument(
         "file", type=Path, metavar="FILE", help=t("the recording: a PCM16 WAV of 1 to 15 seconds")
     )

@@ -27,7 +27,9 @@ WORDS: dict[str, str] = {
     "End the account's sessions and refuse its keys.": "结束账户的会话，并拒绝其密钥。",
     "Let a suspended account in again.": "恢复被停用的账户。",
     "the name of the account; must be unique": "账户名称，不可重复",
-    "opening credit, such as 10 or 0.5": "初始金额，如 10 或 0.5",
+    "opening credit, such as 10 or 0 (default: the setting initial_credit, 20)": (
+        "初始金额，如 10 或 0（默认：设置项 initial_credit，20）"
+    ),
     "the amount, such as 10 or -2.5": "金额，如 10 或 -2.5",
     "the name or id of the account": "账户的名称或编号",
     "print the settings for this adapter (default: list all)": "输出这个适配器的设置（默认：列出全部）",
@@ -70,8 +72,10 @@ WORDS: dict[str, str] = {
     "the backup": "备份",
     "verify the backup and write nothing": "只校验备份，不写入",
     "run only these models, comma-separated (default: all)": "只运行这些模型，以逗号分隔（默认：全部）",
+    "log lines for people, or JSON (default: text on a terminal, else JSON)": "日志给人看，或为 JSON（默认：终端上为文字，否则 JSON）",
     "listen on this address": "监听的地址",
     "listen on this port; 0 picks a free one": "监听的端口；0 表示任选一个空闲端口",
+    "download missing weights before starting (default), or never download": "启动前下载缺少的权重（默认），或从不下载",
     "real engines, or fake ones for tests and trials": "真实的引擎，或供测试和试用的假引擎",
     "List the voices of all accounts.": "列出所有账户的音色。",
     "Add a voice that every account may use.": "添加一个所有账户可用的音色。",

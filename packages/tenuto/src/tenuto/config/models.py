@@ -158,6 +158,17 @@ class ModelSettings:
     threads: int = setting(
         0, _integer(0, 1024), "{range} threads of the engine; 0: as many as there are cores, two at most"
     )
+    answer_tokens: int = setting(
+        512,
+        _integer(1, 10_000_000),
+        "an embedded chat model: {range} tokens of an answer for which no limit is asked",
+    )
+    repeat_penalty: float = setting(
+        1.1,
+        Number(1, 2, may_be_text=False),
+        "an embedded chat model: {range}; how much less likely a token becomes once it was used, in an "
+        "answer for which no other penalty is asked; 1: not at all",
+    )
     composed_of: tuple[str, ...] = setting(
         (), Texts(), "the two recognition models that write the transcripts of this one"
     )
@@ -250,7 +261,16 @@ def _contradictions(where: str, table: dict[str, Any]) -> list[str]:
         if "upstream_key_variable" in table and "upstream_key_file" in table:
             faults.append(f"{where}.upstream_key_file: the key is read from a variable or a file, not both")
         if "adapter" not in table:
-            others = ("interpreter", "threads", "warm", *_keys(OwnPrice), "host", *in_ray)
+            others = (
+                "interpreter",
+                "threads",
+                "warm",
+                "answer_tokens",
+                "repeat_penalty",
+                *_keys(OwnPrice),
+                "host",
+                *in_ray,
+            )
             faults += _meaningless(where, table, others, "a model of an upstream, whose chats are free")
     if "adapter" not in table:
         needing = [key for key in adapter if key in table]

@@ -155,7 +155,13 @@ class Location:
 
     def read(self, name: str, value: Any, faults: list[str]) -> Path:
         if isinstance(value, Path) or (isinstance(value, str) and value):
-            return Path(value).expanduser()
+            try:
+                return Path(value).expanduser()
+            except RuntimeError:
+                faults.append(
+                    f"{name}: there is no home folder for {value}; name another folder, or set HOME"
+                )
+                return Path()
         faults.append(f"{name}: {value!r} is not a path")
         return Path()
 

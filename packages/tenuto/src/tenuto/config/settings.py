@@ -3,12 +3,13 @@
 `docs/operations/running.md` shows these declarations (`scripts/settings_table.py` writes its table).
 """
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from tenuto.addresses import NONE, are_networks, is_origin, is_prefix
+from tenuto.addresses import NONE, are_networks, are_origins, is_origin, is_prefix
 from tenuto.config.models import ModelSettings, read_models
 from tenuto.config.rules import (
     Amount,
@@ -28,9 +29,13 @@ from tenuto.config.storage import DIRECTORY, is_region
 
 Addressing = Literal["path", "virtual"]
 EngineSet = Literal["real", "fake"]
+Pull = Literal["missing", "never"]
+LogFormat = Literal["auto", "text", "json"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 Migrations = Literal["apply", "wait"]
+Switch = Literal["on", "off"]
 Registration = Literal["open", "invite", "closed"]
+Prices = Literal["contract", "free"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +89,15 @@ class Settings:
         20.0, Number(0.5, 600), "{range}; the time limit of one request to the store: enough to upload 8 MiB"
     )
     cache: Path = setting(
-        Path.home() / ".cache" / "tenuto", Location(), "where weights are; XDG_CACHE_HOME is honoured"
+        Path(os.path.expanduser("~/.cache/tenuto")),  # noqa: PTH111 - where there is no home, `~` stays
+        Location(),
+        "where weights are; XDG_CACHE_HOME is honoured",
+    )
+    pull: Pull = setting(
+        "missing",
+        Choice(get_args(Pull)),
+        "`missing`: `tenuto serve` downloads the weights that its models lack before it starts; `never`: it"
+        " starts without them. No other process downloads by itself; also `--pull`",
     )
     engines: EngineSet = setting(
         "real", Choice(get_args(EngineSet)), "`real`, or `fake` for tests and trials; also `--engines`"
@@ -200,8 +213,17 @@ class Settings:
         "who may make an account in the studio: `open` everybody, `invite` whoever has a link, `closed` "
         "nobody; see [accounts](accounts.md)",
     )
+    prices: Prices = setting(
+        "contract",
+        Choice(get_args(Prices)),
+        "`contract`: jobs cost what their model's table says, else what the contract says; `free`: nothing "
+        "costs anything, no credit is needed, and no page or command shows money",
+    )
     initial_credit: str = setting(
-        "0", Amount(), "CNY, as text, that an account made in the studio or by an invitation begins with"
+        "20",
+        Amount(),
+        "CNY, as text, that a new account begins with, unless whoever creates it names another amount; "
+        "nothing where `prices` is `free`",
     )
     session_idle_hours: int = setting(
         168, Integer(1, 8_760), "{range}; a session that is not used for this long expires"
@@ -224,16 +246,39 @@ class Settings:
         "addresses or networks, comma-separated, whose `X-Forwarded-For` and `X-Forwarded-Proto` are "
         "believed",
     )
+    openai_routes: Switch = setting(
+        "on",
+        Choice(get_args(Switch)),
+        "`on`: other people's programs may speak as they do to OpenAI (`/v1/audio/…`, `/v1/images/…`); `off`:"
+        " those paths are not there",
+    )
+    openai_wait_s: int = setting(
+        290,
+        Integer(1, 3_600),
+        "{range}; how long such a request waits for its job before it is answered 503 and sent again",
+    )
+    cors_origins: str = setting(
+        "none",
+        Form(are_origins, "a list of origins such as https://app.example.com, or *"),
+        "origins, comma-separated, whose pages may call `/v1/…` from a browser with a key; `*`: all",
+    )
     log_level: LogLevel = setting(
         "info", Choice(get_args(LogLevel)), "`debug`, `info`, `warning`, `error`", "TENUTO_LOG"
+    )
+    log_format: LogFormat = setting(
+        "auto",
+        Choice(get_args(LogFormat)),
+        "`json`: a JSON object a line; `text`: a line for people, coloured on a terminal unless NO_COLOR is "
+        "set; `auto`: text on a terminal, and there warnings and errors alone; JSON elsewhere; also "
+        "`--log-format`",
     )
     models: Mapping[str, ModelSettings] = field(
         default_factory=dict, metadata=declaration(Models(), "a table for each model: see below")
     )
 
     def initial_credit_micros(self) -> int:
-        """What an account made in the studio begins with."""
-        return micros("initial_credit", self.initial_credit, [])
+        """What a new account begins with."""
+        return 0 if self.prices == "free" else micros("initial_credit", self.initial_credit, [])
 
     def base(self) -> str:
         """What stands before every path of ours; empty at the root."""

@@ -6,6 +6,7 @@ beside those of `fake.py` that concern no sound:
 
     [fake:garbage] [fake:cut] [fake:trailing]  no PNG; one that breaks off; something behind its end
     [fake:other_size] [fake:jpeg]              8 pixels too narrow; another media type
+    [fake:warn]                                a warning beside the image
 """
 
 from __future__ import annotations
@@ -47,6 +48,8 @@ class FakeImage:
         elif "trailing" in directives:
             content += b"\0"
         metadata = label(self.model_id)
+        if "warn" in directives:
+            metadata["warnings"] = ["the fake engine was told to warn"]
         if "nan" in directives:
             metadata["score"] = float("nan")
         return Result("image/jpeg" if "jpeg" in directives else "image/png", content, metadata)

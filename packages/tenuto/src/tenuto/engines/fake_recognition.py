@@ -27,6 +27,7 @@ from tenuto_engine import EngineError, Result, Run
 from .fake_speech import label, sleep
 
 LANGUAGES = ("zh", "en", "ja", "es", "ar")
+AUTOMATIC = "auto"
 RATE = 16_000
 FRAME_BYTES = 640
 SPEAKERS = 2
@@ -130,9 +131,11 @@ def _segment(start: float, end: float, text: str, **more: Any) -> dict[str, Any]
 
 
 def _result(run: Run, model_id: str, segments: list[dict[str, Any]], **more: Any) -> Result:
-    """The transcript, in the requested language if it is one of LANGUAGES, else with a warning."""
+    """The transcript, in the requested language if it is one of LANGUAGES; else in English, with a warning
+    if the caller named one."""
     wanted = run.parameters.get("language")
-    warnings = [] if wanted is None or wanted in LANGUAGES else [f"the language {wanted!r} is not known"]
+    is_known = wanted in (None, AUTOMATIC, *LANGUAGES)
+    warnings = [] if is_known else [f"the language {wanted!r} is not known"]
     seconds = len(run.inputs["audio"]) // (2 * RATE)
     run.progress("recognising", seconds, seconds, "seconds")
     language = wanted if wanted in LANGUAGES else "en"

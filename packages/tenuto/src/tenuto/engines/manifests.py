@@ -100,6 +100,8 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     summary: str
     memory_mib: Annotated[int, msgspec.Meta(ge=0)] = 0
     """What its process takes at its peak, of the GPU if it uses one; 0: not known, or next to nothing."""
+    processors: dict[str, tuple[str, ...]] = {}
+    """The machines that its libraries are built for, each with the instructions that they use; empty: any."""
     concurrency: _Count = 1
     metered: bool = False
     """Each call is charged: a fence is passed before it, and a doubtful outcome is never run again."""
@@ -124,6 +126,10 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """It needs no settings: if it is installed beside the service, its model is offered."""
     notes: tuple[str, ...] = ()
     """What a customer should know before paying: where the model is weak, what it cannot do."""
+    parameter_count: Annotated[int, msgspec.Meta(ge=0)] = 0
+    """Of the model, in all its networks; 0: not known."""
+    demo: bool = False
+    """It shows that the service works, and is too small to rely on: the studio says so."""
 
 
 class Composition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -38,6 +38,10 @@ class EngineEntry:
     licence: str
     notes: tuple[str, ...] = ()
     """What a customer should know before paying: where the model is weak, what it cannot do."""
+    parameter_count: int = 0
+    """Of the model; 0: not known."""
+    demo: bool = False
+    """It is too small to rely on."""
     weights: tuple[str, ...] = ()
     rerunnable: bool = True
     """False: every call is paid for, so a lost outcome is never run again by itself."""
@@ -55,6 +59,8 @@ class EngineEntry:
     """Parameters that the model chooses if the caller leaves them out (images: size, steps, guidance)."""
     memory_mib: int = 0
     """What its process takes at its peak; 0: as good as nothing, or not known."""
+    processors: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Where its libraries run, as its manifest says; empty: on any machine."""
     limits: Mapping[str, int | float | str] = field(default_factory=dict)
     """Where it stops short of the contract's bounds."""
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -80,6 +86,8 @@ def of_manifest(manifest: Manifest) -> EngineEntry:
         honoured=manifest.honoured,
         licence=manifest.licence.name,
         notes=manifest.notes,
+        parameter_count=manifest.parameter_count,
+        demo=manifest.demo,
         weights=manifest.weights,
         rerunnable=not manifest.metered,
         concurrency=manifest.concurrency,
@@ -87,6 +95,7 @@ def of_manifest(manifest: Manifest) -> EngineEntry:
         tries=manifest.tries if manifest.roles else 1,
         defaults=manifest.defaults,
         memory_mib=manifest.memory_mib,
+        processors=manifest.processors,
         limits=manifest.limits,
         options={key: option.default for key, option in manifest.options.items()},
         installed=True,

@@ -306,6 +306,8 @@ class HostProcess:
         if exit_code < 0:
             with contextlib.suppress(ValueError):
                 what = f"ended by {signal.Signals(-exit_code).name}"
+        if exit_code == -signal.SIGILL:
+            what += ": its libraries use instructions that this machine's processor lacks"
         reason = f" after it {self._reason}" if self._reason else ""
         blame: Blame = "service" if self._is_blameless else "shared" if self.inbox.was_shared else "run"
         message = f"the engine's process {what}{reason}"

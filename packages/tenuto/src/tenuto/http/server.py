@@ -7,12 +7,14 @@ keep-alive timer. What a connection may and may not do is `connection.py`'s.
 import _thread
 import asyncio
 import contextlib
+import errno
 import gc
 import signal
 import socket
 import time
 from collections.abc import Callable, Generator, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, cast
 
 import uvicorn
@@ -143,6 +145,12 @@ def make_server(
     return Server(config, [socket.socket(fileno=fd)] if fd is not None else _bind(host, port), on_ready)
 
 
+def check_address(host: str, port: int) -> None:
+    """OperatorError if a server could not listen there; asked before anything else is started."""
+    for listening in _bind(host, port):
+        listening.close()
+
+
 def run(server: Server, *, on_stop: Callable[[], None] = lambda: None) -> None:
     """Runs a server on a loop of its own until SIGTERM or SIGINT; a second signal ends the grace.
 
@@ -168,5 +176,21 @@ def _bind(host: str, port: int) -> list[socket.socket]:
     except OSError as error:
         # Python adds the address a second time, in brackets.
         why = str(error.strerror).partition(" (while ")[0]
+        why += f" by {holder}" if error.errno == errno.EADDRINUSE and (holder := _holder_of(port)) else ""
         message = f"cannot listen on {host}:{port}: {why}; choose another with --host or --port"
         raise OperatorError(message) from error
+
+
+def _holder_of(port: int) -> str | None:
+    """The process that listens on a port, for people; None if we may not look into it."""
+    with contextlib.suppress(OSError):
+        tables = "".join(Path("/proc/net", name).read_text("ascii") for name in ("tcp", "tcp6"))
+        rows = [line.split() for line in tables.splitlines()]
+        listening = {
+            f"socket:[{row[9]}]" for row in rows if row[1].endswith(f":{port:04X}") and row[3] == "0A"
+        }
+        for process in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if any(str(one.readlink()) in listening for one in (process / "fd").iterdir()):
+                    return f"{(process / 'comm').read_text().strip()} (pid {process.name})"
+    return None

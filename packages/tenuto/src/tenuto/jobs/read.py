@@ -7,17 +7,20 @@ import msgspec
 
 from tenuto.accounts.restrictions import Caller
 from tenuto.billing.rules import cny
-from tenuto.db.damaged_text import sound_json, text_of
+from tenuto.db.damaged_text import decoded_json, sound_json, text_of
 from tenuto.db.database import Transaction
 from tenuto.db.records import DeferredRecord
 from tenuto.errors import Erased, NotFound
 from tenuto.jobs import read_store
 from tenuto.jobs.rows import Counted, OperationRow
+from tenuto.jobs.search import EVERYTHING, Search
 from tenuto.jobs.states import FAILED, FINAL, QUEUED, RECOVERY_REQUIRED, RUNNING
 from tenuto.jobs.store import NewJob
 
 MAX_COUNTED_AHEAD = 100
 """Jobs ahead are counted up to here; beyond, `queue_position` is null: unknown."""
+MAX_TURNS = 20
+"""How often one page of a search asks for more ids, when the rows do not fit."""
 
 
 class Artifact(msgspec.Struct, frozen=True):
@@ -65,6 +68,8 @@ class Operation(msgspec.Struct, frozen=True):
     billing: Billing
     metadata: msgspec.Raw
     cancel_requested: bool
+    title: str | None
+    erased_at: int | None
     object: str = "job"
 
     def is_final(self) -> bool:
@@ -135,6 +140,8 @@ def accepted(new: NewJob, ahead: int | None) -> Operation:
         billing=Billing(held=cny(new.hold_micros), charged=cny(0)),
         metadata=_raw(new.metadata),
         cancel_requested=False,
+        title=new.title or None,
+        erased_at=None,
     )
 
 
@@ -153,19 +160,86 @@ def list_jobs(
     model: str | None,
     after: str | None,
     limit: int,
+    search: Search = EVERYTHING,
 ) -> tuple[list[Operation], str | None]:
     """Newest first, with the cursor of the next page; positions in the queue are not counted here.
 
-    Only jobs of models that the key may use are listed. ModelNotAllowed when `model` is another.
+    Only jobs of models that the key may use are listed. ModelNotAllowed when `model` is another. A page of a
+    search, or of some days, may have fewer jobs than `limit`, even none, and still a next one.
     """
     if model is not None:
         caller.check_job(model)
     models = caller.key_models if model is None else frozenset({model})
-    rows = read_store.jobs(
-        tx, caller.account_id, state=state, kind=kind, models=models, after=after, limit=limit + 1
-    )
-    operations = [_operation(row, None) for row in rows[:limit]]
-    return operations, operations[-1].id if len(rows) > limit else None
+    since, before = search.ids(after)
+    if search.is_narrow():
+        rows, cursor = _found(
+            tx, caller, search, state=state, kind=kind, models=models, since=since, before=before, limit=limit
+        )
+    else:
+        rows = read_store.jobs(
+            tx,
+            caller.account_id,
+            state=state,
+            kind=kind,
+            models=models,
+            since=since,
+            before=before,
+            limit=limit + 1,
+        )
+        cursor = rows[limit - 1].id if len(rows) > limit else None
+    return [_operation(row, None) for row in rows[:limit] if search.has_time(row.created_at)], cursor
+
+
+def _found(
+    tx: Transaction,
+    caller: Caller,
+    search: Search,
+    *,
+    state: str | None,
+    kind: str | None,
+    models: frozenset[str] | None,
+    since: str,
+    before: str,
+    limit: int,
+) -> tuple[list[OperationRow], str | None]:
+    """The jobs that fit: ids from the index, in turns with what only the rows say, until the page is full."""
+    used = None
+    if kind is not None or models is not None:
+        used = read_store.used_models(tx, caller.account_id, kind, models)
+        if not used:
+            return [], None
+    rows: list[OperationRow] = []
+    turns, cursor = 0, before
+    while turns < MAX_TURNS:
+        turns += 1
+        ids, further = read_store.search(
+            tx,
+            caller.account_id,
+            models=used,
+            voice_id=search.voice_id,
+            pattern=search.pattern,
+            since=since,
+            before=cursor,
+        )
+        rows += [row for row in read_store.operations(tx, ids) if _fits(row, state, search)]
+        if len(rows) > limit:
+            return rows, rows[limit - 1].id
+        if further is None:
+            return rows, None
+        cursor = further
+        if len(ids) < read_store.FOUND_AT_ONCE:
+            break
+    return rows, cursor
+
+
+def _fits(row: OperationRow, state: str | None, search: Search) -> bool:
+    """What no index has: the state of a job, and its caller's notes."""
+    if state is not None and row.state != state:
+        return False
+    if not search.metadata:
+        return True
+    notes = decoded_json(row.metadata, dict[str, str]) or {}
+    return all(notes.get(name) == value for name, value in search.metadata.items())
 
 
 def events(tx: Transaction, caller: Caller, job_id: str) -> list[Event]:
@@ -215,6 +289,8 @@ def _operation(row: OperationRow, ahead: int | None) -> Operation:
         billing=Billing(held=cny(held), charged=cny(row.charged_micros or 0)),
         metadata=_json(row, "metadata", "{}"),
         cancel_requested=row.cancel_requested_at is not None,
+        title=text_of(row.title) or None,
+        erased_at=_seconds(row.erased_at),
     )
 
 

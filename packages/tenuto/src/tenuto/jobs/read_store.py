@@ -13,18 +13,20 @@ from tenuto.jobs.rows import (
     ChargeRow,
     Counted,
     EventRow,
+    FinishedJobs,
     JobRow,
     JobUsage,
     OperationRow,
+    QueuedPrefix,
+    QueuePassage,
 )
 from tenuto.jobs.states import ALL, SUCCEEDED
-from tenuto.jobs.store import AFTER_ALL
 
 # Only what an operation shows: a body may be long, and even short columns cost time.
 _OPERATION = """
     select j.id, j.kind, j.model, j.lane, j.state, j.created_at, j.started_at, j.finished_at, j.attempts,
            j.artifact_id, j.hold_micros, j.charged_micros, j.metadata, j.input_artifact_ids,
-           j.error_code, j.error_message, j.cancel_requested_at, t.progress,
+           j.error_code, j.error_message, j.cancel_requested_at, j.erased_at, j.title, t.progress,
            a.media_type, a.size_bytes, a.sha256, a.metadata as artifact_metadata
     from job j
     left join attempt t on t.id = j.attempt_id
@@ -36,9 +38,9 @@ _JOB = _OPERATION + "where j.id = :id and j.account_id = :account_id"
 # account nor by the number of rows, so one plan fits every caller and is cached: planning each time took
 # longer than everything else, and longer the more jobs there were.
 _ACCOUNT = "(select cast(:account_id as text))"
-_OF_ACCOUNT = f"(j.account_id, j.id) > ({_ACCOUNT}, '') and (j.account_id, j.id) < ({_ACCOUNT}, :before)"
+_OF_ACCOUNT = f"(j.account_id, j.id) > ({_ACCOUNT}, :since) and (j.account_id, j.id) < ({_ACCOUNT}, :before)"
 # The rare states have an index of their own; the condition shows the planner that it covers this one.
-_BUT_SUCCEEDED = "j.account_id = :account_id and j.id < :before and j.state <> 'succeeded'"
+_BUT_SUCCEEDED = "j.account_id = :account_id and j.id > :since and j.id < :before and j.state <> 'succeeded'"
 # One index lookup from each model that the account has used to the next. The index's last columns are
 # compared as rows and ordered by, so that no other index can be used.
 _USED_MODELS = """
@@ -53,6 +55,10 @@ _USED_MODELS = """
     from used u where u.model is not null limit 10000"""
 _PAGES = (21, 51, 101)
 """A page reads the next of these numbers of rows, so that few different statements are prepared."""
+FOUND_AT_ONCE = 101
+"""Jobs that one statement of a search gives."""
+LOOKED_AT = 100_000
+"""Jobs that one statement of a search looks at."""
 
 
 def job(tx: Transaction, job_id: str, account_id: str) -> OperationRow | None:
@@ -67,28 +73,86 @@ def jobs(
     state: str | None,
     kind: str | None,
     models: frozenset[str] | None,
-    after: str | None,
+    since: str,
+    before: str,
     limit: int,
 ) -> list[OperationRow]:
-    """Newest first; `after` is the id that the last page ended with. At most the last of `_PAGES`.
+    """Newest first, of ids between these two. At most the last of `_PAGES`.
 
     `models`: only jobs of these; None: of all.
     """
     size = next(page for page in _PAGES if page >= limit)
-    before = after or AFTER_ALL
     if kind is None and models is None and state != SUCCEEDED:
         page = _page(state, size)
-        return records.all_records(tx, OperationRow, page, account_id=account_id, before=before)[:limit]
+        return records.all_records(tx, OperationRow, page, account_id=account_id, since=since, before=before)[
+            :limit
+        ]
     ids: list[str] = []
-    for model in _models(tx, account_id, kind, models):
-        rows = tx.all(_ids(state, size), account_id=account_id, model=model, before=before)
+    for model in used_models(tx, account_id, kind, models):
+        rows = tx.all(_ids(state, size), account_id=account_id, model=model, since=since, before=before)
         ids = sorted((*ids, *(row["id"] for row in rows)), reverse=True)[:limit]
+    return operations(tx, ids)
+
+
+def operations(tx: Transaction, ids: list[str]) -> list[OperationRow]:
+    """These jobs, newest first; at most a page of them."""
     if not ids:
         return []
     names = {f"id_{number}": job_id for number, job_id in enumerate(ids)}
     return records.all_records(
         tx, OperationRow, f"{_OPERATION} where j.id in ({_list(len(ids))}) order by j.id desc", **names
     )
+
+
+def search(
+    tx: Transaction,
+    account_id: str,
+    *,
+    models: list[str] | None,
+    voice_id: str | None,
+    pattern: str | None,
+    since: str,
+    before: str,
+) -> tuple[list[str], str | None]:
+    """The ids of up to `FOUND_AT_ONCE` jobs that fit, newest first, and the id from which to look further.
+
+    None: there are no more. One call looks at `LOOKED_AT` jobs at most, so it may find none although more
+    are left. `pattern`: of `titles.pattern_of`.
+    """
+    numbered = {f"model_{number}": model for number, model in enumerate(models or ())}
+    bounds = {"account_id": account_id, "since": since, "before": before}
+    looked_for = {"voice_id": voice_id, "pattern": pattern}
+    chosen = {name: value for name, value in looked_for.items() if value is not None} | numbered
+    statement = _found(None if models is None else len(models), voice_id is not None, pattern is not None)
+    ids = [str(row["id"]) for row in tx.all(statement, **bounds, **chosen)]
+    assert ids == sorted(ids, reverse=True), "the index is read backwards"
+    if len(ids) == FOUND_AT_ONCE:
+        return ids, ids[-1]
+    last = tx.one(_LAST_LOOKED_AT, **bounds)
+    return ids, None if last is None else str(last["id"])
+
+
+@cache
+def _found(models: int | None, has_voice: bool, has_pattern: bool) -> str:
+    """The statement of a search. Within the limit the index alone is read; rows of jobs are long."""
+    conditions = []
+    if models is not None:
+        conditions.append(f"model in ({', '.join(f':model_{number}' for number in range(models))})")
+    if has_voice:
+        conditions.append("voice_id = :voice_id")
+    if has_pattern:
+        conditions.append(r"search_text like :pattern escape '\'")
+    where = f"where {' and '.join(conditions)}" if conditions else ""
+    return f"""
+        select id from (
+            select j.id, j.model, j.voice_id, j.search_text from job j where {_OF_ACCOUNT}
+            order by j.account_id desc, j.id desc limit {LOOKED_AT}) as looked_at
+        {where} limit {FOUND_AT_ONCE}"""  # noqa: S608 (columns and numbers)
+
+
+_LAST_LOOKED_AT = f"""
+    select j.id from job j where {_OF_ACCOUNT}
+    order by j.account_id desc, j.id desc limit 1 offset {LOOKED_AT - 1}"""  # noqa: S608
 
 
 @cache
@@ -106,7 +170,7 @@ def _ids(state: str | None, size: int) -> str:
         f"""select id from (
                select id from job
                where account_id = :account_id and model = :model
-                 and (state, id) > ('{each}', '') and (state, id) < ('{each}', :before)
+                 and (state, id) > ('{each}', :since) and (state, id) < ('{each}', :before)
                order by state desc, id desc limit {size}) as {each}"""  # noqa: S608
         for each in (sorted(ALL) if state is None else [state])
     ]
@@ -118,7 +182,9 @@ def _list(count: int) -> str:
     return ", ".join(f":id_{number}" for number in range(count))
 
 
-def _models(tx: Transaction, account_id: str, kind: str | None, models: frozenset[str] | None) -> list[str]:
+def used_models(
+    tx: Transaction, account_id: str, kind: str | None, models: frozenset[str] | None
+) -> list[str]:
     """The models that the account has used, of this kind and among these; a model has one kind."""
     if kind is None and models is not None and len(models) == 1:
         return list(models)
@@ -250,6 +316,71 @@ def usage(tx: Transaction, account_id: str, *, since_ms: int, until_ms: int, lim
         since=since_ms,
         until=until_ms,
         limit=limit,
+    )
+
+
+# --- what an operator's charts add up ----------------------------------------------------------------
+
+CLASS_BOUNDS_MS = (
+    100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 30_000, 60_000, 120_000, 300_000, 600_000, 1_800_000,
+    3_600_000, 10_800_000,
+)  # fmt: skip
+"""Times are counted between these: neither database has percentiles that the other has, too."""
+
+
+def _class_of(time: str, bounds: tuple[int, ...] = CLASS_BOUNDS_MS, first: int = 0) -> str:
+    """SQL for how many bounds a time has reached, found by halves: four comparisons, not sixteen."""
+    if not bounds:
+        return str(first)
+    half = len(bounds) // 2
+    below, above = (
+        _class_of(time, bounds[:half], first),
+        _class_of(time, bounds[half + 1 :], first + half + 1),
+    )
+    return f"case when {time} < {bounds[half]} then {below} else {above} end"
+
+
+_WAIT_CLASS, _RUN_CLASS = _class_of("(started_at - created_at)"), _class_of("(finished_at - started_at)")
+# All from the index `job_finished`, newest first, so that a limit leaves out the oldest.
+_FINISHED = """(select finished_at, created_at, started_at, model, state, charged_micros from job
+                where finished_at is not null and finished_at >= :since
+                order by finished_at desc limit :most) as finished"""
+_FINISHED_BY_SLOT = f"""
+    select finished_at / :width as slot, created_at / :width as entered,
+           coalesce(started_at, finished_at) / :width as left_slot, model, state,
+           case when started_at is null then -1 else {_WAIT_CLASS} end as wait_class,
+           case when started_at is null then -1 else {_RUN_CLASS} end as run_class,
+           count(*) as jobs, cast(sum(coalesce(charged_micros, 0)) as bigint) as charged_micros
+    from {_FINISHED} group by 1, 2, 3, 4, 5, 6, 7
+"""  # noqa: S608 (texts of this file)
+
+
+def finished_by_slot(tx: Transaction, *, since_ms: int, width_ms: int, most: int) -> list[FinishedJobs]:
+    """The newest `most` jobs that ended since then, by slot, model, state and about how long it took."""
+    return records.all_records(tx, FinishedJobs, _FINISHED_BY_SLOT, since=since_ms, width=width_ms, most=most)
+
+
+def passages_of_running(tx: Transaction, *, width_ms: int) -> list[QueuePassage]:
+    """When jobs that run entered the queue and left it: as many as there are slots."""
+    return records.all_records(
+        tx,
+        QueuePassage,
+        """select j.created_at / :width as entered, j.started_at / :width as left_slot, count(*) as jobs
+           from slot s join job j on j.id = s.job_id where j.state = 'running' group by 1, 2""",
+        width=width_ms,
+    )
+
+
+def queued_by_id(tx: Transaction, from_id: str, characters: int) -> list[QueuedPrefix]:
+    """How many jobs wait, by the beginning of their ids' time; those before `from_id` under the empty one."""
+    return records.all_records(
+        tx,
+        QueuedPrefix,
+        """select case when id < :from_id then '' else substr(id, 5, cast(:characters as integer)) end
+                    as prefix, count(*) as jobs
+           from job where state = 'queued' group by 1 order by 1 desc limit 5000""",
+        from_id=from_id,
+        characters=characters,
     )
 
 

@@ -88,6 +88,13 @@ class JobRow(msgspec.Struct, frozen=True):
     """The number of its newest event: raised by every transition, in its transaction."""
     erased_at: int | None
     """When its content was erased, by its owner or the retention; the row, the key and the ledger stay."""
+    title: str | None
+    """What its caller recognises it by; frozen at acceptance, empty once erased. Null: an earlier version
+    accepted it, and upkeep has not named it yet."""
+    search_text: str | None
+    """What searches look through, as `title`."""
+    voice_id: str | None
+    """The voice that was asked for; frozen at acceptance."""
 
 
 class AttemptRow(msgspec.Struct, frozen=True):
@@ -252,6 +259,13 @@ class BoundKey(msgspec.Struct, frozen=True):
     job_id: str
 
 
+class NewestKey(msgspec.Struct, frozen=True):
+    """The idempotency key that was bound last among several, and the job that it made."""
+
+    idempotency_key: str
+    job_id: str
+
+
 class Counted(msgspec.Struct, frozen=True):
     """How many rows there are, up to the limit of the count."""
 
@@ -278,6 +292,8 @@ class OperationRow(msgspec.Struct, frozen=True):
     error_code: str | None
     error_message: str | None
     cancel_requested_at: int | None
+    erased_at: int | None
+    title: str | None
     progress: str | None
     """Of the newest attempt."""
     media_type: str | None
@@ -386,6 +402,41 @@ class ChargeRow(msgspec.Struct, frozen=True):
     """The key's name, the model's name, or nothing for a day."""
     jobs: int
     charged_micros: int
+
+
+class FinishedJobs(msgspec.Struct, frozen=True):
+    """Jobs that ended in one slot of time, of one model, in one state, that waited and ran about as long."""
+
+    slot: int
+    """When they ended: how many widths of a slot after 1970."""
+    entered: int
+    """When they were accepted, likewise."""
+    left_slot: int
+    """When they started, or ended without a start."""
+    model: str
+    state: str
+    wait_class: int
+    """Between which of `read_store.CLASS_BOUNDS_MS` the time until they started lies; -1: never started."""
+    run_class: int
+    """The same of the time from their start to their end."""
+    jobs: int
+    charged_micros: int
+
+
+class QueuedPrefix(msgspec.Struct, frozen=True):
+    """Jobs that wait and whose ids begin alike."""
+
+    prefix: str
+    """Characters after `job_`: the upper bits of when they came, in milliseconds. Empty: before that."""
+    jobs: int
+
+
+class QueuePassage(msgspec.Struct, frozen=True):
+    """Jobs that entered the queue in one slot of time and left it in another."""
+
+    entered: int
+    left_slot: int
+    jobs: int
 
 
 class AccountLedgerLine(msgspec.Struct, frozen=True):

@@ -9,7 +9,7 @@ from msgspec.structs import asdict
 
 from tenuto.db import records
 from tenuto.db.database import Row, Transaction
-from tenuto.jobs.rows import BoundKey, CancelNoted, JobRow, OwnedJob, WaitingJob
+from tenuto.jobs.rows import BoundKey, CancelNoted, JobRow, NewestKey, OwnedJob, WaitingJob
 from tenuto.jobs.states import Decision
 
 AFTER_ALL = "joc"
@@ -45,6 +45,9 @@ class NewJob(msgspec.Struct, frozen=True):
     price_unit: str
     created_at: int
     deadline_at: int
+    title: str
+    search_text: str
+    voice_id: str | None
 
 
 def bind_key(tx: Transaction, new: NewJob) -> bool:
@@ -73,14 +76,29 @@ def bound(tx: Transaction, key_id: str, idempotency_key: str) -> BoundKey | None
     )
 
 
+def newest_key(tx: Transaction, key_id: str, since: str, until: str) -> NewestKey | None:
+    """The last of this API key's idempotency keys from `since` to `until`, of letters and digits."""
+    return records.one(
+        tx,
+        NewestKey,
+        """select idempotency_key, job_id from idempotency
+           where key_id = :key_id and idempotency_key >= :since and idempotency_key <= :until
+           order by idempotency_key desc limit 1""",
+        key_id=key_id,
+        since=since,
+        until=until,
+    )
+
+
 def insert_job(tx: Transaction, new: NewJob) -> None:
     tx.do(
         """insert into job (id, account_id, key_id, kind, model, lane, state, body, parameters, metadata,
                             input_artifact_ids, characters, rerunnable, hold_micros, price_micros,
-                            price_unit, created_at, deadline_at, event_sequence)
+                            price_unit, created_at, deadline_at, title, search_text, voice_id,
+                            event_sequence)
            values (:job_id, :account_id, :key_id, :kind, :model, :lane, 'queued', :body, :parameters,
                    :metadata, :input_artifact_ids, :characters, :rerunnable, :hold_micros, :price_micros,
-                   :price_unit, :created_at, :deadline_at, 0)""",
+                   :price_unit, :created_at, :deadline_at, :title, :search_text, :voice_id, 0)""",
         **asdict(new),
     )
 
@@ -246,7 +264,8 @@ def reopen_attempt(tx: Transaction, attempt_id: str) -> int:
 def erase_job(tx: Transaction, job_id: str, now_ms: int) -> None:
     """The request is erased; what was charged, and when, stays."""
     tx.run(
-        """update job set body = '', parameters = '{}', erased_at = coalesce(erased_at, :now)
+        """update job set body = '', parameters = '{}', title = '', search_text = '',
+                          erased_at = coalesce(erased_at, :now)
            where id = :id and state in ('succeeded', 'failed', 'cancelled')""",
         id=job_id,
         now=now_ms,

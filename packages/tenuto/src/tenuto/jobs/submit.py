@@ -6,8 +6,8 @@ of HTTP.
 """
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -20,7 +20,7 @@ from tenuto.bodies.envelope import Envelope
 from tenuto.catalog import operations as catalog
 from tenuto.catalog.kinds import Binding, kinds
 from tenuto.catalog.presence import Presence
-from tenuto.catalog.rules import Model
+from tenuto.catalog.rules import Model, at_price
 from tenuto.db.database import Database, Deferred, Transaction
 from tenuto.db.retrying import write_known, write_known_async
 from tenuto.errors import (
@@ -35,8 +35,10 @@ from tenuto.ids import Clock, Ids
 from tenuto.jobs import queue, read, store
 from tenuto.jobs.queue import FullQueues, Quota
 from tenuto.jobs.read import Operation
+from tenuto.jobs.rows import NewestKey
 from tenuto.jobs.states import DEADLINE_MS, QUEUED
 from tenuto.jobs.store import NewJob
+from tenuto.jobs.titles import title_and_search_text
 
 PATIENCE_S = 10.0
 """How long `submit` looks for the outcome of a commit whose answer was lost."""
@@ -108,6 +110,23 @@ async def submit_async(context: SubmitContext, request: Request) -> Accepted:
     return _announced(context, accepted)
 
 
+async def submit_all_async(context: SubmitContext, requests: Sequence[Request]) -> list[Accepted]:
+    """`submit_async` for the jobs of one group: in one transaction, so all of them or none."""
+    try:
+        transactions = [prepare(context, request) for request in requests]
+    except TenutoError as refusal:
+        replays = [partial(_replay_or_refuse, request, refusal) for request in requests]
+        return await context.database.read_async(lambda tx: [replay(tx) for replay in replays])
+    with context.full_queues.noting():
+        accepted = await write_known_async(context.database, lambda tx: [each(tx) for each in transactions])
+    return [_announced(context, each) for each in accepted]
+
+
+def newest_key(tx: Transaction, caller: Caller, since: str, until: str) -> NewestKey | None:
+    """The last idempotency key of the caller's API key from `since` to `until`, all digits."""
+    return store.newest_key(tx, caller.key_id, since, until)
+
+
 def prepare(context: SubmitContext, request: Request) -> Callable[[Transaction], Accepted]:
     """The transaction of a submission, which may be run again. Raises every refusal that needs no database.
 
@@ -126,8 +145,8 @@ def prepare(context: SubmitContext, request: Request) -> Callable[[Transaction],
             return replay
         context.blobs.check_location()
         bound = _bind(tx, caller, parsed)
-        availability.take()
-        accepted = _accept(tx, context.ids, request, parsed, bound, now_ms=now_ms)
+        priced = replace(parsed, model=availability.take())
+        accepted = _accept(tx, context.ids, request, priced, bound, now_ms=now_ms)
         failpoints.hit("accept.before_commit")
         return accepted
 
@@ -228,19 +247,24 @@ def _unknown_model(name: str) -> str:
 class _Availability:
     """What may refuse a valid job at the moment: a model that is down, a queue that is full."""
 
-    model: str
+    model: Model
     offer: Deferred
     quota: Quota | None
 
-    def take(self) -> None:
-        """Reserve a place in the queue for one job. Raises ModelUnavailable (503) and QueueFull (429)."""
-        if self.offer.one() is None:
+    def take(self) -> Model:
+        """Reserve a place in the queue for one job; the model at the price that holds now.
+
+        Raises ModelUnavailable (503) and QueueFull (429).
+        """
+        offer = self.offer.one()
+        if offer is None or not offer["is_enabled"]:
+            why = "temporarily unavailable" if offer is None else "switched off by the operator"
             raise ModelUnavailable(
-                f"{self.model} is temporarily unavailable; GET /v1/models shows `callable`. "
-                "Nothing was stored."
+                f"{self.model.name} is {why}; GET /v1/models shows `callable`. Nothing was stored."
             )
         if self.quota is not None:
             self.quota.take()
+        return at_price(self.model, offer["price_micros"])
 
 
 def _ask_availability(
@@ -249,9 +273,9 @@ def _ask_availability(
     """Asks if a worker offers the model and the account may queue one more. `was_full`: see `ask_quota`."""
     offer = catalog.ask_callable(tx, model.name, away=context.presence.away)
     if not context.max_queued:
-        return _Availability(model.name, offer, None)
+        return _Availability(model, offer, None)
     limited = queue.ask_quota(tx, caller.account_id, model.lane, limit=context.max_queued, was_full=was_full)
-    return _Availability(model.name, offer, limited)
+    return _Availability(model, offer, limited)
 
 
 def _bind(tx: Transaction, caller: Caller, parsed: _Parsed) -> Binding:
@@ -294,6 +318,7 @@ def _accept(
 
 def _new_job(job_id: str, request: Request, parsed: _Parsed, bound: Binding, *, now_ms: int) -> NewJob:
     model = parsed.model
+    title, search_text = title_and_search_text(bound.text)
     return NewJob(
         job_id=job_id,
         account_id=request.caller.account_id,
@@ -314,6 +339,9 @@ def _new_job(job_id: str, request: Request, parsed: _Parsed, bound: Binding, *, 
         price_unit=model.price.unit,
         created_at=now_ms,
         deadline_at=now_ms + DEADLINE_MS,
+        title=title,
+        search_text=search_text,
+        voice_id=bound.voice_id,
     )
 
 

@@ -1,18 +1,46 @@
 """What jobs made for an account and what they cost it, by day, model and key; the ledger with its jobs.
 
-Read only. Days are UTC. Only jobs that succeeded count.
+Read only. Days are UTC. Only jobs that succeeded count, but in the operator's statistics: how the service did
+lately, of all accounts. Those are bounded: at most `MOST_JOBS` finished jobs are added up, the newest, from
+an index. Times of waiting and running are known between two bounds (`read_store.CLASS_BOUNDS_MS`);
+percentiles are interpolated between those.
 """
 
 import datetime
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Literal
 
 from tenuto.db.database import Transaction
-from tenuto.ids import encode
+from tenuto.ids import ALPHABET, encode
 from tenuto.jobs import read_store as store
-from tenuto.jobs.rows import DAY_MS, AccountLedgerLine, ChargeRow, JobUsage, iso_day
+from tenuto.jobs.rows import (
+    DAY_MS,
+    AccountLedgerLine,
+    ChargeRow,
+    FinishedJobs,
+    JobUsage,
+    QueuePassage,
+    iso_day,
+)
+from tenuto.jobs.states import FAILED, SUCCEEDED
 
 _EPOCH = datetime.date(1970, 1, 1)
+
+MOST_JOBS = 50_000
+"""What a look adds up at most; older ones are left out, and the answer says from when on it is complete."""
+SLOTS = {
+    "hour": (60, 60_000, 8),
+    "day": (48, 1_800_000, 7),
+    "week": (56, 10_800_000, 6),
+    "month": (60, 43_200_000, 6),
+}
+"""For each period how many slots of time it has, how long one is in milliseconds, and how many characters of
+an id tell the slot: jobs that wait have their time in no index but in that of their ids."""
+TIME_CHARACTERS = 10
+"""Of an id: its milliseconds."""
 
 Grouping = Literal["model", "key", "day"]
 
@@ -69,3 +97,92 @@ def _start_ms(day: datetime.date) -> int:
 def _first_entry_id(at_ms: int) -> str:
     """Below the id of every ledger line made from this moment on."""
     return f"entry_{encode(at_ms << 80)}"
+
+
+# --- how the service did lately, for the operator ------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Tally:
+    """What ended in one slot, or of one model."""
+
+    jobs: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    charged_micros: int = 0
+    waits: Counter[int] = field(default_factory=Counter)
+    runs: Counter[int] = field(default_factory=Counter)
+
+    def add(self, row: FinishedJobs) -> None:
+        self.jobs += row.jobs
+        self.succeeded += row.jobs if row.state == SUCCEEDED else 0
+        self.failed += row.jobs if row.state == FAILED else 0
+        self.charged_micros += row.charged_micros
+        if row.wait_class >= 0:
+            self.waits[row.wait_class] += row.jobs
+            self.runs[row.run_class] += row.jobs
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """A period in slots: the first begins at `first * width_ms`."""
+
+    width_ms: int
+    first: int
+    slots: list[Tally]
+    queued: list[int]
+    """How many jobs waited at the end of each slot; of the last one, now."""
+    models: dict[str, Tally]
+    complete_from: int
+    """The first slot with all of its jobs: `first`, unless there were more than `MOST_JOBS`."""
+
+
+def statistics(tx: Transaction, period: str, *, now_ms: int) -> Statistics:
+    """How the service did in one of the periods of `SLOTS` until now."""
+    number, width_ms, characters = SLOTS[period]
+    last = now_ms // width_ms
+    first = last - number + 1
+    since_ms = first * width_ms
+    rows = store.finished_by_slot(tx, since_ms=since_ms, width_ms=width_ms, most=MOST_JOBS)
+    slots: list[Tally] = [Tally() for _ in range(number)]
+    models: dict[str, Tally] = defaultdict(Tally)
+    for row in rows:
+        # A clock that was ahead put an end into a slot to come: it counts as of now.
+        slots[min(row.slot, last) - first].add(row)
+        models[row.model].add(row)
+    is_cut = sum(row.jobs for row in rows) >= MOST_JOBS
+    changes: Counter[int] = Counter()
+    passages: list[FinishedJobs | QueuePassage] = [*rows, *store.passages_of_running(tx, width_ms=width_ms)]
+    for passage in passages:
+        changes[max(passage.entered - first, 0)] += passage.jobs
+        changes[max(passage.left_slot - first, 0)] -= passage.jobs
+    for waiting in store.queued_by_id(tx, f"job_{encode(since_ms << 80)}", characters):
+        changes[max(_began_ms(waiting.prefix) // width_ms - first, 0)] += waiting.jobs
+    return Statistics(
+        width_ms=width_ms,
+        first=first,
+        slots=slots,
+        queued=[max(length, 0) for length in accumulate(changes[slot] for slot in range(number))],
+        models=dict(sorted(models.items())),
+        complete_from=min((row.slot for row in rows), default=first) + 1 if is_cut else first,
+    )
+
+
+def percentile_ms(times: Mapping[int, int], share: float) -> int | None:
+    """The time within which this share of the jobs were done, of counts by class; None: there were none."""
+    left = share * sum(times.values())
+    bounds = (0, *store.CLASS_BOUNDS_MS)
+    for number in sorted(times):
+        if left <= times[number]:
+            low, high = bounds[number], bounds[min(number + 1, len(bounds) - 1)]
+            return round(low + (high - low) * left / times[number])
+        left -= times[number]
+    return None
+
+
+def _began_ms(prefix: str) -> int:
+    """The first millisecond at which an id could be made whose time begins like this."""
+    number = 0
+    for character in prefix:
+        number = number * 32 + ALPHABET.index(character)
+    return number << 5 * (TIME_CHARACTERS - len(prefix))

@@ -44,8 +44,8 @@ class ChunkTranscript:
     """What an engine wrote about the seconds from `start_s` to `end_s` of a recording.
 
     `value["segments"]` have `start`, `end` (seconds from `start_s`) and `text`; of the first role also
-    `speaker` and `type`, and `value["speakers"]` has an embedding for each speaker. `value["warnings"]` are
-    sentences.
+    `speaker` and `type`, and `value["speakers"]` has an embedding for each speaker. `value["language"]` is a
+    code or None. `value["warnings"]` are sentences.
     """
 
     start_s: float
@@ -59,6 +59,8 @@ class Merged:
 
     segments: list[Segment]
     warnings: list[str]
+    language: str | None
+    """The language in which most of the recording is written; None if no engine reported one."""
 
 
 def merge_segment_text(chunks: Sequence[ChunkTranscript]) -> Merged:
@@ -79,7 +81,7 @@ def merge_segment_text(chunks: Sequence[ChunkTranscript]) -> Merged:
     for one in finished:
         if one["speaker"] is not None:
             one["speaker"] = labels.setdefault(one["speaker"], f"S{len(labels) + 1:02}")
-    return Merged(finished, _warnings(chunks))
+    return Merged(finished, _warnings(chunks), _language(chunks))
 
 
 def merge_word_timestamps(chunks: Sequence[ChunkTranscript]) -> Merged:
@@ -89,7 +91,7 @@ def merge_word_timestamps(chunks: Sequence[ChunkTranscript]) -> Merged:
     for chunk in chunks:
         whole = _joined(whole, _absolute(chunk), chunk.start_s, reached_s)
         reached_s = max(reached_s, chunk.end_s)
-    return Merged(_finished(whole, reached_s), _warnings(chunks))
+    return Merged(_finished(whole, reached_s), _warnings(chunks), _language(chunks))
 
 
 def _absolute(chunk: ChunkTranscript) -> list[Segment]:
@@ -207,6 +209,17 @@ def _warnings(chunks: Sequence[ChunkTranscript]) -> list[str]:
         for chunk in chunks
         for warning in chunk.value.get("warnings", [])
     ]
+
+
+def _language(chunks: Sequence[ChunkTranscript]) -> str | None:
+    """The language with the most seconds of words; of equals, the earliest."""
+    spoken_s: dict[str, float] = {}
+    for chunk in chunks:
+        code = chunk.value.get("language")
+        if code is not None:
+            length_s = sum(one["end"] - one["start"] for one in chunk.value["segments"] if one["text"])
+            spoken_s[code] = spoken_s.get(code, 0.0) + length_s
+    return max(spoken_s, key=lambda code: spoken_s[code], default=None)
 
 
 class _Speakers:

@@ -22,7 +22,7 @@ from tenuto.ids import is_id
 from tenuto.logs import get_logger
 from tenuto.media.wav import Wav
 from tenuto.voices import store
-from tenuto.voices.rows import LibraryVoiceRow, VoiceRow
+from tenuto.voices.rows import LibraryVoiceRow, VoiceName, VoiceRow
 from tenuto.voices.store import NewVoice
 
 MEDIA_TYPE = "audio/wav"
@@ -96,6 +96,11 @@ def list_voices(
 def get(tx: Transaction, *, account_id: str, voice_id: str) -> Voice:
     """A voice. NotFound for foreign ids exactly as for missing ones."""
     return _voice(_visible(tx, account_id, voice_id))
+
+
+def names(tx: Transaction, account_id: str) -> list[VoiceName]:
+    """The voices that this account may speak with, by their ids: everybody's, then its own."""
+    return store.names(tx, account_id)
 
 
 def open_recording(tx: Transaction, *, account_id: str, voice_id: str) -> Opened:

@@ -45,6 +45,15 @@ class VoiceRow(msgspec.Struct, frozen=True):
     """The recording's checksums by the block, from its record."""
 
 
+class VoiceName(msgspec.Struct, frozen=True):
+    """A voice as people choose it; each field as in `VoiceRow`."""
+
+    id: str
+    kind: str
+    name: str
+    languages: str
+
+
 class LibraryVoiceRow(msgspec.Struct, frozen=True):
     """A voice in the operator's list; what has no sentence here is as in `VoiceRow`."""
 

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 
 from tenuto.db import records
 from tenuto.db.database import Transaction
-from tenuto.voices.rows import BuiltInRow, LibraryVoiceRow, PreferenceRow, VoiceRow
+from tenuto.voices.rows import BuiltInRow, LibraryVoiceRow, PreferenceRow, VoiceName, VoiceRow
 
 _VOICES = """
     select v.id, v.account_id, v.kind, v.name, v.languages, v.default_parameters, v.profile,
@@ -63,6 +63,20 @@ def hold_voice(tx: Transaction, voice_id: str, account_id: str) -> bool:
 def voices(tx: Transaction, account_id: str, after: str, limit: int) -> list[VoiceRow]:
     """Everybody's voices and the account's own, in the order of their ids."""
     return records.all_records(tx, VoiceRow, _LISTED, account_id=account_id, after=after, limit=limit)
+
+
+def names(tx: Transaction, account_id: str) -> list[VoiceName]:
+    """Those that speak; emotion references do not."""
+    return records.all_records(
+        tx,
+        VoiceName,
+        """select id, kind, name, languages from voice
+           where account_id is null and retired_at is null and kind <> 'emotion'
+           union all
+           select id, kind, name, languages from voice where account_id = :account_id and kind <> 'emotion'
+           order by id""",
+        account_id=account_id,
+    )
 
 
 def all_voices(tx: Transaction, after: str, limit: int) -> list[LibraryVoiceRow]:

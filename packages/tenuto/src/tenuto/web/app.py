@@ -12,7 +12,7 @@ from tenuto.api.answers import Answer
 from tenuto.api.app import Asgi, nothing_under, pattern
 from tenuto.api.call import Call, Endpoint, Handler
 from tenuto.api.service import Service
-from tenuto.web import keys, money, operator, people
+from tenuto.web import keys, money, operator, oversight, people
 from tenuto.web.browser import SAFE, refuse_other_sites
 from tenuto.web.pages import Pages
 from tenuto.web.studio import Studio, by_session
@@ -29,6 +29,7 @@ ROUTES: Mapping[str, Mapping[str, StudioHandler]] = {
     "/web/password": {"POST": people.change_password},
     "/web/keys": {"GET": keys.index, "POST": keys.create},
     "/web/keys/{key_id}": {"DELETE": keys.revoke},
+    "/web/keys/{key_id}/rotation": {"POST": keys.rotate},
     "/web/usage": {"GET": money.usage},
     "/web/ledger.csv": {"GET": money.ledger_csv},
     "/web/jobs/{job_id}/ledger": {"GET": money.job_ledger},
@@ -38,9 +39,12 @@ ROUTES: Mapping[str, Mapping[str, StudioHandler]] = {
     "/web/operator/accounts/{account_id}/models": {"POST": operator.restrict},
     "/web/operator/accounts/{account_id}/suspend": {"POST": operator.suspend},
     "/web/operator/accounts/{account_id}/resume": {"POST": operator.resume},
-    "/web/operator/models": {"GET": operator.list_models},
+    "/web/operator/models": {"GET": oversight.list_models, "POST": oversight.change_model},
+    "/web/operator/changes": {"GET": oversight.list_changes},
     "/web/operator/queue": {"GET": operator.queue},
+    "/web/operator/statistics": {"GET": oversight.show_statistics},
     "/web/operator/workers": {"GET": operator.workers},
+    "/web/operator/log": {"GET": oversight.show_log},
     "/web/operator/recovery": {"GET": operator.list_waiting},
     "/web/operator/recovery/{job_id}": {"GET": operator.show_waiting, "POST": operator.decide},
 }

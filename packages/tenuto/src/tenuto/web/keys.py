@@ -1,4 +1,4 @@
-"""An account's own keys over HTTP: list, make, revoke. No one else has to agree to a key."""
+"""An account's own keys over HTTP: list, make, rotate, revoke. No one else has to agree to a key."""
 
 from typing import Any
 
@@ -14,12 +14,15 @@ from tenuto.db.damaged_text import text_of
 from tenuto.db.database import Transaction
 from tenuto.db.retrying import write_known_async
 from tenuto.errors import Fault, InvalidRequest
-from tenuto.web.studio import OrNull, Strings, Studio, read_object
+from tenuto.web.studio import HOUR_MS, OrNull, Strings, Studio, read_object
 
 MAX_LIVE_KEYS = 200
 """Of one account, made here."""
 MAX_NEW_KEYS = 300
 """Of one account within an hour: rows of keys stay for ever, revoked ones too."""
+MAX_SECRETS = 10
+"""Of one key that work at the same time: the newest, and old ones until their grace is over."""
+MAX_GRACE_HOURS = 168
 MAX_MODELS = 1000
 MAX_SECONDS = 253_402_300_799
 """The end of the year 9999."""
@@ -30,6 +33,9 @@ _FIELDS = by_name([
     Field("name", Text(MAX_NAME_CHARACTERS, "characters"), "what the key is for", required=True),
     _MODELS,
     Field("expires_at", OrNull(Integer(0, MAX_SECONDS)), "when it ends, in unix seconds; null: never"),
+])  # fmt: skip
+_ROTATION = by_name([
+    Field("grace_hours", Integer(0, MAX_GRACE_HOURS), "how long the old secret works on", default=24),
 ])  # fmt: skip
 
 
@@ -83,6 +89,27 @@ async def create(studio: Studio, call: Call) -> Answer:
 
     key, secret = await write_known_async(call.service.database, make)
     return json_answer(201, _key(key, None) | {"key": secret})
+
+
+async def rotate(studio: Studio, call: Call) -> Answer:
+    """POST /web/keys/{id}/rotation: another secret, in this answer only; the old ones end after the grace."""
+    caller = await call.authenticate()
+    sent = await read_object(call, _ROTATION)
+    key_id, now_ms = call.path_id("key_id", "key"), call.service.clock()
+
+    def make(tx: Transaction) -> tuple[KeyRow, str]:
+        secret = accounts.rotate_own_key(
+            tx,
+            key_id,
+            account_id=caller.account_id,
+            grace_ms=sent["grace_hours"] * HOUR_MS,
+            secret_limit=MAX_SECRETS,
+            now_ms=now_ms,
+        )
+        return accounts.read_key(tx, key_id), secret
+
+    key, secret = await write_known_async(call.service.database, make)
+    return json_answer(201, _key(key, call.service.used_keys.get(key_id)) | {"key": secret})
 
 
 async def revoke(studio: Studio, call: Call) -> Answer:

@@ -80,8 +80,8 @@ async def ledger_csv(studio: Studio, call: Call) -> Answer | None:
         table = ""
         try:
             lines = await _page(call, account_id, lines[-1].id)
-        except Unavailable:
-            _log.warning("ledger.cut_off", request_id=call.request_id)
+        except Unavailable as error:
+            _log.warning("ledger.cut_off", request_id=call.request_id, reason=error.message)
             return None  # Without its end: the server cuts the connection, the client sees a failure.
     await call.send({"type": "http.response.body", "body": table.encode()})
     return None

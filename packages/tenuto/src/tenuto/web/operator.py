@@ -1,4 +1,4 @@
-"""The operator's pages over HTTP: accounts, models, the queue, workers, and jobs that wait for a decision."""
+"""The operator's pages over HTTP: accounts, the queue, workers, and jobs that wait for a decision."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,13 +8,13 @@ from tenuto.accounts import people, sessions
 from tenuto.accounts.rows import PersonRow
 from tenuto.accounts.rules import MAX_NAME_CHARACTERS
 from tenuto.accounts.sessions import Person
-from tenuto.api import models, query
+from tenuto.api import query
 from tenuto.api.answers import Answer, json_answer, json_list
 from tenuto.api.call import Call
 from tenuto.api.request_body import IDEMPOTENCY_HEADER, idempotency_key
 from tenuto.artifacts.uploads import bind_upload, request_sha256
 from tenuto.billing import operations as billing
-from tenuto.billing.rules import MAX_CNY, MICROS_PER_CNY
+from tenuto.billing.rules import MAX_MICROS
 from tenuto.bodies.fields import Boolean, Choice, Field, Integer, Text, by_name
 from tenuto.catalog import operations as catalog
 from tenuto.catalog.kinds import kinds
@@ -34,10 +34,14 @@ from tenuto.web.studio import OrNull, Strings, Studio, operator_of, read_object
 
 DEFAULT_LIMIT = "100"
 MAX_LIMIT = 500
-MAX_MICROS = MAX_CNY * MICROS_PER_CNY
 MAX_NOTE_CHARACTERS = 1000
 
-_LIST = {"after": query.cursor("account"), "limit": query.integer(1, MAX_LIMIT)}
+_LIST = {
+    "after": query.cursor("account"),
+    "limit": query.integer(1, MAX_LIMIT),
+    "search": query.text("a part of an account's name, or its id"),
+    "state": query.choice(*people.STATES),
+}
 _NEW = by_name([Field("name", Text(MAX_NAME_CHARACTERS, "characters"), "what it is called", required=True)])
 _NOTE = OrNull(Text(MAX_NOTE_CHARACTERS, "characters", may_be_blank=False))
 _CREDIT = by_name([
@@ -55,13 +59,20 @@ _DECISION = by_name([
 
 
 async def list_accounts(studio: Studio, call: Call) -> Answer:
-    """GET /web/operator/accounts, oldest first."""
+    """GET /web/operator/accounts, oldest first: all of them, or those that a name and a state find."""
     await operator_of(studio, call)
     filters = query.read_query(call, _LIST)
     limit = int(filters.get("limit", DEFAULT_LIMIT))
     now_ms = call.service.clock()
     listed_people = await call.service.database.read_async(
-        lambda tx: people.list_people(tx, after=filters.get("after"), limit=limit + 1, now_ms=now_ms)
+        lambda tx: people.list_people(
+            tx,
+            after=filters.get("after"),
+            limit=limit + 1,
+            search=filters.get("search"),
+            state=filters.get("state"),
+            now_ms=now_ms,
+        )
     )
     more = {"next_cursor": listed_people[limit - 1].id} if len(listed_people) > limit else {}
     return json_list([_account(person) for person in listed_people[:limit]], **more)
@@ -180,23 +191,6 @@ def _account(person: PersonRow) -> dict[str, Any]:
     }
 
 
-async def list_models(studio: Studio, call: Call) -> Answer:
-    """GET /web/operator/models: every model that is offered, with each worker's report on its engine."""
-    await operator_of(studio, call)
-    service = call.service
-
-    def look(tx: Transaction) -> list[dict[str, Any]]:
-        reasons = models.reasons(service, tx, list(service.models.values()))
-        offers = _offers(tx)
-        return [
-            models.describe(model, reasons[model.name])
-            | {"workers": [offer for name, offer in offers if name == model.name]}
-            for model in service.models.values()
-        ]
-
-    return json_list(await service.database.read_async(look))
-
-
 async def queue(studio: Studio, call: Call) -> Answer:
     """GET /web/operator/queue: jobs that wait, run and need the operator, and slots, by lane."""
     await operator_of(studio, call)
@@ -226,7 +220,7 @@ async def workers(studio: Studio, call: Call) -> Answer:
                 "seen_at": seconds(worker.seen_at),
                 "seen_s_ago": max(0, now_ms - worker.seen_at) / 1000,
                 "models": [
-                    {"model": text_of(offer.model), **_engine(offer)}
+                    {"model": text_of(offer.model), **engine_state(offer)}
                     for offer in catalog.worker_models(tx, worker.id)
                 ],
                 "abilities": sound_json(worker.abilities, "[]", of=worker.id, column="abilities"),
@@ -239,16 +233,8 @@ async def workers(studio: Studio, call: Call) -> Answer:
     return json_list(await call.service.database.read_async(look))
 
 
-def _offers(tx: Transaction) -> list[tuple[str, dict[str, Any]]]:
-    """Each worker's report on each model."""
-    return [
-        (offer.model, {"worker_id": offer.worker_id, **_engine(offer)})
-        for worker in catalog.workers(tx)
-        for offer in catalog.worker_models(tx, worker.id)
-    ]
-
-
-def _engine(offer: OfferRow) -> dict[str, Any]:
+def engine_state(offer: OfferRow) -> dict[str, Any]:
+    """How the engine of an offer starts."""
     return {"start_failures": offer.start_failures, "reason": text_of(offer.reason)}
 
 

@@ -1,4 +1,5 @@
 """The studio's files, as `make setup` builds them into `static/`: one page for every path, and what it loads.
+Beside them the API reference, which needs no build, and the document that it shows.
 
 All are read into memory when a page is first asked for, and again when the studio was rebuilt; what is
 asked for is looked up there, so that no path ever reaches the file system.
@@ -6,8 +7,11 @@ asked for is looked up there, so that no path ever reaches the file system.
 
 import gzip
 import hashlib
+import json
+import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from tenuto.api.answers import Answer
 from tenuto.api.call import Call
@@ -15,10 +19,12 @@ from tenuto.errors import NotFound
 
 FOLDER = Path(__file__).with_name("static")
 INDEX = "index.html"
+REFERENCE = Path(__file__).with_name("reference")
 ENCODINGS = {b"br": ".br", b"gzip": ".gz"}
 """Best first: content codings and how the files end that have them."""
 
 _ENDINGS = tuple(ENCODINGS.values())
+_PLAIN = re.compile(r"[A-Za-z/$][\w/{}-]+")
 _IMMUTABLE = (b"cache-control", b"public, max-age=31536000, immutable")
 _REVALIDATED = (b"cache-control", b"no-cache")
 _NOT_BUILT = """<!doctype html>
@@ -43,6 +49,7 @@ _TYPES = {
     ".wav": "audio/wav",
     ".webmanifest": "application/manifest+json",
     ".woff2": "font/woff2",
+    ".yaml": "application/yaml",
 }
 """Of the files that a build has; the system's own table differs from machine to machine."""
 
@@ -71,8 +78,8 @@ class Pages:
     base: str = ""
     """What stands before every path of ours: the page names its files below it."""
     files: dict[str, File] = field(default_factory=dict)
-    built_ns: int = -1
-    """When the build in memory was made; -1: none was read."""
+    built_ns: int | None = None
+    """When the build in memory was made; -1: there was none. None: nothing was read."""
 
     async def page(self, call: Call) -> Answer:
         """The one page that all paths of the studio share."""
@@ -111,7 +118,7 @@ class Pages:
         except OSError:
             built_ns = -1
         if built_ns != self.built_ns:
-            self.files = {} if built_ns == -1 else _read(self.folder)
+            self.files = _reference(self.base) | ({} if built_ns == -1 else _read(self.folder))
             if self.base and INDEX in self.files:
                 self.files[INDEX] = _placed(self.files[INDEX], self.base.encode())
             self.built_ns = built_ns
@@ -134,9 +141,35 @@ def _file(path: Path) -> File:
 def _placed(index: File, base: bytes) -> File:
     """The page for a service below the root; the build's compressed files do not fit it."""
     content = index.bodies[b""].replace(b'="/', b'="%b/' % base)
-    content = content.replace(b"<html ", b'<html data-base="%b" ' % base, 1)
+    return _packed(INDEX, content.replace(b"<html ", b'<html data-base="%b" ' % base, 1))
+
+
+def _reference(base: str) -> dict[str, File]:
+    """The page at /docs and its files; the document in two notations, with this service as its server."""
+    texts = {f"docs/{path.name}": path.read_bytes() for path in REFERENCE.iterdir()}
+    document = json.loads(texts.pop("docs/openapi.json")) | {"servers": [{"url": base or "/"}]}
+    return {
+        "docs": _packed(".html", texts.pop("docs/docs.html")),
+        **{name: _packed(name, text) for name, text in texts.items()},
+        "openapi.json": _packed(".json", json.dumps(document, ensure_ascii=False).encode()),
+        "openapi.yaml": _packed(".yaml", _yaml(document).lstrip().encode() + b"\n"),
+    }
+
+
+def _yaml(value: Any, indent: str = "\n") -> str:
+    """A value in YAML's block style; its scalars, and keys that are not plain words, as JSON has them."""
+    if isinstance(value, dict) and value:
+        keys = {key: key if _PLAIN.fullmatch(key) else json.dumps(key) for key in value}
+        return "".join(f"{indent}{keys[key]}:{_yaml(each, indent + '  ')}" for key, each in value.items())
+    if isinstance(value, list) and value:
+        return "".join(f"{indent}-{_yaml(each, indent + '  ')}" for each in value)
+    return " " + json.dumps(value, ensure_ascii=False)
+
+
+def _packed(name: str, content: bytes) -> File:
     etag = hashlib.sha256(content).hexdigest()[:32].encode()
-    return File(index.media_type, {b"gzip": gzip.compress(content, mtime=0), b"": content}, etag)
+    media_type = _TYPES[name[name.rindex(".") :]].encode()
+    return File(media_type, {b"gzip": gzip.compress(content, mtime=0), b"": content}, etag)
 
 
 def _sent(call: Call, file: File, cache: tuple[bytes, bytes]) -> Answer:

@@ -9,7 +9,8 @@ from tenuto.accounts.rules import check_name, normal_name
 from tenuto.accounts.sessions import Person
 from tenuto.api.answers import Answer, json_answer
 from tenuto.api.call import Call
-from tenuto.bodies.fields import Field, Text, by_name
+from tenuto.billing.rules import MAX_MICROS
+from tenuto.bodies.fields import Field, Integer, Text, by_name
 from tenuto.db.database import ConstraintFailed, Transaction
 from tenuto.db.retrying import write_known_async
 from tenuto.errors import Fault, Forbidden, InvalidLogin, InvalidRequest, RateLimited
@@ -26,7 +27,12 @@ _TOKEN = Field(
     "token", Text(MAX_TOKEN_CHARACTERS, "characters"), "what stands behind # in the link", required=True
 )
 _LOGIN = by_name([_NAME, _PASSWORD])
-_SET_UP = by_name([_TOKEN, _NAME, _PASSWORD])
+_SET_UP = by_name([
+    _TOKEN,
+    _NAME,
+    _PASSWORD,
+    Field("credit_micros", Integer(0, MAX_MICROS), "what the account begins with; left out: by the settings"),
+])  # fmt: skip
 _ACCEPT = by_name([_TOKEN, _PASSWORD])
 _CHANGE = by_name([
     Field("old", Text(MAX_TYPED_CHARACTERS, "characters"), "the password as it was", required=True),
@@ -60,6 +66,8 @@ async def set_up(studio: Studio, call: Call) -> Answer:
     """POST /web/setup: the link that `serve` printed makes the operator."""
     sent = await read_object(call, _SET_UP)
     _check_choice(sent["name"], sent["password"])
+    chosen, settings = sent["credit_micros"], call.service.settings
+    credit = settings.initial_credit_micros() if chosen is None else chosen
     ids, now_ms, sha256 = call.service.ids, call.service.clock(), sessions.token_sha256(sent["token"])
     await _check_link(studio, call, sha256, is_for=lambda account_id: account_id is None)
     hashed = await studio.hashing.hash(sent["password"])
@@ -69,7 +77,7 @@ async def set_up(studio: Studio, call: Call) -> Answer:
             tx, ids, token_sha256=sha256, name=sent["name"], password_hash=hashed, now_ms=now_ms
         )
         if is_new:
-            invitations.give_opening(tx, ids, call.service.settings, account_id, now_ms=now_ms)
+            invitations.credit_opening(tx, ids, account_id, amount_micros=credit, now_ms=now_ms)
         return account_id
 
     entered = await _enter(studio, call, make)
@@ -256,7 +264,10 @@ def _session(call: Call, person: Person | None, *, needs_set_up: bool) -> dict[s
     }
     if person is not None:
         session["version"] = VERSION
-    if settings.registration == "open":
-        # The page on which everybody may register states the opening credit.
+    if settings.registration == "open" or needs_set_up:
+        # The pages on which an account is made state the opening credit.
         session["initial_credit_micros"] = settings.initial_credit_micros()
+        session["prices"] = settings.prices
+    if person is not None:
+        session["prices"] = settings.prices
     return session

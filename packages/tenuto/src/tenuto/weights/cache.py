@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from tenuto.errors import is_of_the_machine
+from tenuto.errors import OperatorError, is_of_the_machine
 from tenuto.weights.manifest import Manifest, Weight, shipped
 
 BLOCK_BYTES = 1 << 20
@@ -80,6 +80,17 @@ def is_verified(cache: Path, name: str, manifest: Manifest | None = None) -> boo
         return False
 
 
+def is_whole(cache: Path, weight: Weight) -> bool:
+    """Whether every file is there in its size; its hash is not known."""
+    try:
+        return all(
+            _stat(location(cache, weight.name) / path)[0] == file.size_bytes
+            for path, file in weight.contents.items()
+        )
+    except OSError:
+        return False
+
+
 def verify(cache: Path, names: Iterable[str], manifest: Manifest | None = None) -> list[Problem]:
     """Hashes every file of these weights; with an empty list all are right, and `is_verified` agrees."""
     return [
@@ -128,8 +139,14 @@ def install(cache: Path, weight: Weight, assembled: Path) -> None:
 @contextmanager
 def only_one(cache: Path, on_wait: Callable[[], None]) -> Iterator[None]:
     """Holds the cache against other pulls, of this and other processes; the kernel frees it if we die."""
-    cache.mkdir(parents=True, exist_ok=True)
-    with (cache / ".lock").open("w") as lock:
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        stream = (cache / ".lock").open("w")
+    except OSError as error:
+        raise OperatorError(
+            f"{cache} cannot hold the weights: {error.strerror}; choose another folder with TENUTO_CACHE"
+        ) from error
+    with stream as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

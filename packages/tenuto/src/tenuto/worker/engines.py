@@ -367,5 +367,5 @@ class Engines:
                         tx, worker_id, model, failures=failures, reason=reason
                     )
                 )
-        except Unavailable:
-            _log.warning("engine.state_not_told", model=model)
+        except Unavailable as error:
+            _log.warning("engine.state_not_told", model=model, reason=error.message)

@@ -188,8 +188,8 @@ class Heartbeat:
         try:
             answer = self._context.database.write(beat)
             failpoints.hit("beat.after_commit")
-        except Unavailable:
-            _log.warning("heartbeat.not_written")
+        except Unavailable as error:
+            _log.warning("heartbeat.not_written", reason=error.message)
             return
         except Exception:
             # A fault of ours; a heart that stops would give every attempt of this worker away.

@@ -86,7 +86,7 @@ class Sweeper:
 
     def _failed(self, error: Exception) -> None:
         if isinstance(error, Unavailable | ArtifactUnavailable):
-            _log.warning("sweep.not_possible")
+            _log.warning("sweep.not_possible", reason=error.message)
         else:
             _log.error("sweep.failed", exc_info=error)
 
@@ -153,7 +153,7 @@ class Auditor:
 
     def _failed(self, error: Exception) -> None:
         if isinstance(error, Unavailable):
-            _log.warning("audit.not_possible")
+            _log.warning("audit.not_possible", reason=error.message)
         else:
             _log.error("audit.failed", exc_info=error)
 

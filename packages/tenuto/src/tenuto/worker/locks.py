@@ -25,7 +25,9 @@ class FolderLock:
                 f"{folder} is in use by another `tenuto serve` ({holder}); stop it, or choose --data"
             ) from None
         except OSError as error:
-            raise OperatorError(f"{folder} cannot be written: {error.strerror}") from error
+            raise OperatorError(
+                f"{folder} cannot be written: {error.strerror}; choose another with --data"
+            ) from error
 
     def sign(self, address: str) -> None:
         """Write who holds the lock, for whoever is refused; the port is known only once we listen."""

@@ -159,8 +159,8 @@ class Worker:
         worker_id = self._context.worker_id
         try:
             self._context.database.write(lambda tx: catalog.withdraw_offers(tx, worker_id))
-        except Unavailable:
-            _log.warning("worker.not_withdrawn", worker_id=worker_id)
+        except Unavailable as error:
+            _log.warning("worker.not_withdrawn", worker_id=worker_id, reason=error.message)
             return False
         return True
 
@@ -250,8 +250,8 @@ class Slot:
                     self._bell.found_nothing(self._lane, since)
                     return None
                 claim = context.database.write(lambda tx: self._take(tx, now_ms))
-            except Unavailable:
-                _log.warning("claim.not_possible", lane=self._lane)
+            except Unavailable as error:
+                _log.warning("claim.not_possible", lane=self._lane, reason=error.message)
                 return None
             except Exception:
                 # A fault of ours; a slot whose thread has ended would leave its lane standing still.

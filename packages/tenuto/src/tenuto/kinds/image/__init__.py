@@ -77,7 +77,7 @@ def _bind(
     resolved = {name: defaults.get(name) if value is None else value for name, value in values.items()}
     if resolved["seed"] is None:
         resolved["seed"] = secrets.randbelow(MAX_SEED + 1)
-    return Binding(resolved)
+    return Binding(resolved, text=parameters.prompt)
 
 
 def _run(calls: EngineCalls) -> HostResult:

@@ -41,7 +41,7 @@ class RecognitionParameters(msgspec.Struct, frozen=True, kw_only=True):
     language: Annotated[
         str,
         Text(MAX_LANGUAGE_CHARACTERS, "characters"),
-        "The language for the second engine; the first detects it by itself.",
+        "The language for the second engine, or auto to detect it; the first always detects it.",
     ] = "zh"
     context: Annotated[
         str | None,
@@ -114,8 +114,9 @@ def _bind(
         {
             "language": parameters.language,
             "source_offset_seconds": parameters.source_offset_seconds,
-            "input": msgspec.structs.asdict(bound),
-        }
+            "input": bound.frozen(),
+        },
+        text=bound.name or "",
     )
 
 

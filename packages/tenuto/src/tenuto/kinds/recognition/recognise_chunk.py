@@ -32,6 +32,8 @@ MAX_SPEAKERS = 100
 MAX_EMBEDDING = 4096
 MAX_WARNINGS = 100
 MAX_WARNING_CHARACTERS = 500
+LANGUAGE_CODE = re.compile(r"[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8}){0,3}")
+"""What an engine may report as the language; anything else counts as not known."""
 BEYOND_S = 0.5
 """How far behind its chunk's end a segment may end: the engine's frames are longer than samples are."""
 
@@ -82,6 +84,7 @@ class _SpokenSegment(_Segment, kw_only=True):
 class _WordTimestamps(msgspec.Struct, kw_only=True):
     """An engine's answer; what is not named here is dropped."""
 
+    language: Any = None
     segments: Annotated[list[_Segment], msgspec.Meta(max_length=MAX_SEGMENTS)]
     warnings: _Sentences = []
     doubts: _Sentences = []
@@ -138,7 +141,7 @@ def recognise(
         if best is not None and not best.doubts.sentences:
             break
         if number + 1 < engine.tries:
-            _log.info("part.doubtful", job_id=calls.claim.job_id, role=key.role, number=key.number)
+            _log.info("chunk.doubtful", job_id=calls.claim.job_id, role=key.role, number=key.number)
     assert best is not None, "the last try raises"
     best.transcript["warnings"] += best.doubts.sentences
     return best.transcript
@@ -186,10 +189,16 @@ def checked(result: HostResult, role: str, length_s: float) -> dict[str, Any]:
         within = {"start": min(one.start, length_s), "end": min(one.end, length_s)}
         segments.append(msgspec.structs.asdict(one) | within)
     return msgspec.structs.asdict(read) | {
+        "language": _language_code(read.language),
         "segments": segments,
         "warnings": [sentence[:MAX_WARNING_CHARACTERS] for sentence in read.warnings],
         "doubts": [sentence[:MAX_WARNING_CHARACTERS] for sentence in read.doubts],
     }
+
+
+def _language_code(reported: Any) -> str | None:
+    is_code = isinstance(reported, str) and LANGUAGE_CODE.fullmatch(reported)
+    return reported if is_code else None
 
 
 def check_transcript(segments: Sequence[Segment], audio: bytes) -> TranscriptDoubts:

@@ -106,12 +106,12 @@ def _recognise(
 
     def add(tx: Transaction, now_ms: int) -> None:
         chunks.add(tx, attempt_id, key, transcript, now_ms=now_ms)
-        failpoints.hit("part.before_commit")
+        failpoints.hit("chunk.before_commit")
 
     write(calls.context, add)
-    failpoints.hit("part.after_commit")
+    failpoints.hit("chunk.after_commit")
     _log.info(
-        "part.recognised",
+        "chunk.recognised",
         job_id=calls.claim.job_id,
         attempt_id=attempt_id,
         role=key.role,
@@ -136,6 +136,7 @@ def _engines(
         value[engine.role] = {
             "model_id": engine.model,
             "model_revision": engine.revision,
+            "language": merged.language,
             "segments": merged.segments,
         }
         warnings += [f"{engine.role}: {warning}" for warning in merged.warnings]

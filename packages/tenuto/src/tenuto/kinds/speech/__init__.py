@@ -59,7 +59,10 @@ def _bind(
     for name, voice in bound.items():
         values[BOUND_VOICES[name]] = None if voice is None else voice.frozen
     blobs = {voice.frozen["blob_id"] for voice in bound.values() if voice is not None}
-    return Binding(values, tuple(sorted(blobs)), characters=len(parameters.text))
+    text = parameters.text
+    return Binding(
+        values, tuple(sorted(blobs)), characters=len(text), text=text, voice_id=parameters.voice_id
+    )
 
 
 def _bind_voice(

@@ -1,0 +1,57 @@
+"""Examples for the help of every command: a command's help shows those that begin with its words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+
+MOST = 3
+"""How many one help text shows."""
+
+LINES = (
+    "tenuto login --local",
+    "tenuto login https://tenuto.example.com",
+    "tenuto logout",
+    "tenuto whoami --json",
+    'tenuto say "Hello" -o hello.wav',
+    "tenuto say story.txt --voice Ann --play",
+    "tenuto say - --lang ja -o speech.wav < text.txt",
+    "tenuto transcribe talk.mp3",
+    "tenuto transcribe talk.flac --lang en -o talk.srt",
+    'tenuto draw "a red circle" -o circle.png',
+    'tenuto draw "a cat" --size 512x512 --seed 7',
+    'tenuto chat "In Python, how do I reverse a string?"',
+    "tenuto chat",
+    "tenuto voices list --kind own",
+    "tenuto voices add me.wav --name Me",
+    "tenuto voices show Me -o me.wav",
+    "tenuto voices remove Me",
+    "tenuto models --kind speech",
+    "tenuto jobs list --state running",
+    "tenuto jobs show JOB",
+    "tenuto jobs download JOB -o result.wav",
+    "tenuto jobs wait JOB --timeout 60",
+    "tenuto jobs cancel JOB",
+    "tenuto resume",
+    "tenuto resume --list",
+    "tenuto balance",
+    "tenuto balance --ledger 10",
+    "tenuto usage --since 2026-11-01",
+    "tenuto completion bash > ~/.local/share/bash-completion/completions/tenuto",
+    "tenuto completion fish > ~/.config/fish/completions/tenuto.fish",
+)
+"""The caller's."""
+
+_MODULES: list[str] = []
+
+
+def add(module: str) -> None:
+    """Register another module with LINES, for a distribution that adds commands."""
+    if module not in _MODULES:
+        _MODULES.append(module)
+
+
+def of(command: str) -> Sequence[str]:
+    """Up to MOST examples of `tenuto …` and what is below it."""
+    lines = [*LINES, *(line for name in _MODULES for line in import_module(name).LINES)]
+    return [line for line in lines if f"{line} ".startswith(f"{command} ")][:MOST]

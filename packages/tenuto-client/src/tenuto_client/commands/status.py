@@ -1,0 +1,84 @@
+"""`tenuto` without arguments: what runs, who is logged in, and what to do next. It changes nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from tenuto_client import settings
+from tenuto_client.commands import local
+from tenuto_client.commands.console import aligned, masked
+from tenuto_client.commands.words import t
+from tenuto_client.errors import NotConfigured
+
+if TYPE_CHECKING:
+    from tenuto_client.commands import Tree
+
+PATIENCE_S = 0.1
+"""How long a service on this machine may take to list its models; other machines are not asked."""
+FIRST_STEPS = (
+    ('tenuto say "Hello" -o hello.wav', "turn text into speech"),
+    ("tenuto transcribe hello.wav", "transcribe a recording"),
+    ('tenuto draw "a red circle"', "draw a picture"),
+    ("tenuto chat", "chat with a model"),
+)
+
+
+def overview(tree: Tree) -> str:
+    """The state in three lines at most, and three to five commands."""
+    try:
+        login = settings.credentials()
+    except NotConfigured:
+        login = None
+    running = local.services()
+    state = [(t("service:"), text) for text in _services(tree, running)]
+    state.append((t("login:"), _login(login)))
+    if login is not None and urlsplit(login.base_url).hostname in settings.THIS_MACHINE:
+        state.append((t("models:"), _models(login)))
+    if login is not None or running:
+        steps = [(command, t(about)) for command, about in FIRST_STEPS]
+    elif "serve" in tree:
+        steps = [
+            ("tenuto serve", t("run a service on this machine")),
+            ('tenuto say "Hello" -o hello.wav', t("then, in another terminal, use it")),
+            ("tenuto login URL", t("or use a service elsewhere")),
+        ]
+    else:
+        steps = [("tenuto login URL", t("log in to a service"))]
+    steps.append(("tenuto -h", t("list all commands")))
+    return "\n".join([*aligned(state), "", *(f"  {line}" for line in aligned(steps)), ""])
+
+
+def _services(tree: Tree, running: Sequence[local.LocalService]) -> list[str]:
+    if running:
+        text = "yours runs at {url}, with its data in {folder}"
+        return [t(text, url=service.url, folder=service.folder) for service in running]
+    return [t("none of yours runs on this machine")] if "serve" in tree else []
+
+
+def _login(login: settings.Credentials | None) -> str:
+    if login is None:
+        return t("none yet")
+    return t("{url} with the key {key}", url=login.base_url, key=masked(login.api_key))
+
+
+def _models(login: settings.Credentials) -> str:
+    """How many models take jobs; asked without the client's own connection, which takes longer to import."""
+    import http.client
+
+    address = urlsplit(login.base_url)
+    kind = http.client.HTTPSConnection if address.scheme == "https" else http.client.HTTPConnection
+    connection = kind(address.hostname or "", address.port, timeout=PATIENCE_S)
+    with suppress(OSError, ValueError, KeyError, TypeError, http.client.HTTPException):
+        headers = {"Authorization": f"Bearer {login.api_key}"}
+        connection.request("GET", f"{address.path}/v1/models", headers=headers)
+        answer = connection.getresponse()
+        if answer.status == 401:
+            return t("the key was rejected; log in again with `tenuto login`")
+        models = json.loads(answer.read())["data"]
+        ready = sum(model["callable"] for model in models)
+        return t("{ready} of {all} ready", ready=ready, all=len(models))
+    return t("the service does not answer")

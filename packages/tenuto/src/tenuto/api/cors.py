@@ -1,0 +1,69 @@
+"""Pages of other origins may call the API, where a setting names them: the headers that browsers ask for.
+
+The API knows its callers by a bearer key, never by a cookie, so no credentials are allowed. The studio's own
+routes answer no other origin, whatever the setting says.
+"""
+
+from typing import Any
+
+from tenuto.addresses import NONE
+
+METHODS = b"GET, HEAD, POST, PUT, PATCH, DELETE"
+EXPOSED = (
+    b"etag, idempotent-replayed, location, retry-after, x-request-id, x-service-charged, x-service-ignored, "
+    b"x-service-job, x-service-sha256, x-should-retry"
+)
+MAX_AGE_S = 600
+"""For how long a browser need not ask again."""
+_NEVER = b"authorization, content-type, idempotency-key"
+
+
+def origins(setting: str) -> frozenset[str]:
+    """The origins that a setting names; `*` alone is every one."""
+    return frozenset() if setting == NONE else frozenset(part.strip() for part in setting.split(","))
+
+
+def allowed(scope: Any, known: frozenset[str]) -> bytes | None:
+    """The origin of a request to the API that may read the answer, as the answer names it."""
+    if not known or not scope["path"].startswith("/v1/"):
+        return None
+    origin = next((value for name, value in scope["headers"] if name == b"origin"), None)
+    if origin is None:
+        return None
+    if "*" in known:
+        return b"*"
+    return origin if origin.decode("latin-1") in known else None
+
+
+def is_preflight(scope: Any) -> bool:
+    """Whether a browser asks before it sends the request itself."""
+    names = {name for name, _ in scope["headers"]}
+    return scope["method"] == "OPTIONS" and b"access-control-request-method" in names
+
+
+async def answer_preflight(scope: Any, send: Any, origin: bytes) -> None:
+    """Every method and header of the API is allowed."""
+    asked = next(
+        (value for name, value in scope["headers"] if name == b"access-control-request-headers"), _NEVER
+    )
+    headers = [
+        (b"access-control-allow-origin", origin),
+        (b"access-control-allow-methods", METHODS),
+        (b"access-control-allow-headers", asked),
+        (b"access-control-max-age", b"%d" % MAX_AGE_S),
+        (b"vary", b"origin, access-control-request-headers"),
+    ]
+    await send({"type": "http.response.start", "status": 204, "headers": headers})
+    await send({"type": "http.response.body", "body": b""})
+
+
+def readable(send: Any, origin: bytes) -> Any:
+    """A `send` whose answers the page of that origin may read."""
+
+    async def sent(message: Any) -> None:
+        if message["type"] == "http.response.start":
+            own = [(b"access-control-allow-origin", origin), (b"access-control-expose-headers", EXPOSED)]
+            message["headers"] = [*message["headers"], *own, (b"vary", b"origin")]
+        await send(message)
+
+    return sent

@@ -1,0 +1,109 @@
+"""Names that other people's programs say, and what they stand for here: models, voices.
+
+OpenAI's names are fixed in many programs, so each stands for something of ours. They are listed nowhere: a
+job keeps the full name, and the contract's own routes know no others.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from tenuto.accounts.restrictions import Caller
+from tenuto.catalog.rules import Model
+from tenuto.db.damaged_text import decoded_json
+from tenuto.engines.registry import engines_of
+from tenuto.errors import Fault, InvalidRequest
+from tenuto.voices.rows import VoiceName
+
+_MODELS: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(r"tts-1(-hd)?(-.*)?|gpt-4o(-mini)?-tts.*|kokoro"), "speech"),
+    (re.compile(r"whisper-1|gpt-4o(-mini)?-transcribe.*"), "recognition"),
+    (re.compile(r"dall-e-[23]|gpt-image-1.*"), "image"),
+)
+VOICES = (
+    "alloy",
+    "ash",
+    "ballad",
+    "coral",
+    "echo",
+    "fable",
+    "onyx",
+    "nova",
+    "sage",
+    "shimmer",
+    "verse",
+    "marin",
+    "cedar",
+)
+"""OpenAI's voices. Each stands for one of the official voices of the text's language, in turn."""
+UNCHOSEN = ("", "default", "auto")
+MAX_NAMED = 40
+"""Voices in a refusal."""
+
+
+def model_named(
+    models: Mapping[str, Model], caller: Caller, kind: str, said: str, callable_: Iterable[str]
+) -> str:
+    """The full name of the model that a program means: itself where it is one, else what the name stands for.
+
+    OpenAI's names stand for the first model of their kind that this key may use and that can be called, of
+    recognition for one with a single engine. InvalidRequest: a model of another kind.
+    """
+    if said in models and caller.may_use(said) and models[said].kind != kind:
+        listed = ", ".join(_fitting(models, caller, kind)) or "none"
+        message = f"is not an available {kind} model; there are {listed}"
+        raise InvalidRequest([Fault("model", "unknown_model", message)])
+    names = next(pattern for pattern, of in _MODELS if of == kind)
+    if said in models or not names.fullmatch(said.lower()):
+        return said
+    fitting = _fitting(models, caller, kind)
+    offered = set(callable_)
+    return next((name for name in fitting if name in offered), fitting[0] if fitting else said)
+
+
+def voice_named(voices: Sequence[VoiceName], said: str, language: str) -> str | None:
+    """The id of the voice that a program means; None: the model's own. InvalidRequest lists what there is.
+
+    An id, else the name of a voice or one word of it in either case, else one of OpenAI's names. An account's
+    own voice goes before everybody's of the same name.
+    """
+    if said.strip().lower() in UNCHOSEN:
+        return None
+    if any(voice.id == said for voice in voices):
+        return said
+    wanted = said.strip().casefold()
+    own_first = sorted(voices, key=lambda voice: voice.kind != "own")
+    by_name = [voice for voice in own_first if wanted == voice.name.casefold()]
+    by_word = [voice for voice in own_first if wanted in voice.name.casefold().split()]
+    if by_name or by_word:
+        return (by_name or by_word)[0].id
+    if wanted in VOICES:
+        return _official(voices, VOICES.index(wanted), language)
+    raise InvalidRequest([Fault("voice", "unknown_voice", f"is not a voice; there are {_listed(voices)}")])
+
+
+def languages_of(voice: VoiceName) -> list[str]:
+    """The languages that a voice was made for; none: not known."""
+    return decoded_json(voice.languages, list[str]) or []
+
+
+def _fitting(models: Mapping[str, Model], caller: Caller, kind: str) -> list[str]:
+    """The models that a name of OpenAI's may stand for."""
+    return [
+        model.name
+        for model in models.values()
+        if model.kind == kind
+        and model.interface == "jobs"
+        and caller.may_use(model.name)
+        and (kind != "recognition" or len(engines_of(model.entry)) == 1)
+    ]
+
+
+def _official(voices: Sequence[VoiceName], number: int, language: str) -> str | None:
+    official = [voice for voice in voices if voice.kind == "official" and language in languages_of(voice)]
+    return official[number % len(official)].id if official else None
+
+
+def _listed(voices: Sequence[VoiceName]) -> str:
+    names = [voice.name for voice in voices[:MAX_NAMED]]
+    more = f" and {len(voices) - MAX_NAMED} more" if len(voices) > MAX_NAMED else ""
+    return ", ".join([*names, *VOICES]) + more

@@ -1,0 +1,263 @@
+"""POST /v1/audio/speech: a text becomes sound in the form that the program asks for.
+
+The text becomes a speech job, or several where it is longer than one may be; the sound is made from their
+verified artifacts, one after another, sample to sample.
+"""
+
+import asyncio
+import re
+from base64 import b64encode
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from tenuto.accounts.restrictions import Caller
+from tenuto.api.answers import Answer, Headers
+from tenuto.api.artifacts import send_content
+from tenuto.api.body import ClientGone
+from tenuto.api.call import Call
+from tenuto.api.errors import error_body, status_of
+from tenuto.api.models import reasons
+from tenuto.api.openai.jobs import (
+    Submitted,
+    ignored_header,
+    in_their_words,
+    job_headers,
+    lenient,
+    not_succeeded,
+    submit,
+    wait,
+)
+from tenuto.api.openai.names import model_named, voice_named
+from tenuto.api.renditions import rendition, send_rendition
+from tenuto.api.request_body import read_json
+from tenuto.artifacts import operations as artifacts
+from tenuto.artifacts.operations import Opened
+from tenuto.bodies.envelope import MAX_MODEL_CHARACTERS
+from tenuto.bodies.fields import WHITE_SPACE, Choice, Field, Number, Text, by_name, read_fields, wrong_type
+from tenuto.catalog.kinds import kinds
+from tenuto.db.database import Transaction
+from tenuto.errors import Fault, InvalidRequest, TenutoError
+from tenuto.jobs.read import Operation
+from tenuto.media.renditions import AUDIO_FORMS, WAV, AudioForm
+from tenuto.voices import operations as voices
+from tenuto_client.languages import spoken
+
+KIND = "speech"
+DEFAULT_FORM = "mp3"
+MAX_INPUT_BYTES = 256 << 10
+"""Jobs of one text are accepted in one transaction, which others wait for: at most 32 or so."""
+MAX_JOB_BYTES = 8192
+"""Of a text that one job speaks (the contract's bound); a longer one becomes several jobs."""
+MAX_EMOTION_BYTES = 2048
+HEARTBEAT_S = 15.0
+"""Between two comments in a stream of events that waits."""
+EVENT_BYTES = 48 << 10
+"""Of sound in one event."""
+_EDGES = "".join(WHITE_SPACE)
+_ENDS = (re.compile(r"[.!?…؟]\s+|[。！？\n]"), re.compile(r"[,;:،؛]\s+|[、，；：]"), re.compile(r"\s+"))
+"""Where a text is cut, the best places first: sentences, clauses, words."""
+_KOKORO_LANGUAGES = {"a": "en", "b": "en", "e": "es", "j": "ja", "z": "zh"}
+
+
+class _Voice:
+    """A voice's id or name, or an object with its id."""
+
+    def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
+        said = value.get("id") if type(value) is dict else value
+        if type(said) is not str:
+            faults.append(wrong_type(param, value, 'a name, an id, or {"id": …}'))
+            return ""
+        return said
+
+
+_FIELDS = by_name(
+    (
+        Field(
+            "model",
+            Text(MAX_MODEL_CHARACTERS, "characters"),
+            "A model, or OpenAI's name of one.",
+            required=True,
+        ),
+        Field("input", Text(MAX_INPUT_BYTES, "bytes", may_be_blank=False), "What is spoken.", required=True),
+        Field("voice", _Voice(), "A voice's id or name, or one of OpenAI's names."),
+        Field("speed", Number(0.5, 2), "Larger is faster.", 1.0),
+        Field("instructions", Text(MAX_INPUT_BYTES, "bytes", may_be_empty=True), "The emotion, in words."),
+        Field("response_format", Choice(tuple(AUDIO_FORMS)), "The form of the sound.", DEFAULT_FORM),
+        Field("stream_format", Choice(("audio", "sse")), "The sound itself, or events with it.", "audio"),
+        Field("lang_code", Text(16, "characters", may_be_empty=True), "Kokoro's name of `lang`."),
+    )
+)
+_THEIR_NAMES = {"text": "input", "voice_id": "voice", "duration_factor": "speed", "emo_text": "instructions"}
+"""Our parameters by the fields that they come from, for what a refusal names."""
+_OWN_WAY = frozenset(("text", "stream"))
+"""Parameters that cannot be sent beside OpenAI's fields."""
+
+
+async def create(call: Call) -> Answer | None:
+    """The sound, once the job behind it has succeeded; 503 `still_running` if it has not by then."""
+    caller = await call.authenticate()
+    _, value = await read_json(call, MAX_INPUT_BYTES + (64 << 10))
+    extensions = {field.name for field in kinds()[KIND].fields} - _OWN_WAY
+    sent = lenient(value, dict.fromkeys([*_FIELDS, *extensions]))
+    own = {name: item for name, item in sent.values.items() if name in extensions}
+    faults: list[Fault] = []
+    values = read_fields(_FIELDS, {n: v for n, v in sent.values.items() if n in _FIELDS}, "", faults)
+    if faults:
+        raise InvalidRequest(faults)
+    form = AUDIO_FORMS[values.get("response_format", DEFAULT_FORM)]
+    bodies = await call.service.database.read_async(lambda tx: _bodies(tx, call, caller, values, own))
+    try:
+        submitted = await submit(call, "audio/speech", bodies)
+    except InvalidRequest as error:
+        raise in_their_words(error, _THEIR_NAMES) from error
+    headers = ignored_header(sent.ignored)
+    if values.get("stream_format") == "sse":
+        await _send_events(call, form, submitted, headers)
+        return None
+    operations = await wait(call, submitted, call.service.settings.openai_wait_s)
+    if (refusal := not_succeeded(call, operations)) is not None:
+        refusal.headers.extend(headers)
+        return refusal
+    return await _send(call, form, operations, submitted, headers)
+
+
+def _bodies(
+    tx: Transaction, call: Call, caller: Caller, values: dict[str, Any], own: dict[str, Any]
+) -> list[dict[str, Any]]:
+    """The bodies of the jobs, as `POST /v1/jobs` takes them."""
+    service = call.service
+    visible = [
+        model for model in service.models.values() if caller.may_use(model.name) and model.kind == KIND
+    ]
+    offered = [name for name, reason in reasons(service, tx, visible).items() if reason is None]
+    text = values["input"].strip(_EDGES)
+    language = own.get("lang") or _language(values.get("lang_code")) or spoken(text)
+    parameters: dict[str, Any] = {"lang": language}
+    if "voice_id" not in own and "voice" in values:
+        voice_id = voice_named(voices.names(tx, caller.account_id), values["voice"], language)
+        parameters |= {} if voice_id is None else {"voice_id": voice_id}
+    if values.get("speed", 1.0) != 1.0 and "duration_factor" not in own:
+        parameters["duration_factor"] = round(1 / values["speed"], 4)
+    instructions = values.get("instructions", "").strip(_EDGES)
+    if instructions not in ("", "None") and not own.keys() & {
+        "use_emo_text",
+        "emo_vector",
+        "emotion_voice_id",
+    }:
+        parameters |= {"use_emo_text": True, "emo_text": _cut(instructions, MAX_EMOTION_BYTES)}
+    parameters |= own
+    model = model_named(service.models, caller, KIND, values["model"], offered)
+    pieces = cut_at_sentences(text, MAX_JOB_BYTES)
+    bodies = [{"model": model, "parameters": {**parameters, "text": piece}} for piece in pieces]
+    if len(bodies) > 1:
+        for number, body in enumerate(bodies, 1):
+            body["metadata"] = {"piece": f"{number} of {len(bodies)}"}
+    return bodies
+
+
+def cut_at_sentences(text: str, limit_bytes: int) -> list[str]:
+    """The text in pieces of at most `limit_bytes` of UTF-8; white space between them is lost.
+
+    A piece ends at the last sentence that fits, else at a clause, at a word, or at any character.
+    """
+    pieces = []
+    while len(text.encode()) > limit_bytes:
+        head = _cut(text, limit_bytes)
+        at = next((at for end in _ENDS if (at := _last_end(end, head))), len(head))
+        pieces.append(text[:at].strip(_EDGES))
+        text = text[at:].strip(_EDGES)
+    return [piece for piece in [*pieces, text] if piece]
+
+
+def _last_end(end: re.Pattern[str], head: str) -> int:
+    return max((match.end() for match in end.finditer(head)), default=0)
+
+
+def _cut(text: str, limit_bytes: int) -> str:
+    return text.encode()[:limit_bytes].decode("utf-8", "ignore")
+
+
+def _language(code: str | None) -> str | None:
+    """Kokoro's letter, or the first part of a name such as `en-us`; None: the text says it."""
+    code = (code or "").strip().lower()
+    return _KOKORO_LANGUAGES.get(code) or re.split("[-_]", code)[0] or None
+
+
+async def _send(
+    call: Call, form: AudioForm, operations: Sequence[Operation], submitted: Submitted, headers: Headers
+) -> Answer | None:
+    opened = await _opened(call, operations)
+    headers = [*headers, *job_headers(operations, submitted)]
+    answer = None
+    if form is WAV and len(opened) == 1:
+        answer = await send_content(call, opened[0], headers)
+    else:
+        await send_rendition(call, form, opened, headers, param="response_format")
+    if not call.is_gone():
+        call.service.openai.note_answered(submitted.job_ids)
+    return answer
+
+
+async def _opened(call: Call, operations: Sequence[Operation]) -> list[Opened]:
+    caller = call.caller
+    assert caller is not None
+
+    def look(tx: Transaction) -> list[Opened]:
+        ids = [operation.artifacts[0].id for operation in operations]
+        return [artifacts.open_artifact(tx, account_id=caller.account_id, artifact_id=each) for each in ids]
+
+    return await call.service.database.read_async(look)
+
+
+async def _send_events(call: Call, form: AudioForm, submitted: Submitted, headers: Headers) -> None:
+    """The sound in server-sent events, with comments while the job is waited for: proxies see that it lives.
+
+    What goes wrong once the events have begun is an event `error`, without `speech.audio.done` behind it.
+    """
+    head = [
+        (b"content-type", b"text/event-stream; charset=utf-8"),
+        (b"cache-control", b"no-cache"),
+        (b"x-request-id", call.request_id.encode()),
+        (b"x-service-job", ", ".join(submitted.job_ids).encode()),
+        *headers,
+    ]
+    await call.send({"type": "http.response.start", "status": 200, "headers": head})
+    waiting = asyncio.ensure_future(wait(call, submitted, call.service.settings.openai_wait_s))
+    try:
+        while not (await asyncio.wait([waiting], timeout=HEARTBEAT_S))[0]:
+            await _send_piece(call, b": waiting\n\n")
+        operations = waiting.result()
+    finally:
+        waiting.cancel()
+    refusal = not_succeeded(call, operations)
+    if refusal is not None:
+        await _send_piece(call, b"event: error\ndata: " + refusal.body + b"\n\n")
+    else:
+        await _send_sound(call, form, operations)
+        call.service.openai.note_answered(submitted.job_ids)
+    await call.send({"type": "http.response.body", "body": b""})
+
+
+async def _send_sound(call: Call, form: AudioForm, operations: Sequence[Operation]) -> None:
+    try:
+        async with rendition(call, form, await _opened(call, operations), param="response_format") as sound:
+            while piece := sound.read(EVENT_BYTES):
+                delta = {"type": "speech.audio.delta", "audio": b64encode(piece).decode()}
+                await _send_piece(call, b"data: " + msgspec.json.encode(delta) + b"\n\n")
+    except TenutoError as error:
+        status = status_of(error)
+        await _send_piece(
+            call, b"event: error\ndata: " + error_body(error, call.request_id, status) + b"\n\n"
+        )
+        return
+    usage = {"input_tokens": 0, "output_tokens": 0, "total_tokens": 0}
+    done = {"type": "speech.audio.done", "usage": usage}
+    await _send_piece(call, b"data: " + msgspec.json.encode(done) + b"\n\n")
+
+
+async def _send_piece(call: Call, piece: bytes) -> None:
+    if call.is_gone():
+        raise ClientGone
+    await call.send({"type": "http.response.body", "body": piece, "more_body": True})

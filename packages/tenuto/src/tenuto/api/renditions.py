@@ -1,0 +1,105 @@
+"""Results in another form: sound as MP3, Opus, FLAC or raw PCM, made from the artifact on request."""
+
+import tempfile
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import BinaryIO, cast
+
+from tenuto.accounts.restrictions import Caller
+from tenuto.api.answers import Answer, Headers
+from tenuto.api.artifacts import send_content
+from tenuto.api.body import ClientGone
+from tenuto.api.call import Call
+from tenuto.api.query import choice, read_query
+from tenuto.artifacts import operations as artifacts
+from tenuto.artifacts.operations import Opened
+from tenuto.blobs.blob import BlobReader
+from tenuto.db.database import Transaction
+from tenuto.errors import ArtifactUnavailable, CorruptBlob, Fault, InvalidRequest
+from tenuto.media.renditions import AUDIO_FORMS, WAV, AudioForm, NotRenderable, write_audio
+
+IN_MEMORY_BYTES = 4 << 20
+"""A rendition beyond this is kept in a scratch file while it is sent."""
+PIECE_BYTES = 256 << 10
+
+_SHOW = {"form": choice(*AUDIO_FORMS)}
+
+
+async def show(call: Call) -> Answer | None:
+    """GET /v1/artifacts/{id}/rendition: 200 with the whole sound; 400: it has no such form."""
+    name = ""
+
+    def look(tx: Transaction, who: Caller) -> Opened:
+        nonlocal name
+        name = read_query(call, _SHOW).get("form", "mp3")
+        artifact_id = call.path_id("artifact_id", "artifact")
+        return artifacts.open_artifact(tx, account_id=who.account_id, artifact_id=artifact_id)
+
+    opened = await call.read(look)
+    form = AUDIO_FORMS[name]
+    if opened.media_type != WAV.media_type:
+        message = f"is a form of sound; this artifact is {opened.media_type}"
+        raise InvalidRequest([Fault("form", "not_allowed", message)])
+    if form is WAV:
+        return await send_content(call, opened)
+    await send_rendition(call, form, [opened], [(b"x-content-type-options", b"nosniff")], param="form")
+    return None
+
+
+async def send_rendition(
+    call: Call, form: AudioForm, opened: Sequence[Opened], headers: Headers, *, param: str
+) -> None:
+    """Send sound in another form: made whole first, so that no half is ever taken for all."""
+    async with rendition(call, form, opened, param=param) as sound:
+        await send_file(call, form.media_type, sound, headers)
+
+
+async def send_file(call: Call, media_type: str, file: BinaryIO, headers: Headers) -> None:
+    """Send the whole of a file. Raises ClientGone."""
+    size_bytes = file.seek(0, 2)
+    file.seek(0)
+    head = [
+        (b"content-type", media_type.encode()),
+        (b"content-length", b"%d" % size_bytes),
+        (b"x-request-id", call.request_id.encode()),
+        *headers,
+    ]
+    await call.send({"type": "http.response.start", "status": 200, "headers": head})
+    while piece := file.read(PIECE_BYTES):
+        if call.is_gone():
+            raise ClientGone
+        await call.send({"type": "http.response.body", "body": piece, "more_body": True})
+    await call.send({"type": "http.response.body", "body": b""})
+
+
+@asynccontextmanager
+async def rendition(
+    call: Call, form: AudioForm, opened: Sequence[Opened], *, param: str
+) -> AsyncIterator[BinaryIO]:
+    """The sound of the artifacts, one after another, in a scratch file at its start.
+
+    InvalidRequest names `param` if the sound has no such form; ArtifactUnavailable.
+    """
+    sources = [cast(BinaryIO, BlobReader(call.service.blobs, each.blob)) for each in opened]
+    try:
+        async with scratch_file(call, partial(write_audio, form, sources)) as sound:
+            yield sound
+    except NotRenderable as error:
+        message = f"{error}; the sound is whole as wav"
+        raise InvalidRequest([Fault(param, "not_allowed", message)]) from error
+
+
+@asynccontextmanager
+async def scratch_file(call: Call, write: Callable[[BinaryIO], None]) -> AsyncIterator[BinaryIO]:
+    """What `write` writes, in a thread, to an empty seekable file; at its start.
+
+    Raises what `write` raises, and ArtifactUnavailable instead of CorruptBlob.
+    """
+    with cast(BinaryIO, tempfile.SpooledTemporaryFile(IN_MEMORY_BYTES)) as sink:
+        try:
+            await call.beside(call.service.renderers, partial(write, sink))
+        except CorruptBlob as error:
+            raise ArtifactUnavailable from error
+        sink.seek(0)
+        yield sink

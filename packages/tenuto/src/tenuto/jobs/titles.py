@@ -1,0 +1,81 @@
+"""What people recognise and find a job by: its title, and the text that a search looks through.
+
+Both come from what was asked, and are erased with it. Pure functions on text; knows no kinds and no tables.
+"""
+
+import re
+import unicodedata
+
+TITLE_CHARACTERS = 60
+SEARCHED_BYTES = 300
+"""Of UTF-8 after folding: a hundred Chinese characters. It decides how long a search takes, and
+an index entry has to hold it (PostgreSQL: 2,704 bytes at most)."""
+
+_LOOKED_AT = 4000
+"""Characters of a long text: enough for both, whatever white space it begins with."""
+# White space, and what a line must not have: control characters, marks that turn around the direction of the
+# rest of a page, halves of surrogate pairs.
+_SPACE = re.compile(
+    r"[\s\x00-\x1f\x7f-\x9f\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff\ud800-\udfff]+"
+)
+_PUNCTUATION = tuple((chr(ord(mark) + 0xFEE0), mark) for mark in ",.!?:;()")
+_JOINER = "\u200d"
+_MODIFIERS = range(0x1F3FB, 0x1F400)
+_FLAGS = range(0x1F1E6, 0x1F200)
+
+
+def title_and_search_text(text: str) -> tuple[str, str]:
+    """Both of what was asked; empty if it has nothing to show."""
+    line = _line(text)
+    return _cut(line), _folded(line[:SEARCHED_BYTES]).encode()[:SEARCHED_BYTES].decode(errors="ignore")
+
+
+def _cut(line: str) -> str:
+    """The first characters, cut between two that a reader sees as such."""
+    if len(line) <= TITLE_CHARACTERS:
+        return line
+    end = TITLE_CHARACTERS - 1
+    while end > 0 and _belongs(line, end):
+        end -= 1
+    return line[: end or TITLE_CHARACTERS - 1].rstrip() + "…"
+
+
+def pattern_of(wanted: str) -> str | None:
+    """For `like … escape '\\'` on a text to search: it contains this. None: nothing is left to look for."""
+    folded = _folded(_line(wanted))
+    if not folded:
+        return None
+    return "%" + re.sub(r"([\\%_])", r"\\\1", folded) + "%"
+
+
+def _line(text: str) -> str:
+    return _SPACE.sub(" ", text[:_LOOKED_AT]).strip()
+
+
+def _folded(line: str) -> str:
+    """As searches compare it: without case, full-width forms and ligatures."""
+    if line.isascii():
+        return line.lower()
+    # Nearly all Chinese is normal but for these; normalising takes ten times as long as looking.
+    for wide, narrow in _PUNCTUATION:
+        line = line.replace(wide, narrow)
+    if not unicodedata.is_normalized("NFKC", line):
+        line = unicodedata.normalize("NFKC", line)
+    return line.casefold()
+
+
+def _belongs(line: str, at: int) -> bool:
+    """Whether this character is part of the one before: an accent, half of a flag, the rest of an emoji."""
+    mark, before = line[at], line[at - 1]
+    if _JOINER in (mark, before) or unicodedata.category(mark).startswith("M"):
+        return True
+    if ord(mark) in _FLAGS:
+        return _flags_before(line, at) % 2 == 1
+    return ord(mark) in _MODIFIERS
+
+
+def _flags_before(line: str, at: int) -> int:
+    start = at
+    while start > 0 and ord(line[start - 1]) in _FLAGS:
+        start -= 1
+    return at - start

@@ -1,0 +1,335 @@
+"""Renditions: stored sound as MP3, Opus, FLAC, WAV or raw PCM, stored images as JPEG or WebP.
+
+Made in bounded memory: libsndfile reads and writes sound (LGPL, a part of the `soundfile` wheel), soxr
+changes sample rates, Pillow writes images. A rendition is never stored: it is made from the verified
+artifact whenever somebody asks for it.
+"""
+
+import io
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
+
+from tenuto.media.wav import HEADER_BYTES, MAX_CHANNELS, MAX_CHUNKS, pcm16_wav
+
+if TYPE_CHECKING:
+    import numpy as np
+
+T = TypeVar("T")
+
+BLOCK_FRAMES = 1 << 16
+"""Frames that are in memory at once."""
+PCM_RATE = 24_000
+"""Of raw PCM, in Hz: the rate that OpenAI's speech has, since nothing in the bytes says it."""
+MP3_LEVEL = 0.5
+"""libsndfile's compression of a constant bit rate, 0 to 1: 80 kbit/s for mono at 24 kHz."""
+_LONGEST_WAV = 2**32 - 1 - HEADER_BYTES
+
+
+class NotRenderable(ValueError):
+    """The sound or image cannot be written in this form; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class AudioForm:
+    """A form in which sound is sent."""
+
+    name: str
+    media_type: str
+    container: str = ""
+    """libsndfile's name of the file format, and below of its encoding; empty: we write it ourselves."""
+    encoding: str = ""
+    is_lossy: bool = False
+    rates: tuple[int, ...] = ()
+    """Sample rates that the form has; none: any. Sound of another rate gets the next higher one."""
+
+    def rate_for(self, rate: int) -> int:
+        """The sample rate in which sound of `rate` is written."""
+        if not self.rates or rate in self.rates:
+            return rate
+        return next((higher for higher in self.rates if higher > rate), self.rates[-1])
+
+
+_MP3_RATES = (8_000, 11_025, 12_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000)
+_OPUS_RATES = (8_000, 12_000, 16_000, 24_000, 48_000)
+WAV = AudioForm("wav", "audio/wav")
+AUDIO_FORMS = {
+    form.name: form
+    for form in (
+        AudioForm("mp3", "audio/mpeg", "MP3", "MPEG_LAYER_III", True, _MP3_RATES),
+        AudioForm("opus", "audio/ogg", "OGG", "OPUS", True, _OPUS_RATES),
+        AudioForm("flac", "audio/flac", "FLAC", "PCM_16"),
+        WAV,
+        AudioForm("pcm", "audio/pcm", rates=(PCM_RATE,)),
+    )
+}
+
+
+def write_audio(form: AudioForm, sources: Sequence[BinaryIO], sink: BinaryIO) -> None:
+    """Write the sound of the sources, one after another, sample to sample, to an empty seekable sink.
+
+    Sources are PCM16 WAV files at their start, all of one sample rate and number of channels; NotRenderable
+    if they are not, or if the form cannot hold so much. What the sources and the sink raise is raised. PCM is
+    16-bit little-endian mono; MP3 has a constant bit rate and no Xing header, so that files may be joined.
+    """
+    opened = [_opened(source) for source in sources]
+    first = opened[0]
+    if any((each.rate, each.channels) != (first.rate, first.channels) for each in opened):
+        raise NotRenderable("its parts have different sample rates or channels")
+    rate = form.rate_for(first.rate)
+    blocks = _resampled(_blocks(opened), first.rate, rate, first.channels)
+    if form.container:
+        _write_encoded(form, blocks, rate, first.channels, sink)
+    elif form is WAV:
+        _write_wav(blocks, rate, first.channels, sink)
+    else:
+        for block in blocks:
+            sink.write(_mono(block).tobytes())
+
+
+class _Guard:
+    """A file for libsndfile, whose callbacks may not raise: it keeps the error, and seems to have ended."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.error: BaseException | None = None
+
+    def write(self, data: Any) -> int:
+        return self._try(lambda: self._file.write(data), 0)
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        return self._try(lambda: self._file.seek(offset, whence), 0)
+
+    def tell(self) -> int:
+        return self._try(self._file.tell, 0)
+
+    def _try(self, work: Callable[[], T], failed: T) -> T:
+        if self.error is not None:
+            return failed
+        try:
+            return work()
+        except BaseException as error:
+            self.error = error
+            return failed
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """A WAV file of which the header was read."""
+
+    file: BinaryIO
+    rate: int
+    channels: int
+    size_bytes: int
+    """Of its samples, which come next."""
+
+
+def _opened(file: BinaryIO) -> _Source:
+    """Read the header of a WAV that `read_pcm16_wav` accepted before. NotRenderable: it is another file."""
+    rate = channels = 0
+    riff, _, wave = struct.unpack("<4sI4s", _read(file, 12))
+    if (riff, wave) != (b"RIFF", b"WAVE"):
+        raise NotRenderable("it is not a WAV file")
+    for _ in range(MAX_CHUNKS):
+        name, size_bytes = struct.unpack("<4sI", _read(file, 8))
+        if name == b"data" and channels:
+            return _Source(file, rate, channels, size_bytes - size_bytes % (2 * channels))
+        if name == b"fmt ":
+            _, channels, rate, _, _, bits = struct.unpack("<HHIIHH", _read(file, 16))
+            if bits != 16 or not 1 <= channels <= MAX_CHANNELS:
+                raise NotRenderable(f"it has {channels} channels of {bits} bits")
+            size_bytes -= 16
+        file.seek(size_bytes + size_bytes % 2, 1)
+    raise NotRenderable("it has no samples")
+
+
+def _blocks(opened: Sequence[_Source]) -> "Iterator[np.ndarray[Any, Any]]":
+    """All frames of all sources as int16, in the shape (frames, channels)."""
+    import numpy as np
+
+    for source in opened:
+        left = source.size_bytes
+        while left:
+            content = _read(source.file, min(BLOCK_FRAMES * 2 * source.channels, left))
+            left -= len(content)
+            yield np.frombuffer(content, "<i2").reshape(-1, source.channels)
+
+
+def _read(file: BinaryIO, size_bytes: int) -> bytes:
+    """So many bytes. NotRenderable: the file ends before."""
+    pieces = []
+    while size_bytes:
+        piece = file.read(size_bytes)
+        if not piece:
+            raise NotRenderable("it ends before its own header says")
+        pieces.append(piece)
+        size_bytes -= len(piece)
+    return b"".join(pieces)
+
+
+def _resampled(
+    blocks: "Iterator[np.ndarray[Any, Any]]", rate: int, wanted: int, channels: int
+) -> "Iterator[np.ndarray[Any, Any]]":
+    if rate == wanted:
+        yield from blocks
+        return
+    import numpy as np
+    import soxr
+
+    stream = soxr.ResampleStream(rate, wanted, channels, dtype="int16")
+    for block in blocks:
+        yield stream.resample_chunk(block).reshape(-1, channels)
+    yield stream.resample_chunk(np.zeros((0, channels), "int16"), last=True).reshape(-1, channels)
+
+
+def _write_encoded(form: AudioForm, blocks: Any, rate: int, channels: int, sink: BinaryIO) -> None:
+    import numpy as np
+    import soundfile
+
+    constant: dict[str, Any] = {}
+    if form.name == "mp3":
+        constant = {"bitrate_mode": "CONSTANT", "compression_level": MP3_LEVEL}
+    guard = _Guard(_WithoutXing(sink) if form.name == "mp3" else sink)  # type: ignore[arg-type]
+    try:
+        with soundfile.SoundFile(
+            guard, "w", rate, channels, form.encoding, None, form.container, **constant
+        ) as file:
+            for block in blocks:
+                # libsndfile 1.2.2 garbles 16-bit stereo on its way to MP3; floats arrive whole.
+                file.write(block / np.float32(32768) if form.is_lossy else block)
+                if guard.error is not None:
+                    raise guard.error
+    except soundfile.LibsndfileError as error:
+        raise guard.error or NotRenderable(f"it cannot be written as {form.name}: {error}") from error
+    if guard.error is not None:
+        raise guard.error
+
+
+def _write_wav(blocks: Any, rate: int, channels: int, sink: BinaryIO) -> None:
+    sink.write(bytes(HEADER_BYTES))
+    size_bytes = 0
+    for block in blocks:
+        size_bytes += sink.write(block.astype("<i2", copy=False).tobytes())
+        if size_bytes > _LONGEST_WAV:
+            raise NotRenderable("it is longer than a WAV file can be; choose another format")
+    header = bytearray(pcm16_wav(b"", rate, channels))
+    struct.pack_into("<I", header, 4, size_bytes + HEADER_BYTES - 8)
+    struct.pack_into("<I", header, HEADER_BYTES - 4, size_bytes)
+    sink.seek(0)
+    sink.write(header)
+    sink.seek(0, 2)
+
+
+def _mono(block: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
+    if block.shape[1] == 1:
+        return block.astype("<i2", copy=False)
+    mono: np.ndarray[Any, Any] = block.mean(axis=1).round().astype("<i2")
+    return mono
+
+
+class _WithoutXing:
+    """A sink for MP3 that leaves out the first frame, in which LAME notes the length of the whole.
+
+    Files that are joined would end for many players where the first one's note says; a constant bit rate
+    needs none. libsndfile writes that frame first, empty, and fills it in at the end.
+    """
+
+    def __init__(self, sink: BinaryIO) -> None:
+        self._sink = sink
+        self._start = sink.tell()
+        self._skipped: int | None = None
+        """The size of that frame, once it is known."""
+        self._position = 0
+
+    def write(self, data: Any) -> int:
+        data = bytes(data)
+        if self._skipped is None:
+            self._skipped = note_frame_bytes(data)
+        begin = self._position
+        self._position += len(data)
+        kept = data[max(0, self._skipped - begin) :]
+        if kept:
+            self._sink.seek(self._start + max(0, begin - self._skipped))
+            self._sink.write(kept)
+        return len(data)
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        self._position = offset + (0, self._position, self._end())[whence]
+        return self._position
+
+    def tell(self) -> int:
+        return self._position
+
+    def read(self, size: int = -1) -> bytes:
+        return b""
+
+    def _end(self) -> int:
+        return (self._skipped or 0) + self._sink.seek(0, 2) - self._start
+
+
+_BITRATES = {
+    True: (0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320),
+    False: (0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160),
+}
+"""kbit/s of layer III by index: of MPEG-1, and of MPEG-2 and 2.5 (ISO/IEC 11172-3 and 13818-3)."""
+_RATES = (44_100, 48_000, 32_000)
+
+
+def note_frame_bytes(start: bytes) -> int:
+    """The size of an MP3's first frame if it holds LAME's note, or room for it, and no sound; else 0."""
+    if len(start) < 40 or start[0] != 0xFF or start[1] & 0xE0 != 0xE0:
+        return 0
+    version = start[1] >> 3 & 3
+    is_first = version == 3
+    is_mono = start[3] >> 6 == 3
+    side_bytes = (17 if is_mono else 32) if is_first else (9 if is_mono else 17)
+    if start[4 + side_bytes : 8 + side_bytes] not in (b"Xing", b"Info", bytes(4)) or any(
+        start[4 : 4 + side_bytes]
+    ):
+        return 0
+    rate = _RATES[start[2] >> 2 & 3] // {3: 1, 2: 2, 0: 4}[version]
+    bits = _BITRATES[is_first][start[2] >> 4] * 1000
+    return (144 if is_first else 72) * bits // rate + (start[2] >> 1 & 1)
+
+
+QUALITY = 90
+"""Of JPEG and WebP, from 1 to 100."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImageForm:
+    """A form in which an image is sent."""
+
+    name: str
+    media_type: str
+    has_alpha: bool
+    """Whether it keeps what is transparent; otherwise that becomes white."""
+
+
+PNG = ImageForm("png", "image/png", True)
+IMAGE_FORMS = {
+    form.name: form
+    for form in (PNG, ImageForm("jpeg", "image/jpeg", False), ImageForm("webp", "image/webp", True))
+}
+
+
+def write_image(form: ImageForm, source: BinaryIO, sink: BinaryIO) -> None:
+    """Write a PNG in another form. It and its pixels are in memory, as large as `media.png` allows.
+
+    Raises NotRenderable; what the source and the sink raise is raised.
+    """
+    from PIL import Image, UnidentifiedImageError
+
+    # Pillow judges nothing: `media.png` has read the whole file before it became a result (decision 0038).
+    content = io.BytesIO(source.read())
+    try:
+        with Image.open(content, formats=["PNG"]) as picture:
+            pixels = picture.convert("RGBA" if picture.has_transparency_data else "RGB")
+    except (UnidentifiedImageError, OSError, SyntaxError, ValueError) as error:
+        raise NotRenderable(f"it cannot be read: {error}") from error
+    if pixels.mode == "RGBA" and not form.has_alpha:
+        white = Image.new("RGB", pixels.size, "white")
+        white.paste(pixels, mask=pixels)
+        pixels = white
+    pixels.save(sink, form.name, quality=QUALITY)

@@ -21,10 +21,13 @@ STUDIO := $(VENV)/.studio-is-built
 BROWSER := build/browser
 # Ray is large and few have a pool: it gets an environment of its own, which sees what is in .venv.
 RAY := build/ray
+# The tools of the documentation site.
+DOCS := build/docs-tools
 # The distributions of this repository, as they lie here.
 DISTRIBUTIONS := packages/tenuto-engine packages/tenuto-engine-kit packages/tenuto-client packages/tenuto \
   engines/diffusers engines/kokoro engines/llama engines/pictograms engines/remote engines/whisper \
   contrib/indextts contrib/moss contrib/qwen3-asr contrib/ray contrib/vibevoice
+DIST := build/dist
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # uv is four times as fast as pip, but does not read pip's settings; where it finds no index, pip does the work.
 define install
@@ -35,13 +38,13 @@ endef
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo serve check fix test-fast test test-alone mutants faults soak cluster fuzz bench pictures quality ray adapters
+.PHONY: help setup demo serve check check-types check-rest fix test-fast test test-alone mutants faults soak cluster fuzz bench pictures quality ray adapters docs dist
 
 help:  ## what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST)
 	@printf '%s\n' '' 'Tests have four tiers (docs/testing.md); minutes on two cores:' \
 	  '  unit          2       make test-fast: no process of the service, no PostgreSQL, no browser, no weights' \
-	  '  contract      }15-20  make test runs these and the unit tier: HTTP, both databases, real engines, studio, commands;' \
+	  '  contract      }19-21  make test runs these and the unit tier: HTTP, both databases, real engines, studio, commands;' \
 	  '  adversity     }       crashes, attacks, limits, many machines' \
 	  '  measurements          make bench, quality, faults (10), soak (at most 360), cluster, fuzz, mutants'
 
@@ -51,13 +54,17 @@ demo: setup  ## every kind of work, through the client, into demo/ (KINDS=speech
 	@$(BIN)/python examples/demo.py
 
 serve: setup  ## the whole service on this machine
-	@$(BIN)/tenuto models pull
 	@$(BIN)/tenuto serve
 
 check: $(TEST)  ## style, types, imports, rules of the house
+	@$(MAKE) --no-print-directory --jobs 2 check-types check-rest
+
+check-types:
+	@$(BIN)/mypy
+
+check-rest:
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
-	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo --no-cache
 	@$(BIN)/python -m pytest tests/test_tidy.py --durations=0 --durations-min=1
 
@@ -68,11 +75,16 @@ fix: $(TEST)  ## what ruff can fix by itself
 test-fast: $(TEST)  ## the unit tier alone, in two minutes; docs/testing.md says what it does not cover
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m unit
 
-test: $(TEST) $(STUDIO) $(BROWSER)/.is-unpacked check  ## everything a change must pass; continuous integration runs this
+test: $(TEST) $(STUDIO) $(BROWSER)/.is-unpacked $(DOCS)/.is-installed check  ## everything a change must pass; continuous integration runs this
 	@$(BIN)/tenuto models pull
 	@$(BIN)/tenuto models pull whisper-base
 	@$(BIN)/python -m pytest $(MEASURED)
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --ignore=tests/test_tidy.py $(MEASURED:%=--ignore=%)
+
+dist: $(TEST) $(STUDIO)  ## wheels and source archives of all distributions, with the studio, checked, into build/dist
+	@$(BIN)/python scripts/distributions.py --into $(DIST) $(DISTRIBUTIONS)
+	@$(BIN)/twine --no-color check --strict $(DIST)/*
+	@$(BIN)/check-wheel-contents $(DIST)/*.whl
 
 test-alone: $(TEST)  ## the service's own tests in an environment without any engine's package
 	@$(BIN)/python -m tests.alone
@@ -87,7 +99,7 @@ faults: $(TEST)  ## 500 faults against a service under load, both databases, at 
 soak: $(TEST)  ## 20,000 faults, a tenth of them over S3, in at most six hours; continues where it was stopped, with the same SEED
 	@$(BIN)/python -m tests.faults --count 20000 --store both --minutes 360 --seed $(SEED) --write
 	@TENUTO_STATE_MACHINE_EXAMPLES=2000 $(BIN)/python -m pytest -n 2 --hypothesis-seed=$(SEED) tests/properties
-	@CRASH_EVERY_PLACE=1 $(BIN)/python -m pytest tests/crash/test_failpoints.py
+	@CRASH_EVERY_PLACE=1 $(BIN)/python -m pytest tests/crash/test_failpoints.py tests/crash/test_restarts.py
 	@TENUTO_OPENAPI_EXAMPLES=400 $(BIN)/python -m pytest -n 2 --hypothesis-seed=$(SEED) tests/contract/test_openapi.py
 
 cluster: $(TEST)  ## many machines on this one: load, kills, cut links, a restarted database and store, 100,000 claims
@@ -104,11 +116,19 @@ adapters: $(TEST) $(ADAPTERS)  ## adapters on the real diffusers and transformer
 bench: $(TEST)  ## benchmarks, beside their limits
 	@$(BIN)/python -m bench
 
+.PHONY: fresh
+fresh: dist  ## the wheels and the container image in a bare Debian: 10 minutes, as root, with mmdebstrap and buildah
+	@$(BIN)/python -m pytest -rs --timeout=2400 tests/fresh/fresh_install.py tests/fresh/fresh_image.py
+
 ray: $(RAY)/.is-installed  ## installs Ray beside .venv, and runs the tests of hosts in a pool on this machine, too
 	@$(RAY)/bin/python -m pytest tests/hosts
 
 pictures: $(TEST) $(STUDIO) $(BROWSER)/.is-unpacked  ## every page of the studio into build/pictures; updates those of the documentation
 	@cd tests && ../$(BIN)/python -m studio.screenshots
+	@cd tests && ../$(BIN)/python -m studio.terminal
+
+docs: $(DOCS)/.is-installed  ## the documentation site into build/docs, in English and Chinese; every link of it is followed
+	@$(DOCS)/bin/python -m scripts.site
 
 quality: $(TEST)  ## the long measurements, into docs/quality.md
 	@$(BIN)/tenuto models pull
@@ -118,7 +138,8 @@ quality: $(TEST)  ## the long measurements, into docs/quality.md
 	  test -z "$$missed" || { echo "these miss a target:$$missed"; exit 1; }
 
 $(BIN)/python:
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Tenuto needs Python 3.11 or newer; say make PYTHON=python3.11")'
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Tenuto needs Python 3.11 or newer: run make PYTHON=python3.11")'
+	@$(PYTHON) -c 'import sys, sysconfig; sys.exit("musl" in str(sysconfig.get_config_var("HOST_GNU_TYPE")) and "Tenuto needs a Linux with glibc 2.28 or newer: its libraries have no builds for musl")'
 	@$(PYTHON) -m venv $(VENV)
 
 $(SERVE): requirements/setup.txt requirements/serve.txt $(DISTRIBUTIONS:%=%/pyproject.toml) | $(BIN)/python
@@ -152,6 +173,13 @@ $(ADAPTERS): requirements/adapters.in requirements/adapters.txt | $(BIN)/python
 
 $(TEST): requirements/test.txt $(SERVE)
 	$(call install,requirements/test.txt)
+	@touch $@
+
+$(DOCS)/.is-installed: requirements/docs.txt $(SERVE)
+	@$(BIN)/python -m venv --clear --without-pip $(DOCS)
+	@echo "installing requirements/docs.txt"
+	@$(BIN)/uv pip install --quiet --python $(DOCS)/bin/python --require-hashes -r requirements/docs.txt 2>/dev/null \
+	  || $(PIP) --python $(DOCS)/bin/python install --require-hashes -r requirements/docs.txt
 	@touch $@
 
 $(RAY)/.is-installed: requirements/ray.txt $(TEST)

@@ -19,6 +19,7 @@ from bench import (
     real,
     report,
     sdk,
+    search,
     slots,
     start,
     storage,
@@ -45,6 +46,7 @@ PARTS: dict[str, Measure] = {
     "sdk": sdk.measure,
     "image": image.measure,
     "hosts": hosts.measure,
+    "search": search.measure,
 }
 MANY: dict[str, Measure] = {"cluster": cluster.measure, "growth": growth.measure}
 """Many machines, and a database that has grown: half an hour and more, so on a page of their own."""

@@ -7,8 +7,10 @@ import tomllib
 from collections.abc import Iterator
 from importlib.metadata import packages_distributions
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -54,10 +56,23 @@ def test_what_a_distribution_imports_is_what_it_depends_on(folder: Path) -> None
     assert lacking <= TOLERATED.get(folder.name, set())
 
 
+def test_there_is_one_version_and_all_that_name_it_agree() -> None:
+    """Distributions, interface and image; and each of ours takes the others of that version."""
+    versions = {folder.name: project_of(folder)["version"] for folder in FOLDERS}
+    (version,) = set(versions.values())
+    ours = {project_of(folder)["name"] for folder in FOLDERS}
+    own = [needed for folder in FOLDERS for needed in requirements(folder) if needed.name in ours]
+    interface = yaml.safe_load((ROOT / "openapi.yaml").read_text("utf-8"))["info"]["version"]
+    images = yaml.safe_load((ROOT / "deploy/kubernetes/kustomization.yaml").read_text("utf-8"))["images"]
+
+    assert {version} == {interface, *(image["newTag"] for image in images if image["name"] == "tenuto")}
+    assert all(needed.specifier.contains(version) for needed in own)
+
+
 def test_the_makefile_and_the_image_install_every_distribution() -> None:
     """And nothing else: an engine that is not installed is not offered."""
     ours = {folder.relative_to(ROOT).as_posix() for folder in FOLDERS}
-    for name in ("Makefile", "deploy/compose/Dockerfile"):
+    for name in ("Makefile", "deploy/container/Containerfile"):
         text = (ROOT / name).read_text("utf-8")
 
         assert ours == set(re.findall(r"\b(?:packages|engines|contrib)/[\w-]+(?=[\s\\]|$)", text)), name
@@ -69,9 +84,15 @@ TOLERATED = {
 }
 
 
+def project_of(folder: Path) -> dict[str, Any]:
+    """The table of that name."""
+    table: dict[str, Any] = tomllib.loads((folder / "pyproject.toml").read_text("utf-8"))["project"]
+    return table
+
+
 def requirements(folder: Path) -> list[Requirement]:
     """Those of a distribution, its extras' among them."""
-    project = tomllib.loads((folder / "pyproject.toml").read_text("utf-8"))["project"]
+    project = project_of(folder)
     extras = project.get("optional-dependencies", {}).values()
     return [Requirement(text) for texts in (project["dependencies"], *extras) for text in texts]
 

@@ -48,7 +48,9 @@ def test_every_documented_variable_is_read(tmp_path: Path) -> None:
     given |= {"TENUTO_PUBLIC_URL": "https://[::1]:8443", "TENUTO_TRUSTED_PROXIES": "::1, 10.0.0.0/8"}
     given |= {"TENUTO_INITIAL_CREDIT": "0.5", "TENUTO_MIGRATIONS": "wait", "TENUTO_BASE_PATH": "/a/b"}
     given |= {"TENUTO_S3_ENDPOINT": "http://[::1]:8333", "TENUTO_S3_REGION": "eu-central-1"}
-    given |= {"TENUTO_S3_ADDRESSING": "virtual", "TENUTO_S3_CA_FILE": "/etc/ca.pem"}
+    given |= {"TENUTO_S3_ADDRESSING": "virtual", "TENUTO_S3_CA_FILE": "/etc/ca.pem", "TENUTO_PULL": "never"}
+    given |= {"TENUTO_PRICES": "free", "TENUTO_OPENAI_ROUTES": "off", "TENUTO_CORS_ORIGINS": "*"}
+    given |= {"TENUTO_LOG_FORMAT": "json"}
     loaded = config.load(given)
     kept = {variable: getattr(loaded, name) for name, variable in table}
 

@@ -88,3 +88,23 @@ def test_a_service_whose_log_cannot_be_written_works(tmp_path: Path) -> None:
 
     assert ["succeeded", "failed"] == states
     assert (404, 0) == (missing, code)
+
+
+def test_every_request_is_one_line_without_content_or_keys(tmp_path: Path) -> None:
+    """Method, the path's template, status, time and id; as JSON, or as plain text."""
+    service = RunningService(tmp_path / "data")
+    service.start()
+    service.key = service.make_key()
+    with service.client() as http:
+        answer = http.get("/v1/jobs/job_of_somebody?wait=0")
+        http.get("/livez")
+    service.stop()
+    read = service.log_path.read_text().splitlines()
+    [line] = [line for line in map(json.loads, read) if line["event"] == "http.request"]
+    code = "from tenuto.logs import *; set_up_logs('info', 'text'); get_logger().info('an.event', one=1)"
+    text = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stderr
+
+    assert {"event", "level", "timestamp", "method", "route", "status", "ms", "request_id"} == set(line)
+    assert ("GET", "/v1/jobs/{job_id}", answer.status_code) == (line["method"], line["route"], line["status"])
+    assert answer.headers["x-request-id"] == line["request_id"] and line["ms"] >= 0
+    assert "an.event" in text and "one=1" in text and "\x1b" not in text

@@ -1,4 +1,4 @@
-"""What the README tells a new user to do is done here as it stands, against a service with real speech."""
+"""What the README promises is tried as it stands, against a service with real models, in both languages."""
 
 import json
 import re
@@ -15,8 +15,11 @@ from servers.service import RunningService
 from tenuto.engines.registry import ENTRIES
 
 ROOT = Path(__file__).parents[1]
-README = (ROOT / "README.md").read_text("utf-8")
+PAGES = {"en": "README.md", "zh": "README.zh.md"}
 ADDRESS = "http://127.0.0.1:8080"
+SENTENCE = re.compile(r'^"(?:[A-Z].*[.?:].*|.*[\u3000-\u9fff].*|en|zh)"$')
+"""A string in which a page speaks its own language."""
+NUMBER = re.compile(r"\d[\d.,]*\d|\d")
 
 
 @pytest.fixture
@@ -30,47 +33,114 @@ def serve(tmp_path: Path) -> Iterator[RunningService]:
 
 
 @pytest.mark.real_engine
-def test_the_first_request_of_the_readme_works_as_it_stands(serve: RunningService) -> None:
-    """Copied line by line: an account, a key, a job, its file; the answer has the fields that are shown."""
-    script = "set -e\n" + "\n".join(blocks("sh")).replace(ADDRESS, serve.url)
+@pytest.mark.parametrize("language", PAGES)
+def test_thirty_seconds_of_use_work_as_they_stand(serve: RunningService, language: str) -> None:
+    """Copied block by block: an account, a key, the four verbs, curl, the SDK, the openai package."""
     folder = serve.folder.parent
+    steps = [
+        text if kind == "sh" else f"python - <<'EOF'\n{text}EOF\n"
+        for kind, text in blocks(page(language))
+        if kind in ("sh", "python")
+    ]
+    script = "set -euo pipefail\n" + "\n".join(steps).replace(ADDRESS, serve.url)
     done = subprocess.run(
-        ["bash", "-c", script], cwd=folder, capture_output=True, text=True, timeout=120, env=plain(serve)
+        ["bash", "-c", script], cwd=folder, capture_output=True, text=True, timeout=300, env=plain(serve)
     )
-    operation = json.loads((folder / "job.json").read_text("utf-8")) if done.returncode == 0 else {}
-    [shown] = map(json.loads, blocks("json"))
 
-    assert (0, "hello.wav is whole") == (done.returncode, done.stdout.splitlines()[-1]), done.stderr
-    assert outline(shown) == outline(operation)
-    with wave.open(str(folder / "hello.wav")) as wav:
-        assert (1, 2) == (wav.getnchannels(), wav.getsampwidth())
-        assert operation["result"]["duration_ms"] == round(wav.getnframes() * 1000 / wav.getframerate())
+    assert 0 == done.returncode, done.stdout + done.stderr
+    for name in ("note.wav", "curl.wav", "python.wav"):
+        with wave.open(str(folder / name)) as wav:
+            assert (1, 2) == (wav.getnchannels(), wav.getsampwidth())
+            assert wav.getnframes() > wav.getframerate() / 2
+    assert (folder / "lake.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.real_engine
+def test_the_response_of_the_documentation_has_the_fields_of_a_real_one(serve: RunningService) -> None:
+    """docs/following.md shows every field of a succeeded job, in its order."""
+    [shown] = [json.loads(text) for kind, text in blocks("docs/following.md") if kind == "json"]
+    serve.key = serve.make_key()
+    job = serve.submit("你好，世界。", model="hexgrad/Kokoro-82M", lang="zh")
+
+    assert outline(shown) == outline(serve.wait(job))
 
 
 def test_the_readme_names_what_there_is() -> None:
-    """Its links lead to files, its commands are targets of the Makefile, its models are our engines'."""
-    links = re.findall(r"\]\(([^)#]+)\)", README)
-    targets = re.findall(r"^make (\w+)", README, re.MULTILINE)
+    """Its commands are targets of the Makefile, its models are our engines'; it stays short."""
+    text = page("en")
     makefile = (ROOT / "Makefile").read_text("utf-8")
+    targets = re.findall(r"^make ([\w-]+)|`make ([\w-]+)`", text, re.MULTILINE)
     real = {entry.model for entry in ENTRIES if not entry.fake}
 
-    assert not [link for link in links if not (ROOT / link).exists()]
-    assert not [target for target in targets if f"\n{target}:" not in makefile]
-    assert set(re.findall(r'"model": ?"([^"]+)"', README)) <= real
+    assert not [target for target in map("".join, targets) if f"\n{target}:" not in makefile]
+    assert set(re.findall(r'"?model"?[:=] ?"([^"]+)"', text)) <= real
+    assert len(text.splitlines()) <= 150
 
 
-def blocks(language: str) -> list[str]:
-    """The code blocks of the README in a language, in their order."""
-    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+@pytest.mark.parametrize("language", PAGES)
+def test_every_figure_of_the_readme_stands_in_the_page_that_it_links(language: str) -> None:
+    """A new measurement that changes a page changes the front page with it."""
+    table = [row for row in page(language).splitlines() if re.search(r"\]\(docs/(?:\w+)\.md\) \|$", row)]
+    figures = [(row, number) for row in table for number in NUMBER.findall(row.split("|")[2])]
+    missing = [
+        f"{number}: {row}"
+        for row, number in figures
+        if not re.search(rf"(?<![\d.,]){re.escape(number)}(?![\d]|[.,]\d)", linked(row))
+    ]
+
+    assert len(figures) > 6
+    assert not missing
+
+
+def test_both_languages_have_the_same_commands_figures_and_links() -> None:
+    """They differ in what people read, and in the pages and pictures that exist in both languages."""
+    english, chinese = page("en"), page("zh")
+
+    assert [(kind, skeleton(text)) for kind, text in blocks(english)] == [
+        (kind, skeleton(text)) for kind, text in blocks(chinese)
+    ]
+    assert sorted(NUMBER.findall(prose(english))) == sorted(NUMBER.findall(prose(chinese)))
+    assert links(english) == links(chinese)
+
+
+def page(language: str) -> str:
+    """The README in a language."""
+    return (ROOT / PAGES[language]).read_text("utf-8")
+
+
+def blocks(document: str) -> list[tuple[str, str]]:
+    """The language and the text of each code block, of a text or of a file."""
+    text = (ROOT / document).read_text("utf-8") if document.endswith(".md") else document
+    return re.findall(r"^```(\w*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+def skeleton(code: str) -> str:
+    """A block without its comments, and without the languages and sentences that it speaks or asks."""
+    code = re.sub(r'"[^"\n]*"', lambda string: "…" if SENTENCE.search(string[0]) else string[0], code)
+    return re.sub(r" +#.*|(?<=--lang )\w+", "", code)
+
+
+def prose(text: str) -> str:
+    """A page without its code blocks."""
+    return re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
+
+
+def links(text: str) -> list[str]:
+    """Where a page leads, without the letters of its language, in no order."""
+    found = re.findall(r'\]\(([^)]+)\)|(?:src|srcset)="([^"]+)"', text)
+    return sorted(re.sub(r"[-./](zh|en)\b", "", "".join(link)) for link in found)
+
+
+def linked(row: str) -> str:
+    """The page that a row of the table links at its end."""
+    target: str = re.findall(r"\]\(([^)]+)\) \|$", row)[0]
+    return (ROOT / target).read_text("utf-8")
 
 
 def plain(serve: RunningService) -> dict[str, str]:
-    """The environment of a user who set nothing but, perhaps, where weights are."""
-    return {
-        name: value
-        for name, value in serve.environment.items()
-        if not name.startswith("TENUTO_") or name == "TENUTO_CACHE"
-    }
+    """The environment of a user who set nothing, with a home folder of their own."""
+    inherited = {name: value for name, value in serve.environment.items() if not name.startswith("TENUTO_")}
+    return inherited | {"HOME": str(serve.folder.parent)}
 
 
 def outline(value: Any) -> Any:

@@ -320,9 +320,9 @@ HOSTILE = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_body_costs_little(name: str) -> None:
-    """4 MiB take a quarter of a second of the processor at most, whatever they hold (P14)."""
+    """4 MiB take less than a second of the processor, whatever they hold (P14)."""
     began = time.process_time()
     with suppress(InvalidRequest):
         parse(HOSTILE[name], max_values=MAX_VALUES)
 
-    assert time.process_time() - began < 0.25
+    assert time.process_time() - began < 1

@@ -6,7 +6,7 @@ import pytest
 
 UNIT, CONTRACT, ADVERSITY = "unit", "contract", "adversity"
 FOLDERS = {
-    **dict.fromkeys(("alone", "client", "cli", "contract", "deploy", "studio"), CONTRACT),
+    **dict.fromkeys(("alone", "client", "cli", "contract", "deploy", "documentation", "studio"), CONTRACT),
     **dict.fromkeys(("attack", "backup", "cluster", "crash", "faults", "limits", "properties"), ADVERSITY),
 }
 """Folders of one tier as a whole. Elsewhere a test is in the unit tier unless it needs a server."""
@@ -25,10 +25,13 @@ LONGEST = frozenset(
         "test_moving.py",
         "test_neighbours.py",
         "test_outages.py",
+        "test_site.py",
         "test_state_machine.py",
         "test_studio_access.py",
         "test_studio_modules.py",
+        "test_studio_reference.py",
         "test_studio_walk.py",
+        "test_tutorials.py",
         "test_upgrade.py",
     }
 )

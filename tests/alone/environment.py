@@ -1,10 +1,11 @@
 """Environments with one distribution of ours and what it declares, as `pip install` makes them; no network.
 
-Ours are built into wheels from this checkout. What others they need, by the metadata of what is installed
-here, is linked in from this environment: one distribution at a time, so that an import of anything that
-nobody has declared fails.
+Ours are built into wheels by `scripts/distributions.py`. What others they need, by the metadata of what is
+installed here, is linked in from this environment: one distribution at a time, so that an import of anything
+that nobody has declared fails.
 """
 
+import re
 import subprocess
 import sys
 import sysconfig
@@ -12,11 +13,12 @@ import tomllib
 from collections.abc import Iterable, Iterator
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
-from shutil import copytree, ignore_patterns
+from shutil import copytree
 from typing import Any
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from scripts import distributions
 
 ROOT = Path(__file__).parents[2]
 OURS = {
@@ -26,19 +28,14 @@ OURS = {
 }
 """Folders by distribution."""
 SITE = Path(sysconfig.get_path("purelib"))
+UV = Path(sys.executable).with_name("uv")
 _PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q"]
 
 
 def built(names: Iterable[str], folder: Path) -> Path:
-    """The folder with the wheels of these distributions; built from copies, so that nothing here changes."""
-    sources, wheels = [], folder / "wheels"
-    for name in names:
-        source = folder / "sources" / name
-        copytree(OURS[name], source, ignore=ignore_patterns("*.egg-info", "build", "__pycache__", "static"))
-        sources.append(str(source))
-    offline = ["--no-deps", "--no-index", "--no-build-isolation"]
-    _run([*_PIP, "wheel", *offline, "-w", str(wheels), *sources])
-    return wheels
+    """The folder with the wheels and source archives of these distributions, as `make dist` builds them."""
+    distributions.build([OURS[name] for name in names], folder / "wheels")
+    return folder / "wheels"
 
 
 def installed(name: str, folder: Path, wheels: Path, *, beside: Iterable[str] = ()) -> Path:
@@ -52,11 +49,52 @@ def installed(name: str, folder: Path, wheels: Path, *, beside: Iterable[str] = 
     packages = environment / "lib" / version / "site-packages"
     for one in others(name, beside):
         _link(one, packages)
-    offline = ["--no-index", "--no-compile", "--find-links", str(wheels)]
+    python = environment / "bin" / "python"
+    offline = ["--no-index", "--find-links", str(wheels)]
     # Where a model's library is not installed here (torch), pip would look for it.
     complete = [name] if is_complete(name) else ["--no-deps", *ours(name)]
-    _run([*_PIP, "--python", str(environment), "install", *offline, *complete])
+    pip = [*_PIP, "--python", str(python), "install", "--no-compile"]
+    uv = [str(UV), "pip", "install", "-q", "--offline", "--no-cache", "--python", str(python)]
+    _run([*(uv if UV.exists() else pip), *offline, *complete])
+    return python
+
+
+def installed_from_index(wanted: str, environment: Path, wheels: Path) -> Path:
+    """The interpreter of a new environment in which `WANTED`, with its extras, was installed as by anybody.
+
+    Ours come from the wheels alone; others have the locked versions, from uv's cache or an index.
+    """
+    _run([sys.executable, "-m", "venv", "--without-pip", str(environment)])
+    python = ["--python", str(environment / "bin" / "python")]
+    limits = ["--constraint", str(constraints(wheels, environment))]
+    asked, others_file = environment / "asked.in", environment / "others.txt"
+    asked.write_text(wanted)
+    uv = [str(UV), "pip"]
+    try:
+        plain = ["--quiet", "--no-annotate", "--no-header"]
+        _run([*uv, "compile", *plain, *python, *limits, str(asked), "-o", str(others_file)])
+        lines = others_file.read_text("utf-8").splitlines()
+        others_file.write_text("\n".join(line for line in lines if "@ file:" not in line))
+        _run([*uv, "install", "--quiet", "--no-deps", *python, "-r", str(others_file)])
+    except AssertionError:
+        # As in the Makefile: uv does not read pip's settings, which may name the only index of this machine.
+        _run([*_PIP, *python, "install", *limits, wanted])
+        return environment / "bin" / "python"
+    own = [line.partition("@ file://")[2] for line in lines if "@ file:" in line]
+    # Not into the cache: they are other files at every run of the tests.
+    _run([*uv, "install", "--quiet", "--no-deps", "--no-cache", *python, *own])
+    _run([*uv, "check", "--quiet", *python])
     return environment / "bin" / "python"
+
+
+def constraints(wheels: Path, folder: Path) -> Path:
+    """A file by which the wheels are the only source of our code, and others have the locked versions."""
+    lock = (ROOT / "requirements" / "serve.txt").read_text("utf-8")
+    locked = re.findall(r"^([\w.-]+(?:\[[\w,]+\])?==[\w.]+)", lock, re.MULTILINE)
+    own = [f"{path.name.split('-')[0].replace('_', '-')} @ {path.as_uri()}" for path in wheels.glob("*.whl")]
+    file = folder / "constraints.txt"
+    file.write_text("\n".join([*(re.sub(r"\[.*\]", "", one) for one in locked), *own]) + "\n")
+    return file
 
 
 def is_complete(name: str) -> bool:
@@ -126,7 +164,11 @@ def _link(one: Distribution, packages: Path) -> None:
         else:
             link, is_program = packages / path.parts[0], path.parts[0] not in ("..", "__pycache__")
             source = SITE / path.parts[0]
-        if is_program and not link.exists():
+        if not is_program or link.exists():
+            continue
+        if link.suffix == ".dist-info":  # A link would be no folder to uv.
+            copytree(source, link)
+        else:
             link.symlink_to(source)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from alone.environment import OURS, built, installed, others
+from alone.environment import OURS, installed, others
 
 ENGINES = [
     name
@@ -37,12 +37,6 @@ tables = {one["name"] for text in engines.values() for one in tomllib.loads(text
 print(json.dumps({"engines": sorted(engines), "tables": sorted(tables)}))
 """
 """What a service reads of an engine, and what a host imports, with every module beside it."""
-
-
-@pytest.fixture(scope="module")
-def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheels of all distributions, as they would be published."""
-    return built(OURS, tmp_path_factory.mktemp("distributions"))
 
 
 @pytest.fixture(scope="module")

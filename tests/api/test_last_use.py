@@ -104,6 +104,8 @@ def final(job_id: str) -> Operation:
         billing=money,
         metadata=raw,
         cancel_requested=False,
+        title=None,
+        erased_at=None,
     )
 
 

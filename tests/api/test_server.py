@@ -530,7 +530,7 @@ def test_clients_that_do_not_read_are_cut_off_and_hold_up_nobody(
         latencies_s.append(time.monotonic() - began)
 
     assert wait_for(lambda: service.open_connections() == 0)
-    assert sorted(latencies_s)[len(latencies_s) * 9 // 10] < 0.25
+    assert sorted(latencies_s)[len(latencies_s) * 9 // 10] < 1
     for reader in readers:
         reader.close()
 

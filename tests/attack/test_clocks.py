@@ -105,7 +105,7 @@ def test_a_worker_that_dies_while_the_clock_jumps_is_rescued(
     took_s = time.monotonic() - began
 
     assert ("succeeded", 2) == (ended["state"], ended["attempt"])
-    assert took_s < 10
+    assert took_s < 25  # Whoever waited for the silence of a worker would take 30.
     checker.check_everything(running, jobs=1, credit_micros=1_000_000)
 
 

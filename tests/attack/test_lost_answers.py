@@ -23,7 +23,7 @@ AFTER_OPENING = len(shipped()) + 2
 def linked(make_service: MakeService, linked_url: str) -> RunningService:
     """An installation, not started, whose database lies behind the proxy; bob has an account."""
     place = make_service(None, linked_url)
-    place.command("admin", "accounts", "create", "bob")
+    place.command("admin", "accounts", "create", "bob", "--credit", "0")
     return place
 
 
@@ -89,7 +89,7 @@ def test_every_command_reports_what_is_so(
 def test_credit_of_a_command_that_was_killed_is_booked_once(tmp_path: Path) -> None:
     """SQLite: SIGKILL between COMMIT and the answer; the same id again books nothing more (P3)."""
     place = RunningService(tmp_path / "data")
-    place.command("admin", "accounts", "create", "bob")
+    place.command("admin", "accounts", "create", "bob", "--credit", "0")
     entry_id = Ids(lambda: 1_800_000_000_000).new("entry")
     again = ("admin", "accounts", "credit", "bob", "100", "--id", entry_id)
     armed = RunningService(tmp_path / "data", variables={"TENUTO_FAILPOINT": "db.after_commit:1:kill"})
@@ -105,7 +105,7 @@ def test_credit_of_a_command_that_was_killed_is_booked_once(tmp_path: Path) -> N
 def test_a_result_that_cannot_be_written_does_not_hide_what_was_done(tmp_path: Path) -> None:
     """stdout on a full disk: exit 1, and the error says that the credit is booked."""
     place = RunningService(tmp_path / "data")
-    place.command("admin", "accounts", "create", "bob")
+    place.command("admin", "accounts", "create", "bob", "--credit", "0")
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
             [TENUTO, "admin", "accounts", "credit", "bob", "1"],

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from backup.conftest import MakeService, Origin
-from servers import checker
+from servers import checker, forking
 from servers.command_lines import told
 from servers.processes import is_stopped, until
 from servers.service import TENUTO, RunningService
@@ -30,6 +30,9 @@ from tenuto.errors import OperatorError
 Operation = dict[str, Any]
 
 OTHER = {"sqlite": "postgresql", "postgresql": "sqlite"}
+
+OF_ONE = pytest.mark.parametrize("origin", ["sqlite"], indirect=True)
+"""For what is shown of a backup itself, which holds no trace of the database that it was taken from."""
 
 
 def test_a_backup_under_load_is_restored_elsewhere(
@@ -75,6 +78,7 @@ def test_a_backup_under_load_is_restored_elsewhere(
     assert other.command("admin", "audit", "--deep").returncode == 0
 
 
+@OF_ONE
 def test_only_its_owner_may_read_a_backup(origin: Origin, tmp_path: Path) -> None:
     """Folders are 0700 and files 0600, whatever the umask: there are hashes of keys and texts in it."""
     before = os.umask(0)
@@ -124,6 +128,7 @@ def test_a_killed_restore_is_gone_on_with(make_place: MakeService, origin: Origi
     assert everything(origin.place) == everything(other)
 
 
+@OF_ONE
 @pytest.mark.parametrize(
     "damage", ["blob", "no blob", "row", "short rows", "no table", "manifest", "no manifest"]
 )
@@ -136,6 +141,7 @@ def test_a_damaged_backup_is_refused(origin: Origin, tmp_path: Path, damage: str
         restore.verify(kept)
 
 
+@OF_ONE
 def test_nothing_is_written_from_a_damaged_backup(
     make_place: MakeService, origin: Origin, tmp_path: Path
 ) -> None:
@@ -150,6 +156,7 @@ def test_nothing_is_written_from_a_damaged_backup(
     assert not other.folder.exists()
 
 
+@OF_ONE
 def test_nothing_starts_on_a_half_restore(make_place: MakeService, origin: Origin) -> None:
     """No command opens the folder before the restore has come to its end."""
     other = make_place("sqlite")
@@ -162,6 +169,7 @@ def test_nothing_starts_on_a_half_restore(make_place: MakeService, origin: Origi
     )
 
 
+@OF_ONE
 def test_a_backup_is_checked_without_a_place(origin: Origin) -> None:
     """`--check` verifies all of it and writes nothing."""
     checked = origin.place.command("admin", "restore", str(origin.kept), "--check")
@@ -182,6 +190,7 @@ def test_a_restore_needs_an_empty_place(make_place: MakeService, origin: Origin)
     assert before == everything(origin.place)
 
 
+@OF_ONE
 def test_damaged_bytes_are_named_or_left_out(make_place: MakeService, origin: Origin, tmp_path: Path) -> None:
     """A backup is refused with the blob's name; with the option it is taken without, and says so."""
     place = make_place("sqlite")
@@ -246,6 +255,7 @@ def test_a_backup_that_beats_is_not_forgotten_for_another_observer(database: Dat
     assert not read(backups.is_under_way)
 
 
+@OF_ONE
 @pytest.mark.parametrize(("name", "reason"), [("9999_later", "newer"), ("0001_initial", r"before 0\.1\.0")])
 def test_a_backup_of_a_newer_or_an_unreleased_program_is_refused(
     origin: Origin, tmp_path: Path, name: str, reason: str
@@ -296,13 +306,7 @@ def restored(make_place: MakeService, dialect: str, folder: Path, origin: Runnin
 
 
 def with_failpoint(place: RunningService, armed: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [TENUTO, *arguments],
-        env=place.environment | {"TENUTO_FAILPOINT": armed},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    return forking.complete(arguments, env=place.environment | {"TENUTO_FAILPOINT": armed})
 
 
 def start_with_failpoint(place: RunningService, armed: str, *arguments: str) -> subprocess.Popen[bytes]:

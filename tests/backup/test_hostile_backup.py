@@ -20,6 +20,9 @@ Forge = Callable[[Path], None]
 FLIPS = 150
 DEEP = "[" * 100_000
 
+# A backup holds no trace of the database that it was taken from.
+pytestmark = pytest.mark.parametrize("origin", ["sqlite"], indirect=True)
+
 
 @pytest.fixture
 def kept(origin: Origin, tmp_path: Path) -> Path:

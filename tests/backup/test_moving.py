@@ -23,6 +23,9 @@ _numbers = itertools.count(1)
 
 Put = Callable[[str, bytes], None]
 
+# The way to the other database and back is one over both.
+pytestmark = pytest.mark.parametrize("origin", ["sqlite"], indirect=True)
+
 
 @pytest.fixture
 def bucket(seaweed: SeaweedServer) -> tuple[dict[str, str], Put]:

@@ -113,13 +113,15 @@ def test_hold_and_void(world: World) -> None:
 
 
 def test_a_hold_beyond_the_balance_writes_nothing(world: World) -> None:
-    """Not even an entry (P4)."""
+    """Not even an entry (P4); the refusal names what is needed and what is there."""
     account_id = account(world, 99)
     before = world.everything()
-    with pytest.raises(InsufficientBalance):
-        hold(world, account_id, "job_a", 100)
+    with pytest.raises(InsufficientBalance) as refused:
+        hold(world, account_id, "job_a", 6_000_000)
 
     assert before == world.everything()
+    assert "needs 6.00 CNY, and the account has 0.000099 CNY available" in refused.value.message
+    assert ("6.000000", "0.000099") == (refused.value.needed, refused.value.available)
 
 
 def test_an_account_has_at_most_a_billion(world: World) -> None:

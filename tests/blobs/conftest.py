@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import obstore
@@ -57,17 +57,26 @@ def s3(request: pytest.FixtureRequest, folder: Path) -> Stored:
     return Stored(S3Blobs(place), damage)
 
 
-@pytest.fixture
-def place(seaweed: SeaweedServer) -> S3Location:
-    """A prefix of its own in the bucket of the tests."""
-    return S3Location(
+@pytest.fixture(scope="session")
+def bucket(seaweed: SeaweedServer) -> S3Location:
+    """The bucket of the tests, which is there: SeaweedFS makes it at the first write, and of several at once
+    it refuses some."""
+    place = S3Location(
         bucket="blobs",
-        prefix=f"test-{next(_prefixes)}",
+        prefix="first",
         endpoint=seaweed.endpoint,
         region=REGION,
         timeout_s=10.0,
         credentials=Credentials(ACCESS_KEY, SECRET_KEY),
     )
+    obstore.put(client(place), "made", b"")
+    return place
+
+
+@pytest.fixture
+def place(bucket: S3Location) -> S3Location:
+    """A prefix of its own in the bucket of the tests."""
+    return replace(bucket, prefix=f"test-{next(_prefixes)}")
 
 
 @pytest.fixture(params=[directory, s3], ids=["directory", "s3"])

@@ -145,6 +145,22 @@ def test_a_price_keeps_what_its_kind_has(own: OwnPrice | None, price: Price) -> 
     assert price == rules.models(settings)[DUAL].price
 
 
+def test_one_setting_makes_everything_free() -> None:
+    """No price and no hold is left, whatever the kind; a price that is set beside it is a mistake."""
+    offered = rules.models(Settings(folder=Path("x"), engines="fake", prices="free"))
+    both = Settings(
+        folder=Path("x"),
+        engines="fake",
+        prices="free",
+        models={DUAL: ModelSettings(price=OwnPrice(price_micros=1))},
+    )
+
+    assert {(0, 0)} == {(model.price.price_micros, model.price.hold_micros) for model in offered.values()}
+    assert "audio_minute" == offered[DUAL].price.unit
+    with pytest.raises(SettingsInvalid, match="prices is `free`"):
+        rules.models(both)
+
+
 def test_a_hold_below_the_price_of_a_job_is_refused() -> None:
     """It could never be charged."""
     settings = Settings(

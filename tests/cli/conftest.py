@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from servers import forking
 from servers.postgres import PostgresServer
-from servers.service import TENUTO, RunningService
+from servers.service import RunningService
 
 PRICES = """
 [models."fake/speech"]
@@ -30,14 +31,7 @@ class Operator:
 
     def __call__(self, *arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
         """A command; more settings by keyword, `speech_slots="2"`."""
-        return subprocess.run(
-            [TENUTO, *arguments],
-            env=self.environment(**settings),
-            cwd=self.folder.parent,
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
+        return forking.complete(arguments, env=self.environment(**settings), cwd=self.folder.parent)
 
     def json(self, *arguments: str) -> Any:
         """What a command that must succeed prints with --json."""
@@ -47,8 +41,9 @@ class Operator:
 
     def environment(self, **settings: str) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("TENUTO_")}
-        own = {"data": str(self.folder), **self.settings, **settings}
-        return kept | {f"TENUTO_{name.upper()}": value for name, value in own.items()}
+        own = {"data": str(self.folder), "pull": "never", **self.settings, **settings}
+        home = {"XDG_STATE_HOME": f"{self.folder}.state"}
+        return home | kept | {f"TENUTO_{name.upper()}": value for name, value in own.items()}
 
 
 @pytest.fixture

@@ -29,9 +29,23 @@ def test_accounts_are_made_listed_and_credited(operator: Operator) -> None:
     assert rows(operator("admin", "accounts", "list")) == listed
 
 
+def test_a_new_account_begins_with_what_the_settings_say(operator: Operator) -> None:
+    """20 CNY, or another amount; nothing, and no word of money, where prices are free."""
+    usual = operator("admin", "accounts", "create", "usual")
+    less = operator("admin", "accounts", "create", "less", initial_credit="2.5")
+    free = operator("admin", "accounts", "create", "free", prices="free")
+    listed = operator.json("admin", "accounts", "list")
+
+    assert usual.stdout.endswith("  usual  20.000000 CNY\n") and less.stdout.endswith(
+        "  less  2.500000 CNY\n"
+    )
+    assert free.stdout.endswith("  free\n")
+    assert ["20.000000", "2.500000", "0.000000"] == [line["available"] for line in listed]
+
+
 def test_an_account_command_that_cannot_be_done_changes_nothing(operator: Operator) -> None:
     """Exit code 1, one line on stderr that says what would be right."""
-    operator("admin", "accounts", "create", "me")
+    operator("admin", "accounts", "create", "me", "--credit", "0")
     cases = {
         ("create", "me"): "there is an account named 'me' already",
         ("create", " me"): "1 to 80 printable characters",

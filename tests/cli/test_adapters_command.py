@@ -75,12 +75,11 @@ def test_doctor_tells_what_an_added_model_lacks(operator: Operator, tmp_path: Pa
 
     assert "must be accepted first" in refused.stdout
     assert [
-        "there is none yet",
         "/nowhere/python does not run",
         "path is not there",
         "path is not there",
-    ] == [line.split(": ")[1].partition(" → ")[0] for line in failing[:4]]
-    assert "there is no key in the variable ITS_KEY" in failing[4]
+    ] == [line.split(": ")[1].partition(" → ")[0] for line in failing[:3]]
+    assert "there is no key in the variable ITS_KEY" in failing[3]
 
 
 def test_added_models_are_listed_with_tenutos_own(operator: Operator, tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ def test_the_audit_makes_nothing(operator: Operator) -> None:
     """A folder without a database is a slip, not a sound service."""
     missing = operator("admin", "audit")
 
-    assert f"there is no database {operator.folder / 'tenuto.db'}; name the data folder" in told(missing)
+    assert f"there is no Tenuto data in {operator.folder}; name its folder with --data" in told(missing)
     assert not operator.folder.exists()
 
 

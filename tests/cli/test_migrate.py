@@ -50,6 +50,7 @@ def test_a_command_that_may_not_migrate_refuses_an_old_database(
     operator: Operator, empty_database_url: str
 ) -> None:
     """With `migrations = "wait"` a command does not wait, and says what to do."""
+    open_database(empty_database_url).close()
     operator.settings.update(database=empty_database_url, engines="fake", migrations="wait")
     refused = operator("admin", "accounts", "list")
 

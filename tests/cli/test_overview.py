@@ -3,6 +3,7 @@
 import argparse
 import os
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,12 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from servers.command_lines import fault_of
 from servers.messages import names, texts_of
 from servers.service import TENUTO
 from tenuto import cli
 from tenuto.cli import ADMIN, COMMANDS
+from tenuto.cli import examples as operator_examples
 from tenuto.cli.zh import WORDS
-from tenuto_client.commands import Command, Tree, fill, paths
+from tenuto_client.commands import Command, Tree, examples, fill, paths
 from tenuto_client.commands.parser import Parser
 from tenuto_client.commands.zh import WORDS as WORDS_OF_CALLERS
 
@@ -29,7 +32,7 @@ def test_every_command_has_its_line_in_the_readers_language(
 ) -> None:
     """Callers' commands and those under `admin` alike; one line each, within 80 columns."""
     environment = os.environ | {"LC_ALL": language}
-    done = subprocess.run([TENUTO, *group], env=environment, capture_output=True, text=True)
+    done = subprocess.run([TENUTO, *group, "-h"], env=environment, capture_output=True, text=True)
     lines = dict(line.split(maxsplit=1) for line in done.stdout.splitlines() if line.startswith("  "))
 
     assert list(listed) == list(lines)
@@ -104,11 +107,14 @@ def nodes(tree: Tree) -> Iterator[Command]:
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        (["jbos"], "tenuto: unknown command: jbos → tenuto jobs"),
-        (["bakcup"], "tenuto: unknown command: bakcup → tenuto admin backup"),
-        (["admin", "key"], "tenuto: unknown command: admin key → tenuto admin keys"),
-        (["--json"], "tenuto: unknown command: --json (see tenuto -h)"),
-        (["admin", "keys", "create"], "tenuto: missing: --account (see tenuto admin keys create -h)"),
+        (["jbos"], 'tenuto: unknown command "jbos" (did you mean tenuto jobs?)'),
+        (["bakcup"], 'tenuto: unknown command "bakcup" (did you mean tenuto admin backup?)'),
+        (["admin", "key"], 'tenuto: unknown command "admin key" (did you mean tenuto admin keys?)'),
+        (["--json"], 'tenuto: unknown command "--json" (see tenuto -h)'),
+        (
+            ["admin", "keys", "create"],
+            "tenuto: missing argument: --account (see tenuto admin keys create -h)",
+        ),
     ],
 )
 def test_a_slip_is_answered_in_one_line_that_leads_on(line: list[str], told: str) -> None:
@@ -118,6 +124,42 @@ def test_a_slip_is_answered_in_one_line_that_leads_on(line: list[str], told: str
 
     assert (2, "", 1) == (done.returncode, done.stdout, len(done.stderr.splitlines()))
     assert told in done.stderr
+
+
+def test_help_and_version_are_commands_too() -> None:
+    """`tenuto help X` is `tenuto X -h`, whatever X is; short and long forms of a verb are one."""
+    lines: list[list[str]] = [
+        ["help"],
+        ["-h"],
+        ["help", "jobs", "get"],
+        ["jobs", "show", "-h"],
+        ["version"],
+        ["--version"],
+    ]
+    lines += [["voices", "rm", "-h"], ["voices", "remove", "-h"]]
+    done = [subprocess.run([TENUTO, *line], capture_output=True, text=True) for line in lines]
+    shown = [each.stdout for each in done]
+
+    assert {0} == {each.returncode for each in done}
+    assert shown[0] == shown[1] and shown[4] == shown[5]
+    assert shown[2].split("]", 1)[1] == shown[3].split("]", 1)[1]
+    assert shown[6].split("]", 1)[1] == shown[7].split("]", 1)[1]
+
+
+def test_every_command_has_examples_that_parse() -> None:
+    """Of callers and operators alike; a help text shows those of its own command."""
+    lines = [*examples.LINES, *operator_examples.LINES]
+    faults = {line: fault_of(shlex.split(re.split(" [<>]", line)[0])[1:]) for line in lines}
+    lacking = [
+        path
+        for path in paths(COMMANDS)
+        if not any(f"{line} ".startswith(f"tenuto {path} ") for line in lines)
+    ]
+    done = subprocess.run([TENUTO, "jobs", "list", "-h"], capture_output=True, text=True)
+
+    assert {None} == set(faults.values()), {line: fault for line, fault in faults.items() if fault}
+    assert [] == lacking
+    assert done.stdout.endswith("  tenuto jobs list --state running\n")
 
 
 def test_no_two_commands_share_a_name_unless_they_share_a_noun() -> None:

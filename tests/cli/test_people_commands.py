@@ -52,7 +52,7 @@ def test_an_account_that_is_invited_begins_with_the_credit_that_is_set(operator:
     for name in ("old", "new"):
         operator("admin", "accounts", "invite", name, initial_credit="2.5")
 
-    assert [("old", "0.000000", "active"), ("new", "2.500000", "active")] == [
+    assert [("old", "20.000000", "active"), ("new", "2.500000", "active")] == [
         (line["name"], line["available"], line["state"])
         for line in rows(operator("admin", "accounts", "list"))
     ]

@@ -1,9 +1,11 @@
 """`tenuto serve`, and `tenuto api` with `tenuto worker` beside it: what they say, do and leave."""
 
+import json
 import os
 import re
 import shlex
 import signal
+import socket
 import subprocess
 import time
 import uuid
@@ -45,18 +47,22 @@ def start(operator: Operator) -> Iterator[Start]:
             stop(process)
 
 
-def test_serve_says_where_it_is_and_the_first_time_how_to_begin(operator: Operator, start: Start) -> None:
-    """Address, data folder, the link that sets the studio up, and lines that work as they stand.
+def test_serve_says_where_it_is_and_the_first_time_how_to_begin(
+    operator: Operator, start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Address, data folder, the link that sets the studio up, and the command that tries it.
 
     With an account there is no hint any more; the link, a new one, is there until somebody has used one.
     """
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     first = start("serve", "--port", "0", "--engines", "fake", "--host", "127.0.0.1")
-    said = lines(first, 6)
-    made = [
-        subprocess.run(shlex.split(line), capture_output=True, text=True, check=True) for line in said[4:]
-    ]
+    said = lines(first, 4)
     url = address(said[0])
-    models = httpx2.get(f"{url}/v1/models", headers={"Authorization": f"Bearer {made[1].stdout.strip()}"})
+    command, *line = shlex.split(said[3].removeprefix("To try it, in another terminal: "))
+    environment = {**os.environ, "LC_ALL": "C.UTF-8", "XDG_CONFIG_HOME": str(tmp_path / "config")}
+    asked = subprocess.run([command, *line], env=environment, capture_output=True, text=True)
+    subprocess.run([command, "login", "--local"], env=environment, capture_output=True, check=True)
+    listed = subprocess.run([command, "models", "--json"], env=environment, capture_output=True, check=True)
     code = stop(first)
     again = start("serve", "--port", "0", "--engines", "fake")
     later = lines(again, 3)
@@ -65,10 +71,11 @@ def test_serve_says_where_it_is_and_the_first_time_how_to_begin(operator: Operat
     assert f"Tenuto answers at {url}, its data is in {operator.folder}" == said[0]
     assert said[1].startswith("To set up the studio, open this link; ")
     assert re.fullmatch(rf"  {url}/setup#[\w-]{{43}}", said[2])
-    assert "There is no account yet. For the API alone, in another terminal:" == said[3]
+    assert ["say", "Hello"] == line
+    assert f"a service of yours runs at {url} → tenuto login --local\n" in asked.stderr
     assert said[1] == later[1]
     assert said[2].partition("#")[2] != later[2].partition("#")[2]
-    assert all(model["id"].startswith("fake/") for model in models.json()["data"])
+    assert all(model["id"].startswith("fake/") for model in json.loads(listed.stdout))
     assert 0 == code
     assert again.stdout is not None
     assert "" == again.stdout.read()
@@ -89,6 +96,22 @@ def test_a_second_serve_on_one_folder_and_a_port_that_is_taken_are_refused(
     assert "" == taken.stdout
     assert (1, 1) == (folder.returncode, taken.returncode)
     assert 200 == httpx2.get(f"{url}/livez").status_code
+
+
+def test_a_bad_address_is_refused_before_anything_is_made(operator: Operator) -> None:
+    """A port in use names the process; an invalid host is named; no database is left behind."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = str(listening.getsockname()[1])
+        taken = operator("serve", "--port", port, engines="fake")
+    nowhere = operator("serve", host="host.invalid", engines="fake")
+
+    assert (
+        f"Address already in use by {Path('/proc/self/comm').read_text().strip()} (pid {os.getpid()});"
+        in told(taken)
+    )
+    assert told(nowhere).startswith("cannot listen on host.invalid:8080: ")
+    assert (1, 1) == (taken.returncode, nowhere.returncode)
+    assert not (operator.folder / "tenuto.db").exists()
 
 
 def test_api_and_worker_run_a_job_together(

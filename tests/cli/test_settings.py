@@ -71,17 +71,17 @@ def test_all_wrong_settings_are_named_at_once(operator: Operator, tmp_path: Path
 def test_a_wrong_command_line_exits_with_2(operator: Operator) -> None:
     """Unknown commands and options, a missing or unreadable value: one line that points to the help."""
     cases = {
-        ("sing",): "unknown command: sing (see tenuto -h)",
-        ("admin", "sing"): "unknown command: admin sing (see tenuto admin -h)",
-        ("admin", "accounts", "sing"): "unknown command: sing; choose from 'create', 'list', ",
+        ("sing",): 'unknown command "sing" (see tenuto -h)',
+        ("admin", "sing"): 'unknown command "admin sing" (see tenuto admin -h)',
+        ("admin", "accounts", "sing"): "unknown command \"sing\"; choose from 'create', ",
         (
             "admin",
             "accounts",
             "list",
             "--loud",
         ): "unknown argument: --loud (see tenuto admin accounts list -h)",
-        ("admin", "accounts", "create"): "missing: NAME (see",
-        ("admin", "keys", "create"): "missing: --account (see",
+        ("admin", "accounts", "create"): "missing argument: NAME (see",
+        ("admin", "keys", "create"): "missing argument: --account (see",
         ("serve", "--port", "high"): "--port must be a whole number, not 'high' (see",
         ("serve", "--engines", "tin"): "--engines cannot be 'tin'; choose from 'real', 'fake' (see",
     }

@@ -18,8 +18,10 @@ OWN = {"packages/tenuto/src/tenuto/cli/old_spellings.py"}
 """What must name the old spellings."""
 SPAN = re.compile(r"`(?:[^\s`]*/)?tenuto ([a-z-][^`]{0,200})`")
 """In a text of any kind: between backticks."""
-LINE = re.compile(r"^(?:[^`\n]*(?:[\s(@]|bin/|\)/))?(?<!-[a-zA-Z] )tenuto ([a-z].*)$", re.MULTILINE)
-"""In a block of code, or a file that is one; what an option such as `-n tenuto` names is something else."""
+LINE = re.compile(
+    r"^(?![ $]*helm )(?:[^`\n]*(?:[\s(@]|bin/|\)/))?(?<!-[a-zA-Z] )tenuto ([a-z].*)$", re.MULTILINE
+)
+"""In a block of code, or a file that is one. Helm, or an option such as `-n tenuto`, names something else."""
 BLOCK = re.compile(r"^```[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 ANYWHERE = re.compile(r"(?:(?<![\w-])tenuto|\{command\}) ([a-z][a-z-]*(?: [a-z][a-z-]*)?)\b")
 END = re.compile(r"\s(?:[|>&;#→(]|…|2>).*|[;)…].*", re.DOTALL)

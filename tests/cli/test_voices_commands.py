@@ -15,6 +15,7 @@ CONTENT = pcm16_wav(bytes(2 * 16_000), 16_000, 1)
 
 def test_built_in_voices_are_there_from_the_start(operator: Operator) -> None:
     """14 in the list, the shared one first, before any service has run; the table is the same as the JSON."""
+    operator("admin", "migrate")
     listed = operator.json("admin", "voices", "list")
     table = rows(operator("admin", "voices", "list"))
 
@@ -64,6 +65,7 @@ def test_an_imported_voice_is_everybodys(paid_service: RunningService, tmp_path:
 
 def test_what_cannot_be_imported(operator: Operator, tmp_path: Path) -> None:
     """The same rules as for uploads; exit code 1, one line that says why, nothing added."""
+    operator("admin", "migrate")
     cases: list[tuple[bytes | None, list[str], str]] = [
         (b"no WAV", ["--name", "x"], "it is not RIFF WAVE"),
         (pcm16_wav(bytes(2 * 8_000 - 2), 8_000, 1), ["--name", "x"], "from 1 to 15 s are allowed"),

@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-import re
 import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -19,16 +18,12 @@ from servers.scripted import Asked, Reply, ScriptedService
 
 ROOT = GUIDE.parents[1]
 READER = {"TENUTO_API_KEY": "tn_test", "KEY": "tn_test", "LC_ALL": "C"}
-EXAMPLES = ["en/sh", "zh/sh", "en/js", "zh/js", "README"]
+EXAMPLES = ["en/sh", "zh/sh", "en/js", "zh/js"]
 
 
-def example(name: str, url: str) -> list[str]:
-    """What is run: the page's block in this language, or the README's from its first request on."""
+def example(name: str) -> list[str]:
+    """What is run: the page's block in this language."""
     language, _, kind = name.partition("/")
-    if not kind:
-        shell = re.findall(r"^```sh\n(.*?)^```$", (ROOT / "README.md").read_text("utf-8"), re.M | re.S)
-        script = "".join(shell[1:]).replace("http://127.0.0.1:8080", url)
-        return ["bash", "-euo", "pipefail", "-c", script]
     [text] = [text for found, text in blocks(f"{language}/other-clients.md") if found == kind]
     line = command(kind, text)
     if line is None:
@@ -146,5 +141,5 @@ def run(name: str, url: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """The example's own process, in an empty folder."""
     environment = os.environ | READER | {"TENUTO_BASE_URL": url}
     return subprocess.run(
-        example(name, url), cwd=folder, env=environment, capture_output=True, text=True, timeout=60
+        example(name), cwd=folder, env=environment, capture_output=True, text=True, timeout=60
     )

@@ -24,7 +24,9 @@ FIRST_UPLOAD = 2
 Client = Callable[..., subprocess.CompletedProcess[str]]
 
 
-def client_of(service: RunningService, caller: Caller, folder: Path) -> Client:
+def client_of(
+    service: RunningService, caller: Caller, folder: Path, program: str = "client.killed"
+) -> Client:
     """Runs the client as that caller, in that folder."""
     folder.mkdir(parents=True)
     kept = {name: value for name, value in os.environ.items() if not name.startswith("TENUTO_")}
@@ -32,7 +34,7 @@ def client_of(service: RunningService, caller: Caller, folder: Path) -> Client:
     environment = kept | own | {"TENUTO_JOURNAL": str(folder / "journal")}
 
     def run(*words: str, step: int = NEVER, when: str = "before") -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "client.killed", str(step), when, *words]
+        command = [sys.executable, "-m", program, str(step), when, *words]
         return subprocess.run(
             command, env=environment, cwd=folder, capture_output=True, text=True, timeout=120
         )
@@ -66,15 +68,24 @@ def check(caller: Caller, file: Path) -> str:
 # What is killed after a step stands where one stands that is killed before the next: once each is enough.
 # One kind on each database, for the client cannot tell them apart.
 @pytest.mark.parametrize(
-    ("service", "kind", "when"),
-    [("sqlite", "say", "before"), ("postgresql", "transcribe", "after")],
+    ("service", "kind", "killed"),
+    [
+        ("sqlite", "say", ("client.killed", "before")),
+        ("postgresql", "transcribe", ("client.killed", "after")),
+        ("sqlite", "say", ("client.windows", "after")),
+    ],
+    ids=["say", "transcribe", "say-windows"],
     indirect=["service"],
     scope="session",
 )
 def test_whenever_it_is_killed_there_is_one_job_one_charge_and_the_file(
-    kind: str, when: str, service: RunningService, operator: Operator, tmp_path: Path
+    kind: str, killed: tuple[str, str], service: RunningService, operator: Operator, tmp_path: Path
 ) -> None:
-    """SIGKILL before and after each step; the same command again, or `resume`, finishes the work (P2, P9)."""
+    """SIGKILL before and after each step; the same command again, or `resume`, finishes the work (P2, P9).
+
+    So it does on a stand-in for Windows.
+    """
+    program, when = killed
     recording = tmp_path / "said.wav"
     with wave.open(str(recording), "wb") as wav:
         wav.setparams((1, 2, 16_000, 0, "NONE", ""))
@@ -86,7 +97,7 @@ def test_whenever_it_is_killed_there_is_one_job_one_charge_and_the_file(
     wrong: dict[int, Any] = {}
     for step in range(MAX_STEPS):
         caller = operator.caller(credit="100")
-        run = client_of(service, caller, tmp_path / str(step))
+        run = client_of(service, caller, tmp_path / str(step), program)
         first = run(*words, step=step, when=when)
         if first.returncode != KILLED:
             break
@@ -127,17 +138,20 @@ def test_an_upload_that_was_erased_before_it_was_noted_is_sent_anew(
     assert "" == check(caller, tmp_path / "here" / "out.json")
 
 
+@pytest.mark.parametrize("program", ["client.killed", "client.windows"])
 def test_what_runs_is_not_taken_up_by_another(
-    service: RunningService, caller: Caller, tmp_path: Path
+    program: str, service: RunningService, caller: Caller, tmp_path: Path
 ) -> None:
     """Two of the same command at once are two pieces of work; `resume` leaves both alone (P9)."""
-    run = client_of(service, caller, tmp_path / "here")
+    run = client_of(service, caller, tmp_path / "here", program)
     environment = os.environ | {
         "TENUTO_API_KEY": caller.key,
         "TENUTO_BASE_URL": service.url,
         "TENUTO_JOURNAL": str(tmp_path / "here" / "journal"),
+        "PYTHONPATH": str(TESTS),
     }
-    words = [sys.executable, "-m", "tenuto_client", "say", "[fake:sleep=1.5] Hold.", "-o", "out.wav"]
+    never = [str(NEVER), "before"]
+    words = [sys.executable, "-m", program, *never, "say", "[fake:sleep=1.5] Hold.", "-o", "out.wav"]
     both = [subprocess.Popen(words, env=environment, cwd=tmp_path / "here") for _ in range(2)]
     resumed = run("resume")
     codes = [process.wait(60) for process in both]

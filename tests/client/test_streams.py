@@ -40,7 +40,7 @@ def test_a_reader_that_has_gone_is_no_reason_for_a_word() -> None:
 def test_letters_that_the_encoding_lacks_are_written_as_their_numbers() -> None:
     """A Chinese text on an ASCII stream."""
     environment = os.environ | {"LC_ALL": "zh_CN.UTF-8", "PYTHONIOENCODING": "ascii"}
-    done = subprocess.run([TENUTO], env=environment, capture_output=True, text=True)
+    done = subprocess.run([TENUTO, "-h"], env=environment, capture_output=True, text=True)
 
     assert (0, "") == (done.returncode, done.stderr)
     assert "\\u4fdd\\u5b58" in done.stdout

@@ -59,7 +59,7 @@ def test_data_goes_to_stdout_and_the_rest_to_stderr(
     at = {"url": service.url, "key": caller.key}
     said = run("say", "Hold the note.", "-o", "a.wav", **at)
     quiet = run("say", "音。", "-q", **at)
-    drawn = run("draw", "x", "--size", "256x320", "--seed", "7", "--json", **at)
+    drawn = run("draw", "[fake:warn]x", "--size", "256x320", "--seed", "7", "--json", **at)
     (tmp_path / "talk.wav").write_bytes(sound(2))
     heard = run("transcribe", "talk.wav", **at)
     subtitles = run("transcribe", "talk.wav", "-o", "talk.srt", "-q", **at)
@@ -70,7 +70,8 @@ def test_data_goes_to_stdout_and_the_rest_to_stderr(
     job = json.loads(drawn[1])
     assert (256, 320, 7) == tuple(job["job"]["result"][name] for name in ("width", "height", "seed"))
     assert Path(job["file"]).read_bytes()[:4] == b"\x89PNG"
-    assert 0 == heard[0] and heard[1].strip() and "uploading" in heard[2]
+    assert "warning: the fake engine was told to warn\n" in drawn[2]
+    assert 0 == heard[0] and heard[1].strip() and "uploading" in heard[2] and "language: en\n" in heard[2]
     assert (0, "talk.srt\n", "") == subtitles and " --> " in (tmp_path / "talk.srt").read_text()
     assert (0, "two words\n", "") == answer
     assert ["zh", "en"] == [parameters(caller, job)["lang"] for job in speech(caller)]
@@ -241,17 +242,22 @@ def test_what_the_command_line_gets_wrong_is_one_line(run: Run) -> None:
     missing = run("say")
     parameter = run("say", "x", "-p", "top_p")
     unknown = run("nonsense")
+    far = run("say", "x", "--pace", "9")
     words.is_chinese.cache_clear()
     chinese = run("say", LC_ALL="zh_CN.UTF-8")
     overview = run("-h", LC_ALL="zh_CN.UTF-8")
     words.is_chinese.cache_clear()
 
+    assert (2, "tenuto: --pace: write a number from 0.5 to 2, not 9 (see tenuto say -h)\n") == (
+        far[0],
+        far[2],
+    )
     assert {2} == {one[0] for one in (english, missing, parameter, unknown, chinese)}
     assert (
         "--state cannot be 'x'; choose from 'submitting'" in english[2]
         and "tenuto jobs list -h" in english[2]
     )
-    assert "tenuto: 缺少：TEXT|FILE|- (见 tenuto say -h)\n" == chinese[2]
+    assert "tenuto: 缺少参数：TEXT|FILE|- (见 tenuto say -h)\n" == chinese[2]
     assert 0 == overview[0] and not [name for name in COMMANDS if f"  {name} " not in overview[1]]
 
 

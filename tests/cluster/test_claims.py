@@ -5,11 +5,12 @@ import pytest
 from cluster.claims import ACCOUNTS, race
 
 CLAIMS = 5_000
+"""Fewer differ by more than a tenth of a share by chance. `make cluster` makes 100,000."""
 
 
 @pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
 def test_a_lane_is_never_over_its_slots(database_url: str) -> None:
-    """Five thousand claims by four processes on three slots: never a fourth job at once, as many jobs run as
+    """So many claims by four processes on three slots: never a fourth job at once, as many jobs run as
     slots are busy at every look, every account has its share within a tenth, the audit finds nothing (P8)."""
     seen = race(database_url, claims=CLAIMS, slots=3)
 

@@ -24,6 +24,7 @@ from tenuto.ids import Ids
 from tenuto.jobs import audio_segments, audit, chunks, erasure, lifecycle, queue, read, usage
 from tenuto.jobs.audit import runs
 from tenuto.jobs.queue import Claim
+from tenuto.jobs.search import EVERYTHING
 from tenuto.jobs.submit import prepare
 
 FINISHED, WAITING = 16_000, 4_000
@@ -148,7 +149,7 @@ def _look(operation: Callable[[Transaction, Grown], object]) -> Callable[[Grown]
 
 def _list(**chosen: str) -> Callable[[Grown], Operation]:
     wanted = {"state": None, "kind": None, "model": None, "after": None} | chosen
-    return _look(lambda tx, big: read.list_jobs(tx, big.caller, limit=20, **wanted))
+    return _look(lambda tx, big: read.list_jobs(tx, big.caller, limit=20, search=EVERYTHING, **wanted))
 
 
 OPERATIONS: dict[str, Callable[[Grown], Operation]] = {

@@ -76,7 +76,8 @@ def test_a_real_model_answers_openais_package(real: RunningService) -> None:
 
 
 def test_without_its_weights_the_model_is_listed_and_not_callable(bare: RunningService) -> None:
-    """The catalog says why and how to fix it; a chat is answered with 503 and Retry-After (R189, R213)."""
+    """The catalog says why and how to fix it, and that it is a demo of half a billion parameters; a chat is
+    answered with 503 and Retry-After (R189, R213)."""
     with bare.client() as client:
         listed = {entry["id"]: entry for entry in client.get("/v1/models").json()["data"]}
         body = {"model": MODEL, "messages": [{"role": "user", "content": CAPITAL}]}
@@ -86,5 +87,6 @@ def test_without_its_weights_the_model_is_listed_and_not_callable(bare: RunningS
         listed[MODEL]["callable"],
         listed[MODEL]["callable_reason"],
     )
+    assert (True, 494_032_768) == (listed[MODEL]["demo"], listed[MODEL]["parameter_count"])
     assert (503, "model_unavailable") == (answer.status_code, answer.json()["error"]["code"])
     assert "retry-after" in answer.headers

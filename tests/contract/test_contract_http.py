@@ -71,7 +71,6 @@ def test_an_error_has_one_shape(caller: Caller) -> None:
         "/v1//jobs",
         "/V1/jobs",
         "/metrics",
-        "/docs",
     ],
 )
 def test_nothing_else_is_served(caller: Caller, path: str) -> None:

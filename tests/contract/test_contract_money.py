@@ -76,7 +76,7 @@ def test_open_holds_are_covered_together(paid: Operator) -> None:
     caller, answers = paid.caller(credit="0.25"), []
 
     def send() -> None:
-        answers.append(caller.post_job(job("[fake:sleep=0.3] x")))
+        answers.append(caller.post_job(job("[fake:sleep=50] x")))
 
     threads = [threading.Thread(target=send) for _ in range(16)]
     for thread in threads:

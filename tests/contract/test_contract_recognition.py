@@ -21,6 +21,7 @@ from servers.recordings import (
     SECOND,
     body,
     long_recording,
+    post,
     recognise,
     recording,
     result,
@@ -44,6 +45,47 @@ def test_a_job_has_exactly_one_input(payer: Caller, count: int) -> None:
     ids = [upload(payer) for _ in range(count)]
 
     assert [("input_artifact_ids", "wrong_length")] == payer.refused(body(*ids))
+
+
+def test_a_job_is_recognised_by_the_name_of_its_file(payer: Caller) -> None:
+    """The upload says what its file is called; erasing the job's content erases its title."""
+    answer = post(payer, recording(), X_Service_File_Name="%E4%BC%9A%E8%AE%AE%E3%80%801.mp3")
+    named = answer.json()["artifact"]
+    wrong = [post(payer, recording(), X_Service_File_Name=name) for name in ("a%00b", "x" * 256)]
+    job_id = payer.post_job(body(named["id"])).json()["id"]
+    payer.wait(job_id)
+    search = "/v1/jobs?kind=recognition&q=%E4%BC%9A%E8%AE%AE%201"
+    listed = payer.get(search).json()["data"]
+    payer.request("DELETE", f"/v1/jobs/{job_id}/content")
+    shown = payer.read(job_id)
+
+    assert "会议\u30001.mp3" == named["name"]
+    assert ["会议 1.mp3"] == [one["title"] for one in listed]
+    assert [400, 400] == [refusal.status_code for refusal in wrong]
+    assert None is shown["title"]
+    assert shown["erased_at"] is not None
+    assert [] == payer.get(search).json()["data"]
+
+
+@pytest.mark.parametrize(
+    ("query", "status"),
+    [
+        ("q=%20", 400),
+        ("q=" + "x" * 201, 400),
+        ("created_from=-1", 400),
+        ("created_before=soon", 400),
+        ("metadata=1", 400),
+        ("metadata[a]=1&metadata[b]=", 200),
+        ("voice=voice_none&created_from=0&created_before=99999999999", 200),
+    ],
+)
+def test_filters_are_checked(payer: Caller, query: str, status: int) -> None:
+    """A filter that cannot be meant is refused with its name; one that nothing fits gives an empty list."""
+    answer = payer.get(f"/v1/jobs?{query}")
+    named = [fault["param"] for fault in answer.json().get("error", {}).get("details", [])]
+
+    assert status == answer.status_code
+    assert ([query.partition("=")[0]] if status == 400 else []) == named
 
 
 def test_a_job_without_its_input_is_refused(payer: Caller) -> None:
@@ -170,6 +212,15 @@ def test_the_language_is_told_to_the_second_engine_alone(payer: Caller) -> None:
     shown = result(payer, payer.wait(recognise(payer, language="Klingon")))
 
     assert ["word_timestamps: the language 'Klingon' is not known"] == shown["warnings"]
+
+
+def test_each_engine_reports_its_language(payer: Caller) -> None:
+    """What it was given or detected; `auto` has the second engine detect it, without a warning (R114)."""
+    detected, given = (result(payer, payer.wait(recognise(payer, language=code))) for code in ("auto", "ja"))
+
+    assert [] == detected["warnings"]
+    assert ["en", "en"] == [engine["language"] for engine in detected["engines"].values()]
+    assert ["en", "ja"] == [engine["language"] for engine in given["engines"].values()]
 
 
 def test_the_result_is_as_the_contract_has_it(payer: Caller) -> None:
@@ -421,7 +472,7 @@ def _made(log: Path, job_id: str, *, at_least: int) -> list[tuple[str, int]]:
     """The parts that were recognised so far, as often as they were."""
     until = time.monotonic() + 60
     while True:
-        lines = [json.loads(line) for line in log.read_text().splitlines() if '"part.recognised"' in line]
+        lines = [json.loads(line) for line in log.read_text().splitlines() if '"chunk.recognised"' in line]
         made = [(line["role"], line["number"]) for line in lines if line["job_id"] == job_id]
         if len(made) >= at_least:
             return made

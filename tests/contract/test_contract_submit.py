@@ -54,7 +54,7 @@ def test_an_operation_has_every_field_from_the_start(caller: Caller) -> None:
     assert {
         *("id", "object", "kind", "model", "state", "created_at", "started_at", "finished_at", "attempt"),
         *("queue_position", "progress", "input_artifact_ids", "artifacts", "result", "error", "billing"),
-        *("metadata", "cancel_requested"),
+        *("metadata", "cancel_requested", "title", "erased_at"),
     } == set(operation)
     assert ("job", "speech", "fake/speech") == tuple(operation[name] for name in ("object", "kind", "model"))
     assert ({"note": "上"}, [], False) == tuple(

@@ -1,11 +1,16 @@
 """Runs that share an engine's process: a cancel or a crash of one of them is never another's lost try."""
 
+import pytest
+
 from crash.conftest import MakeService
 from servers import checker
 from servers.service import FINAL
 
 SLOTS, CANCELS, CRASHERS, MOST_TRIES = 4, 4, 4, 5
 """A crasher is tried twice among others, and then three times alone."""
+
+# What runs in one process do to each other is the same on both databases.
+pytestmark = pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
 
 
 def test_cancels_cost_no_other_job_a_try(make_service: MakeService) -> None:

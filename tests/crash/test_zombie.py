@@ -65,15 +65,15 @@ def test_a_paid_result_that_was_swept_before_it_was_recorded_is_stored_anew(
     comes back it records no bytes that are gone, and what was paid for is not lost (P5, P6, P10).
     """
     shots = Shots(tmp_path / "shots")
-    # Beats are rare and the claim is long written: a process that is stopped while it writes holds up others.
     running = make_service(**shots.variables, TENUTO_SILENCE_S="3", TENUTO_HEARTBEAT_S="1")
     running.start()
     running.key = running.make_key(credit="1")
-    shots.arm("result.after_bytes", "1:stop")
+    database = checker.open_records(running)
+    shots.arm("result.after_bytes", "1:delay=5")
     job_id = running.submit("[fake:sleep=0.5] Paid for once.", model=METERED)
     worker = shots.fired("result.after_bytes", 15)
     assert worker is not None
-    database = checker.open_records(running)
+    _stop_between_writes(database, worker, job_id)
     known = {row["id"] for row in checker.rows(database, "select id from blob")}
     [bytes_] = [path for path in _blobs(running) if path.name not in known]
     os.utime(bytes_, (time.time() - DAY_S - 60,) * 2)

@@ -1,6 +1,5 @@
 """Kubernetes' manifests against its schemas, and their ports, probes and rights against the program."""
 
-import json
 import re
 import shutil
 import subprocess
@@ -11,29 +10,17 @@ from pathlib import Path
 import pytest
 import yaml
 
-from deploy.manifests import KUBERNETES, MANIFESTS, documents, pods
+from deploy.manifests import KUBERNETES, MANIFESTS, documents, pods, validate
 from deploy.proxies import DEPLOY
 from tenuto.bootstrap.opening import MIGRATIONS_PATIENCE_S
 from tenuto.db.migrations import LOOK_S
-
-VERSION = "1.32"
 
 
 @pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: path.name)
 def test_every_manifest_is_what_kubernetes_takes(path: Path) -> None:
     """By the strict schemas of the oldest version that we name; KEDA's by those of its types."""
-    # Importing both takes a second, which every process that collects this file would spend.
-    import kubernetes_validate
-    from cloudcoil.models.keda.v1alpha1 import ScaledObject, TriggerAuthentication
-
     for found in documents(path):
-        if found["kind"] in ("ScaledObject", "TriggerAuthentication"):
-            kind = ScaledObject if found["kind"] == "ScaledObject" else TriggerAuthentication
-            read = kind.model_validate(found)
-            # What it does not know it drops: nothing must be missing afterwards.
-            assert found == json.loads(read.model_dump_json(by_alias=True, exclude_unset=True))
-        else:
-            kubernetes_validate.validate(found, VERSION, strict=True)
+        validate(found)
 
     assert documents(path)
 
@@ -54,8 +41,6 @@ def test_kustomize_finds_every_file() -> None:
 
 def test_what_kustomize_makes_of_them_is_sound() -> None:
     """Names of settings and images are put in everywhere; what comes out is what Kubernetes takes."""
-    import kubernetes_validate
-
     program = shutil.which("kubectl")
     if program is None:
         pytest.skip("no kubectl here")
@@ -63,7 +48,7 @@ def test_what_kustomize_makes_of_them_is_sound() -> None:
     found = list(yaml.safe_load_all(rendered.stdout))
     for one in found:
         if one["kind"] == "Deployment":
-            kubernetes_validate.validate(one, VERSION, strict=True)
+            validate(one)
     images = set(re.findall(r"image: (\S+)", rendered.stdout))
     settings = [one["metadata"]["name"] for one in found if one["kind"] == "ConfigMap"]
     used = set(re.findall(r"name: (tenuto-settings\S*)", rendered.stdout))

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from servers.cores import ENGINE_THREADS
 from tenuto.config import load
 from tenuto.hosts.child import ChildHost
 from tenuto.hosts.host import Cancellation, Cancelled, EngineFailed, EngineSpec
@@ -67,7 +68,12 @@ class Model:
 @pytest.fixture(scope="module")
 def model() -> Iterator[Model]:
     cache = load({}).cache
-    options = {"weights": {WEIGHT: str(location(cache, WEIGHT))}, "threads": 2, "default_tokens": 40}
+    options = {
+        "weights": {WEIGHT: str(location(cache, WEIGHT))},
+        "threads": ENGINE_THREADS or 2,
+        "default_tokens": 40,
+        "repeat_penalty": 1.1,
+    }
     host = ChildHost(EngineSpec("tenuto_llama:LlamaChat", sys.executable, options, installed=True))
     host.load()
     yield Model(host)
@@ -120,6 +126,15 @@ def test_an_answer_without_a_limit_has_the_models_default(model: Model) -> None:
     said = model.say("Count from one to one thousand, one number a line.", max_tokens=None)
 
     assert ("length", 40) == (said.reason, said.completion_tokens)
+
+
+def test_an_answer_does_not_go_round_in_circles(model: Model) -> None:
+    """Tokens that were used become less likely, unless the caller says anything else about repetition."""
+    ended = model.say("Name a fruit.")
+    asked = model.say("Name a fruit.", frequency_penalty=0)
+
+    assert "stop" == ended.reason
+    assert (24, "length") == (asked.completion_tokens, asked.reason)
 
 
 def test_what_a_caller_writes_is_never_a_control_token(model: Model) -> None:

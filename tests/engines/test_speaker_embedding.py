@@ -1,4 +1,4 @@
-"""The encoder of speakers with its real weights, on voices of the service's own."""
+"""The encoder of speakers with its real weights, on recordings of people."""
 
 from functools import cache
 from pathlib import Path
@@ -7,24 +7,32 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from quality.recordings import CACHE, VOICES, silence, speech
-from tenuto_engine_kit.speaker_embedding import DIMENSIONS, SpeakerEncoder
+import tenuto.voices
+from tenuto.weights.cache import default_cache
+from tenuto_engine_kit.speaker_embedding import DIMENSIONS, SAMPLE_RATE, SpeakerEncoder
+from tenuto_kokoro import recording
 
 pytestmark = pytest.mark.real_engine
 
-FIRST = "The library opens at nine in the morning."
-SECOND = "We walked along the river until it was dark."
+RECORDINGS = Path(tenuto.voices.__file__ or "").parent / "recordings"
+"""The built-in voices' own: speech of people."""
 
 
 @cache
 def encoder() -> SpeakerEncoder:
-    return SpeakerEncoder(CACHE / "resemblyzer.pt")
+    return SpeakerEncoder(default_cache() / "resemblyzer.pt")
+
+
+@cache
+def recorded(person: str) -> npt.NDArray[np.float32]:
+    return recording.resampled((RECORDINGS / f"{person}.wav").read_bytes(), SAMPLE_RATE)
 
 
 def test_a_voice_is_more_like_itself_than_like_another() -> None:
-    """Two sentences of one voice are nearer to each other than to those of another voice."""
-    clips = [speech(text, "en", voice) for voice in VOICES[:2] for text in (FIRST, SECOND)]
-    alike = encoder().embed_all(clips) @ encoder().embed_all(clips).T
+    """The halves of one person's recording are nearer to each other than to those of another's."""
+    clips = [half for person in ("linda", "edward") for half in np.array_split(recorded(person), 2)]
+    embedded = encoder().embed_all(clips)
+    alike = embedded @ embedded.T
 
     assert alike[0, 1] > 0.75
     assert alike[2, 3] > 0.75
@@ -33,9 +41,9 @@ def test_a_voice_is_more_like_itself_than_like_another() -> None:
 
 def test_an_embedding_depends_on_neither_loudness_nor_company() -> None:
     """The same clip gives the same numbers, quieter, by itself or among others; they are of unit length."""
-    clip = speech(FIRST, "en", VOICES[0])
+    clip = recorded("edith")
     alone = encoder().embed(clip)
-    among = encoder().embed_all([silence(1), clip, clip[:8000]])
+    among = encoder().embed_all([np.zeros(SAMPLE_RATE, np.float32), clip, clip[:8000]])
 
     assert (DIMENSIONS,) == alone.shape
     assert abs(np.linalg.norm(alone) - 1) < 1e-5

@@ -20,7 +20,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from fuzz.texts import hostile
+from fuzz.texts import SLOWEST, hostile
 from tenuto.weights.cache import default_cache
 from tenuto_kokoro import SYMBOL_LIMIT
 from tenuto_kokoro.cutting import Unit, is_voiced, segments
@@ -101,6 +101,16 @@ def turn(seed: str, count: int = TURN) -> str | None:
     return None
 
 
+def slowest(lang: str) -> str | None:
+    """The longest texts of what is slow, in a language; the first that is not as it should be, in words."""
+    for text in SLOWEST:
+        try:
+            check(text, lang, 20, 40, normalise=True)
+        except Exception as error:
+            return f"{lang}: {error!r}\n{text[:40]!r}…"
+    return None
+
+
 def main() -> int:
     """0 when nothing was found."""
     options = argparse.ArgumentParser(prog="python -m tests.fuzz.readings")
@@ -111,6 +121,10 @@ def main() -> int:
     seeds = [f"{seed} {index}" for index in range(-(-asked.count // TURN))]
     began, done = time.monotonic(), 0
     with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
+        for failure in [*pool.map(slowest, LANGS)]:
+            if failure is not None:
+                print(failure)
+                return 1
         for failure in pool.map(turn, seeds):
             done += TURN
             if failure is not None:

@@ -190,7 +190,7 @@ CONTENTS = {
     "artifact_job": [
         spoil(
             """insert into artifact select 'artifact_x', account_id, job_id, media_type, size_bytes, sha256,
-                      blob_id, metadata, created_at, erased_at from artifact where id = '{artifact}'"""
+                      blob_id, metadata, created_at, erased_at, name from artifact where id = '{artifact}'"""
         ),
         spoil("update artifact set job_id = 'job_0' where id = '{artifact}'", "job_artifact"),
     ],

@@ -43,6 +43,8 @@ def test_the_fields_of_an_operation(world: World) -> None:
         "billing": {"held": "0.050000", "charged": "0.000000", "currency": "CNY"},
         "metadata": {"a": "b"},
         "cancel_requested": False,
+        "title": "你好。",
+        "erased_at": None,
     } == plain(world.operation(caller.account_id, job_id))
     assert body == json.loads(world.read(lambda tx: read.request_body(tx, caller, job_id)))
 

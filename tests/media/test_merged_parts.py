@@ -21,12 +21,15 @@ def segment(
     return {"start": start, "end": end, "text": text, "speaker": speaker, "type": type_}
 
 
-def part(start: float, end: float, *segments: Segment, warnings: Sequence[str] = ()) -> ChunkTranscript:
+def part(
+    start: float, end: float, *segments: Segment, warnings: Sequence[str] = (), language: str | None = None
+) -> ChunkTranscript:
     """A part as an engine writes it: times from its own start."""
     moved = [{**one, "start": one["start"] - start, "end": one["end"] - start} for one in segments]
     heard = {one["speaker"] for one in segments if one["speaker"]}
     speakers = {label: VOICES[label] for label in heard}
-    return ChunkTranscript(start, end, {"segments": moved, "speakers": speakers, "warnings": list(warnings)})
+    value = {"segments": moved, "speakers": speakers, "warnings": list(warnings), "language": language}
+    return ChunkTranscript(start, end, value)
 
 
 def texts(parts: Sequence[ChunkTranscript]) -> list[str]:
@@ -224,3 +227,19 @@ def test_times_are_inside_the_audio_and_warnings_name_their_part() -> None:
     assert ["0.000-100.000 s: odd", "100.000-150.000 s: odd"] == merged.warnings
     assert ["odd"] == merge_segment_text(parts[:1]).warnings
     assert ([], []) == (merge_segment_text([]).segments, merge_word_timestamps([]).segments)
+
+
+def test_the_language_is_that_of_most_of_the_speech() -> None:
+    """Not of most chunks: one may hold hardly a word, another a guess about music alone."""
+    parts = [
+        part(0, 10, segment(0, 9, "many words"), language="en"),
+        part(10, 20, segment(10, 11, "mot"), segment(11, 20, "", None, "music"), language="fr"),
+        part(20, 30, segment(20, 21, "mot"), language="fr"),
+        part(30, 40, language=None),
+    ]
+
+    assert ["en", "en", None] == [
+        merge_segment_text(parts).language,
+        merge_word_timestamps(parts).language,
+        merge_segment_text(parts[3:]).language,
+    ]

@@ -25,7 +25,7 @@ def test_any_calls_in_any_order(database: Database, tmp_path: Path) -> None:
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=EXAMPLES or 20,
+            max_examples=EXAMPLES or 12,
             stateful_step_count=STEPS,
             derandomize=not EXAMPLES,
             deadline=None,

@@ -17,6 +17,10 @@ def fault_of(words: Sequence[str], *, whole: bool = True) -> str | None:
 
     Not `whole`: what is required may be left out, as in a text that speaks of a command.
     """
+    if words and words[0] == "help":
+        words = [*words[1:], "-h"]
+    if list(words) == ["version"]:
+        return None
     path, command, rest = route(words, COMMANDS)
     old = answer(words)
     if old is not None:
@@ -24,13 +28,17 @@ def fault_of(words: Sequence[str], *, whole: bool = True) -> str | None:
     if not command.module:
         if not rest and whole and words:
             return f"missing: COMMAND behind {' '.join(path)}"
-        return f"unknown command: {' '.join([*path[1:], rest[0]])}" if rest and rest[0] != "-h" else None
+        return (
+            f"unknown command: {' '.join([*path[1:], rest[0]])}"
+            if rest and rest[0] not in ("-h", "--version")
+            else None
+        )
     with redirect_stderr(io.StringIO()) as reported, redirect_stdout(io.StringIO()):
         try:
             _parser(tuple(path)).parse_args(rest)
         except SystemExit as end:
             reason = reported.getvalue().removeprefix("tenuto: ").strip()
-            is_short = reason.startswith("missing: ") or " needs a value " in reason
+            is_short = reason.startswith("missing argument: ") or " needs a value " in reason
             return None if not end.code or (is_short and not whole) else reason
     return None
 

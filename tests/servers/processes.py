@@ -2,7 +2,6 @@
 
 import os
 import signal
-import subprocess
 import threading
 import time
 from collections.abc import Callable
@@ -10,7 +9,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from servers.service import TENUTO, RunningService
+from servers import forking
+from servers.service import RunningService
 
 RESTART_PAUSE_S = 0.05
 GONE_S = 15.0
@@ -134,12 +134,11 @@ class Supervisor:
                 if self._stopping.is_set():
                     return
                 with service.log_path.open("a") as log:
-                    service.process = subprocess.Popen(
-                        [TENUTO, "serve", "--port", str(service.port)],
+                    service.process = forking.begin(
+                        ["serve", "--port", str(service.port)],
                         env=service.environment,
                         stdout=log,
                         stderr=log,
-                        text=True,
                     )
             self.starts += 1
 

@@ -5,7 +5,6 @@ import os
 import signal
 import ssl
 import subprocess
-import sys
 import threading
 import time
 import uuid
@@ -16,13 +15,14 @@ from typing import IO, Any
 
 import httpx2
 
+from servers import forking
 from servers.accounts import key_of
 from servers.cores import ENGINE_THREADS
 from tenuto.db.database import Database
 from tenuto.db.opening import open_database
 from tenuto.engines.registry import ENTRIES
 
-TENUTO = str(Path(sys.executable).with_name("tenuto"))
+TENUTO = forking.TENUTO
 READY_S = 20.0
 FINAL = ("succeeded", "failed", "cancelled", "recovery_required")
 PLAIN = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -55,12 +55,14 @@ class RunningService:
     def environment(self) -> dict[str, str]:
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("TENUTO_")}
         cache = {name: value for name, value in os.environ.items() if name == "TENUTO_CACHE"}
-        own = {"TENUTO_DATA": str(self.folder), "TENUTO_ENGINES": self.engines, **self.variables}
+        own = {"TENUTO_DATA": str(self.folder), "TENUTO_ENGINES": self.engines, "TENUTO_PULL": "never"}
+        own |= self.variables
         if self.engines == "real" and ENGINE_THREADS and "TENUTO_CONFIG" not in own:
             own["TENUTO_CONFIG"] = str(self._threads())
         if self.database_url is not None:
             own["TENUTO_DATABASE"] = self.database_url
-        return inherited | cache | own
+        # It notes where it runs: not in the home of whoever runs the tests, where all commands look for it.
+        return {"XDG_STATE_HOME": f"{self.folder}.state"} | inherited | cache | own
 
     def _threads(self) -> Path:
         """A settings file with the threads of every engine, where a test has none of its own."""
@@ -77,12 +79,11 @@ class RunningService:
     def start(self) -> None:
         """Start it and wait until /readyz answers 200."""
         with self.log_path.open("a") as log:
-            self.process = subprocess.Popen(
-                [TENUTO, self.verb, "--port", str(self.port)],
+            self.process = forking.begin(
+                [self.verb, "--port", str(self.port)],
                 env=self.environment,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                text=True,
             )
         assert self.process.stdout is not None
         first = self.process.stdout.readline()
@@ -123,9 +124,7 @@ class RunningService:
         self, *arguments: str, check: bool = True, timeout_s: float = 60
     ) -> subprocess.CompletedProcess[str]:
         """An operator's command on this folder."""
-        done = subprocess.run(
-            [TENUTO, *arguments], env=self.environment, capture_output=True, text=True, timeout=timeout_s
-        )
+        done = forking.complete(arguments, env=self.environment, timeout=timeout_s)
         assert not check or done.returncode == 0, done.stderr
         return done
 

@@ -35,6 +35,7 @@ def speak(somebody: Person) -> None:
     """A text is spoken and its waveform is there; sliders are open."""
     page, language = somebody.page, language_of(somebody)
     page.locator("#text").fill(TEXT[language])
+    unfold_settings(somebody)
     page.locator("input[name=emotion][value=vector]").check(force=True)
     page.locator(".sliders input").first.fill("0.6")
     page.locator(".sliders input").nth(6).fill("0.2")
@@ -43,6 +44,13 @@ def speak(somebody: Person) -> None:
     page.locator(".live").wait_for(state="detached", timeout=JOB_MS)
     page.locator(".waveform .round:not([disabled])").wait_for()
     page.evaluate("window.scrollTo(0, 0)")
+
+
+def unfold_settings(somebody: Person) -> None:
+    """On a narrow screen the settings of speech are folded."""
+    folded = somebody.page.locator(".settings > details:not([open]) > summary")
+    if folded.count():
+        folded.click()
 
 
 def recognise(somebody: Person) -> None:
@@ -131,6 +139,8 @@ SCENES = {
     "accounts": Scene("/operator/accounts", manage),
     "models": Scene("/operator/models"),
     "queue": Scene("/operator/queue"),
+    "statistics": Scene("/operator/statistics"),
+    "log": Scene("/operator/log"),
     "recovery": Scene("/operator/recovery"),
     "missing": Scene("/nowhere"),
 }

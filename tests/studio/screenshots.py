@@ -19,7 +19,8 @@ from studio.scenes import SCENES, act_out
 PICTURES = ROOT / "docs" / "pictures"
 MAX_BYTES = 60_000
 SHOWN = {
-    ("speech", "en", "light", 1280), ("speech", "zh", "dark", 1280), ("recognition", "zh", "light", 1280),
+    ("speech", "en", "light", 1280), ("speech", "en", "dark", 1280), ("speech", "zh", "dark", 1280),
+    ("speech", "zh", "light", 1280), ("recognition", "zh", "light", 1280),
     ("images", "en", "dark", 1280), ("job", "zh", "light", 1280), ("usage", "en", "light", 1280),
     ("keys", "zh", "light", 1280), ("speech", "zh", "light", 390),
 }  # fmt: skip

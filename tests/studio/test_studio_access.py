@@ -8,7 +8,8 @@ from studio.scenes import SUBMIT
 
 PAGES = (
     "/", "/speech", "/voices", "/recognition", "/images", "/chat", "/jobs", "/keys", "/usage", "/settings",
-    "/operator/accounts", "/operator/models", "/operator/queue", "/operator/recovery", "/nowhere",
+    "/operator/accounts", "/operator/models", "/operator/queue", "/operator/statistics", "/operator/log",
+    "/operator/recovery", "/nowhere",
 )  # fmt: skip
 DOORS = ("/login", "/register", "/setup#token", "/invite#token")
 WIDE = {"width": 1280, "height": 860}
@@ -118,6 +119,57 @@ def test_the_keyboard_reaches_everything(visitor: Person, member: Cookies) -> No
     page.get_by_role("heading", name="Jobs").wait_for()
 
     assert "page" == page.evaluate("document.activeElement.id")
+
+
+def test_keys_lead_everywhere(visitor: Person, member: Cookies) -> None:
+    """`g` and a letter go to a page, Ctrl+K finds one by name, `?` shows all keys; no key does so in a field,
+    and those without Ctrl can be turned off. Both sheets can be used by everybody."""
+    visitor.become(member)
+    visitor.open("/jobs")
+    page, heading = visitor.page, visitor.page.get_by_role("heading", level=1)
+    page.keyboard.press("g")
+    page.keyboard.press("k")
+    expect(heading).to_have_text("API keys")
+    page.get_by_label("Name", exact=True).press_sequentially("g s ?")
+    expect(page.get_by_label("Name", exact=True)).to_have_value("g s ?")
+    page.keyboard.press("Control+k")
+    page.get_by_role("combobox", name="Go to").press_sequentially("recog")
+    choices = page.get_by_role("listbox", name="Go to").get_by_role("option")
+    expect(choices).to_have_count(1)
+    faults = visitor.axe()
+    page.keyboard.press("Enter")
+    expect(heading).to_have_text("Recognition")
+    page.keyboard.press("?")
+    page.get_by_role("switch", name="Shortcuts of single keys").uncheck()
+    faults += visitor.axe()
+    page.keyboard.press("Escape")
+    expect(page.locator("dialog")).to_have_count(0)
+    page.keyboard.press("?")
+    page.keyboard.press("Control+k")
+    choices.filter(has_text="Chat").first.click()
+
+    expect(heading).to_have_text("Chat")
+    expect(page.locator(".keyboard")).to_have_count(0)
+    assert [] == faults
+
+
+def test_a_field_says_what_it_lacks(visitor: Person) -> None:
+    """In the language of the page and below the field, which gets the focus; the password can be shown."""
+    visitor.open("/setup#token")
+    page = visitor.page
+    name, password = page.get_by_label("Account name"), page.get_by_label("Password")
+    page.get_by_role("button", name="Make the operator").click()
+    expect(name).to_be_focused()
+    expect(page.get_by_text("Fill this in.")).to_have_count(2)
+    name.fill("Clara")
+    password.fill("short")
+    page.get_by_role("button", name="Make the operator").click()
+    expect(page.get_by_text("At least 10 characters are needed; there are 5.")).to_be_visible()
+    page.get_by_role("button", name="Show").click()
+
+    expect(password).to_have_attribute("type", "text")
+    expect(password).to_have_value("short")
+    expect(page.get_by_text("Fill this in.")).to_have_count(0)
 
 
 def test_the_narrow_menu_folds_by_escape(

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 
 import pytest
+from scripts import pictogram_names
 
 from studio.browser import ROOT
 from tenuto_kokoro.zh_pinyin import SYLLABLES
@@ -41,3 +42,8 @@ def test_the_lock_names_no_host_and_nothing_runs_when_it_is_installed() -> None:
     assert '"resolved"' not in lock
     assert len(re.findall(r'"node_modules/[^"]+": \{', lock)) == lock.count('"integrity"')
     assert "ignore-scripts=true" in settings
+
+
+def test_the_studio_lists_what_the_pictogram_model_draws() -> None:
+    """Its page searches the file that `scripts/pictogram_names.py` writes from the engine's list."""
+    assert pictogram_names.text() == pictogram_names.WRITTEN.read_text("utf-8")

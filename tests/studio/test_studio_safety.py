@@ -136,7 +136,7 @@ def test_an_account_that_is_no_operator_finds_no_operators_pages(visitor: Person
 
 def test_a_session_that_ended_asks_for_the_password_and_comes_back(visitor: Person) -> None:
     """Nothing of the account stays on the page; after logging in one is where one was, and what one wrote
-    is there."""
+    is there, after a reload too."""
     visitor.register("tired")
     visitor.open("/speech")
     visitor.page.get_by_label("The text to speak").fill("Hold this.")
@@ -150,3 +150,30 @@ def test_a_session_that_ended_asks_for_the_password_and_comes_back(visitor: Pers
     expect(visitor.page.get_by_role("heading", name="Jobs")).to_be_visible()
     visitor.page.get_by_role("link", name="Speech", exact=True).click()
     expect(visitor.page.get_by_label("The text to speak")).to_have_value("Hold this.")
+    visitor.page.reload()
+    expect(visitor.page.get_by_label("The text to speak")).to_have_value("Hold this.")
+
+
+def test_what_a_model_writes_is_never_markup(visitor: Person, member: Cookies) -> None:
+    """Its Markdown and formulas are shown; its HTML is text, its pictures are not loaded, and its links lead
+    to pages alone, which learn nothing of this one."""
+    visitor.become(member)
+    visitor.open("/chat")
+    page = visitor.page
+    good, bad = "[good](https://example.org/)", "[bad](javascript:document.title='stolen')"
+    picture = "![picture](https://example.org/p.png)"
+    page.get_by_label("Message").fill(f"**loud** $x^2$ {good} {bad} {picture} {HOSTILE}")
+    page.get_by_label("Message").press("Enter")
+    words = page.locator(".turn.assistant .words")
+    expect(page.locator(".turn.assistant footer")).to_be_visible()
+    expect(words.locator("strong")).to_have_text("loud")
+    expect(words.locator("math")).to_be_visible()
+    links = words.locator("a").evaluate_all("links => links.map(one => [one.href, one.rel, one.target])")
+
+    assert [
+        ["https://example.org/", "noopener noreferrer nofollow", "_blank"],
+        ["https://example.org/p.png", "noopener noreferrer nofollow", "_blank"],
+    ] == links
+    assert "stolen" != page.title()
+    assert 0 == words.locator("img, script").count()
+    expect(words).to_contain_text("<img src=x onerror=")

@@ -32,5 +32,5 @@ def open_studio(database: Database, tmp_path: Path) -> Iterator[Open]:
 
 @pytest.fixture
 def studio(open_studio: Open) -> Studio:
-    """A studio where everybody may register."""
-    return open_studio(registration="open")
+    """A studio where everybody may register, without credit."""
+    return open_studio(registration="open", initial_credit="0")

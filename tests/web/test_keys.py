@@ -68,6 +68,47 @@ def test_a_key_that_cannot_be_is_refused(studio: Studio) -> None:
     assert [] == browser.get("/web/keys").json()["data"]
 
 
+def test_a_key_gets_another_secret_and_the_old_one_ends_later(studio: Studio) -> None:
+    """Under the same id; the old secret works until its grace is over, at once if there is none (R201)."""
+    browser = studio.person("me")
+    made = browser.post("/web/keys", {"name": "laptop", "models": ["fake/speech"]}).json()
+    path = f"/web/keys/{made['id']}/rotation"
+
+    def works(key: str) -> bool:
+        return 200 == studio.browser().get("/v1/models", Authorization=f"Bearer {key}").status_code
+
+    second = browser.post(path, {"grace_hours": 1}).json()
+    during = [works(each["key"]) for each in (made, second)]
+    studio.pass_time(HOUR_MS)
+    after = [works(each["key"]) for each in (made, second)]
+    third = browser.post(path, {"grace_hours": 0}).json()
+    [line] = browser.get("/web/keys").json()["data"]
+
+    assert ([True, True], [False, True]) == (during, after)
+    assert [False, True] == [works(each["key"]) for each in (second, third)]
+    assert (made["id"], ["fake/speech"]) == (third["id"], third["models"])
+    assert third["key"][-4:] == line["last_four"]
+
+
+def test_only_a_working_key_of_ones_own_gets_another_secret(studio: Studio) -> None:
+    """And only so many work at once: rows of secrets stay until they have ended."""
+    browser, other = studio.person("me"), studio.person("other")
+    made = browser.post("/web/keys", {"name": "k"}).json()
+    path = f"/web/keys/{made['id']}/rotation"
+    not_mine = [other.post(path, {}), browser.post(f"/web/keys/{OTHER_KEY}/rotation", {})]
+    wrong = faults(browser.post(path, {"grace_hours": 169}))
+    many = [browser.post(path, {"grace_hours": 1}) for _ in range(keys.MAX_SECRETS)]
+    studio.pass_time(HOUR_MS)
+    later = browser.post(path, {}).status_code
+    browser.request("DELETE", f"/web/keys/{made['id']}")
+    revoked = browser.post(path, {})
+
+    assert [(404, "not_found")] * 2 == [error(answer) for answer in not_mine]
+    assert [("grace_hours", "out_of_range")] == wrong
+    assert [201] * (keys.MAX_SECRETS - 1) + [429] == [answer.status_code for answer in many]
+    assert (201, 400) == (later, revoked.status_code)
+
+
 def test_a_revoked_key_is_refused_from_the_next_request_on(studio: Studio) -> None:
     """Again is no error; the list says since when."""
     browser = studio.person("me")

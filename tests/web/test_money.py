@@ -13,6 +13,7 @@ from tenuto.web import money
 from web.browsers import DAY_MS, Browser, Studio, error, faults
 from web.conftest import Open
 
+IMAGE = "fake/image"
 PRICES = {SPEECH: {"price": "0.05", "hold": "0.07"}, METERED: {"price": "0.000001"}}
 FORMULAS = ('=HYPERLINK("http://evil.test")', "+1", "-1", "@SUM(A1)", "＝1", "\t=1")
 
@@ -54,6 +55,21 @@ def test_usage_is_what_the_ledger_says(studio: Studio) -> None:
     assert [(days[0], 2, 50_001), (days[1], 1, 50_000)] == lines(found["day"])
     assert [(days[1], 1, 50_000)] == lines(usage(browser, group="day", **{"from": days[1], "to": days[1]}))
     assert [] == usage(browser, to="2020-01-01")["data"]
+
+
+def test_where_prices_are_free_nothing_is_held(open_studio: Open) -> None:
+    """An account without credit has a picture accepted; the ledger has its line, of 0."""
+    studio = open_studio(registration="open", prices="free", initial_credit="5")
+    studio.world.register("worker_a", frozenset([IMAGE]))
+    browser = studio.person("me")
+    asked = {"model": IMAGE, "parameters": {"prompt": "a red circle"}}
+    job = browser.post("/web/v1/jobs", asked, **{"Idempotency-Key": "one"}).json()
+    balance = browser.get("/web/v1/account/balance").json()
+    lines = browser.get(f"/web/jobs/{job['id']}/ledger").json()["data"]
+
+    assert {"held": "0.000000", "charged": "0.000000", "currency": "CNY"} == job["billing"]
+    assert "0.000000" == balance["total"]
+    assert [("hold", "0.000000")] == [(line["type"], line["amount"]) for line in lines]
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,11 @@
 """The operator's pages: accounts and credit, the service at a glance, the inbox of jobs that wait."""
 
+import os
+
 import pytest
 
 from servers.world import METERED, SPEECH
+from tenuto import logs
 from tenuto.catalog import operations as catalog
 from tenuto.db.database import Transaction
 from tenuto.jobs.lifecycle import RecordedResult
@@ -47,6 +50,33 @@ def test_accounts_are_listed_page_by_page(studio: Studio) -> None:
     assert [line["id"] for line in made] == [line["id"] for line in shown[1:4]]
     assert "next_cursor" not in second
     assert [("limit", "out_of_range")] == faults(operator.get("/web/operator/accounts?limit=501"))
+
+
+def test_accounts_are_found_by_name_id_and_state(studio: Studio) -> None:
+    """A part of the name in any case and width; signs of patterns are themselves; pages go on within it."""
+    operator = studio.operator("chief")
+    names = ["100% Ünïcode", "100 percent", "a_b", "axb", "!bang", "ＷＩＤＥ"]
+    made = {name: operator.post("/web/operator/accounts", {"name": name}).json()["id"] for name in names}
+    operator.post(f"/web/operator/accounts/{made['axb']}/suspend")
+    studio.person("self-made")
+
+    def found(**filters: str) -> list[str]:
+        answer = operator.request("GET", "/web/operator/accounts", params=filters)
+        return [line["name"] for line in answer.json()["data"]]
+
+    first = operator.request("GET", "/web/operator/accounts", params={"search": "100", "limit": "1"}).json()
+
+    assert [["100% Ünïcode"], ["a_b"], ["!bang"], ["ＷＩＤＥ"], []] == [
+        found(search=text) for text in ("0% ü", "a_b", "!B", "wide", "nobody")
+    ]
+    assert ["a_b"] == found(search=made["a_b"])
+    assert ["100 percent"] == found(search="100", after=first["next_cursor"])
+    assert [["chief", "self-made"], ["axb"], []] == [
+        found(state=state) for state in ("active", "suspended", "programs")
+    ]
+    assert [name for name in names if name != "axb"] == found(state="invited")
+    assert ["a_b"] == found(state="invited", search="B", limit="1", after=made["100 percent"])
+    assert [("state", "not_allowed")] == faults(operator.get("/web/operator/accounts?state=odd"))
 
 
 def test_credit_is_given_once_however_often_it_is_sent(studio: Studio) -> None:
@@ -317,3 +347,126 @@ def lost(studio: Studio, browser: Browser) -> str:
     studio.world.fence(claim.attempt_id)
     studio.world.unknown(claim.attempt_id)
     return job_id
+
+
+def test_the_charts_show_what_ended_and_what_it_cost(studio: Studio) -> None:
+    """In slots of the period that was asked for, by model and by day; other periods are refused."""
+    studio.open_lane()
+    operator = studio.operator()
+    operator.submit("Hold.")
+    studio.world.finish(studio.claim().attempt_id)
+    shown = operator.get("/web/operator/statistics?period=week").json()
+    [model] = shown["models"]
+
+    assert ("week", 56, 8) == (shown["period"], len(shown["slots"]), len(shown["days"]))
+    assert shown["from"] == shown["complete_from"] == shown["slots"][0]["at"]
+    assert (1, 1, 0, 0) == tuple(
+        shown["slots"][-1][name] for name in ("finished", "succeeded", "failed", "queued")
+    )
+    assert (SPEECH, 1, 0) == (model["model"], model["finished"], model["charged_micros"])
+    assert 1 == shown["days"][-1]["jobs"]
+    assert [("period", "not_allowed")] == faults(operator.get("/web/operator/statistics?period=year"))
+
+
+def test_a_price_holds_for_what_is_accepted_from_then_on(studio: Studio) -> None:
+    """On every process at once, for it is read with the submission; an accepted job keeps its own (P3)."""
+    studio.open_lane()
+    operator, guest = studio.operator("chief"), studio.person("guest")
+    operator.act(f"/web/operator/accounts/{guest.account_id()}/credit", {"amount_micros": 1_000_000})
+    before = guest.submit("Hold.")
+    priced = operator.post(
+        "/web/operator/models", {"model": SPEECH, "enabled": True, "price_micros": 7}
+    ).json()
+    after = guest.submit("Hold it.")
+    catalog_price = guest.get("/web/v1/models").json()["data"][0]["pricing"]["price"]
+    for _ in range(2):
+        studio.world.finish(studio.claim().attempt_id)
+    charged = [guest.get(f"/web/v1/jobs/{each}").json()["billing"]["charged"] for each in (before, after)]
+    reset = operator.post(
+        "/web/operator/models", {"model": SPEECH, "enabled": True, "price_micros": None}
+    ).json()
+
+    assert ("0.000007", 7) == (priced["pricing"]["price"], priced["price_micros"])
+    assert ["0.000000", "0.000007"] == charged
+    assert "0.000007" == catalog_price
+    assert ("0.000000", None) == (reset["pricing"]["price"], reset["price_micros"])
+
+
+def test_a_model_that_is_switched_off_accepts_nothing(studio: Studio) -> None:
+    """503 and not callable, for jobs and chats; accepted jobs continue, and a repeated request replays."""
+    studio.open_lane()
+    operator = studio.operator("chief")
+    job_id = operator.submit("Hold.", key="once")
+    off = operator.post(
+        "/web/operator/models", {"model": SPEECH, "enabled": False, "price_micros": None}
+    ).json()
+    asked = {"model": SPEECH, "parameters": {"text": "Hold."}}
+    refused = operator.act("/web/v1/jobs", asked)
+    again = operator.submit("Hold.", key="once")
+    studio.world.finish(studio.claim().attempt_id)
+    chat = {"model": "fake/chat", "messages": [{"role": "user", "content": "hi"}]}
+    operator.post("/web/operator/models", {"model": "fake/chat", "enabled": False, "price_micros": None})
+    silent = operator.post("/web/v1/chat/completions", chat)
+    on = operator.post(
+        "/web/operator/models", {"model": SPEECH, "enabled": True, "price_micros": None}
+    ).json()
+
+    assert (False, False, "switched off by the operator") == (
+        off["enabled"],
+        off["callable"],
+        off["callable_reason"],
+    )
+    assert [(503, "model_unavailable")] * 2 == [error(refused), error(silent)]
+    assert job_id == again
+    assert "succeeded" == operator.get(f"/web/v1/jobs/{job_id}").json()["state"]
+    assert on["callable"]
+    assert 202 == operator.act("/web/v1/jobs", asked).status_code
+
+
+def test_changes_of_models_are_noted_once(studio: Studio) -> None:
+    """Who set what and when, newest first; a request that changes nothing is none. The rest is refused."""
+    operator = studio.operator("chief")
+    sent = {"model": SPEECH, "enabled": False, "price_micros": 5}
+    for _ in range(2):
+        operator.post("/web/operator/models", sent)
+    operator.post("/web/operator/models", sent | {"enabled": True})
+    noted = operator.get("/web/operator/changes").json()["data"]
+    wrong = [
+        operator.post("/web/operator/models", sent | change)
+        for change in ({"model": "nope"}, {"price_micros": -1}, {"model": "fake/chat"}, {"enabled": None})
+    ]
+
+    assert [(True, 5), (False, 5)] == [(each["enabled"], each["price_micros"]) for each in noted]
+    assert [("chief", SPEECH)] * 2 == [(each["operator"], each["model"]) for each in noted]
+    assert [
+        [("model", "unknown_model")],
+        [("price_micros", "out_of_range")],
+        [("price_micros", "not_allowed")],
+        [("enabled", "wrong_type")],
+    ] == [faults(each) for each in wrong]
+
+
+def test_the_newest_events_of_the_log_are_shown(studio: Studio, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Newest first, by level and name, long values cut, of an exception its text; and whose log it is."""
+    events = logs.RecentEvents(3)
+    monkeypatch.setattr(logs, "recent_events", events)
+    for number in range(3):
+        events.note(
+            {"event": "job.succeeded", "level": "info", "timestamp": str(number), "job_id": "j" * 999}
+        )
+    try:
+        raise ValueError("no")
+    except ValueError:
+        events.note({"event": "http.failed", "level": "error", "timestamp": "3", "exc_info": True})
+    operator = studio.operator()
+    shown = operator.get("/web/operator/log").json()
+    worst = operator.get("/web/operator/log?level=warning").json()["data"]
+    named = operator.get("/web/operator/log?event=job.&limit=1").json()["data"]
+
+    assert ["3", "2", "1"] == [each["at"] for each in shown["data"]]
+    assert [("http.failed", {"exception": "ValueError: no"})] == [
+        (each["event"], each["keys"]) for each in worst
+    ]
+    assert [("2", logs.MAX_CHARACTERS)] == [(each["at"], len(each["keys"]["job_id"])) for each in named]
+    assert os.getpid() == shown["process"]["pid"]
+    assert [("level", "not_allowed")] == faults(operator.get("/web/operator/log?level=odd"))

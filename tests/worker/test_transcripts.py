@@ -29,11 +29,18 @@ def test_a_sound_transcript_is_kept_without_what_is_not_known() -> None:
         "doubts": ["y"],
     }
 
-    said = {"warnings": ["x"], "doubts": ["y"]}
+    said = {"language": "en", "warnings": ["x"], "doubts": ["y"]}
 
     assert {"segments": [SOUND], "speakers": {"S01": [1.0, 0.5]}, **said} == read(value)
     assert {"segments": [{"start": 1.0, "end": 2.5, "text": "one"}], **said} == read(value, WORD_TIMESTAMPS)
-    assert {"segments": [], "speakers": {}, "warnings": [], "doubts": []} == read({"segments": []})
+    empty: dict[str, Any] = {"language": None, "segments": [], "speakers": {}, "warnings": [], "doubts": []}
+    assert empty == read({"segments": []})
+
+
+@pytest.mark.parametrize("reported", [None, 7, [], "", "e", "x" * 40, "the English language", "en\n"])
+def test_a_language_that_is_not_a_code_is_not_reported(reported: Any) -> None:
+    """It must not cost the caller a transcript."""
+    assert None is read({"segments": [SOUND], "language": reported})["language"]
 
 
 def test_a_little_beyond_the_end_is_the_end() -> None:

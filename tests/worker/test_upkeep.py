@@ -373,7 +373,7 @@ def test_a_clock_that_jumps_makes_no_orphans(world: World, rig: Rig) -> None:
 def test_a_sweep_holds_no_rescue_up(world: World, rig: Rig) -> None:
     """Where millions of blobs are looked through it takes minutes: the attempts of a worker that dies
     meanwhile are rescued as ever (P9)."""
-    failpoints.arm("sweep.after_condemn:1:delay=2")
+    failpoints.arm("sweep.after_condemn:1:delay=5")
     rig.neighbour()
     upkeep = rig.upkeep()
     try:
@@ -386,7 +386,7 @@ def test_a_sweep_holds_no_rescue_up(world: World, rig: Rig) -> None:
     finally:
         failpoints.arm("")
 
-    assert took_s < 1
+    assert took_s < 4
     assert "queued" == world.state(claim.job_id)
 
 

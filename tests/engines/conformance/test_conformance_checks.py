@@ -34,7 +34,7 @@ BROKEN: dict[Check, dict[str, str]] = {
     checks.gives_a_result: {
         "WrongMediaType": "'audio/mpeg', not 'audio/wav'",
         "WrongHeader": "header declares",
-        "WrongDuration": "duration_ms is 507 ms; its samples last 500 ms",
+        "WrongDuration": "duration_ms is 207 ms; its samples last 200 ms",
         "WrongMetadata": "metadata.sample_rate is 44100; the WAV has 8000",
         "Silent": "the result is silent",
     },

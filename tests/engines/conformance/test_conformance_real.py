@@ -2,7 +2,8 @@
 
 import pytest
 
-from engines.conformance.subjects import REAL, faults, real
+from engines.conformance.subjects import GRACE_S, REAL, faults, real
+from servers.cores import ENGINE_THREADS
 from tenuto.engines.registry import ENTRIES
 from tenuto.weights.cache import default_cache
 from tenuto_engine.conformance import examine, subjects
@@ -19,8 +20,13 @@ def test_an_engine_with_its_weights_conforms(name: str) -> None:
 
 def test_faster_whisper_conforms_with_the_base_model() -> None:
     """The package of others, in the interpreter that has it."""
-    options = {"model_dir": str(default_cache() / "whisper-base"), "device": "cpu", "compute_type": "int8"}
-    (subject,) = subjects("faster-whisper", options=options, grace_s=60.0, run_timeout_s=250.0).values()
+    options = {
+        "model_dir": str(default_cache() / "whisper-base"),
+        "device": "cpu",
+        "compute_type": "int8",
+        "threads": ENGINE_THREADS,
+    }
+    (subject,) = subjects("faster-whisper", options=options, grace_s=GRACE_S, run_timeout_s=250.0).values()
 
     assert {} == faults(examine(subject))
 

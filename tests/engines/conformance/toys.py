@@ -200,7 +200,7 @@ class Exits(Toy):
 
 class Deaf(Toy):
     def before_word(self, run: Run, text: str) -> None:
-        time.sleep(PAUSE_S if len(text) > LONG_CHARACTERS else 0)
+        time.sleep(10 * PAUSE_S if len(text) > LONG_CHARACTERS else 0)
 
 
 class StopsWithAnError(Toy):

@@ -8,6 +8,7 @@ import pytest
 
 from quality.recordings import CACHE, QuietRun, Recording, music, noise, pcm, silence, speech
 from quality.sounding import error_rate, sounding
+from servers.cores import ENGINE_THREADS
 from tenuto_engine import Cancelled, EngineError, Result
 from tenuto_whisper.given_language import MODEL_ID, GivenLanguageEngine
 from tenuto_whisper.vocabulary import SIMPLIFIED, Vocabulary
@@ -22,9 +23,8 @@ CHINESE = "图书馆晚上九点关门,请大家抓紧时间。"
 
 @cache
 def engine() -> GivenLanguageEngine:
-    return GivenLanguageEngine(
-        {"weights": {name: str(CACHE / name) for name in WEIGHTS}, "model_revision": "r1"}
-    )
+    weights = {name: str(CACHE / name) for name in WEIGHTS}
+    return GivenLanguageEngine({"weights": weights, "model_revision": "r1", "threads": ENGINE_THREADS})
 
 
 @cache
@@ -34,8 +34,13 @@ def meeting() -> Recording:
 
 
 @cache
+def heard() -> tuple[QuietRun, Result]:
+    run = QuietRun({"language": "en"}, pcm(meeting().samples))
+    return run, engine().run(run)
+
+
 def result() -> Result:
-    return engine().run(QuietRun({"language": "en"}, pcm(meeting().samples)))
+    return heard()[1]
 
 
 def told(run: QuietRun) -> dict[str, Any]:
@@ -90,6 +95,10 @@ def test_an_unknown_language_is_found_and_told() -> None:
 
     assert "zh" == value["language"]
     assert ["The language 'Klingon' is not known; zh was heard."] == value["warnings"]
+
+    automatic = told(QuietRun({"language": "auto"}, pcm(speech(CHINESE, "zh"))))
+
+    assert ("zh", []) == (automatic["language"], automatic["warnings"])
     assert 0.05 >= error_rate(sounding("zh", CHINESE), sounding("zh", said(value)))
     assert {"图", "书", "馆"} <= set(said(value))
 
@@ -131,8 +140,7 @@ def test_a_cancelled_run_stops_within_a_window() -> None:
 
 def test_progress_grows_to_the_end() -> None:
     """Seconds of the part, from none to all."""
-    run = QuietRun({"language": "en"}, pcm(meeting().samples))
-    engine().run(run)
+    run, _ = heard()
     done = [completed for _, completed, _, _ in run.steps]
 
     assert done == sorted(done)

@@ -30,7 +30,7 @@ def heard(whisper: WhisperModel, text: str, lang: str) -> str:
     found, _ = whisper.transcribe(
         io.BytesIO(spoken(text, lang=lang).content),
         language=lang,
-        beam_size=5,
+        beam_size=1,
         initial_prompt={"zh": "以下是普通话的句子。"}.get(lang),
     )
     return "".join(piece.text for piece in found)
@@ -43,8 +43,8 @@ def syllables(whisper: WhisperModel, text: str) -> list[str]:
 
 def test_a_character_is_heard_in_the_reading_that_was_chosen(whisper: WhisperModel) -> None:
     """行 as hang2 is heard as hang and not as xing, as xing2 the other way round (R97)."""
-    hang = syllables(whisper, "他每天早上坐公交车去银<行|HANG2>上班。")
-    xing = syllables(whisper, "他每天早上坐公交车去银<行|XING2>上班。")
+    hang = syllables(whisper, "坐公交车去银<行|HANG2>上班。")
+    xing = syllables(whisper, "坐公交车去银<行|XING2>上班。")
 
     assert "hang" in hang
     assert "xing" not in hang
@@ -56,7 +56,6 @@ def test_a_character_is_heard_in_the_reading_that_was_chosen(whisper: WhisperMod
     ("lang", "text", "expected"),
     [
         ("en", "She moved from 上海 to 北京 last year.", "moved from Shanghai to Beijing last year"),
-        ("en", "I visited 北京 and ate 饺子 yesterday.", r"visited \w.* and \w+ \w.* yesterday"),
         ("zh", "今天我们用 Python 写 code。", "今天我们用.+[写寫].+"),
         ("ja", "東京でPythonを勉強しています。", "東京で.+勉強しています"),
     ],

@@ -1,0 +1,145 @@
+"""What somebody has who installs the wheels: `tenuto[cpu]`, without a checkout, make or Node.js."""
+
+import os
+import signal
+import subprocess
+import sys
+import tarfile
+import urllib.request
+import wave
+from collections.abc import Iterator
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+from scripts import distributions
+
+from alone.environment import OURS, ROOT, UV, constraints
+from tenuto.weights import default_cache
+
+BIN = Path(sys.executable).parent
+STUDIO = ROOT / distributions.STUDIO / "index.html"
+EMBEDDED = {"kokoro", "whisper", "llama", "pictograms"}
+EVERY_ENGINE = "import json, tenuto_engine.adapters as a; print(*a.found())"
+
+
+def environment(folder: Path, bin_folder: Path) -> dict[str, str]:
+    """Of a person with a home of their own, to whom nothing of this checkout is in reach."""
+    return {"HOME": str(folder), "PATH": str(bin_folder), "TENUTO_CACHE": str(default_cache())}
+
+
+def output(user: Path, folder: Path, *command: str) -> str:
+    """What a command of the environment prints, run in an empty folder."""
+    done = subprocess.run(
+        [user.with_name(command[0]), *command[1:]],
+        cwd=folder,
+        env=environment(folder, user.parent),
+        capture_output=True,
+        text=True,
+        timeout=250,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout.strip()
+
+
+@pytest.fixture
+def address(user: Path, tmp_path: Path) -> Iterator[str]:
+    """Where their `tenuto serve` answers."""
+    with (tmp_path / "log").open("w") as log:
+        process = subprocess.Popen(
+            [user.with_name("tenuto"), "serve", "--port", "0"],
+            cwd=tmp_path,
+            env=environment(tmp_path, user.parent),
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+        )
+    assert process.stdout is not None
+    first = next((line for line in process.stdout if "http://" in line), "")
+    assert first, (tmp_path / "log").read_text()
+    yield "http://127.0.0.1:" + first.split("http://")[1].split(",")[0].rsplit(":", 1)[1].strip()
+    process.send_signal(signal.SIGTERM)
+    assert 0 == process.wait(60)
+
+
+@pytest.mark.real_engine
+@pytest.mark.skipif(not STUDIO.is_file(), reason="the studio was not built: no Node.js here")
+def test_who_installs_the_wheels_gets_the_studio_and_speech(user: Path, address: str, tmp_path: Path) -> None:
+    """The page of the studio, and a WAV that plays, by their own commands alone."""
+    with urllib.request.urlopen(address, timeout=30) as answer:
+        page = answer.read()
+    output(user, tmp_path, "tenuto", "login", "--local")
+    output(user, tmp_path, "tenuto", "say", "Hello", "-o", "hello.wav")
+    with wave.open(str(tmp_path / "hello.wav")) as sound:
+        seconds = sound.getnframes() / sound.getframerate()
+
+    assert STUDIO.read_bytes() == page
+    assert 0.2 < seconds < 5
+
+
+def test_every_embedded_engine_comes_with_the_extra(user: Path, tmp_path: Path) -> None:
+    """And those that call other servers; none of the service's modules was needed to find them."""
+    engines = set(output(user, tmp_path, "python", "-c", EVERY_ENGINE).split())
+
+    assert EMBEDDED | {"openai-speech"} <= engines
+
+
+def test_a_wheel_runs_without_being_installed(wheels: Path, tmp_path: Path) -> None:
+    """`uvx --from WHEEL tenuto`: the version is that of the file's name."""
+    (wheel,) = wheels.glob("tenuto-*.whl")
+    plain = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    limits = ["--constraints", str(constraints(wheels, tmp_path))]
+    done = subprocess.run(
+        [
+            str(UV),
+            "tool",
+            "run",
+            "--python",
+            sys.executable,
+            *limits,
+            "--from",
+            str(wheel),
+            "tenuto",
+            "--version",
+        ],
+        cwd=tmp_path,
+        env=plain,
+        capture_output=True,
+        text=True,
+        timeout=250,
+    )
+
+    assert (0, wheel.name.split("-")[1]) == (done.returncode, done.stdout.strip()), done.stderr
+
+
+def test_an_index_would_take_every_distribution(wheels: Path) -> None:
+    """Their metadata and pages are sound, and each wheel holds its own package and nothing else."""
+    files = sorted(path for path in wheels.iterdir() if path.name.startswith("tenuto"))
+    subprocess.run([BIN / "twine", "--no-color", "check", "--strict", *files], check=True)
+    whole = [path for path in files if path.suffix == ".whl"]
+    subprocess.run([BIN / "check-wheel-contents", *whole], check=True)
+
+    assert (len(OURS), len(OURS)) == (len(whole), len(files) - len(whole))
+
+
+def test_every_distribution_has_the_licence(wheels: Path) -> None:
+    """And the notices that it asks to keep, in the wheel as in the source archive."""
+    for path in wheels.glob("*.whl"):
+        with ZipFile(path) as wheel:
+            names = {Path(name).name for name in wheel.namelist() if "/licenses/" in name}
+
+        assert {"LICENSE", "NOTICE"} == names, path.name
+    for path in wheels.glob("*.tar.gz"):
+        with tarfile.open(path) as archive:
+            names = {Path(name).name for name in archive.getnames()}
+
+        assert {"LICENSE", "NOTICE"} <= names, path.name
+
+
+def test_a_distribution_is_the_same_bytes_whenever_it_is_built(wheels: Path, tmp_path: Path) -> None:
+    """Anybody can build what was published, and compare."""
+    distributions.build([OURS["tenuto-llama"]], tmp_path)
+    again = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.name.startswith("tenuto")}
+
+    assert 2 == len(again)
+    assert again == {name: (wheels / name).read_bytes() for name in again}

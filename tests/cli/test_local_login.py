@@ -1,0 +1,241 @@
+"""The first minute of a caller on the machine where their own `tenuto serve` runs: no key to copy."""
+
+import os
+import pty
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from servers.postgres import PostgresServer
+from servers.service import TENUTO, RunningService
+
+LOGGED_OUT = 4
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home folder without a login, of the user who runs the services of the test."""
+    for name in ("TENUTO_API_KEY", "TENUTO_BASE_URL", "TENUTO_DATA", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("LC_ALL", "C.UTF-8")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "home" / ".local" / "state"))
+    (tmp_path / "home").mkdir()
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def own(home: Path, tmp_path: Path) -> Iterator[RunningService]:
+    """`tenuto serve` of this user, without an account."""
+    service = RunningService(tmp_path / "data")
+    service.start()
+    yield service
+    assert service.process is not None
+    if service.process.poll() is None:
+        service.stop()
+
+
+def run(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """A command in a script."""
+    return subprocess.run(
+        [TENUTO, *words],
+        env=os.environ | variables,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def on_a_terminal(folder: Path, answer: bytes, *words: str) -> tuple[int, str]:
+    """A command on a terminal, whose user types the answer once they are asked."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen([TENUTO, *words], cwd=folder, stdin=theirs, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    shown = b""
+    while True:
+        try:
+            block = os.read(ours, 4096)
+        except OSError:
+            break  # Linux: EIO once the last holder of the other end is gone.
+        if not block:
+            break
+        shown += block
+        if answer and b"[Y/n] " in shown:
+            os.write(ours, answer)
+            answer = b""
+    os.close(ours)
+    return process.wait(60), shown.decode()
+
+
+def test_on_a_terminal_a_verb_asks_once_and_then_works(own: RunningService, tmp_path: Path) -> None:
+    """`serve` in one terminal, `say` in another: one question, Return, a WAV; the second time none."""
+    code, shown = on_a_terminal(tmp_path, b"\n", "say", "Hello", "-o", "hello.wav")
+    again, quietly = on_a_terminal(tmp_path, b"", "say", "Hello again", "-o", "again.wav")
+    accounts = own.command_json("admin", "accounts", "list")
+
+    assert f"Your service runs at {own.url}, with its data in {own.folder}. Log in to it? [Y/n]" in shown
+    assert (0, 0) == (code, again) and "[Y/n]" not in quietly
+    assert [b"RIFF", b"RIFF"] == [(tmp_path / name).read_bytes()[:4] for name in ("hello.wav", "again.wav")]
+    assert ["20.000000"] == [account["available"] for account in accounts]
+
+
+def test_whoever_says_no_is_told_the_one_command(own: RunningService, home: Path, tmp_path: Path) -> None:
+    """Nothing is made and nothing is remembered; a script reads the same line without a question."""
+    code, shown = on_a_terminal(tmp_path, b"n\n", "say", "Hello")
+    script = run("say", "Hello")
+    line = f"tenuto: no API key: a service of yours runs at {own.url} → tenuto login --local\n"
+
+    assert (LOGGED_OUT, LOGGED_OUT, "", line) == (code, script.returncode, script.stdout, script.stderr)
+    assert line.strip() in shown.replace("\r", "")
+    assert [] == own.command_json("admin", "accounts", "list")
+    assert not (home / ".config").exists()
+
+
+def test_a_login_is_listed_and_logging_out_revokes_its_key(own: RunningService) -> None:
+    """What `login --local` made stops working with `logout`; nothing is left of it."""
+    made = run("login", "--local")
+    listed = run("login", "--list").stdout.splitlines()
+    [key] = own.command_json("admin", "keys", "list")
+    ended = run("logout")
+    [revoked] = own.command_json("admin", "keys", "list")
+
+    assert 0 == made.returncode, made.stderr
+    assert "command line" == key["name"] and key["revoked"] is None and revoked["revoked"] is not None
+    assert re.fullmatch(rf"{own.url}\ttn_.{{3}}….{{4}}\tyes", listed[1])
+    assert (0, "service\tkey\tdefault\n") == (ended.returncode, run("login", "--list").stdout)
+
+
+def test_the_account_is_the_operators_if_there_is_one_and_never_a_guess(own: RunningService) -> None:
+    """The only account is used; of several without an operator none is chosen."""
+    own.command("admin", "accounts", "create", "mine", "--credit", "3")
+    first = run("login", "--local")
+    own.command("admin", "accounts", "create", "other")
+    second = run("login", "--local")
+
+    assert f"logged in to {own.url} as mine; " in first.stderr
+    assert 1 == second.returncode
+    assert "several accounts and no operator; create a key with `tenuto admin keys create" in second.stderr
+
+
+def test_who_lacks_credit_is_told_once_what_is_needed_and_the_operator_how(own: RunningService) -> None:
+    """The command that adds it is shown where the service is one's own, and works as shown."""
+    first = run("login", "--local")
+    account = own.command_json("admin", "accounts", "list")[0]
+    own.command("admin", "accounts", "credit", account["name"], "-20")
+    refused = run("draw", "a red circle", "-o", os.devnull)
+    remedy = refused.stderr.partition("→ tenuto ")[2].strip()
+    credited = run(*shlex.split(remedy))
+
+    assert 0 == first.returncode, first.stderr
+    assert 1 == refused.returncode
+    assert "This job needs 0.05 CNY, and the account has 0.00 CNY available; the operator" in refused.stderr
+    assert 1 == refused.stderr.count("operator"), refused.stderr
+    assert (0, f"{account['name']}: 10.000000 CNY available\n") == (credited.returncode, credited.stdout)
+
+
+def test_only_a_live_service_of_this_user_counts(own: RunningService, home: Path, tmp_path: Path) -> None:
+    """Killed, a folder or a note of everybody's, another machine's note, a damaged one: as if none."""
+    [note] = (home / ".local/state/tenuto/services").iterdir()
+    text = note.read_text()
+    seen = []
+    for content, folder_mode, mode in (
+        (text.replace('"machine": "', '"machine": "other-'), 0o700, 0o600),
+        ("{", 0o700, 0o600),
+        (text, 0o777, 0o600),
+        (text, 0o700, 0o666),
+    ):
+        note.write_text(content)
+        own.folder.chmod(folder_mode)
+        note.chmod(mode)
+        seen.append(run("login", "--local").stderr)
+    note.chmod(0o600)
+    alive = run("balance").stderr
+    own.kill()
+    killed = run("balance").stderr
+
+    assert ["tenuto: no API key: no service of yours runs on this machine → tenuto serve\n"] * 4 == seen
+    assert "→ tenuto login --local" in alive
+    assert "tenuto: no API key: no key for http://127.0.0.1:8080: run" in killed
+    assert 0o600 == note.stat().st_mode & 0o777
+
+
+def test_of_two_services_none_is_taken_and_a_named_one_is(own: RunningService, tmp_path: Path) -> None:
+    """In whatever folders they are; an address that is not one of them is a service like any other."""
+    other = RunningService(tmp_path / "other")
+    other.start()
+    both = run("say", "Hello")
+    elsewhere = run("say", "Hello", TENUTO_BASE_URL="http://127.0.0.1:9")
+    chosen = run("login", "--local", other.url)
+    here = run("whoami", "--json")
+    other.stop()
+    left = run("balance", "--url", own.url)
+
+    assert f"several services of yours run here: {', '.join(sorted((own.url, other.url)))}" in both.stderr
+    assert "no key for http://127.0.0.1:9" in elsewhere.stderr
+    assert (0, 0) == (chosen.returncode, here.returncode) and other.url in here.stdout
+    assert f"a service of yours runs at {own.url} → tenuto login --local" in left.stderr
+
+
+def test_a_service_on_postgresql_offers_no_login(
+    home: Path, tmp_path: Path, postgres_server: PostgresServer
+) -> None:
+    """Who may start it need not be who administers its database: a key is made as for anybody."""
+    postgres_server.run(f'create database "{tmp_path.name}"')
+    service = RunningService(tmp_path / "data", postgres_server.url(tmp_path.name))
+    service.start()
+    done = run("login", "--local")
+    service.stop()
+
+    assert (LOGGED_OUT, True) == (done.returncode, "no service of yours runs" in done.stderr)
+
+
+def test_without_arguments_tenuto_shows_what_is_and_what_comes_next(
+    home: Path, tmp_path: Path, own: RunningService
+) -> None:
+    """A service, a login and its models, each once it is there; then commands that work as they stand."""
+    before = run().stdout
+    run("login", "--local")
+    after = run()
+    own.stop()
+    stopped = run().stdout
+
+    assert f"service:  yours runs at {own.url}, with its data in {own.folder}\nlogin:    none yet\n" in before
+    assert re.search(rf"^login:    {own.url} with the key tn_...…....$", after.stdout, re.MULTILINE)
+    assert "\nmodels:   7 of 7 ready\n" in after.stdout
+    assert '\n  tenuto say "Hello" -o hello.wav  turn text into speech\n' in before
+    assert (0, "") == (after.returncode, after.stderr)
+    assert "none of yours runs" in stopped and "models:   the service does not answer" in stopped
+
+
+@pytest.mark.parametrize(
+    ("language", "shown"), [("C.UTF-8", "login:    none yet"), ("zh_CN.UTF-8", "登录：  还没有")]
+)
+def test_without_arguments_nothing_is_made(home: Path, language: str, shown: str) -> None:
+    """No folder, no login, no data: the first thing to run is `tenuto serve`."""
+    done = run(LC_ALL=language)
+
+    assert (0, "") == (done.returncode, done.stderr)
+    assert shown in done.stdout.splitlines()
+    assert "  tenuto serve  " in done.stdout
+    assert [] == list(home.rglob("*")) and not (home.parent / "tenuto-data").exists()
+
+
+LOADED = """
+import sys
+from tenuto.cli import run
+run([])
+print(*sorted({"httpx2", "rich", "msgspec", "structlog", "asyncio"} & set(sys.modules)), file=sys.stderr)
+"""
+
+
+def test_without_arguments_nothing_slow_is_loaded(home: Path) -> None:
+    """It answers within 150 ms on an idle machine: no HTTP client, progress bar, log or database."""
+    done = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, check=True)
+
+    assert "\n" == done.stderr

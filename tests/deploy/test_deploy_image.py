@@ -1,0 +1,106 @@
+"""The Containerfile as a text, and its health check on a real service; `make fresh` runs the image."""
+
+import os
+import re
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+from deploy.manifests import KUBERNETES, documents
+from deploy.proxies import DEPLOY
+from servers.ports import free_port
+from servers.service import RunningService
+
+ROOT = DEPLOY.parent
+CONTAINERFILE = DEPLOY / "container" / "Containerfile"
+NAME = f"tenuto:{version('tenuto')}"
+
+
+def instructions() -> list[tuple[str, str]]:
+    """Each instruction and what follows it; lines that continue are joined, comments are left out."""
+    lines = [line for line in CONTAINERFILE.read_text("utf-8").splitlines() if not line.startswith("#")]
+    joined = "\n".join(lines).replace("\\\n", " ")
+    return [
+        (name, rest.strip()) for line in joined.splitlines() if line for name, rest in [line.split(" ", 1)]
+    ]
+
+
+def test_the_image_is_built_from_what_is_there() -> None:
+    """Each file that is copied is in the checkout and not kept out; it runs as nobody special."""
+    kept = CONTAINERFILE.with_name("Containerfile.dockerignore").read_text("utf-8").splitlines()
+    found = instructions()
+    copied = [
+        source
+        for name, rest in found
+        if name == "COPY" and not rest.startswith("--from")
+        for source in rest.split()[:-1]
+    ]
+
+    assert len(copied) >= 9
+    assert not [source for source in copied if not (ROOT / source).exists()]
+    assert not [
+        source for source in copied if not any(source.startswith(f[1:]) for f in kept if f[:1] == "!")
+    ]
+    assert [("USER", "10001:10001")] == [pair for pair in found if pair[0] == "USER"]
+    assert any("--require-hashes -r requirements/serve.txt" in rest for _, rest in found)
+    assert "://" not in CONTAINERFILE.read_text("utf-8")
+
+
+def test_the_studio_is_copied_from_where_it_is_built() -> None:
+    """The folder that vite's settings name, seen from the stage's own working directory."""
+    [out] = re.findall(
+        r"^const OUT = '(.+)'$", (ROOT / "studio/vite.config.ts").read_text("utf-8"), re.MULTILINE
+    )
+    found = instructions()
+    begins = found.index(("FROM", "--platform=$BUILDPLATFORM node:22-bookworm-slim AS studio"))
+    [folder] = [rest for name, rest in found[begins : begins + 7] if name == "WORKDIR"]
+    [(source, target)] = [
+        tuple(rest.split()[1:]) for name, rest in found if name == "COPY" and "--from=studio" in rest
+    ]
+
+    assert os.path.normpath(f"{folder}/{out}") == source
+    assert os.path.normpath(f"studio/{out}") == target
+
+
+def test_every_file_names_the_version_that_this_is() -> None:
+    """Compose, Kubernetes, the image's own label and the documentation: one name, one version."""
+    named = {
+        (path.name, name)
+        for folder in (DEPLOY, ROOT / "docs" / "operations")
+        for path in folder.rglob("*")
+        if path.is_file()
+        for name in re.findall(r"\btenuto:\d+\.\d[\w.]*", path.read_text("utf-8"))
+    }
+    [kustomization] = documents(KUBERNETES / "kustomization.yaml")
+    [label] = re.findall(r'image\.version="([^"]+)"', CONTAINERFILE.read_text("utf-8"))
+
+    assert {NAME} == {name for _, name in named}
+    assert {"one-machine.yaml", "many-processes.yaml", "Containerfile"} <= {file for file, _ in named}
+    assert [{"name": "tenuto", "newName": "tenuto", "newTag": version("tenuto")}] == kustomization["images"]
+    assert version("tenuto") == label
+
+
+@pytest.mark.parametrize("listener", ["the API", "a worker"])
+def test_the_health_check_asks_whoever_listens(tmp_path: Path, listener: str) -> None:
+    """The API of a container that has one, else its worker; without either it fails and says so."""
+    ports = {name: str(free_port()) for name in ("TENUTO_METRICS_PORT", "TENUTO_WORKER_METRICS_PORT")}
+    inside = ports if listener == "the API" else ports | {"TENUTO_METRICS_PORT": str(free_port())}
+    service = RunningService(tmp_path / "data", variables=ports)
+    service.start()
+    try:
+        ready = health(inside)
+    finally:
+        service.stop()
+    gone = health(inside)
+
+    assert (0, "200") == (ready.returncode, ready.stdout.split(" ")[0])
+    assert (1, "neither an API nor a worker listens here\n") == (gone.returncode, gone.stdout)
+
+
+def health(variables: dict[str, str]) -> "subprocess.CompletedProcess[str]":
+    """The image's health check in a container with these variables."""
+    command = [sys.executable, "-I", str(CONTAINERFILE.with_name("ready.py"))]
+    return subprocess.run(command, env=variables, capture_output=True, text=True, timeout=20)

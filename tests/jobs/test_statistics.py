@@ -1,0 +1,159 @@
+"""How the service did lately: what the operator's charts add up, and from how few rows."""
+
+from typing import Any
+
+from servers.plans import plans_of
+from servers.world import PRICE_MICROS, START_MS, World
+from tenuto.db import schema
+from tenuto.db.database import Transaction
+from tenuto.jobs import usage
+from tenuto.jobs.usage import Statistics, percentile_ms
+
+MINUTE_MS = 60_000
+COPIES = 3_000
+"""So many that a planner prefers an index to reading the table."""
+
+
+def test_jobs_are_counted_where_they_ended_and_in_the_queue_until_they_began(world: World) -> None:
+    """One waited two minutes and ran one; another waits; the charge is of the minute of its settlement."""
+    world.now_ms = START_MS // MINUTE_MS * MINUTE_MS + MINUTE_MS // 2
+    caller = world.caller()
+    world.submit(caller, "a")
+    pass_minutes(world, 1)
+    world.submit(caller, "b")
+    pass_minutes(world, 1)
+    claim = world.claim()
+    assert claim is not None
+    during = look(world)
+    pass_minutes(world, 1)
+    world.finish(claim.attempt_id)
+    pass_minutes(world, 1)
+    after = look(world)
+    [tally] = after.models.values()
+
+    assert [0, 1, 2, 1] == [0, *during.queued[-3:]]
+    assert [1, 2, 1, 1, 1] == after.queued[-5:]
+    assert [0, 0, 0, 1, 0] == [slot.jobs for slot in after.slots[-5:]]
+    assert (1, 1, 0, PRICE_MICROS) == (tally.jobs, tally.succeeded, tally.failed, tally.charged_micros)
+    assert 120_000 <= (percentile_ms(tally.waits, 0.95) or 0) <= 300_000
+    assert 60_000 <= (percentile_ms(tally.runs, 0.5) or 0) <= 120_000
+    assert after.first == after.complete_from
+
+
+def test_what_failed_and_what_never_began_are_counted(world: World) -> None:
+    """A cancelled job left the queue when it ended, and has neither waited nor run."""
+    caller = world.caller()
+    job_id = world.submit(caller, "a").job_id
+    world.submit(caller, "b")
+    pass_minutes(world, 1)
+    world.cancel(caller.account_id, job_id)
+    claim = world.claim()
+    assert claim is not None
+    world.fail(claim.attempt_id)
+    done = look(world)
+
+    assert [2, 0] == done.queued[-2:]
+    assert (2, 1, 0) == (done.slots[-1].jobs, done.slots[-1].failed, done.slots[-1].charged_micros)
+    assert 1 == sum(done.slots[-1].waits.values())
+
+
+def test_only_the_newest_are_added_up(world: World, monkeypatch: Any) -> None:
+    """And the answer says since when it is all of them, so that no part is taken for the whole."""
+    finish(world)
+    copy(world)
+    monkeypatch.setattr(usage, "MOST_JOBS", 60)
+    cut = look(world)
+    remove_copies(world)
+
+    assert 60 == sum(slot.jobs for slot in cut.slots)
+    assert cut.first < cut.complete_from <= world.now_ms // MINUTE_MS
+
+
+def test_the_index_has_everything_that_is_added_up(world: World) -> None:
+    """Rows of jobs hold what was asked, so they are long: none is read."""
+    finish(world)
+    copy(world, every_ms=MINUTE_MS)
+    world.write(lambda tx: tx.run("analyze"))
+    touched = TOUCHED[world.database.dialect](world)
+    remove_copies(world)
+
+    assert "job_finished" in touched
+
+
+def test_percentiles_lie_between_the_bounds_that_are_counted(world: World) -> None:
+    """Interpolated within a class; beyond the last bound there is only that bound."""
+    del world
+
+    assert [None, 50, 95, 1_500, 10_800_000] == [
+        percentile_ms({}, 0.5),
+        percentile_ms({0: 10}, 0.5),
+        percentile_ms({0: 10}, 0.95),
+        percentile_ms({4: 2}, 0.5),
+        percentile_ms({16: 1}, 0.95),
+    ]
+
+
+def pass_minutes(world: World, number: int) -> None:
+    world.now_ms += number * MINUTE_MS
+
+
+def look(world: World) -> Statistics:
+    return world.read(lambda tx: usage.statistics(tx, "hour", now_ms=world.now_ms))
+
+
+def finish(world: World) -> None:
+    """A job that succeeded."""
+    world.submit(world.caller(), "a")
+    claim = world.claim()
+    assert claim is not None
+    world.finish(claim.attempt_id)
+
+
+def copy(world: World, copies: int = COPIES, every_ms: int = 1_000) -> None:
+    """Many jobs like the newest, one a second before it."""
+
+    def insert(tx: Transaction) -> None:
+        dialect = world.database.dialect
+        [job] = [table for table in schema.tables(tx, dialect) if table.name == "job"]
+        row = tx.one("select * from job order by id desc limit 1")
+        assert row is not None
+        model = {name: row[name] for name in job.columns}
+        rows = [
+            model
+            | {
+                "id": f"{row['id']} {n}",
+                "created_at": START_MS - n * every_ms - 700,
+                "started_at": START_MS - n * every_ms - n % 600,
+                "finished_at": START_MS - n * every_ms,
+            }
+            for n in range(copies)
+        ]
+        schema.insert(tx, dialect, job, job.columns, [list(each.values()) for each in rows])
+
+    world.write(insert)
+
+
+def remove_copies(world: World) -> None:
+    """They have no history, which the audit at the end of the test would miss."""
+    world.run("delete from job where id like '% %'")
+
+
+def touched_in_sqlite(world: World) -> set[str]:
+    """The indexes that the first statement is answered from without the table."""
+    steps: list[str] = []
+
+    class Explaining:
+        def all(self, sql: str, /, **parameters: Any) -> list[Any]:
+            steps.extend(row["detail"] for row in world.all(f"explain query plan {sql}", **parameters))
+            return []
+
+    usage.statistics(Explaining(), "hour", now_ms=world.now_ms)  # type: ignore[arg-type]
+    return {step.split("COVERING INDEX ")[1].split()[0] for step in steps if "COVERING INDEX" in step}
+
+
+def touched_in_postgres(world: World) -> set[str]:
+    plans = plans_of(world.database, lambda tx: usage.statistics(tx, "hour", now_ms=world.now_ms))
+    return set() if plans[0].scanned() else plans[0].indexes()
+
+
+TOUCHED = {"sqlite": touched_in_sqlite, "postgresql": touched_in_postgres}

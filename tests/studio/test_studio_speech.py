@@ -1,0 +1,235 @@
+"""The speech page in a browser: the language of a text, what cannot be spoken, drafts, long texts, parts."""
+
+import base64
+import hashlib
+import io
+from pathlib import Path
+
+import numpy as np
+import soundfile
+from playwright.sync_api import Browser, expect
+
+from servers.service import RunningService
+from studio.browser import PASSWORD, Cookies, Person, person
+
+MAX_BYTES = 8192
+DRAFT = "page => Object.keys(localStorage).filter(place => place.startsWith('tenuto.draft.')).length"
+
+
+def test_the_language_is_that_of_the_text(visitor: Person, member: Cookies) -> None:
+    """It is detected while one types and sent; a choice holds, and the page offers the detected one."""
+    visitor.become(member)
+    visitor.open("/speech")
+    page = visitor.page
+    text, language = (
+        page.get_by_label("The text to speak"),
+        page.locator(".settings").get_by_label("Language"),
+    )
+    text.fill("你好，今天天气很好。")
+    expect(language.locator("option:checked")).to_have_text("Detected: Chinese")
+    page.get_by_label("Speed").fill("2")
+    page.get_by_role("button", name="Generate").click()
+    page.locator(".result .state.succeeded").wait_for()
+    language.select_option("en")
+    expect(page.get_by_text("This looks like Chinese, but English is chosen.")).to_be_visible()
+    page.get_by_role("button", name="Switch to Chinese").click()
+    expect(language).to_have_value("zh")
+    [job] = visitor.ask("GET", "/web/v1/jobs?kind=speech&limit=1")[1]["data"]
+    asked = visitor.ask("GET", f"/web/v1/jobs/{job['id']}/request")[1]["parameters"]
+
+    assert ("zh", 0.5) == (asked["lang"], asked["duration_factor"])
+
+
+def test_what_cannot_be_spoken_is_not_sent_at_once(visitor: Person, member: Cookies) -> None:
+    """A language that no model speaks, or a text of which most is lost, takes a second button."""
+    visitor.become(member)
+    visitor.open("/speech")
+    page = visitor.page
+    text, generate = (
+        page.get_by_label("The text to speak"),
+        page.get_by_role("button", name="Generate", exact=True),
+    )
+    refused = {
+        "Le chat est sur la table.": "French is not supported; it would be read as English.",
+        "Привет 24": "Most of this text cannot be spoken.",
+    }
+    before = len(visitor.ask("GET", "/web/v1/jobs?limit=100")[1]["data"])
+    for said, why in refused.items():
+        text.fill(said)
+        generate.click()
+        expect(page.get_by_role("alert")).to_contain_text(why)
+    text.fill("A note.")
+    expect(page.get_by_role("alert")).to_have_count(0)
+    text.fill("Привет 24")
+    generate.click()
+    held_back = len(visitor.ask("GET", "/web/v1/jobs?limit=100")[1]["data"])
+    page.get_by_role("button", name="Generate anyway").click()
+    page.locator(".result .state.succeeded").wait_for()
+
+    assert before == held_back
+    assert before + 1 == len(visitor.ask("GET", "/web/v1/jobs?limit=100")[1]["data"])
+
+
+def test_a_draft_outlives_the_page_and_the_session(browser: Browser, fake_house: RunningService) -> None:
+    """A reload and a new log-in find it; another account does not; it is gone when its owner says so."""
+    with person(browser, fake_house.url) as somebody:
+        page = somebody.page
+        somebody.register("drafter")
+        somebody.open("/speech")
+        page.get_by_label("The text to speak").fill("Hold this thought.")
+        somebody.open("/speech")
+        expect(page.get_by_label("The text to speak")).to_have_value("Hold this thought.")
+        somebody.ask("POST", "/web/logout")
+        somebody.register("someone-else")
+        somebody.open("/speech")
+        expect(page.get_by_label("The text to speak")).to_have_value("")
+        somebody.ask("POST", "/web/logout")
+        somebody.ask("POST", "/web/login", {"name": "drafter", "password": PASSWORD})
+        somebody.open("/speech")
+        expect(page.get_by_label("The text to speak")).to_have_value("Hold this thought.")
+        kept = page.evaluate(DRAFT)
+        page.get_by_label("Keep my drafts in this browser").uncheck()
+        gone = page.evaluate(DRAFT)
+        page.get_by_label("The text to speak").fill("Not this one.")
+        somebody.open("/speech")
+        expect(page.get_by_label("The text to speak")).to_have_value("")
+        expect(page.get_by_label("Keep my drafts in this browser")).not_to_be_checked()
+
+    assert (1, 0) == (kept, gone)
+    assert [] == somebody.faults
+
+
+def test_a_voice_that_is_used_is_chosen(visitor: Person, member: Cookies) -> None:
+    """From the page of voices; on that of speech, those of other languages are listed only if asked for."""
+    visitor.become(member)
+    visitor.open("/voices")
+    page = visitor.page
+    one = next(one for one in visitor.ask("GET", "/web/v1/voices")[1]["data"] if one["languages"] == ["ja"])
+    page.get_by_role("link", name=f"Use this voice {one['name']}").click()
+    page.get_by_role("heading", name="Speech").wait_for()
+    expect(page.get_by_role("radio", name=one["name"])).to_be_checked()
+    page.get_by_label("The text to speak").fill("A note in English.")
+    listed = page.locator(".voices input").count()
+    page.get_by_label("Only voices for English").uncheck()
+
+    expect(page.locator(".voices input")).not_to_have_count(listed)
+    expect(page.get_by_role("radio", name=one["name"])).to_be_checked()
+    expect(page.get_by_role("button", name=f"Listen to {one['name']}")).to_be_visible()
+
+
+def test_a_long_text_is_made_in_pieces_and_joined(visitor: Person, member: Cookies) -> None:
+    """Several jobs with one label, each of whole sentences; the file is their results, sample for sample.
+
+    A page that is loaded again meanwhile takes them up: none is made twice.
+    """
+    visitor.become(member)
+    visitor.open("/speech")
+    page = visitor.page
+    # Letters of four bytes, spoken fast: few to speak for so long a text.
+    sentence = "𠮷" * 20 + "。"
+    text = "[fake:sleep=3] " + sentence * (MAX_BYTES // len(sentence.encode()) + 5)
+    page.get_by_label("Speed").fill("2")
+    page.get_by_label("The text to speak").fill(text)
+    expect(page.get_by_text("it is made as several jobs and joined into one file")).to_be_visible()
+    page.get_by_role("button", name="Generate", exact=True).click()
+    page.locator(".result .progress li a").nth(1).wait_for(state="attached")
+    visitor.open("/speech")
+    page.get_by_text("2 of 2 parts are ready").wait_for(timeout=120_000)
+    with page.expect_download() as saved:
+        page.locator(".waveform a[download]").click()
+    whole, rate = soundfile.read(saved.value.path(), dtype="int16")
+    jobs = visitor.ask("GET", "/web/v1/jobs?kind=speech&limit=2")[1]["data"][::-1]
+    asked = [visitor.ask("GET", f"/web/v1/jobs/{job['id']}/request")[1] for job in jobs]
+    pieces = [
+        page.request.get(f"{visitor.url}/web/v1/artifacts/{job['artifacts'][0]['id']}/content").body()
+        for job in jobs
+    ]
+
+    assert [job["artifacts"][0]["sha256"] for job in jobs] == [
+        hashlib.sha256(one).hexdigest() for one in pieces
+    ]
+    assert text == "".join(one["parameters"]["text"] for one in asked)
+    assert all(one["parameters"]["text"].endswith("。") for one in asked)
+    assert [("1", "2"), ("2", "2")] == [(job["metadata"]["piece"], job["metadata"]["pieces"]) for job in jobs]
+    assert 1 == len({job["metadata"]["group"] for job in jobs})
+    read = [soundfile.read(io.BytesIO(one), dtype="int16") for one in pieces]
+    assert rate == read[0][1]
+    assert np.array_equal(whole, np.concatenate([samples for samples, _ in read]))
+
+
+def test_a_part_of_a_sound_is_selected_played_and_saved(visitor: Person, member: Cookies) -> None:
+    """With the keyboard alone; the part and the FLAC are saved sample for sample."""
+    visitor.become(member)
+    visitor.open("/speech")
+    page = visitor.page
+    page.get_by_label("The text to speak").fill("Hold the note. " * 4)
+    page.keyboard.press("Control+Enter")
+    page.locator(".waveform .round:not([disabled])").wait_for()
+    expect(page.locator(".live")).to_have_count(0)
+    page.get_by_role("button", name="Zoom in").press("Enter")
+    page.get_by_role("slider", name="Position").press("Home")
+    page.get_by_role("slider", name="Position").press("ArrowRight")
+    expect(page.get_by_role("slider", name="Position")).to_have_attribute("aria-valuenow", "1")
+    page.get_by_role("button", name="Select a part").press("Enter")
+    page.get_by_label("From (s)").fill("0.5")
+    page.get_by_label("To (s)").fill("1.2")
+    page.get_by_label("To (s)").press("Tab")
+    with page.expect_download() as part:
+        page.get_by_role("button", name="Download the selection").press("Enter")
+    with page.expect_download() as flac:
+        page.get_by_role("button", name="FLAC").press("Enter")
+    [job] = visitor.ask("GET", "/web/v1/jobs?kind=speech&limit=1")[1]["data"]
+    path = f"/web/v1/artifacts/{job['artifacts'][0]['id']}/content"
+    whole, rate = soundfile.read(io.BytesIO(page.request.get(visitor.url + path).body()), dtype="int16")
+    selected, _ = soundfile.read(part.value.path(), dtype="int16")
+    lossless, flac_rate = soundfile.read(flac.value.path(), dtype="int16")
+    page.get_by_role("button", name="Play the selection").press("Enter")
+    expect(page.get_by_role("button", name="Pause")).to_have_count(0, timeout=10_000)
+
+    assert np.array_equal(whole[round(0.5 * rate) : round(1.2 * rate)], selected)
+    assert rate == flac_rate
+    assert np.array_equal(whole, lossless)
+
+
+def test_a_recording_is_cut_checked_and_heard_beside_its_voice(
+    visitor: Person, member: Cookies, tmp_path: Path
+) -> None:
+    """A dropped file is too long: a part is checked, made louder and sent; then both are heard."""
+    rate = 16_000
+    times = np.arange(20 * rate) / rate
+    words = np.where(times % 1 < 0.5, 0.02 * np.sin(times * 1500), 0)
+    soundfile.write(tmp_path / "long talk.wav", (words * 32768).astype(np.int16), rate)
+    visitor.become(member)
+    visitor.open("/voices")
+    page = visitor.page
+    data = page.evaluate_handle(
+        """bytes => {
+          const data = new DataTransfer()
+          data.items.add(new File([Uint8Array.from(atob(bytes), c => c.charCodeAt(0))], 'long talk.wav'))
+          return data
+        }""",
+        base64.b64encode((tmp_path / "long talk.wav").read_bytes()).decode(),
+    )
+    page.locator(".drop").dispatch_event("drop", {"dataTransfer": data})
+    expect(page.get_by_text("It is 20.0 s long; a voice takes 1 to 15 s.")).to_be_visible()
+    page.get_by_label("This is my own voice").check()
+    expect(page.get_by_role("button", name="Make the voice")).to_be_disabled()
+    page.get_by_role("button", name="Select a part").click()
+    page.get_by_label("To (s)").fill("4")
+    page.get_by_label("To (s)").press("Tab")
+    expect(page.locator("div.check li.good")).to_have_count(4)
+    expect(page.locator("div.check li.poor")).to_contain_text("Quiet: speech at -37 dBFS.")
+    page.get_by_label("Adjust the loudness").check()
+    page.get_by_role("button", name="Make the voice").click()
+    page.get_by_text("The voice “long talk” has been created.").wait_for()
+    page.get_by_role("button", name="Make a sample").click()
+    page.get_by_role("button", name="Listen to A sample of the voice").wait_for()
+    [made] = [one for one in visitor.ask("GET", "/web/v1/voices")[1]["data"] if one["name"] == "long talk"]
+    path = f"/web/v1/voices/{made['voice_id']}/content"
+    sent, sent_rate = soundfile.read(io.BytesIO(page.request.get(visitor.url + path).body()))
+    job = visitor.ask("GET", "/web/v1/jobs?kind=speech&limit=1")[1]["data"][0]["id"]
+    asked = visitor.ask("GET", f"/web/v1/jobs/{job}/request")[1]["parameters"]
+
+    assert (4 * rate, rate) == (len(sent), sent_rate)
+    assert 0.13 < np.abs(sent).max() < 0.16
+    assert made["voice_id"] == asked["voice_id"]

@@ -1,0 +1,279 @@
+"""What programs made for OpenAI really send, and what each of them reads of the answer.
+
+The bodies and the reading are those of the programs' own sources, which `docs/openai.md` names. The fake
+engines speak and draw: what they say does not matter here, its form does.
+"""
+
+import base64
+import io
+import json
+import wave
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import httpx2
+import pytest
+import soundfile
+
+from servers.callers import ON_ONE_DATABASE, Caller, Operator, faults
+
+pytestmark = ON_ONE_DATABASE
+
+SIX_VOICES = ("alloy", "echo", "fable", "onyx", "nova", "shimmer")
+"""OpenAI's first ones, which many programs list and know no others."""
+FORMS = {
+    "mp3": ("audio/mpeg", "MP3"),
+    "wav": ("audio/wav", "WAV"),
+    "flac": ("audio/flac", "FLAC"),
+    "opus": ("audio/ogg", "OGG"),
+}
+"""The media type of each form, and what libsndfile says that it is."""
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A request as a program sends it."""
+
+    program: str
+    body: Mapping[str, Any]
+    form: str = "mp3"
+    """What the program takes the answer for, whatever the header says."""
+    headers: Mapping[str, str] | None = None
+    ignored: str | None = None
+
+    def __str__(self) -> str:
+        return self.program
+
+
+SPEECH = (
+    # The browser's body with the model of the settings before it; the header is looked at, and all but
+    # audio/mpeg transcoded. Its pages cut a reply into sentences.
+    Sent(
+        "Open WebUI",
+        {"model": "tts-1", "input": "Hold the note.", "voice": "alloy"},
+        headers={"X-OpenWebUI-User-Name": "Ana", "X-OpenWebUI-User-Role": "user"},
+    ),
+    Sent("Open WebUI with options", {"input": "A.\n", "voice": "", "model": "tts-1-hd", "speed": 1.5}),
+    Sent(
+        "LibreChat",
+        {"input": "Hold the note.", "model": "tts-1", "voice": "alloy", "backend": "kokoro"},
+        ignored="backend",
+    ),
+    Sent(
+        "SillyTavern",
+        {"input": "One . Two", "response_format": "mp3", "voice": "onyx", "speed": 1, "model": "tts-1"},
+    ),
+    Sent("n8n", {"model": "tts-1-hd", "input": "A.", "voice": "fable", "response_format": "mp3", "speed": 1}),
+    *(
+        Sent(f"n8n, {form}", {"model": "tts-1", "input": "A", "voice": "nova", "response_format": form}, form)
+        for form in ("opus", "flac")
+    ),
+    Sent(
+        "Dify validates",
+        {
+            "model": "tts-1",
+            "input": "Test.",
+            "voice": "alloy",
+            "response_format": "mp3",
+            "instruction": None,
+        },
+    ),
+    Sent("Dify, wav", {"model": "kokoro", "input": "A.", "voice": "alloy", "response_format": "wav"}, "wav"),
+    Sent(
+        "Nextcloud",
+        {"input": "A.", "voice": "alloy", "model": "tts-1-hd", "response_format": "mp3", "speed": 1},
+    ),
+    Sent("AnythingLLM", {"model": "tts-1", "voice": "alloy", "input": "Hold the note."}),
+    Sent(
+        "wyoming_openai",
+        {"model": "tts-1", "voice": "shimmer", "input": "Lights.", "response_format": "wav", "speed": 1.0},
+        "wav",
+        {"X-Stainless-Raw-Response": "stream", "X-Stainless-Retry-Count": "0"},
+    ),
+    Sent(
+        "sfortis/openai_tts",
+        {"model": "tts-1", "input": "Lights.", "voice": "echo", "response_format": "wav", "speed": 1.0},
+        "wav",
+    ),
+    Sent(
+        "Home Assistant",
+        {
+            "model": "gpt-4o-mini-tts",
+            "voice": "marin",
+            "input": "Lights.",
+            "instructions": "None",
+            "speed": 1.0,
+            "response_format": "mp3",
+        },
+    ),
+    Sent(
+        "LiteLLM",
+        {"model": "gpt-4o-mini-tts", "input": "A.", "voice": "alloy", "response_format": "opus", "extra": {}},
+        "opus",
+        {"X-Stainless-Lang": "python", "X-Stainless-Retry-Count": "0"},
+        ignored="extra",
+    ),
+)
+
+IMAGES = (
+    Sent(
+        "Open WebUI",
+        {"model": "fake/image", "prompt": "A cat.", "n": 1, "size": "512x512", "response_format": "b64_json"},
+    ),
+    Sent(
+        "LibreChat",
+        {
+            "model": "dall-e-3",
+            "prompt": "A cat.",
+            "size": "1024x1024",
+            "quality": "standard",
+            "style": "vivid",
+            "n": 1,
+        },
+        ignored="quality, style",
+    ),
+    Sent(
+        "LibreChat's image tool",
+        {
+            "model": "gpt-image-1",
+            "prompt": "A cat.",
+            "n": 1,
+            "background": "auto",
+            "output_format": "png",
+            "output_compression": 100,
+            "quality": "auto",
+            "size": "auto",
+            "user": "68",
+        },
+        ignored="background, output_compression, quality, user",
+    ),
+    Sent(
+        "n8n",
+        {
+            "model": "dall-e-2",
+            "prompt": "A cat.",
+            "n": 2,
+            "size": "256x256",
+            "response_format": "b64_json",
+            "quality": None,
+        },
+    ),
+    Sent("Nextcloud", {"prompt": "A cat.", "size": "256x256", "n": 2, "model": "dall-e-3"}),
+    Sent("Nextcloud, wide", {"prompt": "A cat.", "size": "1792x1024", "n": 1, "model": "gpt-image-1"}),
+)
+
+
+@pytest.fixture(scope="module")
+def caller(operator: Operator) -> Caller:
+    """One account for all programs, that can pay."""
+    return operator.caller(credit="100")
+
+
+def send(caller: Caller, path: str, sent: Sent) -> httpx2.Response:
+    headers = {"Content-Type": "application/json", **(sent.headers or {})}
+    return caller.request("POST", path, headers=headers, content=json.dumps(sent.body).encode())
+
+
+@pytest.mark.parametrize("sent", SPEECH, ids=str)
+def test_speech(caller: Caller, sent: Sent) -> None:
+    """200, the whole sound in the form that the program takes it for, under a header that says the same."""
+    answer = send(caller, "/v1/audio/speech", sent)
+    media_type, container = FORMS[sent.form]
+    sound = soundfile.info(io.BytesIO(answer.content))
+
+    assert (200, media_type) == (answer.status_code, answer.headers["content-type"]), answer.text
+    assert str(len(answer.content)) == answer.headers["content-length"]
+    assert sent.ignored == answer.headers.get("x-service-ignored")
+    assert (container, True) == (sound.format, sound.duration > 0)
+    # Nextcloud reads what it can as JSON, and only the rest as sound.
+    assert answer.content[:1] not in b'{["'
+
+
+@pytest.mark.parametrize("sent", IMAGES, ids=str)
+def test_images(caller: Caller, sent: Sent) -> None:
+    """`data` with as many images as were asked for, each inside the answer: programs fetch no address."""
+    answer = send(caller, "/v1/images/generations", sent)
+    images = answer.json()["data"]
+
+    assert (200, "application/json") == (answer.status_code, answer.headers["content-type"]), answer.text
+    assert sent.ignored == answer.headers.get("x-service-ignored")
+    assert sent.body["n"] == len(images)
+    assert all(base64.b64decode(image["b64_json"]).startswith(b"\x89PNG\r\n") for image in images)
+    assert not any("url" in image for image in images)
+
+
+def test_librechat_joins_the_answers_of_a_long_reply(caller: Caller) -> None:
+    """Pieces of 1,000 characters, whose bodies follow each other in one answer: they play to their end."""
+    pieces = [{"input": f"Piece {n}.", "model": "tts-1", "voice": "alloy"} for n in range(3)]
+    bodies = [send(caller, "/v1/audio/speech", Sent("", piece)).content for piece in pieces]
+    single = [soundfile.info(io.BytesIO(body)).duration for body in bodies]
+
+    joined, _ = soundfile.read(io.BytesIO(b"".join(bodies)))
+    assert sum(single) == pytest.approx(len(joined) / 24_000, abs=0.2)
+
+
+def test_wyoming_reads_the_header_of_the_wav(caller: Caller) -> None:
+    """The rate, the width and the number of frames are those of the file, not placeholders of a stream."""
+    sent = next(each for each in SPEECH if each.program == "wyoming_openai")
+    answer = send(caller, "/v1/audio/speech", sent)
+
+    with wave.open(io.BytesIO(answer.content)) as sound:
+        assert (1, 2, 24_000) == (sound.getnchannels(), sound.getsampwidth(), sound.getframerate())
+        assert (len(answer.content) - 44) // 2 == sound.getnframes()
+
+
+@pytest.mark.parametrize("path", ["/v1/test", "/v1/readyz", "/health"])
+def test_wyoming_takes_us_for_no_other_server(caller: Caller, path: str) -> None:
+    """It asks for these to recognise Kokoro-FastAPI, LocalAI and Speaches."""
+    assert 404 == caller.get(path).status_code
+
+
+@pytest.mark.parametrize("voice", SIX_VOICES)
+def test_six_voices_that_programs_list(caller: Caller, voice: str) -> None:
+    """Those of a program's own list speak, whatever voices there are."""
+    body = {"model": "tts-1", "input": "A.", "voice": voice, "response_format": "wav"}
+    assert 200 == send(caller, "/v1/audio/speech", Sent("", body)).status_code
+
+
+def test_open_webui_looks_up_voices_without_a_key(caller: Caller) -> None:
+    """401, upon which it lists OpenAI's first six; with a key it reads ids and names, and models."""
+    refused = [caller.http.get(f"/v1/audio/{what}").status_code for what in ("voices", "models")]
+    voices = {voice["id"]: voice["name"] for voice in caller.get("/v1/audio/voices").json()["voices"]}
+    models = [model["id"] for model in caller.get("/v1/audio/models").json()["models"]]
+    spoken = send(
+        caller, "/v1/audio/speech", Sent("", {"model": models[0], "input": "A.", "voice": next(iter(voices))})
+    )
+
+    assert [401, 401] == refused
+    assert 200 == spoken.status_code
+
+
+def test_lists_of_models(caller: Caller) -> None:
+    """n8n checks a key with it, Nextcloud fills a menu: `data` of objects with an `id`."""
+    answer = caller.get("/v1/models").json()
+
+    assert "list" == answer["object"]
+    assert {"fake/speech", "fake/image"} <= {model["id"] for model in answer["data"]}
+
+
+def test_refusals_can_be_shown(caller: Caller) -> None:
+    """Open WebUI and Nextcloud show `error.message`; 404 would be a missing feature, 401 a wrong key."""
+    wrong = (
+        # Nextcloud asks so whether there is speech and there are images.
+        ("/v1/audio/speech", {"model": "invalid-model", "input": "A.", "voice": "alloy"}, "model"),
+        ("/v1/images/generations", {"model": "invalid-model", "prompt": "A.", "n": 1}, "model"),
+        # The far ends of SillyTavern's and n8n's sliders, and n8n's third format.
+        ("/v1/audio/speech", {"model": "tts-1", "input": "A.", "voice": "alloy", "speed": 4}, "speed"),
+        ("/v1/audio/speech", {"model": "tts-1", "input": "A.", "voice": "alloy", "speed": 0.25}, "speed"),
+        (
+            "/v1/audio/speech",
+            {"model": "tts-1", "input": "A.", "voice": "alloy", "response_format": "aac"},
+            "response_format",
+        ),
+        ("/v1/audio/speech", {"model": "tts-1", "input": "A.", "voice": "Zorro"}, "voice"),
+    )
+    answers = [send(caller, path, Sent("", body)) for path, body, _ in wrong]
+
+    assert [param for _, _, param in wrong] == [faults(answer)[0][0] for answer in answers]
+    assert all(answer.json()["error"]["message"] for answer in answers)

@@ -4,15 +4,26 @@ import base64
 import hashlib
 import io
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import soundfile
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Page, expect
 
 from servers.service import RunningService
 from studio.browser import PASSWORD, Cookies, Person, person
 
 MAX_BYTES = 8192
+FORMS: dict[str, Literal["button", "link"]] = {
+    "MP3": "button",
+    "Opus": "button",
+    "FLAC": "button",
+    "WAV": "link",
+}
+DECODED_S = """async bytes => {
+  const sound = Uint8Array.from(atob(bytes), c => c.charCodeAt(0)).buffer
+  return (await new OfflineAudioContext(1, 1, 48000).decodeAudioData(sound)).duration
+}"""
 DRAFT = "page => Object.keys(localStorage).filter(place => place.startsWith('tenuto.draft.')).length"
 
 
@@ -135,9 +146,13 @@ def test_a_long_text_is_made_in_pieces_and_joined(visitor: Person, member: Cooki
     page.locator(".result .progress li a").nth(1).wait_for(state="attached")
     visitor.open("/speech")
     page.get_by_text("2 of 2 parts are ready").wait_for(timeout=120_000)
-    with page.expect_download() as saved:
-        page.locator(".waveform a[download]").click()
-    whole, rate = soundfile.read(saved.value.path(), dtype="int16")
+    page.locator(".waveform .round:not([disabled])").wait_for()
+    saved = _saved(page)
+    whole, rate = soundfile.read(io.BytesIO(saved["WAV"]), dtype="int16")
+    lossless, _ = soundfile.read(io.BytesIO(saved["FLAC"]), dtype="int16")
+    decoded = {
+        form: page.evaluate(DECODED_S, base64.b64encode(saved[form]).decode()) for form in ("MP3", "Opus")
+    }
     jobs = visitor.ask("GET", "/web/v1/jobs?kind=speech&limit=2")[1]["data"][::-1]
     asked = [visitor.ask("GET", f"/web/v1/jobs/{job['id']}/request")[1] for job in jobs]
     pieces = [
@@ -155,6 +170,8 @@ def test_a_long_text_is_made_in_pieces_and_joined(visitor: Person, member: Cooki
     read = [soundfile.read(io.BytesIO(one), dtype="int16") for one in pieces]
     assert rate == read[0][1]
     assert np.array_equal(whole, np.concatenate([samples for samples, _ in read]))
+    assert np.array_equal(whole, lossless)
+    assert {} == {form: s for form, s in decoded.items() if abs(s - len(whole) / rate) > 0.3}
 
 
 def test_a_part_of_a_sound_is_selected_played_and_saved(visitor: Person, member: Cookies) -> None:
@@ -189,6 +206,50 @@ def test_a_part_of_a_sound_is_selected_played_and_saved(visitor: Person, member:
     assert np.array_equal(whole[round(0.5 * rate) : round(1.2 * rate)], selected)
     assert rate == flac_rate
     assert np.array_equal(whole, lossless)
+
+
+def test_a_sound_is_saved_in_every_form(visitor: Person, member: Cookies) -> None:
+    """Below the form and on the job's page: MP3 and Opus last as long as the WAV, FLAC has its samples; a
+    service that is busy is asked again, and a refusal is shown beside the buttons."""
+    visitor.become(member)
+    visitor.open("/speech")
+    page = visitor.page
+    page.get_by_label("The text to speak").fill("Hold the note. " * 4)
+    page.keyboard.press("Control+Enter")
+    page.locator(".waveform .round:not([disabled])").wait_for()
+    [job] = visitor.ask("GET", "/web/v1/jobs?kind=speech&limit=1")[1]["data"]
+    below = _saved(page)
+    busy = {"error": {"code": "rate_limit_exceeded", "message": "later", "request_id": "req_1"}}
+    page.route("**/rendition?*", lambda route: route.fulfill(status=429, json=busy), times=1)
+    visitor.open(f"/jobs/{job['id']}")
+    page.locator(".waveform .round:not([disabled])").wait_for()
+    with page.expect_download() as again:
+        page.get_by_role("button", name="Download MP3").press("Enter")
+    own = _saved(page)
+    samples, rate = soundfile.read(io.BytesIO(own["WAV"]), dtype="int16")
+    lossless, _ = soundfile.read(io.BytesIO(own["FLAC"]), dtype="int16")
+    lengths = [soundfile.info(io.BytesIO(own[form])).duration for form in ("MP3", "Opus")]
+    gone = {"error": {"code": "not_found", "message": "It is gone.", "request_id": "req_1"}}
+    page.route("**/rendition?*", lambda route: route.fulfill(status=404, json=gone))
+    page.get_by_role("button", name="Download Opus").click()
+
+    expect(page.get_by_role("alert")).to_contain_text("There is no such thing.")
+    assert f"{job['id']}.mp3" == again.value.suggested_filename
+    assert {form: below[form] for form in ("WAV", "FLAC", "MP3")} == {
+        form: own[form] for form in ("WAV", "FLAC", "MP3")
+    }
+    assert np.array_equal(samples, lossless)
+    assert all(abs(length - len(samples) / rate) < 0.2 for length in lengths)
+
+
+def _saved(page: Page) -> dict[str, bytes]:
+    """The open page's sound as each of the forms that are offered."""
+    saved = {}
+    for form, role in FORMS.items():
+        with page.expect_download() as download:
+            page.get_by_role(role, name=f"Download {form}").click()
+        saved[form] = Path(download.value.path()).read_bytes()
+    return saved
 
 
 def test_a_recording_is_cut_checked_and_heard_beside_its_voice(

@@ -105,6 +105,14 @@ export function artifactPath(id: string): string {
   return `/web/v1/artifacts/${encodeURIComponent(id)}/content`
 }
 
+/** A form of sound that the service makes of a WAV. */
+export type Rendition = 'mp3' | 'opus' | 'flac'
+
+/** Where a sound is in another form. */
+export function renditionPath(id: string, form: Rendition): string {
+  return `/web/v1/artifacts/${encodeURIComponent(id)}/rendition?form=${form}`
+}
+
 // No answer at all, too many requests, a service that is starting.
 const PASSING: readonly number[] = [0, 429, 503]
 

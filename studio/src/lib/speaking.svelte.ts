@@ -51,6 +51,11 @@ export class Speaking {
     return ids.length === this.jobs.length ? ids : []
   }
 
+  /** The ids of what was made, in the order of the text. */
+  get artifacts(): string[] {
+    return this.jobs.flatMap((job) => job?.artifacts[0]?.id ?? [])
+  }
+
   /** How much of all is done, from 0 to 1. */
   get share(): number {
     const done = this.jobs.reduce((sum, job, i) => sum + shareOf(job) * (this.#sizes[i] ?? 0), 0)

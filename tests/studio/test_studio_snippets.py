@@ -80,6 +80,31 @@ def test_code_of_a_form_draws_what_the_form_says(
     expect(button).to_have_text("JavaScript")
 
 
+def test_code_of_the_speech_form_speaks_what_the_form_says(
+    visitor: Person, member: Cookies, environment: dict[str, str], tmp_path: Path
+) -> None:
+    """With its settings, before anything is submitted: the very sound that the button then makes. A text of
+    several jobs has no code, and the page says why."""
+    visitor.become(member)
+    visitor.open("/speech")
+    page = visitor.page
+    text = page.get_by_label("The text to speak")
+    text.fill(TEXT)
+    page.get_by_label("Speed").fill("2")
+    page.get_by_text("Sliders").click()
+    page.get_by_label("Sad").fill("0.4")
+    made = _results(_snippets(page), environment, tmp_path, "speech.wav")
+    page.get_by_role("button", name="Generate").click()
+    page.locator(".result .state.succeeded").wait_for()
+    [job] = visitor.ask("GET", "/web/v1/jobs?kind=speech&limit=1")[1]["data"]
+    content = f"/web/v1/artifacts/{job['artifacts'][0]['id']}/content"
+    spoken = page.request.get(visitor.url + content).body()
+    text.fill("Hold the note. " * 700)
+
+    expect(page.locator("details.snippets")).to_contain_text("One job takes at most 8,192 bytes.")
+    assert dict.fromkeys([*JOB, "openai-python"], spoken) == made
+
+
 def test_code_transcribes_a_recording_of_the_disk(
     visitor: Person, member: Cookies, environment: dict[str, str], tmp_path: Path
 ) -> None:

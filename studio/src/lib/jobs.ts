@@ -2,7 +2,7 @@
 import { call, freshKey, Problem, readJson, send } from './http.ts'
 import { t } from './i18n.svelte.ts'
 import { GIVE_UP_S, heldS, holdS, retryAfterS, waitS } from './pacing.ts'
-import { isFinal, type Job } from './types.ts'
+import { isFinal, type Artifact, type Job } from './types.ts'
 
 const TRIES = 4
 // Who follows a job waits longer: a service that restarts, a network that is gone for a minute and a half.
@@ -88,6 +88,11 @@ export function isErased(job: Job): boolean {
   return job.erased_at !== null
 }
 
+/** Whether something can be done with a job: it has ended, and its content is there. */
+export function canBeChosen(job: Job): boolean {
+  return isFinal(job.state) && !isErased(job)
+}
+
 /** Where a job is read. */
 export function jobPath(id: string): string {
   return `/web/v1/jobs/${encodeURIComponent(id)}`
@@ -103,6 +108,17 @@ export function requestOf(
 /** Where the bytes of an artifact are. */
 export function artifactPath(id: string): string {
   return `/web/v1/artifacts/${encodeURIComponent(id)}/content`
+}
+
+const ENDINGS: Record<string, string> = { 'audio/wav': 'wav', 'image/png': 'png', 'application/json': 'json', 'audio/flac': 'flac' }
+const MOST_OF_TITLE = 80
+
+/** How a result is called on the reader's disk: by the title of its job where it has one, and never like another's. */
+export function fileName(job: Job, artifact: Artifact): string {
+  const title = (job.title ?? '').replace(/[\\/:*?"<>|\p{Cc}\p{Cs}]/gu, ' ').replace(/^[\s.]+|\s+$/g, '')
+  const short = [...title].slice(0, MOST_OF_TITLE).join('')
+  const id = job.id.replace(/^job_/, '')
+  return `${short ? `${short} ${id.slice(-8)}` : job.id}.${ENDINGS[artifact.media_type] ?? 'bin'}`
 }
 
 /** A form of sound that the service makes of a WAV. */

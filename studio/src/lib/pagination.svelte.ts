@@ -46,11 +46,17 @@ export class Pages<T> {
     // More came than a page holds: what is between is not known, so it starts again from here.
     const isTorn = last !== undefined && old.length > 0 && idOf(old[0]!) < idOf(last)
     const rest = last === undefined || page.next_cursor === undefined || isTorn ? [] : old.filter((item) => idOf(item) < idOf(last))
-    const items = [...page.data, ...rest]
-    if (JSON.stringify(items) === JSON.stringify(old)) return false
-    this.items = items
+    // What "more" has added is the same where so much of it is left: a long list is not compared as a whole.
+    const head = old.slice(0, old.length - rest.length)
+    if (JSON.stringify(page.data) === JSON.stringify(head)) return false
+    this.items = [...page.data, ...rest]
     if (rest.length === 0) this.#next = page.next_cursor
     return true
+  }
+
+  /** One of them is another one now. */
+  replace(item: T, idOf: (item: T) => string): void {
+    this.items = this.items.map((one) => (idOf(one) === idOf(item) ? item : one))
   }
 
   async #read(after: string | null): Promise<void> {

@@ -1,0 +1,146 @@
+"""The list of jobs: filters, choosing many at once, saving and erasing them, and a list without an end."""
+
+import io
+import re
+import zipfile
+from pathlib import Path
+
+from playwright.sync_api import Browser, expect
+
+from servers.service import RunningService
+from studio.browser import Cookies, Person, person
+
+PAGE = 50
+MANY = """async ([count, label]) => {
+  const headers = () => ({'Content-Type': 'application/json', 'Idempotency-Key': crypto.randomUUID()})
+  const ids = []
+  for (let n = 0; n < count; n++) {
+    const parameters = {prompt: `${label} ${n}`}
+    const body = JSON.stringify({model: 'fake/image', parameters, metadata: {chapter: label, [label]: 'yes'}})
+    const answer = await fetch('/web/v1/jobs', {method: 'POST', headers: headers(), body})
+    ids.push((await answer.json()).id)
+  }
+  return ids
+}"""
+OVER = """async ids => {
+  for (const id of ids) {
+    for (;;) {
+      const job = await (await fetch(`/web/v1/jobs/${id}?wait=30`)).json()
+      if (!['queued', 'running'].includes(job.state)) break
+    }
+  }
+}"""
+
+BESIDE = "[...document.querySelectorAll('.scroll')].filter(one => one.scrollWidth > one.clientWidth).length"
+
+
+def made(somebody: Person, count: int, label: str) -> list[str]:
+    """Jobs that are over, with a label of their own."""
+    ids: list[str] = somebody.page.evaluate(MANY, [count, label])
+    somebody.page.evaluate(OVER, ids)
+    return ids
+
+
+def test_jobs_are_found_by_label_and_voice(visitor: Person, member: Cookies) -> None:
+    """The label of a job leads from its page to all that have it; half of a label filters nothing."""
+    visitor.become(member)
+    visitor.open("/jobs")
+    page, lines = visitor.page, visitor.page.locator(".lines.jobs > li")
+    [found] = made(visitor, 1, "one&only")
+    made(visitor, 1, "another")
+    voice = visitor.ask("GET", "/web/v1/voices")[1]["data"][0]
+    spoken = {
+        "model": "fake/speech",
+        "parameters": {"text": "Lend me a voice.", "voice_id": voice["voice_id"]},
+    }
+    page.evaluate(
+        """body => fetch('/web/v1/jobs', {method: 'POST', body: JSON.stringify(body), headers:
+          {'Content-Type': 'application/json', 'Idempotency-Key': crypto.randomUUID()}})""",
+        spoken,
+    )
+    visitor.open(f"/jobs/{found}")
+    page.get_by_role("link", name="chapter=one&only").click()
+    expect(lines).to_have_count(1)
+    expect(page.get_by_role("combobox", name="Label")).to_have_value("chapter=one&only")
+    page.get_by_role("combobox", name="Label").fill("chapter")
+    expect(lines.nth(2)).to_be_visible()
+    page.get_by_role("combobox", name="Label").fill("")
+    page.get_by_role("combobox", name="Voice").select_option(voice["voice_id"])
+    expect(lines).to_have_count(1)
+
+    expect(lines).to_contain_text("Lend me a voice.")
+
+
+def test_many_jobs_are_saved_and_erased_at_once(visitor: Person, member: Cookies) -> None:
+    """By keyboard: the archive has each result under its title, byte for byte; what is
+    erased is erased, what is out of sight is not, and what cannot be erased is reported."""
+    visitor.become(member)
+    visitor.open("/jobs")
+    page = visitor.page
+    ids = made(visitor, 3, "many")
+    visitor.open("/jobs?label=chapter%3Dmany")
+    boxes = page.get_by_role("checkbox", name=re.compile("^Choose: many"))
+    expect(boxes).to_have_count(3)
+    page.get_by_label("Select all shown").press("Space")
+    expect(page.get_by_text("Selected: 3")).to_be_visible()
+    boxes.first.press("Space")
+    with page.expect_download() as archive:
+        page.get_by_role("button", name="Download", exact=True).press("Enter")
+    with zipfile.ZipFile(io.BytesIO(Path(archive.value.path()).read_bytes())) as files:
+        faults = files.testzip()
+        saved = {name: files.read(name) for name in files.namelist()}
+    jobs = [visitor.ask("GET", f"/web/v1/jobs/{one}")[1] for one in ids]
+    contents = [
+        page.request.get(f"{visitor.url}/web/v1/artifacts/{job['artifacts'][0]['id']}/content").body()
+        for job in jobs[:2]
+    ]
+    refused = {"error": {"code": "job_not_finished", "message": "Not now.", "request_id": "req_1"}}
+    page.route(f"**/jobs/{ids[0]}/content", lambda route: route.fulfill(status=409, json=refused), times=1)
+    page.get_by_role("button", name="Erase the content").press("Enter")
+    page.get_by_role("dialog").get_by_role("button", name="Erase the content").press("Enter")
+    expect(page.get_by_role("alert")).to_contain_text("Not now.")
+    expect(page.locator(".lines.jobs .erased")).to_have_count(1)
+    page.get_by_label("Kind").select_option("speech")
+    page.get_by_label("Kind").select_option("")
+    expect(boxes).to_have_count(2)
+    expect(page.get_by_text("Selected:")).to_have_count(0)
+    states = [visitor.ask("GET", f"/web/v1/jobs/{one}")[1]["erased_at"] is not None for one in ids]
+
+    assert faults is None
+    assert {f"many {n} {ids[n][-8:]}.png": contents[n] for n in range(2)} == saved
+    assert [False, True, False] == states
+
+
+def test_a_long_list_goes_on_by_itself(browser: Browser, fake_house: RunningService, member: Cookies) -> None:
+    """At its end the next page is read; what is there stays, in order and once, when a new job comes."""
+    with person(browser, fake_house.url) as somebody:
+        somebody.become(member)
+        somebody.open("/jobs")
+        lines = somebody.page.locator(".lines.jobs > li")
+        ids = made(somebody, PAGE + 5, "endless")
+        somebody.open("/jobs?label=chapter%3Dendless")
+        expect(lines.first).to_be_visible()
+        lines.last.scroll_into_view_if_needed()
+        expect(lines).to_have_count(PAGE + 5)
+        ids += made(somebody, 1, "endless")
+        expect(lines).to_have_count(PAGE + 6)
+        shown = [str(one.get_attribute("href")).split("/")[-1] for one in lines.locator(".what > a").all()]
+
+        assert ids[::-1] == shown
+        assert [] == somebody.faults
+
+
+def test_the_operators_tables_fit_a_phone(
+    browser: Browser, fake_house: RunningService, operator_cookie: Cookies
+) -> None:
+    """Queue and workers at 390 pixels: nothing is beside the screen, in either language."""
+    hidden = {}
+    for language in ("en", "zh"):
+        with person(browser, fake_house.url, width=390, language=language) as operator:
+            operator.become(operator_cookie)
+            operator.open("/operator/queue")
+            operator.page.locator(".scroll tbody tr").last.wait_for()
+            hidden[language] = operator.page.evaluate(BESIDE)
+
+            assert [] == operator.faults
+    assert {"en": 0, "zh": 0} == hidden

@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -21,7 +22,8 @@ from servers.scripted import Reply, ScriptedService
 from servers.service import TENUTO, RunningService
 from tenuto.cli import COMMANDS
 from tenuto_client import commands
-from tenuto_client.commands import VERBS, exits, words
+from tenuto_client.commands import VERBS, completion, exits, local, words
+from tenuto_client.commands.completion import VALUES
 from tenuto_client.exchange import SystemClock
 
 ROOT = Path(__file__).parents[2]
@@ -385,6 +387,7 @@ def test_help_is_quick_because_it_loads_little() -> None:
         ("tenuto jobs can", {"cancel"}),
         ("tenuto jobs list --state q", {"queued"}),
         ("tenuto completion z", {"zsh"}),
+        ("tenuto unin", {"uninstall"}),
         ("tenuto admin acc", {"accounts"}),
         ("tenuto admin accounts cre", {"create", "credit"}),
         ("tenuto admin audit --d", {"--deep", "--data"}),
@@ -397,18 +400,132 @@ def test_bash_completes_verbs_options_values_and_files(
 ) -> None:
     """The script that `completion bash` prints, run by bash."""
     (tmp_path / "song.flac").touch()
-    script = run("completion", "bash")[1]
-    words_typed = typed.split(" ")
-    quoted = " ".join(repr(word) for word in words_typed)
-    line = f"COMP_WORDS=({quoted}); COMP_CWORD={len(words_typed) - 1}; _shtab_tenuto"
-    done = subprocess.run(
-        ["bash", "-c", f'{script}\n{line}; printf "%s\\n" "${{COMPREPLY[@]}}"'],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-    )
+    done = completed(run("completion", "bash")[1], typed, tmp_path)
 
     assert found == set(done.stdout.split()), done.stderr
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Completion waits as long as a busy machine takes, and finds the operator's accounts."""
+    monkeypatch.setattr(completion, "PATIENCE_S", 600.0)
+    monkeypatch.setattr(local, "_FINDERS", ["tenuto.cli.local"])
+
+
+@pytest.mark.usefixtures("patient")
+def test_values_are_completed_as_the_service_has_them(
+    run: Run, service: RunningService, caller: Caller, tmp_path: Path
+) -> None:
+    """Names of voices that a shell takes as one word, else their ids; models, jobs, accounts."""
+    at = {"url": service.url, "key": caller.key, "TENUTO_DATA": str(service.folder)}
+    at |= {"TENUTO_DATABASE": service.database_url} if service.database_url else {}
+    (tmp_path / "v.wav").write_bytes(sound(2))
+    ids = [
+        json.loads(run("voices", "add", "v.wav", "--name", name, "--json", **at)[1])["voice_id"]
+        for name in ("Narrator", "Two words")
+    ]
+    job_id = caller.submit()
+    shown = {kind: run("completion", "--values", kind, **at) for kind in VALUES}
+    found = {kind: out.split() for kind, (_, out, _) in shown.items()}
+
+    assert {(0, "")} == {(code, err) for code, _, err in shown.values()}
+    assert {"Narrator", ids[1]} <= {*found["voices"]} and ids[0] not in found["voices"]
+    assert {*ids} <= {*found["voice-ids"]} and "fake/speech" in found["models"]
+    assert [job_id] == found["jobs"] and found["accounts"]
+
+
+@pytest.mark.usefixtures("patient")
+def test_nothing_is_completed_and_said_where_nothing_answers(run: Run, tmp_path: Path) -> None:
+    """No service, no login, no data folder; none is made."""
+    at = {
+        "url": "http://127.0.0.1:1",
+        "TENUTO_DATA": str(tmp_path / "none"),
+        "XDG_CONFIG_HOME": str(tmp_path),
+    }
+    shown = {run("completion", "--values", kind, **at) for kind in VALUES}
+    shown.add(run("completion", "--values", "jobs", url="http://127.0.0.1:1", key=""))
+
+    assert {(0, "", "")} == shown
+    assert [] == [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize(
+    ("typed", "asked", "found"),
+    [
+        ("tenuto say x --voice Nar", "voices", {"Narrator"}),
+        ("tenuto voices remove ", "voices", {"Narrator", "other"}),
+        ("tenuto jobs list --voice ", "voice-ids", {"Narrator", "other"}),
+        ("tenuto chat --model o", "models", {"other"}),
+        ("tenuto jobs show o", "jobs", {"other"}),
+        ("tenuto admin evidence o", "jobs", {"other"}),
+        ("tenuto admin keys create --account N", "accounts", {"Narrator"}),
+    ],
+)
+def test_bash_completes_what_the_command_tells_it(
+    typed: str, asked: str, found: set[str], run: Run, tmp_path: Path
+) -> None:
+    """The script asks `tenuto completion --values`, here a stand-in that notes what it is asked."""
+    stand_in = tmp_path / "bin" / "tenuto"
+    stand_in.parent.mkdir()
+    stand_in.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/asked\necho Narrator\necho other\necho x >&2\n')
+    stand_in.chmod(0o755)
+    done = completed(run("completion", "bash")[1], typed, tmp_path)
+
+    assert (found, "") == (set(done.stdout.split()), done.stderr)
+    assert f"completion --values {asked}\n" == (tmp_path / "asked").read_text()
+
+
+def completed(script: str, typed: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """What bash would offer behind this, one in a line; `folder/bin` comes first in its PATH."""
+    typed_words = typed.split(" ")
+    quoted = " ".join(repr(word) for word in typed_words)
+    line = f"COMP_WORDS=({quoted}); COMP_CWORD={len(typed_words) - 1}; _shtab_tenuto"
+    return subprocess.run(
+        ["bash", "-c", f'{script}\n{line}; printf "%s\n" "${{COMPREPLY[@]}}"'],
+        env=os.environ | {"PATH": f"{folder}/bin:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        cwd=folder,
+    )
+
+
+def test_a_slow_service_is_not_waited_for(run: Run) -> None:
+    """Whoever pressed Tab goes on typing: it ends by itself, silently, although nothing ever answers."""
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        done = subprocess.run(
+            [TENUTO, "completion", "--values", "voices"],
+            env=os.environ | {"TENUTO_BASE_URL": url, "TENUTO_API_KEY": "tn_test"},
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+
+    assert (0, "", "") == (done.returncode, done.stdout, done.stderr)
+
+
+def test_completion_is_installed_where_the_shell_looks(run: Run, tmp_path: Path) -> None:
+    """Of the shell that is named, else of SHELL; a second time replaces it."""
+    home = {"HOME": str(tmp_path), "XDG_DATA_HOME": "", "XDG_CONFIG_HOME": "", "BASH_COMPLETION_USER_DIR": ""}
+    done = [
+        run("completion", *line, **home, SHELL="/usr/bin/fish")
+        for line in (["bash", "--install"], ["zsh", "--install"], ["--install"], ["--install"])
+    ]
+    unknown = run("completion", "--install", **home, SHELL="/bin/dash")
+    names = [
+        ".local/share/bash-completion/completions/tenuto",
+        ".local/share/zsh/site-functions/_tenuto",
+        *[".config/fish/completions/tenuto.fish"] * 2,
+    ]
+
+    assert [(0, f"{tmp_path / name}\n") for name in names] == [each[:2] for each in done]
+    assert sorted(set(names)) == sorted(
+        str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()
+    )
+    assert "_shtab_tenuto" in (tmp_path / names[0]).read_text() and "fpath=(" in done[1][2]
+    assert (1, "tenuto: say which shell: bash, zsh, fish\n") == (unknown[0], unknown[2])
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])

@@ -49,7 +49,7 @@ VERBS: Tree = {
     "balance": Command("Show the balance of your account.", "tenuto_client.commands.account"),
     "usage": Command("Show usage by day and model.", "tenuto_client.commands.account"),
     "completion": Command(
-        "Print a completion script for bash, zsh or fish.", "tenuto_client.commands.completion"
+        "Print or install completion for bash, zsh or fish.", "tenuto_client.commands.completion"
     ),
 }
 """The caller's commands."""

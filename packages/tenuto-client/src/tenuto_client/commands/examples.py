@@ -37,8 +37,9 @@ LINES = (
     "tenuto balance",
     "tenuto balance --ledger 10",
     "tenuto usage --since 2026-11-01",
-    "tenuto completion bash > ~/.local/share/bash-completion/completions/tenuto",
-    "tenuto completion fish > ~/.config/fish/completions/tenuto.fish",
+    "tenuto completion --install",
+    "tenuto completion fish --install",
+    "tenuto completion zsh > _tenuto",
 )
 """The caller's."""
 

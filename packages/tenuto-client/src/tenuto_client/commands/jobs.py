@@ -65,7 +65,7 @@ def _add_filters(listing: Parser) -> None:
     listing.add_argument(
         "--search", metavar="TEXT", help=t("only jobs whose text, prompt or file name contains this")
     )
-    listing.add_argument("--voice", metavar="VOICE", help=t("only speech with this voice, by its id"))
+    listing.add_argument("--voice", metavar="VOICE_ID", help=t("only speech with this voice, by its id"))
     listing.add_argument(
         "--metadata",
         type=checked(_pair),

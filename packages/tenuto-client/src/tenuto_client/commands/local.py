@@ -36,7 +36,7 @@ class LocalService(Protocol):
 
 
 def add(module: str) -> None:
-    """Register a module whose `services()` lists the running services."""
+    """Register a module whose `services()` lists the running services, and `names(kind)` what they hold."""
     _FINDERS.append(module)
 
 
@@ -44,6 +44,11 @@ def services(url: str | None = None) -> list[LocalService]:
     """Those that run now; with an address, only the one that answers there."""
     found: list[LocalService] = [one for name in _FINDERS for one in import_module(name).services()]
     return [one for one in found if url is None or one.url == url.replace("//localhost:", "//127.0.0.1:")]
+
+
+def names(kind: str) -> list[str]:
+    """What the operator's commands can be given as `accounts`: of the data folder that they would use."""
+    return [name for finder in _FINDERS for name in import_module(finder).names(kind)]
 
 
 def offer(console: Console, base_url: str | None, missing: NotConfigured) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from tenuto_client import settings
@@ -66,19 +66,27 @@ def _login(login: settings.Credentials | None) -> str:
 
 
 def _models(login: settings.Credentials) -> str:
-    """How many models take jobs; asked without the client's own connection, which takes longer to import."""
+    """How many models take jobs."""
+    import http.client
+
+    with suppress(OSError, ValueError, KeyError, TypeError, http.client.HTTPException):
+        status, document = answer(login, "/v1/models", PATIENCE_S)
+        if status == 401:
+            return t("the key was rejected; log in again with `tenuto login`")
+        models = document["data"]
+        ready = sum(model["callable"] for model in models)
+        return t("{ready} of {all} ready", ready=ready, all=len(models))
+    return t("the service does not answer")
+
+
+def answer(login: settings.Credentials, path: str, patience_s: float) -> tuple[int, Any]:
+    """Status and document of one request; the client's own connection takes longer to import."""
     import http.client
 
     address = urlsplit(login.base_url)
     kind = http.client.HTTPSConnection if address.scheme == "https" else http.client.HTTPConnection
-    connection = kind(address.hostname or "", address.port, timeout=PATIENCE_S)
-    with suppress(OSError, ValueError, KeyError, TypeError, http.client.HTTPException):
-        headers = {"Authorization": f"Bearer {login.api_key}"}
-        connection.request("GET", f"{address.path}/v1/models", headers=headers)
-        answer = connection.getresponse()
-        if answer.status == 401:
-            return t("the key was rejected; log in again with `tenuto login`")
-        models = json.loads(answer.read())["data"]
-        ready = sum(model["callable"] for model in models)
-        return t("{ready} of {all} ready", ready=ready, all=len(models))
-    return t("the service does not answer")
+    connection = kind(address.hostname or "", address.port, timeout=patience_s)
+    headers = {"Authorization": f"Bearer {login.api_key}"}
+    connection.request("GET", address.path + path, headers=headers)
+    answered = connection.getresponse()
+    return answered.status, json.loads(answered.read())

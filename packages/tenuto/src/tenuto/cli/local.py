@@ -26,6 +26,19 @@ def services() -> Sequence["LocalService"]:
     return [LocalService(note) for note in live_services()]
 
 
+def names(kind: str) -> list[str]:
+    """The accounts of the data folder that a command without options would use; nothing is made."""
+    from tenuto.accounts import operations
+    from tenuto.bootstrap.opening import open_as_it_is
+    from tenuto.cli.options import ServiceLocation
+    from tenuto.db.damaged_text import text_of
+
+    if kind != "accounts":
+        return []
+    with closing(open_as_it_is(ServiceLocation().settings())) as database:
+        return [text_of(account.name) for account in database.read(operations.list_accounts)]
+
+
 class LocalService:
     """A service that runs on this machine as this user."""
 

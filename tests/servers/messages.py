@@ -17,6 +17,13 @@ def texts_of(file: Path) -> Iterator[str]:
                 yield str(text.value)
 
 
+def constants_of(file: Path) -> Iterator[str]:
+    """Every text that stands in a module: headings, too, which are translated where they are printed."""
+    for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+
+
 def names(text: str) -> list[str]:
     """The `{names}` in a text."""
     return sorted(name for _, name, _, _ in string.Formatter().parse(text) if name)

@@ -76,6 +76,12 @@ def live_services(environment: Mapping[str, str] = os.environ) -> list[ServiceNo
     return []
 
 
+def noted_folders(environment: Mapping[str, str] = os.environ) -> list[Path]:
+    """The data folders on which this user has served lately, whether one runs there or not."""
+    notes = [_read(path) for path in sorted(_notes(environment).glob("*.json"))]
+    return [Path(note.folder) for note in notes if note]
+
+
 def _url_on_this_machine(address: str, base: str) -> str:
     """The base address for callers here; one that listens everywhere is reached at 127.0.0.1."""
     host, _, port = address.rpartition(":")

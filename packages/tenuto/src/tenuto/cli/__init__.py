@@ -40,6 +40,7 @@ SERVICE: Tree = {
     "api": Command("Run only the API.", "tenuto.cli.serve"),
     "worker": Command("Run only a worker.", "tenuto.cli.serve"),
     "admin": Command("Manage a service: accounts, keys, models, backups, repairs.", below=ADMIN),
+    "uninstall": Command("Show what lies where on this machine, and remove it.", "tenuto.cli.uninstall"),
 }
 
 COMMANDS: Tree = {

@@ -1,0 +1,168 @@
+"""`tenuto uninstall`: what lies where, and that only what was asked for goes, and only what is ours."""
+
+import json
+import os
+import pty
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from servers import forking
+from servers.command_lines import told
+from servers.service import TENUTO, RunningService
+from tenuto.cli.uninstall import of_root, readable_size
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A user with everything that Tenuto leaves behind: weights, a login, an interrupted job, a script."""
+    for name in [name for name in os.environ if name.startswith(("TENUTO_", "XDG_"))]:
+        monkeypatch.delenv(name)
+    home = tmp_path / "home"
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("LC_ALL", "C.UTF-8")
+    files = {
+        ".cache/tenuto/.verified/old-model.json": "{}",
+        ".cache/tenuto/old-model/part": "x" * 2000,
+        ".cache/tenuto/pictograms/a.png": "x",
+        ".config/tenuto/credentials.json": "{}",
+        ".local/state/tenuto/journal/abc.1.journal": "{}",
+        ".local/share/bash-completion/completions/tenuto": "x",
+        ".local/share/bash-completion/completions/other": "x",
+    }
+    for name, text in files.items():
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text(text)
+    return home
+
+
+@pytest.fixture
+def data(home: Path, tmp_path: Path) -> Path:
+    """A data folder in which a service has run, and one file of somebody else's."""
+    folder = tmp_path / "data"
+    made = run("admin", "accounts", "create", "ann", "--data", str(folder))
+    assert made.returncode == 0, made.stderr
+    (folder / "blobs" / "0c").mkdir(parents=True)
+    (folder / "blobs" / "0c" / "blob").write_text("bytes")
+    (folder / "notes.txt").write_text("mine")
+    return folder
+
+
+def run(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """A command in a script."""
+    return forking.complete(words, env=os.environ | {"TENUTO_PULL": "never"} | variables, timeout=300)
+
+
+def test_it_says_what_lies_where_and_removes_nothing(home: Path, data: Path) -> None:
+    """Each with its size and the option that removes it; in the reader's language, too."""
+    before = sorted(home.rglob("*")) + sorted(data.rglob("*"))
+    done = run("uninstall", "--json", TENUTO_DATA=str(data))
+    found = {each["what"]: each for each in json.loads(done.stdout)}
+    people = run("uninstall", TENUTO_DATA=str(data), LC_ALL="zh_CN.UTF-8")
+    after = sorted(home.rglob("*")) + sorted(data.rglob("*"))
+
+    assert ["--data", "--cache", "--all", "--all", "--all"] == [
+        found[name]["option"] for name in ("data", "weights", "logins", "journal", "completion")
+    ]
+    assert str(data) == found["data"]["path"] and 2003 == found["weights"]["size_bytes"]
+    assert "数据\t" in people.stdout and "没有删除任何东西" in people.stderr
+    assert before == after
+
+
+def test_only_what_is_asked_for_goes_and_only_what_is_ours(home: Path, data: Path) -> None:
+    """The weights, then the rest; a file of somebody else's stays and is named."""
+    cache = run("uninstall", "--cache", "--yes", TENUTO_DATA=str(data))
+    gone, kept = (home / ".cache/tenuto").exists(), (data / "tenuto.db").exists()
+    rest = run("uninstall", "--all", "--yes", TENUTO_DATA=str(data))
+    again = run("uninstall", "--json", TENUTO_DATA=str(data))
+
+    assert (0, False, True) == (cache.returncode, gone, kept), cache.stderr
+    assert f"removed: {home}/.cache/tenuto (2.0 KB)\n" == cache.stdout
+    assert 0 == rest.returncode, rest.stderr
+    assert ["notes.txt"] == [path.name for path in data.iterdir()]
+    assert f"left in {data}, for it is not Tenuto's: notes.txt" in rest.stderr
+    assert [".local/share/bash-completion/completions/other"] == [
+        str(path.relative_to(home)) for path in sorted(home.rglob("*")) if path.is_file()
+    ]
+    assert not [each for each in json.loads(again.stdout) if each["option"] is not None]
+
+
+def test_a_folder_that_is_not_ours_is_left_alone(home: Path, tmp_path: Path) -> None:
+    """Even if it has names in it that a data folder has."""
+    other = tmp_path / "other"
+    (other / "blobs").mkdir(parents=True)
+    (other / "blobs" / "mine").write_text("x")
+    done = run("uninstall", "--data", str(other), "--yes")
+
+    assert 0 == done.returncode, done.stderr
+    assert "Nothing was removed." in done.stderr and (other / "blobs" / "mine").is_file()
+
+
+def test_it_asks_first(home: Path, data: Path) -> None:
+    """In a script it wants `--yes`; on a terminal, anything but yes removes nothing."""
+    script = run("uninstall", "--data", str(data))
+    answers = {}
+    for answer in (b"\n", b"no\n", b"y\n"):
+        code, shown = on_a_terminal(answer, "uninstall", "--data", str(data))
+        answers[answer] = (code, (data / "tenuto.db").exists())
+
+    assert 1 == script.returncode and "add --yes" in script.stderr
+    assert {b"\n": (1, True), b"no\n": (1, True), b"y\n": (0, False)} == answers
+    assert "tenuto admin backup DIR" in shown
+
+
+def on_a_terminal(answer: bytes, *words: str) -> tuple[int, str]:
+    """A command on a terminal, whose user answers once they are asked."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen([TENUTO, *words], stdin=theirs, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    shown = b""
+    while True:
+        try:
+            block = os.read(ours, 4096)
+        except OSError:
+            break  # Linux: EIO once the last holder of the other end is gone.
+        if not block:
+            break
+        shown += block
+        if answer and b"[y/N] " in shown:
+            os.write(ours, answer)
+            answer = b""
+    os.close(ours)
+    return process.wait(60), shown.decode()
+
+
+def test_it_is_refused_while_a_service_runs(home: Path, tmp_path: Path) -> None:
+    """Neither the data under it nor the weights of its engines; when it has stopped, both go."""
+    service = RunningService(
+        tmp_path / "served", variables={"XDG_STATE_HOME": str(home / ".local/state"), "HOME": str(home)}
+    )
+    service.start()
+    try:
+        refused = [
+            told(run("uninstall", option, "--yes", TENUTO_DATA=str(service.folder)))
+            for option in ("--data", "--cache", "--all")
+        ]
+    finally:
+        service.stop()
+    done = run("uninstall", "--data", str(service.folder), "--cache", "--yes")
+
+    reason = f"a service is running on {service.folder}; stop it first. Nothing was removed"
+    assert [reason] * 3 == refused
+    assert 0 == done.returncode, done.stderr
+    assert not service.folder.exists() and not (home / ".cache/tenuto").exists()
+
+
+def test_what_root_has_installed_is_listed_alone(tmp_path: Path) -> None:
+    """The units and folders of docs/operations/systemd.md; sizes are written as people do."""
+    for name in ("etc/systemd/system/tenuto-serve.service", "etc/systemd/system/cron.service"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("x")
+    (tmp_path / "var/lib/tenuto").mkdir(parents=True)
+    found = [(str(each.path.relative_to(tmp_path)), each.option) for each in of_root(tmp_path)]
+
+    assert [("etc/systemd/system/tenuto-serve.service", None), ("var/lib/tenuto", None)] == found
+    assert ["999 B", "1.5 KB", "886.6 MB", "2.0 GB"] == [
+        readable_size(size) for size in (999, 1500, 886_580_000, 2_000_000_000)
+    ]

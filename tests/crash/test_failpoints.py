@@ -292,6 +292,7 @@ def _all_sorts_of_work(armed: Armed) -> None:
     assert {"succeeded"} == {operation["state"] for operation in ended}
     armed.http.get(f"/v1/artifacts/{ended[1]['artifacts'][0]['id']}/content")
     armed.http.delete(f"/v1/artifacts/{ended[1]['artifacts'][0]['id']}")
+    armed.http.post("/v1/audio/speech", json={"model": "fake/speech", "input": "A."})
     job_id = armed.submit("[fake:sleep=60] Too long.")
     armed.service.wait(job_id, states=("running",))
     armed.post(f"/v1/jobs/{job_id}/cancel")

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from faults.clients import Client
+from faults.programs import Program
 from faults.works import CANARY
 from faults.world import World
 from servers import checker
@@ -68,7 +69,7 @@ def findings_of(service: RunningService, clients: list[Client], logs: list[Path]
     found += _audit(service)
     database = checker.open_records(service)
     try:
-        for check in (_accepted, _uploaded, _events, _paid_once, _lost_often):
+        for check in (_accepted, _asked, _uploaded, _events, _paid_once, _lost_often):
             found += check(database, clients)
         if not found:
             found += _rest(database)
@@ -125,6 +126,21 @@ def _accepted(database: Database, clients: list[Client]) -> Iterator[str]:
             yield f"P1: {work.job_id} was accepted under {work.key}, which stands for {by_key.get(work.key)}"
         elif work.is_done and jobs[work.job_id]["state"] != work.operation["state"]:
             yield f"P8: {work.job_id} is {jobs[work.job_id]}, its client saw {work.operation['state']}"
+
+
+def _asked(database: Database, clients: list[Client]) -> Iterator[str]:
+    """P1, P2: what a program asked for once is as many jobs as it is, and those that it was told of."""
+    programs = [client for client in clients if isinstance(client, Program)]
+    if not programs:
+        return
+    by_text: dict[str, set[str]] = {}
+    for row in checker.rows(database, "select id, parameters from job"):
+        parameters = json.loads(row["parameters"])
+        by_text.setdefault(parameters.get("text") or parameters.get("prompt"), set()).add(row["id"])
+    for ask in (ask for program in programs for ask in program.asks):
+        jobs = by_text.get(ask.text, set())
+        if not (ask.job_ids <= jobs and len(jobs) in (0, ask.jobs)):
+            yield f"P2: {ask} has the jobs {sorted(jobs)}"
 
 
 def _uploaded(database: Database, clients: list[Client]) -> Iterator[str]:

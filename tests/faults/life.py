@@ -13,6 +13,7 @@ from faults import check, plan
 from faults.clients import Client
 from faults.inject import inject
 from faults.plan import Fault, Shape
+from faults.programs import Program
 from faults.seen import Book
 from faults.world import World
 from servers.postgres import PostgresServer
@@ -20,6 +21,8 @@ from servers.postgres import PostgresServer
 ACCOUNTS = {"rich": "1000", "other": "1000", "poor": "2"}
 """The accounts and their credit: the poor one cannot pay for all its jobs."""
 CLIENTS = ("rich", "rich", "other", "other", "poor")
+PROGRAMS = (("rich", True), ("other", False))
+"""Programs made for OpenAI, by account, and whether they ask again."""
 PATIENCE_S, REST_S = 25.0, 60.0
 """After the first, clients cancel unfinished jobs; after the second, an unfinished job is a finding."""
 WARM_S, READY_S = 1.0, 20.0
@@ -137,6 +140,9 @@ def _clients(world: World, book: Book, seed: str) -> list[Client]:
         key = world.service.make_key(account, credit=ACCOUNTS[account])
         url = cut if number % 2 else direct
         clients.append(Client(url, account, key, book, f"{seed}/{number}"))
+    for account, is_patient in PROGRAMS:
+        key = world.service.make_key(account)
+        clients.append(Program(cut, account, key, book, f"{seed}/{is_patient}", is_patient=is_patient))
     for client in clients:
         client.start()
     return clients

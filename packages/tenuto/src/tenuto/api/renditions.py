@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import BinaryIO, cast
 
+from tenuto import failpoints
 from tenuto.accounts.restrictions import Caller
 from tenuto.api.answers import Answer, Headers
 from tenuto.api.artifacts import send_content
@@ -70,6 +71,7 @@ async def send_file(call: Call, media_type: str, file: BinaryIO, headers: Header
         if call.is_gone():
             raise ClientGone
         await call.send({"type": "http.response.body", "body": piece, "more_body": True})
+        failpoints.hit("openai.mid_answer")
     await call.send({"type": "http.response.body", "body": b""})
 
 

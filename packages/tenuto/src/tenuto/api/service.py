@@ -4,7 +4,8 @@ import asyncio
 import threading
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from tenuto.accounts.restrictions import Caller
@@ -24,6 +25,8 @@ from tenuto.jobs.submit import SubmitContext
 
 MAX_JOBS = 4096
 MAX_ANSWER_BYTES = 8 * 1024
+RETRY_S = 60.0
+"""A client that misses an answer sends its request again before that: OpenAI's SDKs wait for 8 s at most."""
 KEPT_S = 2.0
 """How long an answer is given again."""
 
@@ -111,18 +114,38 @@ class OpenRequests:
         """How many requests wait for each job."""
         self.tasks: set[asyncio.Task[None]] = set()
         """What goes on after its request has ended."""
-        self._answered: OrderedDict[str, None] = OrderedDict()
+        self.left: dict[str, asyncio.Task[None]] = {}
+        """Jobs that a client has left and none has come back to, and what will cancel them."""
+        self._accepting: dict[str, list[asyncio.Future[None]]] = {}
+        self._answered: OrderedDict[str, float] = OrderedDict()
+
+    @asynccontextmanager
+    async def accepting(self, what: str, *, after_others: bool) -> AsyncIterator[None]:
+        """While a request is accepted; `after_others`: not before all for the same that came earlier are."""
+        earlier = list(self._accepting.get(what, ()))
+        accepted = asyncio.get_running_loop().create_future()
+        self._accepting.setdefault(what, []).append(accepted)
+        try:
+            if after_others and earlier:
+                await asyncio.wait(earlier)
+            yield
+        finally:
+            accepted.set_result(None)
+            self._accepting[what].remove(accepted)
+            if not self._accepting[what]:
+                del self._accepting[what]
 
     def note_answered(self, job_ids: Iterable[str]) -> None:
-        """A client was sent the whole of these jobs' results."""
+        """A client was sent the whole of these jobs' results, which need not have arrived."""
         for job_id in job_ids:
-            self._answered[job_id] = None
+            self._answered[job_id] = time.monotonic()
             if len(self._answered) > MAX_JOBS:
                 self._answered.popitem(last=False)
 
     def was_answered(self, job_id: str) -> bool:
-        """Whether a client was sent the job's whole result: no retry can mean it any more."""
-        return job_id in self._answered
+        """Whether a client was sent the job's whole result so long ago that no retry can mean it any more."""
+        answered_at = self._answered.get(job_id)
+        return answered_at is not None and time.monotonic() - answered_at > RETRY_S
 
 
 @dataclass(slots=True)

@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from tenuto import strict_json
+from tenuto import failpoints, strict_json
 from tenuto.accounts.restrictions import Caller
 from tenuto.api import request_body
 from tenuto.api.answers import REPLAYED, Answer, Headers
@@ -88,17 +88,29 @@ async def submit(call: Call, route: str, bodies: Sequence[Mapping[str, Any]]) ->
 
     Raises what `submit` raises.
     """
-    caller = _caller(call)
     given = _given_key(call)
-    first = f"{route}:{given}" if given is not None else await _own_key(call, route, bodies)
+    if given is not None:
+        return await _accept(call, f"{route}:{given}", bodies, has_key=True)
+    stem, is_retry = _stem(route, bodies), _is_declared_retry(call)
+    async with call.service.openai.accepting(f"{_caller(call).key_id} {stem}", after_others=is_retry):
+        key = await _own_key(call, stem, is_retry=is_retry)
+        if _has_left(call):
+            # Its retry may be here already, and could not know this job.
+            raise ClientGone
+        return await _accept(call, key, bodies, has_key=False)
+
+
+async def _accept(call: Call, first: str, bodies: Sequence[Mapping[str, Any]], *, has_key: bool) -> Submitted:
+    caller = _caller(call)
     requests = []
     for number, body in enumerate(bodies):
         text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
         key = f"{first}/{number}" if number else first
         requests.append(Request(caller, key, text, strict_json.body_sha256(body), body))
     accepted = await submit_all_async(call.service.submitting, requests)
+    failpoints.hit("openai.accepted")
     replayed = all(each.replayed for each in accepted)
-    return Submitted(tuple(each.job_id for each in accepted), replayed, given is not None)
+    return Submitted(tuple(each.job_id for each in accepted), replayed, has_key)
 
 
 async def wait(call: Call, submitted: Submitted, seconds: float) -> list[Operation]:
@@ -110,7 +122,9 @@ async def wait(call: Call, submitted: Submitted, seconds: float) -> list[Operati
     loop = asyncio.get_running_loop()
     end = loop.time() + seconds
     async with _waiting(call, submitted):
-        return [await _until_final(call, job_id, end) for job_id in submitted.job_ids]
+        operations = [await _until_final(call, job_id, end) for job_id in submitted.job_ids]
+    failpoints.hit("openai.finished")
+    return operations
 
 
 def not_succeeded(call: Call, operations: Sequence[Operation]) -> Answer | None:
@@ -181,16 +195,26 @@ def _given_key(call: Call) -> str | None:
     return key
 
 
-async def _own_key(call: Call, route: str, bodies: Sequence[Mapping[str, Any]]) -> str:
+def _has_left(call: Call) -> bool:
+    """Whether the client has left, or closed its half, which may be the same."""
+    closed: asyncio.Event | None = call.scope.get("half_closed")
+    return call.is_gone() or (closed is not None and closed.is_set())
+
+
+def _stem(route: str, bodies: Sequence[Mapping[str, Any]]) -> str:
+    """How the keys of all requests for the same begin, of one API key."""
+    digest = hashlib.sha256(f"{route}\n{json.dumps(bodies, sort_keys=True)}".encode()).digest()
+    return f"openai{int.from_bytes(digest[:16], 'big'):039d}"
+
+
+async def _own_key(call: Call, stem: str, *, is_retry: bool) -> str:
     """The key of a request without one: a new one, or of the job that a declared retry means.
 
     Made of digits, so that every database's collation orders keys of one body by their moment.
     """
     service = call.service
-    digest = hashlib.sha256(f"{route}\n{json.dumps(bodies, sort_keys=True)}".encode()).digest()
-    stem = f"openai{int.from_bytes(digest[:16], 'big'):039d}"
     now_ms = service.clock()
-    if _is_declared_retry(call):
+    if is_retry:
         caller, since = _caller(call), f"{stem}{now_ms - JOIN_MS:013d}"
         bound = await service.database.read_async(
             lambda tx: newest_key(tx, caller, since, f"{stem}{'9' * 23}")
@@ -218,8 +242,7 @@ async def _until_final(call: Call, job_id: str, end: float) -> Operation:
     while True:
         began = loop.time()
         sequence, operation = await call.read_again(look)
-        closed: asyncio.Event | None = call.scope.get("half_closed")
-        if operation.is_final() or began >= end or (closed is not None and closed.is_set()):
+        if operation.is_final() or began >= end or _has_left(call):
             return operation
         if sequence == seen:
             # Too many wait already, or the service stops: `changed` came back at once.
@@ -234,6 +257,8 @@ async def _until_final(call: Call, job_id: str, end: float) -> Operation:
 async def _waiting(call: Call, submitted: Submitted) -> AsyncIterator[None]:
     requests = call.service.openai
     requests.waiting.update(submitted.job_ids)
+    for job_id in submitted.job_ids:
+        requests.left.pop(job_id, None)
     try:
         yield
     except (ClientGone, asyncio.CancelledError):
@@ -242,6 +267,7 @@ async def _waiting(call: Call, submitted: Submitted) -> AsyncIterator[None]:
                 _abandon(call.service, _caller(call), submitted.job_ids)
             )
             requests.tasks.add(task)
+            requests.left.update(dict.fromkeys(submitted.job_ids, task))
             task.add_done_callback(requests.tasks.discard)
         raise
     finally:
@@ -252,10 +278,14 @@ async def _waiting(call: Call, submitted: Submitted) -> AsyncIterator[None]:
 
 
 async def _abandon(service: Service, caller: Caller, job_ids: Sequence[str]) -> None:
+    """Cancel what is still queued in a while, unless somebody has come back to it since."""
     await asyncio.sleep(ABANDON_S)
+    requests = service.openai
     for job_id in job_ids:
-        if not service.openai.waiting[job_id]:
-            await _cancel_queued(service, caller, job_id)
+        if requests.left.get(job_id) is asyncio.current_task():
+            del requests.left[job_id]
+            if not requests.waiting[job_id]:
+                await _cancel_queued(service, caller, job_id)
 
 
 async def _cancel_queued(service: Service, caller: Caller, job_id: str) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from tenuto import failpoints
 from tenuto.accounts.restrictions import Caller
 from tenuto.api.answers import Answer, Headers
 from tenuto.api.artifacts import send_content
@@ -246,6 +247,7 @@ async def _send_sound(call: Call, form: AudioForm, operations: Sequence[Operatio
             while piece := sound.read(EVENT_BYTES):
                 delta = {"type": "speech.audio.delta", "audio": b64encode(piece).decode()}
                 await _send_piece(call, b"data: " + msgspec.json.encode(delta) + b"\n\n")
+                failpoints.hit("openai.mid_answer")
     except TenutoError as error:
         status = status_of(error)
         await _send_piece(

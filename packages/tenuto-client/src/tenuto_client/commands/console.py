@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import re
+import shutil
 import sys
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -31,6 +32,8 @@ KEY_HEAD = 6
 """How many characters at the start of a key are displayed; at its end, four."""
 WORK_RETRIES = 5
 """Retries of a submission or a download; half a minute in all."""
+LEAST_CUT = 20
+"""Columns of a terminal: less than that of a title says nothing."""
 _NOT_ZERO = re.compile(r"-?[\d.]*[1-9]")
 """The beginning of an amount that is not 0."""
 
@@ -124,11 +127,18 @@ class Console:
         self.say(json.dumps(value, ensure_ascii=False, indent=None if _is_piped() else 2))
 
     def table(
-        self, headings: Sequence[str], rows: Iterable[Sequence[Any]], *, amounts: Collection[str] = ()
+        self,
+        headings: Sequence[str],
+        rows: Iterable[Sequence[Any]],
+        *,
+        amounts: Collection[str] = (),
+        spared: Sequence[str] = (),
     ) -> None:
         """Print aligned columns on a terminal, tab-separated lines elsewhere; the headings are the same.
 
-        `amounts` are headings of money: where nothing costs anything, a terminal does without them.
+        `amounts` are headings of money: where nothing costs anything, a terminal does without them. With
+        `spared`, no line is longer than the terminal: the last column is cut, and these are left out, in this
+        order, if too little of it would remain.
         """
         lines = [[_cell(cell) for cell in row] for row in rows]
         if _is_piped():
@@ -140,9 +150,16 @@ class Console:
             for number, heading in enumerate(headings)
             if heading not in amounts or any(_NOT_ZERO.match(line[number]) for line in lines)
         ]
-        translated_lines = [[t(headings[number]) for number in shown]]
-        translated_lines += [[line[number] for number in shown] for line in lines]
-        for number, text in enumerate(aligned(translated_lines)):
+        translated_lines = [[t(heading) for heading in headings], *lines]
+        if spared:
+            columns = shutil.get_terminal_size().columns
+            shown = _fitting(headings, translated_lines, shown, spared, columns)
+            used = _used(translated_lines, shown[:-1])
+            for line in translated_lines:
+                line[shown[-1]] = _cut(line[shown[-1]], columns - used)
+        for number, text in enumerate(
+            aligned([[line[column] for column in shown] for line in translated_lines])
+        ):
             self.say(_bold(text) if number == 0 else text)
 
 
@@ -241,11 +258,21 @@ class Progress:
         from rich.progress import (
             BarColumn,
             SpinnerColumn,
+            Task,
             TextColumn,
             TimeElapsedColumn,
             TimeRemainingColumn,
         )
         from rich.progress import Progress as Bar
+        from rich.text import Text
+
+        class TimeLeft(TimeRemainingColumn):
+            """Nothing where nobody knows, also once the work is done."""
+
+            def render(self, task: Task) -> Text:
+                if task.finished or task.total is None or task.time_remaining is None:
+                    return Text()
+                return Text.assemble(t("left:"), " ", super().render(task))
 
         self._bar = Bar(
             SpinnerColumn(),
@@ -253,8 +280,7 @@ class Progress:
             BarColumn(bar_width=24),
             TextColumn("{task.fields[amount]}", markup=False),
             TimeElapsedColumn(),
-            TextColumn(t("left:")),
-            TimeRemainingColumn(),
+            TimeLeft(),
             console=Terminal(stderr=True),
             transient=True,
         )
@@ -269,6 +295,38 @@ def aligned(lines: Sequence[Sequence[str]]) -> Iterator[str]:
     for line in lines:
         padded = (cell + " " * (width - _width(cell)) for cell, width in zip(line, widths, strict=True))
         yield "  ".join(padded).rstrip()
+
+
+def _fitting(
+    headings: Sequence[str],
+    lines: Sequence[Sequence[str]],
+    shown: Sequence[int],
+    spared: Sequence[str],
+    columns: int,
+) -> list[int]:
+    """The columns of a table that leave the last one some room, or all that it needs."""
+    left = list(shown)
+    needed = min(LEAST_CUT, max(_width(line[shown[-1]]) for line in lines))
+    for heading in spared:
+        number = headings.index(heading)
+        if columns - _used(lines, left[:-1]) < needed and number in left:
+            left.remove(number)
+    return left
+
+
+def _used(lines: Sequence[Sequence[str]], columns: Sequence[int]) -> int:
+    """What these columns take of a line, with the space behind each."""
+    return sum(2 + max(_width(line[number]) for line in lines) for number in columns)
+
+
+def _cut(text: str, width: int) -> str:
+    """The beginning of a text that fits, with a sign that it is one."""
+    if _width(text) <= width:
+        return text
+    kept = text
+    while kept and _width(kept) > max(0, width - 1):
+        kept = kept[:-1]
+    return kept.rstrip() + "…"
 
 
 def _width(text: str) -> int:

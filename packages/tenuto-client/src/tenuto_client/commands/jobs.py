@@ -129,7 +129,10 @@ def _list(options: argparse.Namespace, console: Console) -> int:
         for o in operations
     ]
     console.table(
-        ("job", "kind", "model", "state", "created", "charged", "title"), rows, amounts=("charged",)
+        ("job", "kind", "model", "state", "created", "charged", "title"),
+        rows,
+        amounts=("charged",),
+        spared=("model", "charged", "kind"),
     )
     return 0
 

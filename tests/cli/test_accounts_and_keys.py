@@ -35,11 +35,15 @@ def test_a_new_account_begins_with_what_the_settings_say(operator: Operator) -> 
     less = operator("admin", "accounts", "create", "less", initial_credit="2.5")
     free = operator("admin", "accounts", "create", "free", prices="free")
     listed = operator.json("admin", "accounts", "list")
+    table = operator("admin", "accounts", "list", prices="free").stdout
+    credited = operator("admin", "accounts", "credit", "free", "1", prices="free").stdout
 
     assert usual.stdout.endswith("  usual  20.000000 CNY\n") and less.stdout.endswith(
         "  less  2.500000 CNY\n"
     )
     assert free.stdout.endswith("  free\n")
+    assert ["id", "name", "state", "created"] == table.splitlines()[0].split("\t") and "0.000000" not in table
+    assert "free: nothing costs anything on this service\n" == credited
     assert ["20.000000", "2.500000", "0.000000"] == [line["available"] for line in listed]
 
 

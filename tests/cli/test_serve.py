@@ -11,14 +11,17 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx2
 import pytest
+from structlog.testing import capture_logs
 
 from cli.conftest import Operator
 from servers.command_lines import told
 from servers.service import TENUTO
+from tenuto.bootstrap import opening
 
 Start = Callable[..., subprocess.Popen[str]]
 WAIT_S = 30.0
@@ -186,3 +189,16 @@ def submit(client: httpx2.Client, model: str) -> httpx2.Response:
     """A job of one word."""
     head = {"Idempotency-Key": str(uuid.uuid4())}
     return client.post("/v1/jobs", json={"model": model, "parameters": {"text": "Word."}}, headers=head)
+
+
+@pytest.mark.parametrize(("free", "warned"), [(1 << 30, False), ((1 << 30) - 1, True), (0, True)])
+def test_a_service_on_a_nearly_full_disk_says_so_first(
+    free: int, warned: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With what there is and what is needed; it starts all the same, for erasing needs the service, too."""
+    monkeypatch.setattr("shutil.disk_usage", lambda folder: SimpleNamespace(free=free))
+    with capture_logs() as logs:
+        opening.warn_of_little_space(tmp_path)
+
+    told = [(line["event"], line["free_mib"], line["needed_mib"], bool(line["reason"])) for line in logs]
+    assert ([("disk.low", free >> 20, 1024, True)] if warned else []) == told

@@ -20,6 +20,7 @@ from tenuto.bootstrap.opening import (
     is_first_run,
     make_folder,
     open_records,
+    warn_of_little_space,
 )
 from tenuto.bootstrap.process import Say, arm_failpoints, clock, keep_private, log
 from tenuto.bootstrap.store_watch import StoreWatch, open_beside
@@ -72,6 +73,7 @@ def run_serve(settings: Settings, say: Say, bring_weights: Callable[[Settings], 
     make_folder(settings.folder)
     lock = FolderLock(settings.folder)
     check_address(settings.host, settings.port)
+    warn_of_little_space(settings.folder)
     # Migrated before the worker looks; what prevents the start is reported once, not by both processes.
     with closing(open_records(settings, patience_s=MIGRATIONS_PATIENCE_S)) as database:
         StoreWatch(settings, database, open_beside(settings, database))

@@ -1,6 +1,7 @@
 """Opening what is kept: the data folder, the database, the bytes, and in both the voices we ship with."""
 
 import os
+import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,6 +24,10 @@ from tenuto.ids import Ids
 
 MIGRATIONS_PATIENCE_S = 300.0
 """How long a process waits for `tenuto admin migrate`; whoever supervises it starts it again."""
+
+
+LITTLE_SPACE_BYTES = 1 << 30
+"""What a service should have for some days; `tenuto admin doctor` says so, too."""
 
 
 def open_records(
@@ -106,6 +111,19 @@ def install_voices(database: Database, blobs: BlobStore) -> None:
 def is_first_run(database: Database) -> bool:
     """Whether no account was made yet."""
     return not database.read(accounts.list_accounts)
+
+
+def warn_of_little_space(folder: Path) -> None:
+    """Before anything starts. A full disk is no reason not to: whoever wants to erase something comes in."""
+    free = shutil.disk_usage(folder).free
+    if free < LITTLE_SPACE_BYTES:
+        log().warning(
+            "disk.low",
+            folder=str(folder),
+            free_mib=free >> 20,
+            needed_mib=LITTLE_SPACE_BYTES >> 20,
+            reason="jobs wait once the disk is full; free some space, or choose another folder with --data",
+        )
 
 
 def make_folder(folder: Path) -> None:

@@ -84,7 +84,9 @@ def _list(options: argparse.Namespace, console: Console) -> int:
     from tenuto.billing.rules import cny
     from tenuto.db.damaged_text import text_of
 
-    with records(location_of(options)) as database:
+    location = location_of(options)
+    is_free = location.settings().prices == "free"
+    with records(location) as database:
         accounts = database.read(operations.list_accounts)
     listed = [
         {
@@ -100,7 +102,8 @@ def _list(options: argparse.Namespace, console: Console) -> int:
     if options.as_json:
         say(json_line(listed))
     else:
-        table(("id", "name", "available", "held", "state", "created"), (line.values() for line in listed))
+        headings = ["id", "name", *([] if is_free else ["available", "held"]), "state", "created"]
+        table(headings, ([line[heading] for heading in headings] for line in listed))
     return 0
 
 
@@ -122,7 +125,10 @@ def _credit(options: argparse.Namespace, console: Console) -> int:
 
     command = f"tenuto admin accounts credit {shlex.quote(name)} {options.amount}"
     available = change(location, add, again=once_more(command, entry_id, location))
-    report(f"{name}: {cny(available)} CNY available")
+    if location.settings().prices == "free":
+        report(t("{name}: nothing costs anything on this service", name=name))
+    else:
+        report(t("{name}: {available} CNY available", name=name, available=cny(available)))
     return 0
 
 

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from tenuto.db.database import Database
     from tenuto.engines.registry import EngineEntry
 
-MIN_FREE_BYTES = 1 << 30
-
 
 def add(parser: Parser, name: str) -> None:
     """Its options."""
@@ -82,8 +80,10 @@ def _folder(settings: "Settings") -> Iterator[CheckResult]:
     except OSError as error:
         yield _bad("data folder", f"{folder}: {error.strerror}", "choose another with --data")
         return
+    from tenuto.bootstrap.opening import LITTLE_SPACE_BYTES
+
     free = shutil.disk_usage(folder).free
-    if free < MIN_FREE_BYTES:
+    if free < LITTLE_SPACE_BYTES:
         yield _bad("disk", f"{free >> 20} MiB free", "free some space, or choose another folder with --data")
     else:
         yield _good("data folder", f"{folder.resolve()} can be written, {free >> 30} GiB free")

@@ -108,6 +108,8 @@ WORDS: dict[str, str] = {
     "nothing was removed": "没有删除任何东西",
     "removed: {path} ({size})": "已删除：{path}（{size}）",
     "left in {path}, for it is not Tenuto's: {names}": "{path} 中留下不属于 Tenuto 的：{names}",
+    "{name}: {available} CNY available": "{name}：可用 {available} 元",
+    "{name}: nothing costs anything on this service": "{name}：这个服务不收费",
     "what": "内容",
     "where": "位置",
     "size": "大小",

@@ -13,6 +13,7 @@ const LOADERS: Record<Language, () => Promise<{ default: Messages }>> = {
 
 let messages = $state.raw<Messages>({} as Messages)
 let current = $state<Language>('zh')
+let isPriceless = $state(false)
 let wanted: Language = 'zh'
 
 /** The language of the pages now. */
@@ -38,9 +39,15 @@ export function firstLanguage(): Language {
   return navigator.languages.some((name) => name.startsWith('zh')) ? 'zh' : 'en'
 }
 
+/** Where nothing has a price, a message that speaks of money is replaced by the one named `KEY.free`, if there is one. */
+export function withoutPrices(is: boolean): void {
+  isPriceless = is
+}
+
 /** The text of a message, its blanks filled: `{n}` with `values.n`. */
 export function t(key: Key, values: Record<string, string | number> = {}): string {
-  return messages[key].replace(/\{(\w+)\}/g, (blank, name: string) => String(values[name] ?? blank))
+  const text = (isPriceless && messages[`${key}.free` as Key]) || messages[key]
+  return text.replace(/\{(\w+)\}/g, (blank, name: string) => String(values[name] ?? blank))
 }
 
 /** Whether there is such a message, for names that come from the service. */

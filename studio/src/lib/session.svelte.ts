@@ -1,5 +1,6 @@
 // Who is signed in. The cookie is the service's and out of reach here; this is only what it says of itself.
 import { call } from './http.ts'
+import { withoutPrices } from './i18n.svelte.ts'
 import type { Session } from './types.ts'
 
 let current = $state.raw<Session | null>(null)
@@ -24,12 +25,14 @@ export function hasEnded(): boolean {
 export async function readSession(): Promise<void> {
   const before = current
   current = await call<Session>('GET', '/web/session')
+  withoutPrices(isFree())
   isOver = current.account === null && (isOver || Boolean(before?.account))
 }
 
 /** Signs in through one of the doors: log in, register, set up, accept an invitation. */
 export async function enter(door: string, body: Record<string, unknown>): Promise<void> {
   current = await call<Session>('POST', `/web/${door}`, { body })
+  withoutPrices(isFree())
   isOver = false
 }
 

@@ -57,6 +57,50 @@ def operator_of(
         running.stop()
 
 
+def test_the_first_steps_are_gone_when_they_are_done(browser: Browser, tmp_path: Path) -> None:
+    """Each is ticked by what was done, the backup by who took it; nobody else sees them."""
+    with operator_of(browser, tmp_path) as operator:
+        page = operator.page
+        steps = page.get_by_role("region", name="First steps")
+        expect(steps.get_by_role("status")).to_have_text("2 of 5 done")
+        steps.get_by_role("link", name="Make a key").press("Enter")
+        page.get_by_label("Name", exact=True).fill("first")
+        page.get_by_role("button", name="Make the key").click()
+        page.get_by_role("button", name="I have saved it").click()
+        job = page.evaluate(SUBMIT, ["fake/image", {"prompt": "a note"}])
+        operator.ask("GET", f"/web/v1/jobs/{job}?wait=30")
+        operator.open("/")
+        expect(steps.get_by_role("status")).to_have_text("4 of 5 done")
+        steps.get_by_role("button", name="I have taken a backup").press("Enter")
+        expect(steps).to_have_count(0)
+        page.reload()
+        page.get_by_role("heading", name="Recent jobs").wait_for()
+        page.wait_for_load_state("networkidle")
+        expect(steps).to_have_count(0)
+        page.context.clear_cookies()
+        operator.register("somebody")
+        operator.open("/")
+        page.wait_for_load_state("networkidle")
+
+        expect(steps).to_have_count(0)
+
+
+def test_recognition_is_tried_with_an_example(visitor: Person, member: Cookies) -> None:
+    """A recording that speaks the reader's language, by keyboard alone and without a file."""
+    visitor.become(member)
+    visitor.open("/recognition")
+    page = visitor.page
+    page.get_by_role("button", name="Try it with an example").press("Enter")
+    expect(page.get_by_role("button", name="Recognise")).to_be_focused()
+    page.keyboard.press("Enter")
+    page.locator(".transcripts ol li").first.wait_for()
+    [job] = visitor.ask("GET", "/web/v1/jobs?kind=recognition&limit=1")[1]["data"]
+    voices = visitor.ask("GET", "/web/v1/voices")[1]["data"]
+    english = next(one for one in voices if one["kind"] == "official" and "en" in one["languages"])
+
+    assert f"Example {english['name']}.wav" == job["title"]
+
+
 @pytest.mark.timeout(300)
 def test_a_service_without_prices_speaks_of_no_money(browser: Browser, tmp_path: Path) -> None:
     """No page, label or hint, in either language: of jobs of every end and of what asks before it acts."""

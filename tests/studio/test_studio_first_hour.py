@@ -135,3 +135,42 @@ def test_a_service_without_prices_speaks_of_no_money(browser: Browser, tmp_path:
 
     assert {} == found
     assert [] == MONEY.findall(question + erased)
+
+
+@pytest.mark.real_engine
+def test_the_operator_downloads_the_weights_of_a_model(browser: Browser, tmp_path: Path) -> None:
+    """In the page, while the service answers: it waits for another download, is stopped, and begun again.
+    Then all is there, without a network, since the files were; nothing begins before the button is
+    pressed."""
+    cache = tmp_path / "cache"
+    weights = ("pictograms", "e5-small-q4")
+    (cache / ".verified").mkdir(parents=True)
+    for name in (*weights, *READY):
+        source = default_cache() / name
+        (shutil.copytree if source.is_dir() else shutil.copy2)(source, cache / name)
+    for name in READY:
+        shutil.copy(default_cache() / ".verified" / f"{name}.json", cache / ".verified")
+    with operator_of(browser, tmp_path, engines="real", TENUTO_CACHE=str(cache)) as operator:
+        page = operator.page
+        operator.open("/operator/models")
+        card = page.locator("li.card", has=page.get_by_text("tenuto/pictograms", exact=True)).first
+        begin = card.get_by_role("button", name="Download the weights")
+        begin.wait_for()
+        before = operator.ask("GET", "/web/operator/pull")[1]["state"]
+        verified = [is_verified(cache, name) for name in weights]
+        with only_one(cache, lambda: None):
+            begin.press("Enter")
+            expect(card.get_by_text("Waiting for another download to finish …")).to_be_visible()
+            other = operator.ask("POST", "/web/operator/pull", {"model": "hexgrad/Kokoro-82M"})
+            answers = operator.ask("GET", "/web/v1/jobs?limit=1")[0]
+            card.get_by_role("button", name="Stop the download").press("Enter")
+            expect(card.get_by_text("Stopped. What has arrived is kept")).to_be_visible()
+        begin.press("Enter")
+        expect(card.get_by_text("The weights are on")).to_be_visible()
+        unknown = operator.ask("POST", "/web/operator/pull", {"model": "no/such"})
+
+        assert ("none", [False, False]) == (before, verified)
+        assert 400 == other[0] and "the weights of tenuto/pictograms are being" in str(other[1])
+        assert 200 == answers
+        assert all(is_verified(cache, name) for name in weights)
+        assert 400 == unknown[0] and "has no weights to download" in str(unknown[1])

@@ -47,6 +47,20 @@ export type ModelChange = {
   at: number
 }
 
+/** The last pull of a model's weights to the machine that answers. */
+export type Pull = { host: string } & (
+  | { state: 'none'; model: null }
+  | {
+      state: 'running' | 'done' | 'failed' | 'stopped'
+      model: string
+      done_bytes: number
+      /** 0 where it is not known yet. */
+      total_bytes: number
+      stage: string
+      reason: string | null
+    }
+)
+
 export type QueueState = {
   queued: Record<string, number>
   running: Record<string, number>

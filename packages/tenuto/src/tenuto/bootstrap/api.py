@@ -229,6 +229,7 @@ def _observe_once(service: "Service") -> None:
 def _close(service: "Service", studio: "Studio") -> None:
     """Threads that a last transfer still holds are not waited for; the database is closed last."""
     studio.hashing.close()
+    studio.pull.stop()
     for threads in (service.readers, service.reports, service.parsers):
         threads.close()
     service.uploads.threads.shutdown(wait=False)

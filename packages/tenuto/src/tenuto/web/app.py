@@ -40,6 +40,11 @@ ROUTES: Mapping[str, Mapping[str, StudioHandler]] = {
     "/web/operator/accounts/{account_id}/suspend": {"POST": operator.suspend},
     "/web/operator/accounts/{account_id}/resume": {"POST": operator.resume},
     "/web/operator/models": {"GET": oversight.list_models, "POST": oversight.change_model},
+    "/web/operator/pull": {
+        "GET": oversight.show_pull,
+        "POST": oversight.begin_pull,
+        "DELETE": oversight.stop_pull,
+    },
     "/web/operator/changes": {"GET": oversight.list_changes},
     "/web/operator/queue": {"GET": operator.queue},
     "/web/operator/statistics": {"GET": oversight.show_statistics},

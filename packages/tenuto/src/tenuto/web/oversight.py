@@ -19,13 +19,15 @@ from tenuto.catalog.rules import Model
 from tenuto.db.damaged_text import text_of
 from tenuto.db.database import Transaction
 from tenuto.db.retrying import write_known_async
-from tenuto.errors import Fault, InvalidRequest
+from tenuto.engines.registry import weights_of
+from tenuto.errors import Fault, InvalidRequest, OperatorError
 from tenuto.jobs import usage
 from tenuto.jobs.rows import DAY_MS, iso_day
 from tenuto.jobs.usage import SLOTS, Statistics, Tally, percentile_ms
 from tenuto.web.keys import seconds
 from tenuto.web.operator import engine_state
 from tenuto.web.studio import OrNull, Studio, operator_of, read_object
+from tenuto.weights.background import Progress
 
 MAX_MODEL_CHARACTERS = 200
 
@@ -37,6 +39,9 @@ _CHANGE = by_name([
 ])  # fmt: skip
 
 
+_PULL = by_name([
+    Field("model", Text(MAX_MODEL_CHARACTERS, "characters"), "whose weights", required=True),
+])  # fmt: skip
 _PERIOD = {"period": query.choice(*SLOTS)}
 _LOG = {
     "level": query.choice("info", "warning", "error"),
@@ -130,6 +135,41 @@ def _change(change: ModelChangeRow) -> dict[str, Any]:
         "price_micros": change.price_micros,
         "at": seconds(change.at),
     }
+
+
+async def begin_pull(studio: Studio, call: Call) -> Answer:
+    """POST /web/operator/pull: 202; a model's weights are downloaded to this machine, one model at a time."""
+    await operator_of(studio, call)
+    sent = await read_object(call, _PULL)
+    service = call.service
+    model = service.models.get(sent["model"])
+    if model is None or not weights_of(model.entry):
+        having = [name for name, each in service.models.items() if weights_of(each.entry)]
+        message = f"{quoted(sent['model'])} has no weights to download; {', '.join(having) or 'no model'} has"
+        raise InvalidRequest([Fault("model", "unknown_model", message)])
+    names, cache = weights_of(model.entry), service.settings.cache
+    try:
+        begun = await call.beside(service.readers, lambda: studio.pull.begin(model.name, names, cache))
+    except OperatorError as error:
+        raise InvalidRequest([Fault("model", "conflict", error.message)]) from error
+    return json_answer(202, _pull(begun))
+
+
+async def show_pull(studio: Studio, call: Call) -> Answer:
+    """GET /web/operator/pull: how far the last one is; its state is `none` where there was none."""
+    await operator_of(studio, call)
+    return json_answer(200, _pull(studio.pull.progress()))
+
+
+async def stop_pull(studio: Studio, call: Call) -> Answer:
+    """DELETE /web/operator/pull: what has arrived is kept for the next one."""
+    await operator_of(studio, call)
+    return json_answer(200, _pull(studio.pull.stop()))
+
+
+def _pull(progress: Progress | None) -> dict[str, Any]:
+    told = {"model": None, "state": "none"} if progress is None else asdict(progress)
+    return {"object": "pull", "host": socket.gethostname(), **told}
 
 
 async def show_statistics(studio: Studio, call: Call) -> Answer:

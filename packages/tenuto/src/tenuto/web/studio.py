@@ -23,6 +23,7 @@ from tenuto.config import Settings
 from tenuto.db.database import Transaction
 from tenuto.errors import Fault, Forbidden, InvalidRequest, NotSignedIn, RateLimited, Unavailable
 from tenuto.web import browser
+from tenuto.weights.background import BackgroundPull
 
 HOUR_MS = 3_600_000
 HASHING_THREADS = 2
@@ -114,6 +115,8 @@ class Studio:
     """What stands before every path of ours for people outside."""
     throttle: LoginThrottle = field(default_factory=LoginThrottle)
     hashing: Hashing = field(default_factory=Hashing)
+    pull: BackgroundPull = field(default_factory=BackgroundPull)
+    """Of weights, on this machine."""
     seen: LastUse = field(default_factory=LastUse)
     """When sessions were last used; lost with the process, which ends them early."""
 

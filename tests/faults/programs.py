@@ -30,6 +30,8 @@ FORMS: tuple[Mapping[str, Any], ...] = (
     {"response_format": "pcm"},
     {"response_format": "pcm", "stream_format": "sse"},
     {"response_format": "mp3", "stream_format": "sse"},
+    {"response_format": "mp3", "stream": True},
+    {"response_format": "opus", "stream_format": "audio"},
 )
 MOST_OPEN = 2
 _OGG_PAGE = re.compile(rb"(OggS.{10}).{4}(.{4}).{4}", re.DOTALL)
@@ -79,7 +81,7 @@ class Program(Client):
 
     def _new(self) -> Ask:
         number = len(self.asks)
-        text = f"{self._dice.choice(PACES)}{CANARY} of {self.name}, {number}."
+        text = f"{self._dice.choice(PACES)}{CANARY} of {self.name}, {number}. {'And more. ' * 4}".strip()
         if self._dice.random() < 0.2:
             count = self._dice.choice((1, 2))
             body = {"model": "dall-e-3", "prompt": text, "n": count, "size": "256x256", "steps": 2}

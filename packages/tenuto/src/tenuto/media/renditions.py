@@ -8,6 +8,7 @@ artifact whenever somebody asks for it.
 import io
 import struct
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
@@ -77,15 +78,87 @@ def write_audio(form: AudioForm, sources: Sequence[BinaryIO], sink: BinaryIO) ->
     first = opened[0]
     if any((each.rate, each.channels) != (first.rate, first.channels) for each in opened):
         raise NotRenderable("its parts have different sample rates or channels")
-    rate = form.rate_for(first.rate)
-    blocks = _resampled(_blocks(opened), first.rate, rate, first.channels)
-    if form.container:
-        _write_encoded(form, blocks, rate, first.channels, sink)
-    elif form is WAV:
-        _write_wav(blocks, rate, first.channels, sink)
-    else:
-        for block in blocks:
-            sink.write(_mono(block).tobytes())
+    if form is WAV:
+        _write_wav(_blocks(opened), first.rate, first.channels, sink)
+        return
+    with SoundWriter(form, first.rate, first.channels, sink) as writer:
+        for block in _blocks(opened):
+            writer.write(block)
+        writer.finish()
+
+
+def read_sound(source: BinaryIO) -> "tuple[int, int, Iterator[np.ndarray[Any, Any]]]":
+    """Sample rate, channels and frames of a PCM16 WAV at its start. NotRenderable."""
+    opened = _opened(source)
+    return opened.rate, opened.channels, _blocks([opened])
+
+
+class SoundWriter:
+    """Sound in a form other than WAV, written block by block to a sink that may be read meanwhile; a context.
+
+    FLAC alone changes what it has written, at the end. Raises NotRenderable, and what the sink raises.
+    """
+
+    def __init__(self, form: AudioForm, rate: int, channels: int, sink: BinaryIO) -> None:
+        import soundfile
+
+        self._form, self._channels, self._sink = form, channels, sink
+        wanted = form.rate_for(rate)
+        self._resampler = _resampler(rate, wanted, channels)
+        self._guard = _Guard(_WithoutXing(sink) if form.name == "mp3" else sink)  # type: ignore[arg-type]
+        self._file: Any = None
+        if form.container:
+            constant = {"bitrate_mode": "CONSTANT", "compression_level": MP3_LEVEL}
+            more: dict[str, Any] = constant if form.name == "mp3" else {}
+            with self._telling():
+                self._file = soundfile.SoundFile(
+                    self._guard, "w", wanted, channels, form.encoding, None, form.container, **more
+                )
+
+    def __enter__(self) -> "SoundWriter":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    def write(self, block: "np.ndarray[Any, Any]") -> None:
+        """Frames as int16, in the shape (frames, channels)."""
+        self._write(block if self._resampler is None else self._resampler.resample_chunk(block))
+
+    def finish(self) -> None:
+        """What the encoder still holds; nothing can be written after it."""
+        import numpy as np
+
+        if self._resampler is not None:
+            self._write(self._resampler.resample_chunk(np.zeros((0, self._channels), "int16"), last=True))
+        if self._file is not None:
+            with self._telling():
+                self._file.close()
+
+    def _write(self, block: "np.ndarray[Any, Any]") -> None:
+        import numpy as np
+
+        block = block.reshape(-1, self._channels)
+        if self._file is None:
+            self._sink.write(_mono(block).tobytes())
+            return
+        with self._telling():
+            # libsndfile 1.2.2 garbles 16-bit stereo on its way to MP3; floats arrive whole.
+            self._file.write(block / np.float32(32768) if self._form.is_lossy else block)
+
+    @contextmanager
+    def _telling(self) -> Iterator[None]:
+        """Raise what libsndfile met in the sink, which it cannot."""
+        import soundfile
+
+        try:
+            yield
+        except soundfile.LibsndfileError as error:
+            message = f"it cannot be written as {self._form.name}: {error}"
+            raise self._guard.error or NotRenderable(message) from error
+        if self._guard.error is not None:
+            raise self._guard.error
 
 
 class _Guard:
@@ -168,42 +241,13 @@ def _read(file: BinaryIO, size_bytes: int) -> bytes:
     return b"".join(pieces)
 
 
-def _resampled(
-    blocks: "Iterator[np.ndarray[Any, Any]]", rate: int, wanted: int, channels: int
-) -> "Iterator[np.ndarray[Any, Any]]":
+def _resampler(rate: int, wanted: int, channels: int) -> Any:
+    """What changes the sample rate; None where it stays."""
     if rate == wanted:
-        yield from blocks
-        return
-    import numpy as np
+        return None
     import soxr
 
-    stream = soxr.ResampleStream(rate, wanted, channels, dtype="int16")
-    for block in blocks:
-        yield stream.resample_chunk(block).reshape(-1, channels)
-    yield stream.resample_chunk(np.zeros((0, channels), "int16"), last=True).reshape(-1, channels)
-
-
-def _write_encoded(form: AudioForm, blocks: Any, rate: int, channels: int, sink: BinaryIO) -> None:
-    import numpy as np
-    import soundfile
-
-    constant: dict[str, Any] = {}
-    if form.name == "mp3":
-        constant = {"bitrate_mode": "CONSTANT", "compression_level": MP3_LEVEL}
-    guard = _Guard(_WithoutXing(sink) if form.name == "mp3" else sink)  # type: ignore[arg-type]
-    try:
-        with soundfile.SoundFile(
-            guard, "w", rate, channels, form.encoding, None, form.container, **constant
-        ) as file:
-            for block in blocks:
-                # libsndfile 1.2.2 garbles 16-bit stereo on its way to MP3; floats arrive whole.
-                file.write(block / np.float32(32768) if form.is_lossy else block)
-                if guard.error is not None:
-                    raise guard.error
-    except soundfile.LibsndfileError as error:
-        raise guard.error or NotRenderable(f"it cannot be written as {form.name}: {error}") from error
-    if guard.error is not None:
-        raise guard.error
+    return soxr.ResampleStream(rate, wanted, channels, dtype="int16")
 
 
 def _write_wav(blocks: Any, rate: int, channels: int, sink: BinaryIO) -> None:

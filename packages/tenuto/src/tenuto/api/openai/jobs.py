@@ -91,10 +91,10 @@ async def submit(call: Call, route: str, bodies: Sequence[Mapping[str, Any]]) ->
     given = _given_key(call)
     if given is not None:
         return await _accept(call, f"{route}:{given}", bodies, has_key=True)
-    stem, is_retry = _stem(route, bodies), _is_declared_retry(call)
+    stem, is_retry = _stem(route, [_work(body) for body in bodies]), _is_declared_retry(call)
     async with call.service.openai.accepting(f"{_caller(call).key_id} {stem}", after_others=is_retry):
         key = await _own_key(call, stem, is_retry=is_retry)
-        if _has_left(call):
+        if has_left(call):
             # Its retry may be here already, and could not know this job.
             raise ClientGone
         return await _accept(call, key, bodies, has_key=False)
@@ -106,7 +106,7 @@ async def _accept(call: Call, first: str, bodies: Sequence[Mapping[str, Any]], *
     for number, body in enumerate(bodies):
         text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
         key = f"{first}/{number}" if number else first
-        requests.append(Request(caller, key, text, strict_json.body_sha256(body), body))
+        requests.append(Request(caller, key, text, strict_json.body_sha256(_work(body)), body))
     accepted = await submit_all_async(call.service.submitting, requests)
     failpoints.hit("openai.accepted")
     replayed = all(each.replayed for each in accepted)
@@ -121,7 +121,7 @@ async def wait(call: Call, submitted: Submitted, seconds: float) -> list[Operati
     """
     loop = asyncio.get_running_loop()
     end = loop.time() + seconds
-    async with _waiting(call, submitted):
+    async with waiting(call, submitted):
         operations = [await _until_final(call, job_id, end) for job_id in submitted.job_ids]
     failpoints.hit("openai.finished")
     return operations
@@ -195,7 +195,13 @@ def _given_key(call: Call) -> str | None:
     return key
 
 
-def _has_left(call: Call) -> bool:
+def _work(body: Mapping[str, Any]) -> dict[str, Any]:
+    """What a job's key is bound to: whether its segments are kept belongs to the form of an answer."""
+    parameters = {name: value for name, value in body["parameters"].items() if name != "stream"}
+    return {**body, "parameters": parameters}
+
+
+def has_left(call: Call) -> bool:
     """Whether the client has left, or closed its half, which may be the same."""
     closed: asyncio.Event | None = call.scope.get("half_closed")
     return call.is_gone() or (closed is not None and closed.is_set())
@@ -242,7 +248,7 @@ async def _until_final(call: Call, job_id: str, end: float) -> Operation:
     while True:
         began = loop.time()
         sequence, operation = await call.read_again(look)
-        if operation.is_final() or began >= end or _has_left(call):
+        if operation.is_final() or began >= end or has_left(call):
             return operation
         if sequence == seen:
             # Too many wait already, or the service stops: `changed` came back at once.
@@ -254,7 +260,8 @@ async def _until_final(call: Call, job_id: str, end: float) -> Operation:
 
 
 @asynccontextmanager
-async def _waiting(call: Call, submitted: Submitted) -> AsyncIterator[None]:
+async def waiting(call: Call, submitted: Submitted) -> AsyncIterator[None]:
+    """While a client waits for its jobs; one that leaves without a key has them cancelled later on."""
     requests = call.service.openai
     requests.waiting.update(submitted.job_ids)
     for job_id in submitted.job_ids:

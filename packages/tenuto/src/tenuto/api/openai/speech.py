@@ -7,14 +7,14 @@ verified artifacts, one after another, sample to sample.
 import asyncio
 import re
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from typing import Any
 
 import msgspec
 
-from tenuto import failpoints
 from tenuto.accounts.restrictions import Caller
-from tenuto.api.answers import Answer, Headers
+from tenuto.api.answers import REPLAYED, Answer, Headers
 from tenuto.api.artifacts import send_content
 from tenuto.api.body import ClientGone
 from tenuto.api.call import Call
@@ -29,18 +29,31 @@ from tenuto.api.openai.jobs import (
     not_succeeded,
     submit,
     wait,
+    waiting,
 )
 from tenuto.api.openai.names import model_named, voice_named
+from tenuto.api.openai.streams import LOOK_S, NothingSent, SoundStream, StreamBroken
 from tenuto.api.renditions import rendition, send_rendition
 from tenuto.api.request_body import read_json
 from tenuto.artifacts import operations as artifacts
 from tenuto.artifacts.operations import Opened
 from tenuto.bodies.envelope import MAX_MODEL_CHARACTERS
-from tenuto.bodies.fields import WHITE_SPACE, Choice, Field, Number, Text, by_name, read_fields, wrong_type
+from tenuto.bodies.fields import (
+    WHITE_SPACE,
+    Boolean,
+    Choice,
+    Field,
+    Number,
+    Text,
+    by_name,
+    read_fields,
+    wrong_type,
+)
 from tenuto.catalog.kinds import kinds
 from tenuto.db.database import Transaction
-from tenuto.errors import Fault, InvalidRequest, TenutoError
+from tenuto.errors import Fault, InvalidRequest, TenutoError, Unavailable
 from tenuto.jobs.read import Operation
+from tenuto.logs import get_logger
 from tenuto.media.renditions import AUDIO_FORMS, WAV, AudioForm
 from tenuto.voices import operations as voices
 from tenuto_client.languages import spoken
@@ -56,6 +69,8 @@ HEARTBEAT_S = 15.0
 """Between two comments in a stream of events that waits."""
 EVENT_BYTES = 48 << 10
 """Of sound in one event."""
+_CUT = "The sound was made anew and is another than what was sent; send the same request again."
+_log = get_logger("tenuto.api")
 _EDGES = "".join(WHITE_SPACE)
 _ENDS = (re.compile(r"[.!?…؟]\s+|[。！？\n]"), re.compile(r"[,;:،؛]\s+|[、，；：]"), re.compile(r"\s+"))
 """Where a text is cut, the best places first: sentences, clauses, words."""
@@ -87,6 +102,7 @@ _FIELDS = by_name(
         Field("instructions", Text(MAX_INPUT_BYTES, "bytes", may_be_empty=True), "The emotion, in words."),
         Field("response_format", Choice(tuple(AUDIO_FORMS)), "The form of the sound.", DEFAULT_FORM),
         Field("stream_format", Choice(("audio", "sse")), "The sound itself, or events with it.", "audio"),
+        Field("stream", Boolean(), "The sound while it is made, in a form that can be sent so.", False),
         Field("lang_code", Text(16, "characters", may_be_empty=True), "Kokoro's name of `lang`."),
     )
 )
@@ -94,6 +110,8 @@ _THEIR_NAMES = {"text": "input", "voice_id": "voice", "duration_factor": "speed"
 """Our parameters by the fields that they come from, for what a refusal names."""
 _OWN_WAY = frozenset(("text", "stream"))
 """Parameters that cannot be sent beside OpenAI's fields."""
+_STREAMED = frozenset(("mp3", "opus", "pcm"))
+"""Forms without a length at their start."""
 
 
 async def create(call: Call) -> Answer | None:
@@ -108,7 +126,12 @@ async def create(call: Call) -> Answer | None:
     if faults:
         raise InvalidRequest(faults)
     form = AUDIO_FORMS[values.get("response_format", DEFAULT_FORM)]
-    bodies = await call.service.database.read_async(lambda tx: _bodies(tx, call, caller, values, own))
+    streams = form.name in _STREAMED and (
+        values.get("stream") or "stream_format" in values or form.name == "pcm"
+    )
+    bodies = await call.service.database.read_async(
+        lambda tx: _bodies(tx, call, caller, values, own, streams=bool(streams))
+    )
     try:
         submitted = await submit(call, "audio/speech", bodies)
     except InvalidRequest as error:
@@ -116,6 +139,8 @@ async def create(call: Call) -> Answer | None:
     headers = ignored_header(sent.ignored)
     if values.get("stream_format") == "sse":
         await _send_events(call, form, submitted, headers)
+        return None
+    if bodies[0]["parameters"].get("stream") and await _send_stream(call, form, submitted, headers):
         return None
     operations = await wait(call, submitted, call.service.settings.openai_wait_s)
     if (refusal := not_succeeded(call, operations)) is not None:
@@ -125,7 +150,13 @@ async def create(call: Call) -> Answer | None:
 
 
 def _bodies(
-    tx: Transaction, call: Call, caller: Caller, values: dict[str, Any], own: dict[str, Any]
+    tx: Transaction,
+    call: Call,
+    caller: Caller,
+    values: dict[str, Any],
+    own: dict[str, Any],
+    *,
+    streams: bool,
 ) -> list[dict[str, Any]]:
     """The bodies of the jobs, as `POST /v1/jobs` takes them."""
     service = call.service
@@ -136,8 +167,9 @@ def _bodies(
     text = values["input"].strip(_EDGES)
     language = own.get("lang") or _language(values.get("lang_code")) or spoken(text)
     parameters: dict[str, Any] = {"lang": language}
+    names = voices.names(tx, caller.account_id)
     if "voice_id" not in own and "voice" in values:
-        voice_id = voice_named(voices.names(tx, caller.account_id), values["voice"], language)
+        voice_id = voice_named(names, values["voice"], language)
         parameters |= {} if voice_id is None else {"voice_id": voice_id}
     if values.get("speed", 1.0) != 1.0 and "duration_factor" not in own:
         parameters["duration_factor"] = round(1 / values["speed"], 4)
@@ -149,6 +181,10 @@ def _bodies(
     }:
         parameters |= {"use_emo_text": True, "emo_text": _cut(instructions, MAX_EMOTION_BYTES)}
     parameters |= own
+    # The file of a shared voice has shorter pauses than its segments.
+    shared = {voice.id for voice in names if voice.kind == "shared"}
+    if streams and parameters.get("voice_id") not in shared:
+        parameters["stream"] = True
     model = model_named(service.models, caller, KIND, values["model"], offered)
     pieces = cut_at_sentences(text, MAX_JOB_BYTES)
     bodies = [{"model": model, "parameters": {**parameters, "text": piece}} for piece in pieces]
@@ -212,6 +248,41 @@ async def _opened(call: Call, operations: Sequence[Operation]) -> list[Opened]:
     return await call.service.database.read_async(look)
 
 
+async def _send_stream(call: Call, form: AudioForm, submitted: Submitted, headers: Headers) -> bool:
+    """The sound while it is made. False: nothing was sent, since there is nothing before the jobs end.
+
+    A stream that cannot go on is left without its end: the server cuts the connection.
+    """
+    head = [(b"content-type", form.media_type.encode()), *_stream_head(call, submitted), *headers]
+    has_begun = False
+    try:
+        async with waiting(call, submitted):
+            with SoundStream(call, form, submitted, call.service.settings.openai_wait_s) as stream:
+                async for piece in stream.pieces():
+                    if piece and not has_begun:
+                        await call.send({"type": "http.response.start", "status": 200, "headers": head})
+                        has_begun = True
+                    if piece:
+                        await _send_piece(call, piece)
+    except (NothingSent, StreamBroken, TenutoError):
+        if not has_begun:
+            return False
+        _log.warning("openai.stream_cut", job_id=", ".join(submitted.job_ids), request_id=call.request_id)
+        return True
+    await call.send({"type": "http.response.body", "body": b""})
+    call.service.openai.note_answered(submitted.job_ids)
+    return True
+
+
+def _stream_head(call: Call, submitted: Submitted) -> Headers:
+    head = [
+        (b"cache-control", b"no-cache"),
+        (b"x-request-id", call.request_id.encode()),
+        (b"x-service-job", ", ".join(submitted.job_ids).encode()),
+    ]
+    return [*head, REPLAYED] if submitted.is_replay else head
+
+
 async def _send_events(call: Call, form: AudioForm, submitted: Submitted, headers: Headers) -> None:
     """The sound in server-sent events, with comments while the job is waited for: proxies see that it lives.
 
@@ -219,44 +290,71 @@ async def _send_events(call: Call, form: AudioForm, submitted: Submitted, header
     """
     head = [
         (b"content-type", b"text/event-stream; charset=utf-8"),
-        (b"cache-control", b"no-cache"),
-        (b"x-request-id", call.request_id.encode()),
-        (b"x-service-job", ", ".join(submitted.job_ids).encode()),
+        *_stream_head(call, submitted),
         *headers,
     ]
     await call.send({"type": "http.response.start", "status": 200, "headers": head})
-    waiting = asyncio.ensure_future(wait(call, submitted, call.service.settings.openai_wait_s))
+    loop = asyncio.get_running_loop()
+    sent_at = loop.time()
     try:
-        while not (await asyncio.wait([waiting], timeout=HEARTBEAT_S))[0]:
-            await _send_piece(call, b": waiting\n\n")
-        operations = waiting.result()
-    finally:
-        waiting.cancel()
-    refusal = not_succeeded(call, operations)
-    if refusal is not None:
-        await _send_piece(call, b"event: error\ndata: " + refusal.body + b"\n\n")
+        async with waiting(call, submitted), aclosing(_pieces(call, form, submitted)) as pieces:
+            async for piece in pieces:
+                for start in range(0, len(piece), EVENT_BYTES):
+                    audio = b64encode(piece[start : start + EVENT_BYTES]).decode()
+                    await _send_event(call, {"type": "speech.audio.delta", "audio": audio})
+                    sent_at = loop.time()
+                if loop.time() - sent_at > HEARTBEAT_S:
+                    await _send_piece(call, b": waiting\n\n")
+                    sent_at = loop.time()
+    except _Refused as refused:
+        await _send_piece(call, b"event: error\ndata: " + refused.body + b"\n\n")
+    except TenutoError as error:
+        body = error_body(error, call.request_id, status_of(error))
+        await _send_piece(call, b"event: error\ndata: " + body + b"\n\n")
     else:
-        await _send_sound(call, form, operations)
+        usage = {"input_tokens": 0, "output_tokens": 0, "total_tokens": 0}
+        await _send_event(call, {"type": "speech.audio.done", "usage": usage})
         call.service.openai.note_answered(submitted.job_ids)
     await call.send({"type": "http.response.body", "body": b""})
 
 
-async def _send_sound(call: Call, form: AudioForm, operations: Sequence[Operation]) -> None:
+class _Refused(Exception):
+    """The jobs have no result: the body of the answer that says so."""
+
+    def __init__(self, body: bytes) -> None:
+        self.body = body
+        super().__init__()
+
+
+async def _pieces(call: Call, form: AudioForm, submitted: Submitted) -> AsyncGenerator[bytes]:
+    """The sound while it is made where that can be had, else once it is whole; empty pieces meanwhile."""
+    wait_s = call.service.settings.openai_wait_s
+    if form.name in _STREAMED:
+        try:
+            with SoundStream(call, form, submitted, wait_s) as stream:
+                async for piece in stream.pieces():
+                    yield piece
+            return
+        except NothingSent:
+            pass
+        except StreamBroken as error:
+            raise Unavailable(_CUT) from error
+    ending = asyncio.ensure_future(wait(call, submitted, wait_s))
     try:
-        async with rendition(call, form, await _opened(call, operations), param="response_format") as sound:
-            while piece := sound.read(EVENT_BYTES):
-                delta = {"type": "speech.audio.delta", "audio": b64encode(piece).decode()}
-                await _send_piece(call, b"data: " + msgspec.json.encode(delta) + b"\n\n")
-                failpoints.hit("openai.mid_answer")
-    except TenutoError as error:
-        status = status_of(error)
-        await _send_piece(
-            call, b"event: error\ndata: " + error_body(error, call.request_id, status) + b"\n\n"
-        )
-        return
-    usage = {"input_tokens": 0, "output_tokens": 0, "total_tokens": 0}
-    done = {"type": "speech.audio.done", "usage": usage}
-    await _send_piece(call, b"data: " + msgspec.json.encode(done) + b"\n\n")
+        while not (await asyncio.wait([ending], timeout=LOOK_S))[0]:
+            yield b""
+        operations = ending.result()
+    finally:
+        ending.cancel()
+    if (refusal := not_succeeded(call, operations)) is not None:
+        raise _Refused(refusal.body)
+    async with rendition(call, form, await _opened(call, operations), param="response_format") as sound:
+        while piece := sound.read(EVENT_BYTES):
+            yield piece
+
+
+async def _send_event(call: Call, event: dict[str, Any]) -> None:
+    await _send_piece(call, b"data: " + msgspec.json.encode(event) + b"\n\n")
 
 
 async def _send_piece(call: Call, piece: bytes) -> None:

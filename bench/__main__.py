@@ -16,6 +16,7 @@ from bench import (
     image,
     overhead,
     poll,
+    programs,
     real,
     report,
     sdk,
@@ -45,6 +46,7 @@ PARTS: dict[str, Measure] = {
     "real": real.measure,
     "sdk": sdk.measure,
     "image": image.measure,
+    "programs": programs.measure,
     "hosts": hosts.measure,
     "search": search.measure,
 }

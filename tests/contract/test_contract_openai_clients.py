@@ -7,9 +7,12 @@ engines speak and draw: what they say does not matter here, its form does.
 import base64
 import io
 import json
+import os
+import subprocess
 import wave
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -20,6 +23,7 @@ from servers.callers import ON_ONE_DATABASE, Caller, Operator, faults
 
 pytestmark = ON_ONE_DATABASE
 
+SCRIPT = Path(__file__).parents[1] / "browser" / "openai.mjs"
 SIX_VOICES = ("alloy", "echo", "fable", "onyx", "nova", "shimmer")
 """OpenAI's first ones, which many programs list and know no others."""
 FORMS = {
@@ -277,3 +281,27 @@ def test_refusals_can_be_shown(caller: Caller) -> None:
 
     assert [param for _, _, param in wrong] == [faults(answer)[0][0] for answer in answers]
     assert all(answer.json()["error"]["message"] for answer in answers)
+
+
+def test_openais_client_for_node_speaks_draws_lists_and_chats(chatting: Operator) -> None:
+    """AnythingLLM and others use it; it runs as they run it, on the package of npm's registry."""
+    caller = chatting.caller(credit="10")
+    base = str(caller.http.base_url).rstrip("/")
+    done = subprocess.run(
+        ["node", str(SCRIPT)],
+        env=os.environ | {"ADDRESS": f"{base}/v1", "KEY": caller.key},
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+
+    assert 1 == len(set(told["wav"]))
+    assert ["audio/mpeg", "fff3"] == told["mp3"]
+    assert told["streamedBytes"] > 0
+    assert ["speech.audio.delta", "speech.audio.done"] == [told["events"][0], told["events"][-1]]
+    assert ["PNG", "PNG"] == told["images"]
+    assert {"fake/speech", "there/chat"} <= set(told["models"])
+    assert ("fake/speech", "assistant") == (told["model"], told["chat"])
+    assert [400, "invalid_request", "model"] == told["refused"]

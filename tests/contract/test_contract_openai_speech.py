@@ -271,6 +271,7 @@ def test_a_long_text_is_accepted_whole_or_not_at_all(paid: Operator) -> None:
     short = speak(caller, HELLO | {"model": "fake/metered-speech"}, Idempotency_Key="one")
 
     assert (403, "insufficient_balance") == error_code(refused)
+    assert "insufficient_quota" == refused.json()["error"]["type"]
     assert "0.080000 CNY" == short.headers["x-service-charged"]
     assert [short.headers["x-service-job"]] == caller.newest()
 

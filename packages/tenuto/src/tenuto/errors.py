@@ -103,6 +103,8 @@ class InsufficientBalance(TenutoError):
         """What the job holds, in CNY with six places."""
         self.available = available
         """What the account has available."""
+        self.is_for_a_program = False
+        """Whether the answer says so as OpenAI does: `insufficient_quota`."""
 
 
 class NotFound(TenutoError):

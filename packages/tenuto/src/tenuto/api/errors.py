@@ -132,6 +132,8 @@ def error_body(error: errors.TenutoError, request_id: str, status: int) -> bytes
     }
     if isinstance(error, errors.InsufficientBalance) and error.needed is not None:
         body["balance"] = {"needed": error.needed, "available": error.available, "currency": "CNY"}
+    if isinstance(error, errors.InsufficientBalance) and error.is_for_a_program:
+        body["type"] = "insufficient_quota"
     return msgspec.json.encode({"error": body})
 
 

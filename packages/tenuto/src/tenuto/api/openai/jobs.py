@@ -25,7 +25,7 @@ from tenuto.api.jobs import changed
 from tenuto.api.service import Service
 from tenuto.billing.rules import cny, parse_cny
 from tenuto.db.database import Transaction
-from tenuto.errors import Fault, InvalidRequest, TenutoError
+from tenuto.errors import Fault, InsufficientBalance, InvalidRequest, TenutoError
 from tenuto.jobs import lifecycle, read
 from tenuto.jobs.read import Operation
 from tenuto.jobs.states import CANCELLED, QUEUED, RECOVERY_REQUIRED, SUCCEEDED
@@ -107,7 +107,11 @@ async def _accept(call: Call, first: str, bodies: Sequence[Mapping[str, Any]], *
         text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
         key = f"{first}/{number}" if number else first
         requests.append(Request(caller, key, text, strict_json.body_sha256(_work(body)), body))
-    accepted = await submit_all_async(call.service.submitting, requests)
+    try:
+        accepted = await submit_all_async(call.service.submitting, requests)
+    except InsufficientBalance as error:
+        error.is_for_a_program = True
+        raise
     failpoints.hit("openai.accepted")
     replayed = all(each.replayed for each in accepted)
     return Submitted(tuple(each.job_id for each in accepted), replayed, has_key)

@@ -173,13 +173,7 @@ def _bodies(
         parameters |= {} if voice_id is None else {"voice_id": voice_id}
     if values.get("speed", 1.0) != 1.0 and "duration_factor" not in own:
         parameters["duration_factor"] = round(1 / values["speed"], 4)
-    instructions = values.get("instructions", "").strip(_EDGES)
-    if instructions not in ("", "None") and not own.keys() & {
-        "use_emo_text",
-        "emo_vector",
-        "emotion_voice_id",
-    }:
-        parameters |= {"use_emo_text": True, "emo_text": _cut(instructions, MAX_EMOTION_BYTES)}
+    parameters |= _emotion(values.get("instructions", "").strip(_EDGES), own)
     parameters |= own
     # The file of a shared voice has shorter pauses than its segments.
     shared = {voice.id for voice in names if voice.kind == "shared"}
@@ -192,6 +186,13 @@ def _bodies(
         for number, body in enumerate(bodies, 1):
             body["metadata"] = {"piece": f"{number} of {len(bodies)}"}
     return bodies
+
+
+def _emotion(instructions: str, own: dict[str, Any]) -> dict[str, Any]:
+    """The parameters that instructions stand for, unless an emotion is chosen in another way."""
+    if instructions in ("", "None") or own.keys() & {"use_emo_text", "emo_vector", "emotion_voice_id"}:
+        return {}
+    return {"use_emo_text": True, "emo_text": _cut(instructions, MAX_EMOTION_BYTES)}
 
 
 def cut_at_sentences(text: str, limit_bytes: int) -> list[str]:

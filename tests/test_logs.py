@@ -101,10 +101,16 @@ def test_every_request_is_one_line_without_content_or_keys(tmp_path: Path) -> No
     service.stop()
     read = service.log_path.read_text().splitlines()
     [line] = [line for line in map(json.loads, read) if line["event"] == "http.request"]
-    code = "from tenuto.logs import *; set_up_logs('info', 'text'); get_logger().info('an.event', one=1)"
+    code = (
+        "from tenuto.logs import *; from tenuto import logs; set_up_logs('info', 'text'); "
+        "get_logger().info('an.event', one=1); logs.log_request(method='GET'); "
+        "assert 1 == len(recent_events.newest(level='info', event='', limit=9)); "
+        "set_up_logs('warning', 'text'); logs.log_request(method='POST')"
+    )
     text = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stderr
 
     assert {"event", "level", "timestamp", "method", "route", "status", "ms", "request_id"} == set(line)
     assert ("GET", "/v1/jobs/{job_id}", answer.status_code) == (line["method"], line["route"], line["status"])
     assert answer.headers["x-request-id"] == line["request_id"] and line["ms"] >= 0
     assert "an.event" in text and "one=1" in text and "\x1b" not in text
+    assert ("GET" in text, "POST" in text) == (True, False)

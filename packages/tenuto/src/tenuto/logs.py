@@ -14,6 +14,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -34,6 +35,8 @@ Listener = Callable[[str, str, Mapping[str, Any]], None]
 
 _listeners: list[Listener] = []
 
+_write_request: Callable[[dict[str, Any]], None] | None = None
+"""Writes an event as a line; None: the level of the log is above `info`."""
 
 RECENT = 500
 """The events that a process remembers for the operator's page."""
@@ -90,6 +93,17 @@ def listen(listener: Listener) -> None:
     _listeners.append(listener)
 
 
+def log_request(**keys: str | float) -> None:
+    """`http.request` at `info`, by a short way: the long one took a tenth of the time of accepting a job.
+
+    Not told to listeners, for requests are counted as such, and not remembered for the operator's page, whose
+    warnings they would displace within a second.
+    """
+    if _write_request is not None:
+        timestamp = datetime.now(UTC).isoformat().replace("+00:00", "Z")
+        _write_request({**keys, "event": "http.request", "level": "info", "timestamp": timestamp})
+
+
 class Unfailing:
     """A stream whose writes never raise. Used from any thread; each write is one line."""
 
@@ -133,6 +147,7 @@ def set_up_once() -> None:
 def set_up_logs(level: str, form: str = "auto") -> None:
     """Events as lines on stderr, in the `form` of the setting `log_format`; nothing of a caller's text or key
     is ever a value."""
+    global _write_request  # noqa: PLW0603 (one log for the whole process)
     is_terminal = sys.stderr is not None and sys.stderr.isatty()
     # A person at a terminal is told by the command itself that all is well, unless they want to see more.
     is_quiet = is_terminal and form == "auto" and level == "info"
@@ -159,6 +174,11 @@ def set_up_logs(level: str, form: str = "auto") -> None:
         )
     stream: Any = Unfailing(sys.stderr)
     atexit.register(_let_go)
+
+    def write(event: dict[str, Any]) -> None:
+        stream.write(f"{rendered(None, 'info', event)}\n")
+
+    _write_request = write if numeric <= logging.INFO else None
     # What libraries log through the standard library leaves in the same form.
     handler = logging.StreamHandler(stream)
     handler.setFormatter(structlog.stdlib.ProcessorFormatter(rendered, foreign_pre_chain=common))

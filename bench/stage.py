@@ -122,7 +122,7 @@ def stage(postgres: PostgresServer | None, **variables: str) -> Iterator[Stage]:
         "TENUTO_DRAIN_S": "0",
         **variables,
     }
-    service = RunningService(folder / "data", url, variables=settings)
+    service = RunningService(folder / "data", url, variables=settings, is_measured=True)
     database: Database | None = None
     try:
         began = time.perf_counter()

@@ -65,9 +65,10 @@ def begin(
     stdout: int | IO[Any],
     stderr: int | IO[Any],
     cwd: Path | None = None,
+    is_measured: bool = False,
 ) -> "subprocess.Popen[str]":
-    """Start `tenuto ARGUMENTS`. `stdout` may be `PIPE`."""
-    if not _acts_on_us_alone(env) or _namespaces() != _OURS:
+    """Start `tenuto ARGUMENTS`. `stdout` may be `PIPE`. What is measured is started in the usual way."""
+    if is_measured or not _acts_on_us_alone(env) or _namespaces() != _OURS:
         return subprocess.Popen(
             [TENUTO, *arguments], env=env, cwd=cwd, stdout=stdout, stderr=stderr, text=True
         )

@@ -43,6 +43,8 @@ class RunningService:
     key: str = ""
     verb: str = "serve"
     """`api`: without a worker of its own."""
+    is_measured: bool = False
+    """An interpreter of its own, as people start it: a fork copies each page of ours that it touches."""
     process: subprocess.Popen[str] | None = None
     said: list[str] = field(default_factory=list)
     """The lines that it has printed since its last start."""
@@ -84,6 +86,7 @@ class RunningService:
                 env=self.environment,
                 stdout=subprocess.PIPE,
                 stderr=log,
+                is_measured=self.is_measured,
             )
         assert self.process.stdout is not None
         first = self.process.stdout.readline()

@@ -14,7 +14,6 @@ import threading
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -100,8 +99,7 @@ def log_request(**keys: str | float) -> None:
     warnings they would displace within a second.
     """
     if _write_request is not None:
-        timestamp = datetime.now(UTC).isoformat().replace("+00:00", "Z")
-        _write_request({**keys, "event": "http.request", "level": "info", "timestamp": timestamp})
+        _write_request({**keys, "event": "http.request"})
 
 
 class Unfailing:
@@ -176,7 +174,9 @@ def set_up_logs(level: str, form: str = "auto") -> None:
     atexit.register(_let_go)
 
     def write(event: dict[str, Any]) -> None:
-        stream.write(f"{rendered(None, 'info', event)}\n")
+        for step in (*common[:2], rendered):
+            event = step(None, "info", event)
+        stream.write(f"{event}\n")
 
     _write_request = write if numeric <= logging.INFO else None
     # What libraries log through the standard library leaves in the same form.

@@ -102,10 +102,10 @@ def test_every_request_is_one_line_without_content_or_keys(tmp_path: Path) -> No
     read = service.log_path.read_text().splitlines()
     [line] = [line for line in map(json.loads, read) if line["event"] == "http.request"]
     code = (
-        "from tenuto.logs import *; from tenuto import logs; set_up_logs('info', 'text'); "
-        "get_logger().info('an.event', one=1); logs.log_request(method='GET'); "
+        "from tenuto.logs import *; set_up_logs('info', 'text'); "
+        "get_logger().info('an.event', one=1); request_log.info('a.request', method='GET'); "
         "assert 1 == len(recent_events.newest(level='info', event='', limit=9)); "
-        "set_up_logs('warning', 'text'); logs.log_request(method='POST')"
+        "set_up_logs('warning', 'text'); request_log.info('a.request', method='POST')"
     )
     text = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stderr
 

@@ -12,7 +12,7 @@ import os
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
@@ -34,8 +34,6 @@ Listener = Callable[[str, str, Mapping[str, Any]], None]
 
 _listeners: list[Listener] = []
 
-_write_request: Callable[[dict[str, Any]], None] | None = None
-"""Writes an event as a line; None: the level of the log is above `info`."""
 
 RECENT = 500
 """The events that a process remembers for the operator's page."""
@@ -92,14 +90,32 @@ def listen(listener: Listener) -> None:
     _listeners.append(listener)
 
 
-def log_request(**keys: str | float) -> None:
-    """`http.request` at `info`, by a short way: the long one took a tenth of the time of accepting a job.
+class LinesAlone:
+    """Events at `info` as lines of the log and nothing else, for what comes a thousand times a second.
 
-    Not told to listeners, for requests are counted as such, and not remembered for the operator's page, whose
-    warnings they would displace within a second.
+    What listeners, the operator's page and structlog's own ways add took a tenth of the time of accepting a
+    job. Requests are counted as such, and would displace every warning on that page.
     """
-    if _write_request is not None:
-        _write_request({**keys, "event": "http.request"})
+
+    def __init__(self) -> None:
+        self._steps: Sequence[Callable[[Any, str, Any], Any]] = ()
+        self._stream: Any = None
+
+    def write_to(self, stream: Any, steps: Sequence[Callable[[Any, str, Any], Any]]) -> None:
+        """Write there, from now on, what these steps of structlog's make of an event."""
+        self._stream, self._steps = stream, steps
+
+    def info(self, event: str, **keys: str | float) -> None:
+        """A line; nothing if the level of the log is above `info`."""
+        if self._stream is None:
+            return
+        line: Any = {**keys, "event": event}
+        for step in self._steps:
+            line = step(None, "info", line)
+        self._stream.write(f"{line}\n")
+
+
+request_log = LinesAlone()
 
 
 class Unfailing:
@@ -145,7 +161,6 @@ def set_up_once() -> None:
 def set_up_logs(level: str, form: str = "auto") -> None:
     """Events as lines on stderr, in the `form` of the setting `log_format`; nothing of a caller's text or key
     is ever a value."""
-    global _write_request  # noqa: PLW0603 (one log for the whole process)
     is_terminal = sys.stderr is not None and sys.stderr.isatty()
     # A person at a terminal is told by the command itself that all is well, unless they want to see more.
     is_quiet = is_terminal and form == "auto" and level == "info"
@@ -164,21 +179,10 @@ def set_up_logs(level: str, form: str = "auto") -> None:
             raise structlog.DropEvent
         return event
 
-    rendered: Any = structlog.processors.JSONRenderer()
-    if form == "text" or (form == "auto" and is_terminal):
-        rendered = structlog.dev.ConsoleRenderer(
-            colors=is_terminal and not os.environ.get("NO_COLOR"),
-            exception_formatter=structlog.dev.plain_traceback,
-        )
+    rendered = _renderer(form, is_terminal)
     stream: Any = Unfailing(sys.stderr)
     atexit.register(_let_go)
-
-    def write(event: dict[str, Any]) -> None:
-        for step in (*common[:2], rendered):
-            event = step(None, "info", event)
-        stream.write(f"{event}\n")
-
-    _write_request = write if numeric <= logging.INFO else None
+    request_log.write_to(stream if numeric <= logging.INFO else None, [*common[:2], rendered])
     # What libraries log through the standard library leaves in the same form.
     handler = logging.StreamHandler(stream)
     handler.setFormatter(structlog.stdlib.ProcessorFormatter(rendered, foreign_pre_chain=common))
@@ -190,3 +194,12 @@ def set_up_logs(level: str, form: str = "auto") -> None:
         logger_factory=structlog.WriteLoggerFactory(file=stream),
         cache_logger_on_first_use=True,
     )
+
+
+def _renderer(form: str, is_terminal: bool) -> Any:
+    if form == "text" or (form == "auto" and is_terminal):
+        return structlog.dev.ConsoleRenderer(
+            colors=is_terminal and not os.environ.get("NO_COLOR"),
+            exception_formatter=structlog.dev.plain_traceback,
+        )
+    return structlog.processors.JSONRenderer()

@@ -27,7 +27,7 @@ from tenuto.errors import (
     TenutoError,
 )
 from tenuto.ids import is_id
-from tenuto.logs import get_logger, log_request
+from tenuto.logs import get_logger, request_log
 
 T = TypeVar("T")
 PROBES = ("/livez", "/readyz")
@@ -207,7 +207,8 @@ class Endpoint:
         seconds = time.perf_counter() - began
         self.service.metrics.request(self.route, scope["method"], status, seconds)
         if self.route not in PROBES:
-            log_request(
+            request_log.info(
+                "http.request",
                 method=scope["method"],
                 route=self.route,
                 status=status,

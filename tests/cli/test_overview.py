@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from servers.command_lines import fault_of
-from servers.messages import constants_of, names, texts_of
+from servers.messages import constants_of, names, reports_of, texts_of
 from servers.service import TENUTO
 from tenuto import cli
 from tenuto.cli import ADMIN, COMMANDS
 from tenuto.cli import examples as operator_examples
 from tenuto.cli.zh import WORDS
-from tenuto_client.commands import Command, Tree, examples, fill, paths
+from tenuto_client.commands import Command, Tree, examples, fill, paths, words
 from tenuto_client.commands.parser import Parser
 from tenuto_client.commands.zh import WORDS as WORDS_OF_CALLERS
 
@@ -96,6 +96,35 @@ def test_every_text_of_these_commands_has_its_chinese() -> None:
     assert set() == missing
     assert set() == set(WORDS) - used - constants
     assert not [text for text, chinese in WORDS.items() if names(text) != names(chinese)]
+
+
+REPORTING = {
+    **dict.fromkeys(("say", "tell", "report", "OperatorError"), (0,)),
+    "_good": (0, 1),
+    "_bad": (0, 1, 2),
+    "CheckResult": (1,),
+}
+"""What these commands print with, and which of its arguments are texts."""
+SAME = re.compile(r"(tenuto |chmod |pip |docs/|nomen[,: ]+nomen|nomen$).*")
+"""A command, a file, or nothing but what is filled in."""
+
+
+def test_every_report_of_these_commands_has_its_chinese(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Results, checks of the doctor, refusals: with all that is filled in, and headings of tables."""
+    monkeypatch.setenv("LC_ALL", "zh_CN.UTF-8")
+    words.is_chinese.cache_clear()
+    words.add("tenuto.cli.zh")
+    files = [file for file in Path(cli.__file__).parent.glob("*.py") if file.stem != "zh"]
+    found = {text for file in files for text in reports_of(file, REPORTING) if not SAME.fullmatch(text)}
+    chinese = {text: words.translated(text) for text in found}
+    headings = ("id", "account", "name", "models", "expires", "last used", "attempts", "lane", "runs here")
+    heads = [words.t(heading) for heading in headings]
+    words.is_chinese.cache_clear()
+
+    assert 60 < len(found)
+    assert [] == [text for text in found if not HAN.search(chinese[text])]
+    assert [] == [text for text in found if text.count("nomen") != chinese[text].count("nomen")]
+    assert [] == [head for head in heads if not HAN.search(head)]
 
 
 def nodes(tree: Tree) -> Iterator[Command]:

@@ -38,10 +38,11 @@ def is_chinese(environment: Mapping[str, str] | None = None) -> bool:
 
 
 def add(module: str) -> None:
-    """Register another module with WORDS, for a distribution that adds commands."""
+    """Register another module with WORDS and ERRORS, for a distribution that adds commands."""
     if module not in _MODULES:
         _MODULES.append(module)
         _chinese.cache_clear()
+        _errors.cache_clear()
 
 
 _MODULES = ["tenuto_client.commands.zh"]
@@ -54,9 +55,8 @@ def _chinese() -> Mapping[str, str]:
 
 @cache
 def _errors() -> tuple[tuple[re.Pattern[str], str], ...]:
-    from tenuto_client.commands.zh import ERRORS
-
     return tuple(
         (re.compile(re.sub(r"\\{\d\\}", "(.+?)", re.escape(english)), re.DOTALL), chinese)
-        for english, chinese in ERRORS
+        for name in _MODULES
+        for english, chinese in import_module(name).ERRORS
     )

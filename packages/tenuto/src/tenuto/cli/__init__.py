@@ -77,7 +77,7 @@ def run(line: list[str]) -> int:
         return 0
     moved = answer(line)
     if moved is not None:
-        print(f"tenuto: {moved}", file=sys.stderr)
+        print(f"tenuto: {words.translated(moved)}", file=sys.stderr)
         return 2
     try:
         return commands.main(line, COMMANDS)
@@ -86,5 +86,5 @@ def run(line: list[str]) -> int:
 
         if not isinstance(error, TenutoError):
             raise
-        print(f"tenuto: {error.message}", file=sys.stderr)
+        print(f"tenuto: {words.translated(error.message)}", file=sys.stderr)
         return 1

@@ -15,6 +15,7 @@ from tenuto.cli.options import ServiceLocation
 from tenuto.errors import CommitUnknown, OperatorError
 from tenuto_client.commands import streams
 from tenuto_client.commands.console import aligned
+from tenuto_client.commands.words import t, translated
 
 if TYPE_CHECKING:
     from tenuto.blobs.blob import BlobStore
@@ -118,7 +119,11 @@ def model_names(names: str | None, settings: "Settings") -> list[str] | None:
 
 
 def say(text: str) -> None:
-    """A line of result."""
+    """A line of result, in the reader's language where it is one of our own sentences."""
+    _put(translated(text))
+
+
+def _put(text: str) -> None:
     try:
         streams.write(text + "\n")
     except BrokenPipeError:
@@ -146,18 +151,16 @@ def json_line(value: Any) -> str:
 
 def tell(text: str) -> None:
     """A line for the person at the terminal, not for the script."""
-    print(text, file=sys.stderr, flush=True)
+    print(translated(text), file=sys.stderr, flush=True)
 
 
 def table(headings: Iterable[str], rows: Iterable[Iterable[Any]]) -> None:
-    """A plain table: aligned for people, tabs for scripts when it is piped."""
-    lines = [[str(heading) for heading in headings], *([_cell_text(cell) for cell in row] for row in rows)]
-    if not sys.stdout.isatty():
-        for line in lines:
-            say("\t".join(line))
-        return
-    for text in aligned(lines):
-        say(text)
+    """A plain table: aligned for people, headings in their language; tabs for scripts when it is piped."""
+    is_piped = not sys.stdout.isatty()
+    named = [str(heading) if is_piped else t(str(heading)) for heading in headings]
+    lines = [named, *([_cell_text(cell) for cell in row] for row in rows)]
+    for text in map("\t".join, lines) if is_piped else aligned(lines):
+        _put(text)
 
 
 def moment(at_ms: int | None) -> str | None:

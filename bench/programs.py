@@ -97,6 +97,11 @@ class _Wave(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        # The reader of the header skips the rest of a chunk, which there is not.
+        assert (offset, whence) == (0, io.SEEK_CUR)
+        return 0
+
     def readinto(self, buffer: Any) -> int:
         if not self._rest and self._left:
             self._left, self._rest = self._left - 1, self._second

@@ -94,13 +94,14 @@ describe('snippets', () => {
     expect(snippetOf('cli', 'http://h', spoken)).toContain(`--param 'emo_vector=[0,1]'`)
   })
 
-  it('offer what can do the work: a command has no earlier turns, and openai-python does not transcribe yet', () => {
+  it('offer what can do the work: a command has no earlier turns; openai-python transcribes a file', () => {
     const said = { role: 'user', content: 'a' }
     const chat = (messages: object[]): Work => ({ kind: 'chat', model: 'm', parameters: { messages } })
 
     expect(formsOf(chat([said]))).toEqual(['curl', 'cli', 'python', 'openai', 'javascript'])
     expect(formsOf(chat([said, { role: 'assistant', content: 'b' }, said]))).not.toContain('cli')
-    expect(formsOf({ kind: 'recognition', model: 'm', parameters: {} })).not.toContain('openai')
+    const code = snippetOf('openai', 'http://h', { kind: 'recognition', model: 'm', parameters: { hotwords: ['a'] }, file: 'a "b".mp3' })
+    expect(code).toContain('client.audio.transcriptions.create(\n    file=open("a \\"b\\".mp3", "rb"),\n    model="m",\n    language="zh",\n    extra_body={"keywords": ["a"]},\n)')
   })
 
   it('are Python that compiles', () => {

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from crash.conftest import MakeService
-from servers import checker
+from servers import checker, recordings
 from servers.processes import Supervisor, until
 from servers.proxy import Proxy, Towards
 from servers.shots import Shots
@@ -114,3 +114,46 @@ def test_an_answer_that_was_sent_and_lost_is_had_again(make_service: MakeService
     assert 1 == cuts
     assert [{"id": answer.headers["x-service-job"]}] == [dict(job) for job in jobs]
     assert "true" == answer.headers["idempotent-replayed"]
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "upload.after_bytes",
+        "accept.before_commit",
+        "accept.after_commit",
+        "openai.accepted",
+        "openai.finished",
+    ],
+)
+def test_a_kill_while_a_recording_is_transcribed_costs_no_second_job(
+    make_service: MakeService, tmp_path: Path, place: str
+) -> None:
+    """Before its job was accepted, around that moment, after it has ended: one job with one input, charged
+    once, and the retry of the SDK has its transcript (P1, P2)."""
+    import openai
+
+    shots = Shots(tmp_path / "shots")
+    running = make_service(**shots.variables)
+    running.start()
+    key = running.make_key(credit="100")
+    supervisor = Supervisor(running)
+    shots.arm(place, "1:kill")
+    content = recordings.recording(2)
+    try:
+        with openai.OpenAI(base_url=f"{running.url}/v1", api_key=key, max_retries=20) as client:
+            answer = client.audio.transcriptions.with_raw_response.create(
+                model="whisper-1", file=("a.flac", content)
+            )
+    finally:
+        supervisor.stop()
+    database = checker.open_records(running)
+    jobs = checker.rows(database, "select id, state from job")
+    inputs = checker.rows(database, "select id from artifact where job_id is null")
+    settled = checker.rows(database, "select id from entry where type = 'settle'")
+    database.close()
+
+    assert place in shots.taken()
+    assert [{"id": answer.headers["x-service-job"], "state": "succeeded"}] == [dict(job) for job in jobs]
+    assert 1 == len(inputs) == len(settled)
+    assert 2 == len(answer.parse().text.split())

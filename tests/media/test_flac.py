@@ -15,8 +15,9 @@ import soundfile
 
 from media.readers import as_pcm, decode, inspect
 from servers.flacs import ADMITTED, NO_MD5, ONLY_DECODED, REFUSED, Recipe, made, noise, silence
-from tenuto.kinds.recognition.recording import DecoderEnded, DecoderFailed, Decoding
+from tenuto.kinds.recognition.recording import Decoding
 from tenuto.media import flac_child
+from tenuto.media.child import DecoderEnded, DecoderFailed
 from tenuto.media.flac import FlacInvalid, FlacSummary
 
 RATE = 16_000

@@ -108,15 +108,19 @@ def test_code_of_the_speech_form_speaks_what_the_form_says(
 def test_code_transcribes_a_recording_of_the_disk(
     visitor: Person, member: Cookies, environment: dict[str, str], tmp_path: Path
 ) -> None:
-    """The form's code sends the file that was chosen there."""
+    """The form's code sends the file that was chosen there; OpenAI's package prints the words."""
     tone = (8000 * np.sin(np.arange(32_000) / 20)).astype(np.int16)
     soundfile.write(tmp_path / "two words.flac", tone, 16_000)
     visitor.become(member)
     visitor.open("/recognition")
     visitor.page.set_input_files("input[type=file]", tmp_path / "two words.flac")
-    made = _results(_snippets(visitor.page), environment, tmp_path, "transcript.json")
+    codes = _snippets(visitor.page)
+    printed = _run_all({"openai-python": codes.pop("openai-python")}, environment, tmp_path)
+    made = _results(codes, environment, tmp_path, "transcript.json")
+    said = json.loads(made["curl"])["engines"]["segment_text"]["segments"]
 
     assert JOB == sorted(made)
+    assert " ".join(one["text"] for one in said if one["text"]) == printed["openai-python"].strip()
     assert [True] == list({b'"segment_text"' in content for content in made.values()})
 
 

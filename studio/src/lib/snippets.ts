@@ -20,8 +20,7 @@ const FIRST: Partial<Record<Kind, string>> = { speech: 'text', image: 'prompt', 
 /** The forms in which work can be run. */
 export function formsOf(work: Work): Form[] {
   const command: Form[] = hasHistory(work) ? [] : ['cli']
-  const openai: Form[] = work.kind === 'recognition' ? [] : ['openai']
-  return ['curl', ...command, 'python', ...openai, 'javascript']
+  return ['curl', ...command, 'python', 'openai', 'javascript']
 }
 
 /** A first request with a key that was just made, for the shell. */
@@ -165,18 +164,20 @@ const OPENAI: Record<string, { method: string; end: string; needs: string }> = {
     end: `with open("${RESULTS.image}", "wb") as file:\n    file.write(base64.b64decode(answer.data[0].b64_json))`,
   },
   chat: { method: 'chat.completions.create', end: 'print(answer.choices[0].message.content)', needs: '' },
+  recognition: { method: 'audio.transcriptions.create', end: 'print(answer.text)', needs: '' },
 }
 
 function openaiOf(origin: string, work: Work): string {
   const { method, end, needs } = OPENAI[work.kind]!
   const named = Object.entries(openaiParameters(work))
+  const file = work.kind === 'recognition' ? `    file=open(${python(work.file ?? 'recording.flac')}, "rb"),\n` : ''
   return `${needs}import os
 
 from openai import OpenAI
 
 client = OpenAI(base_url=${python(`${origin}/v1`)}, api_key=os.environ["TENUTO_API_KEY"])
 answer = client.${method}(
-${named.map(([name, value]) => `    ${name}=${python(value)},\n`).join('')})
+${file}${named.map(([name, value]) => `    ${name}=${python(value)},\n`).join('')})
 ${end}
 `
 }
@@ -184,6 +185,10 @@ ${end}
 /** The work under OpenAI's names; what OpenAI has no name for goes along as it is. */
 function openaiParameters({ kind, model, parameters }: Work): Parameters {
   if (kind === 'chat') return { model, ...parameters }
+  if (kind === 'recognition') {
+    const { language = 'zh', context: prompt, hotwords: keywords } = parameters
+    return { model, ...(language === 'auto' ? {} : { language }), ...(prompt ? { prompt } : {}), ...(keywords ? { extra_body: { keywords } } : {}) }
+  }
   const { text, voice_id: voice = 'default', stream: _, prompt, width, height, seed, ...others } = parameters
   const size = width && height ? { size: `${String(width)}x${String(height)}` } : {}
   const side = width && height ? {} : { ...(width ? { width } : {}), ...(height ? { height } : {}) }

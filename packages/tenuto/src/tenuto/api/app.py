@@ -8,7 +8,7 @@ from urllib.parse import unquote
 from tenuto.api import account, artifacts, chat, cors, health, inputs, jobs, models, renditions, voices
 from tenuto.api.call import Endpoint, Handler
 from tenuto.api.errors import error_answer
-from tenuto.api.openai import images, lists, speech
+from tenuto.api.openai import images, lists, speech, transcriptions
 from tenuto.api.service import Service
 from tenuto.errors import NotFound
 
@@ -39,6 +39,8 @@ ROUTES: Mapping[str, Mapping[str, Handler]] = {
     "/v1/models/{model}": {"GET": lists.show_model},
     "/v1/models/{owner}/{model}": {"GET": lists.show_model},
     "/v1/audio/speech": {"POST": speech.create},
+    "/v1/audio/transcriptions": {"POST": transcriptions.create},
+    "/v1/audio/translations": {"POST": transcriptions.refuse_translation},
     "/v1/images/generations": {"POST": images.create},
     "/v1/audio/voices": {"GET": lists.list_voices},
     "/v1/audio/models": {"GET": lists.list_models},

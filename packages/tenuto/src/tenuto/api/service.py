@@ -173,6 +173,8 @@ class Service:
     """They add up what an account used, or list all of its money: one at a time for an account."""
     renderers: FairThreads
     """They make renditions: one at a time for an account."""
+    decoders: FairThreads
+    """They wait for children that decode sound: one at a time for an account."""
     parsers: FairThreads
     """They read large JSON bodies: one at a time for an account."""
     presence: Presence

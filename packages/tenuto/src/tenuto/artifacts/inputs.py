@@ -91,11 +91,15 @@ def add_input(
     blob: BlobRecord,
     summary: FlacSummary,
     name: str | None = None,
+    artifact_id: str | None = None,
     now_ms: int,
 ) -> str:
-    """Record an upload whose bytes are durable and were admitted; returns its id. `name`: of the file."""
+    """Record an upload whose bytes are durable and were admitted; returns its id. `name`: of the file.
+
+    `artifact_id`, if it was made before: something else that is recorded with the input names it already.
+    """
     operations.add_blob(tx, blob, now_ms=now_ms)
-    artifact_id = ids.new("artifact")
+    artifact_id = artifact_id or ids.new("artifact")
     measured = Measured(summary.duration_ms, summary.sample_rate, summary.channels)
     usable = store.usable_blob(tx, blob.blob_id)
     assert usable is not None, "it was added just now"

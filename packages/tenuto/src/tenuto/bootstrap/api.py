@@ -47,6 +47,7 @@ BLOB_READERS = 8
 REPORT_READERS = 2
 PARSERS = 2
 RENDERERS = 2
+DECODERS = 2
 FLUSH_S = 30.0
 NO_ENGINES = (
     "No engine is installed, so there is no model: pip install 'tenuto[cpu]' brings those for a processor."
@@ -164,6 +165,7 @@ def build_service(settings: Settings, database: Database, *, needs_worker: bool)
         readers=FairThreads(BLOB_READERS, BLOB_READERS // 2, "blob-reader"),
         reports=FairThreads(REPORT_READERS, 1, "report"),
         renderers=FairThreads(RENDERERS, 1, "renderer"),
+        decoders=FairThreads(DECODERS, 1, "decoder"),
         parsers=FairThreads(PARSERS, 1, "parser"),
         needs_worker=needs_worker,
     )

@@ -122,6 +122,47 @@ async def submit_all_async(context: SubmitContext, requests: Sequence[Request]) 
     return [_announced(context, each) for each in accepted]
 
 
+async def find_accepted_async(context: SubmitContext, request: Request) -> Accepted | None:
+    """What this key and body made before. IdempotencyConflict: the key belongs to another body."""
+    accepted = await context.database.read_async(lambda tx: _find_replay(tx, request))
+    return None if accepted is None else _announced(context, accepted)
+
+
+async def submit_with_input_async(
+    context: SubmitContext, request: Request, add_input: Callable[[Transaction], None]
+) -> Accepted:
+    """`submit_async` of a job and the input that it names, in one transaction: both are durable, or neither.
+
+    `add_input` records the input. It adds nothing for a job that was there before, which has one already.
+    """
+    transaction = prepare(context, request)
+
+    def with_input(tx: Transaction) -> Accepted:
+        replay = _find_replay(tx, request)
+        if replay is not None:
+            return replay
+        add_input(tx)
+        accepted = transaction(tx)
+        if accepted.replayed:
+            raise _First(accepted)
+        return accepted
+
+    try:
+        with context.full_queues.noting():
+            accepted = await write_known_async(context.database, with_input)
+    except _First as error:
+        accepted = error.accepted
+    return _announced(context, accepted)
+
+
+class _First(Exception):
+    """Another submission bound the key while this one added its input, which is rolled back."""
+
+    def __init__(self, accepted: Accepted) -> None:
+        self.accepted = accepted
+        super().__init__(accepted.job_id)
+
+
 def newest_key(tx: Transaction, caller: Caller, since: str, until: str) -> NewestKey | None:
     """The last idempotency key of the caller's API key from `since` to `until`, all digits."""
     return store.newest_key(tx, caller.key_id, since, until)

@@ -14,7 +14,6 @@ from typing import Any, BinaryIO, cast
 from tenuto.accounts.restrictions import Caller
 from tenuto.api.answers import Answer, Headers
 from tenuto.api.call import Call
-from tenuto.api.models import reasons
 from tenuto.api.openai.jobs import (
     Submitted,
     ignored_header,
@@ -22,13 +21,13 @@ from tenuto.api.openai.jobs import (
     job_headers,
     lenient,
     not_succeeded,
+    opened_results,
     submit,
     wait,
 )
-from tenuto.api.openai.names import model_named
+from tenuto.api.openai.names import model_for
 from tenuto.api.renditions import scratch_file, send_file
 from tenuto.api.request_body import read_json
-from tenuto.artifacts import operations as artifacts
 from tenuto.artifacts.operations import Opened
 from tenuto.blobs.blob import BlobReader, BlobStore
 from tenuto.bodies.envelope import MAX_MODEL_CHARACTERS
@@ -136,12 +135,7 @@ def _bodies(
     tx: Transaction, call: Call, caller: Caller, values: dict[str, Any], own: dict[str, Any]
 ) -> list[dict[str, Any]]:
     """The bodies of the jobs, as `POST /v1/jobs` takes them; each image after the first has the next seed."""
-    service = call.service
-    visible = [
-        model for model in service.models.values() if caller.may_use(model.name) and model.kind == KIND
-    ]
-    offered = [name for name, reason in reasons(service, tx, visible).items() if reason is None]
-    model = model_named(service.models, caller, KIND, values["model"], offered)
+    model = model_for(tx, call.service, caller, KIND, values["model"])
     parameters = {"prompt": values["prompt"], **(values.get("size") or {}), **own}
     count = values.get("n", 1)
     if count == 1:
@@ -162,17 +156,9 @@ async def _send(
     submitted: Submitted,
     headers: Headers,
 ) -> None:
-    caller = call.caller
-    assert caller is not None
-
-    def look(tx: Transaction) -> list[Opened]:
-        ids = [operation.artifacts[0].id for operation in operations]
-        return [artifacts.open_artifact(tx, account_id=caller.account_id, artifact_id=each) for each in ids]
-
-    opened = await call.service.database.read_async(look)
     album = _Album(
         call.service.blobs,
-        opened,
+        await opened_results(call, operations),
         IMAGE_FORMS[values.get("output_format", PNG.name)],
         values.get("response_format") == "url",
         operations[0].created_at,

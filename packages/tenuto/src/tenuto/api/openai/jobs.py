@@ -6,9 +6,7 @@ made before. What a client has lost is under the ids in `X-Service-Job`.
 """
 
 import asyncio
-import hashlib
 import json
-import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -16,24 +14,24 @@ from typing import Any
 
 from tenuto import failpoints, strict_json
 from tenuto.accounts.restrictions import Caller
-from tenuto.api import request_body
 from tenuto.api.answers import REPLAYED, Answer, Headers
 from tenuto.api.body import ClientGone
 from tenuto.api.call import Call
 from tenuto.api.errors import error_body
 from tenuto.api.jobs import changed
+from tenuto.api.openai.keys import has_left, request_key
 from tenuto.api.service import Service
+from tenuto.artifacts import operations as artifacts
+from tenuto.artifacts.operations import Opened
 from tenuto.billing.rules import cny, parse_cny
 from tenuto.db.database import Transaction
-from tenuto.errors import Fault, InsufficientBalance, InvalidRequest, TenutoError
+from tenuto.errors import Fault, InvalidRequest, TenutoError
 from tenuto.jobs import lifecycle, read
 from tenuto.jobs.read import Operation
 from tenuto.jobs.states import CANCELLED, QUEUED, RECOVERY_REQUIRED, SUCCEEDED
-from tenuto.jobs.submit import Request, newest_key, submit_all_async
+from tenuto.jobs.submit import Request, submit_all_async
 from tenuto.logs import get_logger
 
-JOIN_MS = 15 * 60_000
-"""For so long a declared retry without a key joins the job of the same body."""
 ABANDON_S = 60.0
 """A job without a key of the caller's that is still queued this long after its client left is cancelled."""
 LOOK_S = 1.0
@@ -88,33 +86,17 @@ async def submit(call: Call, route: str, bodies: Sequence[Mapping[str, Any]]) ->
 
     Raises what `submit` raises.
     """
-    given = _given_key(call)
-    if given is not None:
-        return await _accept(call, f"{route}:{given}", bodies, has_key=True)
-    stem, is_retry = _stem(route, [_work(body) for body in bodies]), _is_declared_retry(call)
-    async with call.service.openai.accepting(f"{_caller(call).key_id} {stem}", after_others=is_retry):
-        key = await _own_key(call, stem, is_retry=is_retry)
-        if has_left(call):
-            # Its retry may be here already, and could not know this job.
-            raise ClientGone
-        return await _accept(call, key, bodies, has_key=False)
-
-
-async def _accept(call: Call, first: str, bodies: Sequence[Mapping[str, Any]], *, has_key: bool) -> Submitted:
     caller = _caller(call)
-    requests = []
-    for number, body in enumerate(bodies):
-        text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
-        key = f"{first}/{number}" if number else first
-        requests.append(Request(caller, key, text, strict_json.body_sha256(_work(body)), body))
-    try:
+    async with request_key(call, route, [_work(body) for body in bodies]) as (first, is_callers):
+        requests = []
+        for number, body in enumerate(bodies):
+            text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
+            key = f"{first}/{number}" if number else first
+            requests.append(Request(caller, key, text, strict_json.body_sha256(_work(body)), body))
         accepted = await submit_all_async(call.service.submitting, requests)
-    except InsufficientBalance as error:
-        error.is_for_a_program = True
-        raise
     failpoints.hit("openai.accepted")
     replayed = all(each.replayed for each in accepted)
-    return Submitted(tuple(each.job_id for each in accepted), replayed, has_key)
+    return Submitted(tuple(each.job_id for each in accepted), replayed, is_callers)
 
 
 async def wait(call: Call, submitted: Submitted, seconds: float) -> list[Operation]:
@@ -191,54 +173,10 @@ def _refusal(operation: Operation) -> tuple[int, TenutoError, Headers]:
     return status, JobEnded(operation.error.code, f"{operation.error.message} ({operation.id})"), [NO_RETRY]
 
 
-def _given_key(call: Call) -> str | None:
-    faults: list[Any] = []
-    key = request_body.idempotency_key(call, faults)
-    if faults:
-        raise InvalidRequest(faults)
-    return key
-
-
 def _work(body: Mapping[str, Any]) -> dict[str, Any]:
     """What a job's key is bound to: whether its segments are kept belongs to the form of an answer."""
     parameters = {name: value for name, value in body["parameters"].items() if name != "stream"}
     return {**body, "parameters": parameters}
-
-
-def has_left(call: Call) -> bool:
-    """Whether the client has left, or closed its half, which may be the same."""
-    closed: asyncio.Event | None = call.scope.get("half_closed")
-    return call.is_gone() or (closed is not None and closed.is_set())
-
-
-def _stem(route: str, bodies: Sequence[Mapping[str, Any]]) -> str:
-    """How the keys of all requests for the same begin, of one API key."""
-    digest = hashlib.sha256(f"{route}\n{json.dumps(bodies, sort_keys=True)}".encode()).digest()
-    return f"openai{int.from_bytes(digest[:16], 'big'):039d}"
-
-
-async def _own_key(call: Call, stem: str, *, is_retry: bool) -> str:
-    """The key of a request without one: a new one, or of the job that a declared retry means.
-
-    Made of digits, so that every database's collation orders keys of one body by their moment.
-    """
-    service = call.service
-    now_ms = service.clock()
-    if is_retry:
-        caller, since = _caller(call), f"{stem}{now_ms - JOIN_MS:013d}"
-        bound = await service.database.read_async(
-            lambda tx: newest_key(tx, caller, since, f"{stem}{'9' * 23}")
-        )
-        if bound is not None and not service.openai.was_answered(bound.job_id):
-            # The jobs of one request have keys that begin with that of its first.
-            return bound.idempotency_key.partition("/")[0]
-    return f"{stem}{now_ms:013d}{secrets.randbelow(10**10):010d}"
-
-
-def _is_declared_retry(call: Call) -> bool:
-    """Whether OpenAI's SDK says that it has sent this request before."""
-    count = call.header(b"x-stainless-retry-count") or b"0"
-    return count.isdigit() and int(count[:9]) > 0
 
 
 async def _until_final(call: Call, job_id: str, end: float) -> Operation:
@@ -314,6 +252,15 @@ async def _cancel_queued(service: Service, caller: Caller, job_id: str) -> None:
             _log.info("openai.abandoned", job_id=job_id)
     except TenutoError as error:
         _log.warning("openai.not_cancelled", job_id=job_id, reason=error.message)
+
+
+async def opened_results(call: Call, operations: Sequence[Operation]) -> list[Opened]:
+    """The result of each job, to be sent. NotFound, Erased, ArtifactUnavailable."""
+    account_id = _caller(call).account_id
+    ids = [operation.artifacts[0].id for operation in operations]
+    return await call.service.database.read_async(
+        lambda tx: [artifacts.open_artifact(tx, account_id=account_id, artifact_id=each) for each in ids]
+    )
 
 
 def _caller(call: Call) -> Caller:

@@ -8,8 +8,11 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from tenuto.accounts.restrictions import Caller
+from tenuto.api.models import reasons
+from tenuto.api.service import Service
 from tenuto.catalog.rules import Model
 from tenuto.db.damaged_text import decoded_json
+from tenuto.db.database import Transaction
 from tenuto.engines.registry import engines_of
 from tenuto.errors import Fault, InvalidRequest
 from tenuto.voices.rows import VoiceName
@@ -38,6 +41,15 @@ VOICES = (
 UNCHOSEN = ("", "default", "auto")
 MAX_NAMED = 40
 """Voices in a refusal."""
+
+
+def model_for(tx: Transaction, service: Service, caller: Caller, kind: str, said: str) -> str:
+    """`model_named` among the models of this service that can be called just now."""
+    visible = [
+        model for model in service.models.values() if caller.may_use(model.name) and model.kind == kind
+    ]
+    offered = [name for name, reason in reasons(service, tx, visible).items() if reason is None]
+    return model_named(service.models, caller, kind, said, offered)
 
 
 def model_named(

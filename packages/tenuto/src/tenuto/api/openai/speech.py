@@ -19,7 +19,6 @@ from tenuto.api.artifacts import send_content
 from tenuto.api.body import ClientGone
 from tenuto.api.call import Call
 from tenuto.api.errors import error_body, status_of
-from tenuto.api.models import reasons
 from tenuto.api.openai.jobs import (
     Submitted,
     ignored_header,
@@ -27,16 +26,15 @@ from tenuto.api.openai.jobs import (
     job_headers,
     lenient,
     not_succeeded,
+    opened_results,
     submit,
     wait,
     waiting,
 )
-from tenuto.api.openai.names import model_named, voice_named
+from tenuto.api.openai.names import model_for, voice_named
 from tenuto.api.openai.streams import LOOK_S, NothingSent, SoundStream, StreamBroken
 from tenuto.api.renditions import rendition, send_rendition
 from tenuto.api.request_body import read_json
-from tenuto.artifacts import operations as artifacts
-from tenuto.artifacts.operations import Opened
 from tenuto.bodies.envelope import MAX_MODEL_CHARACTERS
 from tenuto.bodies.fields import (
     WHITE_SPACE,
@@ -159,11 +157,6 @@ def _bodies(
     streams: bool,
 ) -> list[dict[str, Any]]:
     """The bodies of the jobs, as `POST /v1/jobs` takes them."""
-    service = call.service
-    visible = [
-        model for model in service.models.values() if caller.may_use(model.name) and model.kind == KIND
-    ]
-    offered = [name for name, reason in reasons(service, tx, visible).items() if reason is None]
     text = values["input"].strip(_EDGES)
     language = own.get("lang") or _language(values.get("lang_code")) or spoken(text)
     parameters: dict[str, Any] = {"lang": language}
@@ -179,7 +172,7 @@ def _bodies(
     shared = {voice.id for voice in names if voice.kind == "shared"}
     if streams and parameters.get("voice_id") not in shared:
         parameters["stream"] = True
-    model = model_named(service.models, caller, KIND, values["model"], offered)
+    model = model_for(tx, call.service, caller, KIND, values["model"])
     pieces = cut_at_sentences(text, MAX_JOB_BYTES)
     bodies = [{"model": model, "parameters": {**parameters, "text": piece}} for piece in pieces]
     if len(bodies) > 1:
@@ -226,7 +219,7 @@ def _language(code: str | None) -> str | None:
 async def _send(
     call: Call, form: AudioForm, operations: Sequence[Operation], submitted: Submitted, headers: Headers
 ) -> Answer | None:
-    opened = await _opened(call, operations)
+    opened = await opened_results(call, operations)
     headers = [*headers, *job_headers(operations, submitted)]
     answer = None
     if form is WAV and len(opened) == 1:
@@ -236,17 +229,6 @@ async def _send(
     if not call.is_gone():
         call.service.openai.note_answered(submitted.job_ids)
     return answer
-
-
-async def _opened(call: Call, operations: Sequence[Operation]) -> list[Opened]:
-    caller = call.caller
-    assert caller is not None
-
-    def look(tx: Transaction) -> list[Opened]:
-        ids = [operation.artifacts[0].id for operation in operations]
-        return [artifacts.open_artifact(tx, account_id=caller.account_id, artifact_id=each) for each in ids]
-
-    return await call.service.database.read_async(look)
 
 
 async def _send_stream(call: Call, form: AudioForm, submitted: Submitted, headers: Headers) -> bool:
@@ -349,7 +331,9 @@ async def _pieces(call: Call, form: AudioForm, submitted: Submitted) -> AsyncGen
         ending.cancel()
     if (refusal := not_succeeded(call, operations)) is not None:
         raise _Refused(refusal.body)
-    async with rendition(call, form, await _opened(call, operations), param="response_format") as sound:
+    async with rendition(
+        call, form, await opened_results(call, operations), param="response_format"
+    ) as sound:
         while piece := sound.read(EVENT_BYTES):
             yield piece
 

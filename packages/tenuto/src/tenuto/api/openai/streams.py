@@ -16,7 +16,8 @@ from tenuto.accounts.restrictions import Caller
 from tenuto.api.body import ClientGone
 from tenuto.api.call import Call
 from tenuto.api.jobs import changed
-from tenuto.api.openai.jobs import Submitted, has_left
+from tenuto.api.openai.jobs import Submitted
+from tenuto.api.openai.keys import has_left
 from tenuto.api.renditions import IN_MEMORY_BYTES
 from tenuto.artifacts import operations as artifacts
 from tenuto.artifacts.operations import Opened

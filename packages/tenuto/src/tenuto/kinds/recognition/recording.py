@@ -12,21 +12,17 @@ import fcntl
 import json
 import os
 import select
-import subprocess
-import sys
 import tempfile
 import threading
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 from tenuto import failpoints
 from tenuto.artifacts.inputs import Bound
 from tenuto.errors import ArtifactUnavailable, CorruptBlob, StorageFailed, StoreUnreachable
 from tenuto.hosts.host import Cancelled, EngineFailed
-from tenuto.logs import get_logger
+from tenuto.media.child import DecoderEnded, DecoderFailed, read_answer, start_child, warn_unconfined
 from tenuto.media.flac import MAX_CHANNELS, MAX_DURATION_S, FlacInvalid, FlacSummary
 from tenuto.worker.calls import EngineCalls
 from tenuto.worker.fair_lock import FairLock
@@ -38,22 +34,11 @@ PIPE_BYTES = 1 << 20
 """The size of the pipe to the child, which decodes while we hash the next block."""
 STALL_S = 300.0
 """The child is killed unless it takes bytes within this time, and answers within it after the last."""
-ANSWER_BYTES = 64 * 1024
 
 _SET_PIPE_SIZE = 1031  # F_SETPIPE_SZ, which the standard library names on Linux alone
-_INHERITED = ("PATH", "LANG", "LC_ALL", "TMPDIR", "PYTHONPATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 
 _decoding = FairLock()
 """One recording is decoded at a time: eight children at once would take the memory of eight."""
-_log = get_logger("tenuto.worker")
-
-
-class DecoderFailed(Exception):
-    """The child could not do its work, whatever the bytes are: not started, no disk space for its output."""
-
-
-class DecoderEnded(Exception):
-    """The child ended without an answer: killed by its limits, by us, or by a fault that the bytes caused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,14 +111,8 @@ def _decode_in_turn(calls: EngineCalls, bound: Bound, file: int) -> Decoded:
     watched = calls.watched
     with _decoding.turn(watched.stop, account_id=calls.claim.account_id):
         decoded = _decode(calls, bound, file)
-        _warn_once(decoded.unconfined)
+        warn_unconfined(decoded.unconfined)
         return decoded
-
-
-@cache
-def _warn_once(unconfined: tuple[str, ...]) -> None:
-    if unconfined:
-        _log.warning("decoder.not_confined", reasons=list(unconfined))
 
 
 def _decode(calls: EngineCalls, bound: Bound, file: int) -> Decoded:
@@ -184,21 +163,13 @@ class Decoding:
             fcntl.fcntl(self._input, _SET_PIPE_SIZE, PIPE_BYTES)
         os.set_blocking(self._input, False)
         self._closing = threading.Lock()
-        command = [sys.executable, "-m", "tenuto.media.flac_child", str(output), str(duration_ms)]
-        inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
         try:
-            self._child = subprocess.Popen(
-                command,
-                stdin=theirs,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                pass_fds=(output,),
-                env=inherited | {"OPENBLAS_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"},
-                start_new_session=True,
+            self._child = start_child(
+                "tenuto.media.flac_child", str(duration_ms), source=theirs, output=output
             )
-        except OSError as error:
+        except DecoderFailed:
             self._close_input()
-            raise DecoderFailed(f"the decoder could not be started: {error.strerror}") from error
+            raise
         finally:
             os.close(theirs)
 
@@ -219,7 +190,7 @@ class Decoding:
     def finish(self) -> Decoded:
         """The result, after the last byte. Raises FlacInvalid, DecoderEnded, DecoderFailed."""
         self._close_input()
-        answer = self._answer()
+        answer = read_answer(self._child, STALL_S)
         self._child.wait()
         if not answer:
             raise DecoderEnded("it takes too much time or memory to decode")
@@ -248,24 +219,6 @@ class Decoding:
             if self._input >= 0:
                 os.close(self._input)
                 self._input = -1
-
-    def _answer(self) -> bytes:
-        """All that the child writes; nothing if it writes too much or takes too long."""
-        assert self._child.stdout is not None
-        fd = self._child.stdout.fileno()
-        poll = select.poll()
-        poll.register(fd, select.POLLIN)
-        until = time.monotonic() + STALL_S
-        answer = b""
-        while poll.poll(max(0.0, until - time.monotonic()) * 1000):
-            more = os.read(fd, ANSWER_BYTES)
-            if not more:
-                return answer
-            answer += more
-            if len(answer) > ANSWER_BYTES:
-                break
-        self._child.kill()
-        return b""
 
 
 def _checked(answer: bytes) -> Decoded:

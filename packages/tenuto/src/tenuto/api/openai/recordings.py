@@ -1,0 +1,338 @@
+"""A recording that came in a form becomes a job's input: received, decoded, stored, accepted with its job.
+
+What makes two requests the same is the content of the file as it was sent, with the model and the parameters,
+so a retry finds its job before anything is decoded. The library `multipart` parses the form: the file goes to
+disk as it arrives, fields into memory within bounds. A recording without a job is never recorded.
+"""
+
+import hashlib
+import json
+import re
+import tempfile
+import unicodedata
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from multipart import (  # type: ignore[import-untyped]
+    MultipartError,
+    MultipartSegment,
+    ParserLimitReached,
+    PushMultipartParser,
+    parse_options_header,
+)
+
+from tenuto import failpoints, strict_json
+from tenuto.api.body import ClientGone, refuse_declared_length
+from tenuto.api.call import Call
+from tenuto.api.openai.jobs import Submitted
+from tenuto.api.openai.keys import has_left, request_key
+from tenuto.api.request_body import media_type
+from tenuto.api.uploads import check_quota
+from tenuto.artifacts import inputs
+from tenuto.artifacts import operations as artifacts
+from tenuto.artifacts.inputs import INPUT_MEDIA_TYPE, MAX_INPUT_BYTES
+from tenuto.artifacts.uploads import admit_flac
+from tenuto.blobs.blob import BlobRecord, BlobStore
+from tenuto.bodies.fields import short
+from tenuto.db.database import Transaction
+from tenuto.errors import (
+    Fault,
+    InvalidRequest,
+    PayloadTooLarge,
+    StorageFailed,
+    TenutoError,
+    Unavailable,
+    UnsupportedMediaType,
+)
+from tenuto.jobs.submit import (
+    Accepted,
+    Request,
+    find_accepted_async,
+    prepare,
+    submit_with_input_async,
+)
+from tenuto.media.child import DecoderEnded, DecoderFailed, NotReadable, to_flac
+from tenuto.media.flac import FlacSummary
+
+FILE = "file"
+"""The field with the recording."""
+PIECE_BYTES = 1 << 20
+MAX_FIELDS = 256
+MAX_FIELD_BYTES = 128 << 10
+MAX_FIELDS_BYTES = 1 << 20
+"""Of all fields together, the file not counted; so much a body may have beyond its file."""
+MAX_HEADER_BYTES = 8 << 10
+MAX_FILE_NAME_CHARACTERS = 255
+_BOUNDARY = re.compile(r"[ -~]{1,200}")
+
+
+@dataclass(slots=True)
+class Form:
+    """A form that was read to its end."""
+
+    fields: dict[str, list[str]] = field(default_factory=dict)
+    """The values of each field that is known, in the order in which they came."""
+    ignored: list[str] = field(default_factory=list)
+    """Names of fields that are not known."""
+    file_name: str | None = None
+    """What the caller's file is called, if that can be shown."""
+    size_bytes: int = 0
+    sha256: str = ""
+    """Of the file; empty if there was none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """A form that was received, and the open file with its recording."""
+
+    form: Form
+    file: BinaryIO
+
+
+@contextmanager
+def scratch_file(call: Call) -> Iterator[BinaryIO]:
+    """An empty file without a name: nothing is left of it, however the process ends.
+
+    In the data folder, where there is room for recordings; `/tmp` is often memory.
+    """
+    folder = call.service.settings.folder
+    with _scratch(folder if folder.is_dir() else None) as file:
+        yield file
+
+
+async def receive(call: Call, file: BinaryIO, known: Collection[str]) -> Recording:
+    """Read the form of a request. Raises what reading a body does, and InvalidRequest."""
+    boundary = boundary_of(call)
+    limit_bytes = MAX_INPUT_BYTES + MAX_FIELDS_BYTES
+    refuse_declared_length(call.scope["headers"], limit_bytes)
+    reader = FormReader(boundary, file=FILE, sink=file, known=known, limit_bytes=MAX_INPUT_BYTES)
+    form = await call.service.uploads.through(call.stream_body(limit_bytes), reader.read)
+    if not form.sha256:
+        raise InvalidRequest([Fault(FILE, "required", "is missing; it is the recording")])
+    if not form.size_bytes:
+        raise InvalidRequest([Fault(FILE, "empty", "is empty; it is the recording")])
+    return Recording(form, file)
+
+
+async def submit_recording(
+    call: Call, route: str, recording: Recording, model: str, parameters: Mapping[str, Any]
+) -> Submitted:
+    """Accept the job of a recording; both are durable when this returns, or neither.
+
+    Raises what `submit` raises, and InvalidRequest for a file that is not read.
+    """
+    service, caller = call.service, call.caller
+    assert caller is not None, "requests are authenticated first"
+    artifact_id = service.ids.new("artifact")
+    work = {"model": model, "parameters": parameters, "sha256": recording.form.sha256}
+    body = {"model": model, "parameters": parameters, "input_artifact_ids": [artifact_id]}
+    text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
+    async with request_key(call, route, work) as (key, is_callers):
+        request = Request(caller, key, text, strict_json.body_sha256(work), body)
+        accepted = await find_accepted_async(service.submitting, request)
+        if accepted is None:
+            accepted = await _accept(call, request, recording, has_key=is_callers)
+    failpoints.hit("openai.accepted")
+    return Submitted((accepted.job_id,), accepted.replayed, is_callers)
+
+
+async def _accept(call: Call, request: Request, recording: Recording, *, has_key: bool) -> Accepted:
+    """Decode and store the recording, and accept it with its job."""
+    service, account_id = call.service, request.caller.account_id
+    # What is wrong with the request is said before anything is decoded.
+    prepare(service.submitting, request)
+    await service.database.read_async(lambda tx: check_quota(service.settings, tx, account_id, 0))
+    blob_id = service.ids.new("blob")
+    work = partial(_store, service.blobs, blob_id, recording.file, service.settings.folder)
+    blob, summary = await call.beside(service.decoders, work)
+    failpoints.hit("upload.after_bytes")
+    if not has_key and has_left(call):
+        # Its retry may be here already, and could not know this job.
+        await service.uploads.forget(service.blobs, blob_id)
+        raise ClientGone
+    return await _record(call, request, blob, summary, recording.form.file_name)
+
+
+def _store(blobs: BlobStore, blob_id: str, file: BinaryIO, folder: Path) -> tuple[BlobRecord, FlacSummary]:
+    with _scratch(folder if folder.is_dir() else None) as flac:
+        try:
+            frames = to_flac(file, flac)
+        except (NotReadable, DecoderEnded) as error:
+            raise InvalidRequest([Fault(FILE, "invalid_recording", f"is not read: {error}")]) from error
+        except DecoderFailed as error:
+            raise StorageFailed(f"The recording could not be decoded: {error}.") from error
+        flac.seek(0)
+        # The child has seen a caller's bytes: what it wrote is judged like what a caller sends.
+        blob, summary = admit_flac(
+            blobs, blob_id, iter(partial(flac.read, PIECE_BYTES), b""), expected_sha256=None
+        )
+    if summary.frames != frames:
+        blobs.delete(blob_id)
+        raise StorageFailed("The decoded recording is not as long as it was.")
+    return blob, summary
+
+
+async def _record(
+    call: Call, request: Request, blob: BlobRecord, summary: FlacSummary, name: str | None
+) -> Accepted:
+    service, account_id = call.service, request.caller.account_id
+    [artifact_id] = request.value["input_artifact_ids"]
+    now_ms = service.clock()
+
+    def add(tx: Transaction) -> None:
+        check_quota(service.settings, tx, account_id, blob.size_bytes)
+        inputs.add_input(
+            tx,
+            service.ids,
+            account_id=account_id,
+            media_type=INPUT_MEDIA_TYPE,
+            blob=blob,
+            summary=summary,
+            name=name,
+            artifact_id=artifact_id,
+            now_ms=now_ms,
+        )
+
+    try:
+        accepted = await submit_with_input_async(service.submitting, request, add)
+    except Unavailable:
+        # Whether it was recorded is not known: the sweep finds bytes that were not.
+        raise
+    except TenutoError:
+        await service.uploads.forget(service.blobs, blob.blob_id)
+        raise
+    if accepted.replayed and not await service.database.read_async(
+        lambda tx: artifacts.is_known(tx, blob.blob_id)
+    ):
+        await service.uploads.forget(service.blobs, blob.blob_id)
+    return accepted
+
+
+@contextmanager
+def _scratch(folder: Path | None) -> Iterator[BinaryIO]:
+    with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
+        yield cast(BinaryIO, file)
+
+
+# --- the form -------------------------------------------------------------------------------------------
+
+
+def boundary_of(call: Call) -> str:
+    """What separates the fields. UnsupportedMediaType: the body is not a form. InvalidRequest."""
+    if media_type(call) != b"multipart/form-data":
+        raise UnsupportedMediaType("the body must be multipart/form-data, with the sound in its field `file`")
+    [value] = call.header_values(b"content-type")
+    boundary: str = parse_options_header(value.decode("latin-1"))[1].get("boundary", "")
+    if not _BOUNDARY.fullmatch(boundary):
+        message = (
+            "names no boundary; send `multipart/form-data; boundary=…` as HTTP libraries do by themselves"
+        )
+        raise InvalidRequest([Fault("Content-Type", "required", message)])
+    return boundary
+
+
+class FormReader:
+    """Reads one form: the content of the field `file` goes to `sink`, the fields in `known` are kept."""
+
+    def __init__(
+        self, boundary: str, *, file: str, sink: BinaryIO, known: Collection[str], limit_bytes: int
+    ) -> None:
+        self._parser = PushMultipartParser(
+            boundary.encode(), max_header_size=MAX_HEADER_BYTES, max_segment_count=MAX_FIELDS
+        )
+        self._file, self._sink, self._known, self._limit_bytes = file, sink, known, limit_bytes
+        self._digest = hashlib.sha256()
+        self._form = Form()
+        self._segment: MultipartSegment | None = None
+        self._text = bytearray()
+        self._text_bytes = 0
+        self._has_file = False
+
+    def read(self, blocks: Iterator[bytes]) -> Form:
+        """The form, at the end of the body. InvalidRequest, PayloadTooLarge, and what `blocks` raises."""
+        try:
+            with self._parser as parser:
+                for block in blocks:
+                    for event in parser.parse(block):
+                        self._take(event)
+        except ParserLimitReached as error:
+            limits = f"at most {MAX_FIELDS} fields, and {MAX_HEADER_BYTES >> 10} KiB of headers each"
+            raise _malformed(f"{error}; {limits}") from error
+        except MultipartError as error:
+            raise _malformed(str(error)) from error
+        if self._has_file:
+            self._form.sha256 = self._digest.hexdigest()
+        return self._form
+
+    def _take(self, event: "MultipartSegment | bytes | None") -> None:
+        if isinstance(event, MultipartSegment):
+            self._segment = event
+            if event.name == self._file:
+                self._begin_file(event.filename)
+        elif event is None:
+            self._end_field()
+        elif self._is_file():
+            self._form.size_bytes += len(event)
+            if self._form.size_bytes > self._limit_bytes:
+                raise PayloadTooLarge(f"the file may have at most {self._limit_bytes} bytes")
+            self._digest.update(event)
+            self._sink.write(event)
+        else:
+            self._add_text(event)
+
+    def _is_file(self) -> bool:
+        return self._segment is not None and self._segment.name == self._file
+
+    def _begin_file(self, name: str | None) -> None:
+        if self._has_file:
+            message = "is in the form twice; a request takes one file"
+            raise InvalidRequest([Fault(self._file, "wrong_length", message)])
+        self._has_file = True
+        self._form.file_name = _shown(name)
+
+    def _add_text(self, piece: bytes) -> None:
+        assert self._segment is not None
+        self._text_bytes += len(piece)
+        if len(self._text) + len(piece) > MAX_FIELD_BYTES or self._text_bytes > MAX_FIELDS_BYTES:
+            limits = f"{MAX_FIELD_BYTES >> 10} KiB, all fields together {MAX_FIELDS_BYTES >> 10} KiB"
+            message = f"is too long: a field may have {limits}"
+            raise InvalidRequest([Fault(short(self._segment.name or "body"), "too_long", message)])
+        self._text += piece
+
+    def _end_field(self) -> None:
+        assert self._segment is not None
+        name = self._segment.name or ""
+        if name != self._file:
+            plain = name.removesuffix("[]")
+            if plain in self._known:
+                self._form.fields.setdefault(plain, []).append(self._decoded(name))
+            else:
+                self._form.ignored.append(name)
+        self._segment = None
+        self._text.clear()
+
+    def _decoded(self, name: str) -> str:
+        try:
+            text = self._text.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise InvalidRequest([Fault(name, "invalid_utf8", "is not UTF-8")]) from error
+        if "\0" in text:
+            raise InvalidRequest([Fault(name, "invalid_utf8", "contains U+0000, which is not text")])
+        return text
+
+
+def _malformed(why: str) -> InvalidRequest:
+    message = f"the body is not a complete multipart/form-data: {why[:200]}"
+    return InvalidRequest([Fault("body", "invalid_form", message)])
+
+
+def _shown(name: str | None) -> str | None:
+    """The name of a file without its folders, if it can be shown."""
+    name = (name or "").replace("\\", "/").rpartition("/")[2].strip()
+    if any(unicodedata.category(mark) in ("Cc", "Cs") for mark in name):
+        return None
+    return name[:MAX_FILE_NAME_CHARACTERS] or None

@@ -1,0 +1,181 @@
+"""The child process that makes a 16 kHz mono FLAC of any usual sound file, confined and limited by itself.
+
+`python -m tenuto.media.to_flac FILE` decodes its standard input, a file, into the open file with that number,
+and answers with one line of JSON. What kind of file it is says its content, never its name. Memory does not
+grow with the file, and time only with the sound in it. `media.child` is the parent's side.
+"""
+
+import json
+import os
+import resource
+import sys
+import threading
+import time
+from typing import Any
+
+import numpy as np
+import soundfile
+import soxr
+from numpy.typing import NDArray
+
+from tenuto.media.confinement import confine
+from tenuto.media.flac import MAX_CHANNELS, MAX_DURATION_S
+
+RATE = 16_000
+"""Hz, of what it writes."""
+RATES = (1_000, 384_000)
+"""Hz, of what it reads, from and to."""
+BLOCK_FRAMES = 1 << 16
+"""Decoded at once."""
+MEMORY_BYTES = 1 << 30
+"""Of address space, most of it the libraries' own; a block of samples takes 2 MiB at most."""
+OUTPUT_BYTES = 256 << 20
+"""Two hours of samples that no coding could make smaller have 220 MiB."""
+START_CPU_S = 10.0
+"""For a file's head; libsndfile also reads the whole of an MP3 first, to learn its length."""
+SAMPLES_PER_CPU_S = 2_000_000
+"""Of all channels together, of what was decoded so far. A slower file was crafted to be slow."""
+MAX_CPU_S = 600
+WATCH_S = 0.2
+
+READABLE = "WAV, MP3, FLAC, Ogg (Opus, Vorbis), AIFF, AU and CAF"
+"""What is read, for people."""
+_FORMATS = frozenset(("WAV", "WAVEX", "RF64", "W64", "MP3", "FLAC", "OGG", "AIFF", "AU", "CAF"))
+"""libsndfile's names of them."""
+_BEGINNINGS = (
+    *(b"RIFF", b"RIFX", b"RF64", b"riff", b"FORM", b"fLaC", b"OggS", b"ID3", b".snd", b"dns.", b"caff"),
+    *(bytes((0xFF, second)) for second in range(0xE0, 0x100)),
+)
+"""The first bytes of files that are given to libsndfile; it knows more formats, which nobody sends."""
+_OTHERS = (
+    (0, b"\x1aE\xdf\xa3", "WebM or Matroska"),
+    (4, b"ftyp", "M4A or MP4"),
+    (0, b"0&\xb2u\x8ef\xcf\x11", "WMA"),
+    (0, b"#!AMR", "AMR"),
+)
+"""Files that people do send: where their mark stands, the mark, and their name."""
+
+
+class _Refused(Exception):
+    """The file is not one that is read; the message says why, and what is."""
+
+
+class _Full(Exception):
+    """There is no space for what is decoded."""
+
+
+class _Watch:
+    """Ends the process when decoding takes longer than the sound decoded so far explains."""
+
+    def __init__(self) -> None:
+        self.samples = 0
+
+    def start(self) -> None:
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def _run(self) -> None:
+        while time.process_time() < START_CPU_S + self.samples / SAMPLES_PER_CPU_S:
+            time.sleep(WATCH_S)
+        os._exit(1)
+
+
+def main(arguments: list[str]) -> None:
+    """Decode, and write the answer."""
+    for what, limit in (
+        (resource.RLIMIT_AS, MEMORY_BYTES),
+        (resource.RLIMIT_FSIZE, OUTPUT_BYTES),
+        (resource.RLIMIT_CPU, MAX_CPU_S),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        resource.setrlimit(what, (limit, limit))
+    try:
+        answer = _convert(int(arguments[0]))
+    except _Refused as error:
+        answer = {"refused": str(error)}
+    except _Full as error:
+        answer = {"failed": str(error)}
+    sys.stdout.write(json.dumps(answer) + "\n")
+
+
+class _Stream(soundfile.SoundFile):  # type: ignore[misc]
+    """The decoder."""
+
+    def seekable(self) -> bool:
+        """Or soundfile would seek after every read."""
+        return False
+
+
+def _convert(output: int) -> dict[str, Any]:
+    _check_beginning(os.pread(0, 64, 0))
+    watch = _Watch()
+    sink = soundfile.SoundFile(output, "w", RATE, 1, "PCM_16", format="FLAC", closefd=False)
+    watch.start()
+    # libsndfile reads a caller's bytes in ways that we do not know; it has not seen any yet.
+    unconfined = confine()
+    try:
+        with _Stream(0, closefd=False) as stream:
+            _check_head(stream)
+            frames, written = _copy(stream, sink, watch)
+            if stream.format == "FLAC" and stream.frames not in (frames, _UNKNOWN_FRAMES):
+                raise _Refused("it is damaged or cut off")
+    except soundfile.LibsndfileError as error:
+        raise _Refused(f"it is damaged, or not what it begins as: {error.error_string}") from error
+    if not written:
+        raise _Refused("it holds no sound")
+    sink.close()
+    return {"frames": written, "unconfined": unconfined}
+
+
+def _check_beginning(content: bytes) -> None:
+    for at, mark, name in _OTHERS:
+        if content[at:].startswith(mark):
+            raise _Refused(f"it is {name}, which is not read here; {READABLE} are")
+    if not content.startswith(_BEGINNINGS):
+        raise _Refused(f"it does not begin like a sound file; {READABLE} are read")
+
+
+_UNKNOWN_FRAMES = 0x7FFF_FFFF_FFFF_FFFF
+"""libsndfile's length of a stream that does not state its own."""
+
+
+def _check_head(stream: soundfile.SoundFile) -> None:
+    if stream.format not in _FORMATS:
+        raise _Refused(f"it is {stream.format}, which is not read here; {READABLE} are")
+    if stream.channels > MAX_CHANNELS:
+        raise _Refused(f"it has {stream.channels} channels; at most {MAX_CHANNELS} are read")
+    if not RATES[0] <= stream.samplerate <= RATES[1]:
+        raise _Refused(f"its rate is {stream.samplerate} Hz; {RATES[0]} to {RATES[1]} Hz are read")
+
+
+def _copy(stream: soundfile.SoundFile, sink: soundfile.SoundFile, watch: _Watch) -> tuple[int, int]:
+    """Mix, resample and write all samples; how many frames were read, and written."""
+    resampler = None
+    if stream.samplerate != RATE:
+        resampler = soxr.ResampleStream(stream.samplerate, RATE, 1, dtype="float32")
+    block = np.empty((BLOCK_FRAMES, stream.channels), np.float32)
+    frames, written, count = 0, 0, BLOCK_FRAMES
+    while count == BLOCK_FRAMES:
+        count = len(stream.read(out=block))
+        frames += count
+        watch.samples = frames * stream.channels
+        if frames > MAX_DURATION_S * stream.samplerate:
+            raise _Refused(f"it is longer than {MAX_DURATION_S // 60} minutes")
+        mono = block[:count].mean(axis=1, dtype=np.float32)
+        if resampler is not None:
+            mono = resampler.resample_chunk(mono, last=count < BLOCK_FRAMES)
+        # Floats in a file need not be sound: neither numbers nor within full scale.
+        whole = np.nan_to_num(mono, posinf=1, neginf=-1).clip(-1, 1) * (1 << 15)
+        written += _write(sink, np.rint(whole).clip(-(1 << 15), (1 << 15) - 1).astype(np.int16))
+    return frames, written
+
+
+def _write(sink: soundfile.SoundFile, samples: NDArray[np.int16]) -> int:
+    try:
+        sink.write(samples)
+    except (soundfile.LibsndfileError, AssertionError) as error:
+        raise _Full("there is no space for what is decoded") from error
+    return len(samples)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

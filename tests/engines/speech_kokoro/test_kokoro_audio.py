@@ -4,6 +4,7 @@ import io
 import wave
 
 import numpy as np
+from scripts.loudness import true_peak
 
 from tenuto_kokoro import audio
 
@@ -18,12 +19,26 @@ def test_a_wav_file_is_canonical() -> None:
     assert 44 + 48_000 == len(content)
 
 
-def test_a_segment_that_would_clip_is_scaled_as_a_whole() -> None:
-    """The peak stays under the limit and the shape is kept."""
-    loud = np.sin(np.linspace(0, 300, 24_000)).astype(np.float32) * 1.7
-    made = audio.finished(loud)
+def test_peaks_that_would_clip_are_turned_down_and_nothing_else() -> None:
+    """Neither a sample nor what lies between two is over the limit; a little away all is as it was."""
+    at = np.arange(24_000)
+    quiet = 0.3 * np.sin(at * 2 * np.pi * 150 / 24_000)
+    burst = 1.5 * np.sin(at * 2 * np.pi * 6_000 / 24_000 + np.pi / 4) * (abs(at - 12_000) < 60)
+    sound = (quiet + burst).astype(np.float32)
+    made = audio.limited(sound)
+    far = abs(at - 12_000) > audio.frames(25)
 
-    assert abs(float(np.abs(made).max()) - audio.PEAK_LIMIT) < 1e-3
+    assert np.abs(sound).max() > 1.2
+    assert true_peak(made, 24_000) <= -1.0
+    assert np.array_equal(sound[far], made[far])
+    assert np.array_equal(quiet.astype(np.float32), audio.limited(quiet.astype(np.float32)))
+
+
+def test_a_gain_makes_a_segment_louder() -> None:
+    """By this factor, where it has no peak that would clip."""
+    sound = (0.1 * np.sin(np.linspace(0, 3000, 24_000))).astype(np.float32)
+
+    assert np.allclose(2.5 * audio.finished(sound), audio.finished(sound, 2.5), atol=1e-6)
 
 
 def test_silence_at_the_edges_is_cut_and_the_cut_is_faded() -> None:

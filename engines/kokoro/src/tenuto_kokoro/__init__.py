@@ -100,7 +100,7 @@ class KokoroEngine:
         pieces = segments(units, min(parameters["max_text_tokens_per_segment"], cap), cap, first)
         if not pieces:
             raise InputError("nothing_to_speak", _unspeakable(units))
-        style, warnings = self._voices.style_of(parameters, run.inputs)
+        style, gain, warnings = self._voices.style_of(parameters, run.inputs)
         if feeling:
             style = emotion.moved(style, feeling)
         groups = shared(pieces, MOST_SEGMENTS)
@@ -110,7 +110,8 @@ class KokoroEngine:
             for piece in group:
                 run.check_cancelled()
                 pause = audio.silence(parameters["interval_silence"]) if spoken or content else b""
-                content += pause + self._segment(piece, style, parameters["lang"], factor)
+                samples = self._segment(piece, style, parameters["lang"], factor)
+                content += pause + audio.pcm(audio.finished(samples, gain))
             spoken.append(content)
             if parameters["stream"]:
                 run.segment(audio.wav(content), {"duration_ms": audio.duration_ms(content)})
@@ -127,12 +128,12 @@ class KokoroEngine:
             Unit(unit.text, self._synthesis.known(unit.phonemes), unit.ending, unit.skipped) for unit in read
         ]
 
-    def _segment(self, piece: Segment, style: Style, lang: str, factor: float) -> bytes:
-        """The 16-bit samples of one segment, `factor` times as long as the model's own."""
+    def _segment(self, piece: Segment, style: Style, lang: str, factor: float) -> audio.Samples:
+        """The samples of one segment, `factor` times as long as the model's own."""
         speed = 1 / PACES.get(lang, 1.0)
         if factor != 1:
             speed = pace.speed_of(self._synthesis.durations(piece.phonemes, style), speed, factor)
-        return audio.pcm(audio.finished(self._synthesis.speak(piece.phonemes, style, speed)))
+        return self._synthesis.speak(piece.phonemes, style, speed)
 
     def _result(self, content: bytes, count: int, more: dict[str, Any]) -> Result:
         duration_ms = audio.duration_ms(content)

@@ -8,11 +8,19 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import soxr
 
 Samples = npt.NDArray[np.float32]
 
 SAMPLE_RATE = 24_000
-PEAK_LIMIT = 0.99
+PEAK_LIMIT = 10 ** (-1.3 / 20)
+"""What no sample, and nothing between two samples, is higher than: what a player or an encoder makes of the
+sound stays under -1 dBFS."""
+FINER = 4
+"""How much finer than the samples the peaks are looked for."""
+PEAK_BLOCK, PEAK_REACH = SAMPLE_RATE // 1000, 10
+"""A peak is turned down in blocks of a millisecond, and so are so many before and after it, gradually: slower
+than a voice swings, so that its shape is kept."""
 QUIET = 0.004
 """Samples under it (-48 dB) count as silence at the edges."""
 LEAD_MS, TAIL_MS = 40, 90
@@ -20,12 +28,12 @@ LEAD_MS, TAIL_MS = 40, 90
 FADE_MS = 5
 
 
-def finished(samples: Samples) -> Samples:
-    """Cut the model's silence at both ends down to a little, fade the cut edges, and keep the peak under the
-    limit.
+def finished(samples: Samples, gain: float = 1.0) -> Samples:
+    """Cut the model's silence at both ends down to a little, fade the cut edges, make the rest louder by the
+    gain, and keep its peaks under the limit.
 
     The model leaves up to half a second of silence at each end; the pause between segments is the caller's to
-    choose. A segment that would clip is scaled as a whole, so its shape is kept.
+    choose.
     """
     samples = np.array(_trimmed(samples), dtype=np.float32)
     fade = min(frames(FADE_MS), samples.size // 2)
@@ -33,10 +41,25 @@ def finished(samples: Samples) -> Samples:
         ramp = np.linspace(0, 1, fade, dtype=np.float32)
         samples[:fade] *= ramp
         samples[-fade:] *= ramp[::-1]
-    peak = float(np.abs(samples).max(initial=0))
-    if peak > PEAK_LIMIT:
-        samples *= PEAK_LIMIT / peak
-    return samples
+    return limited(samples * np.float32(gain))
+
+
+def limited(samples: Samples) -> Samples:
+    """The samples with their peaks turned down to the limit; those that have no such peak as they are."""
+    blocks = -(-samples.size // PEAK_BLOCK)
+    between = np.zeros(blocks * PEAK_BLOCK * FINER, np.float32)
+    found = np.abs(soxr.resample(samples, SAMPLE_RATE, FINER * SAMPLE_RATE))[: between.size]
+    between[: found.size] = found
+    peaks = between.reshape(blocks, PEAK_BLOCK * FINER).max(axis=1)
+    if peaks.max(initial=0) <= PEAK_LIMIT:
+        return samples
+    wanted = np.pad(PEAK_LIMIT / np.maximum(peaks, PEAK_LIMIT), 2 * PEAK_REACH, constant_values=1)
+    least = np.lib.stride_tricks.sliding_window_view(wanted, 2 * PEAK_REACH + 1).min(axis=1)
+    # Nothing at its ends: where a peak is, every block that counts has been turned down for it.
+    weights = np.hanning(2 * PEAK_REACH + 1)
+    smooth = np.convolve(least, weights / weights.sum(), "valid")
+    middles = (np.arange(blocks) + 0.5) * PEAK_BLOCK
+    return (samples * np.interp(np.arange(samples.size), middles, smooth)).astype(np.float32)
 
 
 def pcm(samples: Samples) -> bytes:

@@ -9,7 +9,8 @@ import pytest
 
 from servers.upstream import UpstreamServer
 from tenuto import config
-from tenuto.bodies.chat import ChatRequest, Message
+from tenuto.bodies.chat import ChatRequest
+from tenuto.bodies.messages import Message
 from tenuto.catalog.rules import models
 from tenuto.catalog.upstream_keys import read_key
 from tenuto.chat.upstream import UpstreamChat
@@ -44,11 +45,11 @@ def test_wrong_settings_are_named_all_at_once(tmp_path: Path) -> None:
         load(
             tmp_path,
             '[models."a/b"]\nupstream = "https://me:secret@host/v1"\nupstream_key_variable = "K"\n'
-            'upstream_key_file = "/k"\nconnections = 0\nprice = "1"\nwarm = true\n'
+            'upstream_key_file = "/k"\nconnections = 0\nprice = "1"\nwarm = true\ntakes = ["tool"]\n'
             '[models."c/d"]\nupstream_model = "x"\n',
         )
 
-    names = ("upstream", "upstream_key_file", "connections", "price", "warm")
+    names = ("upstream", "upstream_key_file", "connections", "price", "warm", "takes")
     assert all(f'models."a/b".{name}: ' in caught.value.message for name in names)
     assert 'models."c/d".upstream: ' in caught.value.message
     assert "secret" not in caught.value.message
@@ -105,7 +106,7 @@ def test_a_request_is_sent_again_only_when_no_connection_was_made() -> None:
             cut = ChatRequest(model="a/b", messages=(Message("user", "[up:cut]"),))
             with pytest.raises(ModelUnavailable):
                 await chat.complete(cut, lambda _: None)
-            return answer.text
+            return answer.choices[0].text or ""
         finally:
             await chat.close()
 

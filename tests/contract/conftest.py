@@ -26,6 +26,7 @@ upstream_model = "their-name"
 upstream_key_variable = "UPSTREAM_KEY"
 [models."there/narrow"]
 upstream = "{url}/"
+takes = ["tools", "json"]
 connections = 1
 [models."there/closed"]
 upstream = "http://127.0.0.1:{closed}/v1"

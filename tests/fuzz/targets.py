@@ -193,16 +193,17 @@ def read_message(content: bytes) -> None:
 def read_upstream(content: bytes) -> None:
     """Whatever an upstream says is an answer, pieces of one, or garbage; cut anywhere it is the same."""
     allowed = (upstream.Garbage, ValueError)
+    request = chat.ChatRequest(model="a/b", messages=(), logprobs=True, n=2)
     with suppress(*allowed):
-        answer = upstream.completion(content)
+        answer = upstream.completion(content, request)
         assert answer.usage.prompt_tokens >= 0
     heard = []
     for cut in (len(content), len(content) // 2):
-        events, texts = upstream.Events(1 << 20), ""
+        events, texts = upstream.Events(1 << 20, request), ""
         with suppress(*allowed):
             for block in (content[:cut], content[cut:]):
                 for piece in events.add(block):
-                    texts += piece.text
+                    texts += piece.text + piece.called
         heard.append(texts)
     assert heard[0] == heard[1]
 

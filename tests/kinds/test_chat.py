@@ -7,9 +7,28 @@ from typing import Any
 import pytest
 
 from tenuto.bodies import chat
-from tenuto.bodies.chat import ChatRequest, Message
+from tenuto.bodies.chat import ChatRequest
+from tenuto.bodies.messages import Image, Message
 
 MESSAGES = [{"role": "user", "content": "Hello."}]
+
+
+TOOLS = [
+    {"type": "function", "function": {"name": "a", "parameters": {"b": [1, None]}, "strict": None}},
+    {"type": "function", "function": {"name": "c", "description": ""}},
+]
+BEYOND_TEXT: dict[str, Any] = {
+    "tools": TOOLS,
+    "tool_choice": {"type": "function", "function": {"name": "a"}},
+    "parallel_tool_calls": False,
+    "logprobs": True,
+    "top_logprobs": 20,
+    "logit_bias": {"50256": -100, "11": 0.5},
+    "reasoning_effort": "low",
+    "n": 8,
+}
+IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA==", "detail": "low"}}
+CALL = {"id": "call_1", "type": "function", "function": {"name": "a", "arguments": "{}"}}
 
 
 def body(**fields: Any) -> dict[str, Any]:
@@ -47,8 +66,8 @@ def test_every_honoured_field_is_kept() -> None:
         "frequency_penalty": 2.0,
         "stream": True,
         "stream_options": {"include_usage": True},
-        "n": 1,
         "response_format": {"type": "text"},
+        **BEYOND_TEXT,
     }
 
     expected = ChatRequest(
@@ -63,6 +82,8 @@ def test_every_honoured_field_is_kept() -> None:
         frequency_penalty=2.0,
         stream=True,
         include_usage=True,
+        response_format={"type": "text"},
+        **(BEYOND_TEXT | {"tools": tuple(TOOLS)}),
     )
     assert expected == read(body(**sent))
 
@@ -78,6 +99,42 @@ def test_a_content_is_a_text_or_text_parts() -> None:
     message = read(body(messages=[{"role": "user", "content": parts}])).messages[0]
 
     assert (("one", ""), "one\n") == (message.content, message.text)
+
+
+def test_pictures_calls_and_their_results_are_kept() -> None:
+    """Parts stay in their order; a content that is null beside calls stays null."""
+    result = {"role": "tool", "tool_call_id": "call_1", "content": "sunny"}
+    asked = {"role": "user", "name": "Ann", "content": [{"type": "text", "text": "what?"}, IMAGE]}
+    calling = {"role": "assistant", "content": None, "tool_calls": [CALL], "refusal": None}
+    without = {"role": "assistant", "tool_calls": [CALL]}
+
+    assert (
+        Message("user", ("what?", Image("data:image/png;base64,AA==", "low")), {"name": "Ann"}),
+        Message("assistant", None, {"tool_calls": (CALL,), "refusal": None}),
+        Message("assistant", None, {"tool_calls": (CALL,)}),
+        Message("tool", "sunny", {"tool_call_id": "call_1"}),
+    ) == read(body(messages=[asked, calling, without, result])).messages
+
+
+def test_what_a_model_does_not_take_is_named() -> None:
+    """A model of text alone: each field beyond is refused; values that ask for nothing are taken."""
+    content = [{"type": "text", "text": "x"}, IMAGE]
+    messages = [
+        {"role": "user", "name": "Ann", "content": content},
+        {"role": "assistant", "content": "", "tool_calls": [CALL]},
+        {"role": "tool", "tool_call_id": "call_1", "content": "x"},
+    ]
+    sent = body(**BEYOND_TEXT | {"response_format": {"type": "json_object"}, "messages": messages})
+    nothing = {"n": 1, "logprobs": False, "response_format": {"type": "text"}}
+
+    beyond = [*BEYOND_TEXT, "response_format", "messages[0].content", "messages[0].name"]
+    beyond += ["messages[1].tool_calls", "messages[2].role"]
+    found = chat.check(sent, ())[1]
+    assert sorted((name, "not_allowed") for name in beyond) == sorted((one.param, one.code) for one in found)
+    assert [] == chat.check(body(**nothing), ())[1]
+    assert ["n"] == [
+        one.param for one in chat.check(body(**BEYOND_TEXT), set(chat.NEEDS.values()) - {"n"})[1]
+    ]
 
 
 @pytest.mark.parametrize("name", ["max_tokens", "max_completion_tokens"])
@@ -102,9 +159,20 @@ def test_a_limit_of_tokens_is_a_whole_number(name: str) -> None:
         ({"stop": ["a", ""]}, [("stop[1]", "empty")]),
         ({"stop": ["a"] * 5}, [("stop", "wrong_length")]),
         ({"stop": 7}, [("stop", "wrong_type")]),
-        ({"n": 2}, [("n", "not_allowed")]),
-        ({"n": True}, [("n", "not_allowed")]),
-        ({"response_format": {"type": "json_object"}}, [("response_format.type", "not_allowed")]),
+        ({"n": 9}, [("n", "out_of_range")]),
+        ({"n": True}, [("n", "wrong_type")]),
+        ({"response_format": {"type": "xml"}}, [("response_format.type", "not_allowed")]),
+        (
+            {"response_format": {"type": "json_schema", "json_schema": {"schema": []}}},
+            [
+                ("response_format.json_schema.name", "required"),
+                ("response_format.json_schema.schema", "wrong_type"),
+            ],
+        ),
+        (
+            {"response_format": {"type": "text", "json_schema": {}}},
+            [("response_format.json_schema", "unknown_name")],
+        ),
         ({"response_format": {}}, [("response_format.type", "required")]),
         ({"stream": "true"}, [("stream", "wrong_type")]),
         ({"stream_options": {}}, [("stream_options", "requires")]),
@@ -115,27 +183,54 @@ def test_a_limit_of_tokens_is_a_whole_number(name: str) -> None:
         ({"store": True}, [("store", "not_allowed")]),
         ({"user": 7}, [("user", "wrong_type")]),
         ({"max_tokens": 1, "max_completion_tokens": 1}, [("max_tokens", "conflict")]),
-        ({"tools": []}, [("tools", "not_allowed")]),
-        ({"logprobs": False}, [("logprobs", "not_allowed")]),
+        ({"tools": []}, [("tools", "wrong_length")]),
+        (
+            {"tools": [{"type": "custom", "function": {}}]},
+            [("tools[0].function.name", "required"), ("tools[0].type", "not_allowed")],
+        ),
+        ({"tool_choice": "any"}, [("tool_choice", "not_allowed")]),
+        ({"tool_choice": {"type": "function"}}, [("tool_choice.function", "required")]),
+        ({"top_logprobs": 2}, [("top_logprobs", "requires")]),
+        (
+            {"logit_bias": {"x": 101, "y": "1"}},
+            [("logit_bias.x", "out_of_range"), ("logit_bias.y", "wrong_type")],
+        ),
+        ({"functions": []}, [("functions", "not_allowed")]),
         ({"top_k": 40}, [("top_k", "unknown_name")]),
         ({"messages": []}, [("messages", "wrong_length")]),
         ({"messages": "Hello."}, [("messages", "wrong_type")]),
         ({"messages": ["Hello."]}, [("messages[0]", "wrong_type")]),
-        ({"messages": [{"role": "tool", "content": "x"}]}, [("messages[0].role", "not_allowed")]),
+        ({"messages": [{"role": "tool", "content": "x"}]}, [("messages[0].tool_call_id", "required")]),
+        ({"messages": [{"role": "function", "content": "x"}]}, [("messages[0].role", "not_allowed")]),
+        (
+            {"messages": [{"role": "user", "content": "x", "tool_calls": []}]},
+            [("messages[0].tool_calls", "unknown_name")],
+        ),
+        (
+            {"messages": [{"role": "assistant", "content": None, "tool_calls": []}]},
+            [("messages[0].content", "wrong_type"), ("messages[0].tool_calls", "wrong_length")],
+        ),
         ({"messages": [{"role": "user"}]}, [("messages[0].content", "required")]),
         ({"messages": [{"role": "user", "content": None}]}, [("messages[0].content", "wrong_type")]),
         ({"messages": [{"role": "user", "content": []}]}, [("messages[0].content", "wrong_length")]),
         (
-            {"messages": [{"role": "user", "content": "x", "name": "Ann"}]},
-            [("messages[0].name", "unknown_name")],
+            {"messages": [{"role": "user", "content": [{"type": "image_url", "text": "x"}]}]},
+            [
+                ("messages[0].content[0].image_url", "required"),
+                ("messages[0].content[0].text", "unknown_name"),
+            ],
         ),
         (
-            {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}]},
-            [
-                ("messages[0].content[0].image_url", "unknown_name"),
-                ("messages[0].content[0].text", "required"),
-                ("messages[0].content[0].type", "not_allowed"),
-            ],
+            {
+                "messages": [
+                    {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "file:///x"}}]}
+                ]
+            },
+            [("messages[0].content[0].image_url.url", "not_allowed")],
+        ),
+        (
+            {"messages": [{"role": "user", "content": [{"type": "input_audio", "text": "x"}]}]},
+            [("messages[0].content[0].type", "not_allowed")],
         ),
     ],
 )
@@ -149,9 +244,9 @@ def test_all_faults_are_named_at_once() -> None:
     assert [
         ("messages", "required"),
         ("model", "required"),
-        ("n", "not_allowed"),
+        ("n", "out_of_range"),
         ("temperature", "wrong_type"),
-    ] == faults({"n": 2, "temperature": "hot"})
+    ] == faults({"n": 9, "temperature": "hot"})
     assert [("body", "wrong_type")] == faults([])
 
 

@@ -12,6 +12,30 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 PRIVATE = "private-to-the-upstream"
+CALLS = [
+    {"id": "call_1", "type": "function", "function": {"name": "weather", "arguments": '{"city": "Köln"}'}},
+    {"id": "call_2", "type": "function", "function": {"name": "time", "arguments": ""}},
+]
+"""What `[up:tools]` calls."""
+CALL_DELTAS: list[dict[str, Any]] = [
+    {"index": 0, "id": "call_1", "type": "function", "function": {"name": "weather", "arguments": ""}},
+    {"index": 0, "function": {"arguments": '{"city": '}},
+    {"index": 0, "function": {"arguments": '"Köln"}'}},
+    {"index": 1, "id": "call_2", "type": "function", "function": {"name": "time", "arguments": ""}},
+]
+"""The same in a stream, one call's part a chunk."""
+LOGPROBS = {
+    "content": [
+        {
+            "token": "Hi",
+            "logprob": -0.25,
+            "bytes": [72, 105],
+            "top_logprobs": [{"token": "Ho", "logprob": -2.5, "bytes": None}],
+        }
+    ],
+    "refusal": None,
+}
+"""What is said of tokens to who asks."""
 _CHOICE = re.compile(r"\[up:(\w+)(?:=([0-9.]+))?\]")
 
 
@@ -49,6 +73,7 @@ class UpstreamServer:
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     records: Seen
+    asked: bytes
 
     def log_message(self, *_: object) -> None:
         """Nothing is printed."""
@@ -58,12 +83,13 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(200, {})
 
     def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.asked = self.rfile.read(int(self.headers["Content-Length"]))
+        body = json.loads(self.asked)
         self.records.paths.append(self.path)
         self.records.bodies.append(body)
         self.records.authorizations.append(self.headers["Authorization"])
         content = body["messages"][-1]["content"]
-        text = content if isinstance(content, str) else "".join(part["text"] for part in content)
+        text = content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
         found = _CHOICE.match(text)
         name, number = (found[1], float(found[2] or 0)) if found else ("", 0.0)
         try:
@@ -96,10 +122,17 @@ class _Handler(BaseHTTPRequestHandler):
     def _say(self, text: str, name: str, number: float, *, streamed: bool) -> None:
         usage = {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7, PRIVATE: 1}
         about = {"id": PRIVATE, "system_fingerprint": PRIVATE, "created": 1, "model": PRIVATE, PRIVATE: True}
+        asked = json.loads(self.asked)
         if not streamed:
-            message = {"role": "assistant", "content": text, "reasoning_content": PRIVATE}
+            message: dict[str, Any] = {"role": "assistant", "content": text, "reasoning_content": PRIVATE}
             choice = {"index": 0, "message": message, "finish_reason": "eos", "logprobs": PRIVATE}
-            self._answer(200, about | {"choices": [choice], "usage": usage})
+            if asked.get("logprobs"):
+                choice["logprobs"] = LOGPROBS
+            if name == "tools":
+                message |= {"content": None, "tool_calls": CALLS, "refusal": None}
+                choice["finish_reason"] = "tool_calls"
+            choices = [choice | {"index": index} for index in range(asked.get("n", 1))]
+            self._answer(200, about | {"choices": choices, "usage": usage})
             return
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
@@ -107,15 +140,23 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.close_connection = True
         self._event(about | {"choices": [{"index": 0, "delta": {"role": "assistant", PRIVATE: 1}}]})
-        for word in ("one", " two"):
+        for part in CALL_DELTAS if name == "tools" else ():
+            self._event(about | {"choices": [{"index": 0, "delta": {"tool_calls": [part | {PRIVATE: 1}]}}]})
+        for word in () if name == "tools" else ("one", " two"):
             time.sleep(number if name == "slow" else 0)
-            self._event(about | {"choices": [{"index": 0, "delta": {"content": word}}]})
+            for index in range(asked.get("n", 1)):
+                choice = {"index": index, "delta": {"content": word}}
+                if asked.get("logprobs"):
+                    choice["logprobs"] = LOGPROBS
+                self._event(about | {"choices": [choice]})
         if name == "broken":
             return
         while name == "endless":
             time.sleep(0.02)
             self._event(about | {"choices": [{"index": 0, "delta": {"content": "more "}}]})
-        self._event(about | {"choices": [{"index": 0, "delta": {}, "finish_reason": "length"}]})
+        reason = "tool_calls" if name == "tools" else "length"
+        for index in range(asked.get("n", 1)):
+            self._event(about | {"choices": [{"index": index, "delta": {}, "finish_reason": reason}]})
         self._event(about | {"choices": [], "usage": usage})
         self.wfile.write(b"data: [DONE]\n\n")
 

@@ -18,6 +18,7 @@ from tenuto.bodies import chat
 from tenuto.bodies.chat import ChatRequest
 from tenuto.catalog import operations as catalog
 from tenuto.chat.answers import Completion, Piece, Usage
+from tenuto.config import CHAT_FEATURES
 from tenuto.errors import Fault, InvalidRequest, ModelNotAllowed, ModelUnavailable, TenutoError
 from tenuto.logs import get_logger
 
@@ -51,10 +52,11 @@ async def create(call: Call) -> Answer | None:
 
 def _checked(service: Service, caller: Caller, value: Any) -> ChatRequest:
     """The request for a model that this caller may use; raises with all faults of a step at once."""
-    request, faults = chat.check(value)
+    name = value.get("model") if type(value) is dict else None
+    model = service.models.get(name) if type(name) is str else None
+    request, faults = chat.check(value, CHAT_FEATURES if model is None else model.takes)
     if type(value) is not dict or any(fault.param == "model" for fault in faults):
         raise InvalidRequest(faults)
-    model = service.models.get(value["model"])
     if model is None or model.interface != "chat":
         message = "there is no chat model of this name; GET /v1/models lists the models"
         raise InvalidRequest([*faults, Fault("model", "unknown_model", message)])
@@ -73,15 +75,17 @@ async def _stream(
     gone = asyncio.ensure_future(_gone(call))
     try:
         await _begin(call)
-        await _send_chunk(call, about, {"role": "assistant", "content": ""})
         piece: Piece | None = first
         usage: Usage | None = None
+        begun: set[int] = set()
         while piece is not None:
             usage = piece.usage or usage
-            if piece.text:
-                await _send_chunk(call, about, {"content": piece.text})
-            if piece.finish_reason is not None:
-                await _send_chunk(call, about, {}, piece.finish_reason)
+            if piece.index not in begun:
+                begun.add(piece.index)
+                start = Piece(index=piece.index, more={"role": "assistant", "content": ""})
+                await _send_chunk(call, about, start)
+            if piece.text or piece.more or piece.logprobs or piece.finish_reason is not None:
+                await _send_chunk(call, about, piece)
             piece = await _or_gone(gone, _next(pieces))
         if request.include_usage and usage is not None:
             await _send(call, _encode(about | {"choices": [], "usage": _usage(usage)}))
@@ -104,10 +108,11 @@ async def _begin(call: Call) -> None:
     await call.send({"type": "http.response.start", "status": 200, "headers": headers})
 
 
-async def _send_chunk(
-    call: Call, about: dict[str, Any], delta: dict[str, Any], finish_reason: str | None = None
-) -> None:
-    choice = {"index": 0, "delta": delta, "finish_reason": finish_reason}
+async def _send_chunk(call: Call, about: dict[str, Any], piece: Piece) -> None:
+    delta = ({"content": piece.text} if piece.text else {}) | piece.more
+    choice = {"index": piece.index, "delta": delta, "finish_reason": piece.finish_reason}
+    if piece.logprobs is not None:
+        choice["logprobs"] = piece.logprobs
     await _send(call, _encode(about | {"choices": [choice]}))
 
 
@@ -181,9 +186,16 @@ async def _or_gone(gone: "asyncio.Future[None]", work: Coroutine[Any, Any, T]) -
 
 
 def _answer(completion: Completion) -> dict[str, Any]:
-    message = {"role": "assistant", "content": completion.text}
-    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": completion.finish_reason}
-    return {"choices": [choice], "usage": _usage(completion.usage)}
+    choices = [
+        {
+            "index": index,
+            "message": {"role": "assistant", "content": choice.text, **choice.more},
+            "logprobs": choice.logprobs,
+            "finish_reason": choice.finish_reason,
+        }
+        for index, choice in enumerate(completion.choices)
+    ]
+    return {"choices": choices, "usage": _usage(completion.usage)}
 
 
 def _usage(usage: Usage) -> dict[str, int]:

@@ -4,91 +4,49 @@ Every field of OpenAI's is named here: honoured, accepted without effect, or ref
 models there are, or how they answer.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Annotated, Any
 
 import msgspec
 
 from tenuto.bodies.envelope import MAX_MODEL_CHARACTERS, Metadata
 from tenuto.bodies.fields import (
+    MAX_FAULTS_NAMED,
     Boolean,
     Choice,
     Field,
     Integer,
     Number,
-    Rule,
     Text,
     by_name,
     declared,
-    quoted,
     read_fields,
-    read_items,
+    short,
     wrong_type,
 )
+from tenuto.bodies.messages import (
+    MAX_NAME_CHARACTERS,
+    MAX_TEXT_CHARACTERS,
+    MESSAGES,
+    TOOLS,
+    Items,
+    Message,
+    Nullable,
+    Object,
+    Only,
+    Schema,
+    ToolChoice,
+)
+from tenuto.config import CHAT_FEATURES
 from tenuto.errors import Fault
 
-ROLES = ("system", "user", "assistant")
-MAX_MESSAGES = 4096
-MAX_PARTS = 256
 MAX_TOKENS = 10_000_000
 MAX_STOPS = 4
 MAX_STOP_CHARACTERS = 256
 MAX_USER_CHARACTERS = 512
-MAX_TEXT_CHARACTERS = 1 << 30
-"""Of a part of a message: only the body has a limit."""
-
-
-class Message(msgspec.Struct, frozen=True):
-    """One message. `content` is a text, or the texts of its parts in order."""
-
-    role: str
-    content: str | tuple[str, ...]
-
-    @property
-    def text(self) -> str:
-        """The content as one text; each part on a line of its own."""
-        return self.content if isinstance(self.content, str) else "\n".join(self.content)
-
-
-class _Message:
-    """One message: role and content."""
-
-    def read(self, param: str, value: Any, faults: list[Fault]) -> Message | None:
-        if type(value) is not dict:
-            faults.append(wrong_type(param, value, "an object with role and content"))
-            return None
-        values = read_fields(_MESSAGE, value, f"{param}.", faults)
-        return Message(**values) if len(values) == len(_MESSAGE) else None
-
-
-class _Part:
-    """One part of a content: a text."""
-
-    def read(self, param: str, value: Any, faults: list[Fault]) -> str:
-        if type(value) is not dict:
-            faults.append(wrong_type(param, value, "an object with type and text"))
-            return ""
-        text: str = read_fields(_PART, value, f"{param}.", faults).get("text", "")
-        return text
-
-
-class _Items:
-    """An array of 1 to `most` items; or, with `or_text`, a string instead."""
-
-    def __init__(self, item: Rule, most: int, noun: str, expected: str, *, or_text: bool = False) -> None:
-        self.item, self.most, self.noun, self.expected, self.or_text = item, most, noun, expected, or_text
-
-    def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
-        if self.or_text and type(value) is str:
-            return value
-        if type(value) is not list:
-            faults.append(wrong_type(param, value, self.expected))
-            return value
-        if not 1 <= len(value) <= self.most:
-            message = f"has {len(value)} {self.noun}; from 1 to {self.most} are allowed"
-            faults.append(Fault(param, "wrong_length", message))
-            return value
-        return tuple(read_items(self.item, param, value, faults))
+MAX_CHOICES = 8
+MAX_TOP_LOGPROBS = 20
+MAX_BIASES = 1024
 
 
 class _TokenLimit:
@@ -106,34 +64,33 @@ class _Stop:
         rule = Text(MAX_STOP_CHARACTERS, "characters")
         if type(value) is str:
             return (rule.read(param, value, faults),)
-        return _Items(rule, MAX_STOPS, "items", "a string or an array of strings").read(param, value, faults)
+        return Items(rule, MAX_STOPS, "items", "a string or an array of strings").read(param, value, faults)
 
 
-class _Only:
-    """A field of which one value is supported."""
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-    def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
-        if type(value) is not type(self.value) or value != self.value:
-            faults.append(
-                Fault(param, "not_allowed", f"is {quoted(value)}; only {quoted(self.value)} is supported")
-            )
-        return value
-
-
-class _Object:
-    """An object with fields of its own."""
-
-    def __init__(self, *fields: Field) -> None:
-        self.fields = by_name(fields)
+class _Biases:
+    """Numbers by token: how much likelier each becomes."""
 
     def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
         if type(value) is not dict:
-            faults.append(wrong_type(param, value, "an object"))
+            faults.append(wrong_type(param, value, "an object of numbers by token"))
             return value
-        return read_fields(self.fields, value, f"{param}.", faults)
+        if len(value) > MAX_BIASES:
+            message = f"has {len(value)} tokens; at most {MAX_BIASES} are allowed"
+            faults.append(Fault(param, "wrong_length", message))
+            return value
+        before = len(faults)
+        for name, item in value.items():
+            if len(faults) - before < MAX_FAULTS_NAMED:
+                Number(-100, 100).read(f"{param}.{short(name)}", item, faults)
+        return value
+
+
+class _Format:
+    """Text, JSON, or JSON by a schema."""
+
+    def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
+        has_schema = type(value) is dict and value.get("type") == "json_schema"
+        return (_BY_SCHEMA if has_schema else _PLAIN).read(param, value, faults)
 
 
 class _Refused:
@@ -144,9 +101,22 @@ class _Refused:
         return value
 
 
-_MESSAGES = _Items(_Message(), MAX_MESSAGES, "messages", "an array of messages")
-_CONTENT = _Items(_Part(), MAX_PARTS, "parts", "a string or an array of text parts", or_text=True)
-_ANY_TEXT = Text(MAX_TEXT_CHARACTERS, "characters", may_be_empty=True)
+_FORMAT_TYPE = Field("type", Choice(("text", "json_object", "json_schema")), "The form.", required=True)
+_PLAIN = Object(_FORMAT_TYPE)
+_BY_SCHEMA = Object(
+    _FORMAT_TYPE,
+    Field(
+        "json_schema",
+        Object(
+            Field("name", Text(MAX_NAME_CHARACTERS, "characters"), "Its name.", required=True),
+            Field("description", Text(MAX_TEXT_CHARACTERS, "characters", may_be_empty=True), "What it is."),
+            Field("schema", Schema(), "The JSON Schema."),
+            Field("strict", Nullable(Boolean()), "Whether the answer follows it exactly."),
+        ),
+        "The schema.",
+        required=True,
+    ),
+)
 
 
 class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -156,7 +126,7 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     model: Annotated[str, Text(MAX_MODEL_CHARACTERS, "characters"), "The model's full public name."]
-    messages: Annotated[tuple[Message, ...], _MESSAGES, "The conversation, oldest first."]
+    messages: Annotated[tuple[Message, ...], MESSAGES, "The conversation, oldest first."]
     temperature: Annotated[float | None, Number(0, 2), "Randomness; 0 takes the likeliest token."] = None
     top_p: Annotated[
         float | None, Number(0, 1), "Only the likeliest tokens that together have this probability."
@@ -170,6 +140,19 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
     frequency_penalty: Annotated[
         float | None, Number(-2, 2), "Above 0: fewer tokens that occurred often."
     ] = None
+    tools: Annotated[tuple[dict[str, Any], ...] | None, TOOLS, "Functions that the model may call."] = None
+    tool_choice: Annotated[
+        str | dict[str, Any] | None, ToolChoice(), "Whether it may, must, or which one."
+    ] = None
+    parallel_tool_calls: Annotated[bool | None, Boolean(), "Whether it may call several at once."] = None
+    logprobs: Annotated[bool | None, Boolean(), "Tell how likely each token was."] = None
+    top_logprobs: Annotated[
+        int | None, Integer(0, MAX_TOP_LOGPROBS), "And how likely the likeliest others were."
+    ] = None
+    logit_bias: Annotated[dict[str, float] | None, _Biases(), "Makes tokens likelier or less likely."] = None
+    reasoning_effort: Annotated[str | None, Text(32, "characters"), "How much it thinks first."] = None
+    response_format: Annotated[dict[str, Any] | None, _Format(), "Text, JSON, or JSON by a schema."] = None
+    n: Annotated[int, Integer(1, MAX_CHOICES), "How many answers."] = 1
     stop: Annotated[tuple[str, ...], _Stop(), "Texts before which the answer ends."] = ()
     stream: Annotated[bool, Boolean(), "Send the answer in pieces."] = False
     # From `stream_options`.
@@ -185,55 +168,39 @@ FIELDS = (
     *declared(ChatRequest),
     Field(
         "stream_options",
-        _Object(Field("include_usage", Boolean(), "A last piece with the usage.")),
+        Object(Field("include_usage", Boolean(), "A last piece with the usage.")),
         "Only with `stream`.",
     ),
-    Field("n", _Only(1), "One answer."),
-    Field("response_format", _Object(Field("type", _Only("text"), "Text.", required=True)), "Text."),
     Field("user", Text(MAX_USER_CHARACTERS, "characters", may_be_empty=True), "Accepted, without effect."),
     Field("metadata", Metadata(), "Accepted, without effect."),
-    Field("store", _Only(False), "Nothing of a chat is kept."),
+    Field("store", Only(False), "Nothing of a chat is kept."),
 )
 
 NOT_SUPPORTED = (
-    *("tools", "tool_choice", "parallel_tool_calls", "functions", "function_call", "logprobs"),
-    *("top_logprobs", "logit_bias", "modalities", "audio", "prediction", "reasoning_effort"),
+    *("functions", "function_call", "modalities", "audio", "prediction"),
     *("service_tier", "verbosity", "web_search_options", "prompt_cache_key", "safety_identifier"),
     *("best_of", "echo"),
 )
+
+NEEDS: Mapping[str, str] = {
+    **dict.fromkeys(("tools", "tool_choice", "parallel_tool_calls"), "tools"),
+    **dict.fromkeys(("logprobs", "top_logprobs"), "logprobs"),
+    **{name: name for name in ("logit_bias", "reasoning_effort", "n")},
+    "response_format": "json",
+}
+"""What a model must take (the setting `takes`) for a field that not every model has."""
+_USUAL = {"n": 1, "response_format": {"type": "text"}, "logprobs": False}
+"""Values of them that every model takes, for they ask for nothing."""
 
 _BY_NAME: Mapping[str, Field] = by_name(FIELDS)
 _READ: Mapping[str, Field] = {
     **by_name(Field(name, _Refused(), "Not supported.") for name in NOT_SUPPORTED),
     **_BY_NAME,
 }
-_ROLE = Field("role", Choice(ROLES), "Who speaks.", required=True)
-_MESSAGE = by_name(
-    (
-        _ROLE,
-        Field(
-            "content",
-            _CONTENT,
-            "What is said.",
-            required=True,
-        ),
-    )
-)
-_PART = by_name(
-    (
-        Field("type", _Only("text"), "Text is the only type of part.", required=True),
-        Field(
-            "text",
-            _ANY_TEXT,
-            "The text of the part.",
-            required=True,
-        ),
-    )
-)
 
 
-def check(body: Any) -> tuple[ChatRequest | None, list[Fault]]:
-    """The request, or None and all that is wrong with it."""
+def check(body: Any, takes: Collection[str] = CHAT_FEATURES) -> tuple[ChatRequest | None, list[Fault]]:
+    """The request, or None and all that is wrong with it, for a model that takes these features."""
     if type(body) is not dict:
         return None, [wrong_type("body", body, "an object")]
     faults: list[Fault] = []
@@ -244,8 +211,32 @@ def check(body: Any) -> tuple[ChatRequest | None, list[Fault]]:
     if "stream_options" in body and body.get("stream") is not True:
         message = "is used only with stream true; send that too or leave it out"
         faults.append(Fault("stream_options", "requires", message))
+    if "top_logprobs" in body and body.get("logprobs") is not True:
+        message = "is used only with logprobs true; send that too or leave it out"
+        faults.append(Fault("top_logprobs", "requires", message))
+    faults.extend(
+        Fault(param, "not_allowed", "is not taken by this model; GET /v1/models lists what a model honours")
+        for param, feature in _needed(values)
+        if feature not in takes
+    )
     if faults:
         return None, faults
     options = values.get("stream_options", {})
     own = {name: value for name, value in values.items() if name in ChatRequest.__struct_fields__}
     return ChatRequest(**own, include_usage=options.get("include_usage", False)), faults
+
+
+def _needed(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The fields, by where they stand, that ask a model for more than a text of one author, and for what."""
+    for name, feature in NEEDS.items():
+        if name in values and values[name] != _USUAL.get(name):
+            yield name, feature
+    for number, message in enumerate(values.get("messages", ())):
+        param = f"messages[{number}]"
+        if message.images:
+            yield f"{param}.content", "images"
+        if message.role == "tool":
+            yield f"{param}.role", "tools"
+        for name, feature in (("tool_calls", "tools"), ("name", "names")):
+            if name in message.more:
+                yield f"{param}.{name}", feature

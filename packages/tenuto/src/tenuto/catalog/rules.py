@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 
+from tenuto.bodies.chat import NEEDS
 from tenuto.catalog import adapters
 from tenuto.catalog.kinds import CHAT, is_known, kinds
 from tenuto.config import ModelSettings, OwnPrice, Price, Settings, UpstreamSettings
@@ -31,6 +32,11 @@ class Model:
     """The server that is called for it; for a chat model, instead of an engine."""
     is_free: bool = False
     """Whether the setting `prices` rules out any price."""
+
+    @property
+    def takes(self) -> tuple[str, ...]:
+        """What a chat may ask of it beside a text."""
+        return () if self.upstream is None else self.upstream.takes
 
 
 def models(settings: Settings) -> dict[str, Model]:
@@ -87,11 +93,17 @@ def _upstreams(settings: Settings) -> dict[str, Model]:
             # Which model the server runs is the operator's matter.
             revision="upstream",
             languages=(),
-            honoured=CHAT_HONOURED,
+            honoured=tuple(dict.fromkeys((*CHAT_HONOURED, *_fields_of(own.upstream.takes)))),
             licence="",
         )
         offered[name] = Model(name, CHAT, "chat", CHAT, Price(), False, entry, own.upstream)
     return offered
+
+
+def _fields_of(takes: tuple[str, ...]) -> list[str]:
+    """The fields that a model of these features honours."""
+    fields = [name for name, feature in NEEDS.items() if feature in takes]
+    return [*fields, "image_url"] if "images" in takes else fields
 
 
 def _free(entry: EngineEntry, own: OwnPrice | None, faults: list[str]) -> Price:

@@ -4,13 +4,17 @@ Nothing here knows HTTP, processes or upstreams.
 """
 
 from collections.abc import AsyncGenerator, Callable
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import msgspec
 
 from tenuto.bodies.chat import ChatRequest
 
-FINISHED = ("stop", "length", "content_filter")
-"""Why an answer ended: by itself or at a stop text, at its limit of tokens, cut by a filter."""
+FINISHED = ("stop", "length", "content_filter", "tool_calls")
+"""Why an answer ended: by itself or at a stop text, at its limit of tokens, cut by a filter, for tools."""
+IMAGE_TOKENS = 1000
+"""Of a picture, in an estimate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,17 +27,27 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
-class Completion:
-    """A whole answer."""
+class Choice:
+    """One of the answers to a request."""
 
-    text: str
+    text: str | None
     finish_reason: str
+    more: dict[str, Any] = field(default_factory=dict)
+    """`tool_calls` and `refusal`, where the model has them, as OpenAI's format has them."""
+    logprobs: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """All answers to a request, whole."""
+
+    choices: tuple[Choice, ...]
     usage: Usage
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A piece of an answer, in order. The last one has the reason why the answer ended.
+    """A piece of an answer, in order. The last one of each answer has the reason why it ended.
 
     `usage` is what was used so far, if the engine knows it.
     """
@@ -41,6 +55,17 @@ class Piece:
     text: str = ""
     finish_reason: str | None = None
     usage: Usage | None = None
+    index: int = 0
+    """Which of the answers."""
+    more: dict[str, Any] = field(default_factory=dict)
+    """Parts of `tool_calls` and `refusal`, as OpenAI's format has them."""
+    logprobs: dict[str, Any] | None = None
+
+    @property
+    def called(self) -> str:
+        """The text of its tool calls."""
+        functions = [call.get("function", {}) for call in self.more.get("tool_calls", ())]
+        return "".join(one.get("name", "") + one.get("arguments", "") for one in functions)
 
 
 def estimate(request: ChatRequest, answer: str) -> Usage:
@@ -48,12 +73,16 @@ def estimate(request: ChatRequest, answer: str) -> Usage:
 
     OpenAI gives the four as a rule of thumb for English; a character of Chinese is about a token.
     """
-    texts = [
-        text
-        for message in request.messages
-        for text in ([message.content] if isinstance(message.content, str) else message.content)
-    ]
-    return Usage(sum(map(_tokens, texts)), _tokens(answer), is_estimated=True)
+    texts = [text for message in request.messages for text in message.texts]
+    texts += [_written(message.more) for message in request.messages if message.more]
+    texts += [_written(part) for part in (request.tools, request.response_format) if part]
+    images = sum(message.images for message in request.messages)
+    prompt = sum(map(_tokens, texts)) + images * IMAGE_TOKENS
+    return Usage(prompt, _tokens(answer), is_estimated=True)
+
+
+def _written(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
 
 
 def _tokens(text: str) -> int:

@@ -35,7 +35,7 @@ class _Tally:
         self.is_begun = True
         self._reported = piece.usage or self._reported
         if self._reported is None:
-            self._texts.append(piece.text)
+            self._texts.append(piece.text + piece.called)
 
     def usage(self) -> Usage:
         """The tokens of the call, as far as they are known."""

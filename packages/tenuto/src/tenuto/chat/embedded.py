@@ -17,7 +17,7 @@ import msgspec
 
 from tenuto.bodies.chat import ChatRequest
 from tenuto.catalog.rules import MAX_START_FAILURES, Model
-from tenuto.chat.answers import FINISHED, Completion, Piece, Usage
+from tenuto.chat.answers import FINISHED, Choice, Completion, Piece, Usage
 from tenuto.config import ModelSettings, Settings
 from tenuto.errors import Fault, InvalidRequest, ModelUnavailable
 from tenuto.hosts.child import ChildHost
@@ -39,6 +39,7 @@ BROKEN = "its engine fails to start"
 TOO_LONG = "the conversation is longer than the model's context"
 # How long an engine that does not start is not tried; then one call tries it.
 RETRY_S = 60.0
+_OLD_ROLES = {"developer": "system"}
 
 _log = get_logger("tenuto.chat")
 
@@ -83,7 +84,8 @@ class EmbeddedChat:
             pieces.append(piece)
         last = pieces[-1]
         assert last.finish_reason is not None and last.usage is not None, "a host's last piece has both"
-        return Completion("".join(piece.text for piece in pieces), last.finish_reason, last.usage)
+        choice = Choice("".join(piece.text for piece in pieces), last.finish_reason)
+        return Completion((choice,), last.usage)
 
     async def stream(self, request: ChatRequest) -> AsyncGenerator[Piece, None]:
         loop = asyncio.get_running_loop()
@@ -189,7 +191,7 @@ def _parameters(request: ChatRequest) -> dict[str, Any]:
 def _messages(request: ChatRequest) -> bytes:
     """As raw bytes: a conversation may be longer than a message's header."""
     return msgspec.json.encode(
-        [{"role": message.role, "content": message.text} for message in request.messages]
+        [{"role": _OLD_ROLES.get(one.role, one.role), "content": one.text} for one in request.messages]
     )
 
 

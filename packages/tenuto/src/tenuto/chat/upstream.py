@@ -9,15 +9,16 @@ loss may have been paid for.
 import asyncio
 import re
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import aiohttp
 import msgspec
 
 from tenuto.bodies.chat import ChatRequest
-from tenuto.chat.answers import FINISHED, Completion, Piece, Usage
+from tenuto.bodies.messages import Image, Message
+from tenuto.chat.answers import FINISHED, Choice, Completion, Piece, Usage
 from tenuto.config import UpstreamSettings
 from tenuto.errors import Fault, InvalidRequest, ModelUnavailable, RateLimited, TenutoError
 from tenuto.logs import get_logger
@@ -39,6 +40,7 @@ _PROMPT = re.compile(r"(?:resulted in|requested|has|contains at least|used) (\d{
 _log = get_logger("tenuto.chat")
 
 
+_NONE = msgspec.Raw(b"null")
 Count = Annotated[int, msgspec.Meta(ge=0, lt=2**40)]
 
 
@@ -46,22 +48,67 @@ class Garbage(Exception):
     """An upstream's answer is not one of a chat server."""
 
 
+class _Function(msgspec.Struct):
+    name: str
+    arguments: str
+
+
+class _Call(msgspec.Struct):
+    id: str
+    function: _Function
+    type: Literal["function"] = "function"
+
+
+class _PartOfFunction(msgspec.Struct, omit_defaults=True):
+    name: str | None = None
+    arguments: str | None = None
+
+
+class _PartOfCall(msgspec.Struct, omit_defaults=True):
+    index: Count
+    id: str | None = None
+    type: Literal["function"] | None = None
+    function: _PartOfFunction | None = None
+
+
+class _Likely(msgspec.Struct):
+    token: str
+    logprob: float
+    bytes: list[int] | None = None
+
+
+class _Token(_Likely):
+    top_logprobs: list[_Likely] = []
+
+
+class _Logprobs(msgspec.Struct):
+    content: list[_Token] | None = None
+    refusal: list[_Token] | None = None
+
+
 class _Message(msgspec.Struct):
     content: str | None = None
+    tool_calls: list[_Call] | None = None
+    refusal: str | None = None
 
 
 class _Choice(msgspec.Struct):
     message: _Message
     finish_reason: str | None = None
+    logprobs: msgspec.Raw = _NONE
 
 
 class _Delta(msgspec.Struct):
     content: str | None = None
+    tool_calls: list[_PartOfCall] | None = None
+    refusal: str | None = None
 
 
 class _ChunkChoice(msgspec.Struct):
     delta: _Delta = msgspec.field(default_factory=_Delta)
     finish_reason: str | None = None
+    index: Count = 0
+    logprobs: msgspec.Raw = _NONE
 
 
 class _Usage(msgspec.Struct):
@@ -94,6 +141,7 @@ class _Refusal(msgspec.Struct):
 
 _ANSWER = msgspec.json.Decoder(_Answer)
 _CHUNK = msgspec.json.Decoder(_Chunk)
+_LOGPROBS = msgspec.json.Decoder(_Logprobs | None)
 _REFUSAL = msgspec.json.Decoder(_Refusal)
 _encode = msgspec.json.Encoder().encode
 
@@ -126,17 +174,18 @@ class UpstreamChat:
 
     async def complete(self, request: ChatRequest, on_piece: Callable[[Piece], None]) -> Completion:
         async with self._answer(request) as response:
-            return completion(await _whole(response))
+            return completion(await _whole(response), request)
 
     async def stream(self, request: ChatRequest) -> AsyncGenerator[Piece, None]:
         async with self._answer(request) as response:
-            events = Events(MAX_ANSWER_BYTES)
+            events = Events(MAX_ANSWER_BYTES, request)
             async for block in response.content.iter_any():
                 for piece in events.add(block):
                     yield piece
                 if events.is_done:
                     break
-            yield events.last()
+            for piece in events.last():
+                yield piece
 
     async def close(self) -> None:
         if self._session is not None:
@@ -214,6 +263,8 @@ def request_body(model: str, request: ChatRequest) -> bytes:
         value = getattr(request, name)
         if value is not None:
             sent[name] = value
+    if request.n > 1:
+        sent["n"] = request.n
     if request.stop:
         sent["stop"] = list(request.stop)
     if request.stream:
@@ -222,25 +273,45 @@ def request_body(model: str, request: ChatRequest) -> bytes:
     return _encode(sent)
 
 
-def completion(answer: bytes) -> Completion:
-    """A whole answer. Raises Garbage or msgspec.DecodeError."""
+def completion(answer: bytes, request: ChatRequest) -> Completion:
+    """All answers, whole. Raises Garbage or msgspec.DecodeError."""
     read = _ANSWER.decode(answer)
-    if len(read.choices) != 1:
-        raise Garbage("not one choice")
-    choice = read.choices[0]
-    reason = _reason(choice.finish_reason) or "stop"
-    return Completion(choice.message.content or "", reason, _usage(read.usage))
+    if not 1 <= len(read.choices) <= request.n:
+        raise Garbage("not as many choices as were asked for")
+    return Completion(tuple(_choice(one, request) for one in read.choices), _usage(read.usage))
+
+
+def _choice(read: _Choice, request: ChatRequest) -> Choice:
+    message = read.message
+    more = _more(message.tool_calls, message.refusal)
+    text = message.content if more else message.content or ""
+    return Choice(text, _reason(read.finish_reason) or "stop", more, _logprobs(read.logprobs, request))
+
+
+def _more(calls: Sequence[_Call | _PartOfCall] | None, refusal: str | None) -> dict[str, Any]:
+    """What an answer has beside its text; nothing of it is changed."""
+    more: dict[str, Any] = {"tool_calls": msgspec.to_builtins(calls)} if calls else {}
+    return more if refusal is None else more | {"refusal": refusal}
+
+
+def _logprobs(raw: msgspec.Raw, request: ChatRequest) -> dict[str, Any] | None:
+    """Only if the caller asked for them."""
+    read = _LOGPROBS.decode(raw) if request.logprobs else None
+    probabilities: dict[str, Any] | None = msgspec.to_builtins(read)
+    return probabilities
 
 
 class Events:
     """A stream of server-sent events, block by block."""
 
-    def __init__(self, limit_bytes: int) -> None:
+    def __init__(self, limit_bytes: int, request: ChatRequest) -> None:
         self.is_done = False
         self._limit_bytes = limit_bytes
+        self._request = request
         self._received_bytes = 0
         self._buffer = b""
-        self._reason: str | None = None
+        # Why each answer that began has ended; None: it has not.
+        self._reasons: dict[int, str | None] = {}
         self._usage: Usage | None = None
 
     def add(self, block: bytes) -> Iterator[Piece]:
@@ -253,11 +324,12 @@ class Events:
             if line.startswith(b"data:") and not self.is_done:
                 yield from self._event(line[5:].strip())
 
-    def last(self) -> Piece:
-        """The end of the answer. Raises Garbage if the stream ended before it."""
-        if self._reason is None:
+    def last(self) -> list[Piece]:
+        """The ends of the answers. Raises Garbage if the stream ended before one of them."""
+        if not self._reasons or None in self._reasons.values():
             raise Garbage("the stream ended before the answer did")
-        return Piece(finish_reason=self._reason, usage=self._usage)
+        ends = sorted(self._reasons.items())
+        return [Piece(finish_reason=reason, usage=self._usage, index=index) for index, reason in ends]
 
     def _event(self, data: bytes) -> Iterator[Piece]:
         if data == b"[DONE]":
@@ -270,10 +342,19 @@ class Events:
             raise Garbage("an error in the stream")
         if chunk.usage is not None:
             self._usage = _usage(chunk.usage)
-        for choice in chunk.choices[:1]:
-            self._reason = _reason(choice.finish_reason) or self._reason
-            if choice.delta.content:
-                yield Piece(choice.delta.content)
+        for choice in chunk.choices:
+            yield from self._part(choice)
+
+    def _part(self, choice: _ChunkChoice) -> Iterator[Piece]:
+        if choice.index >= self._request.n:
+            raise Garbage("an answer that was not asked for")
+        reason = _reason(choice.finish_reason)
+        self._reasons[choice.index] = reason or self._reasons.get(choice.index)
+        delta = choice.delta
+        more = _more(delta.tool_calls, delta.refusal)
+        logprobs = _logprobs(choice.logprobs, self._request)
+        if delta.content or more or logprobs:
+            yield Piece(delta.content or "", index=choice.index, more=more, logprobs=logprobs)
 
 
 def refusal(status: int, retry_after: str | None, answer: bytes, request: ChatRequest) -> TenutoError:
@@ -318,11 +399,17 @@ def _not_taken(request: ChatRequest) -> InvalidRequest:
     return InvalidRequest([Fault("messages", "not_allowed", f"the model does not take this request{hint}")])
 
 
-def _message(message: Any) -> dict[str, Any]:
-    content = message.content
-    if not isinstance(content, str):
-        content = [{"type": "text", "text": text} for text in content]
-    return {"role": message.role, "content": content}
+def _message(message: Message) -> dict[str, Any]:
+    parts = message.content
+    content = [_part(part) for part in parts] if isinstance(parts, tuple) else parts
+    return {"role": message.role, "content": content, **message.more}
+
+
+def _part(part: str | Image) -> dict[str, Any]:
+    if isinstance(part, str):
+        return {"type": "text", "text": part}
+    detail = {} if part.detail is None else {"detail": part.detail}
+    return {"type": "image_url", "image_url": {"url": part.url, **detail}}
 
 
 def _usage(usage: _Usage) -> Usage:

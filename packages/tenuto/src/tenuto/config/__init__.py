@@ -13,6 +13,7 @@ import msgspec
 
 from tenuto import failpoints
 from tenuto.config.models import (
+    CHAT_FEATURES,
     AdapterSettings,
     ModelSettings,
     OwnPrice,
@@ -25,6 +26,7 @@ from tenuto.config.storage import DIRECTORY, WHAT, is_location
 from tenuto.errors import SettingsInvalid
 
 __all__ = [
+    "CHAT_FEATURES",
     "DECLARED",
     "AdapterSettings",
     "ModelSettings",

@@ -17,6 +17,7 @@ from tenuto.config.rules import (
     Form,
     Integer,
     Number,
+    Some,
     Table,
     Text,
     Texts,
@@ -25,6 +26,8 @@ from tenuto.config.rules import (
     setting,
 )
 
+CHAT_FEATURES = ("tools", "images", "json", "logprobs", "logit_bias", "n", "names", "reasoning_effort")
+"""What a chat may ask of a model beside a text."""
 _URL = re.compile(r"https?://[A-Za-z0-9.:\[\]_-]+(/[A-Za-z0-9./_~-]*)?\Z")
 # Ray's own client protocol (ray://) is another thing: it has no actors' lives tied to its end.
 _RAY_ADDRESS = re.compile(r"(auto|[A-Za-z0-9.\[\]:_-]+:[0-9]{1,5})\Z")
@@ -88,6 +91,13 @@ class UpstreamSettings:
     )
     connections: int = setting(
         64, _integer(1, 10_000), "{range} chats, or jobs, that are sent there at once; further ones wait"
+    )
+    takes: tuple[str, ...] = setting(
+        CHAT_FEATURES,
+        Some(CHAT_FEATURES),
+        "of a chat model: what it takes beside text, a list of some of "
+        + ", ".join(f"`{name}`" for name in CHAT_FEATURES)
+        + "; left out: all of them, as far as the server does",
     )
 
 
@@ -272,6 +282,8 @@ def _contradictions(where: str, table: dict[str, Any]) -> list[str]:
                 *in_ray,
             )
             faults += _meaningless(where, table, others, "a model of an upstream, whose chats are free")
+        else:
+            faults += _meaningless(where, table, ("takes",), "a model of an adapter, which says it itself")
     if "adapter" not in table:
         needing = [key for key in adapter if key in table]
         faults += [

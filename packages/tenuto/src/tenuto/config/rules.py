@@ -101,6 +101,19 @@ class Texts:
 
 
 @dataclass(frozen=True, slots=True)
+class Some:
+    """A list of some of a few words, perhaps of none."""
+
+    values: tuple[str, ...]
+
+    def read(self, name: str, value: Any, faults: list[str]) -> tuple[str, ...]:
+        if not isinstance(value, list) or not all(item in self.values for item in value):
+            faults.append(f"{name}: {value!r} is not a list of some of {', '.join(self.values)}")
+            return ()
+        return tuple(value)
+
+
+@dataclass(frozen=True, slots=True)
 class Table:
     """A table; what may stand in it is checked where it is used."""
 

@@ -1,0 +1,269 @@
+"""Messages and tools of a chat: what a conversation consists of, and the rules of its parts.
+
+Nothing here knows which models there are, or what each of them takes.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from tenuto.bodies.fields import (
+    Boolean,
+    Choice,
+    Field,
+    Rule,
+    Text,
+    by_name,
+    quoted,
+    read_fields,
+    read_items,
+    short,
+    wrong_type,
+)
+from tenuto.errors import Fault
+
+ROLES = ("system", "developer", "user", "assistant", "tool")
+MAX_MESSAGES = 4096
+MAX_PARTS = 256
+MAX_TOOLS = 128
+MAX_NAME_CHARACTERS = 256
+MAX_TEXT_CHARACTERS = 1 << 30
+"""Of a part of a message, and of a tool call: only the body has a limit."""
+_IMAGE_URL = re.compile(r"(https?://|data:image/[a-z0-9.+-]{1,64};base64,)\S", re.IGNORECASE)
+
+
+class Image(msgspec.Struct, frozen=True):
+    """A picture in a message: its address, or itself as a `data:` URL. Whoever runs the model reads it."""
+
+    url: str
+    detail: str | None = None
+
+
+class Message(msgspec.Struct, frozen=True):
+    """One message. `content` is a text, its parts in order, or None beside tool calls."""
+
+    role: str
+    content: str | tuple[str | Image, ...] | None
+    more: dict[str, Any] = {}
+    """`name`, `tool_calls`, `tool_call_id` and `refusal`, as they were sent."""
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The texts of the content, in order."""
+        if self.content is None:
+            return ()
+        parts = (self.content,) if isinstance(self.content, str) else self.content
+        return tuple(part for part in parts if isinstance(part, str))
+
+    @property
+    def text(self) -> str:
+        """The content as one text; each part on a line of its own."""
+        return "\n".join(self.texts)
+
+    @property
+    def images(self) -> int:
+        """How many pictures it has."""
+        return sum(isinstance(part, Image) for part in self.content) if type(self.content) is tuple else 0
+
+
+class Items:
+    """An array of 1 to `most` items; or, with `or_text`, a string instead."""
+
+    def __init__(self, item: Rule, most: int, noun: str, expected: str, *, or_text: bool = False) -> None:
+        self.item, self.most, self.noun, self.expected, self.or_text = item, most, noun, expected, or_text
+
+    def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
+        if self.or_text and type(value) is str:
+            return value
+        if type(value) is not list:
+            faults.append(wrong_type(param, value, self.expected))
+            return value
+        if not 1 <= len(value) <= self.most:
+            message = f"has {len(value)} {self.noun}; from 1 to {self.most} are allowed"
+            faults.append(Fault(param, "wrong_length", message))
+            return value
+        return tuple(read_items(self.item, param, value, faults))
+
+
+class Only:
+    """A field of which one value is supported."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
+        if type(value) is not type(self.value) or value != self.value:
+            faults.append(
+                Fault(param, "not_allowed", f"is {quoted(value)}; only {quoted(self.value)} is supported")
+            )
+        return value
+
+
+class Object:
+    """An object with fields of its own."""
+
+    def __init__(self, *fields: Field, expected: str = "an object") -> None:
+        self.fields, self.expected = by_name(fields), expected
+
+    def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
+        if type(value) is not dict:
+            faults.append(wrong_type(param, value, self.expected))
+            return value
+        return read_fields(self.fields, value, f"{param}.", faults)
+
+
+class Schema:
+    """A JSON Schema, which its reader judges: here, any object."""
+
+    def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
+        if type(value) is not dict:
+            faults.append(wrong_type(param, value, "an object, a JSON Schema"))
+        return value
+
+
+class Nullable:
+    """What another rule takes, or null."""
+
+    def __init__(self, rule: Rule) -> None:
+        self.rule = rule
+
+    def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
+        return None if value is None else self.rule.read(param, value, faults)
+
+
+class ToolChoice:
+    """A word, or the one function that must be called."""
+
+    words = ("none", "auto", "required")
+
+    def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
+        if type(value) is dict:
+            return _CHOSEN.read(param, value, faults)
+        return Choice(self.words).read(param, value, faults)
+
+
+class _ImageUrl:
+    """An address of the web, or the picture itself: whatever else it names would be the upstream's own."""
+
+    def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
+        if type(value) is not str:
+            faults.append(wrong_type(param, value, "a string"))
+        elif _IMAGE_URL.match(value) is None:
+            message = f'is "{short(value)}"; an https: address or a data:image/…;base64, URL is expected'
+            faults.append(Fault(param, "not_allowed", message))
+        return value
+
+
+class _Part:
+    """One part of a content: a text or a picture."""
+
+    def read(self, param: str, value: Any, faults: list[Fault]) -> str | Image:
+        if type(value) is not dict:
+            faults.append(wrong_type(param, value, "an object with type and text"))
+            return ""
+        if value.get("type") != "image_url":
+            text: str = read_fields(_TEXT_PART, value, f"{param}.", faults).get("text", "")
+            return text
+        image = read_fields(_IMAGE_PART, value, f"{param}.", faults).get("image_url")
+        return Image(image["url"], image.get("detail")) if image and "url" in image else ""
+
+
+class _Message:
+    """One message: role, content and what the role has beside them."""
+
+    def read(self, param: str, value: Any, faults: list[Fault]) -> Message | None:
+        if type(value) is not dict:
+            faults.append(wrong_type(param, value, "an object with role and content"))
+            return None
+        before = len(faults)
+        fields = _fields_of(value)
+        values = read_fields(fields, value, f"{param}.", faults)
+        if len(faults) > before:
+            return None
+        role, content = values.pop("role"), values.pop("content", None)
+        return Message(role, content, values)
+
+
+def _fields_of(message: dict[str, Any]) -> Mapping[str, Field]:
+    match message.get("role"):
+        case "assistant" if message.get("tool_calls") or message.get("refusal"):
+            return _CALLING
+        case "assistant":
+            return _ASSISTANT
+        case "tool":
+            return _TOOL
+    return _MESSAGE
+
+
+_ANY_TEXT = Text(MAX_TEXT_CHARACTERS, "characters", may_be_empty=True)
+_NAME = Text(MAX_NAME_CHARACTERS, "characters")
+_TEXT_PART = by_name(
+    (
+        Field("type", Only("text"), "A text, or `image_url`.", required=True),
+        Field("text", _ANY_TEXT, "The text of the part.", required=True),
+    )
+)
+_IMAGE = Object(
+    Field("url", _ImageUrl(), "Where it is, or what it is.", required=True),
+    Field("detail", Text(16, "characters"), "How closely it is looked at."),
+)
+_IMAGE_PART = by_name(
+    (
+        Field("type", Only("image_url"), "A picture.", required=True),
+        Field("image_url", _IMAGE, "The picture.", required=True),
+    )
+)
+_CONTENT = Items(_Part(), MAX_PARTS, "parts", "a string or an array of parts", or_text=True)
+_ROLE = Field("role", Choice(ROLES), "Who speaks.", required=True)
+_SAID = Field("content", _CONTENT, "What is said.", required=True)
+_OF_NAME = Field("name", _NAME, "Who speaks, among several of a role.")
+_CHOSEN = Object(
+    Field("type", Only("function"), "A function.", required=True),
+    Field(
+        "function", Object(Field("name", _NAME, "Its name.", required=True)), "The function.", required=True
+    ),
+    expected="auto, none, required or an object that names a function",
+)
+_CALL = Object(
+    Field("id", _NAME, "What its result names.", required=True),
+    Field("type", Only("function"), "A function.", required=True),
+    Field(
+        "function",
+        Object(
+            Field("name", _NAME, "Which function.", required=True),
+            Field("arguments", _ANY_TEXT, "Its arguments, JSON as a text.", required=True),
+        ),
+        "The call.",
+        required=True,
+    ),
+)
+_CALLS = Field("tool_calls", Items(_CALL, MAX_TOOLS, "calls", "an array of calls"), "What the model calls.")
+_REFUSAL = Field("refusal", Nullable(_ANY_TEXT), "Why the model did not answer.")
+_MESSAGE = by_name((_ROLE, _SAID, _OF_NAME))
+_ASSISTANT = by_name((_ROLE, _SAID, _OF_NAME, _CALLS, _REFUSAL))
+_CALLING = by_name(
+    (
+        _ROLE,
+        Field("content", Nullable(_CONTENT), "What is said beside the calls."),
+        _OF_NAME,
+        _CALLS,
+        _REFUSAL,
+    )
+)
+_TOOL = by_name((_ROLE, _SAID, Field("tool_call_id", _NAME, "Which call it answers.", required=True)))
+_FUNCTION = Object(
+    Field("name", _NAME, "Its name.", required=True),
+    Field("description", _ANY_TEXT, "What it does."),
+    Field("parameters", Schema(), "Its parameters, a JSON Schema."),
+    Field("strict", Nullable(Boolean()), "Whether arguments follow the schema exactly."),
+)
+_TOOL_RULE = Object(
+    Field("type", Only("function"), "A function.", required=True),
+    Field("function", _FUNCTION, "The function.", required=True),
+    expected="an object with type and function",
+)
+
+MESSAGES = Items(_Message(), MAX_MESSAGES, "messages", "an array of messages")
+TOOLS = Items(_TOOL_RULE, MAX_TOOLS, "tools", "an array of tools")

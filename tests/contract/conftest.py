@@ -28,6 +28,10 @@ upstream_key_variable = "UPSTREAM_KEY"
 upstream = "{url}/"
 takes = ["tools", "json"]
 connections = 1
+[models."there/vectors"]
+upstream = "{url}"
+upstream_model = "their-vectors"
+serves = "embeddings"
 [models."there/closed"]
 upstream = "http://127.0.0.1:{closed}/v1"
 """

@@ -194,7 +194,7 @@ def test_upstream() -> None:
     """An upstream's own 429 is passed on, with its Retry-After, and counted as such."""
     request, _ = check({"model": "their/chat", "messages": [{"role": "user", "content": "Hello."}]})
     assert request is not None
-    error = refusal(429, "7", b"", request)
+    error = refusal(429, "7", b"", "messages", [])
 
     assert isinstance(error, RateLimited)
     assert ("upstream", 7) == (error.limit, error.retry_after_s)

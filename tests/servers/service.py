@@ -23,7 +23,7 @@ from tenuto.db.opening import open_database
 from tenuto.engines.registry import ENTRIES
 
 TENUTO = forking.TENUTO
-READY_S = 20.0
+READY_S = 120.0
 FINAL = ("succeeded", "failed", "cancelled", "recovery_required")
 PLAIN = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 """For clients of a service, which speaks plain HTTP. By default each client reads the certificates of all

@@ -3,8 +3,10 @@
 The last message's text chooses what it does, `[up:NAME]` or `[up:NAME=SECONDS]`; else it says the text back.
 """
 
+import base64
 import json
 import re
+import struct
 import threading
 import time
 from dataclasses import dataclass, field
@@ -47,6 +49,8 @@ class Seen:
     authorizations: list[str | None] = field(default_factory=list)
     paths: list[str] = field(default_factory=list)
     gone: threading.Event = field(default_factory=threading.Event)
+    gate: threading.Event = field(default_factory=threading.Event)
+    """What `[up:gate]` waits for."""
 
 
 class UpstreamServer:
@@ -88,12 +92,15 @@ class _Handler(BaseHTTPRequestHandler):
         self.records.paths.append(self.path)
         self.records.bodies.append(body)
         self.records.authorizations.append(self.headers["Authorization"])
-        content = body["messages"][-1]["content"]
-        text = content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
+        text = _said(body)
         found = _CHOICE.match(text)
         name, number = (found[1], float(found[2] or 0)) if found else ("", 0.0)
         try:
-            if not self._misbehave(name, number):
+            if self._misbehave(name, number):
+                return
+            if "input" in body:
+                self._embed(body, name)
+            else:
                 self._say(text, name, number, streamed=body.get("stream") is True)
         except (BrokenPipeError, ConnectionResetError):
             self.records.gone.set()
@@ -112,12 +119,26 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(200, {"choices": [{"message": {"content": "x"}, "finish_reason": "stop"}]})
         elif name == "cut":
             self.close_connection = True
-        elif name == "sleep":
-            time.sleep(number)
+        elif name == "gate":
+            self.records.gate.wait(120)
             return False
         else:
             return False
         return True
+
+    def _embed(self, body: dict[str, Any], name: str) -> None:
+        """A vector for each input, `[number, 0.5, -2]`, the last first; `[up:other]`: in the other form."""
+        given = body["input"]
+        several = isinstance(given, list) and not isinstance(given[0], int)
+        vectors: list[Any] = [[number, 0.5, -2.0] for number in range(len(given) if several else 1)]
+        if (body["encoding_format"] == "base64") != (name == "other"):
+            vectors = [base64.b64encode(struct.pack("<3f", *one)).decode() for one in vectors]
+        if name in ("empty", "words"):
+            vectors[0] = [] if name == "empty" else "no words"
+        data = [{"embedding": one, "index": n, PRIVATE: 1} for n, one in enumerate(vectors)][::-1]
+        usage = {"prompt_tokens": 4, "total_tokens": 4}
+        answer = {"data": data[1:] if name == "fewer" else data, "usage": usage, "model": PRIVATE}
+        self._answer(200, answer)
 
     def _say(self, text: str, name: str, number: float, *, streamed: bool) -> None:
         usage = {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7, PRIVATE: 1}
@@ -173,3 +194,12 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
+
+
+def _said(body: dict[str, Any]) -> str:
+    """The text that chooses what the server does."""
+    if "input" in body:
+        first = body["input"] if isinstance(body["input"], str) else body["input"][0]
+        return first if isinstance(first, str) else ""
+    content = body["messages"][-1]["content"]
+    return content if isinstance(content, str) else "".join(part.get("text", "") for part in content)

@@ -38,8 +38,8 @@ export type Page<T> = { data: T[]; next_cursor?: string }
 
 export type Model = {
   id: string
-  kind: Kind
-  interface: 'jobs' | 'chat'
+  kind: Kind | 'embedding'
+  interface: 'jobs' | 'chat' | 'embeddings'
   callable: boolean
   callable_reason: string | null
   languages: string[]

@@ -5,7 +5,7 @@ import type { Entry, Kind } from './types.ts'
 export type UsageLine = {
   day: string
   model: string
-  kind: Kind
+  kind: Kind | 'embedding'
   jobs: number
   characters: number
   audio_seconds: number
@@ -17,7 +17,7 @@ export type UsageLine = {
 }
 
 export type Made = {
-  kind: Kind
+  kind: Kind | 'embedding'
   requests: number
   characters: number
   seconds: number
@@ -27,7 +27,7 @@ export type Made = {
   charged: bigint
 }
 
-const KINDS: readonly Kind[] = ['speech', 'recognition', 'image', 'chat']
+const KINDS = ['speech', 'recognition', 'image', 'chat', 'embedding'] as const
 // The service tells no more days at once.
 const MOST_DAYS = 92
 const DAY_MS = 86_400_000

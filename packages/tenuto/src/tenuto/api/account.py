@@ -10,7 +10,8 @@ from tenuto.billing import reads, usage
 from tenuto.billing.reads import Balance, LedgerEntry
 from tenuto.billing.rows import ChatUsageRow
 from tenuto.billing.rules import cny
-from tenuto.catalog.kinds import kinds
+from tenuto.catalog.kinds import CHAT, kinds
+from tenuto.catalog.rules import Model
 from tenuto.db.database import Transaction
 from tenuto.errors import Fault, InvalidRequest
 from tenuto.jobs import usage as job_usage
@@ -59,7 +60,10 @@ async def show_usage(call: Call) -> Answer:
         )
 
     jobs, chats = await call.report(look)
-    lines = [*(_job_line(line) for line in jobs), *(_chat_line(line) for line in chats)]
+    lines = [
+        *(_job_line(line) for line in jobs),
+        *(_chat_line(line, call.service.models.get(line.model)) for line in chats),
+    ]
     if len(lines) > MAX_LINES:
         message = f"these days have more than {MAX_LINES} lines; ask for fewer days"
         raise InvalidRequest([Fault("since", "out_of_range", message)])
@@ -89,9 +93,9 @@ def _makes_images(name: str) -> bool:
     return kind is not None and kind.media_type.startswith("image/")
 
 
-def _chat_line(line: ChatUsageRow) -> dict[str, Any]:
+def _chat_line(line: ChatUsageRow, model: Model | None) -> dict[str, Any]:
     return {
-        **_line(line.day, line.model, "chat", line.key_id),
+        **_line(line.day, line.model, CHAT if model is None else model.kind, line.key_id),
         "chats": line.calls,
         "prompt_tokens": line.prompt_tokens,
         "completion_tokens": line.completion_tokens,

@@ -34,8 +34,7 @@ async def create(call: Call) -> Answer | None:
     limit_bytes = service.settings.chat_body_kib << 10
     _, value = await read_json(call, limit_bytes, max_values=MAX_CHAT_VALUES)
     request = _checked(service, caller, value)
-    if not await service.database.read_async(lambda tx: catalog.is_switched_on(tx, request.model)):
-        raise ModelUnavailable(f"{request.model} is switched off by the operator")
+    await refuse_switched_off(call, request.model)
     about = {
         "id": service.ids.new("chatcmpl"),
         "object": "chat.completion.chunk" if request.stream else "chat.completion",
@@ -43,11 +42,17 @@ async def create(call: Call) -> Answer | None:
         "model": request.model,
     }
     if not request.stream:
-        completion = await _unless_gone(call, service.chats.complete(caller, request))
+        completion = await answered_while_there(call, service.chats.complete(caller, request))
         return json_answer(200, about | _answer(completion))
     async with aclosing(service.chats.stream(caller, request)) as pieces:
         await _stream(call, request, about, pieces)
     return None
+
+
+async def refuse_switched_off(call: Call, model: str) -> None:
+    """ModelUnavailable if the operator has switched the model off."""
+    if not await call.service.database.read_async(lambda tx: catalog.is_switched_on(tx, model)):
+        raise ModelUnavailable(f"{model} is switched off by the operator")
 
 
 def _checked(service: Service, caller: Caller, value: Any) -> ChatRequest:
@@ -71,7 +76,7 @@ async def _stream(
     call: Call, request: ChatRequest, about: dict[str, Any], pieces: AsyncIterator[Piece]
 ) -> None:
     """Send the pieces as they come. What goes wrong before the first one is answered like any other error."""
-    first = await _unless_gone(call, _next(pieces))
+    first = await answered_while_there(call, _next(pieces))
     gone = asyncio.ensure_future(_gone(call))
     try:
         await _begin(call)
@@ -157,7 +162,7 @@ async def _disconnected(call: Call) -> None:
         pass
 
 
-async def _unless_gone(call: Call, work: Coroutine[Any, Any, T]) -> T:
+async def answered_while_there(call: Call, work: Coroutine[Any, Any, T]) -> T:
     """What the work gives; ClientGone, and the work stopped, when nobody waits for it any more."""
     gone = asyncio.ensure_future(_gone(call))
     try:

@@ -225,7 +225,7 @@ def expose(service: "Service", checks: Mapping[str, Check]) -> None:
         return
     lane_names = list(kinds())
     worked = {name: model.lane for name, model in service.models.items() if model.interface == "jobs"}
-    chats = [name for name, model in service.models.items() if model.interface == "chat"]
+    chats = [name for name, model in service.models.items() if model.interface != "jobs"]
 
     def look(tx: Transaction) -> Records:
         records = read_records(tx, lane_names, worked, away=service.presence.away, now_ms=service.clock())

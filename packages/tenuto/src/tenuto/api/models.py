@@ -33,7 +33,7 @@ def as_offered(service: Service, tx: Transaction, models: list[Model]) -> list[t
     worked = [model.name for model in models if model.interface == "jobs"]
     reasons = catalog.reasons(tx, worked, away=service.presence.away)
     # Chats are answered by this process, so it knows by itself.
-    reasons |= {model.name: service.chats.reason(model.name) for model in models if model.interface == "chat"}
+    reasons |= {model.name: service.chats.reason(model.name) for model in models if model.interface != "jobs"}
     return [
         (model, reasons[model.name] if is_on else SWITCHED_OFF) for model, is_on in catalog.as_set(tx, models)
     ]

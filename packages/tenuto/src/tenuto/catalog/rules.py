@@ -10,6 +10,8 @@ from tenuto.engines.registry import CHAT_HONOURED, ENTRIES, EngineEntry
 from tenuto.engines.registry import entries as known
 from tenuto.errors import SettingsInvalid
 
+EMBEDDING = "embedding"
+"""What a model of another server has instead of a kind if it gives vectors."""
 MAX_START_FAILURES = 3
 """After this many failures to start in a row a worker does not offer the engine any more."""
 
@@ -60,7 +62,7 @@ def models(settings: Settings) -> dict[str, Model]:
 
 def at_price(model: Model, price_micros: int | None) -> Model:
     """The model at a price that the operator set in the studio; None: at that of the settings file."""
-    if price_micros is None or model.is_free or model.interface == "chat":
+    if price_micros is None or model.is_free or model.interface != "jobs":
         return model
     minutes = LONGEST_MINUTES if model.price.unit == "audio_minute" else 1
     return replace(model, price=Price(model.price.unit, price_micros, price_micros * minutes))
@@ -81,22 +83,25 @@ def _offered(entry: EngineEntry, own: ModelSettings, faults: list[str], *, is_fr
 
 
 def _upstreams(settings: Settings) -> dict[str, Model]:
-    """Chat models of other servers, as the operator named them."""
+    """Chat and embedding models of other servers, as the operator named them."""
     offered = {}
     for name, own in settings.models.items():
         if own.upstream is None or own.adapter is not None or not own.enabled:
             continue
+        kind, interface, honoured = CHAT, "chat", (*CHAT_HONOURED, *_fields_of(own.upstream.takes))
+        if own.upstream.serves == "embeddings":
+            kind, interface, honoured = EMBEDDING, "embeddings", ("encoding_format", "dimensions")
         entry = EngineEntry(
             model=name,
-            kind=CHAT,
+            kind=kind,
             engine="",
             # Which model the server runs is the operator's matter.
             revision="upstream",
             languages=(),
-            honoured=tuple(dict.fromkeys((*CHAT_HONOURED, *_fields_of(own.upstream.takes)))),
+            honoured=tuple(dict.fromkeys(honoured)),
             licence="",
         )
-        offered[name] = Model(name, CHAT, "chat", CHAT, Price(), False, entry, own.upstream)
+        offered[name] = Model(name, kind, interface, kind, Price(), False, entry, own.upstream)
     return offered
 
 

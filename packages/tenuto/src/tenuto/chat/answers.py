@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import msgspec
 
 from tenuto.bodies.chat import ChatRequest
+from tenuto.bodies.embeddings import EmbeddingRequest
 
 FINISHED = ("stop", "length", "content_filter", "tool_calls")
 """Why an answer ended: by itself or at a stop text, at its limit of tokens, cut by a filter, for tools."""
@@ -77,24 +78,38 @@ def estimate(request: ChatRequest, answer: str) -> Usage:
     texts += [_written(message.more) for message in request.messages if message.more]
     texts += [_written(part) for part in (request.tools, request.response_format) if part]
     images = sum(message.images for message in request.messages)
-    prompt = sum(map(_tokens, texts)) + images * IMAGE_TOKENS
-    return Usage(prompt, _tokens(answer), is_estimated=True)
+    prompt = sum(map(tokens_of, texts)) + images * IMAGE_TOKENS
+    return Usage(prompt, tokens_of(answer), is_estimated=True)
 
 
 def _written(value: Any) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def _tokens(text: str) -> int:
+def tokens_of(text: str) -> int:
+    """About how many tokens a text has."""
     ascii_characters = sum(character.isascii() for character in text)
     return -(-ascii_characters // 4) + len(text) - ascii_characters
 
 
-class ChatEngine(Protocol):
-    """One model that answers. All methods are called in the event loop.
+@dataclass(frozen=True, slots=True)
+class Embeddings:
+    """One vector for each input, in order: numbers, or base64 of 32-bit floats, little-endian."""
+
+    vectors: list[list[float] | str]
+    usage: Usage
+
+
+def estimate_inputs(request: EmbeddingRequest) -> Usage:
+    """What embeddings used for which nobody waited."""
+    counts = (tokens_of(one) if isinstance(one, str) else len(one) for one in request.inputs)
+    return Usage(sum(counts), is_estimated=True)
+
+
+class Engine(Protocol):
+    """One model. All methods are called in the event loop.
 
     Errors are the caller's to see: InvalidRequest (the prompt does not fit), RateLimited, ModelUnavailable.
-    Cancelling `complete`, or closing the iterator of `stream`, stops the generation.
     """
 
     concurrency: int
@@ -106,11 +121,22 @@ class ChatEngine(Protocol):
     def warm(self) -> None:
         """Get ready before the first call; returns at once."""
 
+    async def close(self) -> None:
+        """End what it holds, for good."""
+
+
+class ChatEngine(Engine, Protocol):
+    """A model that answers. Cancelling `complete`, or closing the iterator of `stream`, stops it."""
+
     async def complete(self, request: ChatRequest, on_piece: Callable[[Piece], None]) -> Completion:
         """A whole answer. `on_piece` gets each piece as it comes, if the answer comes in pieces."""
 
     def stream(self, request: ChatRequest) -> AsyncGenerator[Piece, None]:
         """The answer piece by piece."""
 
-    async def close(self) -> None:
-        """End what it holds, for good."""
+
+class EmbeddingEngine(Engine, Protocol):
+    """A model that gives vectors."""
+
+    async def embed(self, request: EmbeddingRequest) -> Embeddings:
+        """The vectors of the inputs."""

@@ -7,18 +7,32 @@ import asyncio
 from collections import OrderedDict, deque
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TypeVar
 
 from tenuto.accounts.restrictions import Caller
 from tenuto.bodies.chat import ChatRequest
-from tenuto.catalog.rules import Model
+from tenuto.bodies.embeddings import EmbeddingRequest
+from tenuto.catalog.rules import EMBEDDING, Model
 from tenuto.catalog.upstream_keys import read_key
-from tenuto.chat.answers import ChatEngine, Completion, Piece, Usage, estimate
+from tenuto.chat.answers import (
+    ChatEngine,
+    Completion,
+    EmbeddingEngine,
+    Embeddings,
+    Engine,
+    Piece,
+    Usage,
+    estimate,
+    estimate_inputs,
+)
 from tenuto.chat.embedded import EmbeddedChat
 from tenuto.chat.meter import Meter
 from tenuto.config import Settings
 from tenuto.errors import ModelUnavailable, RateLimited, TenutoError
 
 RETRY_AFTER_S = 5
+E = TypeVar("E", bound=Engine)
 
 
 class _Tally:
@@ -42,15 +56,26 @@ class _Tally:
         return self._reported or estimate(self._request, "".join(self._texts))
 
 
+@dataclass(frozen=True, slots=True)
+class Engines:
+    """By model, what answers and what gives vectors."""
+
+    chats: dict[str, ChatEngine] = field(default_factory=dict)
+    embedders: dict[str, EmbeddingEngine] = field(default_factory=dict)
+
+
 class Chats:
     """Engines by model, each with its slots."""
 
-    def __init__(self, engines: Mapping[str, ChatEngine], settings: Settings, meter: Meter) -> None:
-        self._engines = engines
+    def __init__(self, engines: Engines, settings: Settings, meter: Meter) -> None:
+        self._chats = engines.chats
+        self._embedders = engines.embedders
+        self._engines: dict[str, Engine] = {**engines.chats, **engines.embedders}
         self._meter = meter
         self._settings = settings
         self._slots = {
-            name: ChatSlots(engine.concurrency, settings.queued_chats) for name, engine in engines.items()
+            name: ChatSlots(engine.concurrency, settings.queued_chats)
+            for name, engine in self._engines.items()
         }
 
     def start(self) -> None:
@@ -75,7 +100,7 @@ class Chats:
 
         It is also recorded if its caller leaves before the end: the model worked on it.
         """
-        engine = self._callable(request.model)
+        engine = self._callable(self._chats, request.model)
         async with self._slots[request.model].taken(caller.account_id):
             tally = _Tally(request)
             try:
@@ -88,7 +113,7 @@ class Chats:
 
     async def stream(self, caller: Caller, request: ChatRequest) -> AsyncGenerator[Piece, None]:
         """The answer piece by piece; what was used is recorded however it ends."""
-        engine = self._callable(request.model)
+        engine = self._callable(self._chats, request.model)
         tally: _Tally | None = None
         try:
             async with self._slots[request.model].taken(caller.account_id):
@@ -109,8 +134,20 @@ class Chats:
             if tally is not None:
                 self._note(caller, request.model, tally.usage())
 
-    def _callable(self, model: str) -> ChatEngine:
-        engine = self._engines[model]
+    async def embed(self, caller: Caller, request: EmbeddingRequest) -> Embeddings:
+        """The vectors, recorded also if their caller leaves. Raises what `complete` raises."""
+        engine = self._callable(self._embedders, request.model)
+        async with self._slots[request.model].taken(caller.account_id):
+            try:
+                made = await engine.embed(request)
+            except asyncio.CancelledError:
+                self._note(caller, request.model, estimate_inputs(request))
+                raise
+        self._note(caller, request.model, made.usage)
+        return made
+
+    def _callable(self, engines: Mapping[str, E], model: str) -> E:
+        engine = engines[model]
         if engine.reason() is not None:
             raise ModelUnavailable(
                 f"{model} is temporarily unavailable; GET /v1/models shows `callable`. Nothing was run."
@@ -205,20 +242,25 @@ class ChatSlots:
         self._free += 1
 
 
-def make_engines(
-    models: Mapping[str, Model], settings: Settings, environment: Mapping[str, str]
-) -> dict[str, ChatEngine]:
-    """An engine for each chat model. OperatorError if the key of an upstream cannot be read."""
-    engines: dict[str, ChatEngine] = {}
+def make_engines(models: Mapping[str, Model], settings: Settings, environment: Mapping[str, str]) -> Engines:
+    """An engine for each chat or embedding model. OperatorError if the key of an upstream cannot be read."""
+    engines = Engines()
     for name, model in models.items():
-        if model.interface != "chat":
+        if model.interface == "jobs":
             continue
         if model.upstream is None:
-            engines[name] = EmbeddedChat(model, settings)
+            engines.chats[name] = EmbeddedChat(model, settings)
             continue
-        # Imported only if an upstream is configured: it takes as long as the rest of a start.
-        from tenuto.chat.upstream import UpstreamChat
-
         key = read_key(model.upstream, environment, name)
-        engines[name] = UpstreamChat(name, model.upstream, key, timeout_s=settings.chat_timeout_s)
+        # Imported only if an upstream is configured: it takes as long as the rest of a start.
+        if model.kind == EMBEDDING:
+            from tenuto.chat.embeddings import UpstreamEmbeddings
+
+            engines.embedders[name] = UpstreamEmbeddings(
+                name, model.upstream, key, timeout_s=settings.chat_timeout_s
+            )
+        else:
+            from tenuto.chat.upstream import UpstreamChat
+
+            engines.chats[name] = UpstreamChat(name, model.upstream, key, timeout_s=settings.chat_timeout_s)
     return engines

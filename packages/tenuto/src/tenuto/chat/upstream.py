@@ -143,20 +143,22 @@ _ANSWER = msgspec.json.Decoder(_Answer)
 _CHUNK = msgspec.json.Decoder(_Chunk)
 _LOGPROBS = msgspec.json.Decoder(_Logprobs | None)
 _REFUSAL = msgspec.json.Decoder(_Refusal)
-_encode = msgspec.json.Encoder().encode
+encode = msgspec.json.Encoder().encode
 
 _SENT = tuple(field.name for field in msgspec.structs.fields(ChatRequest) if field.default is None)
 """Sent as they are if the caller set them."""
 
 
-class UpstreamChat:
-    """A ChatEngine (see `answers.py`). `key` is the upstream's secret: never shown or logged."""
+class Upstream:
+    """A path of an upstream, and the connections there. `key` is its secret: never shown or logged."""
 
-    def __init__(self, name: str, upstream: UpstreamSettings, key: str | None, *, timeout_s: float) -> None:
+    def __init__(
+        self, name: str, upstream: UpstreamSettings, key: str | None, path: str, *, timeout_s: float
+    ) -> None:
         self.concurrency = upstream.connections
         self._name = name
         self._model = upstream.model or name
-        self._url = upstream.url.rstrip("/") + "/chat/completions"
+        self._url = upstream.url.rstrip("/") + path
         self._headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
         if key is not None:
             self._headers["Authorization"] = f"Bearer {key}"
@@ -172,33 +174,23 @@ class UpstreamChat:
     def warm(self) -> None:
         """Nothing: a connection is made by the first call."""
 
-    async def complete(self, request: ChatRequest, on_piece: Callable[[Piece], None]) -> Completion:
-        async with self._answer(request) as response:
-            return completion(await _whole(response), request)
-
-    async def stream(self, request: ChatRequest) -> AsyncGenerator[Piece, None]:
-        async with self._answer(request) as response:
-            events = Events(MAX_ANSWER_BYTES, request)
-            async for block in response.content.iter_any():
-                for piece in events.add(block):
-                    yield piece
-                if events.is_done:
-                    break
-            for piece in events.last():
-                yield piece
-
     async def close(self) -> None:
         if self._session is not None:
             await self._session.close()
 
     @asynccontextmanager
-    async def _answer(self, request: ChatRequest) -> AsyncIterator[aiohttp.ClientResponse]:
-        """The upstream's 200. Leaving the block early closes the connection: the upstream sees us go."""
+    async def _answer(
+        self, body: bytes, param: str, fields: Sequence[str]
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """The upstream's 200. Leaving the block early closes the connection: the upstream sees us go.
+
+        What it refuses is a fault of the parameter, and perhaps of one of the fields.
+        """
         try:
-            response = await self._send(request_body(self._model, request))
+            response = await self._send(body)
             try:
                 if response.status != 200:
-                    await self._refuse(response, request)
+                    await self._refuse(response, param, fields)
                 yield response
             finally:
                 response.release() if response.content.is_eof() else response.close()
@@ -238,20 +230,47 @@ class UpstreamChat:
             )
         return self._session
 
-    async def _refuse(self, response: aiohttp.ClientResponse, request: ChatRequest) -> None:
+    async def _refuse(self, response: aiohttp.ClientResponse, param: str, fields: Sequence[str]) -> None:
         """Raise what another status than 200 means to our caller."""
         retry_after = response.headers.get("Retry-After")
-        error = refusal(response.status, retry_after, await _whole(response), request)
+        error = refusal(response.status, retry_after, await whole(response), param, fields)
         if not isinstance(error, InvalidRequest):
             _log.warning("upstream.refused", model=self._name, status=response.status)
         raise error
 
 
-async def _whole(response: aiohttp.ClientResponse) -> bytes:
-    body = await response.content.read(MAX_ANSWER_BYTES + 1)
-    while len(body) <= MAX_ANSWER_BYTES and not response.content.at_eof():
-        body += await response.content.read(MAX_ANSWER_BYTES + 1 - len(body))
-    if len(body) > MAX_ANSWER_BYTES:
+class UpstreamChat(Upstream):
+    """A ChatEngine (see `answers.py`)."""
+
+    def __init__(self, name: str, upstream: UpstreamSettings, key: str | None, *, timeout_s: float) -> None:
+        super().__init__(name, upstream, key, "/chat/completions", timeout_s=timeout_s)
+
+    async def complete(self, request: ChatRequest, on_piece: Callable[[Piece], None]) -> Completion:
+        async with self._answer(*self._asked(request)) as response:
+            return completion(await whole(response), request)
+
+    async def stream(self, request: ChatRequest) -> AsyncGenerator[Piece, None]:
+        async with self._answer(*self._asked(request)) as response:
+            events = Events(MAX_ANSWER_BYTES, request)
+            async for block in response.content.iter_any():
+                for piece in events.add(block):
+                    yield piece
+                if events.is_done:
+                    break
+            for piece in events.last():
+                yield piece
+
+    def _asked(self, request: ChatRequest) -> tuple[bytes, str, list[str]]:
+        fields = [name for name in (*_SENT, "stop") if getattr(request, name) not in (None, ())]
+        return request_body(self._model, request), "messages", fields
+
+
+async def whole(response: aiohttp.ClientResponse, limit_bytes: int = MAX_ANSWER_BYTES) -> bytes:
+    """All of an answer. Garbage: it is longer."""
+    body = await response.content.read(limit_bytes + 1)
+    while len(body) <= limit_bytes and not response.content.at_eof():
+        body += await response.content.read(limit_bytes + 1 - len(body))
+    if len(body) > limit_bytes:
         raise Garbage("the answer is too long")
     return body
 
@@ -270,7 +289,7 @@ def request_body(model: str, request: ChatRequest) -> bytes:
     if request.stream:
         # The usage is recorded, whether or not the caller asks for it.
         sent |= {"stream": True, "stream_options": {"include_usage": True}}
-    return _encode(sent)
+    return encode(sent)
 
 
 def completion(answer: bytes, request: ChatRequest) -> Completion:
@@ -357,7 +376,9 @@ class Events:
             yield Piece(delta.content or "", index=choice.index, more=more, logprobs=logprobs)
 
 
-def refusal(status: int, retry_after: str | None, answer: bytes, request: ChatRequest) -> TenutoError:
+def refusal(
+    status: int, retry_after: str | None, answer: bytes, param: str, fields: Sequence[str]
+) -> TenutoError:
     """What an upstream's refusal means to our caller; nothing of its text is passed on."""
     wait_s = _wait_s(retry_after)
     if status == 429:
@@ -367,14 +388,14 @@ def refusal(status: int, retry_after: str | None, answer: bytes, request: ChatRe
             limit="upstream",
         )
     if status in (400, 413, 422):
-        return _too_long(answer) or _not_taken(request)
+        return _too_long(answer, param) or _not_taken(param, fields)
     error = ModelUnavailable()
     if wait_s is not None:
         error.retry_after_s = wait_s
     return error
 
 
-def _too_long(answer: bytes) -> InvalidRequest | None:
+def _too_long(answer: bytes, param: str) -> InvalidRequest | None:
     """The refusal of a prompt over the context, with both numbers if the upstream gives them."""
     try:
         error = _REFUSAL.decode(answer).error
@@ -390,13 +411,12 @@ def _too_long(answer: bytes) -> InvalidRequest | None:
         message = "the prompt has more tokens than the model's context holds"
     else:
         return None
-    return InvalidRequest([Fault("messages", "too_long", message)])
+    return InvalidRequest([Fault(param, "too_long", message)])
 
 
-def _not_taken(request: ChatRequest) -> InvalidRequest:
-    fields = [name for name in (*_SENT, "stop") if getattr(request, name) not in (None, ())]
+def _not_taken(param: str, fields: Sequence[str]) -> InvalidRequest:
     hint = f"; it may not take {', '.join(fields)}" if fields else ""
-    return InvalidRequest([Fault("messages", "not_allowed", f"the model does not take this request{hint}")])
+    return InvalidRequest([Fault(param, "not_allowed", f"the model does not take this request{hint}")])
 
 
 def _message(message: Message) -> dict[str, Any]:

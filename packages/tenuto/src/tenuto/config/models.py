@@ -92,6 +92,11 @@ class UpstreamSettings:
     connections: int = setting(
         64, _integer(1, 10_000), "{range} chats, or jobs, that are sent there at once; further ones wait"
     )
+    serves: Literal["chat", "embeddings"] = setting(
+        "chat",
+        Choice(("chat", "embeddings")),
+        "without `adapter`: what the model is for, `chat` or `embeddings`",
+    )
     takes: tuple[str, ...] = setting(
         CHAT_FEATURES,
         Some(CHAT_FEATURES),
@@ -283,7 +288,9 @@ def _contradictions(where: str, table: dict[str, Any]) -> list[str]:
             )
             faults += _meaningless(where, table, others, "a model of an upstream, whose chats are free")
         else:
-            faults += _meaningless(where, table, ("takes",), "a model of an adapter, which says it itself")
+            faults += _meaningless(
+                where, table, ("serves", "takes"), "a model of an adapter, which says it itself"
+            )
     if "adapter" not in table:
         needing = [key for key in adapter if key in table]
         faults += [

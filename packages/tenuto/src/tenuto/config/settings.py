@@ -249,7 +249,8 @@ class Settings:
     openai_routes: Switch = setting(
         "on",
         Choice(get_args(Switch)),
-        "`on`: other people's programs may speak as they do to OpenAI (`/v1/audio/…`, `/v1/images/…`); `off`:"
+        "`on`: other people's programs may speak as they do to OpenAI (`/v1/audio/…`, `/v1/images/…`,"
+        " `/v1/embeddings`); `off`:"
         " those paths are not there",
     )
     openai_wait_s: int = setting(

@@ -94,8 +94,8 @@ def _faults(sent: dict[str, Any], model: Model | None, known: dict[str, Model]) 
     if model is None:
         message = f"{quoted(sent['model'])} is not a model; there are {', '.join(known)}"
         return [Fault("model", "unknown_model", message)]
-    if sent["price_micros"] is not None and model.interface == "chat":
-        return [Fault("price_micros", "not_allowed", "must be null: chats are free of charge")]
+    if sent["price_micros"] is not None and model.interface != "jobs":
+        return [Fault("price_micros", "not_allowed", "must be null: chats and embeddings are free of charge")]
     if sent["price_micros"] is not None and model.is_free:
         return [Fault("price_micros", "not_allowed", "must be null: the setting prices is `free`")]
     return []

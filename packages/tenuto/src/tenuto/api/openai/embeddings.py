@@ -1,0 +1,55 @@
+"""POST /v1/embeddings: vectors of texts, by a model of another server. Metered as chats are; no jobs."""
+
+import asyncio
+from typing import Any
+
+from tenuto.accounts.restrictions import Caller
+from tenuto.api.answers import Answer, json_answer
+from tenuto.api.call import Call
+from tenuto.api.chat import answered_while_there, refuse_switched_off
+from tenuto.api.openai.jobs import ignored_header, lenient
+from tenuto.api.request_body import read_json
+from tenuto.api.service import Service
+from tenuto.bodies.embeddings import FIELDS, EmbeddingRequest, check
+from tenuto.catalog.rules import EMBEDDING
+from tenuto.errors import Fault, InvalidRequest, ModelNotAllowed
+
+MAX_VALUES = 400_000
+"""In a body: most of them tokens."""
+
+
+async def create(call: Call) -> Answer | None:
+    """The vectors, in the order of the inputs."""
+    caller = await call.authenticate()
+    limit_bytes = call.service.settings.chat_body_kib << 10
+    _, value = await read_json(call, limit_bytes, max_values=MAX_VALUES)
+    sent = lenient(value, FIELDS)
+    request = _checked(call.service, caller, sent.values)
+    await refuse_switched_off(call, request.model)
+    made = await answered_while_there(call, call.service.chats.embed(caller, request))
+    data = [
+        {"object": "embedding", "index": index, "embedding": vector}
+        for index, vector in enumerate(made.vectors)
+    ]
+    tokens = made.usage.prompt_tokens
+    usage = {"prompt_tokens": tokens, "total_tokens": tokens}
+    answer = {"object": "list", "data": data, "model": request.model, "usage": usage}
+    return await asyncio.to_thread(json_answer, 200, answer, *ignored_header(sent.ignored))
+
+
+def _checked(service: Service, caller: Caller, sent: dict[str, Any]) -> EmbeddingRequest:
+    """The request for a model that this caller may use; raises with all faults at once."""
+    request, faults = check(sent)
+    name = sent.get("model")
+    model = service.models.get(name) if type(name) is str else None
+    if model is None or model.kind != EMBEDDING:
+        own = [one.name for one in service.models.values() if one.kind == EMBEDDING]
+        names = ", ".join(name for name in own if caller.may_use(name)) or "none"
+        if type(name) is str:
+            message = f"there is no embedding model of this name; there are: {names}"
+            faults.append(Fault("model", "unknown_model", message))
+    elif not caller.may_use(model.name):
+        raise ModelNotAllowed
+    if request is None or faults:
+        raise InvalidRequest(faults)
+    return request

@@ -1,0 +1,197 @@
+"""POST /v1/embeddings through an upstream: inputs, forms of vectors, refusals, what is recorded."""
+
+import base64
+import json
+import struct
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import httpx2
+import pytest
+
+from servers.callers import Caller, Operator, error_code, faults
+from servers.chats import CHAT, THERE, body, post, used
+from servers.upstream import PRIVATE, UpstreamServer
+from tenuto.billing.rows import Used
+
+if TYPE_CHECKING:
+    import openai
+
+VECTORS = "there/vectors"
+
+
+@pytest.fixture
+def visitor(chatting: Operator) -> Caller:
+    """A new account with a key, on the service with upstreams."""
+    return chatting.caller()
+
+
+@pytest.fixture
+def client(visitor: Caller) -> Iterator["openai.OpenAI"]:
+    """OpenAI's own package, on our base address."""
+    import openai  # Not above: it takes a second, which every process that collects this file would spend.
+
+    url = str(visitor.http.base_url).rstrip("/") + "/v1"
+    with openai.OpenAI(base_url=url, api_key=visitor.key, max_retries=0) as client:
+        yield client
+
+
+def ask(caller: Caller, value: Any) -> httpx2.Response:
+    headers = {"Content-Type": "application/json"}
+    content = value if isinstance(value, bytes) else json.dumps(value).encode()
+    return caller.request("POST", "/v1/embeddings", headers=headers, content=content)
+
+
+def embed(caller: Caller, given: Any, **fields: Any) -> Any:
+    """The answer to a request that succeeds."""
+    answer = ask(caller, {"model": VECTORS, "input": given, **fields})
+    assert (200, "application/json") == (answer.status_code, answer.headers["content-type"]), answer.text
+    return answer.json()
+
+
+def vector(number: float) -> list[float]:
+    """What the upstream gives for its input of this number."""
+    return [number, 0.5, -2.0]
+
+
+@pytest.mark.parametrize(
+    ("given", "count"),
+    [("one", 1), (["one", "二つ"], 2), ([5, 0, 7], 1), ([[5], [6, 7]], 2)],
+)
+def test_inputs_go_there_unchanged_and_come_back_in_order(
+    visitor: Caller, upstream: UpstreamServer, given: Any, count: int
+) -> None:
+    """Texts and tokens, one or several; the upstream answers in another order; nothing private comes back."""
+    answer = embed(visitor, given, dimensions=3, user="ann")
+
+    sent = {"model": "their-vectors", "input": given, "encoding_format": "float", "dimensions": 3}
+    assert sent == upstream.seen.bodies[-1]
+    assert "/v1/embeddings" == upstream.seen.paths[-1]
+    expected = [{"object": "embedding", "index": n, "embedding": vector(n)} for n in range(count)]
+    assert {
+        "object": "list",
+        "data": expected,
+        "model": VECTORS,
+        "usage": {"prompt_tokens": 4, "total_tokens": 4},
+    } == answer
+    assert PRIVATE not in json.dumps(answer)
+
+
+@pytest.mark.parametrize("there", ["", "[up:other]"])
+def test_vectors_have_the_form_that_was_asked_for(visitor: Caller, there: str) -> None:
+    """Base64 of little-endian floats, or numbers, also where the upstream gives the other form."""
+    packed, plain = (
+        [one["embedding"] for one in embed(visitor, [there + "a", "b"], encoding_format=form)["data"]]
+        for form in ("base64", "float")
+    )
+
+    assert [vector(0), vector(1)] == plain
+    assert plain == [list(struct.unpack("<3f", base64.b64decode(one))) for one in packed]
+
+
+def test_openais_own_package_embeds(client: "openai.OpenAI") -> None:
+    """It asks for base64 by itself, and reads numbers from it; a wrong model is a 400, never a 404."""
+    import openai
+
+    made = client.embeddings.create(model=VECTORS, input=["one", "two"])
+
+    assert [vector(0), vector(1)] == [one.embedding for one in made.data]
+    assert (4, 4) == (made.usage.prompt_tokens, made.usage.total_tokens)
+    with pytest.raises(openai.BadRequestError, match=VECTORS):
+        client.embeddings.create(model="text-embedding-3-small", input="x")
+
+
+def test_unknown_fields_and_nulls_are_left_out(visitor: Caller) -> None:
+    """The door is lenient: what has no meaning here is named in a header."""
+    fields = {"model": VECTORS, "input": "x", "dimensions": None, "truncate": True, "input_type": "query"}
+    answer = ask(visitor, fields)
+
+    assert (200, "truncate, input_type") == (answer.status_code, answer.headers["x-service-ignored"])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "expected"),
+    [
+        ({"input": ""}, [("input", "empty")]),
+        ({"input": []}, [("input", "empty")]),
+        ({"input": ["a", ""]}, [("input[1]", "empty")]),
+        ({"input": ["a", 1]}, [("input[1]", "wrong_type")]),
+        ({"input": [1, "a"]}, [("input", "wrong_type")]),
+        ({"input": [[1], [-1]]}, [("input[1]", "wrong_type")]),
+        ({"input": ["a"] * 2049}, [("input", "wrong_length")]),
+        ({"input": {"a": 1}}, [("input", "wrong_type")]),
+        ({}, [("input", "required")]),
+        ({"input": "x", "encoding_format": "int8"}, [("encoding_format", "not_allowed")]),
+        ({"input": "x", "dimensions": 0}, [("dimensions", "out_of_range")]),
+        ({"input": "x", "model": CHAT}, [("model", "unknown_model")]),
+        ({"input": "x", "model": THERE}, [("model", "unknown_model")]),
+        ({"input": "x", "model": 7}, [("model", "wrong_type")]),
+    ],
+)
+def test_what_is_wrong_is_named(
+    visitor: Caller, upstream: UpstreamServer, wrong: dict[str, Any], expected: list[tuple[str, str]]
+) -> None:
+    """A 400 that says where and what would be right; nothing is sent anywhere."""
+    before = len(upstream.seen.bodies)
+
+    assert expected == faults(ask(visitor, {"model": VECTORS} | wrong))
+    assert before == len(upstream.seen.bodies)
+
+
+@pytest.mark.parametrize(
+    ("fault", "expected"),
+    [
+        ("status=429", (429, "rate_limited")),
+        ("status=500", (503, "model_unavailable")),
+        ("status=422", (400, "invalid_request")),
+        ("context", (400, "invalid_request")),
+        ("redirect", (503, "model_unavailable")),
+        ("garbage", (503, "model_unavailable")),
+        ("cut", (503, "model_unavailable")),
+        ("fewer", (503, "model_unavailable")),
+        ("empty", (503, "model_unavailable")),
+        ("words", (503, "model_unavailable")),
+    ],
+)
+def test_an_upstreams_faults_are_ours_to_tell(
+    visitor: Caller, upstream: UpstreamServer, fault: str, expected: tuple[int, str]
+) -> None:
+    """Each fault gets a status, never 500; a vector too few is none at all; nothing is sent twice."""
+    before = len(upstream.seen.bodies)
+    answer = ask(visitor, {"model": VECTORS, "input": [f"[up:{fault}]", "b"], "encoding_format": "base64"})
+
+    assert expected == error_code(answer)
+    assert PRIVATE not in answer.text
+    assert before + 1 == len(upstream.seen.bodies)
+
+
+def test_embeddings_are_recorded_as_chats_are(chatting: Operator, visitor: Caller) -> None:
+    """Calls and tokens as the upstream counts them, in the usage under a kind of their own."""
+    embed(visitor, "one")
+    embed(visitor, ["one", "two"])
+    recorded = used(chatting, visitor, 2)
+    [line] = visitor.get("/v1/usage").json()["data"]
+
+    assert {VECTORS: Used(calls=2, prompt_tokens=8, completion_tokens=0)} == recorded
+    assert ("embedding", 2, 8, 0, "0.000000") == tuple(
+        line[name] for name in ("kind", "chats", "prompt_tokens", "completion_tokens", "charged")
+    )
+
+
+def test_only_who_may_use_the_model_is_answered(chatting: Operator, visitor: Caller) -> None:
+    """403 outside the key's restriction; the model does not chat, and is listed as what it is."""
+    narrow = chatting.key(visitor.account_id, models=[CHAT])
+    listed = {entry["id"]: entry for entry in visitor.get("/v1/models").json()["data"]}
+    entry = listed[VECTORS]
+
+    assert (403, "model_not_allowed") == error_code(ask(narrow, {"model": VECTORS, "input": "x"}))
+    assert VECTORS not in ask(narrow, {"model": "none/such", "input": "x"}).text
+    assert [("model", "unknown_model")] == faults(post(visitor, body(model=VECTORS)))
+    assert ("embedding", "embeddings", True) == (entry["kind"], entry["interface"], entry["callable"])
+    assert {"dimensions", "encoding_format"} == set(entry["honoured_parameters"])
+
+
+def test_a_large_request_of_tokens_is_read(visitor: Caller) -> None:
+    """A hundred thousand tokens are not too many values; half a million are."""
+    assert 1000 == len(embed(visitor, [[7] * 100] * 1000)["data"])
+    assert [("body", "too_many_values")] == faults(ask(visitor, {"model": VECTORS, "input": [7] * 500_000}))

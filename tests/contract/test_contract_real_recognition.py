@@ -53,6 +53,22 @@ def test_what_is_spoken_is_recognised_by_both_engines(real: Caller) -> None:
     }
 
 
+def test_openais_own_package_hears_what_it_has_spoken(real: Caller) -> None:
+    """Spoken as MP3, heard from that MP3, both by OpenAI's routes; the language is detected."""
+    import openai
+
+    url = str(real.http.base_url).rstrip("/") + "/v1"
+    with openai.OpenAI(base_url=url, api_key=real.key, timeout=600) as client:
+        spoken = client.audio.speech.create(model="tts-1", voice="alloy", input=SAID).content
+        heard = client.audio.transcriptions.create(
+            model="whisper-1", file=("said.mp3", spoken), response_format="verbose_json"
+        )
+
+    assert words(SAID) == words(heard.text)
+    assert "en" == heard.language
+    assert 3 < heard.duration == pytest.approx((heard.segments or [])[-1].end, abs=1)
+
+
 def words(text: str) -> list[str]:
     """The words without marks and capitals."""
     return re.findall(r"[a-z]+", text.lower())

@@ -8,7 +8,7 @@ from urllib.parse import unquote
 from tenuto.api import account, artifacts, chat, cors, health, inputs, jobs, models, renditions, voices
 from tenuto.api.call import Endpoint, Handler
 from tenuto.api.errors import error_answer
-from tenuto.api.openai import embeddings, images, lists, speech, transcriptions
+from tenuto.api.openai import embeddings, images, lists, responses, speech, transcriptions
 from tenuto.api.service import Service
 from tenuto.errors import NotFound
 
@@ -43,13 +43,14 @@ ROUTES: Mapping[str, Mapping[str, Handler]] = {
     "/v1/audio/translations": {"POST": transcriptions.refuse_translation},
     "/v1/images/generations": {"POST": images.create},
     "/v1/embeddings": {"POST": embeddings.create},
+    "/v1/responses": {"POST": responses.create},
     "/v1/audio/voices": {"GET": lists.list_voices},
     "/v1/audio/models": {"GET": lists.list_models},
     "/livez": {"GET": health.live},
     "/readyz": {"GET": health.ready},
 }
 
-OPENAI_PATHS = ("/v1/audio/", "/v1/images/", "/v1/embeddings")
+OPENAI_PATHS = ("/v1/audio/", "/v1/images/", "/v1/embeddings", "/v1/responses")
 """Beginnings of the paths that exist for other people's programs alone, and that a setting turns off."""
 
 

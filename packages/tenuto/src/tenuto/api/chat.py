@@ -1,7 +1,7 @@
 """Chat completions over HTTP, in OpenAI's shape: whole, or as server-sent events where `stream` is true."""
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import aclosing
 from typing import Any, TypeVar
 
@@ -33,7 +33,7 @@ async def create(call: Call) -> Answer | None:
     caller = await call.authenticate()
     limit_bytes = service.settings.chat_body_kib << 10
     _, value = await read_json(call, limit_bytes, max_values=MAX_CHAT_VALUES)
-    request = _checked(service, caller, value)
+    request = checked(service, caller, value)
     await refuse_switched_off(call, request.model)
     about = {
         "id": service.ids.new("chatcmpl"),
@@ -55,11 +55,21 @@ async def refuse_switched_off(call: Call, model: str) -> None:
         raise ModelUnavailable(f"{model} is switched off by the operator")
 
 
-def _checked(service: Service, caller: Caller, value: Any) -> ChatRequest:
-    """The request for a model that this caller may use; raises with all faults of a step at once."""
+def checked(
+    service: Service,
+    caller: Caller,
+    value: Any,
+    known: Sequence[Fault] = (),
+    name_of: Callable[[str], str] = str,
+) -> ChatRequest:
+    """The request for a model that this caller may use; raises with all faults of a step at once.
+
+    `known` are faults that were found before; `name_of` says what the caller calls a field of a chat.
+    """
     name = value.get("model") if type(value) is dict else None
     model = service.models.get(name) if type(name) is str else None
-    request, faults = chat.check(value, CHAT_FEATURES if model is None else model.takes)
+    request, found = chat.check(value, CHAT_FEATURES if model is None else model.takes)
+    faults = [*known, *(Fault(name_of(one.param), one.code, one.message) for one in found)]
     if type(value) is not dict or any(fault.param == "model" for fault in faults):
         raise InvalidRequest(faults)
     if model is None or model.interface != "chat":
@@ -67,7 +77,7 @@ def _checked(service: Service, caller: Caller, value: Any) -> ChatRequest:
         raise InvalidRequest([*faults, Fault("model", "unknown_model", message)])
     if not caller.may_use(model.name):
         raise ModelNotAllowed
-    if request is None:
+    if request is None or faults:
         raise InvalidRequest(faults)
     return request
 
@@ -76,10 +86,10 @@ async def _stream(
     call: Call, request: ChatRequest, about: dict[str, Any], pieces: AsyncIterator[Piece]
 ) -> None:
     """Send the pieces as they come. What goes wrong before the first one is answered like any other error."""
-    first = await answered_while_there(call, _next(pieces))
-    gone = asyncio.ensure_future(_gone(call))
+    first = await answered_while_there(call, next_piece(pieces))
+    gone = client_gone(call)
     try:
-        await _begin(call)
+        await begin_events(call)
         piece: Piece | None = first
         usage: Usage | None = None
         begun: set[int] = set()
@@ -91,7 +101,7 @@ async def _stream(
                 await _send_chunk(call, about, start)
             if piece.text or piece.more or piece.logprobs or piece.finish_reason is not None:
                 await _send_chunk(call, about, piece)
-            piece = await _or_gone(gone, _next(pieces))
+            piece = await or_gone(gone, next_piece(pieces))
         if request.include_usage and usage is not None:
             await _send(call, _encode(about | {"choices": [], "usage": _usage(usage)}))
         await _send(call, b"[DONE]")
@@ -104,11 +114,13 @@ async def _stream(
     await call.send({"type": "http.response.body", "body": b""})
 
 
-async def _begin(call: Call) -> None:
+async def begin_events(call: Call, more: Sequence[tuple[bytes, bytes]] = ()) -> None:
+    """The head of an answer that is a stream of events."""
     headers = [
         (b"content-type", b"text/event-stream; charset=utf-8"),
         (b"cache-control", b"no-cache"),
         (b"x-request-id", call.request_id.encode()),
+        *more,
     ]
     await call.send({"type": "http.response.start", "status": 200, "headers": headers})
 
@@ -127,15 +139,25 @@ async def _send(call: Call, data: bytes) -> None:
 
 def _error(call: Call, error: Exception) -> bytes:
     """The last event of a stream that failed on its way; there is no [DONE] behind it."""
-    status = status_of(error)
-    if status == 500:
-        _log.exception("http.failed", request_id=call.request_id, route="/v1/chat/completions")
-    stated = error if isinstance(error, TenutoError) and status != 500 else TenutoError()
-    return error_body(stated, call.request_id, status)
+    return error_body(stated(call, error), call.request_id, status_of(error))
 
 
-async def _next(pieces: AsyncIterator[Piece]) -> Piece | None:
+def stated(call: Call, error: Exception) -> TenutoError:
+    """What a client is told of an error on the way; one of ours is logged."""
+    if status_of(error) == 500:
+        _log.exception("http.failed", request_id=call.request_id, route=call.scope["path"])
+        return TenutoError()
+    return error if isinstance(error, TenutoError) else TenutoError()
+
+
+async def next_piece(pieces: AsyncIterator[Piece]) -> Piece | None:
+    """The next piece; None behind the last one."""
     return await anext(pieces, None)
+
+
+def client_gone(call: Call) -> "asyncio.Future[None]":
+    """Done when the client goes away; to be cancelled by who asked."""
+    return asyncio.ensure_future(_gone(call))
 
 
 async def _gone(call: Call) -> None:
@@ -164,9 +186,9 @@ async def _disconnected(call: Call) -> None:
 
 async def answered_while_there(call: Call, work: Coroutine[Any, Any, T]) -> T:
     """What the work gives; ClientGone, and the work stopped, when nobody waits for it any more."""
-    gone = asyncio.ensure_future(_gone(call))
+    gone = client_gone(call)
     try:
-        return await _or_gone(gone, work)
+        return await or_gone(gone, work)
     except ClientGone:
         closed = call.scope.get("half_closed")
         if closed is None or not closed.is_set():
@@ -177,7 +199,8 @@ async def answered_while_there(call: Call, work: Coroutine[Any, Any, T]) -> T:
         gone.cancel()
 
 
-async def _or_gone(gone: "asyncio.Future[None]", work: Coroutine[Any, Any, T]) -> T:
+async def or_gone(gone: "asyncio.Future[None]", work: Coroutine[Any, Any, T]) -> T:
+    """What the work gives; ClientGone, and the work stopped, when the client is gone first."""
     task = asyncio.ensure_future(work)
     try:
         await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)

@@ -1,0 +1,311 @@
+"""POST /v1/responses: OpenAI's newer form of a chat, for text, over the same models and the same counts.
+
+Nothing is kept between two requests: what a program wants the model to remember, it sends. What needs memory
+or tools of OpenAI's is refused by name.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from typing import Any
+
+import msgspec
+
+from tenuto.api.answers import Answer, Headers, json_answer
+from tenuto.api.body import ClientGone
+from tenuto.api.call import Call
+from tenuto.api.chat import (
+    answered_while_there,
+    begin_events,
+    checked,
+    client_gone,
+    next_piece,
+    or_gone,
+    refuse_switched_off,
+    stated,
+)
+from tenuto.api.openai.jobs import ignored_header, lenient
+from tenuto.api.request_body import MAX_CHAT_VALUES, read_json
+from tenuto.bodies.chat import ChatRequest
+from tenuto.bodies.fields import wrong_type
+from tenuto.chat.answers import Choice, Piece, Usage
+from tenuto.errors import Fault
+
+_SAME = ("model", "temperature", "top_p", "stream", "user", "metadata")
+_RENAMED = {"max_output_tokens": "max_tokens"}
+_WITHIN = {"text": ("format", "response_format"), "reasoning": ("effort", "reasoning_effort")}
+"""Objects of which one field has a meaning, and what it is called in a chat."""
+_NONE = {
+    "store": (False,),
+    "background": (False,),
+    "truncation": ("disabled",),
+    "tools": ([],),
+    "include": ([],),
+    "tool_choice": ("auto", "none"),
+    "parallel_tool_calls": (True, False),
+}
+"""Fields with the values that ask for nothing."""
+_REFUSED = {
+    "previous_response_id": "nothing is kept of a response; send the conversation as `input`",
+    "conversation": "nothing is kept of a response; send the conversation as `input`",
+    "prompt": "no prompts are kept here; send `instructions` and `input`",
+    "store": "nothing is kept of a response; send false or leave it out",
+    "background": "the answer is sent at once; send false or leave it out",
+    "tools": "is not available here; POST /v1/chat/completions takes functions where the model does",
+    "include": "is not available here; leave it out",
+    "truncation": 'a conversation is never cut; send "disabled" or leave it out',
+    "tool_choice": "is not available here; leave it out",
+    "parallel_tool_calls": "must be true or false",
+}
+_KNOWN = dict.fromkeys([*_SAME, *_RENAMED, *_REFUSED, "input", "instructions", "text", "reasoning"])
+_MESSAGE_FIELDS = {"type", "role", "content", "id", "status", "phase"}
+_encode = msgspec.json.Encoder().encode
+
+
+async def create(call: Call) -> Answer | None:
+    """The response, whole or as events. The order of checks is that of a chat."""
+    service = call.service
+    caller = await call.authenticate()
+    _, value = await read_json(call, service.settings.chat_body_kib << 10, max_values=MAX_CHAT_VALUES)
+    sent = lenient(value, _KNOWN)
+    faults: list[Fault] = []
+    body = _chat_body(sent.values, faults)
+    request = checked(service, caller, body, faults, lambda param: _their_name(param, sent.values))
+    await refuse_switched_off(call, request.model)
+    about = _About(call, request, sent.values)
+    if not request.stream:
+        completion = await answered_while_there(call, service.chats.complete(caller, request))
+        response = about.ended(completion.choices[0], completion.usage)
+        return json_answer(200, response, *ignored_header(sent.ignored))
+    async with aclosing(service.chats.stream(caller, request)) as pieces:
+        await _stream(call, about, pieces, ignored_header(sent.ignored))
+    return None
+
+
+def _chat_body(sent: dict[str, Any], faults: list[Fault]) -> dict[str, Any]:
+    """The same as the body of a chat; what has no meaning there is a fault."""
+    for name, words in _REFUSED.items():
+        if name in sent and sent[name] not in _NONE.get(name, ()):
+            faults.append(Fault(name, "not_allowed", words))
+    body = {name: sent[name] for name in _SAME if name in sent}
+    body |= {theirs: sent[ours] for ours, theirs in _RENAMED.items() if ours in sent}
+    messages = _messages(sent.get("input"), faults) if "input" in sent else []
+    if "input" not in sent:
+        faults.append(Fault("input", "required", "is missing; it is required"))
+    if "instructions" in sent:
+        messages = [{"role": "system", "content": sent["instructions"]}, *messages]
+    # Where there is no message, that has been said.
+    body["messages"] = messages or [{"role": "user", "content": ""}]
+    for name, field, its in (
+        ("text", "response_format", "format"),
+        ("reasoning", "reasoning_effort", "effort"),
+    ):
+        if name in sent and (value := _only(name, sent[name], its, faults)) is not None:
+            body[field] = value
+    return _by_schema(body)
+
+
+def _only(name: str, value: Any, field: str, faults: list[Fault]) -> Any:
+    """The one field of an object that has a meaning here."""
+    if type(value) is not dict:
+        faults.append(wrong_type(name, value, "an object"))
+        return None
+    return value.get(field)
+
+
+def _by_schema(body: dict[str, Any]) -> dict[str, Any]:
+    """A schema stands beside the type here, and in an object of its own in a chat."""
+    form = body.get("response_format")
+    if type(form) is dict and form.get("type") == "json_schema":
+        schema = {name: value for name, value in form.items() if name != "type"}
+        body["response_format"] = {"type": "json_schema", "json_schema": schema}
+    return body
+
+
+def _messages(given: Any, faults: list[Fault]) -> list[Any]:
+    if type(given) is str:
+        return [{"role": "user", "content": given}]
+    if type(given) is not list or not given:
+        faults.append(wrong_type("input", given, "a string or an array of messages"))
+        return []
+    return [_message(f"input[{number}]", item, faults) for number, item in enumerate(given)]
+
+
+def _message(param: str, item: Any, faults: list[Fault]) -> Any:
+    if type(item) is not dict:
+        return item
+    if item.get("type", "message") != "message":
+        words = "is not a message; functions and other items are not available here"
+        faults.append(Fault(f"{param}.type", "not_allowed", words))
+    own = {name: value for name, value in item.items() if name in ("role", "content")}
+    own |= {name: value for name, value in item.items() if name not in _MESSAGE_FIELDS}
+    if type(own.get("content")) is list:
+        own["content"] = [_part(part) for part in own["content"]]
+    return own
+
+
+def _part(part: Any) -> Any:
+    match part:
+        case {"type": "input_text" | "output_text", "text": text}:
+            return {"type": "text", "text": text}
+        case {"type": "input_image", "image_url": str(url)}:
+            detail = {"detail": part["detail"]} if part.get("detail") is not None else {}
+            return {"type": "image_url", "image_url": {"url": url, **detail}}
+    return part
+
+
+def _their_name(param: str, sent: dict[str, Any]) -> str:
+    """What a field of a chat is called here."""
+    names = {"max_tokens": "max_output_tokens", "reasoning_effort": "reasoning.effort"}
+    if param.startswith("messages["):
+        number, _, rest = param.removeprefix("messages[").partition("]")
+        index = int(number) - ("instructions" in sent)
+        if index < 0:
+            return "instructions"
+        return "input" if type(sent.get("input")) is str else f"input[{index}]{rest}"
+    if param.startswith("response_format"):
+        return param.replace("response_format", "text.format").replace(".json_schema", "")
+    return "input" if param == "messages" else names.get(param, param)
+
+
+class _About:
+    """One response: its ids, and how it stands at each moment."""
+
+    def __init__(self, call: Call, request: ChatRequest, sent: dict[str, Any]) -> None:
+        self.message_id = call.service.ids.new("msg")
+        self._head = {
+            "id": call.service.ids.new("resp"),
+            "object": "response",
+            "created_at": call.service.clock() // 1000,
+            "model": request.model,
+            "instructions": sent.get("instructions"),
+            "max_output_tokens": request.limit,
+            "temperature": request.temperature,
+            "top_p": request.top_p,
+            "text": {"format": _format(sent)},
+            "reasoning": {"effort": request.reasoning_effort, "summary": None},
+            "metadata": sent.get("metadata", {}),
+            "user": sent.get("user"),
+            "background": False,
+            "parallel_tool_calls": sent.get("parallel_tool_calls", True),
+            "previous_response_id": None,
+            "store": False,
+            "tool_choice": sent.get("tool_choice", "auto"),
+            "tools": [],
+            "truncation": "disabled",
+        }
+
+    def begun(self) -> dict[str, Any]:
+        """Before its first piece."""
+        return self._as("in_progress")
+
+    def failed(self, message: str) -> dict[str, Any]:
+        """Its model failed on the way."""
+        return self._as("failed", error={"code": "server_error", "message": message})
+
+    def ended(self, choice: Choice, usage: Usage | None) -> dict[str, Any]:
+        """With its whole text."""
+        reasons = {"length": "max_output_tokens", "content_filter": "content_filter"}
+        cut = reasons.get(choice.finish_reason)
+        return self._as(
+            "completed" if cut is None else "incomplete",
+            output=[self.item("completed" if cut is None else "incomplete", [content_of(choice)])],
+            incomplete_details=None if cut is None else {"reason": cut},
+            usage=None if usage is None else _usage(usage),
+        )
+
+    def item(self, status: str, content: list[Any]) -> dict[str, Any]:
+        """The message that is its output."""
+        about = {"id": self.message_id, "type": "message", "role": "assistant"}
+        return {**about, "status": status, "content": content}
+
+    def _as(self, status: str, **more: Any) -> dict[str, Any]:
+        none: dict[str, Any] = {"output": [], "error": None, "incomplete_details": None, "usage": None}
+        return {**self._head, "status": status, **none, **more}
+
+
+def _format(sent: dict[str, Any]) -> Any:
+    text = sent.get("text")
+    return (text.get("format") if type(text) is dict else None) or {"type": "text"}
+
+
+def content_of(choice: Choice) -> dict[str, Any]:
+    """The text of an answer, or why there is none."""
+    if refusal := choice.more.get("refusal"):
+        return {"type": "refusal", "refusal": refusal}
+    return {"type": "output_text", "text": choice.text or "", "annotations": [], "logprobs": []}
+
+
+def _usage(usage: Usage) -> dict[str, Any]:
+    return {
+        "input_tokens": usage.prompt_tokens,
+        "input_tokens_details": {"cached_tokens": 0},
+        "output_tokens": usage.completion_tokens,
+        "output_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": usage.prompt_tokens + usage.completion_tokens,
+    }
+
+
+class _Events:
+    """Events, numbered as they are sent."""
+
+    def __init__(self, call: Call, message_id: str) -> None:
+        self._call = call
+        self._number = 0
+        self._part = {"item_id": message_id, "output_index": 0, "content_index": 0}
+
+    async def send(self, name: str, **values: Any) -> None:
+        """One event."""
+        event = {"type": name, "sequence_number": self._number, **values}
+        self._number += 1
+        body = b"event: " + name.encode() + b"\ndata: " + _encode(event) + b"\n\n"
+        await self._call.send({"type": "http.response.body", "body": body, "more_body": True})
+
+    async def of_part(self, name: str, **values: Any) -> None:
+        """One event of the only part of the only message."""
+        await self.send(name, **self._part, **values)
+
+
+async def _stream(call: Call, about: _About, pieces: AsyncIterator[Piece], headers: Headers) -> None:
+    """Send the pieces as they come. What goes wrong before the first one is answered like any other error."""
+    piece: Piece | None = await answered_while_there(call, next_piece(pieces))
+    gone = client_gone(call)
+    events = _Events(call, about.message_id)
+    try:
+        await begin_events(call, headers)
+        await _begin(events, about)
+        texts, refusals, reason, usage = list[str](), list[str](), "stop", None
+        while piece is not None:
+            usage, reason = piece.usage or usage, piece.finish_reason or reason
+            texts.append(piece.text)
+            refusals.append(piece.more.get("refusal", ""))
+            if piece.text:
+                await events.of_part("response.output_text.delta", delta=piece.text, logprobs=[])
+            piece = await or_gone(gone, next_piece(pieces))
+        refusal = "".join(refusals)
+        choice = Choice("".join(texts), reason, {"refusal": refusal} if refusal else {})
+        await _end(events, about, choice, usage)
+    except ClientGone:
+        raise
+    except Exception as error:
+        message = stated(call, error).message
+        await events.send("response.failed", response=about.failed(message))
+    finally:
+        gone.cancel()
+    await call.send({"type": "http.response.body", "body": b""})
+
+
+async def _begin(events: _Events, about: _About) -> None:
+    await events.send("response.created", response=about.begun())
+    await events.send("response.in_progress", response=about.begun())
+    item = about.item("in_progress", [])
+    await events.send("response.output_item.added", output_index=0, item=item)
+    await events.of_part("response.content_part.added", part=content_of(Choice("", "stop")))
+
+
+async def _end(events: _Events, about: _About, choice: Choice, usage: Usage | None) -> None:
+    response = about.ended(choice, usage)
+    [item] = response["output"]
+    await events.of_part("response.output_text.done", text=choice.text or "", logprobs=[])
+    await events.of_part("response.content_part.done", part=item["content"][0])
+    await events.send("response.output_item.done", output_index=0, item=item)
+    await events.send(f"response.{response['status']}", response=response)

@@ -1,11 +1,9 @@
 """Sound files of callers as FLAC: what is read keeps its length, what is not says why, nothing costs much."""
 
 import io
-import os
 import random
 import struct
 import tempfile
-import threading
 import time
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -14,6 +12,7 @@ import numpy as np
 import pytest
 import soundfile
 
+from media.readers import Peak
 from tenuto.media import to_flac as module
 from tenuto.media.child import DecoderEnded, DecoderFailed, NotReadable, start_child, to_flac
 
@@ -142,7 +141,7 @@ def test_a_bomb_takes_no_more_memory_than_a_second_of_it() -> None:
         ("a bomb", bomb),
         ("large", wav(bytes(64 * MIB), channels=2)),
     ):
-        with Peak() as peak:
+        with Peak(b"tenuto.media.to_flac") as peak:
             converted(content)
         peaks[name] = peak.bytes
 
@@ -182,35 +181,3 @@ def silent_flac(seconds: int) -> bytes:
         for _ in range(seconds):
             sink.write(np.zeros((48_000, 8), np.int16))
     return file.getvalue()
-
-
-class Peak:
-    """The most memory that children of this process took meanwhile, as far as looks in between show it."""
-
-    def __init__(self) -> None:
-        self.bytes = 0
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._watch)
-
-    def __enter__(self) -> "Peak":
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        self._thread.join()
-
-    def _watch(self) -> None:
-        while not self._ended.wait(0.005):
-            for child in Path(f"/proc/{os.getpid()}/task").glob("*/children"):
-                for pid in child.read_text().split():
-                    self._look(pid)
-
-    def _look(self, pid: str) -> None:
-        try:
-            command = Path(f"/proc/{pid}/cmdline").read_bytes()
-            status = Path(f"/proc/{pid}/status").read_text()
-        except OSError:
-            return
-        if b"tenuto.media.to_flac" in command and "VmHWM:" in status:
-            self.bytes = max(self.bytes, int(status.split("VmHWM:")[1].split()[0]) << 10)

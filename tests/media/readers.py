@@ -1,4 +1,4 @@
-"""A FLAC as the service reads it: inspected for admission, decoded in a child for its job; the child's memory."""
+"""A FLAC as the service reads it: inspected for admission, decoded in a child, whose peak is measured."""
 
 import os
 import tempfile

@@ -175,7 +175,9 @@ def test_every_example_is_accepted(reader: Person, key: str, tmp_path: Path) -> 
     upload(reader, "createInputArtifact", tmp_path / "tone.flac")
     upload(reader, "createVoice", tmp_path / "tone.wav", **{"X-Service-Voice-Name": "%E5%A3%B0"})
     refused = []
-    for operation, examples in bodies().items():
+    upstream = {"createResponse", "createEmbedding", "createEmbeddings"}
+    offered = {name: examples for name, examples in bodies().items() if name not in upstream}
+    for operation, examples in offered.items():
         form = opened(reader, operation)
         for name in examples:
             if name:
@@ -185,7 +187,7 @@ def test_every_example_is_accepted(reader: Person, key: str, tmp_path: Path) -> 
 
     assert [] == refused
     forms = {"createJob", "renameVoice", "saveVoicePreference", "createChatCompletion"}
-    assert forms | {"createSpeech", "createImages"} == set(bodies())
+    assert forms | {"createSpeech", "createImages"} == set(offered)
 
 
 @pytest.mark.real_engine

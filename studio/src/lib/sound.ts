@@ -1,6 +1,6 @@
 // Sound files that a person brings: decoded by the browser, made into what the service takes.
 import type { Asked, Told } from '../workers/messages.ts'
-import { readWav, toInt16, writeWav, type Wav } from './wav.ts'
+import { readWav, toFloat32, toInt16, writeWav, type Wav } from './wav.ts'
 
 export const RECOGNITION_RATE = 16000
 const VOICE_RATE = 48000
@@ -32,9 +32,13 @@ async function bytesOf(file: Blob): Promise<ArrayBuffer> {
 
 /** All channels of any sound the browser knows, mixed into one at this rate. */
 export async function decode(file: Blob, rate: number): Promise<Float32Array> {
+  const bytes = await bytesOf(file)
+  // Browsers divide samples above zero by 32767 and those below by 32768: loud ones would come back changed.
+  const wav = readWav(bytes)
+  if (wav?.channels === 1 && wav.rate === rate && wav.samples.length > 0) return toFloat32(wav.samples)
   // An offline context decodes straight to its own rate.
   const context = new OfflineAudioContext(1, 1, rate)
-  const sound = await context.decodeAudioData(await bytesOf(file)).catch(() => {
+  const sound = await context.decodeAudioData(bytes).catch(() => {
     throw new Unusable('undecodable')
   })
   const mixed = sound.getChannelData(0)

@@ -210,7 +210,7 @@ def test_what_is_wrong_is_named_as_it_was_sent(
     caller: Caller, wrong: dict[str, Any], expected: list[tuple[str, str]] | None
 ) -> None:
     """What needs memory or tools, and wrong values: a 400 under the names of this route."""
-    answer = ask(caller, **({"given": wrong.pop("input")} if "input" in wrong else {}), **wrong)
+    answer = ask(caller, **{"given" if name == "input" else name: value for name, value in wrong.items()})
 
     if expected is None:
         assert ("input[0].type", "not_allowed") in faults(answer)

@@ -23,7 +23,7 @@ def detect(text: str) -> str | None:
     """The language, as `zh`, `fr` or, where only the script is certain, `cyrillic`; None without letters.
 
     The script with the most words decides, a character of Han or kana counting as a word; Latin letters are
-    told apart by their commonest words and by letters such as ñ.
+    distinguished by their commonest words and by letters such as ñ.
     """
     table = _table()
     sample = unicodedata.normalize("NFC", "".join(list(text)[: table["sample"]]))

@@ -143,7 +143,7 @@ def _error(call: Call, error: Exception) -> bytes:
 
 
 def stated(call: Call, error: Exception) -> TenutoError:
-    """What a client is told of an error on the way; one of ours is logged."""
+    """The error that a client receives in mid-answer; one of ours is logged."""
     if status_of(error) == 500:
         _log.exception("http.failed", request_id=call.request_id, route=call.scope["path"])
         return TenutoError()

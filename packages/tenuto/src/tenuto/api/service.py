@@ -113,7 +113,7 @@ class OpenRequests:
         self.waiting: Counter[str] = Counter()
         """How many requests wait for each job."""
         self.tasks: set[asyncio.Task[None]] = set()
-        """What goes on after its request has ended."""
+        """Tasks that continue after their request has finished."""
         self.left: dict[str, asyncio.Task[None]] = {}
         """Jobs that a client has left and none has come back to, and what will cancel them."""
         self._accepting: dict[str, list[asyncio.Future[None]]] = {}

@@ -41,7 +41,7 @@ class InputRow(msgspec.Struct, frozen=True):
     """When the upload was recorded; the retention goes by it."""
     erased_at: int | None
     name: str | None
-    """What the caller's file was called, written with the row if the upload said so; null once erased."""
+    """The name of the caller's file, written with the row if the upload gave one; null once erased."""
 
 
 class HeldArtifactRow(msgspec.Struct, frozen=True):

@@ -15,7 +15,7 @@ from tenuto.errors import InsufficientBalance, InvalidRequest
 from tenuto.jobs.submit import newest_key
 
 JOIN_MS = 15 * 60_000
-"""For so long a declared retry without a key joins the job of the same work."""
+"""How long a declared retry without a key may join the job of the same request."""
 
 
 @asynccontextmanager

@@ -43,46 +43,46 @@ MAX_NAMED = 40
 """Voices in a refusal."""
 
 
-def model_for(tx: Transaction, service: Service, caller: Caller, kind: str, said: str) -> str:
+def model_for(tx: Transaction, service: Service, caller: Caller, kind: str, requested: str) -> str:
     """`model_named` among the models of this service that can be called just now."""
     visible = [
         model for model in service.models.values() if caller.may_use(model.name) and model.kind == kind
     ]
     offered = [name for name, reason in reasons(service, tx, visible).items() if reason is None]
-    return model_named(service.models, caller, kind, said, offered)
+    return model_named(service.models, caller, kind, requested, offered)
 
 
 def model_named(
-    models: Mapping[str, Model], caller: Caller, kind: str, said: str, callable_: Iterable[str]
+    models: Mapping[str, Model], caller: Caller, kind: str, requested: str, callable_: Iterable[str]
 ) -> str:
     """The full name of the model that a program means: itself where it is one, else what the name stands for.
 
     OpenAI's names stand for the first model of their kind that this key may use and that can be called, of
     recognition for one with a single engine. InvalidRequest: a model of another kind.
     """
-    if said in models and caller.may_use(said) and models[said].kind != kind:
+    if requested in models and caller.may_use(requested) and models[requested].kind != kind:
         listed = ", ".join(_fitting(models, caller, kind)) or "none"
         message = f"is not an available {kind} model; there are {listed}"
         raise InvalidRequest([Fault("model", "unknown_model", message)])
     names = next(pattern for pattern, of in _MODELS if of == kind)
-    if said in models or not names.fullmatch(said.lower()):
-        return said
+    if requested in models or not names.fullmatch(requested.lower()):
+        return requested
     fitting = _fitting(models, caller, kind)
     offered = set(callable_)
-    return next((name for name in fitting if name in offered), fitting[0] if fitting else said)
+    return next((name for name in fitting if name in offered), fitting[0] if fitting else requested)
 
 
-def voice_named(voices: Sequence[VoiceName], said: str, language: str) -> str | None:
+def voice_named(voices: Sequence[VoiceName], requested: str, language: str) -> str | None:
     """The id of the voice that a program means; None: the model's own. InvalidRequest lists what there is.
 
     An id, else the name of a voice or one word of it in either case, else one of OpenAI's names. An account's
     own voice goes before everybody's of the same name.
     """
-    if said.strip().lower() in UNCHOSEN:
+    if requested.strip().lower() in UNCHOSEN:
         return None
-    if any(voice.id == said for voice in voices):
-        return said
-    wanted = said.strip().casefold()
+    if any(voice.id == requested for voice in voices):
+        return requested
+    wanted = requested.strip().casefold()
     own_first = sorted(voices, key=lambda voice: voice.kind != "own")
     by_name = [voice for voice in own_first if wanted == voice.name.casefold()]
     by_word = [voice for voice in own_first if wanted in voice.name.casefold().split()]

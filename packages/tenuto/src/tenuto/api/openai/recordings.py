@@ -97,7 +97,7 @@ class Recording:
 def scratch_file(call: Call) -> Iterator[BinaryIO]:
     """An empty file without a name: nothing is left of it, however the process ends.
 
-    In the data folder, where there is room for recordings; `/tmp` is often memory.
+    In the data folder, which has space for recordings; `/tmp` is often in memory.
     """
     folder = call.service.settings.folder
     with _scratch(folder if folder.is_dir() else None) as file:
@@ -143,7 +143,7 @@ async def submit_recording(
 async def _accept(call: Call, request: Request, recording: Recording, *, has_key: bool) -> Accepted:
     """Decode and store the recording, and accept it with its job."""
     service, account_id = call.service, request.caller.account_id
-    # What is wrong with the request is said before anything is decoded.
+    # Report what is wrong with the request before decoding anything.
     prepare(service.submitting, request)
     await service.database.read_async(lambda tx: check_quota(service.settings, tx, account_id, 0))
     blob_id = service.ids.new("blob")

@@ -93,7 +93,7 @@ def _chat_body(sent: dict[str, Any], faults: list[Fault]) -> dict[str, Any]:
         faults.append(Fault("input", "required", "is missing; it is required"))
     if "instructions" in sent:
         messages = [{"role": "system", "content": sent["instructions"]}, *messages]
-    # Where there is no message, that has been said.
+    # A missing message has been reported already.
     body["messages"] = messages or [{"role": "user", "content": ""}]
     for name, field, its in (
         ("text", "response_format", "format"),

@@ -67,7 +67,7 @@ HEARTBEAT_S = 15.0
 """Between two comments in a stream of events that waits."""
 EVENT_BYTES = 48 << 10
 """Of sound in one event."""
-_CUT = "The sound was made anew and is another than what was sent; send the same request again."
+_CUT = "The audio was generated again and differs from what was already sent; send the same request again."
 _log = get_logger("tenuto.api")
 _EDGES = "".join(WHITE_SPACE)
 _ENDS = (re.compile(r"[.!?…؟]\s+|[。！？\n]"), re.compile(r"[,;:،؛]\s+|[、，；：]"), re.compile(r"\s+"))

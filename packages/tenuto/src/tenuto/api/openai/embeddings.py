@@ -44,9 +44,10 @@ def _checked(service: Service, caller: Caller, sent: dict[str, Any]) -> Embeddin
     model = service.models.get(name) if type(name) is str else None
     if model is None or model.kind != EMBEDDING:
         own = [one.name for one in service.models.values() if one.kind == EMBEDDING]
-        names = ", ".join(name for name in own if caller.may_use(name)) or "none"
+        names = ", ".join(name for name in own if caller.may_use(name))
         if type(name) is str:
-            message = f"there is no embedding model of this name; there are: {names}"
+            remedy = f"choose one of {names}" if names else "this key can use none; ask the operator for one"
+            message = f"is not an embedding model; {remedy}"
             faults.append(Fault("model", "unknown_model", message))
     elif not caller.may_use(model.name):
         raise ModelNotAllowed

@@ -6,8 +6,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Tests start hundreds of processes, and each would compile all of its modules again where the shell forbids to keep them.
 export PYTHONDONTWRITEBYTECODE :=
-# Tests wait for a third of their time: three processes keep two cores busy.
-WORKERS ?= 3
+# Tests wait for half of their time: five processes keep two cores busy.
+WORKERS ?= 5
 # These compare percentiles of a flooded service with those of a calm one: they run first, with the machine to themselves.
 MEASURED := tests/limits/test_floods.py
 # What faults are drawn from: make faults SEED=7 has those of another draw.

@@ -11,7 +11,7 @@ import httpx2
 import pytest
 
 from crash.conftest import MakeService
-from servers.processes import family, send
+from servers.processes import family, is_stopped, send, until
 from servers.service import RunningService
 from servers.shots import Shots
 from tenuto.api.openai.streams import StreamBroken, _after
@@ -143,6 +143,8 @@ def test_other_segments_than_were_sent_break_a_stream() -> None:
 
 
 def _wake(streaming: Streaming) -> None:
+    """Once it stands still: a signal that comes before its stop would wake nobody."""
     worker = family(streaming.service).worker
     assert worker is not None
+    until(lambda: is_stopped(worker), REACHED_S, "the worker stands still")
     send(worker, signal.SIGCONT)

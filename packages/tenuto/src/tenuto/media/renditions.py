@@ -1,8 +1,8 @@
 """Renditions: stored sound as MP3, Opus, FLAC, WAV or raw PCM, stored images as JPEG or WebP.
 
-Made in bounded memory: libsndfile reads and writes sound (LGPL, a part of the `soundfile` wheel), soxr
-changes sample rates, Pillow writes images. A rendition is never stored: it is made from the verified
-artifact whenever somebody asks for it.
+Made in bounded memory: LAME writes MP3 (LGPL, by `lameenc`), libsndfile Opus and FLAC (LGPL, a part of the
+`soundfile` wheel), soxr changes sample rates, Pillow writes images. A rendition is never stored: it is made
+from the verified artifact whenever somebody asks for it.
 """
 
 import io
@@ -10,7 +10,7 @@ import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, TypeVar
 
 from tenuto.media.wav import HEADER_BYTES, MAX_CHANNELS, MAX_CHUNKS, pcm16_wav
 
@@ -23,8 +23,11 @@ BLOCK_FRAMES = 1 << 16
 """Frames that are in memory at once."""
 PCM_RATE = 24_000
 """Of raw PCM, in Hz: the rate that OpenAI's speech has, since nothing in the bytes says it."""
-MP3_LEVEL = 0.5
-"""libsndfile's compression of a constant bit rate, 0 to 1: 80 kbit/s for mono at 24 kHz."""
+MP3_KBITS = ((32_000, 160), (16_000, 80), (0, 40))
+"""Bit rates of MP3 by the lowest sample rate that has them: in the middle of what the format has there."""
+MP3_EFFORT = 5
+"""LAME's `quality`, from 0 (slowest) to 9: as good as its own default to the ear, in a quarter of the time
+that libsndfile's LAME takes, whose effort cannot be chosen (decision 0049)."""
 _LONGEST_WAV = 2**32 - 1 - HEADER_BYTES
 
 
@@ -39,9 +42,8 @@ class AudioForm:
     name: str
     media_type: str
     container: str = ""
-    """libsndfile's name of the file format, and below of its encoding; empty: we write it ourselves."""
+    """libsndfile's name of the file format, and below of its encoding; empty: it does not write this form."""
     encoding: str = ""
-    is_lossy: bool = False
     rates: tuple[int, ...] = ()
     """Sample rates that the form has; none: any. Sound of another rate gets the next higher one."""
 
@@ -58,8 +60,8 @@ WAV = AudioForm("wav", "audio/wav")
 AUDIO_FORMS = {
     form.name: form
     for form in (
-        AudioForm("mp3", "audio/mpeg", "MP3", "MPEG_LAYER_III", True, _MP3_RATES),
-        AudioForm("opus", "audio/ogg", "OGG", "OPUS", True, _OPUS_RATES),
+        AudioForm("mp3", "audio/mpeg", rates=_MP3_RATES),
+        AudioForm("opus", "audio/ogg", "OGG", "OPUS", _OPUS_RATES),
         AudioForm("flac", "audio/flac", "FLAC", "PCM_16"),
         WAV,
         AudioForm("pcm", "audio/pcm", rates=(PCM_RATE,)),
@@ -100,27 +102,22 @@ class SoundWriter:
     """
 
     def __init__(self, form: AudioForm, rate: int, channels: int, sink: BinaryIO) -> None:
-        import soundfile
-
-        self._form, self._channels, self._sink = form, channels, sink
+        self._channels = channels
         wanted = form.rate_for(rate)
         self._resampler = _resampler(rate, wanted, channels)
-        self._guard = _Guard(_WithoutXing(sink) if form.name == "mp3" else sink)  # type: ignore[arg-type]
-        self._file: Any = None
-        if form.container:
-            constant = {"bitrate_mode": "CONSTANT", "compression_level": MP3_LEVEL}
-            more: dict[str, Any] = constant if form.name == "mp3" else {}
-            with self._telling():
-                self._file = soundfile.SoundFile(
-                    self._guard, "w", wanted, channels, form.encoding, None, form.container, **more
-                )
+        self._encoder: _Encoder
+        if form.name == "mp3":
+            self._encoder = _Lame(wanted, channels, sink)
+        elif form.container:
+            self._encoder = _Libsndfile(form, wanted, channels, sink)
+        else:
+            self._encoder = _Raw(sink)
 
     def __enter__(self) -> "SoundWriter":
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._file is not None:
-            self._file.close()
+        self._encoder.close()
 
     def write(self, block: "np.ndarray[Any, Any]") -> None:
         """Frames as int16, in the shape (frames, channels)."""
@@ -132,20 +129,94 @@ class SoundWriter:
 
         if self._resampler is not None:
             self._write(self._resampler.resample_chunk(np.zeros((0, self._channels), "int16"), last=True))
-        if self._file is not None:
-            with self._telling():
-                self._file.close()
+        self._encoder.finish()
 
     def _write(self, block: "np.ndarray[Any, Any]") -> None:
-        import numpy as np
+        self._encoder.write(block.reshape(-1, self._channels))
 
-        block = block.reshape(-1, self._channels)
-        if self._file is None:
-            self._sink.write(_mono(block).tobytes())
-            return
+
+class _Encoder(Protocol):
+    """Writes frames of int16 as one form."""
+
+    def write(self, block: "np.ndarray[Any, Any]") -> None:
+        """Frames in the shape (frames, channels)."""
+
+    def finish(self) -> None:
+        """Write what is still held, once."""
+
+    def close(self) -> None:
+        """Free what is held; again is allowed."""
+
+
+class _Raw:
+    """Samples alone, of one channel."""
+
+    def __init__(self, sink: BinaryIO) -> None:
+        self._sink = sink
+
+    def write(self, block: "np.ndarray[Any, Any]") -> None:
+        self._sink.write(_mono(block).tobytes())
+
+    def finish(self) -> None:
+        return None
+
+    def close(self) -> None:
+        return None
+
+
+class _Lame:
+    """MP3 of a constant bit rate.
+
+    Without the frame in which LAME notes the length of the whole: files that are joined would end for many
+    players where the first one's note says, and a constant bit rate needs none.
+    """
+
+    def __init__(self, rate: int, channels: int, sink: BinaryIO) -> None:
+        import lameenc
+
+        self._sink = sink
+        self._lame: Any = lameenc.Encoder()
+        self._lame.silence()
+        self._lame.set_in_sample_rate(rate)
+        self._lame.set_out_sample_rate(rate)
+        self._lame.set_channels(channels)
+        self._lame.set_bit_rate(next(kbits for lowest, kbits in MP3_KBITS if rate >= lowest))
+        self._lame.set_quality(MP3_EFFORT)
+
+    def write(self, block: "np.ndarray[Any, Any]") -> None:
+        if len(block):
+            self._sink.write(self._lame.encode(block.astype("<i2", copy=False).tobytes()))
+
+    def finish(self) -> None:
+        self._sink.write(self._lame.flush())
+
+    def close(self) -> None:
+        self._lame = None
+
+
+class _Libsndfile:
+    """A form that libsndfile writes."""
+
+    def __init__(self, form: AudioForm, rate: int, channels: int, sink: BinaryIO) -> None:
+        import soundfile
+
+        self._form = form
+        self._guard = _Guard(sink)
         with self._telling():
-            # libsndfile 1.2.2 garbles 16-bit stereo on its way to MP3; floats arrive whole.
-            self._file.write(block / np.float32(32768) if self._form.is_lossy else block)
+            self._file = soundfile.SoundFile(
+                self._guard, "w", rate, channels, form.encoding, None, form.container
+            )
+
+    def write(self, block: "np.ndarray[Any, Any]") -> None:
+        with self._telling():
+            self._file.write(block)
+
+    def finish(self) -> None:
+        with self._telling():
+            self._file.close()
+
+    def close(self) -> None:
+        self._file.close()
 
     @contextmanager
     def _telling(self) -> Iterator[None]:
@@ -270,71 +341,6 @@ def _mono(block: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
         return block.astype("<i2", copy=False)
     mono: np.ndarray[Any, Any] = block.mean(axis=1).round().astype("<i2")
     return mono
-
-
-class _WithoutXing:
-    """A sink for MP3 that leaves out the first frame, in which LAME notes the length of the whole.
-
-    Files that are joined would end for many players where the first one's note says; a constant bit rate
-    needs none. libsndfile writes that frame first, empty, and fills it in at the end.
-    """
-
-    def __init__(self, sink: BinaryIO) -> None:
-        self._sink = sink
-        self._start = sink.tell()
-        self._skipped: int | None = None
-        """The size of that frame, once it is known."""
-        self._position = 0
-
-    def write(self, data: Any) -> int:
-        data = bytes(data)
-        if self._skipped is None:
-            self._skipped = note_frame_bytes(data)
-        begin = self._position
-        self._position += len(data)
-        kept = data[max(0, self._skipped - begin) :]
-        if kept:
-            self._sink.seek(self._start + max(0, begin - self._skipped))
-            self._sink.write(kept)
-        return len(data)
-
-    def seek(self, offset: int, whence: int = 0) -> int:
-        self._position = offset + (0, self._position, self._end())[whence]
-        return self._position
-
-    def tell(self) -> int:
-        return self._position
-
-    def read(self, size: int = -1) -> bytes:
-        return b""
-
-    def _end(self) -> int:
-        return (self._skipped or 0) + self._sink.seek(0, 2) - self._start
-
-
-_BITRATES = {
-    True: (0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320),
-    False: (0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160),
-}
-"""kbit/s of layer III by index: of MPEG-1, and of MPEG-2 and 2.5 (ISO/IEC 11172-3 and 13818-3)."""
-_RATES = (44_100, 48_000, 32_000)
-
-
-def note_frame_bytes(start: bytes) -> int:
-    """The size of an MP3's first frame if it holds LAME's note, or room for it, and no sound; else 0."""
-    if len(start) < 40 or start[0] != 0xFF or start[1] & 0xE0 != 0xE0:
-        return 0
-    version = start[1] >> 3 & 3
-    is_first = version == 3
-    is_mono = start[3] >> 6 == 3
-    side_bytes = (17 if is_mono else 32) if is_first else (9 if is_mono else 17)
-    if start[4 + side_bytes : 8 + side_bytes] not in (b"Xing", b"Info", bytes(4)) or any(
-        start[4 : 4 + side_bytes]
-    ):
-        return 0
-    rate = _RATES[start[2] >> 2 & 3] // {3: 1, 2: 2, 0: 4}[version]
-    bits = _BITRATES[is_first][start[2] >> 4] * 1000
-    return (144 if is_first else 72) * bits // rate + (start[2] >> 1 & 1)
 
 
 QUALITY = 90

@@ -77,6 +77,27 @@ def test_a_wav_that_lies_about_its_length_is_what_it_holds(promised: int) -> Non
     assert 16_000 == pytest.approx(frames, abs=2)
 
 
+def test_a_streamed_wav_without_a_length_is_read_to_its_end() -> None:
+    """Recorders that cannot go back leave 0 in the header, of the file or of the samples or of both."""
+    content = wav(bytes(RATE * 2), promised=0)
+    extensible = tone(1, 8, subtype="PCM_24", form="WAVEX")
+    at = extensible.index(b"data") + 4
+
+    for each in (
+        content,
+        content[:4] + bytes(4) + content[8:],
+        extensible[:at] + bytes(4) + extensible[at + 4 :],
+    ):
+        assert 16_000 == pytest.approx(converted(each)[1], abs=2)
+
+
+@pytest.mark.parametrize("rest", [b"", b"LIST\x04\0\0\0abcd"])
+def test_a_wav_that_holds_no_samples_is_refused(rest: bytes) -> None:
+    """What stands behind its samples is not taken for them."""
+    with pytest.raises(NotReadable, match="no sound"):
+        converted(wav(b"") + rest)
+
+
 def test_floats_beyond_full_scale_and_numbers_that_are_none_are_clipped() -> None:
     """A file of floats may hold anything."""
     wild = np.array([2.0, -2.0, np.inf, -np.inf, np.nan, 0.5] * 100, np.float32)

@@ -79,6 +79,8 @@ def read_answer(child: "subprocess.Popen[bytes]", seconds: float) -> bytes:
 def to_flac(source: BinaryIO, target: BinaryIO) -> int:
     """Decode the file `source` into the empty file `target`; both are open files of the system, unbuffered.
 
+    Both may be written: the length in the head of a streamed WAV is filled in.
+
     Returns how many samples were written. Raises NotReadable, DecoderEnded and DecoderFailed.
     """
     source.seek(0)

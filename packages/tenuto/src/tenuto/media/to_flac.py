@@ -8,6 +8,7 @@ grow with the file, and time only with the sound in it. `media.child` is the par
 import json
 import os
 import resource
+import struct
 import sys
 import threading
 import time
@@ -20,6 +21,7 @@ from numpy.typing import NDArray
 
 from tenuto.media.confinement import confine
 from tenuto.media.flac import MAX_CHANNELS, MAX_DURATION_S
+from tenuto.media.wav import MAX_CHUNKS
 
 RATE = 16_000
 """Hz, of what it writes."""
@@ -107,6 +109,7 @@ class _Stream(soundfile.SoundFile):  # type: ignore[misc]
 
 def _convert(output: int) -> dict[str, Any]:
     _check_beginning(os.pread(0, 64, 0))
+    _complete_header()
     watch = _Watch()
     sink = soundfile.SoundFile(output, "w", RATE, 1, "PCM_16", format="FLAC", closefd=False)
     watch.start()
@@ -132,6 +135,31 @@ def _check_beginning(content: bytes) -> None:
             raise _Refused(f"it is {name}, which is not read here; {READABLE} are")
     if not content.startswith(_BEGINNINGS):
         raise _Refused(f"it does not begin like a sound file; {READABLE} are read")
+
+
+def _complete_header() -> None:
+    """Give a WAV the length of its samples if its header says 0 and more follows: to the end of the file.
+
+    Recorders that cannot go back leave 0 there. libsndfile reads any other wrong length as the end by itself.
+    """
+    size_bytes = os.fstat(0).st_size
+    riff = os.pread(0, 12, 0)
+    at = 12
+    for _ in range(MAX_CHUNKS if (riff[:4], riff[8:]) == (b"RIFF", b"WAVE") else 0):
+        name, length = _chunk(at)
+        if name == b"data":
+            following, its_length = _chunk(at + 8)
+            is_empty = following.isalnum() and at + 16 + its_length <= size_bytes
+            if length == 0 and not is_empty:
+                os.pwrite(0, struct.pack("<I", size_bytes - at - 8), at + 4)
+            return
+        at += 8 + length + length % 2
+
+
+def _chunk(at: int) -> tuple[bytes, int]:
+    """The name of the chunk that begins there and the length of its content; nothing at the file's end."""
+    head = os.pread(0, 8, at)
+    return struct.unpack("<4sI", head) if len(head) == 8 else (b"", 0)
 
 
 _UNKNOWN_FRAMES = 0x7FFF_FFFF_FFFF_FFFF

@@ -20,7 +20,8 @@ from tenuto.jobs.rows import NewSegment
 from tenuto.media.flac import FlacSummary
 from tenuto.worker import housekeeping
 
-DAY_MS = 24 * 3600 * 1000
+HOUR_MS = 3600 * 1000
+DAY_MS = 24 * HOUR_MS
 KEPT_DAYS = 30
 
 
@@ -196,3 +197,51 @@ def test_a_clock_that_jumps_erases_nothing(world: World, keeping: Rig) -> None:
         world.now_ms += 61_000
         upkeep.look(now + 61 * minute)
     assert blob_id not in files(keeping)
+
+
+def test_a_recording_that_came_with_its_job_goes_a_day_after_it(world: World, rig: Rig) -> None:
+    """Not while the job is open, nor before; uploads and results stay, without any retention being set."""
+    claim = rig.running("worker_us")
+    sent, upload = uploaded(rig, claim.account_id), uploaded(rig, claim.account_id)
+    world.write(lambda tx: inputs.send_with_job(tx, [sent], job_id=claim.job_id))
+    erased = []
+    for hours in (100, 23, 2):
+        world.now_ms += hours * HOUR_MS
+        keep(rig)
+        rows = [world.row("select erased_at from artifact where id = :id", id=one) for one in (sent, upload)]
+        erased.append([row["erased_at"] is not None for row in rows])
+        if hours == 100:
+            result = rig.record(claim)
+            world.succeed(claim.attempt_id)
+
+    assert [[False, False], [False, False], [True, False]] == erased
+    assert result in files(rig)
+    assert 2 == len(files(rig))
+
+
+def test_a_recording_that_another_job_needs_stays(world: World, rig: Rig) -> None:
+    """Somebody has named it in a job of their own, which is still queued; `openai_inputs_h = 0` keeps all."""
+    claim = rig.running("worker_us")
+    sent, used, kept = (uploaded(rig, claim.account_id) for _ in range(3))
+    rig.record(claim)
+    world.succeed(claim.attempt_id)
+    world.write(lambda tx: inputs.send_with_job(tx, [sent, used], job_id=claim.job_id))
+    key_id = world.row("select key_id from job where id = :id", id=claim.job_id)["key_id"]
+    other = world.submit(replace(any_key(claim.account_id), key_id=key_id), "another").job_id
+    world.run(
+        "update job set input_artifact_ids = :ids, lane = 'recognition' where id = :id",
+        ids=json.dumps([used]),
+        id=other,
+    )
+    world.now_ms += 25 * HOUR_MS
+    settings = rig.context.settings
+    rig.context = replace(rig.context, settings=replace(settings, openai_inputs_h=0))
+    keep(rig)
+    before = len(files(rig))
+    rig.context = replace(rig.context, settings=settings)
+    keep(rig)
+    rows = [world.row("select erased_at from artifact where id = :id", id=one) for one in (sent, used, kept)]
+
+    assert [True, False, False] == [row["erased_at"] is not None for row in rows]
+    assert 4 == before
+    assert 3 == len(files(rig))

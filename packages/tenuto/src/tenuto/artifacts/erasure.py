@@ -45,6 +45,11 @@ def old_inputs(tx: Transaction, *, created_before: int, after: str, limit: int) 
     return store.old_inputs(tx, created_before, after, limit)
 
 
+def inputs_of_ended(tx: Transaction, *, ended_before: int, after: str, limit: int) -> list[tuple[str, str]]:
+    """Inputs that came with jobs which have ended, with their accounts, from an id on."""
+    return store.inputs_of_ended(tx, ended_before, after, limit)
+
+
 def remove(database: Database, blobs: BlobStore, blob_ids: list[str]) -> list[str]:
     """Remove the bytes of condemned blobs, then their rows; returns what could not be removed.
 

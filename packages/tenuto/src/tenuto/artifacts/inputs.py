@@ -3,7 +3,7 @@
 The bytes are admitted before (`uploads`); a row here says that they are durable and sound.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -115,6 +115,12 @@ def add_input(
         now_ms=now_ms,
     )
     return artifact_id
+
+
+def send_with_job(tx: Transaction, artifact_ids: Sequence[str], *, job_id: str) -> None:
+    """These came with the job, in one request: they are erased some time after it has ended."""
+    for artifact_id in artifact_ids:
+        store.send_with_job(tx, artifact_id, job_id)
 
 
 def get_input(tx: Transaction, *, account_id: str, artifact_id: str) -> Input:

@@ -350,6 +350,24 @@ def old_inputs(tx: Transaction, created_before: int, after: str, limit: int) -> 
     return [(row["id"], row["account_id"]) for row in rows]
 
 
+def send_with_job(tx: Transaction, artifact_id: str, job_id: str) -> None:
+    tx.do("update artifact set sent_with_job_id = :job_id where id = :id", id=artifact_id, job_id=job_id)
+
+
+def inputs_of_ended(tx: Transaction, ended_before: int, after: str, limit: int) -> list[tuple[str, str]]:
+    """Inputs that came with jobs which ended earlier, by their ids, with the accounts that sent them."""
+    rows = tx.all(
+        """select a.id, a.account_id from artifact a join job j on j.id = a.sent_with_job_id
+           where a.sent_with_job_id is not null and a.erased_at is null and a.id > :after
+             and j.finished_at < :before
+           order by a.id limit :limit""",
+        before=ended_before,
+        after=after,
+        limit=limit,
+    )
+    return [(row["id"], row["account_id"]) for row in rows]
+
+
 def add_backup(tx: Transaction, backup_id: str, now_ms: int) -> None:
     tx.run("insert into backup (id, started_at, seen_at) values (:id, :now, :now)", id=backup_id, now=now_ms)
 

@@ -258,6 +258,12 @@ class Settings:
         Integer(1, 3_600),
         "{range}; how long such a request waits for its job before it is answered 503 and sent again",
     )
+    openai_inputs_h: int = setting(
+        24,
+        Integer(0, 36_500 * 24),
+        "{range}; recordings that such programs send for transcription are erased when their job ended this"
+        " long ago, results stay; 0: they are kept as uploads are",
+    )
     cors_origins: str = setting(
         "none",
         Form(are_origins, "a list of origins such as https://app.example.com, or *"),

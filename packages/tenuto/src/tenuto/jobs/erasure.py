@@ -96,6 +96,21 @@ def retain_inputs(
     Returns the id to continue from (None: that was all) and the blobs to remove.
     """
     inputs = artifacts.old_inputs(tx, created_before=created_before, after=after, limit=RETENTION_BATCH)
+    return _erase_inputs(tx, inputs, now_ms=now_ms)
+
+
+def retain_inputs_of_ended(
+    tx: Transaction, *, ended_before: int, after: str, now_ms: int
+) -> tuple[str | None, list[str]]:
+    """Erase inputs that came with jobs which ended earlier, likewise."""
+    inputs = artifacts.inputs_of_ended(tx, ended_before=ended_before, after=after, limit=RETENTION_BATCH)
+    return _erase_inputs(tx, inputs, now_ms=now_ms)
+
+
+def _erase_inputs(
+    tx: Transaction, inputs: list[tuple[str, str]], *, now_ms: int
+) -> tuple[str | None, list[str]]:
+    """Erase these, except what an open job needs."""
     blobs: list[str] = []
     for artifact_id, account_id in inputs:
         artifact = artifacts.find(tx, account_id=account_id, artifact_id=artifact_id)

@@ -13,6 +13,7 @@ from typing import Any
 
 from tenuto import failpoints
 from tenuto.accounts.restrictions import Caller
+from tenuto.artifacts import inputs
 from tenuto.billing import operations as billing
 from tenuto.blobs.blob import BlobStore
 from tenuto.bodies import envelope
@@ -145,6 +146,7 @@ async def submit_with_input_async(
         accepted = transaction(tx)
         if accepted.replayed:
             raise _First(accepted)
+        inputs.send_with_job(tx, request.value["input_artifact_ids"], job_id=accepted.job_id)
         return accepted
 
     try:

@@ -9,6 +9,7 @@ import itertools
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 
 from tenuto import failpoints
 from tenuto.artifacts import operations as artifacts
@@ -24,7 +25,8 @@ from tenuto.worker.context import WorkerContext
 ROWLESS_LIMIT = 200
 """The most blobs without a row that one sweep condemns; the next one continues."""
 NAMES_PER_READ = 500
-DAY_MS = 24 * 3600 * 1000
+HOUR_MS = 3600 * 1000
+DAY_MS = 24 * HOUR_MS
 MAX_BATCHES = 50
 """The most transactions of one round of the retention; the next round continues."""
 
@@ -195,11 +197,17 @@ class Auditor:
 
 
 def retain(context: WorkerContext, *, now_ms: int) -> None:
-    """One round of the retention, if the operator switched it on: erase what is older than so many days.
+    """One round of the retention: erase recordings that came with jobs which have ended, some hours later.
 
-    That is requests and results of jobs that have ended, and inputs that no open job needs; never segments or
-    voices. Call it only while the wall clock can be trusted: nothing brings back what it erases.
+    And, if the operator switched it on, what is older than so many days: requests and results of jobs that
+    have ended, and inputs that no open job needs; never segments or voices. Call it only while the wall clock
+    can be trusted: nothing brings back what it erases.
     """
+    if hours := context.settings.openai_inputs_h:
+        ended_before = now_ms - hours * HOUR_MS
+        _retain_inputs(
+            context, partial(erasure.retain_inputs_of_ended, ended_before=ended_before, now_ms=now_ms)
+        )
     if context.settings.retention_days == 0:
         return
     before = now_ms - context.settings.retention_days * DAY_MS
@@ -210,15 +218,16 @@ def retain(context: WorkerContext, *, now_ms: int) -> None:
         _remove_retained(context, blobs, jobs=count)
         if count < erasure.RETENTION_BATCH:
             break
+    _retain_inputs(context, partial(erasure.retain_inputs, created_before=before, now_ms=now_ms))
+
+
+def _retain_inputs(context: WorkerContext, erase: Callable[..., tuple[str | None, list[str]]]) -> None:
+    """`erase`, from one id on to the next, until all is erased or the round is over."""
     after: str | None = ""
     for _ in range(MAX_BATCHES):
         if after is None:
             return
-
-        def retain_inputs(tx: Transaction, start: str = after) -> tuple[str | None, list[str]]:
-            return erasure.retain_inputs(tx, created_before=before, after=start, now_ms=now_ms)
-
-        after, blobs = context.database.write(retain_inputs)
+        after, blobs = context.database.write(partial(erase, after=after))
         _remove_retained(context, blobs, jobs=0)
 
 

@@ -99,6 +99,7 @@ faults: $(TEST)  ## 500 faults against a service under load, both databases, at 
 soak: $(TEST)  ## 20,000 faults, a tenth of them over S3, in at most six hours; continues where it was stopped, with the same SEED
 	@$(BIN)/python -m tests.faults --count 20000 --store both --minutes 360 --seed $(SEED) --write
 	@TENUTO_STATE_MACHINE_EXAMPLES=2000 $(BIN)/python -m pytest -n 2 --hypothesis-seed=$(SEED) tests/properties
+	@TENUTO_BATCH_LINES=2000 TENUTO_BATCH_KILLS=10 $(BIN)/python -m pytest tests/crash/test_batches.py
 	@CRASH_EVERY_PLACE=1 $(BIN)/python -m pytest tests/crash/test_failpoints.py tests/crash/test_restarts.py
 	@TENUTO_OPENAPI_EXAMPLES=400 $(BIN)/python -m pytest -n 2 --hypothesis-seed=$(SEED) tests/contract/test_openapi.py
 

@@ -50,6 +50,8 @@ if TYPE_CHECKING:
     from tenuto_client.errors import WrongMediaType as WrongMediaType
     from tenuto_client.following import SpokenSegment as SpokenSegment
     from tenuto_client.jobs import Job as Job
+    from tenuto_client.lines import BatchReport as BatchReport
+    from tenuto_client.lines import LineResult as LineResult
     from tenuto_client.records import Artifact as Artifact
     from tenuto_client.records import Balance as Balance
     from tenuto_client.records import Event as Event
@@ -76,6 +78,7 @@ _HOMES = {
     ),
     "following": ("SpokenSegment",),
     "jobs": ("Job",),
+    "lines": ("BatchReport", "LineResult"),
     "records": (
         *("Artifact", "Balance", "Event", "LedgerEntry", "Model", "Operation", "Segment", "UsageLine"),
         "Voice",

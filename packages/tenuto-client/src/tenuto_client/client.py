@@ -6,12 +6,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, Unpack, overload
 
-from tenuto_client import chat, creation, downloads, following, pacing, reads, unspoken
+from tenuto_client import batch, chat, creation, downloads, following, pacing, reads, unspoken
+from tenuto_client.batch import OnLine
 from tenuto_client.chat import ChatChunk, ChatCompletion
 from tenuto_client.creation import Order, Source
 from tenuto_client.errors import ChatInterrupted
 from tenuto_client.exchange import Clock
 from tenuto_client.jobs import Job
+from tenuto_client.lines import BatchReport, read_lines
+from tenuto_client.lines import Source as LineSource
 from tenuto_client.parameters import (
     ChatMessage,
     ChatParameters,
@@ -324,6 +327,33 @@ class Tenuto:
     def base_url(self) -> str:
         """The address of the service."""
         return self._session.link.base_url
+
+    def batch(
+        self,
+        lines: LineSource,
+        folder: str | Path,
+        *,
+        model: str | None = None,
+        parameters: Mapping[str, Any] | None = None,
+        form: str = "txt",
+        in_flight: int = batch.IN_FLIGHT,
+        again: bool = False,
+        on_line: OnLine | None = None,
+    ) -> BatchReport:
+        """Make a file of every line in a folder, and `report.csv`; run again, it continues.
+
+        A line has an `id`, which names its file, one of `text`, `prompt` and `file` (a recording), and any
+        parameter; `lines` are mappings, or a CSV or JSON Lines file. The folder is the batch: no line of it
+        is submitted or charged twice. A bad line stops no other. `form` is how transcripts are written: txt,
+        srt, vtt or json. At most `in_flight` jobs are unfinished at a time. `again` makes another job for
+        lines whose job failed or was cancelled. `on_line` is called with the result of each line.
+
+        It waits out ten minutes without the service. Raises ServiceUnreachable, RateLimited,
+        InsufficientBalance, AuthenticationFailed, JournalError, InvalidSetting, OSError.
+        """
+        chosen = read_lines(lines, model=model, defaults=parameters)
+        plan = batch.Plan(chosen, Path(folder), form, in_flight, again, on_line)
+        return self._session.run(batch.run(self._session.link, plan))
 
     def close(self) -> None:
         """Close the connections."""

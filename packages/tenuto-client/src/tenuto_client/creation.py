@@ -51,8 +51,8 @@ def create(
         return (yield from _submit(link, Work(document, key=key)))
     original: Path | bytes = yield Do(lambda: _content(source))
     flac = audio.as_flac(original)
+    content: Path | bytes = yield Do(flac.__enter__)
     try:
-        content: Path | bytes = yield Do(flac.__enter__)
         recording: Recording = yield Do(lambda: Recording.of(content, _name(source)))
         return (yield from _submit(link, Work(document, recording, key, on_bytes=on_bytes)))
     finally:

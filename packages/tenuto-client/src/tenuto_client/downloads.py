@@ -272,6 +272,20 @@ def remove_partials(path: Path, job_id: str) -> None:
             left.unlink()
 
 
+def write(path: Path, content: bytes) -> None:
+    """Write a file: complete and on disk, or not at all. Raises OSError."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}{PARTIAL}")
+    try:
+        with temporary.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
 def save(
     link: Link,
     artifact: Artifact,

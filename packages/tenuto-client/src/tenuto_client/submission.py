@@ -100,7 +100,7 @@ class Work:
     def intent(self) -> str:
         """A hash: equal for the same work with the same purpose."""
         purpose = json.dumps(self.purpose, sort_keys=True)
-        return digest(_encode(self.document), self.recording.sha256 if self.recording else b"", purpose)
+        return digest(encode(self.document), self.recording.sha256 if self.recording else b"", purpose)
 
 
 def submit(link: Link, work: Work) -> Flow[tuple[Reading, Entry | None]]:
@@ -141,7 +141,7 @@ def take_up(journal: Journal, link: Link, work: Work) -> Entry:
         "document": dict(work.document),
     }
     if work.recording is None:
-        facts["body"] = _encode(work.document)
+        facts["body"] = encode(work.document)
     else:
         facts |= {"input_sha256": work.recording.sha256, "upload_key": str(uuid.uuid4())}
     return journal.begin(work.intent, key=work.key, **facts)
@@ -233,7 +233,7 @@ def _upload_noted(
             artifact = yield from upload(link, recording, fresh, on_bytes)
         input_id = artifact.id
         yield Do(lambda: entry.note(input_artifact_id=input_id))
-    body = _encode({**entry.facts["document"], "input_artifact_ids": [input_id]})
+    body = encode({**entry.facts["document"], "input_artifact_ids": [input_id]})
     yield Do(lambda: entry.note(body=body))
 
 
@@ -242,7 +242,7 @@ def _without_journal(link: Link, work: Work) -> Flow[Reading]:
     if work.recording is not None:
         artifact = yield from upload(link, work.recording, str(uuid.uuid4()), work.on_bytes)
         document["input_artifact_ids"] = [artifact.id]
-    return (yield from post(link, _encode(document), key))
+    return (yield from post(link, encode(document), key))
 
 
 def _plain(name: str | None) -> str:
@@ -251,5 +251,6 @@ def _plain(name: str | None) -> str:
     return "".join(marks[:MAX_FILE_NAME_CHARACTERS])
 
 
-def _encode(document: Document) -> bytes:
+def encode(document: Document) -> bytes:
+    """The bytes of a request's body."""
     return utf8(json.dumps(document, ensure_ascii=False, separators=(",", ":")))

@@ -39,6 +39,9 @@ VERBS: Tree = {
     "say": Command("Turn text into speech (WAV).", "tenuto_client.commands.create"),
     "transcribe": Command("Transcribe a recording.", "tenuto_client.commands.create"),
     "draw": Command("Generate an image from a prompt (PNG).", "tenuto_client.commands.create"),
+    "batch": Command(
+        "Make a file of every line of a CSV or JSON Lines file.", "tenuto_client.commands.batch"
+    ),
     "chat": Command("Chat with a model.", "tenuto_client.commands.chat"),
     "voices": Command("List, add and manage voices.", "tenuto_client.commands.voices"),
     "models": Command(

@@ -97,12 +97,12 @@ def _script(tree: Tree, shell: str) -> str:
         name: shtab.cmd(f"tenuto completion --values {values} 2>/dev/null")
         for name, values in OF_ARGUMENT.items()
     }
-    _complete(whole, {"FILE": shtab.FILE, **asked})
+    _complete(whole, {"FILE": shtab.FILE, "DIR": shtab.DIRECTORY, **asked})
     return str(shtab.complete(whole, shell))
 
 
 def _complete(parser: argparse.ArgumentParser, how: Mapping[str, Any]) -> None:
-    """Let the shell complete arguments that are files, voices, models, jobs or accounts."""
+    """Let the shell complete arguments that are files, folders, voices, models, jobs or accounts."""
     for action in parser._actions:
         name = str(action.metavar)
         if isinstance(action, argparse._SubParsersAction):

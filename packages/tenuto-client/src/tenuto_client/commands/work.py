@@ -240,18 +240,8 @@ def _tell_of_transcript(console: Console, result: Mapping[str, Any]) -> None:
 def put(target: str, content: bytes) -> None:
     if target == STDOUT:
         streams.write(content)
-        return
-    path = Path(target)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}{downloads.PARTIAL}")
-    try:
-        with temporary.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except OSError:
-        temporary.unlink(missing_ok=True)
-        raise
+    else:
+        downloads.write(Path(target), content)
 
 
 def _charged(operation: Operation) -> dict[str, str]:

@@ -1,6 +1,10 @@
-"""The Chinese of every message and every error, by its English text."""
+"""The Chinese of every message of the commands, by its English text; `zh_errors` has that of errors."""
 
 from __future__ import annotations
+
+from tenuto_client.commands.zh_errors import ERRORS
+
+__all__ = ["ERRORS", "WORDS"]
 
 WORDS: dict[str, str] = {
     "Usage: {command} COMMAND …": "用法：{command} 命令 …",
@@ -32,6 +36,20 @@ WORDS: dict[str, str] = {
     "Turn text into speech (WAV).": "把文字合成为语音（WAV）。",
     "Transcribe a recording.": "转写录音。",
     "Generate an image from a prompt (PNG).": "按提示词生成图像（PNG）。",
+    "Make a file of every line of a CSV or JSON Lines file.": "为 CSV 或 JSON Lines 文件的每一行生成一个文件。",
+    "a .csv or .jsonl file; each line has an id, one of text, prompt and file, and any parameters": (
+        ".csv 或 .jsonl 文件；每行有 id，text、prompt、file 三者之一，以及任意参数"
+    ),
+    "the folder of the results and report.csv; the same folder again continues its batch": (
+        "存放结果和 report.csv 的文件夹；再用同一文件夹即继续该批次"
+    ),
+    "the format of transcripts (default: txt)": "转写稿的格式；默认 txt",
+    "how many jobs are unfinished at a time, 1 to 1000 (default: 32)": "同时未完成的任务数，1 到 1000；默认 32",
+    "line {number}": "第 {number} 行",
+    "{name}: {error}": "{name}：{error}",
+    "lines, {failed} without a result": "行，{failed} 行没有结果",
+    "lines": "行",
+    "{done} of {total} lines have their file": "{total} 行中 {done} 行已有文件",
     "Chat with a model.": "与对话模型交谈。",
     "List, add and manage voices.": "列出、添加和管理音色。",
     "List the models that your key can use, with prices.": "列出您的密钥可用的模型及价格。",
@@ -291,167 +309,3 @@ WORDS: dict[str, str] = {
     "for": "用于",
     "default": "默认",
 }
-
-ERRORS: tuple[tuple[str, str], ...] = (
-    (
-        "This job needs {0} CNY, and the account has {1} CNY available; the operator of the service can add"
-        " credit.",
-        "这个任务需要 {0} 元，账户可用余额为 {1} 元；服务的运营者可以充值。",
-    ),
-    ("There is nothing under this id.", "没有这个编号的东西。"),
-    (
-        "The API key is missing, wrong, expired or revoked; send `Authorization: Bearer tn_…`.",
-        "密钥缺失、错误、已过期或已吊销。",
-    ),
-    (
-        "This API key may not use the model; GET /v1/models lists the models that it may use.",
-        "这个密钥不能使用这个模型。",
-    ),
-    ("The content was erased; the record stays.", "内容已被清除，只留下记录。"),
-    ("Too many requests; wait as long as Retry-After says.", "请求过于频繁，请稍后再试。"),
-    (
-        "The model is temporarily unavailable; GET /v1/models shows `callable`. Nothing was stored.",
-        "模型暂时不可用；什么也没有存下。",
-    ),
-    (
-        "The service cannot answer just now; nothing was stored, send the same request again.",
-        "服务暂时无法回答；什么也没有存下，请重试。",
-    ),
-    ("{0} did not answer: {1}", "{0} 没有回答：{1}"),
-    ("connection refused", "连接被拒绝"),
-    ("connection reset by peer", "连接被对方断开"),
-    ("broken pipe", "连接被对方断开"),
-    ("network is unreachable", "网络不可达"),
-    ("no route to host", "没有到主机的路由"),
-    ("name or service not known", "找不到这个主机名"),
-    ("temporary failure in name resolution", "暂时无法解析主机名"),
-    ("no connection in time", "连接超时"),
-    ("no answer in time", "等待超时"),
-    ("the answer was cut off", "回答中断"),
-    ("it is not an HTTP server", "对方不使用 HTTP"),
-    (
-        "it does not speak TLS: should the address begin with http://?",
-        "对方不使用 TLS：地址是否应为 http://？",
-    ),
-    ("its certificate is not trusted: {0}", "证书不可信：{0}"),
-    ("No space left on device", "磁盘空间不足"),
-    ("Disk quota exceeded", "磁盘配额已用完"),
-    ("Permission denied", "没有权限"),
-    ("Read-only file system", "文件系统只读"),
-    ("No such file or directory", "没有这个文件"),
-    ("Is a directory", "这是文件夹"),
-    ("Not a directory", "这不是文件夹"),
-    ("File too large", "文件太大"),
-    (
-        "the service answered {0} without Tenuto's error format: is this a Tenuto service?",
-        "对方回答 {0}，不是 Tenuto 的错误格式：这是 Tenuto 服务吗？",
-    ),
-    ("the service answered {0}", "服务回答 {0}"),
-    (
-        "the answer is not JSON: is this the address of a Tenuto service?",
-        "回答不是 JSON：这个地址是 Tenuto 服务的吗？",
-    ),
-    ("no key for {0}: run `tenuto login` or set {1}", "没有 {0} 的密钥：请运行 `tenuto login` 或设置 {1}"),
-    ("several services of yours run here: {0}", "您有几个服务在这里运行：{0}"),
-    ("a service of yours runs at {0}", "您的一个服务在 {0} 运行"),
-    ("no service of yours runs on this machine", "您没有服务在这台机器上运行"),
-    ("no service runs at {0}", "{0} 没有服务在运行"),
-    (
-        "no key was given; the studio or `tenuto admin keys create` makes one",
-        "没有给出密钥；可在网页或用 `tenuto admin keys create` 创建",
-    ),
-    ("{0} is for another service, and no key is saved for {1}", "{0} 属于另一个服务，而没有保存 {1} 的密钥"),
-    ("a text contains {0}, which cannot be written in UTF-8", "文字含有 {0}，UTF-8 无法表示"),
-    ("{0} is not a base address; one looks like {1}", "{0} 不是服务地址；应写成 {1} 的样子"),
-    (
-        "this is not an API key: a key is one ASCII word that begins with tn_",
-        "这不是 API 密钥：密钥是以 tn_ 开头的一串 ASCII 字符",
-    ),
-    (
-        "{0} cannot be read: {1}; remove it and run `tenuto login`",
-        "{0} 无法读取：{1}；请删除它，再运行 `tenuto login`",
-    ),
-    (
-        "{0} was not written by `tenuto login`; remove it and log in again",
-        "{0} 不是 `tenuto login` 所写的；请删除它，再登录一次",
-    ),
-    (
-        "timeout must be above 0 seconds, and max_retries at least 0",
-        "timeout 要大于 0 秒，max_retries 不小于 0",
-    ),
-    (
-        "an idempotency key has 1 to 255 printable ASCII characters",
-        "幂等键是 1 到 255 个可打印的 ASCII 字符",
-    ),
-    ("no {0} model takes work from this key now ({1})", "现在没有 {0} 模型接受这个密钥的任务（{1}）"),
-    ("it sees none", "看不到任何一个"),
-    ("{0} is still {1} after {2} s", "{0} 在 {2} 秒后仍是 {1}"),
-    ("{0} failed: the service gave no reason", "{0} 失败：服务没有说明原因"),
-    ("{0} failed: {1}", "{0} 失败：{1}"),
-    ("{0} was cancelled", "{0} 已取消"),
-    (
-        "{0} needs the operator: whether it was done or charged is not known; keep the id and do not "
-        "submit the work again",
-        "{0} 需要运营者处理：是否已完成、是否扣费尚不清楚；请保留编号，不要重新提交",
-    ),
-    (
-        "{0} is in state {1}, which this version does not know; keep the id and do not submit the work again",
-        "{0} 的状态是 {1}，本版本不认识；请保留编号，不要重新提交",
-    ),
-    (
-        "{0} succeeded without a result; report this with its id",
-        "{0} 已完成却没有结果；请连同编号告知运营者",
-    ),
-    ("the result of {0} is {1}, not {2}", "{0} 的结果是 {1}，而不是 {2}"),
-    ("{0} did not match its checksum, {1} times: {2}", "{0} 有 {1} 次校验不符：{2}"),
-    ("it is {0}, not {1}", "它是 {0}，而不是 {1}"),
-    ("it has {0} bytes, not {1}", "它有 {0} 字节，而不是 {1}"),
-    ("its SHA-256 is different", "它的 SHA-256 不同"),
-    ("{0} does not have the size and hash of the upload", "{0} 的大小或哈希与上传的不同"),
-    (
-        "the same work was sent to {0} with another API key, and it is not known whether it arrived; sent with "
-        "this key, it could be done and charged twice",
-        "同样的工作曾用另一个密钥发给 {0}，是否送达尚不清楚；用这个密钥再发，可能做两次、扣两次费",
-    ),
-    (
-        "the upload was interrupted and the recording is no longer available; send it again",
-        "上传中断，录音已不可用；请重新发送",
-    ),
-    (
-        "the journal {0} cannot be written ({1}), so nothing was sent; free some space, or set "
-        "TENUTO_JOURNAL to another folder",
-        "日志 {0} 无法写入（{1}），因此什么也没有发送；请腾出空间，或用 TENUTO_JOURNAL 指定另一个文件夹",
-    ),
-    ("the answer was cut off: {0}", "回答中断：{0}"),
-    ("the answer was cut off; send the request again", "回答没有结束就中断了；请重新发送"),
-    ("the answer is not a chat completion", "回答不是对话结果"),
-    ("the chat completion has no choices", "对话结果是空的"),
-    ("an event of the stream is not JSON", "流中的一个事件不是 JSON"),
-    ("a {0} should be a JSON object", "{0} 应是 JSON 对象"),
-    ("a {0} without {1}", "{0} 缺少 {1}"),
-    ("{0} did not answer with a list", "{0} 的回答不是列表"),
-    (
-        "{0} lasts {1} minutes; the service takes 120. Cut it into parts with tenuto_client.audio.split",
-        "{0} 长 {1} 分钟；服务最多接受 120 分钟。请用 tenuto_client.audio.split 切成几段",
-    ),
-    (
-        "parts overlap by 5 to 10 seconds and last 40 seconds or longer",
-        "各段重叠 5 到 10 秒，每段至少 40 秒",
-    ),
-    (
-        "{0} cannot be read as audio ({1}); with ffmpeg on the PATH, more formats work",
-        "{0} 无法作为音频读取（{1}）；PATH 中有 ffmpeg 时支持更多格式",
-    ),
-    ("{0} cannot be read as audio ({1})", "{0} 无法作为音频读取（{1}）"),
-    ("Format not recognised", "格式无法识别"),
-    ("{0} contains no audio", "{0} 没有声音"),
-    ("{0} cannot be read, not even by ffmpeg: {1}", "{0} 无法读取，ffmpeg 也不行：{1}"),
-    ("{0} cannot be read: {1}", "{0} 无法读取：{1}"),
-    ("{0}: no such file", "{0}：没有这个文件"),
-    (
-        "converting recordings needs soundfile and soxr; without them, pass a 16-bit mono FLAC at 16 kHz",
-        "转换录音需要 soundfile 和 soxr；没有它们时请提供 16 kHz、单声道、16 位的 FLAC",
-    ),
-)
-"""By English pattern; {0}, {1} stand for values. Specific patterns come before general ones. Of the service's own
-messages those that callers meet most are translated; others follow a headline."""

@@ -1,0 +1,456 @@
+"""Batches: many lines, each one job and one file, once, however often the batch is interrupted.
+
+The folder is the batch. It holds the results, `report.csv`, and a journal in which the exact request of a
+line is noted before it is sent, its job's id as soon as it is known, and its end once its file is complete.
+The idempotency key follows from the batch and the line, so that no run can submit a line twice. Flows that
+`drive` runs.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import math
+import uuid
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from tenuto_client import audio, downloads, following, pacing, reads
+from tenuto_client.errors import (
+    AuthenticationFailed,
+    Erased,
+    IdempotencyConflict,
+    InsufficientBalance,
+    InvalidSetting,
+    JobError,
+    JournalError,
+    RateLimited,
+    ServiceFailed,
+    ServiceUnreachable,
+    TenutoError,
+    UnexpectedAnswer,
+)
+from tenuto_client.exchange import Link, Retry
+from tenuto_client.journal import FINAL_WITHOUT_RESULT, Entry, Journal, digest, fingerprint
+from tenuto_client.lines import NOT_SUBMITTED, BatchReport, Line, LineResult, document_of
+from tenuto_client.records import Operation
+from tenuto_client.steps import Do, Flow, Pause
+from tenuto_client.submission import Reading, Recording, encode, post, upload
+from tenuto_client.transcripts import FORMS, written
+
+IN_FLIGHT = 32
+"""How many jobs of a batch are submitted and not finished, by default."""
+MOST_IN_FLIGHT = 1000
+PATIENCE_S = 600.0
+"""How long an outage of the service may last before the batch stops."""
+OTHERS_S = 5.0
+"""The oldest job is read as often as the service allows; each of the others at most this often."""
+REPORT = "report.csv"
+JOURNAL = ".tenuto"
+COLUMNS = ("line", "id", "state", "file", "sha256", "charge", "error", "job")
+
+_INTENT = "batch"
+_SUFFIXES = {"speech": ".wav", "image": ".png"}
+_TEMPORARY = (RateLimited, ServiceFailed, ServiceUnreachable)
+
+
+OnLine = Callable[[LineResult], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to do with which lines."""
+
+    lines: list[Line]
+    folder: Path
+    form: str = "txt"
+    """How transcripts are written: one of `transcripts.FORMS`."""
+    in_flight: int = IN_FLIGHT
+    again: bool = False
+    """Make another job for a line whose job failed or was cancelled."""
+    on_line: OnLine | None = None
+    """Called with the result of each line that is finished."""
+
+    def __post_init__(self) -> None:
+        if self.form not in FORMS:
+            raise InvalidSetting(f"{self.form} is not a form of transcripts; choose from {', '.join(FORMS)}")
+        if not 1 <= self.in_flight <= MOST_IN_FLIGHT:
+            raise InvalidSetting(f"in_flight must be a number from 1 to {MOST_IN_FLIGHT}")
+
+
+def run(link: Link, plan: Plan) -> Flow[BatchReport]:
+    """Get every line done. Run again with the same folder, it continues.
+
+    Raises ServiceUnreachable, ServiceFailed and RateLimited once patience is exhausted, InsufficientBalance,
+    AuthenticationFailed, JournalError, OSError (the folder cannot be written): the report is written in any
+    case, and accepted jobs continue on the service.
+    """
+    book: _Book = yield Do(lambda: _open(link, plan))
+    try:
+        yield from _Run(link, plan, book).work()
+    finally:
+        report = book.report()
+        book.entry.release()
+    return report
+
+
+class _Book:
+    """The journal of a batch, open, and the result of each line so far."""
+
+    def __init__(self, plan: Plan, entry: Entry) -> None:
+        self.plan = plan
+        self.entry = entry
+        self.results: dict[int, LineResult] = {}
+
+    def record(self, name: str) -> Mapping[str, Any]:
+        """What is noted about a line."""
+        record: Mapping[str, Any] = self.entry.facts.get(name) or {}
+        return record
+
+    def note(self, name: str, **record: Any) -> Do:
+        """The step that replaces what is noted about a line."""
+        return Do(lambda: self.entry.note(**{name: record}))
+
+    def finish(self, line: Line, result: LineResult) -> None:
+        """Take down the result of a line."""
+        self.results[line.number] = result
+        if self.plan.on_line is not None:
+            self.plan.on_line(result)
+
+    def report(self) -> BatchReport:
+        """Write `report.csv`."""
+        results = tuple(
+            self.results.get(line.number) or LineResult(line.number, line.id, error=line.error)
+            for line in self.plan.lines
+        )
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(COLUMNS)
+        for each in results:
+            writer.writerow(
+                (
+                    each.number,
+                    each.id,
+                    each.state,
+                    each.file,
+                    each.sha256,
+                    each.charged,
+                    each.error,
+                    each.job_id,
+                )
+            )
+        path = self.plan.folder / REPORT
+        downloads.write(path, text.getvalue().encode("utf-8", "replace"))
+        return BatchReport(path, results)
+
+
+def _open(link: Link, plan: Plan) -> _Book:
+    """The journal of the folder, locked. Raises JournalError, OSError."""
+    plan.folder.mkdir(parents=True, exist_ok=True)
+    journal = Journal(plan.folder / JOURNAL)
+    entry = next(iter(journal.interrupted(_INTENT)), None)
+    if entry is None:
+        if _count(journal):
+            raise _in_use(plan.folder)
+        entry = journal.begin(_INTENT, base_url=link.base_url)
+        if _count(journal) > 1:
+            # Two began at the same moment: neither has sent anything.
+            entry.finish()
+            raise _in_use(plan.folder)
+    if entry.facts.get("base_url") != link.base_url:
+        entry.release()
+        raise JournalError(
+            f"the batch in {plan.folder} was sent to {entry.facts.get('base_url')}, not to {link.base_url}; "
+            "use that address, or another folder for a new batch"
+        )
+    return _Book(plan, entry)
+
+
+def _count(journal: Journal) -> int:
+    return len(list(journal.folder.glob(f"{_INTENT}-*.journal")))
+
+
+def _in_use(folder: Path) -> JournalError:
+    return JournalError(f"another program works on the batch in {folder}; wait for it, or use another folder")
+
+
+@dataclass(slots=True)
+class _Task:
+    """A line that is not finished."""
+
+    line: Line
+    name: str = ""
+    """Of what the journal notes about it."""
+    reading: Reading | None = None
+    """Its job, once it was accepted."""
+    read_at: float = -math.inf
+
+
+@dataclass(slots=True)
+class _Run:
+    """One run of a batch."""
+
+    link: Link
+    plan: Plan
+    book: _Book
+    waiting: deque[_Task] = field(default_factory=deque)
+    flying: list[_Task] = field(default_factory=list)
+    """Submitted and not finished, oldest first."""
+    models: dict[str, str] = field(default_factory=dict)
+    submit_at: float = 0.0
+    """Nothing is submitted before this, on the monotonic clock, nor read before the next one."""
+    read_at: float = 0.0
+    is_short: bool = False
+    """The balance did not cover a line, and no job has finished since."""
+    troubles: int = 0
+    """How many requests in a row failed."""
+    answered_at: float = 0.0
+    can_hold: bool = True
+
+    @property
+    def once(self) -> Link:
+        """The link without retries: this run itself decides when a request is sent again."""
+        return replace(self.link, max_retries=0)
+
+    def work(self) -> Flow[None]:
+        """Submit and collect until every line is finished."""
+        self.answered_at = self.link.clock.monotonic()
+        for line in self.plan.lines:
+            if line.error:
+                self.book.finish(line, LineResult(line.number, line.id, error=line.error))
+            else:
+                self.waiting.append(_Task(line))
+        while self.waiting or self.flying:
+            now = self.link.clock.monotonic()
+            can_submit = bool(self.waiting) and len(self.flying) < self.plan.in_flight and not self.is_short
+            if can_submit and now >= self.submit_at:
+                yield from self._submit(self.waiting.popleft())
+                continue
+            dues = sorted((self._due(task), at) for at, task in enumerate(self.flying))
+            next_at = min(
+                self.submit_at if can_submit else math.inf, dues[1][0] if len(dues) > 1 else math.inf
+            )
+            if not dues or dues[0][0] > now:
+                yield Pause(min([next_at, *(due for due, _ in dues[:1])]) - now)
+            else:
+                yield from self._read(self.flying[dues[0][1]], next_at - now)
+
+    def _due(self, task: _Task) -> float:
+        """When a job may be read: as the service says, and all but the oldest less often."""
+        assert task.reading is not None
+        pause_s = 0.0 if task is self.flying[0] else OTHERS_S
+        return max(task.reading.due_at, task.read_at + pause_s, self.read_at)
+
+    def _submit(self, task: _Task) -> Flow[None]:
+        """Get a line's job accepted, or finish the line if that was done before or cannot be."""
+        try:
+            if (yield from self._is_done(task)):
+                return
+            task.reading = yield from self._accepted(task)
+        except _TEMPORARY as error:
+            self.waiting.appendleft(task)
+            self.submit_at = self._retry_at(error)
+        except InsufficientBalance:
+            # Jobs that finish release what they held and did not cost.
+            if not self.flying:
+                raise
+            self.waiting.appendleft(task)
+            self.is_short = True
+        except (AuthenticationFailed, UnexpectedAnswer):
+            raise
+        except (TenutoError, OSError) as error:
+            if isinstance(error, JournalError) and error.code != "other_api_key":
+                raise
+            self._finish(task, error=str(error))
+        else:
+            self._note_answer()
+            self.flying.append(task)
+
+    def _is_done(self, task: _Task) -> Flow[bool]:
+        """Whether an earlier run finished the line: its file is there, or its job has no result."""
+        line = task.line
+        if not task.name:
+            task.name = yield Do(lambda: _name(self.book.entry, line))
+        record = self.book.record(task.name)
+        if record.get("state") in FINAL_WITHOUT_RESULT:
+            if not self.plan.again:
+                self._finish(task, record["state"], error=record["error"], job_id=record["job"])
+                return True
+            yield self.book.note(task.name, tries=record.get("tries", 0) + 1)
+        elif record.get("file") == self._path(line).name:
+            size_bytes: int = yield Do(lambda: _size(self._path(line)))
+            if size_bytes == record["size_bytes"]:
+                self._finish_well(task, record)
+                return True
+        return False
+
+    def _accepted(self, task: _Task) -> Flow[Reading]:
+        record = self.book.record(task.name)
+        if record.get("job"):
+            return Reading(Operation(record["job"], "queued"), wait_s=0.0)
+        tries = record.get("tries", 0)
+        key = f"batch-{self.book.entry.key}-{task.name}-{tries}"
+        if "body" not in record:
+            body = encode((yield from self._document(task.line, key)))
+            caller = fingerprint(self.link.api_key)
+            yield self.book.note(task.name, tries=tries, body=body.decode(), caller=caller)
+            record = self.book.record(task.name)
+        elif record["caller"] != fingerprint(self.link.api_key):
+            raise JournalError(
+                "it was sent with another API key, and it is not known whether it arrived; run the batch "
+                "with that key again",
+                code="other_api_key",
+            )
+        try:
+            reading = yield from post(self.once, record["body"].encode(), key)
+        except _TEMPORARY:
+            raise
+        except TenutoError as error:
+            if not isinstance(error, AuthenticationFailed | UnexpectedAnswer | IdempotencyConflict):
+                # Nothing is bound to the key: the next run composes the request again.
+                yield self.book.note(task.name, tries=tries)
+            raise
+        yield self.book.note(task.name, tries=tries, job=reading.operation.id)
+        return reading
+
+    def _document(self, line: Line, key: str) -> Flow[dict[str, Any]]:
+        model = line.model or self.models.get(line.kind)
+        if model is None:
+            model = self.models[line.kind] = yield from reads.model_for(self.once, line.kind)
+        document = document_of(line, model)
+        source = line.file
+        if source is None:
+            return document
+        flac = audio.as_flac(source)
+        content: Path | bytes = yield Do(flac.__enter__)
+        try:
+            recording: Recording = yield Do(lambda: Recording.of(content, source.name))
+            upload_key = f"{key}-{recording.sha256[:16]}"
+            try:
+                artifact = yield from upload(self.once, recording, upload_key)
+            except (IdempotencyConflict, Erased):
+                artifact = yield from upload(self.once, recording, str(uuid.uuid4()))
+        finally:
+            flac.__exit__(None, None, None)
+        return {**document, "input_artifact_ids": [artifact.id]}
+
+    def _read(self, task: _Task, free_s: float) -> Flow[None]:
+        """Read a job; if it is finished, save its result. The service may hold the answer for `free_s`."""
+        assert task.reading is not None
+        operation = task.reading.operation
+        hold_s = pacing.hold_s(task.reading.wait_s, min(free_s, pacing.MAX_HOLD_S)) if self.can_hold else 0
+        try:
+            task.reading = yield from following.show(self.once, operation.id, hold_s=hold_s)
+            self.can_hold = self.can_hold and task.reading.can_hold
+            self._note_answer()
+            task.read_at = self.link.clock.monotonic()
+            if task.reading.operation.is_pending:
+                return
+            yield from self._collect(task)
+        except _TEMPORARY as error:
+            self.read_at = self._retry_at(error)
+            return
+        except JobError as error:
+            state = error.operation.state
+            if state in FINAL_WITHOUT_RESULT:
+                record = {"job": operation.id, "state": state, "error": str(error)}
+                yield self.book.note(task.name, tries=self.book.record(task.name).get("tries", 0), **record)
+            self._finish(task, state, error=str(error), job_id=operation.id)
+        except (AuthenticationFailed, JournalError, UnexpectedAnswer):
+            raise
+        except TenutoError as error:
+            self._finish(task, task.reading.operation.state, error=str(error), job_id=operation.id)
+        self.flying.remove(task)
+        self.is_short = False
+
+    def _collect(self, task: _Task) -> Flow[None]:
+        """Save the result of a job that succeeded, and note it. Raises JobError for any other."""
+        assert task.reading is not None
+        operation, line, path = task.reading.operation, task.line, self._path(task.line)
+        artifact = following.result_of(operation, line.kind)
+        yield Do(lambda: downloads.remove_partials(path, operation.id))
+        if line.kind == "recognition" and self.plan.form != "json":
+            content = yield from downloads.load(self.link, artifact)
+            transcript = written(json.loads(content), self.plan.form).encode()
+            yield Do(lambda: downloads.write(path, transcript))
+            size_bytes, sha256 = len(transcript), hashlib.sha256(transcript).hexdigest()
+        else:
+            yield from downloads.save(self.link, artifact, path, job_id=operation.id)
+            size_bytes, sha256 = artifact.size_bytes, artifact.sha256
+        self._note_answer()
+        charged = operation.billing.charged if operation.billing else None
+        record = {"job": operation.id, "state": operation.state, "file": path.name, "charged": charged}
+        tries = self.book.record(task.name).get("tries", 0)
+        yield self.book.note(task.name, tries=tries, size_bytes=size_bytes, sha256=sha256, **record)
+        self._finish_well(task, self.book.record(task.name))
+
+    def _path(self, line: Line) -> Path:
+        return self.plan.folder / f"{line.id}{_SUFFIXES.get(line.kind, f'.{self.plan.form}')}"
+
+    def _finish_well(self, task: _Task, record: Mapping[str, Any]) -> None:
+        result = LineResult(
+            task.line.number,
+            task.line.id,
+            record["state"],
+            record["file"],
+            record["sha256"],
+            record["charged"],
+            job_id=record["job"],
+        )
+        self.book.finish(task.line, result)
+
+    def _finish(
+        self, task: _Task, state: str = NOT_SUBMITTED, *, error: str, job_id: str | None = None
+    ) -> None:
+        result = LineResult(task.line.number, task.line.id, state, error=error, job_id=job_id)
+        self.book.finish(task.line, result)
+
+    def _note_answer(self) -> None:
+        self.troubles, self.answered_at = 0, self.link.clock.monotonic()
+
+    def _retry_at(self, error: RateLimited | ServiceFailed | ServiceUnreachable) -> float:
+        """When to try again after a request that failed for now. Raises the error without patience left."""
+        now = self.link.clock.monotonic()
+        self.troubles += 1
+        wait_s = pacing.backoff_s(self.troubles)
+        if not isinstance(error, ServiceUnreachable):
+            wait_s = max(pacing.MIN_WAIT_S, error.retry_after_s or pacing.DEFAULT_WAIT_S)
+        patience_s = pacing.GIVE_UP_S if isinstance(error, RateLimited) else PATIENCE_S
+        left_s = self.answered_at + patience_s - now
+        if wait_s > left_s:
+            raise error
+        if self.link.on_retry is not None:
+            status = None if isinstance(error, ServiceUnreachable) else error.status
+            self.link.on_retry(Retry(wait_s, status, str(error.__cause__ or ""), left_s))
+        return now + wait_s
+
+
+def _name(entry: Entry, line: Line) -> str:
+    """What identifies a line: all that it says, and the content of its recording."""
+    content = "" if line.file is None else _content_sha256(entry, line.file)
+    words = {"model": line.model, "parameters": line.parameters, "metadata": line.metadata}
+    return digest(line.id, line.kind, json.dumps(words, sort_keys=True, default=str), content)
+
+
+def _content_sha256(entry: Entry, path: Path) -> str:
+    """Of a recording; read again only if its size or time of change differ from those noted."""
+    name, about = f"file {path}", path.stat()
+    noted = entry.facts.get(name)
+    if noted is None or noted[:2] != [about.st_size, about.st_mtime_ns]:
+        with path.open("rb") as file:
+            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+        entry.note(**{name: [about.st_size, about.st_mtime_ns, sha256]})
+        return sha256
+    return str(noted[2])
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return -1

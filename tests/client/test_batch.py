@@ -1,0 +1,391 @@
+"""A batch: a file and a report line for every line, once, whatever is wrong with the others."""
+
+import csv
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from client.conftest import JOB, SOUND, VirtualClock, accepted, content, succeeded
+from client.test_kills_of_the_client import ledger
+from client.test_sdk import sound
+from client.test_verbs import Run, run
+from servers.callers import ON_ONE_DATABASE, Caller, Operator
+from servers.scripted import Asked, Reply, ScriptedService
+from servers.service import RunningService
+from tenuto_client import (
+    AsyncTenuto,
+    InsufficientBalance,
+    InvalidSetting,
+    JournalError,
+    RateLimited,
+    ServiceUnreachable,
+    Tenuto,
+)
+from tenuto_client.batch import REPORT
+from tenuto_client.drive import Driver
+from tenuto_client.lines import NOT_SUBMITTED, read_lines
+from tenuto_client.steps import Pause, Step
+
+__all__ = ["run"]
+
+MAX_STEPS = 200
+
+BROKE = {"error": {"code": "insufficient_balance", "message": "Not enough.", "balance": {}}}
+WRONG = {
+    "lost": "no such file",
+    "fast": "duration_factor must be a number, not 'fast'",
+    "both": "exactly one of text, prompt and file, and has 2",
+    "": "has no id",
+    "../up": "cannot name a file",
+    "Morning": "also that of line 2",
+    "wrong": "duration_factor",
+    "fails": "failed",
+}
+"""What the report says of lines that have no file."""
+SPOKEN = {"id": "a", "text": "Hold.", "model": "fake/speech"}
+
+
+def report_of(folder: Path) -> dict[str, dict[str, str]]:
+    """`report.csv` by id."""
+    with (folder / REPORT).open(newline="", encoding="utf-8") as file:
+        return {line["id"]: line for line in csv.DictReader(file)}
+
+
+def count(caller: Caller) -> int:
+    """How many jobs the account has."""
+    return len(caller.get("/v1/jobs?limit=100").json()["data"])
+
+
+def test_every_kind_of_line_has_its_file_and_a_bad_one_stops_no_other(
+    run: Run, service: RunningService, caller: Caller, tmp_path: Path
+) -> None:
+    """A text, a prompt and a recording, and lines that cannot be: 1, and each line in the report."""
+    (tmp_path / "talk.wav").write_bytes(sound(2))
+    rows = [
+        ["id", "text", "prompt", "file", "duration_factor", "width", "height", "voice_id"],
+        ["morning", "Good morning.", "", "", "1.3", "", "", ""],
+        ["清晨", "早上好。", "", "", "", "", "", ""],
+        ["lake", "", "A lake.", "", "", "256", "320", ""],
+        ["talk", "", "", "talk.wav", "", "", "", ""],
+        ["lost", "", "", "lost.wav", "", "", "", ""],
+        ["fast", "Fast.", "", "", "fast", "", "", ""],
+        ["both", "Hold.", "A note.", "", "", "", "", ""],
+        ["", "Hold.", "", "", "", "", "", ""],
+        ["../up", "Hold.", "", "", "", "", "", ""],
+        ["Morning", "Again.", "", "", "", "", "", ""],
+        ["wrong", "Hold.", "", "", "9", "", "", ""],
+        ["fails", "[fake:raise] Hold.", "", "", "", "", "", ""],
+    ]
+    with (tmp_path / "lines.csv").open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows(rows)
+    at = {"url": service.url, "key": caller.key}
+    words = ("batch", "lines.csv", "-o", "out", "--to", "srt")
+    first = run(*words, **at)
+    report, jobs = report_of(tmp_path / "out"), count(caller)
+    second = run(*words, "--json", **at)
+    again = run(*words, "--again", "-q", **at)
+
+    done = {name: line["file"] for name, line in report.items() if line["file"]}
+    assert (1, "out/report.csv\n") == first[:2]
+    assert done == {
+        "morning": "morning.wav",
+        "清晨": "清晨.wav",
+        "lake": "lake.png",
+        "talk": "talk.srt",
+    }
+    assert [] == [
+        name
+        for name, file in done.items()
+        if hashlib.sha256((tmp_path / "out" / file).read_bytes()).hexdigest() != report[name]["sha256"]
+    ]
+    assert "0.050000" == report["lake"]["charge"]
+    assert ["failed"] == [line["state"] for line in report.values() if line["job"] and not line["file"]]
+    assert [] == [name for name, text in WRONG.items() if text not in report[name]["error"]]
+    assert "line 9: has no id" in first[2] and "4 of 12 lines have their file, 0.05" in first[2]
+    assert (1, 12, 1) == (second[0], len(json.loads(second[1])["lines"]), again[0])
+    # The second run made none; the third made another one for the line whose job had failed.
+    assert (5, 6) == (jobs, count(caller))
+    assert "zh" == caller.get(f"/v1/jobs/{report['清晨']['job']}/request").json()["parameters"]["lang"]
+
+
+class Cut(BaseException):
+    """The program stops here."""
+
+
+@ON_ONE_DATABASE
+def test_wherever_a_batch_is_cut_off_each_line_has_one_job_one_charge_and_its_file(
+    service: RunningService, operator: Operator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Cut off before each step, the same batch again finishes it (P2, P9). `tests/crash` kills processes."""
+    (tmp_path / "talk.wav").write_bytes(sound(1))
+    lines = [{"id": "a", "prompt": "A lake."}, {"id": "b", "file": str(tmp_path / "talk.wav")}]
+    shipped, left = Driver._perform, 0
+
+    def perform(driver: Driver, step: Step) -> Any:
+        nonlocal left
+        if isinstance(step, Pause):
+            return shipped(driver, Pause(0.01))
+        left -= 1
+        if left == -1:
+            raise Cut
+        return shipped(driver, step)
+
+    monkeypatch.setattr(Driver, "_perform", perform)
+    wrong: dict[int, Any] = {}
+    for step in range(MAX_STEPS):
+        caller, folder = operator.caller(credit="100"), tmp_path / str(step)
+        left = step
+        with Tenuto(caller.key, service.url) as client:
+            try:
+                client.batch(lines, folder, form="json")
+                break
+            except Cut:
+                client.batch(lines, folder, form="json")
+        if found := fault(caller, folder):
+            wrong[step] = found
+
+    assert {} == wrong
+    assert 20 < step < MAX_STEPS - 1
+
+
+def fault(caller: Caller, folder: Path) -> str:
+    """What is wrong with a batch of two lines that should be complete, or nothing."""
+    jobs = {job["id"]: job for job in caller.get("/v1/jobs").json()["data"]}
+    report = report_of(folder)
+    if sorted(line["job"] for line in report.values()) != sorted(jobs):
+        return f"jobs: {sorted(jobs)}, report: {report}"
+    if ledger(caller) != ["hold", "hold", "settle", "settle"]:
+        return f"ledger: {ledger(caller)}"
+    for line in report.values():
+        digest = hashlib.sha256((folder / line["file"]).read_bytes()).hexdigest()
+        if not digest == line["sha256"] == jobs[line["job"]]["artifacts"][0]["sha256"]:
+            return f"{line['file']} is not the result"
+    names = sorted(path.name for path in folder.iterdir())
+    return "" if names == [".tenuto", "a.png", "b.json", REPORT] else f"files: {names}"
+
+
+@ON_ONE_DATABASE
+def test_a_file_that_was_removed_is_fetched_and_a_line_that_was_changed_is_new(
+    service: RunningService, caller: Caller, tmp_path: Path
+) -> None:
+    """No file is made twice, and none is that of an earlier text."""
+    with Tenuto(caller.key, service.url) as client:
+        first = client.batch([SPOKEN, {**SPOKEN, "id": "b"}], tmp_path)
+        (tmp_path / "a.wav").unlink()
+        fetched = client.batch([SPOKEN, {**SPOKEN, "id": "b"}], tmp_path)
+        jobs = count(caller)
+        changed = client.batch([{**SPOKEN, "text": "Hold it."}, {**SPOKEN, "id": "b"}], tmp_path)
+
+    assert first.has_succeeded and fetched.has_succeeded and changed.has_succeeded
+    assert (2, 3) == (jobs, count(caller))
+    assert first.results == fetched.results
+    assert [False, True] == [a == b for a, b in zip(first.results, changed.results, strict=True)]
+
+
+async def _batch_async(service: RunningService, caller: Caller, folder: Path) -> Any:
+    async with AsyncTenuto(caller.key, service.url) as client:
+        return await client.batch([SPOKEN, {**SPOKEN, "id": "b"}], folder, in_flight=1)
+
+
+@ON_ONE_DATABASE
+def test_the_asyncio_client_has_batches(service: RunningService, caller: Caller, tmp_path: Path) -> None:
+    """The same flow."""
+    import asyncio
+
+    report = asyncio.run(_batch_async(service, caller, tmp_path))
+
+    assert report.has_succeeded
+    assert sorted((tmp_path / each.file).name for each in report.results) == ["a.wav", "b.wav"]
+
+
+def client(service: ScriptedService, clock: VirtualClock, key: str = "tn_test") -> Tenuto:
+    return Tenuto(key, service.url, clock=clock, journal=False)
+
+
+def test_a_busy_service_is_waited_for_and_the_same_request_is_sent_again(
+    clock: VirtualClock, tmp_path: Path
+) -> None:
+    """429 with Retry-After, then no answer: the same key and bytes (R222, P9)."""
+    busy = Reply(429, {"error": {"code": "rate_limited", "message": "busy"}}, {"Retry-After": "7"})
+    replies = [busy, Reply(is_lost=True), accepted(Retry_After="2"), succeeded(), content()]
+    with ScriptedService(replies) as service, client(service, clock) as tenuto:
+        report = tenuto.batch([SPOKEN], tmp_path)
+    submissions = [asked for asked in service.asked if asked.method == "POST"]
+
+    assert report.has_succeeded and SOUND == (tmp_path / "a.wav").read_bytes()
+    assert (3, 1) == (len(submissions), len({(asked.key, asked.body) for asked in submissions}))
+    assert [7.0, 2.0, 2.0] == [round(slept) for slept in clock.slept]
+
+
+def test_patience_ends_with_the_report_written(clock: VirtualClock, tmp_path: Path) -> None:
+    """Two hours of 429, ten minutes without an answer; a later run sends the same request."""
+    busy = Reply(429, {"error": {"code": "rate_limited", "message": "busy"}}, {"Retry-After": "120"})
+    with ScriptedService([busy]) as service:
+        with client(service, clock) as tenuto, pytest.raises(RateLimited):
+            tenuto.batch([SPOKEN], tmp_path)
+        waited_s, state = sum(clock.slept), report_of(tmp_path)["a"]["state"]
+        service._replies = [Reply(is_lost=True)]
+        with client(service, clock) as tenuto, pytest.raises(ServiceUnreachable):
+            tenuto.batch([SPOKEN], tmp_path)
+        outage_s = sum(clock.slept) - waited_s
+        service._replies = [accepted(), succeeded(), content()]
+        with client(service, clock) as tenuto:
+            report = tenuto.batch([SPOKEN], tmp_path)
+    keys = {asked.key for asked in service.asked if asked.method == "POST"}
+
+    assert (7080, 7200) <= (waited_s, 7200) and waited_s <= 7200 and 580 < outage_s <= 600
+    assert NOT_SUBMITTED == state and report.has_succeeded
+    assert 1 == len(keys)
+
+
+def test_too_low_a_balance_waits_for_jobs_in_flight_and_else_stops(
+    clock: VirtualClock, tmp_path: Path
+) -> None:
+    """A job that finishes releases what it held; without one, credit must come from outside."""
+    broke = Reply(403, BROKE)
+    jobs = [{**SPOKEN, "id": name} for name in "ab"]
+    replies = [accepted(), broke, succeeded(), content(), broke]
+    with ScriptedService(replies) as service:
+        with client(service, clock) as tenuto, pytest.raises(InsufficientBalance):
+            tenuto.batch(jobs, tmp_path)
+        states = {name: line["state"] for name, line in report_of(tmp_path).items()}
+        service._replies = [accepted(), succeeded(), content()]
+        with client(service, clock) as tenuto:
+            report = tenuto.batch(jobs, tmp_path)
+    order = [asked.method for asked in service.asked]
+
+    assert ["POST", "POST", "GET", "GET", "POST", "POST", "GET", "GET"] == order
+    assert {"a": "succeeded", "b": NOT_SUBMITTED} == states and report.has_succeeded
+
+
+def test_a_line_in_doubt_is_not_sent_with_another_key(clock: VirtualClock, tmp_path: Path) -> None:
+    """An idempotency key belongs to an API key: with another one there could be a second job (P9)."""
+    with ScriptedService([Reply(is_lost=True)]) as service:
+        with client(service, clock) as tenuto, pytest.raises(ServiceUnreachable):
+            tenuto.batch([SPOKEN], tmp_path)
+        asked = len(service.asked)
+        with client(service, clock, "tn_other") as tenuto:
+            report = tenuto.batch([SPOKEN], tmp_path)
+
+        assert (asked, NOT_SUBMITTED) == (len(service.asked), report.results[0].state)
+    assert "another API key" in report.results[0].error
+
+
+def test_a_folder_belongs_to_one_service_and_one_program(clock: VirtualClock, tmp_path: Path) -> None:
+    """Another address is refused, and so is a second program while the first one works."""
+    refused: list[str] = []
+
+    def second(asked: Asked) -> Reply:
+        with client(service, VirtualClock()) as tenuto, pytest.raises(JournalError) as error:
+            tenuto.batch([SPOKEN], tmp_path)
+        refused.append(str(error.value))
+        return accepted()
+
+    with ScriptedService([second, succeeded(), content()]) as service, client(service, clock) as tenuto:
+        tenuto.batch([SPOKEN], tmp_path)
+    with ScriptedService([accepted()]) as other, client(other, clock) as tenuto:
+        with pytest.raises(JournalError, match="was sent to"):
+            tenuto.batch([SPOKEN], tmp_path)
+
+        assert [] == other.asked
+    assert ["another program works on the batch"] == [text[:34] for text in refused]
+
+
+def test_the_oldest_job_is_read_most_often(clock: VirtualClock, tmp_path: Path) -> None:
+    """Eight jobs in flight cost little more polling than one, and at most eight are in flight (R221)."""
+    reads: dict[str, int] = {}
+    flying = 0
+    most = 0
+
+    def answer(asked: Asked) -> Reply:
+        nonlocal flying, most
+        if asked.method == "POST":
+            flying += 1
+            most = max(most, flying)
+            job_id = f"{JOB[:-2]}{len(reads):02}"
+            reads[job_id] = 0
+            return Reply(202, {"id": job_id, "state": "queued", "artifacts": []}, {"Retry-After": "1"})
+        if asked.path.startswith("/v1/artifacts"):
+            return content()
+        job_id = asked.path.rpartition("/")[2]
+        reads[job_id] += 1
+        if clock.monotonic() < 30 * (1 + list(reads).index(job_id)):
+            return Reply(200, {"id": job_id, "state": "running", "artifacts": []}, {"Retry-After": "1"})
+        flying -= 1
+        done = succeeded()
+        return Reply(200, {**done.body, "id": job_id})
+
+    with ScriptedService([answer]) as service, client(service, clock) as tenuto:
+        report = tenuto.batch([{**SPOKEN, "id": f"{n}"} for n in range(20)], tmp_path, in_flight=8)
+
+    assert report.has_succeeded and 8 == most
+    assert sum(reads.values()) <= clock.monotonic() * (1 + 7 / 5) * 1.1
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "error"),
+    [
+        ("x.csv", b"", "needs a first line"),
+        ("x.csv", b"id,language\n1,en\n", "needs a first line"),
+        ("x.csv", b"id,text,text\n1,a,b\n", "has a column twice"),
+        ("x.csv", b"id,text\n", "no lines"),
+        ("x.csv", b"id,text\n1,\xff\n", "not UTF-8 text in line 2"),
+        ("x.csv", b'id,text\n1,"a\n', "not CSV in line"),
+        ("x.txt", b"id,text\n1,a\n", "neither a .csv nor a .jsonl"),
+        ("x.jsonl", b"\n", "no lines"),
+    ],
+)
+def test_a_file_that_is_no_batch_is_refused_whole(name: str, text: bytes, error: str, tmp_path: Path) -> None:
+    """Before anything is sent, with what would be right."""
+    (tmp_path / name).write_bytes(text)
+
+    with pytest.raises(InvalidSetting, match=error):
+        read_lines(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        ("{", "is not JSON"),
+        ("[1]", "is not a JSON object"),
+        ('{"id": "a", "text": 5}', "text must be text, not 5"),
+        ('{"id": "a", "text": "x", "top_p": NaN}', "NaN is not a number"),
+        ('{"id": "a"}', "has 0"),
+        ('{"id": ".a", "text": "x"}', "cannot name a file"),
+        ('{"id": "a/b", "text": "x"}', "cannot name a file"),
+        ('{"id": "' + "音" * 51 + '", "text": "x"}', "cannot name a file"),
+        ('{"id": "a", "text": "x", "metadata": "x"}', "Expecting value"),
+    ],
+)
+def test_a_bad_line_carries_its_error(line: str, error: str, tmp_path: Path) -> None:
+    """The others are read."""
+    (tmp_path / "x.jsonl").write_text(f'{{"id": "good", "text": "x"}}\n{line}\n', "utf-8")
+    good, bad = read_lines(tmp_path / "x.jsonl")
+
+    assert ("", "good", "speech") == (good.error, good.id, good.kind)
+    assert error in bad.error
+
+
+def test_cells_have_the_type_of_their_parameter(tmp_path: Path) -> None:
+    """Numbers, lists and truth values, also as a spreadsheet writes them; text stays text."""
+    (tmp_path / "x.csv").write_text(
+        "\ufeffid,text,do_sample,top_k,top_p,emo_vector,emo_text,model,metadata\r\n"
+        '1,"5, or\n6",FALSE,5,0.5,"[0,0,0,0,0,0,0,1]",7,m,"{""a"": ""b""}"\r\n',
+        "utf-8",
+        newline="",
+    )
+    [line] = read_lines(tmp_path / "x.csv", defaults={"top_k": 9, "lang": "ja"})
+
+    assert line.parameters == {
+        "lang": "ja",
+        "text": "5, or\n6",
+        "do_sample": False,
+        "top_k": 5,
+        "top_p": 0.5,
+        "emo_vector": [0, 0, 0, 0, 0, 0, 0, 1],
+        "emo_text": "7",
+    }
+    assert ("1", "m", {"a": "b"}) == (line.id, line.model, line.metadata)

@@ -103,9 +103,9 @@ def test_every_request_is_one_line_without_content_or_keys(tmp_path: Path) -> No
     [line] = [line for line in map(json.loads, read) if line["event"] == "http.request"]
     code = (
         "from tenuto.logs import *; set_up_logs('info', 'text'); "
-        "get_logger().info('an.event', one=1); request_log.info('a.request', method='GET'); "
+        "get_logger().info('an.event', one=1); request_log.info('a.request', 5, method='GET'); "
         "assert 1 == len(recent_events.newest(level='info', event='', limit=9)); "
-        "set_up_logs('warning', 'text'); request_log.info('a.request', method='POST')"
+        "set_up_logs('warning', 'text'); request_log.info('a.request', 5, method='POST')"
     )
     text = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stderr
 
@@ -114,3 +114,4 @@ def test_every_request_is_one_line_without_content_or_keys(tmp_path: Path) -> No
     assert answer.headers["x-request-id"] == line["request_id"] and line["ms"] >= 0
     assert "an.event" in text and "one=1" in text and "\x1b" not in text
     assert ("GET" in text, "POST" in text) == (True, False)
+    assert "1970-01-01T00:00:00.005Z" in text

@@ -11,11 +11,14 @@ import logging
 import os
 import sys
 import threading
+import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
+
+import msgspec
 
 try:
     # Where rich is installed, structlog loads it for tracebacks at a terminal, which we never print: it costs
@@ -26,6 +29,7 @@ finally:
     if sys.modules["rich"] is None:
         del sys.modules["rich"]
 
+_encode = msgspec.json.Encoder().encode
 get_logger = structlog.get_logger
 """Every module gets its logger here; no other module imports structlog."""
 
@@ -98,21 +102,24 @@ class LinesAlone:
     """
 
     def __init__(self) -> None:
-        self._steps: Sequence[Callable[[Any, str, Any], Any]] = ()
+        self._render: Callable[[dict[str, Any]], str] = repr
         self._stream: Any = None
+        self._second, self._text = -1, ""
 
-    def write_to(self, stream: Any, steps: Sequence[Callable[[Any, str, Any], Any]]) -> None:
-        """Write there, from now on, what these steps of structlog's make of an event."""
-        self._stream, self._steps = stream, steps
+    def write_to(self, stream: Any, render: Callable[[dict[str, Any]], str]) -> None:
+        """Write there, from now on, what this makes of an event."""
+        self._stream, self._render = stream, render
 
-    def info(self, event: str, **keys: str | float) -> None:
-        """A line; nothing if the level of the log is above `info`."""
+    def info(self, event: str, at_ms: int, **keys: str | float) -> None:
+        """A line of this wall time; nothing if the level of the log is above `info`."""
         if self._stream is None:
             return
-        line: Any = {**keys, "event": event}
-        for step in self._steps:
-            line = step(None, "info", line)
-        self._stream.write(f"{line}\n")
+        second = at_ms // 1000
+        if second != self._second:
+            self._second, self._text = second, time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
+        keys["event"], keys["level"] = event, "info"
+        keys["timestamp"] = f"{self._text}.{at_ms % 1000:03d}Z"
+        self._stream.write(f"{self._render(keys)}\n")
 
 
 request_log = LinesAlone()
@@ -182,7 +189,7 @@ def set_up_logs(level: str, form: str = "auto") -> None:
     rendered = _renderer(form, is_terminal)
     stream: Any = Unfailing(sys.stderr)
     atexit.register(_let_go)
-    request_log.write_to(stream if numeric <= logging.INFO else None, [*common[:2], rendered])
+    request_log.write_to(stream if numeric <= logging.INFO else None, _line_renderer(rendered))
     # What libraries log through the standard library leaves in the same form.
     handler = logging.StreamHandler(stream)
     handler.setFormatter(structlog.stdlib.ProcessorFormatter(rendered, foreign_pre_chain=common))
@@ -203,3 +210,10 @@ def _renderer(form: str, is_terminal: bool) -> Any:
             exception_formatter=structlog.dev.plain_traceback,
         )
     return structlog.processors.JSONRenderer()
+
+
+def _line_renderer(rendered: Any) -> Callable[[dict[str, Any]], str]:
+    """For events with simple values: JSON by msgspec, in a quarter of the time; text as all others."""
+    if isinstance(rendered, structlog.processors.JSONRenderer):
+        return lambda event: _encode(event).decode()
+    return lambda event: str(rendered(None, "info", event))

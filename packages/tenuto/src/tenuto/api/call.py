@@ -209,6 +209,7 @@ class Endpoint:
         if self.route not in PROBES:
             request_log.info(
                 "http.request",
+                self.service.clock(),
                 method=scope["method"],
                 route=self.route,
                 status=status,

@@ -189,7 +189,9 @@ CONTENTS = {
     ],
     "artifact_job": [
         spoil(
-            """insert into artifact select 'artifact_x', account_id, job_id, media_type, size_bytes, sha256,
+            """insert into artifact (id, account_id, job_id, media_type, size_bytes, sha256, blob_id,
+                                     metadata, created_at, erased_at, name)
+               select 'artifact_x', account_id, job_id, media_type, size_bytes, sha256,
                       blob_id, metadata, created_at, erased_at, name from artifact where id = '{artifact}'"""
         ),
         spoil("update artifact set job_id = 'job_0' where id = '{artifact}'", "job_artifact"),

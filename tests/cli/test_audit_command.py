@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 from cli.conftest import Operator
+from servers import forking
 from servers.command_lines import told
 from servers.service import RunningService
 from tenuto.db.database import Database
@@ -36,6 +37,8 @@ def test_the_audit_names_what_disagrees_and_fails(
     database.close()
     done = operator("admin", "audit")
     plain = operator("admin", "audit", "--json")
+    environment = operator.environment() | {"LC_ALL": "zh_CN.UTF-8"}
+    chinese = forking.complete(("admin", "audit"), env=environment, cwd=operator.folder.parent)
     looked = operator("admin", "doctor")
     [line] = done.stdout.splitlines()
 
@@ -44,6 +47,7 @@ def test_the_audit_names_what_disagrees_and_fails(
         f"{account['id']}: the account's balances are not the sums of its entries"
         " (available_micros=1000001 entries_available=1000000 held_micros=0 entries_held=0) → "
     )
+    assert chinese.stdout.startswith(f"{account['id']}: 账户余额不等于其账目之和 (available_micros=1000001 ")
     assert "1 findings in 1 accounts, 0 jobs, 1 entries" in done.stderr
     assert [("account_balance", account["id"])] == [
         (found["check"], found["subject"]) for found in json.loads(plain.stdout)["findings"]

@@ -18,11 +18,16 @@ from tenuto import cli
 from tenuto.cli import ADMIN, COMMANDS
 from tenuto.cli import examples as operator_examples
 from tenuto.cli.zh import WORDS
+from tenuto.jobs import audit
+from tenuto.jobs.audit import CHECKS, deep
 from tenuto_client.commands import Command, Tree, examples, fill, paths, words
 from tenuto_client.commands.parser import Parser
 from tenuto_client.commands.zh import WORDS as WORDS_OF_CALLERS
 
 HAN = re.compile("[\u4e00-\u9fff]")
+ENGLISH = re.compile("[a-z]{2,} [a-z]{2,}")
+FINDING = re.compile(r"(the (bytes|row|database's own check) |no row |restore its bytes|stop the service)")
+"""How the texts of findings begin that are written where they are made."""
 
 
 @pytest.mark.parametrize(("language", "is_chinese"), [("zh_CN.UTF-8", True), ("C.UTF-8", False)])
@@ -125,6 +130,23 @@ def test_every_report_of_these_commands_has_its_chinese(monkeypatch: pytest.Monk
     assert [] == [text for text in found if not HAN.search(chinese[text])]
     assert [] == [text for text in found if text.count("nomen") != chinese[text].count("nomen")]
     assert [] == [head for head in heads if not HAN.search(head)]
+
+
+def test_every_finding_of_the_audit_has_its_chinese(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is wrong and what to do about it, of every check of rows, of bytes and of the database itself."""
+    texts = {text for check in CHECKS for text in (check.what, check.remedy.replace("SUBJECT", "nomen"))}
+    for module in (audit, deep):
+        constants = {text.replace("SUBJECT", "nomen") for text in constants_of(Path(module.__file__ or ""))}
+        texts |= {text for text in constants if FINDING.match(text)}
+    monkeypatch.setenv("LC_ALL", "zh_CN.UTF-8")
+    words.is_chinese.cache_clear()
+    words.add("tenuto.cli.zh")
+    chinese = {text: words.translated(text) for text in texts}
+    words.is_chinese.cache_clear()
+
+    assert 65 < len(texts)
+    assert [] == [text for text in texts if ENGLISH.search(re.sub("`[^`]*`", "", chinese[text]))]
+    assert [] == [text for text in texts if text.count("nomen") != chinese[text].count("nomen")]
 
 
 def nodes(tree: Tree) -> Iterator[Command]:

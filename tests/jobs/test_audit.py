@@ -55,7 +55,7 @@ def test_a_finding_is_a_line_to_act_on(broken_world: World, database_url: str) -
     force(database_url, [f"update job set hold_micros = 60000 where id = '{claim.job_id}'"])
     [finding] = [one for one in world.read(audit.audit) if one.check == "job_hold"]
 
-    assert finding.summary.startswith(
+    assert finding.summary().startswith(
         f"{claim.job_id}: the job has no hold, or one that differs from the frozen amount"
         " (hold_micros=60000 entry_held=50000) → `tenuto admin evidence"
     )

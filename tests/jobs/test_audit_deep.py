@@ -82,7 +82,7 @@ def test_a_damaged_file_is_found(stored: Stored, content: bytes | None, check: s
     assert (check, stored.record.blob_id) == (finding.check, finding.subject)
     assert fault.format(blob=stored.record.blob_id) == finding.seen["fault"]
     assert {artifact, stored.job_id} < set(finding.seen["used_by"].split(","))
-    assert f"{stored.record.blob_id}: the bytes" in finding.summary
+    assert f"{stored.record.blob_id}: the bytes" in finding.summary()
 
 
 @pytest.mark.parametrize("change", ["sha256 = 'x'", "block_crcs = block_crcs || '00000000'"])

@@ -321,7 +321,7 @@ class World:
 
     def findings(self) -> list[str]:
         """What the audit finds."""
-        return [finding.summary for finding in self.read(audit.audit)]
+        return [finding.summary() for finding in self.read(audit.audit)]
 
 
 def any_key(account_id: str) -> Caller:

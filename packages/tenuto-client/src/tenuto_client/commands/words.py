@@ -55,8 +55,9 @@ def _chinese() -> Mapping[str, str]:
 
 @cache
 def _errors() -> tuple[tuple[re.Pattern[str], str], ...]:
+    """Whole sentences first: no pattern that happens to fit takes their place."""
+    errors = [error for name in _MODULES for error in import_module(name).ERRORS]
     return tuple(
         (re.compile(re.sub(r"\\{\d\\}", "(.+?)", re.escape(english)), re.DOTALL), chinese)
-        for name in _MODULES
-        for english, chinese in import_module(name).ERRORS
+        for english, chinese in sorted(errors, key=lambda error: "{0}" in error[0])
     )

@@ -8,7 +8,7 @@ from tenuto.cli.common import json_line, own_blobs, say, tell
 from tenuto.cli.options import add_location, location_of
 from tenuto_client.commands.console import Console
 from tenuto_client.commands.parser import Parser
-from tenuto_client.commands.words import t
+from tenuto_client.commands.words import t, translated
 
 if TYPE_CHECKING:
     from tenuto.jobs.audit import Report
@@ -66,7 +66,7 @@ def _audit(options: argparse.Namespace, console: Console) -> int:
 
 def _tell(findings: "list[Finding]") -> None:
     for finding in findings:
-        say(finding.summary)
+        say(finding.summary(translated))
 
 
 def _sum_up(records: "Report", hashed: "Rehashed | None", unlisted: int) -> None:

@@ -1,4 +1,9 @@
-"""The Chinese of every text in the help of these commands, by its English text."""
+"""The Chinese of every text in the help of these commands, by its English text; that of the audit's findings is read
+from `findings_zh.json`.
+"""
+
+import json
+from importlib.resources import files
 
 WORDS: dict[str, str] = {
     "Use a service:": "使用服务：",
@@ -285,5 +290,6 @@ ERRORS: tuple[tuple[str, str], ...] = (
     ("there is no language {0}; there are {1}", "没有语言 {0}；现有 {1}"),
     ("{0} has more than {1} bytes, which no recording needs", "{0} 超过 {1} 字节，没有录音需要这么大"),
     ("`tenuto {0}` is now `tenuto {1}`.", "`tenuto {0}` 现为 `tenuto {1}`。"),
+    *json.loads((files("tenuto.cli") / "findings_zh.json").read_text("utf-8")).items(),
 )
 """The Chinese of what these commands report, by its English text with numbers for what is filled in."""

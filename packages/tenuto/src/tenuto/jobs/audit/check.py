@@ -3,7 +3,7 @@
 Knows no table and no rule; those are in `jobs` and `contents`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -46,11 +46,11 @@ class Finding:
     seen: Mapping[str, Any]
     remedy: str
 
-    @property
-    def summary(self) -> str:
-        """The finding for a person: who, what, what was seen, what to do."""
+    def summary(self, translated: Callable[[str], str] = str) -> str:
+        """The finding for a person: who, what, what was seen, what to do; its sentences in their language."""
         seen = " ".join(f"{name}={'-' if value is None else value}" for name, value in self.seen.items())
-        return f"{self.subject}: {self.what}{f' ({seen})' if seen else ''} → {self.remedy}"
+        what, remedy = translated(self.what), translated(self.remedy)
+        return f"{self.subject}: {what}{f' ({seen})' if seen else ''} → {remedy}"
 
     @property
     def plain(self) -> dict[str, Any]:

@@ -128,6 +128,27 @@ def test_a_voice_that_is_used_is_chosen(visitor: Person, member: Cookies) -> Non
     expect(page.get_by_role("button", name=f"Listen to {one['name']}")).to_be_visible()
 
 
+def test_voices_are_filtered_by_language_and_gender(visitor: Person, member: Cookies) -> None:
+    """Each says how it sounds, and the page says how many of all are shown; the picker of Speech says it, too."""
+    visitor.become(member)
+    visitor.open("/voices")
+    page = visitor.page
+    page.get_by_label("Gender").select_option("female")
+    page.get_by_label("Language").select_option("en")
+    cards = page.locator(".card.voice")
+    expect(cards.filter(has_text="female, British English")).to_have_count(1)
+    shown = cards.locator("strong").all_inner_texts()
+    expect(page.get_by_role("status").filter(has_text=f"{len(shown)} of ")).to_be_visible()
+    visitor.speak("zh")
+    expect(cards.filter(has_text="女声").first).to_be_visible()
+    visitor.open("/speech")
+    visitor.speak("en")
+    page.get_by_label("The text to speak").fill("A note in English.")
+
+    assert {"Linda", "Edith"} < set(shown) and not {"Martin", "Edward", "Mateo"} & set(shown)
+    expect(page.locator(".voices .one").filter(has_text="Edith")).to_contain_text("female, British English")
+
+
 def test_a_long_text_is_made_in_pieces_and_joined(visitor: Person, member: Cookies) -> None:
     """Several jobs with one label, each of whole sentences; the file is their results, sample for sample.
 

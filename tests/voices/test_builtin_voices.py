@@ -52,6 +52,16 @@ def test_each_says_whether_it_is_synthetic_or_a_person() -> None:
         assert (voice in people) == (voice.profile == {})
 
 
+def test_each_says_how_it_sounds() -> None:
+    """All have a gender, that of the preset's name where there is one; American and British presets their accent."""
+    presets = [(voice.provenance["preset"], voice.provenance) for voice in VOICES if voice.profile]
+    accents = {"a": "en-US", "b": "en-GB"}
+
+    assert {"female", "male"} == {voice.provenance["gender"] for voice in VOICES}
+    assert [] == [name for name, made in presets if name[1] != made["gender"][0]]
+    assert [] == [name for name, made in presets if accents.get(name[0]) != made.get("accent")]
+
+
 def test_emotion_references_know_their_emotion() -> None:
     """Eight strengths from 0 to 1, in the order of the contract."""
     for voice in VOICES:

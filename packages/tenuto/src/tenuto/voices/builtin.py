@@ -25,6 +25,8 @@ from tenuto.voices.store import NewVoice
 
 _OF_A_READER = ("reader", "source", "licence")
 """What a recording of a person says of itself."""
+_AS_KNOWN = ("gender", "accent")
+"""How a voice sounds, where that is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +114,7 @@ def _add(tx: Transaction, voice: BuiltIn, blob: BlobRecord, now_ms: int) -> None
 
 def _voice(line: Mapping[str, Any], synthetic: Mapping[str, Any], recordings: Traversable) -> BuiltIn:
     emotion = {"emotion": line["emotion"]} if "emotion" in line else {}
-    spoken = {"language": line["language"], "text": line["text"]}
+    spoken = {name: line[name] for name in ("language", "text", *_AS_KNOWN) if name in line}
     if "reader" in line:
         made: dict[str, Any] = {"synthetic": False} | {name: line[name] for name in _OF_A_READER}
         profile = {}

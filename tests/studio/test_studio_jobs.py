@@ -31,6 +31,7 @@ OVER = """async ids => {
   }
 }"""
 
+OPENED = "folds => folds.forEach(one => one.click())"
 BESIDE = "[...document.querySelectorAll('.scroll')].filter(one => one.scrollWidth > one.clientWidth).length"
 
 
@@ -132,15 +133,16 @@ def test_a_long_list_goes_on_by_itself(browser: Browser, fake_house: RunningServ
 
 
 def test_tables_fit_a_phone(browser: Browser, fake_house: RunningService, operator_cookie: Cookies) -> None:
-    """Queue, workers, ledger and usage at 390 pixels: nothing is beside the screen, in either language."""
+    """Queue, workers, statistics, ledger and usage at 390 pixels: nothing is beside the screen, in either language."""
     hidden = {}
     for language in ("en", "zh"):
         with person(browser, fake_house.url, width=390, language=language) as operator:
             operator.become(operator_cookie)
             operator.open("/")
             [job] = made(operator, 1, "narrow")
-            for path in ("/operator/queue", "/usage", f"/jobs/{job}"):
+            for path in ("/operator/queue", "/operator/statistics", "/usage", f"/jobs/{job}"):
                 operator.open(path)
+                operator.page.locator("main details:not([open]) > summary:visible").evaluate_all(OPENED)
                 operator.page.locator(".scroll tbody tr").last.wait_for()
                 operator.page.wait_for_load_state("networkidle")
                 hidden[path, language] = operator.page.evaluate(BESIDE)

@@ -29,6 +29,21 @@ export async function readSession(): Promise<void> {
   isOver = current.account === null && (isOver || Boolean(before?.account))
 }
 
+/**
+ * A part of the studio that is loaded when it is needed. It cannot be had where the service is away, or is a newer one, whose
+ * parts have other names: then the page is loaded again.
+ */
+export async function later<T>(load: () => Promise<T>): Promise<T> {
+  const build = current?.build
+  try {
+    return await load()
+  } catch (error) {
+    await readSession()
+    if (current?.build !== build) location.reload()
+    throw error
+  }
+}
+
 /** Signs in through one of the doors: log in, register, set up, accept an invitation. */
 export async function enter(door: string, body: Record<string, unknown>): Promise<void> {
   current = await call<Session>('POST', `/web/${door}`, { body })

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import soundfile
 
 from client.conftest import JOB, accepted, content, succeeded, told
 from client.test_sdk import sound
@@ -30,6 +31,8 @@ ROOT = Path(__file__).parents[2]
 
 IMPATIENT = {"PYTHONPATH": str(Path(__file__).parent / "impatient")}
 Run = Callable[..., tuple[int, str, str]]
+FORMS = {"mp3": "MP3", "opus": "OGG", "flac": "FLAC"}
+"""Endings of files, and what soundfile finds in them."""
 
 
 @pytest.fixture
@@ -61,6 +64,7 @@ def test_data_goes_to_stdout_and_the_rest_to_stderr(
     at = {"url": service.url, "key": caller.key}
     said = run("say", "Hold the note.", "-o", "a.wav", **at)
     quiet = run("say", "音。", "-q", **at)
+    forms = [run("say", "A form.", "--speed", "1.25", "-o", f"b.{form}", "-q", **at) for form in FORMS]
     drawn = run("draw", "[fake:warn]x", "--size", "256x320", "--seed", "7", "--json", **at)
     (tmp_path / "talk.wav").write_bytes(sound(2))
     heard = run("transcribe", "talk.wav", **at)
@@ -76,7 +80,11 @@ def test_data_goes_to_stdout_and_the_rest_to_stderr(
     assert 0 == heard[0] and heard[1].strip() and "uploading" in heard[2] and "language: en\n" in heard[2]
     assert (0, "talk.srt\n", "") == subtitles and " --> " in (tmp_path / "talk.srt").read_text()
     assert (0, "two words\n", "") == answer
-    assert ["zh", "en"] == [parameters(caller, job)["lang"] for job in speech(caller)]
+    assert [(0, f"b.{form}\n", "") for form in FORMS] == forms
+    assert list(FORMS.values()) == [soundfile.info(tmp_path / f"b.{form}").format for form in FORMS]
+    spoken = [parameters(caller, job) for job in speech(caller)]
+    assert [*["en"] * len(FORMS), "zh", "en"] == [one["lang"] for one in spoken]
+    assert 0.8 == spoken[0]["duration_factor"]
 
 
 def speech(caller: Caller) -> list[str]:
@@ -107,7 +115,7 @@ def test_a_text_comes_from_a_word_a_file_or_stdin(
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("say", "x", "-o", "x.MP3"), "use x.wav"),
+        (("say", "x", "-o", "x.M4A"), "use x.wav"),
         (("draw", "x", "-o", "x.jpg"), "use x.png"),
         (("transcribe", "x.wav", "-o", "x.docx"), "use x.txt"),
         (("say", "chapter.txt"), "no such file"),

@@ -21,7 +21,7 @@ from tenuto_client import pacing
 from tenuto_client.errors import ContentMismatch, Refused, ServiceUnreachable, utf8
 from tenuto_client.exchange import Link, call
 from tenuto_client.records import Artifact
-from tenuto_client.steps import Do, Flow, OnBytes, Pause, Request, path_of
+from tenuto_client.steps import Answer, Do, Flow, OnBytes, Pause, Request, path_of
 
 PARTIAL = ".part"
 
@@ -313,6 +313,13 @@ def load(link: Link, artifact: Artifact) -> Flow[bytes]:
     memory = Memory(artifact.size_bytes, artifact.sha256, artifact.media_type)
     yield from fetch(link, path_of("artifacts", artifact.id, "content"), memory, name=artifact.id)
     return memory.content
+
+
+def rendition(link: Link, artifact: Artifact, form: str) -> Flow[bytes]:
+    """A sound as `mp3`, `opus` or `flac`, whole: the service makes it, after checking the artifact, on each request."""
+    path = path_of("artifacts", artifact.id, "rendition")
+    answer: Answer = yield from call(link, Request("GET", path, query={"form": form}))
+    return answer.content
 
 
 def fetch(link: Link, path: str, target: Target, *, name: str) -> Flow[None]:

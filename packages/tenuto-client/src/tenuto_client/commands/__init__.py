@@ -36,7 +36,7 @@ VERBS: Tree = {
     "whoami": Command(
         "Show the service and the key in use, and check that they work.", "tenuto_client.commands.account"
     ),
-    "say": Command("Turn text into speech (WAV).", "tenuto_client.commands.create"),
+    "say": Command("Turn text into speech (WAV, MP3, Opus, FLAC).", "tenuto_client.commands.create"),
     "transcribe": Command("Transcribe a recording.", "tenuto_client.commands.create"),
     "draw": Command("Generate an image from a prompt (PNG).", "tenuto_client.commands.create"),
     "batch": Command(

@@ -35,7 +35,8 @@ def _add_say(parser: Parser) -> None:
     group = parser.add_argument_group(t("voice"))
     group.add_argument("--voice", metavar="VOICE", help=t("a voice id or name; see `tenuto voices list`"))
     group.add_argument("--lang", choices=LANGUAGES, help=t("the language (default: guessed from the script)"))
-    group.add_argument("--pace", type=between(0.5, 2), metavar="FACTOR", help=t("0.5 to 2; larger is slower"))
+    group.add_argument("--speed", type=between(0.5, 2), metavar="X", help=t("0.5 to 2; larger is faster"))
+    group.add_argument("--pace", type=between(0.5, 2), metavar="X", help=t("1 / speed; larger is slower"))
     add_work(parser, "docs/speech.md")
     parser.set_defaults(run=_say)
 
@@ -99,6 +100,8 @@ def _say(options: argparse.Namespace, console: Console) -> int:
         from tenuto_client.commands.voices import find
 
         parameters["voice_id"] = find(console, options.voice).voice_id
+    if options.speed is not None:
+        parameters["duration_factor"] = round(1 / options.speed, 4)
     if options.pace is not None:
         parameters["duration_factor"] = options.pace
     if options.play or options.stream:

@@ -15,7 +15,7 @@ LINES = (
     "tenuto whoami --json",
     'tenuto say "Hello" -o hello.wav',
     "tenuto say story.txt --voice Ann --play",
-    "tenuto say - --lang ja -o speech.wav < text.txt",
+    "tenuto say - --lang ja -o speech.mp3 < text.txt",
     "tenuto transcribe talk.mp3",
     "tenuto transcribe talk.flac --lang en -o talk.srt",
     'tenuto draw "a red circle" -o circle.png',

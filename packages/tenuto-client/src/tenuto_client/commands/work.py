@@ -31,8 +31,10 @@ STDOUT = "-"
 KINDS = {"say": "speech", "draw": "image", "transcribe": "recognition"}
 """The kind of job that each command submits."""
 SUFFIXES = {"speech": ".wav", "image": ".png", "recognition": ".json"}
+RENDITIONS = {".mp3": "mp3", ".flac": "flac", ".opus": "opus", ".ogg": "opus"}
+"""Suffixes of other forms of speech, which the service makes from the result."""
 _OTHER_FORMS = {
-    "say": ("WAV", ".wav", {".mp3", ".flac", ".ogg", ".opus", ".m4a", ".aac", ".aiff", ".mp4"}),
+    "say": ("WAV, MP3, FLAC, Opus", ".wav", {".m4a", ".aac", ".aiff", ".mp4", ".wma"}),
     "draw": ("PNG", ".png", {".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".tiff", ".svg", ".pdf"}),
     "transcribe": (
         "txt, srt, vtt, json",
@@ -50,7 +52,10 @@ def purpose_of(verb: str, output: str | None, form: str = "", source: Path | Non
         purpose["file"] = STDOUT
     elif output:
         form_made, right, others = _OTHER_FORMS[verb]
-        if Path(output).suffix.lower() in others:
+        suffix = Path(output).suffix.lower()
+        if verb == "say" and suffix in RENDITIONS:
+            purpose["form"] = RENDITIONS[suffix]
+        if suffix in others:
             better = Path(output).with_suffix(right)
             raise InvalidSetting(
                 t("{path}: the result is {form}; use {better}", path=output, form=form_made, better=better)
@@ -151,7 +156,9 @@ def complete(
         target = _target(purpose, operation)
         if target != STDOUT:
             downloads.remove_partials(Path(target), operation.id)
-        if target == STDOUT or form not in ("", "json"):
+        if form in RENDITIONS.values():
+            put(target, console.run(downloads.rendition(link, artifact, form)))
+        elif target == STDOUT or form not in ("", "json"):
             content = console.run(downloads.load(link, artifact))
             put(target, _formed(content, form))
             if purpose.get("verb") == "transcribe":

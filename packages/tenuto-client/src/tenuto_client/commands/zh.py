@@ -33,7 +33,7 @@ WORDS: dict[str, str] = {
     "Save an API key for a service.": "保存某个服务的密钥。",
     "Delete the saved key of a service.": "删除已保存的密钥。",
     "Show the service and the key in use, and check that they work.": "显示当前的服务和密钥，并检查是否可用。",
-    "Turn text into speech (WAV).": "把文字合成为语音（WAV）。",
+    "Turn text into speech (WAV, MP3, Opus, FLAC).": "把文字合成为语音（WAV、MP3、Opus、FLAC）。",
     "Transcribe a recording.": "转写录音。",
     "Generate an image from a prompt (PNG).": "按提示词生成图像（PNG）。",
     "Make a file of every line of a CSV or JSON Lines file.": "为 CSV 或 JSON Lines 文件的每一行生成一个文件。",
@@ -157,7 +157,8 @@ WORDS: dict[str, str] = {
     "synthesise in segments and report each one": "分段合成，逐段告知",
     "a voice id or name; see `tenuto voices list`": "音色编号或名称；见 `tenuto voices list`",
     "the language (default: guessed from the script)": "语言；省略则按文字猜测",
-    "0.5 to 2; larger is slower": "0.5 到 2；越大越慢",
+    "0.5 to 2; larger is faster": "0.5 到 2；越大越快",
+    "1 / speed; larger is slower": "1 / speed；越大越慢",
     "stdin": "标准输入",
     "there is no text to speak": "没有要读的文字",
     "nothing in this text can be spoken: the job will fail and cost nothing": (

@@ -102,7 +102,7 @@ def test_a_second_serve_on_one_folder_and_a_port_that_is_taken_are_refused(
 
 
 def test_a_bad_address_is_refused_before_anything_is_made(operator: Operator) -> None:
-    """A port in use names the process; an invalid host is named; no database is left behind."""
+    """A port in use names the process; an invalid host is named; no folder is left behind."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = str(listening.getsockname()[1])
         taken = operator("serve", "--port", port, engines="fake")
@@ -114,7 +114,7 @@ def test_a_bad_address_is_refused_before_anything_is_made(operator: Operator) ->
     )
     assert told(nowhere).startswith("cannot listen on host.invalid:8080: ")
     assert (1, 1) == (taken.returncode, nowhere.returncode)
-    assert not (operator.folder / "tenuto.db").exists()
+    assert not operator.folder.exists()
 
 
 def test_api_and_worker_run_a_job_together(

@@ -33,6 +33,7 @@ IMPATIENT = {"PYTHONPATH": str(Path(__file__).parent / "impatient")}
 Run = Callable[..., tuple[int, str, str]]
 FORMS = {"mp3": "MP3", "opus": "OGG", "flac": "FLAC"}
 """Endings of files, and what soundfile finds in them."""
+FRENCH = "Bonjour, comment allez-vous ? Je suis très content de vous voir avec les amis."
 
 
 @pytest.fixture
@@ -70,6 +71,10 @@ def test_data_goes_to_stdout_and_the_rest_to_stderr(
     heard = run("transcribe", "talk.wav", **at)
     subtitles = run("transcribe", "talk.wav", "-o", "talk.srt", "-q", **at)
     answer = run("chat", "two words", "-q", **at)
+    before = run("--url", service.url, "-q", "balance", key=caller.key)
+    nothing = run("--url", service.url)
+    french = run("say", FRENCH, **at)
+    chosen = run("say", FRENCH, "--lang", "en", **at)
 
     assert (0, "a.wav\n") == said[:2] and "queued" in said[2].split()
     assert (0, "") == (quiet[0], quiet[2]) and (tmp_path / quiet[1].strip()).read_bytes()[:4] == b"RIFF"
@@ -80,9 +85,13 @@ def test_data_goes_to_stdout_and_the_rest_to_stderr(
     assert 0 == heard[0] and heard[1].strip() and "uploading" in heard[2] and "language: en\n" in heard[2]
     assert (0, "talk.srt\n", "") == subtitles and " --> " in (tmp_path / "talk.srt").read_text()
     assert (0, "two words\n", "") == answer
+    assert (0, "") == (before[0], before[2]) and before[1].startswith("available\t")
+    assert 2 == nothing[0]
+    assert "French is not supported; the text is read as English\n" in french[2]
+    assert "French" not in chosen[2]
     assert [(0, f"b.{form}\n", "") for form in FORMS] == forms
     assert list(FORMS.values()) == [soundfile.info(tmp_path / f"b.{form}").format for form in FORMS]
-    spoken = [parameters(caller, job) for job in speech(caller)]
+    spoken = [parameters(caller, job) for job in speech(caller)][2:]
     assert [*["en"] * len(FORMS), "zh", "en"] == [one["lang"] for one in spoken]
     assert 0.8 == spoken[0]["duration_factor"]
 

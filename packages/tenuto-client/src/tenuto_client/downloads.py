@@ -316,7 +316,7 @@ def load(link: Link, artifact: Artifact) -> Flow[bytes]:
 
 
 def rendition(link: Link, artifact: Artifact, form: str) -> Flow[bytes]:
-    """A sound as `mp3`, `opus` or `flac`, whole: the service makes it, after checking the artifact, on each request."""
+    """A sound as `mp3`, `opus` or `flac`, whole; the service makes it from the artifact on each request."""
     path = path_of("artifacts", artifact.id, "rendition")
     answer: Answer = yield from call(link, Request("GET", path, query={"form": form}))
     return answer.content

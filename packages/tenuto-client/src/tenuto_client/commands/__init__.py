@@ -58,6 +58,10 @@ VERBS: Tree = {
 """The caller's commands."""
 
 
+COMMON = {"--url": 2, "--json": 1, "--quiet": 1, "-q": 1}
+"""Options of every command, and how many words each takes."""
+
+
 def main(words: Sequence[str], tree: Tree = VERBS) -> int:
     """Run `tenuto WORDS`; returns the exit code."""
     from tenuto_client.commands import streams
@@ -68,6 +72,7 @@ def main(words: Sequence[str], tree: Tree = VERBS) -> int:
     streams.prepare()
     if words and words[0] == "help":
         words = [*words[1:], "-h"]
+    words = _options_last(words)
     path, command, rest = route(words, tree)
     wants_list = not command.module and (not rest or rest[0] in ("-h", "--help"))
     if not command.module and not wants_list:
@@ -94,6 +99,14 @@ def main(words: Sequence[str], tree: Tree = VERBS) -> int:
     except Exception as error:
         console.progress.clear()
         return report(error, console)
+
+
+def _options_last(words: Sequence[str]) -> Sequence[str]:
+    """Common options may stand before the command, too, as in `tenuto --url URL balance`."""
+    first = 0
+    while first < len(words) and words[first] in COMMON:
+        first += COMMON[words[first]]
+    return [*words[first:], *words[:first]] if first < len(words) else words
 
 
 def route(words: Sequence[str], tree: Tree) -> tuple[list[str], Command, list[str]]:

@@ -107,6 +107,8 @@ def _say(options: argparse.Namespace, console: Console) -> int:
     if options.play or options.stream:
         parameters["stream"] = True
     work.ask_before_replacing(console, options)
+    if not options.lang and "lang" not in dict(options.parameters):
+        _warn_of_language(console, text)
     _warn(console, text)
     player = None
     if options.play:
@@ -188,6 +190,15 @@ def size(text: str) -> tuple[int, int]:
     if match is None:
         raise ValueError(t("write WIDTHxHEIGHT, for example 512x512"))
     return int(match[1]), int(match[2])
+
+
+def _warn_of_language(console: Console, text: str) -> None:
+    """Say so where the letters can be spoken, but not the language."""
+    from tenuto_client.languages import detect
+
+    names = {"fr": t("French"), "de": t("German"), "it": t("Italian"), "pt": t("Portuguese")}
+    if (language := names.get(detect(text) or "")) is not None:
+        console.tell(t("{language} is not supported; the text is read as English", language=language))
 
 
 def _warn(console: Console, text: str) -> None:

@@ -71,6 +71,9 @@ def run_serve(settings: Settings, say: Say, bring_weights: Callable[[Settings], 
     arm_failpoints()
     # A faulty table of a model or a missing key is reported once, not by the child again and again.
     upstream_keys.check(catalog.models(settings), os.environ)
+    if not settings.folder.exists():
+        # Where nothing can be served, no folder is left behind.
+        check_address(settings.host, settings.port)
     make_folder(settings.folder)
     lock = FolderLock(settings.folder)
     check_address(settings.host, settings.port)

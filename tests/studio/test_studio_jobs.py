@@ -11,6 +11,22 @@ from servers.service import RunningService
 from studio.browser import Cookies, Person, person
 
 PAGE = 50
+HUNDREDS = 210
+PASSED = """async () => {
+  const [ids, drawn] = [new Set(), []]
+  for (let y = 0; y < document.documentElement.scrollHeight; y += 400) {
+    window.scrollTo(0, y)
+    await new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))
+    const rows = [...document.querySelectorAll('.lines.jobs .what > a')]
+    drawn.push(rows.length)
+    for (const row of rows) {
+      const {top} = row.getBoundingClientRect()
+      if (top >= 0 && top < window.innerHeight) ids.add(row.getAttribute('href').split('/').at(-1))
+    }
+  }
+  return {ids: [...ids], most: Math.max(...drawn)}
+}"""
+"""Scrolls from the top to the end: the jobs that came into sight, and how many were drawn at a time."""
 MANY = """async ([count, label]) => {
   const headers = () => ({'Content-Type': 'application/json', 'Idempotency-Key': crypto.randomUUID()})
   const ids = []
@@ -132,8 +148,37 @@ def test_a_long_list_goes_on_by_itself(browser: Browser, fake_house: RunningServ
         assert [] == somebody.faults
 
 
+def test_of_hundreds_of_jobs_only_those_near_are_drawn(
+    browser: Browser, fake_house: RunningService, member: Cookies
+) -> None:
+    """Thousands scroll like a hundred: each comes into sight once and in order, a chosen one stays chosen."""
+    with person(browser, fake_house.url) as somebody:
+        somebody.become(member)
+        somebody.open("/jobs")
+        page = somebody.page
+        ids = made(somebody, HUNDREDS, "hundreds")
+        somebody.open("/jobs?label=chapter%3Dhundreds")
+        rows = page.locator(".lines.jobs > li[data-block]")
+        for _ in range(HUNDREDS):
+            page.evaluate("window.scrollTo(0, document.documentElement.scrollHeight)")
+            if page.get_by_text(f"Shown: {HUNDREDS}").count():
+                break
+            page.wait_for_timeout(100)
+        expect(page.get_by_text(f"Shown: {HUNDREDS}")).to_have_count(1)
+        expect(rows.first).not_to_have_attribute("data-block", "0")
+        page.evaluate("window.scrollTo(0, 0)")
+        expect(rows.first).to_have_attribute("data-block", "0")
+        rows.first.get_by_role("checkbox").check()
+        passed = page.evaluate(PASSED)
+
+        assert [ids[::-1], True] == [passed["ids"], passed["most"] < HUNDREDS]
+        page.evaluate("window.scrollTo(0, 0)")
+        expect(rows.first.get_by_role("checkbox")).to_be_checked()
+        assert [] == somebody.faults
+
+
 def test_tables_fit_a_phone(browser: Browser, fake_house: RunningService, operator_cookie: Cookies) -> None:
-    """Queue, workers, statistics, ledger and usage at 390 pixels: nothing is beside the screen, in either language."""
+    """Queue, statistics, ledger and usage at 390 pixels: nothing is beside the screen, in either language."""
     hidden = {}
     for language in ("en", "zh"):
         with person(browser, fake_house.url, width=390, language=language) as operator:

@@ -129,12 +129,12 @@ def test_a_voice_that_is_used_is_chosen(visitor: Person, member: Cookies) -> Non
 
 
 def test_voices_are_filtered_by_language_and_gender(visitor: Person, member: Cookies) -> None:
-    """Each says how it sounds, and the page says how many of all are shown; the picker of Speech says it, too."""
+    """Each says how it sounds, in the picker of Speech, too; the page says how many of all are shown."""
     visitor.become(member)
     visitor.open("/voices")
     page = visitor.page
     page.get_by_label("Gender").select_option("female")
-    page.get_by_label("Language").select_option("en")
+    page.locator("main").get_by_label("Language").select_option("en")
     cards = page.locator(".card.voice")
     expect(cards.filter(has_text="female, British English")).to_have_count(1)
     shown = cards.locator("strong").all_inner_texts()

@@ -53,7 +53,7 @@ def test_each_says_whether_it_is_synthetic_or_a_person() -> None:
 
 
 def test_each_says_how_it_sounds() -> None:
-    """All have a gender, that of the preset's name where there is one; American and British presets their accent."""
+    """All have a gender: that of the preset, where there is one, which also tells American from British."""
     presets = [(voice.provenance["preset"], voice.provenance) for voice in VOICES if voice.profile]
     accents = {"a": "en-US", "b": "en-GB"}
 

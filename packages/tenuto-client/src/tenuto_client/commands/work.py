@@ -151,21 +151,8 @@ def complete(
         reading = console.run(following.wait(link, reading, on_change=console.progress.operation))
         _remember(console, reading)
         operation = reading.operation
-        artifact = following.result_of(operation, KINDS.get(purpose.get("verb", "")))
-        form = purpose.get("form") or ""
         target = _target(purpose, operation)
-        if target != STDOUT:
-            downloads.remove_partials(Path(target), operation.id)
-        if form in RENDITIONS.values():
-            put(target, console.run(downloads.rendition(link, artifact, form)))
-        elif target == STDOUT or form not in ("", "json"):
-            content = console.run(downloads.load(link, artifact))
-            put(target, _formed(content, form))
-            if purpose.get("verb") == "transcribe":
-                _tell_of_transcript(console, json.loads(content))
-        else:
-            on_bytes = console.progress.bytes(t("downloading"))
-            console.run(downloads.save(link, artifact, Path(target), job_id=operation.id, on_bytes=on_bytes))
+        _save(console, link, operation, purpose, target)
     except JobError as error:
         if not error.operation.is_pending:
             # If this cannot be written, the state is read from the service again.
@@ -180,6 +167,26 @@ def complete(
         console.progress.clear()
     entry.finish()
     return operation, target
+
+
+def _save(
+    console: Console, link: Link, operation: Operation, purpose: Mapping[str, Any], target: str
+) -> None:
+    """Put the result where it belongs, in the form that is wanted."""
+    artifact = following.result_of(operation, KINDS.get(purpose.get("verb", "")))
+    form = purpose.get("form") or ""
+    if target != STDOUT:
+        downloads.remove_partials(Path(target), operation.id)
+    if form in RENDITIONS.values():
+        put(target, console.run(downloads.rendition(link, artifact, form)))
+    elif target == STDOUT or form not in ("", "json"):
+        content = console.run(downloads.load(link, artifact))
+        put(target, _formed(content, form))
+        if purpose.get("verb") == "transcribe":
+            _tell_of_transcript(console, json.loads(content))
+    else:
+        on_bytes = console.progress.bytes(t("downloading"))
+        console.run(downloads.save(link, artifact, Path(target), job_id=operation.id, on_bytes=on_bytes))
 
 
 def finish(console: Console, entry: Entry, reading: Reading) -> int:

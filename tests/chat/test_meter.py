@@ -56,9 +56,9 @@ def test_calls_of_a_key_are_summed_by_model_and_day(database: Database) -> None:
     asyncio.run(scenario())
 
     assert [
-        ChatUsageRow("a/b", "key_1", "2026-11-21", 1, 5, 0, 0),
-        ChatUsageRow("a/b", "key_1", "2026-11-20", 2, 4, 5, 0),
-        ChatUsageRow("a/b", "key_2", "2026-11-20", 1, 7, 8, 1),
+        ChatUsageRow("a/b", "key_1", "2026-11-21", 1, 5, 0, 0, 0),
+        ChatUsageRow("a/b", "key_1", "2026-11-20", 2, 4, 5, 0, 0),
+        ChatUsageRow("a/b", "key_2", "2026-11-20", 1, 7, 8, 1, 0),
     ] == recorded(database, account_id)
 
 

@@ -32,6 +32,15 @@ connections = 1
 upstream = "{url}"
 upstream_model = "their-vectors"
 serves = "embeddings"
+[models."there/priced"]
+upstream = "{url}"
+input_price = "2"
+output_price = "8"
+longest_answer = 100
+[models."there/priced-vectors"]
+upstream = "{url}"
+serves = "embeddings"
+input_price = "0.5"
 [models."there/closed"]
 upstream = "http://127.0.0.1:{closed}/v1"
 """

@@ -19,6 +19,7 @@ from servers.processes import Supervisor, family, is_alive, send, until
 from servers.recordings import DUAL, long_recording, recording
 from servers.service import RunningService
 from servers.shots import Shots
+from servers.upstream import UpstreamServer
 from servers.voices import headers_of
 from servers.voices import recording as voice_recording
 from tenuto import failpoints
@@ -145,13 +146,19 @@ def armed(make_service: MakeService, tmp_path: Path) -> Iterator[Armed]:
 
 
 @pytest.mark.parametrize("dialect", ["sqlite", "postgresql"] if IS_WHOLE else ["sqlite"], indirect=True)
-def test_every_failpoint_is_reached_by_a_real_run(armed: Armed) -> None:
+def test_every_failpoint_is_reached_by_a_real_run(armed: Armed, tmp_path: Path) -> None:
     """Each name of the table is come by: a place that nobody passes proves nothing. Those of the operator's
     commands are reached by the tests of backup, restore and migrations."""
     for place in failpoints.PLACES:
         armed.shots.arm(place, "1:delay=0")
+    upstream = UpstreamServer()
+    with (tmp_path / "tenuto.toml").open("a") as config:
+        config.write(f'[models."there/priced"]\nupstream = "{upstream.url}"\ninput_price = "2"\n')
     _start(armed)
     _all_sorts_of_work(armed)
+    chat = {"model": "there/priced", "messages": [{"role": "user", "content": "Hold the note."}]}
+    assert 200 == armed.http.post("/v1/chat/completions", json=chat).status_code
+    upstream.close()
     # A recorded result whose worker died before it was settled is verified by the next one.
     armed.shots.arm("record.after_commit", "1:kill")
     job_id = armed.submit("metered")

@@ -31,7 +31,7 @@ MONEY = {
     "account_held": [
         spoil(
             """update account set held_micros = held_micros + 7 where id = '{account}';
-               insert into entry select 'entry_x', 'hold', id, null, 0, 7, 0, -7, null, 1 from account
+               insert into entry select 'entry_x', 'hold', id, null, 0, 7, 0, -7, null, 1, null from account
                where id = '{account}'""",
             "entry_form",
         ),
@@ -46,7 +46,8 @@ MONEY = {
             """update entry set type = 'adjust' where type = 'credit' and account_id = '{account}'""",
         ),
         spoil(
-            """insert into entry select 'entry_x', 'void', id, '{open}', 0, 0, 5, -5, null, 1 from account
+            """insert into entry
+               select 'entry_x', 'void', id, '{open}', 0, 0, 5, -5, null, 1, null from account
                where id = '{account}'""",
             "entry_job",
             "job_resolution",
@@ -55,7 +56,7 @@ MONEY = {
     ],
     "entry_job": [
         spoil(
-            """insert into entry select 'entry_x', 'hold', id, 'job_0', 0, 0, 0, 0, null, 1 from account
+            """insert into entry select 'entry_x', 'hold', id, 'job_0', 0, 0, 0, 0, null, 1, null from account
                where id = '{account}'"""
         )
     ],
@@ -67,7 +68,7 @@ MONEY = {
         spoil("delete from entry where job_id = '{succeeded}' and type = 'settle'", "account_balance"),
         spoil("delete from entry where job_id = '{failed}' and type = 'void'", "account_balance"),
         spoil(
-            """insert into entry select 'entry_x', 'void', account_id, id, 0, 0, 0, 0, null, 1 from job
+            """insert into entry select 'entry_x', 'void', account_id, id, 0, 0, 0, 0, null, 1, null from job
                where id = '{running}'""",
             "job_settlement",
         ),
@@ -94,10 +95,29 @@ MONEY = {
     "entry_twice": [
         spoil(
             """drop index entry_one_hold;
-               insert into entry select 'entry_x', 'hold', account_id, id, 0, 0, 0, 0, null, 1 from job
+               insert into entry select 'entry_x', 'hold', account_id, id, 0, 0, 0, 0, null, 1, null from job
                where id = '{running}'""",
             "job_hold",
         )
+    ],
+    "entry_call": [
+        spoil(
+            """insert into entry
+               select 'entry_x', 'hold', id, null, 0, 0, 0, 0, null, 1, 'call_0' from account
+               where id = '{account}'"""
+        )
+    ],
+    "call_hold": [
+        spoil("delete from entry where call_id = '{open_call}'", "account_balance"),
+        spoil("update model_call set hold_micros = hold_micros + 1 where id = '{open_call}'", "account_held"),
+    ],
+    "call_resolution": [
+        spoil("delete from entry where call_id = '{settled_call}' and type = 'settle'", "account_balance"),
+        spoil("update model_call set state = 'void' where id = '{settled_call}'"),
+    ],
+    "call_charge": [
+        spoil("update model_call set prompt_tokens = prompt_tokens + 1000000 where id = '{settled_call}'"),
+        spoil("delete from chat_usage where id = '{settled_call}'"),
     ],
 }
 

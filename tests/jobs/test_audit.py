@@ -12,6 +12,8 @@ from jobs.corruptions import CORRUPTIONS
 from servers.world import METERED, PRICE_MICROS, SPEECH, World, request_of
 from tenuto.accounts.restrictions import Caller
 from tenuto.artifacts import inputs, uploads
+from tenuto.billing import calls
+from tenuto.billing.rows import CallRow, Used
 from tenuto.config import Price
 from tenuto.db.database import Transaction
 from tenuto.jobs import audio_segments, audit, chunks, states
@@ -173,6 +175,9 @@ def a_bit_of_everything(world: World) -> dict[str, Any]:
     open_job, input_id = hear(world, caller, finish=False)
     world.release(open_job.attempt_id)
     running = world.running()
+    open_call, settled_call = called(world, caller), called(world, caller)
+    used = Used(1, 3, 4)
+    world.write(lambda tx: calls.settle(tx, world.ids, settled_call, used, now_ms=world.now_ms))
     voice_blob = own_voice(world, caller)
     artifact = world.row("select id, blob_id from artifact where job_id = :id", id=succeeded.job_id)
     return {
@@ -186,6 +191,8 @@ def a_bit_of_everything(world: World) -> dict[str, Any]:
         "heard": heard.job_id,
         "open": open_job.job_id,
         "running": running.job_id,
+        "open_call": open_call,
+        "settled_call": settled_call,
         "artifact": artifact["id"],
         "blob": artifact["blob_id"],
         "segment_blob": segment_blob,
@@ -193,6 +200,14 @@ def a_bit_of_everything(world: World) -> dict[str, Any]:
         "voice_blob": voice_blob,
         "now": world.now_ms,
     }
+
+
+def called(world: World, caller: Caller) -> str:
+    """A call of a model with a price; it is open."""
+    call_id = world.ids.new("call")
+    row = CallRow(call_id, caller.account_id, caller.key_id, "there/chat", "open", 2_000_000, 8_000_000, 100)
+    world.write(lambda tx: calls.begin(tx, world.ids, row, now_ms=world.now_ms))
+    return call_id
 
 
 def claimed(world: World) -> Claim:
@@ -289,7 +304,7 @@ def force(url: str, statements: Iterable[str]) -> None:
         return
     with psycopg.connect(url, autocommit=True) as session:
         session.execute("set session_replication_role = replica")
-        for name in ("entry", "job", "voice", "account"):
+        for name in ("entry", "job", "voice", "account", "model_call"):
             checks = session.execute(
                 "select conname from pg_constraint where conrelid = %s::regclass and contype = 'c'", [name]
             ).fetchall()
@@ -302,6 +317,7 @@ def force(url: str, statements: Iterable[str]) -> None:
 REPAIRED = (
     *("account", "entry", "idempotency", "blob", "artifact", "job", "attempt", "slot", "event", "segment"),
     *("part", "voice", "voice_preference", "job_recording", "upload_key"),
+    *("model_call", "chat_usage"),
 )
 
 

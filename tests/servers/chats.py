@@ -13,6 +13,10 @@ from tenuto.billing.rows import Used
 CHAT = "fake/chat"
 THERE = "there/chat"
 NARROW = "there/narrow"
+PRICED = "there/priced"
+"""2 CNY for a million input tokens and 8 for a million output tokens."""
+PRICED_VECTORS = "there/priced-vectors"
+"""0.5 CNY for a million tokens."""
 
 
 def body(text: str = "Hold the note.", *, model: str = CHAT, **fields: Any) -> dict[str, Any]:

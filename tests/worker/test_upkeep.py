@@ -15,14 +15,17 @@ from servers.world import LANE, METERED, OPEN, PRICE_MICROS, World, at_once
 from tenuto import failpoints
 from tenuto.artifacts import backups
 from tenuto.artifacts.operations import ORPHAN_AGE_MS
+from tenuto.billing import calls
+from tenuto.billing.rows import CallRow, Used
 from tenuto.blobs.s3 import S3Blobs
 from tenuto.blobs.s3_client import Credentials, S3Location
 from tenuto.catalog import operations as catalog
+from tenuto.config import Settings
 from tenuto.errors import Unavailable
 from tenuto.jobs.states import DEADLINE_MS
 from tenuto.worker.heartbeat import CLOCKS_AGREE_FOR_S, ClockAgreement
 from tenuto.worker.locks import is_held
-from tenuto.worker.upkeep import Upkeep
+from tenuto.worker.upkeep import ABANDONED_CALL_S, CALLS_S, Upkeep
 
 MINUTE_MS = 60_000
 
@@ -492,3 +495,24 @@ def test_a_backup_is_forgotten_when_it_stands_still_and_not_by_the_clock(
 
     assert [True] * 30 == still_there
     assert (True, False) == (shortly_before, world.read(backups.is_under_way))
+
+
+# --- calls with a price ---------------------------------------------------------------------------
+
+
+def test_the_call_of_a_dead_process_is_released(world: World, rig: Rig) -> None:
+    """After the longest that a call lasts, seen by itself, and not earlier; its late end changes nothing."""
+    caller = world.caller(credit_micros=10_000)
+    row = CallRow(world.ids.new("call"), caller.account_id, caller.key_id, "there/chat", "open", 1, 1, 1000)
+    world.write(lambda tx: calls.begin(tx, world.ids, row, now_ms=world.now_ms))
+    upkeep = rig.upkeep()
+    longest = Settings(rig.folder).chat_timeout_s + ABANDONED_CALL_S
+    look(upkeep, 1000.0, 1000.0 + longest - 0.1)
+    assert (9_000, 1000) == world.balance(caller.account_id)
+    look(upkeep, 1000.0 + longest, 1000.0 + longest + CALLS_S)
+    late = world.write(lambda tx: calls.settle(tx, world.ids, row.id, Used(1, 1, 1), now_ms=world.now_ms))
+
+    assert (10_000, 0) == world.balance(caller.account_id)
+    assert None is late
+    types = world.all("select type from entry where call_id = :id order by id", id=row.id)
+    assert ["hold", "void"] == [entry["type"] for entry in types]

@@ -43,7 +43,8 @@ export type Model = {
   callable: boolean
   callable_reason: string | null
   languages: string[]
-  pricing: { unit: string; price: string; hold: string }
+  /** `output_price`: only of tokens; `price` is then that of the input. */
+  pricing: { unit: string; price: string; hold: string; output_price?: string }
   engines: { model_id: string; model_revision: string }[]
   honoured_parameters: string[]
   /** Null: not known. */

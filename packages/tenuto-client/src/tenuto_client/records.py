@@ -190,6 +190,8 @@ class LedgerEntry:
     available_change: str
     held_change: str
     job_id: str | None = None
+    call_id: str | None = None
+    """The request to a chat or embedding model that was held for or charged."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ ERRORS = (
     "blob.not_stored",
     "chat.engine_failed",
     "chat.host_lost",
+    "call.failed",
     "chat_usage.forgotten",
     "claim.failed",
     "engine.not_started",

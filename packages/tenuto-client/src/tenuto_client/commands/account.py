@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 from urllib.parse import urlsplit
@@ -145,7 +145,7 @@ def _models(options: argparse.Namespace, console: Console) -> int:
             model.id,
             model.kind,
             t("yes") if model.callable else t("no: {why}", why=model.callable_reason),
-            f"{model.pricing.get('price')} {model.pricing.get('currency')} / {model.pricing.get('unit')}",
+            _price(model.pricing),
             ",".join(model.languages),
         )
         for model in models
@@ -167,12 +167,22 @@ def _balance(options: argparse.Namespace, console: Console) -> int:
 def _is_free(console: Console) -> bool:
     """Whether no model of the service costs anything."""
     models = console.run(reads.models(console.link))
-    return not any(float(model.pricing.get(name) or 0) for model in models for name in ("price", "hold"))
+    names = ("price", "hold", "output_price")
+    return not any(float(model.pricing.get(name) or 0) for model in models for name in names)
+
+
+def _price(pricing: Mapping[str, Any]) -> str:
+    """For a million tokens: that of the input, then that of the output."""
+    amounts = [str(pricing[name]) for name in ("price", "output_price") if name in pricing]
+    return f"{' + '.join(amounts)} {pricing.get('currency')} / {pricing.get('unit')}"
 
 
 def _ledger(limit: int, console: Console) -> int:
     lines, _ = console.run(reads.ledger(console.link, after=None, limit=limit))
-    rows = [(moment(line.created_at), line.type, line.amount, line.currency, line.job_id) for line in lines]
+    rows = [
+        (moment(line.created_at), line.type, line.amount, line.currency, line.job_id or line.call_id)
+        for line in lines
+    ]
     return _list(console, [asdict(line) for line in lines], ("at", "type", "amount", "currency", "job"), rows)
 
 

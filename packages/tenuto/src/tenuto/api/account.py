@@ -100,6 +100,7 @@ def _chat_line(line: ChatUsageRow, model: Model | None) -> dict[str, Any]:
         "prompt_tokens": line.prompt_tokens,
         "completion_tokens": line.completion_tokens,
         "estimated_chats": line.estimated,
+        "charged": cny(line.charged_micros),
     }
 
 

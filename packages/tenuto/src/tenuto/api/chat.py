@@ -8,12 +8,13 @@ from typing import Any, TypeVar
 import msgspec
 
 from tenuto.accounts.restrictions import Caller
-from tenuto.api.answers import Answer, json_answer
+from tenuto.api.answers import Answer, Headers, json_answer
 from tenuto.api.body import ClientGone
 from tenuto.api.call import Call
 from tenuto.api.errors import error_body, status_of
 from tenuto.api.request_body import MAX_CHAT_VALUES, read_json
 from tenuto.api.service import Service
+from tenuto.billing.rules import cny
 from tenuto.bodies import chat
 from tenuto.bodies.chat import ChatRequest
 from tenuto.catalog import operations as catalog
@@ -43,10 +44,15 @@ async def create(call: Call) -> Answer | None:
     }
     if not request.stream:
         completion = await answered_while_there(call, service.chats.complete(caller, request))
-        return json_answer(200, about | _answer(completion))
+        return json_answer(200, about | _answer(completion), *charged_header(completion.charged_micros))
     async with aclosing(service.chats.stream(caller, request)) as pieces:
         await _stream(call, request, about, pieces)
     return None
+
+
+def charged_header(charged_micros: int | None) -> Headers:
+    """`X-Service-Charged`, of a model that has a price."""
+    return [] if charged_micros is None else [(b"x-service-charged", f"{cny(charged_micros)} CNY".encode())]
 
 
 async def refuse_switched_off(call: Call, model: str) -> None:

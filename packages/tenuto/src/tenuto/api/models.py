@@ -8,7 +8,7 @@ from tenuto.api.service import Service
 from tenuto.billing.rules import cny
 from tenuto.catalog import operations as catalog
 from tenuto.catalog.kinds import kinds
-from tenuto.catalog.rules import Model
+from tenuto.catalog.rules import MILLION_TOKENS, Model
 from tenuto.db.database import Transaction
 from tenuto.engines.registry import engines_of
 
@@ -50,6 +50,19 @@ def _limits(model: Model) -> dict[str, Any]:
     return {**usual, **model.entry.limits}
 
 
+def _pricing(model: Model) -> dict[str, Any]:
+    price = model.price
+    pricing = {
+        "currency": "CNY",
+        "unit": price.unit,
+        "price": cny(price.price_micros),
+        "hold": cny(price.hold_micros),
+    }
+    if price.unit == MILLION_TOKENS:
+        pricing["output_price"] = cny(price.output_price_micros)
+    return pricing
+
+
 def describe(model: Model, reason: str | None) -> dict[str, Any]:
     """An entry of the catalog."""
     return {
@@ -63,12 +76,7 @@ def describe(model: Model, reason: str | None) -> dict[str, Any]:
         "callable_reason": reason,
         "languages": list(model.entry.languages),
         "limits": _limits(model),
-        "pricing": {
-            "currency": "CNY",
-            "unit": model.price.unit,
-            "price": cny(model.price.price_micros),
-            "hold": cny(model.price.hold_micros),
-        },
+        "pricing": _pricing(model),
         "engines": [
             {"model_id": engine.model, "model_revision": engine.revision}
             for engine in engines_of(model.entry)

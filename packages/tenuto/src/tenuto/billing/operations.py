@@ -1,8 +1,11 @@
 """What happens to money: credit, hold, settle, void, adjust. Each appends one entry.
 
 A hold comes before `queued`, a resolution in the transaction that ends the job; the database allows
-one of each per job. An amount of 0 writes its entry and locks no account row.
+one of each per job. Calls of models that have a price are held and resolved alike (`billing.calls`). An
+amount of 0 writes its entry and locks no account row.
 """
+
+from msgspec.structs import replace
 
 from tenuto.billing import store
 from tenuto.billing.rows import HoldRow
@@ -50,13 +53,22 @@ def credit(
     store.append(tx, entry, now_ms)
 
 
-def hold(tx: Transaction, ids: Ids, *, account_id: str, job_id: str, amount_micros: int, now_ms: int) -> None:
-    """Pre-authorise a job. Raises InsufficientBalance when `available` does not cover it."""
+def hold(
+    tx: Transaction,
+    ids: Ids,
+    *,
+    account_id: str,
+    job_id: str | None = None,
+    call_id: str | None = None,
+    amount_micros: int,
+    now_ms: int,
+) -> None:
+    """Pre-authorise a job or a call. Raises InsufficientBalance when `available` does not cover it."""
     if (
         amount_micros
         and store.move(tx, account_id, available_micros=-amount_micros, held_micros=amount_micros) == 0
     ):
-        raise _refusal(tx, account_id, amount_micros)
+        raise _refusal(tx, account_id, amount_micros, "job" if call_id is None else "request")
     entry = Entry(
         ids.new("entry"),
         "hold",
@@ -64,6 +76,7 @@ def hold(tx: Transaction, ids: Ids, *, account_id: str, job_id: str, amount_micr
         job_id,
         available_micros=-amount_micros,
         held_micros=amount_micros,
+        call_id=call_id,
     )
     store.append(tx, entry, now_ms)
 
@@ -82,22 +95,8 @@ def settle(
     them, and `entry_id` is that decision's.
     """
     hold = _hold_of(tx, job_id)
-    assert 0 <= charge_micros <= hold.held_micros, "a charge never exceeds its hold"
-    rest_micros = hold.held_micros - charge_micros
-    if hold.held_micros:
-        moved = store.move(tx, hold.account_id, available_micros=rest_micros, held_micros=-hold.held_micros)
-        assert moved == 1, "the account holds what its open jobs hold"
-    entry = Entry(
-        entry_id or ids.new("entry"),
-        "settle",
-        hold.account_id,
-        job_id,
-        available_micros=rest_micros,
-        held_micros=-hold.held_micros,
-        revenue_micros=charge_micros,
-        note=note,
-    )
-    store.append(tx, entry, now_ms)
+    entry = Entry(entry_id or ids.new("entry"), "settle", hold.account_id, job_id, note=note)
+    resolve(tx, hold, entry, charge_micros=charge_micros, now_ms=now_ms)
 
 
 def void(
@@ -111,21 +110,24 @@ def void(
 ) -> None:
     """Release the whole hold of a job that failed or was cancelled."""
     hold = _hold_of(tx, job_id)
+    entry = Entry(entry_id or ids.new("entry"), "void", hold.account_id, job_id, note=note)
+    resolve(tx, hold, entry, charge_micros=0, now_ms=now_ms)
+
+
+def resolve(tx: Transaction, hold: HoldRow, entry: Entry, *, charge_micros: int, now_ms: int) -> None:
+    """End a hold: charge this much of it, give the rest back, and append the entry with both."""
+    assert 0 <= charge_micros <= hold.held_micros, "a charge never exceeds its hold"
+    rest_micros = hold.held_micros - charge_micros
     if hold.held_micros:
-        moved = store.move(
-            tx, hold.account_id, available_micros=hold.held_micros, held_micros=-hold.held_micros
-        )
-        assert moved == 1, "the account holds what its open jobs hold"
-    entry = Entry(
-        entry_id or ids.new("entry"),
-        "void",
-        hold.account_id,
-        job_id,
-        available_micros=hold.held_micros,
+        moved = store.move(tx, hold.account_id, available_micros=rest_micros, held_micros=-hold.held_micros)
+        assert moved == 1, "the account holds what its open jobs and calls hold"
+    whole = replace(
+        entry,
+        available_micros=rest_micros,
         held_micros=-hold.held_micros,
-        note=note,
+        revenue_micros=charge_micros,
     )
-    store.append(tx, entry, now_ms)
+    store.append(tx, whole, now_ms)
 
 
 def remark(tx: Transaction, entry_id: str, *, account_id: str, job_id: str, note: str, now_ms: int) -> None:
@@ -158,11 +160,11 @@ def _other_line(entry_id: str) -> IdempotencyConflict:
     return IdempotencyConflict(f"{entry_id} is another line of the ledger; leave the id out for a new one")
 
 
-def _refusal(tx: Transaction, account_id: str, needed_micros: int) -> InsufficientBalance:
+def _refusal(tx: Transaction, account_id: str, needed_micros: int, what: str) -> InsufficientBalance:
     sums = store.balance(tx, account_id)
-    assert sums is not None, "whoever submits a job has an account"
+    assert sums is not None, "whoever asks has an account"
     return InsufficientBalance(
-        f"This job needs {short_cny(needed_micros)} CNY, and the account has"
+        f"This {what} needs {short_cny(needed_micros)} CNY, and the account has"
         f" {short_cny(sums.available_micros)} CNY available; the operator of the service can add credit.",
         needed=cny(needed_micros),
         available=cny(sums.available_micros),

@@ -34,6 +34,8 @@ class LedgerEntry(msgspec.Struct, frozen=True):
     available_change: str
     held_change: str
     job_id: str | None
+    call_id: str | None
+    """The request to a chat or embedding model that was held for or charged."""
     currency: str = "CNY"
     object: str = "ledger_entry"
 
@@ -84,4 +86,5 @@ def _entry(line: LedgerLine) -> LedgerEntry:
         available_change=cny(line.available_micros),
         held_change=cny(line.held_micros),
         job_id=line.job_id,
+        call_id=line.call_id,
     )

@@ -17,7 +17,7 @@ class LedgerLine(msgspec.Struct, frozen=True):
     account_id: str
     """Whose balance it changed."""
     job_id: str | None
-    """The job behind it; null for credits and for what the operator took back."""
+    """The job behind it; null for calls, for credits and for what the operator took back."""
     available_micros: int
     """What it added to `available`, or took from it."""
     held_micros: int
@@ -30,6 +30,8 @@ class LedgerLine(msgspec.Struct, frozen=True):
     """What the operator wrote of it."""
     created_at: int
     """When its transaction was begun, by the clock of the machine that did."""
+    call_id: str | None
+    """The call of a chat or embedding model behind it; else null."""
 
 
 class HoldRow(msgspec.Struct, frozen=True):
@@ -73,6 +75,38 @@ class ChatUsageRow(msgspec.Struct, frozen=True):
     """As the model reported them, or estimated."""
     estimated: int
     """How many of the calls have estimated tokens: their callers left before the model had reported them."""
+    charged_micros: int
+    """What those calls were charged that have a price."""
+
+
+class CallRow(msgspec.Struct, frozen=True):
+    """A call of a model that has a price, as it was begun.
+
+    Written with its hold before the model is asked, resolved in one transaction with the ledger and the
+    usage. If its process dies meanwhile, a worker's upkeep releases it: its caller got no answer.
+    """
+
+    id: str
+    account_id: str
+    key_id: str
+    model: str
+    state: str
+    """open, settled or void."""
+    input_price_micros: int
+    """For a million tokens; frozen here."""
+    output_price_micros: int
+    hold_micros: int
+    """The most that it can be charged."""
+    charged_micros: int | None = None
+    """Set when it is settled."""
+
+
+class OpenCall(msgspec.Struct, frozen=True):
+    """A call that holds money, as upkeep looks at it."""
+
+    id: str
+    seen_at: int
+    """When it began; nothing else of it changes while it is open."""
 
 
 class Used(msgspec.Struct, frozen=True):
@@ -83,6 +117,7 @@ class Used(msgspec.Struct, frozen=True):
     completion_tokens: int = 0
     estimated_calls: int = 0
     """Calls whose tokens were estimated: their callers left before the model reported them."""
+    charged_micros: int = 0
 
     def __add__(self, other: "Used") -> "Used":
         return Used(
@@ -90,6 +125,7 @@ class Used(msgspec.Struct, frozen=True):
             self.prompt_tokens + other.prompt_tokens,
             self.completion_tokens + other.completion_tokens,
             self.estimated_calls + other.estimated_calls,
+            self.charged_micros + other.charged_micros,
         )
 
 

@@ -6,6 +6,7 @@ from tenuto.config import Price
 from tenuto.errors import Fault, InvalidRequest, PriceInvalid
 
 MICROS_PER_CNY = 1_000_000
+TOKENS_PER_PRICE = 1_000_000
 MAX_CNY = 1_000_000_000
 MAX_MICROS = MAX_CNY * MICROS_PER_CNY
 _CNY = re.compile(r"-?\d{1,10}(\.\d{1,6})?\Z", re.ASCII)
@@ -26,6 +27,12 @@ def charge_micros(price: Price, duration_ms: int | None) -> int:
     if duration_ms is None:
         raise PriceInvalid("the job's price is by the minute, and its result has no duration")
     return min(-(-duration_ms * price.price_micros // 60_000), price.hold_micros)
+
+
+def token_charge_micros(price: Price, prompt_tokens: int, completion_tokens: int) -> int:
+    """What a call of a model costs: prices are for a million tokens; a part of a micro counts as one."""
+    micros = prompt_tokens * price.price_micros + completion_tokens * price.output_price_micros
+    return -(-micros // TOKENS_PER_PRICE)
 
 
 def cny(micros: int) -> str:

@@ -3,7 +3,16 @@
 import msgspec
 from msgspec.structs import asdict
 
-from tenuto.billing.rows import BalanceRow, ChatUsageRow, HoldRow, LedgerLine, Use, Used
+from tenuto.billing.rows import (
+    BalanceRow,
+    CallRow,
+    ChatUsageRow,
+    HoldRow,
+    LedgerLine,
+    OpenCall,
+    Use,
+    Used,
+)
 from tenuto.db import records
 from tenuto.db.database import Transaction
 
@@ -11,7 +20,7 @@ _AFTER_ALL = "entrz"
 """Greater than any id of an entry."""
 _LINE = """
     select id, type, account_id, job_id, available_micros, held_micros, revenue_micros, funding_micros, note,
-           created_at
+           created_at, call_id
 """
 
 
@@ -27,14 +36,15 @@ class Entry(msgspec.Struct, frozen=True):
     revenue_micros: int = 0
     funding_micros: int = 0
     note: str | None = None
+    call_id: str | None = None
 
 
 def append(tx: Transaction, entry: Entry, now_ms: int) -> None:
     tx.do(
         """insert into entry (id, type, account_id, job_id, available_micros, held_micros,
-                              revenue_micros, funding_micros, note, created_at)
+                              revenue_micros, funding_micros, note, call_id, created_at)
            values (:entry_id, :type, :account_id, :job_id, :available_micros, :held_micros,
-                   :revenue_micros, :funding_micros, :note, :now)""",
+                   :revenue_micros, :funding_micros, :note, :call_id, :now)""",
         **asdict(entry),
         now=now_ms,
     )
@@ -120,9 +130,10 @@ def entries_of_job(tx: Transaction, job_id: str) -> list[LedgerLine]:
 def add_chat_usage(tx: Transaction, usage_id: str, use: Use, used: Used) -> None:
     tx.do(
         """insert into chat_usage
-               (id, account_id, key_id, model, day, calls, prompt_tokens, completion_tokens, estimated)
+               (id, account_id, key_id, model, day, calls, prompt_tokens, completion_tokens, estimated,
+                charged_micros)
            values (:id, :account_id, :key_id, :model, :day, :calls, :prompt_tokens, :completion_tokens,
-                   :estimated_calls)
+                   :estimated_calls, :charged_micros)
            on conflict (id) do nothing""",
         id=usage_id,
         **asdict(use),
@@ -139,10 +150,67 @@ def chat_usage_by_day(
         """select model, key_id, day, cast(sum(calls) as bigint) as calls,
                   cast(sum(prompt_tokens) as bigint) as prompt_tokens,
                   cast(sum(completion_tokens) as bigint) as completion_tokens,
-                  cast(sum(estimated) as bigint) as estimated
+                  cast(sum(estimated) as bigint) as estimated,
+                  cast(sum(charged_micros) as bigint) as charged_micros
            from chat_usage where account_id = :account_id and day >= :since_day and day <= :until_day
            group by day, model, key_id order by day desc, model, key_id""",
         account_id=account_id,
         since_day=since_day,
         until_day=until_day,
+    )
+
+
+def add_call(tx: Transaction, call: CallRow, now_ms: int) -> None:
+    tx.do(
+        """insert into model_call (id, account_id, key_id, model, state, input_price_micros,
+                                   output_price_micros, hold_micros, charged_micros, created_at)
+           values (:id, :account_id, :key_id, :model, :state, :input_price_micros, :output_price_micros,
+                   :hold_micros, cast(:charged_micros as bigint), :now)""",
+        **asdict(call),
+        now=now_ms,
+    )
+
+
+def call(tx: Transaction, call_id: str) -> CallRow | None:
+    return records.one(
+        tx,
+        CallRow,
+        """select id, account_id, key_id, model, state, input_price_micros, output_price_micros, hold_micros,
+                  charged_micros
+           from model_call where id = :id""",
+        id=call_id,
+    )
+
+
+def settle_call(tx: Transaction, call_id: str, used: Used, now_ms: int) -> int:
+    """1, or 0 when the call is not open any more."""
+    return tx.run(
+        """update model_call
+           set state = 'settled', charged_micros = :charged, prompt_tokens = :prompt,
+               completion_tokens = :completion, finished_at = :now
+           where id = :id and state = 'open'""",
+        id=call_id,
+        charged=used.charged_micros,
+        prompt=used.prompt_tokens,
+        completion=used.completion_tokens,
+        now=now_ms,
+    )
+
+
+def void_call(tx: Transaction, call_id: str, now_ms: int) -> int:
+    """1, or 0 when the call is not open any more."""
+    return tx.run(
+        "update model_call set state = 'void', finished_at = :now where id = :id and state = 'open'",
+        id=call_id,
+        now=now_ms,
+    )
+
+
+def open_calls(tx: Transaction, limit: int) -> list[OpenCall]:
+    """Oldest first."""
+    return records.all_records(
+        tx,
+        OpenCall,
+        "select id, created_at as seen_at from model_call where state = 'open' order by id limit :limit",
+        limit=limit,
     )

@@ -143,18 +143,20 @@ def build_service(settings: Settings, database: Database, *, needs_worker: bool)
     from tenuto.api.metrics import Metrics
     from tenuto.api.service import Service
     from tenuto.api.uploads import Uploads
+    from tenuto.chat.calls import Calls
     from tenuto.chat.chats import Chats, make_engines
     from tenuto.chat.meter import Meter
     from tenuto.jobs.submit import SubmitContext
 
     ids, models, blobs = Ids(clock), catalog.models(settings), open_beside(settings, database)
+    calls = Calls(database, ids, clock, Meter(database, ids, clock))
     presence = Presence(away_s=max(AWAY_S, 3 * settings.heartbeat_s))
     return Service(
         settings=settings,
         database=database,
         blobs=blobs,
         models=models,
-        chats=Chats(make_engines(models, settings, os.environ), settings, Meter(database, ids, clock)),
+        chats=Chats(make_engines(models, settings, os.environ), models, settings, calls),
         ids=ids,
         clock=clock,
         rates=Rates(settings.requests_per_second),

@@ -15,6 +15,9 @@ EMBEDDING = "embedding"
 MAX_START_FAILURES = 3
 """After this many failures to start in a row a worker does not offer the engine any more."""
 
+MILLION_TOKENS = "million_tokens"
+"""The unit of a price of calls: one for the input, one for the output."""
+
 LONGEST_MINUTES = 120
 """A price by the minute is held for this many, unless the operator sets the hold."""
 
@@ -55,9 +58,10 @@ def models(settings: Settings) -> dict[str, Model]:
         own = settings.models.get(name, ModelSettings())
         if own.enabled:
             offered[name] = _offered(entry, own, faults, is_free=settings.prices == "free")
+    upstreams = _upstreams(settings, faults)
     if faults:
         raise SettingsInvalid("settings are wrong:\n  " + "\n  ".join(faults))
-    return offered | _upstreams(settings)
+    return offered | upstreams
 
 
 def at_price(model: Model, price_micros: int | None) -> Model:
@@ -82,7 +86,7 @@ def _offered(entry: EngineEntry, own: ModelSettings, faults: list[str], *, is_fr
     )
 
 
-def _upstreams(settings: Settings) -> dict[str, Model]:
+def _upstreams(settings: Settings, faults: list[str]) -> dict[str, Model]:
     """Chat and embedding models of other servers, as the operator named them."""
     offered = {}
     for name, own in settings.models.items():
@@ -101,8 +105,22 @@ def _upstreams(settings: Settings) -> dict[str, Model]:
             honoured=tuple(dict.fromkeys(honoured)),
             licence="",
         )
-        offered[name] = Model(name, kind, interface, kind, Price(), False, entry, own.upstream)
+        is_free = settings.prices == "free"
+        if is_free and own.upstream.has_price:
+            faults.append(f'models."{name}": has a price, and the setting prices is `free`; remove one')
+        price = _token_price(own.upstream)
+        offered[name] = Model(name, kind, interface, kind, price, False, entry, own.upstream, is_free)
     return offered
+
+
+def _token_price(upstream: UpstreamSettings) -> Price:
+    if not upstream.has_price:
+        return Price()
+    return Price(
+        MILLION_TOKENS,
+        upstream.input_price_micros,
+        output_price_micros=upstream.output_price_micros,
+    )
 
 
 def _fields_of(takes: tuple[str, ...]) -> list[str]:
@@ -126,7 +144,7 @@ def _price(entry: EngineEntry, own: OwnPrice | None, faults: list[str]) -> Price
     if own is None:
         return usual
     if kind is None:
-        faults.append(f'models."{entry.model}".price: chats are free of charge')
+        faults.append(f'models."{entry.model}".price: a chat model of our own is free of charge')
     unit = own.unit or usual.unit
     price = usual.price_micros if own.price_micros is None else own.price_micros
     hold = own.hold_micros

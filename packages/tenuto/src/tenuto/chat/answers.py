@@ -16,6 +16,10 @@ FINISHED = ("stop", "length", "content_filter", "tool_calls")
 """Why an answer ended: by itself or at a stop text, at its limit of tokens, cut by a filter, for tools."""
 IMAGE_TOKENS = 1000
 """Of a picture, in an estimate."""
+MOST_IMAGE_TOKENS = 4096
+"""Of a picture, in a bound."""
+FRAME_TOKENS = 16
+"""What a model's template adds to each message, and to the conversation, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +48,8 @@ class Completion:
 
     choices: tuple[Choice, ...]
     usage: Usage
+    charged_micros: int | None = None
+    """None: the model has no price, or the charge is not written yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +88,20 @@ def estimate(request: ChatRequest, answer: str) -> Usage:
     return Usage(prompt, tokens_of(answer), is_estimated=True)
 
 
+def most_used(request: ChatRequest, longest_answer: int) -> Usage:
+    """What a call can use at most: a token is one byte or more. An answer without a limit has the one given.
+
+    A picture's tokens are its model's matter; they are bounded by `MOST_IMAGE_TOKENS`.
+    """
+    texts = [text for message in request.messages for text in message.texts]
+    texts += [_written(message.more) for message in request.messages if message.more]
+    texts += [_written(part) for part in (request.tools, request.response_format) if part]
+    images = sum(message.images for message in request.messages)
+    prompt = sum(len(text.encode()) for text in texts) + images * MOST_IMAGE_TOKENS
+    prompt += (len(request.messages) + 1) * FRAME_TOKENS
+    return Usage(prompt, (request.limit or longest_answer) * request.n)
+
+
 def _written(value: Any) -> str:
     return msgspec.json.encode(value).decode()
 
@@ -98,12 +118,20 @@ class Embeddings:
 
     vectors: list[list[float] | str]
     usage: Usage
+    charged_micros: int | None = None
+    """As of a `Completion`."""
 
 
 def estimate_inputs(request: EmbeddingRequest) -> Usage:
     """What embeddings used for which nobody waited."""
     counts = (tokens_of(one) if isinstance(one, str) else len(one) for one in request.inputs)
     return Usage(sum(counts), is_estimated=True)
+
+
+def most_used_by_inputs(request: EmbeddingRequest) -> Usage:
+    """What embeddings can use at most."""
+    counts = (len(one.encode()) if isinstance(one, str) else len(one) for one in request.inputs)
+    return Usage(sum(counts) + len(request.inputs) * FRAME_TOKENS)
 
 
 class Engine(Protocol):

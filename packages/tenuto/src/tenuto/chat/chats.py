@@ -7,7 +7,7 @@ import asyncio
 from collections import OrderedDict, deque
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from tenuto.accounts.restrictions import Caller
@@ -25,9 +25,11 @@ from tenuto.chat.answers import (
     Usage,
     estimate,
     estimate_inputs,
+    most_used,
+    most_used_by_inputs,
 )
+from tenuto.chat.calls import Calls, ModelCall
 from tenuto.chat.embedded import EmbeddedChat
-from tenuto.chat.meter import Meter
 from tenuto.config import Settings
 from tenuto.errors import ModelUnavailable, RateLimited, TenutoError
 
@@ -67,11 +69,14 @@ class Engines:
 class Chats:
     """Engines by model, each with its slots."""
 
-    def __init__(self, engines: Engines, settings: Settings, meter: Meter) -> None:
+    def __init__(
+        self, engines: Engines, models: Mapping[str, Model], settings: Settings, calls: Calls
+    ) -> None:
         self._chats = engines.chats
         self._embedders = engines.embedders
         self._engines: dict[str, Engine] = {**engines.chats, **engines.embedders}
-        self._meter = meter
+        self._models = models
+        self._calls = calls
         self._settings = settings
         self._slots = {
             name: ChatSlots(engine.concurrency, settings.queued_chats)
@@ -87,7 +92,7 @@ class Chats:
 
     async def close(self) -> None:
         """In the event loop, after the last call."""
-        await self._meter.close()
+        await self._calls.close()
         for engine in self._engines.values():
             await engine.close()
 
@@ -96,55 +101,73 @@ class Chats:
         return self._engines[model].reason()
 
     async def complete(self, caller: Caller, request: ChatRequest) -> Completion:
-        """A whole answer, recorded. Raises InvalidRequest, RateLimited, ModelUnavailable.
+        """A whole answer, recorded. Raises InvalidRequest, RateLimited, ModelUnavailable,
+        InsufficientBalance.
 
-        It is also recorded if its caller leaves before the end: the model worked on it.
+        It is also recorded if its caller leaves before the end, for the model worked on it; but who has no
+        answer pays nothing.
         """
         engine = self._callable(self._chats, request.model)
-        async with self._slots[request.model].taken(caller.account_id):
+        async with self._begun(caller, request.model, self._most(request)) as call:
             tally = _Tally(request)
             try:
                 completion = await engine.complete(request, tally.add)
             except asyncio.CancelledError:
-                self._note(caller, request.model, tally.usage())
+                call.release(tally.usage())
                 raise
-        self._note(caller, request.model, completion.usage)
-        return completion
+            await call.settle(completion.usage)
+        return replace(completion, charged_micros=call.charged_micros)
 
     async def stream(self, caller: Caller, request: ChatRequest) -> AsyncGenerator[Piece, None]:
-        """The answer piece by piece; what was used is recorded however it ends."""
+        """The answer piece by piece; what was used is recorded however it ends.
+
+        It is charged before its last piece is given, or when the caller leaves: for what came until then.
+        """
         engine = self._callable(self._chats, request.model)
-        tally: _Tally | None = None
-        try:
-            async with self._slots[request.model].taken(caller.account_id):
-                tally = _Tally(request)
-                pieces = engine.stream(request)
-                try:
-                    async for piece in pieces:
-                        tally.add(piece)
-                        yield piece
-                except TenutoError:
-                    if not tally.is_begun:
-                        # Refused, or never answered: nothing was generated.
-                        tally = None
-                    raise
-                finally:
-                    await pieces.aclose()
-        finally:
-            if tally is not None:
-                self._note(caller, request.model, tally.usage())
+        async with self._begun(caller, request.model, self._most(request)) as call:
+            tally = _Tally(request)
+            pieces = engine.stream(request)
+            try:
+                async for piece in pieces:
+                    tally.add(piece)
+                    if piece.finish_reason is not None:
+                        await call.settle(tally.usage())
+                    yield piece
+            except (asyncio.CancelledError, GeneratorExit):
+                end = call.leave if tally.is_begun else call.release
+                end(tally.usage())
+                raise
+            except TenutoError:
+                # Refused, never answered, or cut off by the model: nothing is charged.
+                call.release(tally.usage() if tally.is_begun else None)
+                raise
+            finally:
+                await pieces.aclose()
 
     async def embed(self, caller: Caller, request: EmbeddingRequest) -> Embeddings:
         """The vectors, recorded also if their caller leaves. Raises what `complete` raises."""
         engine = self._callable(self._embedders, request.model)
-        async with self._slots[request.model].taken(caller.account_id):
+        async with self._begun(caller, request.model, most_used_by_inputs(request)) as call:
             try:
                 made = await engine.embed(request)
             except asyncio.CancelledError:
-                self._note(caller, request.model, estimate_inputs(request))
+                call.release(estimate_inputs(request))
                 raise
-        self._note(caller, request.model, made.usage)
-        return made
+            await call.settle(made.usage)
+        return replace(made, charged_micros=call.charged_micros)
+
+    @asynccontextmanager
+    async def _begun(self, caller: Caller, model: str, most: Usage) -> AsyncIterator[ModelCall]:
+        """A call that has a slot, and holds what it may cost."""
+        async with (
+            self._slots[model].taken(caller.account_id),
+            self._calls.begun(caller, self._models[model], most) as call,
+        ):
+            yield call
+
+    def _most(self, request: ChatRequest) -> Usage:
+        upstream = self._models[request.model].upstream
+        return most_used(request, 0 if upstream is None else upstream.longest_answer)
 
     def _callable(self, engines: Mapping[str, E], model: str) -> E:
         engine = engines[model]
@@ -153,9 +176,6 @@ class Chats:
                 f"{model} is temporarily unavailable; GET /v1/models shows `callable`. Nothing was run."
             )
         return engine
-
-    def _note(self, caller: Caller, model: str, usage: Usage) -> None:
-        self._meter.note(caller.account_id, caller.key_id, model, usage)
 
 
 class ChatSlots:

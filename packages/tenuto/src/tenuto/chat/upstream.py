@@ -9,7 +9,7 @@ loss may have been paid for.
 import asyncio
 import re
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Annotated, Any, Literal
 
@@ -158,6 +158,10 @@ class Upstream:
         self.concurrency = upstream.connections
         self._name = name
         self._model = upstream.model or name
+        # What bounds an answer that has a price, and for which the caller sets no limit.
+        self._limit: dict[str, int] = {}
+        if upstream.has_price:
+            self._limit[upstream.limit_name] = upstream.longest_answer
         self._url = upstream.url.rstrip("/") + path
         self._headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
         if key is not None:
@@ -262,7 +266,7 @@ class UpstreamChat(Upstream):
 
     def _asked(self, request: ChatRequest) -> tuple[bytes, str, list[str]]:
         fields = [name for name in (*_SENT, "stop") if getattr(request, name) not in (None, ())]
-        return request_body(self._model, request), "messages", fields
+        return request_body(self._model, request, self._limit), "messages", fields
 
 
 async def whole(response: aiohttp.ClientResponse, limit_bytes: int = MAX_ANSWER_BYTES) -> bytes:
@@ -275,13 +279,18 @@ async def whole(response: aiohttp.ClientResponse, limit_bytes: int = MAX_ANSWER_
     return body
 
 
-def request_body(model: str, request: ChatRequest) -> bytes:
-    """The request for the upstream, under its own name of the model; what the caller left out stays out."""
+def request_body(model: str, request: ChatRequest, limit: Mapping[str, int]) -> bytes:
+    """The request for the upstream, under its own name of the model; what the caller left out stays out.
+
+    But for the limit of an answer: `limit` has the one that then holds, if any, under the server's name.
+    """
     sent: dict[str, Any] = {"model": model, "messages": [_message(one) for one in request.messages]}
     for name in _SENT:
         value = getattr(request, name)
         if value is not None:
             sent[name] = value
+    if request.limit is None:
+        sent |= limit
     if request.n > 1:
         sent["n"] = request.n
     if request.stop:

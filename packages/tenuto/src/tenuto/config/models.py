@@ -39,11 +39,15 @@ def _integer(low: int, high: int) -> Integer:
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """What a job of a model costs: per job or per minute of audio, and what is held until it ends."""
+    """What a model costs: a job, a minute of audio, or a million tokens; of a job also what is held."""
 
     unit: str = "job"
     price_micros: int = 0
+    """Of a million tokens: of the input."""
     hold_micros: int = 0
+    """Until the job ends. What a call holds depends on its request (`billing.rules`)."""
+    output_price_micros: int = 0
+    """Of a million tokens of the output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +108,35 @@ class UpstreamSettings:
         + ", ".join(f"`{name}`" for name in CHAT_FEATURES)
         + "; left out: all of them, as far as the server does",
     )
+    input_price_micros: int = setting(
+        0,
+        Amount(in_micros=True),
+        "without `adapter`: CNY for a million input tokens, as text; left out: free of charge",
+        "input_price",
+    )
+    output_price_micros: int = setting(
+        0,
+        Amount(in_micros=True),
+        "of a chat model: CNY for a million output tokens, as text; left out: free of charge",
+        "output_price",
+    )
+    longest_answer: int = setting(
+        4096,
+        _integer(1, 10_000_000),
+        "of a chat model with a price: {range} tokens that are held for an answer for which no limit is "
+        "asked, and sent to the server as its limit",
+    )
+    limit_name: Literal["max_tokens", "max_completion_tokens"] = setting(
+        "max_tokens",
+        Choice(("max_tokens", "max_completion_tokens")),
+        "of a chat model with a price: what its server calls that limit, `max_tokens` or "
+        "`max_completion_tokens`",
+    )
+
+    @property
+    def has_price(self) -> bool:
+        """Whether its calls are charged."""
+        return self.input_price_micros > 0 or self.output_price_micros > 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,17 +319,31 @@ def _contradictions(where: str, table: dict[str, Any]) -> list[str]:
                 "host",
                 *in_ray,
             )
-            faults += _meaningless(where, table, others, "a model of an upstream, whose chats are free")
+            faults += _meaningless(where, table, others, "a model of an upstream; see input_price")
+            faults += _of_no_price(where, table)
         else:
             faults += _meaningless(
                 where, table, ("serves", "takes"), "a model of an adapter, which says it itself"
             )
+            faults += _meaningless(where, table, _OF_TOKENS, "a model of an adapter, whose jobs have a price")
     if "adapter" not in table:
         needing = [key for key in adapter if key in table]
         faults += [
             f"{where}.{key}: means nothing without `adapter`, the name of an engine" for key in needing[:1]
         ]
     return faults
+
+
+_OF_TOKENS = ("input_price", "output_price", "longest_answer", "limit_name")
+
+
+def _of_no_price(where: str, table: dict[str, Any]) -> list[str]:
+    """Settings of a model of an upstream that mean nothing for what it gives, or without a price."""
+    if table.get("serves") == "embeddings":
+        return _meaningless(where, table, _OF_TOKENS[1:], "a model that gives vectors")
+    if not any(key in table for key in _OF_TOKENS[:2]):
+        return _meaningless(where, table, _OF_TOKENS[2:], "a model without input_price or output_price")
+    return []
 
 
 def _meaningless(where: str, table: dict[str, Any], keys: tuple[str, ...], model: str) -> list[str]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from tenuto.db import schema
-from tenuto.db.database import Database, Transaction
+from tenuto.db.database import Database, Row, Transaction
 from tenuto.errors import Unavailable
 
 MAX_FAULTS = 100
@@ -24,7 +24,10 @@ _UNIQUE = """select c.relname as name, t.relname as table_name,
         pg_get_expr(i.indpred, i.indrelid) as predicate,
         (select string_agg(format('b.%I = a.%I', a.attname, a.attname), ' and ' order by k.place)
          from unnest(i.indkey::int2[]) with ordinality as k (number, place)
-         join pg_attribute a on a.attrelid = t.oid and a.attnum = k.number) as same
+         join pg_attribute a on a.attrelid = t.oid and a.attnum = k.number) as same,
+        (select string_agg(format('a.%I is not null', a.attname), ' and ')
+         from unnest(i.indkey::int2[]) as k (number)
+         join pg_attribute a on a.attrelid = t.oid and a.attnum = k.number) as has_key
     from pg_index i
     join pg_class c on c.oid = i.indexrelid join pg_class t on t.oid = i.indrelid
     join pg_am m on m.oid = c.relam
@@ -114,7 +117,7 @@ def _postgres(database: Database, deep: bool, stopping: Callable[[], bool]) -> I
             yield from _check_btree(database, name, deep)
     elif deep:
         for row in database.read(lambda tx: tx.all(_UNIQUE)):
-            yield from _look_up(database, row["name"], row["table_name"], row["same"], row["predicate"])
+            yield from _look_up(database, row)
 
 
 def _check_btree(database: Database, name: str, deep: bool) -> Iterator[Fault]:
@@ -135,11 +138,15 @@ def _check_btree(database: Database, name: str, deep: bool) -> Iterator[Fault]:
         yield Fault(name, str(error).splitlines()[0])
 
 
-def _look_up(database: Database, name: str, table: str, same: str, predicate: str | None) -> Iterator[Fault]:
-    """Every row of the table, read in the order of its pages, must be found by its own key in the index."""
-    also = f"and ({predicate})" if predicate else ""
+def _look_up(database: Database, index: Row) -> Iterator[Fault]:
+    """Every row of the table, read in the order of its pages, must be found by its own key in the index.
+
+    A row whose key has a null is equal to none, itself included.
+    """
+    name, table, same = index["name"], index["table_name"], index["same"]
+    also = f"and ({index['predicate']})" if index["predicate"] else ""
     # All names come from the server's catalogue, quoted by it. A range of ctid uses no index.
-    query = f"""select count(*) as lost from "{table}" a where a.ctid >= '(0,0)' {also}
+    query = f"""select count(*) as lost from "{table}" a where a.ctid >= '(0,0)' and {index["has_key"]} {also}
         and not exists (select 1 from "{table}" b where {same} {also})"""  # noqa: S608
 
     def look(tx: Transaction) -> int:

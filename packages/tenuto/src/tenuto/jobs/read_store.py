@@ -249,14 +249,21 @@ def body(tx: Transaction, job_id: str, account_id: str) -> BodyRow | None:
 # --- what an account was charged -------------------------------------------------------------------
 
 _WHERE = """
-    from entry e join job j on j.id = e.job_id left join api_key k on k.id = j.key_id
+    from entry e left join job j on j.id = e.job_id left join model_call c on c.id = e.call_id
+      left join api_key k on k.id = coalesce(j.key_id, c.key_id)
     where e.account_id = :account_id and e.type = 'settle' and e.id >= :low_id and e.id < :high_id
       and e.created_at >= :since and e.created_at < :until
 """
 _SUMS = "count(*) as jobs, cast(sum(e.revenue_micros) as bigint) as charged_micros"
 _CHARGES = {
-    "model": "select j.model as grouping, j.model as label, " + _SUMS + _WHERE + "group by 1, 2",
-    "key": "select j.key_id as grouping, k.name as label, " + _SUMS + _WHERE + "group by 1, 2",
+    "model": "select coalesce(j.model, c.model) as grouping, coalesce(j.model, c.model) as label, "
+    + _SUMS
+    + _WHERE
+    + "group by 1, 2",
+    "key": "select coalesce(j.key_id, c.key_id) as grouping, k.name as label, "
+    + _SUMS
+    + _WHERE
+    + "group by 1, 2",
     "day": "select e.created_at / 86400000 as grouping, '' as label, " + _SUMS + _WHERE + "group by 1, 2",
 }
 
@@ -271,7 +278,7 @@ def charges(
     low_id: str,
     high_id: str,
 ) -> list[ChargeRow]:
-    """Settled jobs; looked up by the ids of their lines, which contain the time."""
+    """Settled jobs and calls; looked up by the ids of their lines, which contain the time."""
     return records.all_records(
         tx,
         ChargeRow,
@@ -285,13 +292,15 @@ def charges(
 
 
 def ledger_lines(tx: Transaction, account_id: str, *, after: str, limit: int) -> list[AccountLedgerLine]:
-    """The account's lines, oldest first, each with its job's model and key."""
+    """The account's lines, oldest first, each with the model and key of its job or call."""
     return records.all_records(
         tx,
         AccountLedgerLine,
-        """select e.id, e.type, e.job_id, e.available_micros, e.held_micros, e.revenue_micros,
-                  e.note as operator_note, e.created_at, j.model, k.name as key_name
-           from entry e left join job j on j.id = e.job_id left join api_key k on k.id = j.key_id
+        """select e.id, e.type, e.job_id, e.call_id, e.available_micros, e.held_micros, e.revenue_micros,
+                  e.note as operator_note, e.created_at, coalesce(j.model, c.model) as model,
+                  k.name as key_name
+           from entry e left join job j on j.id = e.job_id left join model_call c on c.id = e.call_id
+             left join api_key k on k.id = coalesce(j.key_id, c.key_id)
            where e.account_id = :account_id and e.id > :after order by e.id limit :limit""",
         account_id=account_id,
         after=after,

@@ -440,11 +440,12 @@ class QueuePassage(msgspec.Struct, frozen=True):
 
 
 class AccountLedgerLine(msgspec.Struct, frozen=True):
-    """A line of the ledger with its job and key, if any; amounts as in `billing.rows.LedgerLine`."""
+    """A line of the ledger with its job or call, and the key; amounts as in `billing.rows.LedgerLine`."""
 
     id: str
     type: str
     job_id: str | None
+    call_id: str | None
     available_micros: int
     held_micros: int
     revenue_micros: int

@@ -27,7 +27,7 @@ MAX_DAYS = 400
 PAGE_LINES = 2000
 COLUMNS = (
     "id", "time", "type", "amount", "available_change", "held_change", "currency", "job_id", "model", "key",
-    "note",
+    "note", "call_id",
 )  # fmt: skip
 
 _GROUPS = ("model", "key", "day")
@@ -103,6 +103,7 @@ def _cells(line: AccountLedgerLine) -> Iterable[str]:
         "CNY",
         line.job_id or "",
         *[_inert(name or "") for name in names],
+        line.call_id or "",
     )
 
 

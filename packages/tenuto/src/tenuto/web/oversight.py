@@ -95,7 +95,13 @@ def _faults(sent: dict[str, Any], model: Model | None, known: dict[str, Model]) 
         message = f"{quoted(sent['model'])} is not a model; there are {', '.join(known)}"
         return [Fault("model", "unknown_model", message)]
     if sent["price_micros"] is not None and model.interface != "jobs":
-        return [Fault("price_micros", "not_allowed", "must be null: chats and embeddings are free of charge")]
+        return [
+            Fault(
+                "price_micros",
+                "not_allowed",
+                "must be null: it is set in the settings file, as input_price and output_price",
+            )
+        ]
     if sent["price_micros"] is not None and model.is_free:
         return [Fault("price_micros", "not_allowed", "must be null: the setting prices is `free`")]
     return []

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from tenuto import failpoints
 from tenuto.artifacts import backups
 from tenuto.artifacts import operations as artifacts
+from tenuto.billing import calls
 from tenuto.catalog import operations as catalog
 from tenuto.catalog.kinds import kinds
 from tenuto.catalog.presence import Presence
@@ -45,6 +46,9 @@ SWEEP_S = 600.0
 WEIGH_S = 5.0
 FIRST_TROUBLE_S, LONGEST_TROUBLE_S = 5.0, 600.0
 """The pauses between two tries of a rescue that hits an unexpected error."""
+CALLS_S = 5.0
+ABANDONED_CALL_S = 30.0
+"""A call that is still open so long after it must have ended lost its process."""
 CHANGED_MIB = 16
 """The smallest change of an engine's memory that is reported."""
 
@@ -101,12 +105,13 @@ class Upkeep:
         self._seen: dict[str, _Seen] = {}
         self._presence = Presence(away_s=FORGOTTEN_S, observe_s=HOUSEKEEPING_S)
         self._backups = Presence(away_s=backups.DEAD_AFTER_S, observe_s=HOUSEKEEPING_S)
+        self._calls = Presence(away_s=context.settings.chat_timeout_s + ABANDONED_CALL_S, observe_s=CALLS_S)
         self._troubles: dict[str, _Trouble] = {}
         self._looked_at = float("-inf")
         self._agreement = ClockAgreement(context.clock(), time.monotonic())
         self._auditor = Auditor(context)
         self.sweeper = Sweeper(context)
-        self._due = dict.fromkeys(("house", "sweep", "weigh"), 0.0)
+        self._due = dict.fromkeys(("house", "sweep", "weigh", "calls"), 0.0)
         # MiB by engine, as last reported; replaced as a whole.
         self.weighed: dict[str, int] = {}
         self._stopping = threading.Event()
@@ -156,6 +161,9 @@ class Upkeep:
         if now >= self._due["weigh"]:
             self._due["weigh"] = now + WEIGH_S
             duties.do("weigh", self._weigh)
+        if now >= self._due["calls"]:
+            self._due["calls"] = now + CALLS_S
+            duties.do("calls", lambda: self._release_calls(duties, now))
         if now >= self._due["sweep"] and self._agreement.is_steady(now):
             self._due["sweep"] = now + SWEEP_S
             duties.do("sweep", self.sweeper.look)
@@ -322,6 +330,20 @@ class Upkeep:
             worker_id = self._context.worker_id
             self._context.database.write(lambda tx: catalog.engines_weighed(tx, worker_id, weighed))
             self.weighed = weighed
+
+    def _release_calls(self, duties: "Duties", now: float) -> None:
+        """Priced calls that have been open for longer than any lasts: their processes died."""
+        context, now_ms = self._context, self._context.clock()
+
+        def release(call_id: str) -> None:
+            if context.database.write(lambda tx: calls.release(tx, context.ids, call_id, now_ms=now_ms)):
+                _log.warning("call.released", call_id=call_id)
+
+        rows = context.database.read(calls.open_calls)
+        self._calls.observe(rows, now_s=now)
+        for row in rows:
+            if row.id in self._calls.away:
+                duties.do("call", lambda call_id=row.id: release(call_id), call_id=row.id)  # type: ignore[misc]
 
     def _forget_backups(self, now: float) -> None:
         """Backups whose rows have stopped changing: their processes were killed."""

@@ -6,8 +6,9 @@ from typing import Any
 from tenuto.accounts.restrictions import Caller
 from tenuto.api.answers import Answer, json_answer
 from tenuto.api.call import Call
-from tenuto.api.chat import answered_while_there, refuse_switched_off
+from tenuto.api.chat import answered_while_there, charged_header, refuse_switched_off
 from tenuto.api.openai.jobs import ignored_header, lenient
+from tenuto.api.openai.keys import quota_errors
 from tenuto.api.request_body import read_json
 from tenuto.api.service import Service
 from tenuto.bodies.embeddings import FIELDS, EmbeddingRequest, check
@@ -26,7 +27,8 @@ async def create(call: Call) -> Answer | None:
     sent = lenient(value, FIELDS)
     request = _checked(call.service, caller, sent.values)
     await refuse_switched_off(call, request.model)
-    made = await answered_while_there(call, call.service.chats.embed(caller, request))
+    with quota_errors():
+        made = await answered_while_there(call, call.service.chats.embed(caller, request))
     data = [
         {"object": "embedding", "index": index, "embedding": vector}
         for index, vector in enumerate(made.vectors)
@@ -34,7 +36,8 @@ async def create(call: Call) -> Answer | None:
     tokens = made.usage.prompt_tokens
     usage = {"prompt_tokens": tokens, "total_tokens": tokens}
     answer = {"object": "list", "data": data, "model": request.model, "usage": usage}
-    return await asyncio.to_thread(json_answer, 200, answer, *ignored_header(sent.ignored))
+    headers = [*ignored_header(sent.ignored), *charged_header(made.charged_micros)]
+    return await asyncio.to_thread(json_answer, 200, answer, *headers)
 
 
 def _checked(service: Service, caller: Caller, sent: dict[str, Any]) -> EmbeddingRequest:

@@ -4,8 +4,8 @@ import asyncio
 import hashlib
 import json
 import secrets
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 from tenuto.api import request_body
@@ -29,12 +29,19 @@ async def request_key(call: Call, route: str, work: Any) -> AsyncIterator[tuple[
     chosen = request_body.idempotency_key(call, faults)
     if faults:
         raise InvalidRequest(faults)
-    try:
+    with quota_errors():
         if chosen is not None:
             yield f"{route}:{chosen}", True
             return
         async with _own(call, route, work) as key:
             yield key, False
+
+
+@contextmanager
+def quota_errors() -> Iterator[None]:
+    """InsufficientBalance is answered as OpenAI does: `insufficient_quota`."""
+    try:
+        yield
     except InsufficientBalance as error:
         error.is_for_a_program = True
         raise

@@ -16,6 +16,7 @@ from tenuto.api.call import Call
 from tenuto.api.chat import (
     answered_while_there,
     begin_events,
+    charged_header,
     checked,
     client_gone,
     next_piece,
@@ -24,6 +25,7 @@ from tenuto.api.chat import (
     stated,
 )
 from tenuto.api.openai.jobs import ignored_header, lenient
+from tenuto.api.openai.keys import quota_errors
 from tenuto.api.request_body import MAX_CHAT_VALUES, read_json
 from tenuto.bodies.chat import ChatRequest
 from tenuto.bodies.fields import wrong_type
@@ -72,12 +74,14 @@ async def create(call: Call) -> Answer | None:
     request = checked(service, caller, body, faults, lambda param: _their_name(param, sent.values))
     await refuse_switched_off(call, request.model)
     about = _About(call, request, sent.values)
-    if not request.stream:
-        completion = await answered_while_there(call, service.chats.complete(caller, request))
-        response = about.ended(completion.choices[0], completion.usage)
-        return json_answer(200, response, *ignored_header(sent.ignored))
-    async with aclosing(service.chats.stream(caller, request)) as pieces:
-        await _stream(call, about, pieces, ignored_header(sent.ignored))
+    headers = ignored_header(sent.ignored)
+    with quota_errors():
+        if not request.stream:
+            completion = await answered_while_there(call, service.chats.complete(caller, request))
+            response = about.ended(completion.choices[0], completion.usage)
+            return json_answer(200, response, *headers, *charged_header(completion.charged_micros))
+        async with aclosing(service.chats.stream(caller, request)) as pieces:
+            await _stream(call, about, pieces, headers)
     return None
 
 

@@ -32,6 +32,7 @@ _PAGE_KEYS = {
     "api_key": "id",
     "entry": "id",
     "job": "id",
+    "model_call": "id",
     "event": "job_id",
     "artifact": "id",
     "segment": "attempt_id",

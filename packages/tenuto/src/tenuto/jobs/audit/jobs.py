@@ -52,14 +52,19 @@ CHECKS: tuple[Check, ...] = (
     Check(
         "account_held",
         "account",
-        "the account's held amount is not the sum of what its open jobs hold",
+        "the account's held amount is not the sum of what its open jobs and calls hold",
         _COMPARE,
-        """select a.id as subject, a.held_micros, j.held as open_jobs_hold from account a left join (
+        """select a.id as subject, a.held_micros, j.held as open_jobs_hold, c.held as open_calls_hold
+           from account a left join (
                select account_id, cast(sum(hold_micros) as bigint) as held from job
                where account_id > :after and account_id <= :last
                  and state not in ('succeeded', 'failed', 'cancelled') group by account_id
-           ) j on j.account_id = a.id
-           where a.id > :after and a.id <= :last and a.held_micros <> coalesce(j.held, 0)""",
+           ) j on j.account_id = a.id left join (
+               select account_id, cast(sum(hold_micros) as bigint) as held from model_call
+               where account_id > :after and account_id <= :last and state = 'open' group by account_id
+           ) c on c.account_id = a.id
+           where a.id > :after and a.id <= :last
+             and a.held_micros <> coalesce(j.held, 0) + coalesce(c.held, 0)""",
     ),
     Check(
         "entry_sum",
@@ -75,17 +80,19 @@ CHECKS: tuple[Check, ...] = (
         "entry",
         "the entry moves money in a way that its type does not allow",
         _COMPARE,
-        """select id as subject, type, job_id, available_micros, held_micros, revenue_micros, funding_micros
+        """select id as subject, type, job_id, call_id, available_micros, held_micros, revenue_micros,
+                  funding_micros
            from entry where id > :after and id <= :last and not case type
                when 'credit' then available_micros > 0 and held_micros = 0 and revenue_micros = 0
-                                  and job_id is null
-               when 'adjust' then held_micros = 0 and revenue_micros = 0
+                                  and job_id is null and call_id is null
+               when 'adjust' then held_micros = 0 and revenue_micros = 0 and call_id is null
                                   and (available_micros < 0) = (job_id is null) and available_micros <= 0
                when 'hold' then held_micros >= 0 and revenue_micros = 0 and funding_micros = 0
-                                and job_id is not null
+                                and (job_id is null) <> (call_id is null)
                when 'settle' then held_micros <= 0 and available_micros >= 0 and revenue_micros >= 0
-                                  and funding_micros = 0 and job_id is not null
-               else held_micros <= 0 and revenue_micros = 0 and funding_micros = 0 and job_id is not null
+                                  and funding_micros = 0 and (job_id is null) <> (call_id is null)
+               else held_micros <= 0 and revenue_micros = 0 and funding_micros = 0
+                    and (job_id is null) <> (call_id is null)
            end""",
     ),
     Check(
@@ -157,8 +164,60 @@ CHECKS: tuple[Check, ...] = (
         "the job has two holds, or two resolutions",
         _LINES,
         """select job_id as subject, count(*) as entries from entry
-           where type in ('hold', 'settle', 'void')
+           where type in ('hold', 'settle', 'void') and job_id is not null
            group by job_id, case when type = 'hold' then 1 else 2 end having count(*) > 1""",
+    ),
+    Check(
+        "entry_call",
+        "entry",
+        "the entry belongs to no call of its account",
+        _COMPARE,
+        """select e.id as subject, e.type, e.call_id from entry e left join model_call c on c.id = e.call_id
+           where e.id > :after and e.id <= :last and e.call_id is not null
+             and (c.id is null or c.account_id <> e.account_id)""",
+    ),
+    Check(
+        "call_hold",
+        "model_call",
+        "the call has no hold, or one that differs from its own amount",
+        _COMPARE,
+        """select c.id as subject, c.hold_micros, h.held_micros as entry_held
+           from model_call c left join entry h on h.call_id = c.id and h.type = 'hold'
+           where c.id > :after and c.id <= :last
+             and (h.id is null or h.held_micros <> c.hold_micros or h.account_id <> c.account_id)""",
+    ),
+    Check(
+        "call_resolution",
+        "model_call",
+        "the call's settlement or release does not fit its state and its charge",
+        _COMPARE,
+        """select c.id as subject, c.state, c.hold_micros, c.charged_micros, r.type as resolution,
+                  r.revenue_micros as entry_revenue, r.held_micros as entry_held
+           from model_call c left join entry r on r.call_id = c.id and r.type in ('settle', 'void')
+           where c.id > :after and c.id <= :last
+             and ((c.state = 'open') <> (r.id is null)
+                  or (r.id is not null
+                      and ((c.state = 'settled') <> (r.type = 'settle')
+                           or r.revenue_micros <> coalesce(c.charged_micros, 0)
+                           or r.held_micros <> -c.hold_micros or r.account_id <> c.account_id)))""",
+    ),
+    Check(
+        "call_charge",
+        "model_call",
+        "the charge does not follow from the frozen prices and the tokens, or is not in the usage",
+        _COMPARE,
+        """select c.id as subject, c.charged_micros, c.hold_micros, c.input_price_micros,
+                  c.output_price_micros, c.prompt_tokens, c.completion_tokens,
+                  u.charged_micros as usage_charged
+           from model_call c left join chat_usage u on u.id = c.id
+           where c.id > :after and c.id <= :last and c.state = 'settled'
+             and (u.id is null or u.charged_micros <> c.charged_micros or u.account_id <> c.account_id
+                  or c.charged_micros <> case
+                      when (c.prompt_tokens * c.input_price_micros
+                            + c.completion_tokens * c.output_price_micros + 999999) / 1000000 < c.hold_micros
+                      then (c.prompt_tokens * c.input_price_micros
+                            + c.completion_tokens * c.output_price_micros + 999999) / 1000000
+                      else c.hold_micros end)""",
     ),
     Check(
         "job_events",

@@ -1,0 +1,74 @@
+"""Calls of chat and embedding models that have a price: a bound is held, and charged by tokens or released.
+
+A call is a row with its hold. One conditional update of its state decides between whoever answers it and the
+upkeep that finds it abandoned: the other changes nothing. What it used is counted in the transaction that
+settles it. It knows no model and no HTTP.
+"""
+
+from tenuto.billing import operations, store
+from tenuto.billing.rows import CallRow, HoldRow, OpenCall, Use, Used
+from tenuto.billing.rules import token_charge_micros
+from tenuto.billing.store import Entry
+from tenuto.billing.usage import day_of
+from tenuto.config import Price
+from tenuto.db.database import Transaction
+from tenuto.ids import Ids
+
+MOST_LOOKED_AT = 10_000
+"""Open calls that upkeep looks at in one round, the oldest."""
+
+
+def begin(tx: Transaction, ids: Ids, call: CallRow, *, now_ms: int) -> None:
+    """Hold what the call may cost. Raises InsufficientBalance; then there is no call."""
+    operations.hold(
+        tx,
+        ids,
+        account_id=call.account_id,
+        call_id=call.id,
+        amount_micros=call.hold_micros,
+        now_ms=now_ms,
+    )
+    store.add_call(tx, call, now_ms)
+
+
+def settle(tx: Transaction, ids: Ids, call_id: str, used: Used, *, now_ms: int) -> int | None:
+    """Charge the tokens of an open call, at most its hold; the charge in micros. None: it was released.
+
+    May be repeated: what was charged before is not charged again.
+    """
+    call = store.call(tx, call_id)
+    assert call is not None, "a call is written before it is settled"
+    price = Price("", call.input_price_micros, 0, call.output_price_micros)
+    charge_micros = min(
+        token_charge_micros(price, used.prompt_tokens, used.completion_tokens), call.hold_micros
+    )
+    used = Used(used.calls, used.prompt_tokens, used.completion_tokens, used.estimated_calls, charge_micros)
+    if store.settle_call(tx, call_id, used, now_ms) == 0:
+        return call.charged_micros
+    entry = Entry(ids.new("entry"), "settle", call.account_id, None, call_id=call.id)
+    operations.resolve(tx, _hold(call), entry, charge_micros=charge_micros, now_ms=now_ms)
+    store.add_chat_usage(tx, call_id, Use(call.account_id, call.key_id, call.model, day_of(now_ms)), used)
+    return charge_micros
+
+
+def release(tx: Transaction, ids: Ids, call_id: str, *, now_ms: int, used: Used | None = None) -> bool:
+    """Give the hold of an open call back. False: it is not open. `used` is counted, and costs nothing."""
+    if store.void_call(tx, call_id, now_ms) == 0:
+        return False
+    call = store.call(tx, call_id)
+    assert call is not None, "it was changed just now"
+    entry = Entry(ids.new("entry"), "void", call.account_id, None, call_id=call.id)
+    operations.resolve(tx, _hold(call), entry, charge_micros=0, now_ms=now_ms)
+    if used is not None:
+        use = Use(call.account_id, call.key_id, call.model, day_of(now_ms))
+        store.add_chat_usage(tx, call_id, use, used)
+    return True
+
+
+def open_calls(tx: Transaction) -> list[OpenCall]:
+    """The calls that hold money, oldest first."""
+    return store.open_calls(tx, MOST_LOOKED_AT)
+
+
+def _hold(call: CallRow) -> HoldRow:
+    return HoldRow(call.account_id, call.hold_micros)

@@ -1,0 +1,183 @@
+"""One call of a model, from before it is asked until after it answered: what it holds, costs, and used.
+
+A model without a price is only counted, after the answer (`meter`). With a price, the bound is held before
+the model is asked, and what was used is charged before the end of the answer is sent. A write that the
+database does not take at once is repeated after the answer; if the process dies before that, upkeep releases
+the hold.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any
+
+from tenuto import failpoints
+from tenuto.accounts.restrictions import Caller
+from tenuto.billing import calls as billing
+from tenuto.billing.rows import CallRow, Used
+from tenuto.billing.rules import token_charge_micros
+from tenuto.catalog.rules import MILLION_TOKENS, Model
+from tenuto.chat.answers import Usage
+from tenuto.chat.meter import Meter
+from tenuto.db.database import Database, Transaction
+from tenuto.errors import Unavailable
+from tenuto.ids import Clock, Ids
+from tenuto.logs import get_logger
+
+SETTLE_S = 5.0
+"""How long an answer waits until its charge is written; then it is sent, and the write repeated."""
+RETRY_S = 1.0
+
+_log = get_logger("tenuto.chat")
+
+
+class ModelCall:
+    """One call. It ends once: what comes later is ignored. Lives in the event loop."""
+
+    def __init__(self, calls: "Calls", caller: Caller, model: Model, call_id: str | None) -> None:
+        self.charged_micros: int | None = None
+        """What was charged, once it is written; None: nothing yet, or the model has no price."""
+        self._calls = calls
+        self._caller = caller
+        self._model = model
+        self._call_id = call_id
+        self._is_ended = False
+
+    async def settle(self, usage: Usage) -> None:
+        """The model has answered: charge what it used."""
+        if self._ends(usage) and self._call_id is not None:
+            failpoints.hit("call.answered")
+            writing = self._write_settlement(self._call_id, usage)
+            await asyncio.wait((writing,), timeout=SETTLE_S)
+            failpoints.hit("call.settled")
+
+    def leave(self, usage: Usage) -> None:
+        """The caller left in mid-answer: charge what was used so far."""
+        if self._ends(usage) and self._call_id is not None:
+            self._write_settlement(self._call_id, usage)
+
+    def release(self, usage: Usage | None = None) -> None:
+        """There is no answer: nothing is charged. `usage` is counted all the same."""
+        if self._ends(usage) and self._call_id is not None:
+            self._calls.write(self._call_id, _release(self._calls, self._call_id, usage))
+
+    def _ends(self, usage: Usage | None) -> bool:
+        """Whether this is the end; without a price it is counted here."""
+        is_first, self._is_ended = not self._is_ended, True
+        if is_first and self._call_id is None and usage is not None:
+            self._calls.meter.note(self._caller.account_id, self._caller.key_id, self._model.name, usage)
+        return is_first
+
+    def _write_settlement(self, call_id: str, usage: Usage) -> "asyncio.Task[Any]":
+        calls, used = self._calls, _used(usage)
+
+        def settle(tx: Transaction) -> int | None:
+            return billing.settle(tx, calls.ids, call_id, used, now_ms=calls.clock())
+
+        writing = calls.write(call_id, settle)
+        writing.add_done_callback(self._note_charge)
+        return writing
+
+    def _note_charge(self, writing: "asyncio.Task[Any]") -> None:
+        if not writing.cancelled():
+            self.charged_micros = writing.result()
+
+
+class Calls:
+    """The calls of one process. Lives in the event loop."""
+
+    def __init__(self, database: Database, ids: Ids, clock: Clock, meter: Meter) -> None:
+        self.ids = ids
+        self.clock = clock
+        self.meter = meter
+        self._database = database
+        self._writing: set[asyncio.Task[Any]] = set()
+        self._closing = False
+
+    @asynccontextmanager
+    async def begun(self, caller: Caller, model: Model, most: Usage) -> AsyncIterator[ModelCall]:
+        """A call while the block lasts; it is released if the block ended it in no other way.
+
+        `most` is what it may use. Raises InsufficientBalance, and Unavailable: nothing can be held.
+        """
+        call_id = None
+        if model.price.unit == MILLION_TOKENS:
+            call_id = await self._hold(caller, model, most)
+            failpoints.hit("call.held")
+        call = ModelCall(self, caller, model, call_id)
+        try:
+            yield call
+        finally:
+            call.release()
+
+    async def close(self) -> None:
+        """Write what is left, once each; the database may be away."""
+        self._closing = True
+        await self.meter.close()
+        if self._writing:
+            await asyncio.wait(self._writing)
+
+    def write(self, call_id: str, operation: Callable[[Transaction], Any]) -> "asyncio.Task[Any]":
+        """Do it in the background, again and again until the database takes it."""
+        return self._begin(self._until_written(call_id, operation))
+
+    async def _hold(self, caller: Caller, model: Model, most: Usage) -> str:
+        price = model.price
+        call = CallRow(
+            id=self.ids.new("call"),
+            account_id=caller.account_id,
+            key_id=caller.key_id,
+            model=model.name,
+            state="open",
+            input_price_micros=price.price_micros,
+            output_price_micros=price.output_price_micros,
+            hold_micros=token_charge_micros(price, most.prompt_tokens, most.completion_tokens),
+        )
+        await self._writing_hold(call)
+        return call.id
+
+    async def _writing_hold(self, call: CallRow) -> None:
+        """Raises what `begin` raises. A hold whose outcome is not known, or not waited for, is released."""
+
+        def hold(tx: Transaction) -> None:
+            billing.begin(tx, self.ids, call, now_ms=self.clock())
+
+        writing = asyncio.ensure_future(self._database.write_async(hold))
+        try:
+            await asyncio.shield(writing)
+        except (asyncio.CancelledError, Unavailable):
+            self._begin(self._release_after(writing, call.id))
+            raise
+
+    def _begin(self, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
+        task = asyncio.get_running_loop().create_task(work)
+        self._writing.add(task)
+        task.add_done_callback(self._writing.discard)
+        return task
+
+    async def _release_after(self, writing: "asyncio.Future[None]", call_id: str) -> None:
+        await asyncio.wait((writing,))
+        await self._until_written(call_id, _release(self, call_id, None))
+
+    async def _until_written(self, call_id: str, operation: Callable[[Transaction], Any]) -> Any:
+        while True:
+            try:
+                return await self._database.write_async(operation)
+            except Unavailable as error:
+                _log.warning("call.not_written", call_id=call_id, reason=error.message)
+                if self._closing:
+                    return None
+                await asyncio.sleep(RETRY_S)
+            except Exception:
+                # Its hold is released by upkeep.
+                _log.exception("call.failed", call_id=call_id)
+                return None
+
+
+def _release(calls: Calls, call_id: str, usage: Usage | None) -> Callable[[Transaction], bool]:
+    used = None if usage is None else _used(usage)
+    return lambda tx: billing.release(tx, calls.ids, call_id, now_ms=calls.clock(), used=used)
+
+
+def _used(usage: Usage) -> Used:
+    return Used(1, usage.prompt_tokens, usage.completion_tokens, int(usage.is_estimated))

@@ -1,0 +1,245 @@
+"""Calls of models with a price: one end each, whoever comes to it first, also while the database is away."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from servers.rig import Interrupted
+from servers.world import World
+from tenuto.accounts.restrictions import Caller
+from tenuto.billing import calls as billing
+from tenuto.billing import usage
+from tenuto.billing.rows import CallRow, Used
+from tenuto.billing.rules import token_charge_micros
+from tenuto.catalog import rules
+from tenuto.chat import calls
+from tenuto.chat.answers import Usage
+from tenuto.chat.calls import Calls, ModelCall
+from tenuto.chat.meter import Meter
+from tenuto.config import ModelSettings, Price, Settings, UpstreamSettings
+from tenuto.db.database import Database, Transaction
+from tenuto.errors import InsufficientBalance, OperatorError, SettingsInvalid, Unavailable
+
+MODEL = "there/chat"
+MOST = Usage(100, 100)
+HOLD_MICROS = 1000
+
+
+@pytest.fixture
+def world(database: Database, tmp_path: Path) -> Iterator[World]:
+    """A world whose records and money agree when the test is over."""
+    made = World(database, tmp_path)
+    made.open(1)
+    yield made
+    assert [] == made.findings()
+
+
+class Lost:
+    """A database whose first write is stored and its answer lost."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self.writes = 0
+
+    async def write_async(self, operation: Callable[[Transaction], Any]) -> Any:
+        self.writes += 1
+        done = await self._database.write_async(operation)
+        if self.writes == 1:
+            raise Unavailable
+        return done
+
+
+def priced() -> rules.Model:
+    """A model of an upstream: 2 CNY for a million input tokens, 8 for a million of the output."""
+    there = UpstreamSettings("http://there/v1", input_price_micros=2_000_000, output_price_micros=8_000_000)
+    return rules.models(Settings(Path(), models={MODEL: ModelSettings(upstream=there)}))[MODEL]
+
+
+def calls_of(world: World, database: Any) -> Calls:
+    return Calls(database, world.ids, lambda: world.now_ms, Meter(database, world.ids, lambda: world.now_ms))
+
+
+def begun(world: World, caller: Caller) -> str:
+    """An open call of the caller's, as a process left it that died."""
+    call_id = world.ids.new("call")
+    row = CallRow(call_id, caller.account_id, caller.key_id, MODEL, "open", 2_000_000, 8_000_000, HOLD_MICROS)
+    world.write(lambda tx: billing.begin(tx, world.ids, row, now_ms=world.now_ms))
+    return call_id
+
+
+def types(world: World, call_id: str) -> list[str]:
+    entries = world.all("select type from entry where call_id = :id order by id", id=call_id)
+    return [row["type"] for row in entries]
+
+
+@given(st.integers(0, 10**9), st.integers(0, 10**9), st.integers(0, 10**15), st.integers(0, 10**15))
+def test_a_part_of_a_micro_is_charged_as_one(prompt: int, completion: int, dear: int, dearer: int) -> None:
+    """ceil((input × price + output × price) / 1,000,000) on integers (P3)."""
+    price = Price("million_tokens", dear, output_price_micros=dearer)
+    exact = ceil(Fraction(prompt * dear + completion * dearer, 1_000_000))
+
+    assert exact == token_charge_micros(price, prompt, completion)
+
+
+def test_a_call_has_one_end(world: World) -> None:
+    """Settled, it is not released, and not charged again; released, it is not charged (P3, P4)."""
+    caller = world.caller(credit_micros=10_000)
+    one, other = begun(world, caller), begun(world, caller)
+
+    def settle(call_id: str) -> int | None:
+        used = Used(1, 50, 50)
+        return world.write(lambda tx: billing.settle(tx, world.ids, call_id, used, now_ms=world.now_ms))
+
+    def release(call_id: str) -> bool:
+        return world.write(lambda tx: billing.release(tx, world.ids, call_id, now_ms=world.now_ms))
+
+    assert [500, False, 500] == [settle(one), release(one), settle(one)]
+    assert [True, None, False] == [release(other), settle(other), release(other)]
+    assert [["hold", "settle"], ["hold", "void"]] == [types(world, one), types(world, other)]
+    assert (9_500, 0) == world.balance(caller.account_id)
+
+
+def test_a_charge_is_never_above_the_hold(world: World) -> None:
+    """An upstream that counts more than the bound is believed up to the bound (P3)."""
+    caller = world.caller(credit_micros=10_000)
+    call_id = begun(world, caller)
+    used = Used(1, 10**9, 10**9)
+    charge = world.write(lambda tx: billing.settle(tx, world.ids, call_id, used, now_ms=world.now_ms))
+
+    assert HOLD_MICROS == charge
+
+
+def test_a_call_that_the_balance_does_not_cover_leaves_nothing(world: World) -> None:
+    """No row, no entry (P4)."""
+    caller = world.caller(credit_micros=HOLD_MICROS - 1)
+
+    async def scenario() -> None:
+        async with calls_of(world, world.database).begun(caller, priced(), MOST):
+            raise AssertionError("it has no hold")
+
+    with pytest.raises(InsufficientBalance, match="This request needs"):
+        asyncio.run(scenario())
+
+    assert [] == world.all("select id from model_call")
+    assert (HOLD_MICROS - 1, 0) == world.balance(caller.account_id)
+
+
+def test_what_no_end_was_said_of_is_released(world: World) -> None:
+    """An error in the block, also one that nobody foresaw."""
+    caller = world.caller(credit_micros=10_000)
+
+    async def scenario() -> None:
+        own = calls_of(world, world.database)
+        try:
+            async with own.begun(caller, priced(), MOST):
+                raise ZeroDivisionError
+        finally:
+            await own.close()
+
+    with pytest.raises(ZeroDivisionError):
+        asyncio.run(scenario())
+
+    assert (10_000, 0) == world.balance(caller.account_id)
+
+
+def test_a_charge_of_unknown_outcome_is_made_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The settlement was stored and its answer lost: it is tried again, and known (P3)."""
+    monkeypatch.setattr(calls, "RETRY_S", 0.01)
+    caller = world.caller(credit_micros=10_000)
+    call_id = begun(world, caller)
+    lost = Lost(world.database)
+
+    async def scenario() -> int | None:
+        own = calls_of(world, lost)
+        call = ModelCall(own, caller, priced(), call_id)
+        await call.settle(Usage(50, 50))
+        await own.close()
+        return call.charged_micros
+
+    assert (500, 2) == (asyncio.run(scenario()), lost.writes)
+    assert ["hold", "settle"] == types(world, call_id)
+
+
+def test_a_hold_of_unknown_outcome_is_released(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The caller is answered with 503, and nothing stays held."""
+    monkeypatch.setattr(calls, "RETRY_S", 0.01)
+    caller = world.caller(credit_micros=10_000)
+
+    async def scenario() -> None:
+        own = calls_of(world, Lost(world.database))
+        try:
+            async with own.begun(caller, priced(), MOST):
+                raise AssertionError("it is not known to have a hold")
+        finally:
+            await own.close()
+
+    with pytest.raises(Unavailable):
+        asyncio.run(scenario())
+
+    assert (10_000, 0) == world.balance(caller.account_id)
+    assert ["void"] == [row["state"] for row in world.all("select state from model_call")]
+
+
+def test_an_answer_does_not_wait_for_a_database_that_is_away(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is given after a while; the charge follows when the database is back, and the usage with it."""
+    monkeypatch.setattr(calls, "RETRY_S", 0.01)
+    monkeypatch.setattr(calls, "SETTLE_S", 0.1)
+    caller = world.caller(credit_micros=10_000)
+    line = Interrupted(world.database)
+
+    async def scenario() -> int | None:
+        own = calls_of(world, line)
+        async with own.begun(caller, priced(), MOST) as call:
+            line.is_away = True
+            await call.settle(Usage(50, 50))
+        early = call.charged_micros
+        line.is_away = False
+        while call.charged_micros is None:
+            await asyncio.sleep(0.01)
+        await own.close()
+        return early
+
+    assert None is asyncio.run(scenario())
+    assert (9_500, 0) == world.balance(caller.account_id)
+    [row] = world.read(lambda tx: usage.chat_usage(tx, caller.account_id))
+    assert (1, 50, 50, 500) == (row.calls, row.prompt_tokens, row.completion_tokens, row.charged_micros)
+
+
+@pytest.mark.parametrize(
+    ("table", "fault"),
+    [
+        ({"upstream": "http://there/v1", "longest_answer": 5}, "longest_answer: means nothing"),
+        (
+            {"upstream": "http://there/v1", "serves": "embeddings", "input_price": "1", "output_price": "1"},
+            "output_price: means nothing for a model that gives vectors",
+        ),
+        ({"upstream": "http://there/v1", "input_price": 2}, "input_price"),
+        ({"upstream": "http://there/v1", "price": "2"}, "price: means nothing"),
+    ],
+)
+def test_settings_that_contradict_each_other_are_named(table: dict[str, Any], fault: str) -> None:
+    """A price that would charge nobody is a mistake that is reported at the start."""
+    from tenuto.config.models import read_models
+
+    faults: list[str] = []
+    read_models({MODEL: table}, faults)
+
+    assert any(fault in one for one in faults), faults
+
+
+def test_a_service_without_prices_has_none_of_tokens() -> None:
+    """`prices = "free"` beside a price is refused, not overruled."""
+    there = UpstreamSettings("http://there/v1", input_price_micros=1)
+    settings = Settings(Path(), prices="free", models={MODEL: ModelSettings(upstream=there)})
+
+    with pytest.raises((OperatorError, SettingsInvalid), match="free"):
+        rules.models(settings)

@@ -1,0 +1,237 @@
+"""Chats and embeddings that have a price: what is held, charged and released, and where it is shown."""
+
+import json
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import httpx2
+import pytest
+
+from servers.callers import Caller, Operator, error_code
+from servers.chats import PRICED, PRICED_VECTORS, body, events, post, said
+from servers.upstream import UpstreamServer
+from tenuto.jobs import audit
+
+CREDIT = "1"
+CREDIT_MICROS = 1_000_000
+CHARGE_MICROS = 5 * 2 + 2 * 8
+"""Of what the upstream reports: 5 input tokens and 2 of the output."""
+HOLD_MICROS = (len("Hold the note.") + 2 * 16) * 2 + 100 * 8
+"""Of the smallest request: its bytes, the frames of a message and of the conversation, the longest answer."""
+
+
+@pytest.fixture
+def payer(chatting: Operator) -> Iterator[Caller]:
+    """A new account with a key; afterwards nothing of it is held, and the whole ledger adds up."""
+    made = chatting.caller(credit=CREDIT)
+    yield made
+    settled(chatting, made)
+    assert [] == [finding.summary for finding in chatting.database.read(audit.audit)]
+
+
+def settled(operator: Operator, caller: Caller) -> int:
+    """What the caller has available once no call of it is open any more: the end of some is written later."""
+    until = time.monotonic() + 20
+    while (money := operator.money(caller))[1]:
+        assert time.monotonic() < until, money
+        time.sleep(0.02)
+    return money[0]
+
+
+def lines(caller: Caller) -> list[tuple[str, str]]:
+    """Types and amounts of the account's lines, newest first; those of calls name their call."""
+    entries = caller.get("/v1/account/ledger").json()["data"]
+    assert all(
+        (entry["type"] == "credit") != (entry["call_id"] or "").startswith("call_") for entry in entries
+    )
+    assert {None} == {entry["job_id"] for entry in entries}
+    return [(entry["type"], entry["amount"]) for entry in entries]
+
+
+def send(caller: Caller, path: str, value: Any) -> httpx2.Response:
+    headers = {"Content-Type": "application/json"}
+    return caller.request("POST", path, headers=headers, content=json.dumps(value).encode())
+
+
+def test_an_answer_costs_the_tokens_that_the_upstream_counts(
+    chatting: Operator, payer: Caller, upstream: UpstreamServer
+) -> None:
+    """Held by the bound, charged by the count before the answer is sent; the ledger and the usage say so."""
+    answer = post(payer, body(model=PRICED))
+
+    assert (200, "0.000026 CNY") == (answer.status_code, answer.headers["x-service-charged"])
+    assert (CREDIT_MICROS - CHARGE_MICROS, 0) == chatting.money(payer)
+    assert [("settle", "0.000026"), ("hold", f"0.{HOLD_MICROS:06d}"), ("credit", "1.000000")] == lines(payer)
+    [line] = payer.get("/v1/usage").json()["data"]
+    assert (PRICED, "chat", 1, 5, 2, 0, "0.000026") == tuple(
+        line[name]
+        for name in (
+            *("model", "kind", "chats", "prompt_tokens", "completion_tokens", "estimated_chats", "charged"),
+        )
+    )
+    assert 100 == upstream.seen.bodies[-1]["max_tokens"]
+
+
+def test_a_free_model_holds_and_charges_nothing(payer: Caller, upstream: UpstreamServer) -> None:
+    """No entry, no header, and no limit that the caller did not ask for."""
+    answer = post(payer, body(model="there/chat"))
+
+    assert (200, None) == (answer.status_code, answer.headers.get("x-service-charged"))
+    assert [("credit", "1.000000")] == lines(payer)
+    assert "max_tokens" not in upstream.seen.bodies[-1]
+
+
+def test_the_callers_own_limit_bounds_the_hold(payer: Caller, upstream: UpstreamServer) -> None:
+    """Times the answers asked for; it is sent as it came."""
+    said(payer, body(model=PRICED, max_completion_tokens=10, n=3))
+    [_, (_, held), _] = lines(payer)
+
+    assert f"0.{(14 + 32) * 2 + 3 * 10 * 8:06d}" == held
+    sent = upstream.seen.bodies[-1]
+    assert (10, None, 3) == (sent["max_completion_tokens"], sent.get("max_tokens"), sent["n"])
+
+
+def test_a_stream_is_charged_before_its_end_is_sent(chatting: Operator, payer: Caller) -> None:
+    """By the usage of its last chunk, once."""
+    streamed = events(payer, body(model=PRICED, stream=True))
+
+    assert "[DONE]" == streamed[-1]
+    assert (CREDIT_MICROS - CHARGE_MICROS, 0) == chatting.money(payer)
+    assert ["settle", "hold", "credit"] == [type_ for type_, _ in lines(payer)]
+
+
+@pytest.mark.parametrize("fault", ["status=500", "status=422", "status=429", "garbage", "unmetered", "cut"])
+def test_without_an_answer_nothing_is_charged(chatting: Operator, payer: Caller, fault: str) -> None:
+    """Refused, failed or unreadable: the hold is released."""
+    answer = post(payer, body(f"[up:{fault}]", model=PRICED))
+
+    assert answer.status_code in (400, 429, 503)
+    assert CREDIT_MICROS == settled(chatting, payer)
+    assert ["void", "hold", "credit"] == [type_ for type_, _ in lines(payer)]
+
+
+def test_a_stream_that_the_upstream_cuts_costs_nothing(chatting: Operator, payer: Caller) -> None:
+    """Some pieces were sent, and an error: nobody pays for half an answer; the tokens are counted."""
+    streamed = events(payer, body("[up:broken]", model=PRICED, stream=True))
+
+    assert "error" in streamed[-1]
+    assert CREDIT_MICROS == settled(chatting, payer)
+    [line] = payer.get("/v1/usage").json()["data"]
+    assert (1, 1, "0.000000") == (line["chats"], line["estimated_chats"], line["charged"])
+
+
+def test_a_stream_that_its_caller_leaves_costs_what_was_sent(chatting: Operator, payer: Caller) -> None:
+    """Estimated, for the upstream had not counted yet; never more than was held."""
+    value = body("[up:endless]", model=PRICED, stream=True)
+    headers = {"Authorization": f"Bearer {payer.key}"}
+    url = f"{chatting.service.url}/v1/chat/completions"
+    with httpx2.Client() as client, client.stream("POST", url, json=value, headers=headers) as answer:
+        seen = 0
+        for line in answer.iter_lines():
+            seen += "more" in line
+            if seen == 5:
+                break
+    left = settled(chatting, payer)
+    [line] = payer.get("/v1/usage").json()["data"]
+    expected = line["prompt_tokens"] * 2 + line["completion_tokens"] * 8
+
+    assert 3 == line["prompt_tokens"]
+    assert line["completion_tokens"] >= 5
+    assert CREDIT_MICROS - expected == left
+    assert (1, f"0.{expected:06d}") == (line["estimated_chats"], line["charged"])
+
+
+def test_who_leaves_before_a_whole_answer_pays_nothing(
+    chatting: Operator, payer: Caller, upstream: UpstreamServer
+) -> None:
+    """The upstream is left, too, and the hold released."""
+    upstream.seen.gate.clear()
+    headers = {"Authorization": f"Bearer {payer.key}"}
+    url = f"{chatting.service.url}/v1/chat/completions"
+    with httpx2.Client(timeout=0.5) as client, pytest.raises(httpx2.TimeoutException):
+        client.post(url, json=body("[up:gate]", model=PRICED), headers=headers)
+    left = settled(chatting, payer)
+    upstream.seen.gate.set()
+
+    assert CREDIT_MICROS == left
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "expected"),
+    [
+        ("/v1/chat/completions", body(model=PRICED), "permission_error"),
+        ("/v1/chat/completions", body(model=PRICED, stream=True), "permission_error"),
+        ("/v1/responses", {"model": PRICED, "input": "Hold the note."}, "insufficient_quota"),
+        ("/v1/responses", {"model": PRICED, "input": "Hold.", "stream": True}, "insufficient_quota"),
+        ("/v1/embeddings", {"model": PRICED_VECTORS, "input": "x" * 1000}, "insufficient_quota"),
+    ],
+)
+def test_a_balance_that_does_not_cover_the_bound_refuses(
+    chatting: Operator, upstream: UpstreamServer, path: str, value: Any, expected: str
+) -> None:
+    """403 with both amounts, before anything is sent to the upstream or written."""
+    poor = chatting.caller(credit="0.0002")
+    before = len(upstream.seen.bodies)
+    answer = send(poor, path, value)
+    error = answer.json()["error"]
+
+    assert (403, "insufficient_balance") == error_code(answer)
+    assert (expected, "0.000200") == (error["type"], error["balance"]["available"])
+    assert before == len(upstream.seen.bodies)
+    assert [("credit", "0.000200")] == lines(poor)
+
+
+def test_a_smaller_limit_makes_a_request_affordable(chatting: Operator) -> None:
+    """The same account, the same text."""
+    poor = chatting.caller(credit="0.0002")
+
+    assert 403 == post(poor, body(model=PRICED)).status_code
+    assert 200 == post(poor, body(model=PRICED, max_tokens=10)).status_code
+
+
+def test_embeddings_and_responses_are_charged_alike(chatting: Operator, payer: Caller) -> None:
+    """Four tokens of the one, five and two of the other."""
+    vectors = send(payer, "/v1/embeddings", {"model": PRICED_VECTORS, "input": ["one", "two"]})
+    response = send(payer, "/v1/responses", {"model": PRICED, "input": "Hold the note."})
+
+    assert ["0.000002 CNY", "0.000026 CNY"] == [
+        answer.headers["x-service-charged"] for answer in (vectors, response)
+    ]
+    assert CREDIT_MICROS - 2 - CHARGE_MICROS == settled(chatting, payer)
+
+
+def test_the_catalog_shows_both_prices(payer: Caller) -> None:
+    """For a million tokens; a free model has none."""
+    pricing = {entry["id"]: entry["pricing"] for entry in payer.get("/v1/models").json()["data"]}
+
+    assert {
+        "currency": "CNY",
+        "unit": "million_tokens",
+        "price": "2.000000",
+        "hold": "0.000000",
+        "output_price": "8.000000",
+    } == pricing[PRICED]
+    assert ("0.500000", "0.000000") == (
+        pricing[PRICED_VECTORS]["price"],
+        pricing[PRICED_VECTORS]["output_price"],
+    )
+    assert ("job", "0.000000") == (pricing["there/chat"]["unit"], pricing["there/chat"]["price"])
+
+
+def test_openais_own_package_pays(chatting: Operator, payer: Caller) -> None:
+    """Whole and streamed; it reads a refusal as its own error, which it does not repeat."""
+    import openai  # Not above: it takes a second, which every process that collects this file would spend.
+
+    url = str(payer.http.base_url).rstrip("/") + "/v1"
+    question: Any = [{"role": "user", "content": "Hold the note."}]
+    with openai.OpenAI(base_url=url, api_key=payer.key) as client:
+        answer = client.chat.completions.create(model=PRICED, messages=question)
+        streamed = list(client.chat.completions.create(model=PRICED, messages=question, stream=True))
+        poor = client.with_options(api_key=chatting.caller().key)
+        with pytest.raises(openai.PermissionDeniedError, match="CNY"):
+            poor.chat.completions.create(model=PRICED, messages=question)
+
+    assert answer.usage is not None and 7 == answer.usage.total_tokens
+    assert "length" == streamed[-1].choices[0].finish_reason
+    assert CREDIT_MICROS - 2 * CHARGE_MICROS == settled(chatting, payer)

@@ -1,0 +1,67 @@
+"""A priced chat whose service is killed: nothing stays held, nothing is charged that was not answered."""
+
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from crash.conftest import MakeService
+from servers import checker
+from servers.processes import Supervisor, until
+from servers.shots import Shots
+from servers.upstream import UpstreamServer
+
+CONFIG = """
+[models."there/priced"]
+upstream = "{url}"
+input_price = "2"
+output_price = "8"
+"""
+CHARGE_MICROS = 26
+RELEASED_S = 90.0
+
+
+def test_a_kill_around_the_charge_leaves_no_hold(make_service: MakeService, tmp_path: Path) -> None:
+    """Before the upstream is asked, before the charge is written, before the answer is sent: charged at most
+    once each, and only once it was durable; the workers release what the dead processes held (P1, P3, P4)."""
+    upstream = UpstreamServer()
+    shots = Shots(tmp_path / "shots")
+    running = make_service(**shots.variables, TENUTO_CHAT_TIMEOUT_S="1")
+    with (tmp_path / "tenuto.toml").open("a") as config:
+        config.write(CONFIG.format(url=upstream.url))
+    running.start()
+    running.key = running.make_key(credit="1")
+    supervisor = Supervisor(running)
+    question = {"model": "there/priced", "messages": [{"role": "user", "content": "Hold the note."}]}
+    asked = []
+    try:
+        with running.client() as client:
+            for place in ("call.held", "call.answered", "call.settled"):
+                shots.arm(place, "1:kill")
+                with pytest.raises(httpx2.TransportError):
+                    client.post("/v1/chat/completions", json=question)
+                asked.append(len(upstream.seen.bodies))
+                until(lambda: _is_ready(client), 30, "the API is back")
+            answer = client.post("/v1/chat/completions", json=question)
+        database = checker.open_records(running)
+        open_calls = "select id from model_call where state = 'open'"
+        until(lambda: not checker.rows(database, open_calls), RELEASED_S, "the holds are released")
+        states = checker.rows(database, "select state from model_call order by id")
+        accounts = checker.rows(database, "select available_micros, held_micros from account")
+        database.close()
+    finally:
+        supervisor.stop()
+        upstream.close()
+
+    assert [0, 1, 2] == asked
+    assert 200 == answer.status_code
+    assert ["void", "void", "settled", "settled"] == [row["state"] for row in states]
+    assert {"available_micros": 1_000_000 - 2 * CHARGE_MICROS, "held_micros": 0} in accounts
+    checker.check_audit(running)
+
+
+def _is_ready(client: httpx2.Client) -> bool:
+    try:
+        return client.get("/readyz").status_code == 200
+    except httpx2.TransportError:
+        return False

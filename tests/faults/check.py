@@ -134,13 +134,19 @@ def _asked(database: Database, clients: list[Client]) -> Iterator[str]:
     if not programs:
         return
     by_text: dict[str, set[str]] = {}
-    for row in checker.rows(database, "select id, parameters from job"):
-        parameters = json.loads(row["parameters"])
-        by_text.setdefault(parameters.get("text") or parameters.get("prompt"), set()).add(row["id"])
+    for row in checker.rows(database, "select id, body from job where erased_at is null"):
+        parameters = json.loads(row["body"])["parameters"]
+        text = next((parameters[name] for name in ("text", "prompt", "context") if parameters.get(name)), "")
+        by_text.setdefault(text, set()).add(row["id"])
     for ask in (ask for program in programs for ask in program.asks):
         jobs = by_text.get(ask.text, set())
         if not (ask.job_ids <= jobs and len(jobs) in (0, ask.jobs)):
             yield f"P2: {ask} has the jobs {sorted(jobs)}"
+    sql = """select a.id from artifact a left join job j on j.id = a.sent_with_job_id
+             where a.sent_with_job_id is not null
+               and coalesce(j.input_artifact_ids, '') not like '%' || a.id || '%'"""
+    for row in checker.rows(database, sql):
+        yield f"P1: the recording {row['id']} is stored without its job"
 
 
 def _uploaded(database: Database, clients: list[Client]) -> Iterator[str]:

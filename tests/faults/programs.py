@@ -1,4 +1,4 @@
-"""Programs made for OpenAI: they ask its routes for speech and images, and know nothing of jobs.
+"""Programs made for OpenAI: they ask its routes for speech, images and transcripts, and know nothing of jobs.
 
 A patient one sends again what was not answered, as OpenAI's SDKs do, and says so; the other asks once and
 takes what comes. Each text is asked for once, so that its jobs can be counted when all is at rest.
@@ -17,10 +17,11 @@ import httpx2
 
 from faults.clients import Client
 from faults.seen import Book
-from faults.works import CANARY
+from faults.works import CANARY, RECORDINGS
+from servers import recordings
 from tenuto.jobs.states import MAX_HOSTS_LOST
 
-SPEECH, IMAGES = "/v1/audio/speech", "/v1/images/generations"
+SPEECH, IMAGES, TRANSCRIPTS = "/v1/audio/speech", "/v1/images/generations", "/v1/audio/transcriptions"
 METERED = "fake/metered-speech"
 PACES = ("", "", "[fake:sleep=0.3] ", "[fake:slow_segments=0.1] ")
 FORMS: tuple[Mapping[str, Any], ...] = (
@@ -33,6 +34,14 @@ FORMS: tuple[Mapping[str, Any], ...] = (
     {"response_format": "mp3", "stream": True},
     {"response_format": "opus", "stream_format": "audio"},
 )
+WRITTEN: tuple[Mapping[str, str], ...] = (
+    {},
+    {"response_format": "text"},
+    {"response_format": "verbose_json"},
+    {"stream": "true"},
+)
+"""Forms of a transcript."""
+LAST_EVENTS = {SPEECH: "speech.audio.done", TRANSCRIPTS: "transcript.text.done"}
 MOST_OPEN = 2
 _OGG_PAGE = re.compile(rb"(OggS.{10}).{4}(.{4}).{4}", re.DOTALL)
 
@@ -45,12 +54,14 @@ class Ask:
     body: dict[str, Any]
     text: str
     jobs: int = 1
+    file: bytes | None = field(default=None, repr=False)
+    """The recording, which goes in a form with the body's fields."""
     sends: int = 0
     sent_at: float = 0.0
     job_ids: set[str] = field(default_factory=set)
     """That an answer has named."""
     content: bytes | None = field(default=None, repr=False)
-    """What was heard to a clean end, until it is known to be whole."""
+    """What came to a clean end, sound or the text of a transcript, until it is known to be whole."""
     is_done: bool = False
 
     @property
@@ -86,6 +97,10 @@ class Program(Client):
             count = self._dice.choice((1, 2))
             body = {"model": "dall-e-3", "prompt": text, "n": count, "size": "256x256", "steps": 2}
             return Ask(IMAGES, body, text, count)
+        if self._dice.random() < 0.25:
+            recording = self._book.media.flacs[self._dice.randrange(RECORDINGS)]
+            form = {"model": "whisper-1", "prompt": text, **self._dice.choice(WRITTEN)}
+            return Ask(TRANSCRIPTS, form, text, file=recording)
         model = METERED if self._dice.random() < 0.15 else "fake/speech"
         return Ask(
             SPEECH, {"model": model, "voice": "alloy", "input": text, **self._dice.choice(FORMS)}, text
@@ -95,7 +110,10 @@ class Program(Client):
         headers = {"X-Stainless-Retry-Count": str(ask.sends)}
         ask.sent_at = ask.sent_at or time.monotonic()
         ask.sends += 1
-        answer = self.link.ask("POST", ask.path, json=ask.body, headers=headers)
+        options: dict[str, Any] = {"json": ask.body}
+        if ask.file is not None:
+            options = {"data": ask.body, "files": {"file": ("speech.flac", ask.file)}}
+        answer = self.link.ask("POST", ask.path, headers=headers, **options)
         if not self.is_patient:
             ask.is_done = True
         if answer is None:
@@ -105,10 +123,13 @@ class Program(Client):
             self.faults.append(f"P2: {ask} has {ask.job_ids}")
         if answer.status_code != 200:
             self._see_refusal(ask, answer.status_code, answer.headers, answer.json()["error"])
-        elif ask.body.get("stream_format") == "sse":
+        elif ask.body.get("stream_format") == "sse" or ask.body.get("stream") == "true":
             self._see_events(ask, answer)
         elif ask.path == IMAGES:
             self._see_images(ask, answer)
+        elif ask.path == TRANSCRIPTS:
+            is_text = ask.body.get("response_format") == "text"
+            self._hear(ask, (answer.text.removesuffix("\n") if is_text else answer.json()["text"]).encode())
         else:
             self._hear(ask, answer.content)
 
@@ -130,8 +151,12 @@ class Program(Client):
             status = {"still_running": 503, "unavailable": 503}.get(last["error"]["code"], 500)
             retry = {"x-should-retry": "false", "retry-after": "1"}
             self._see_refusal(ask, status, retry, last["error"])
-        elif last.get("type") != "speech.audio.done":
+        elif last.get("type") != LAST_EVENTS[ask.path]:
             self.faults.append(f"P6: a clean end without a last event: {ask}, {answer.text[-200:]}")
+        elif ask.path == TRANSCRIPTS:
+            if "".join(event["delta"] for event in events[:-1]) != last["text"]:
+                self.faults.append(f"P6: the pieces of {ask} are not its text: {answer.text[-500:]}")
+            self._hear(ask, last["text"].encode())
         else:
             self._hear(ask, b"".join(base64.b64decode(event["audio"]) for event in events[:-1]))
 
@@ -150,17 +175,19 @@ class Program(Client):
         ask.is_done = True
 
     def _compare(self, ask: Ask) -> None:
-        """What was heard against the job's own result, in the same form."""
+        """What came against the job's own result, in the same form."""
         [job_id] = ask.job_ids
         job = self.link.ask("GET", f"/v1/jobs/{job_id}")
         if job is None or not self.link.expect(job, 200, ask):
             return
-        path = f"/v1/artifacts/{job.json()['artifacts'][0]['id']}/rendition?form={ask.form}"
-        whole = self.link.ask("GET", path)
+        is_text = ask.path == TRANSCRIPTS
+        form = "content" if is_text else f"rendition?form={ask.form}"
+        whole = self.link.ask("GET", f"/v1/artifacts/{job.json()['artifacts'][0]['id']}/{form}")
         if whole is not None and self.link.expect(whole, 200, ask):
-            heard = ask.content or b""
-            if _alike(heard) != _alike(whole.content):
-                self.faults.append(f"P6: {len(heard)} of {len(whole.content)} bytes at a clean end: {ask}")
+            expected = " ".join(recordings.texts(whole.json())).encode() if is_text else whole.content
+            received = ask.content or b""
+            if _alike(received) != _alike(expected):
+                self.faults.append(f"P6: {len(received)} of {len(expected)} bytes at a clean end: {ask}")
             ask.content, ask.is_done = None, True
 
 

@@ -1,7 +1,7 @@
 // Usage summed up by kind, and a ledger in which a job that was free is one line.
 import { describe, expect, it } from 'vitest'
 import type { Entry } from '../src/lib/types.ts'
-import { calm, firstDay, madeByKind, type UsageLine } from '../src/lib/usage.ts'
+import { calm, firstDay, madeByKind, requestsByDay, type UsageLine } from '../src/lib/usage.ts'
 
 const NOTHING = { day: '2026-11-01', model: 'a/b', jobs: 0, characters: 0, audio_seconds: 0, images: 0, chats: 0, prompt_tokens: 0, completion_tokens: 0, charged: '0.000000' }
 
@@ -16,6 +16,17 @@ describe('usage', () => {
     expect(madeByKind(lines).map((line) => [line.kind, line.requests, line.characters, line.seconds, line.promptTokens, line.answerTokens, line.charged])).toEqual([
       ['speech', 3, 30, 90, 0, 0, 1_000_001n], ['chat', 2, 0, 0, 30, 5, 0n],
     ])
+  })
+
+  it('is counted by day, in their order, without empty ones', () => {
+    const lines = [
+      { ...NOTHING, day: '2026-11-02', kind: 'chat', chats: 2 },
+      { ...NOTHING, day: '2026-11-03', kind: 'image' },
+      { ...NOTHING, kind: 'speech', jobs: 1 },
+      { ...NOTHING, day: '2026-11-02', kind: 'speech', jobs: 3 },
+    ] as UsageLine[]
+
+    expect(requestsByDay(lines)).toEqual([{ day: '2026-11-01', requests: 1 }, { day: '2026-11-02', requests: 5 }])
   })
 
   it('is asked for no more days than the service tells', () => {

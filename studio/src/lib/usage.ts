@@ -50,6 +50,13 @@ export function madeByKind(lines: readonly UsageLine[]): Made[] {
   }).filter((line) => line.requests > 0)
 }
 
+/** How many requests were made on each day on which there were any, the first day first. */
+export function requestsByDay(lines: readonly UsageLine[]): { day: string; requests: number }[] {
+  const days = new Map<string, number>()
+  for (const line of lines) days.set(line.day, (days.get(line.day) ?? 0) + line.jobs + line.chats)
+  return [...days].map(([day, requests]) => ({ day, requests })).filter(({ requests }) => requests > 0).sort((one, other) => (one.day < other.day ? -1 : 1))
+}
+
 /** The first day that may be asked for together with a last one. */
 export function firstDay(from: string, to: string): string {
   const earliest = new Date(Date.parse(to) - (MOST_DAYS - 1) * DAY_MS).toISOString().slice(0, 10)

@@ -22,6 +22,7 @@ LONGEST = frozenset(
         "test_failpoints.py",
         "test_guide.py",
         "test_kills.py",
+        "test_live_events.py",
         "test_moving.py",
         "test_neighbours.py",
         "test_outages.py",

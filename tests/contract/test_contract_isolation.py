@@ -35,6 +35,7 @@ QUERIES = {
     ("listAudioSegments", "attempt_id"): "attempt",
     ("listVoices", "after"): "voice",
     ("listLedger", "after"): "entry",
+    ("followEvents", "after"): "job",
 }
 """Queries that take ids; the others name numbers, days, states and models."""
 NO_IDS = {"state", "kind", "model", "limit", "wait", "since", "until", "form"} | {

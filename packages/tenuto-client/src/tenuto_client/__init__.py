@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from tenuto_client.records import Balance as Balance
     from tenuto_client.records import Event as Event
     from tenuto_client.records import LedgerEntry as LedgerEntry
+    from tenuto_client.records import LiveEvent as LiveEvent
     from tenuto_client.records import Model as Model
     from tenuto_client.records import Operation as Operation
     from tenuto_client.records import Segment as Segment
@@ -80,8 +81,8 @@ _HOMES = {
     "jobs": ("Job",),
     "lines": ("BatchReport", "LineResult"),
     "records": (
-        *("Artifact", "Balance", "Event", "LedgerEntry", "Model", "Operation", "Segment", "UsageLine"),
-        "Voice",
+        *("Artifact", "Balance", "Event", "LedgerEntry", "LiveEvent", "Model", "Operation", "Segment"),
+        *("UsageLine", "Voice"),
     ),
     "unspoken": ("UnspokenTextWarning",),
 }

@@ -16,6 +16,7 @@ from tenuto_client.errors import ChatInterrupted
 from tenuto_client.exchange import Clock
 from tenuto_client.lines import BatchReport, read_lines
 from tenuto_client.lines import Source as LineSource
+from tenuto_client.live_events import Following
 from tenuto_client.parameters import (
     ChatMessage,
     ChatParameters,
@@ -26,6 +27,7 @@ from tenuto_client.parameters import (
 from tenuto_client.records import (
     Balance,
     LedgerEntry,
+    LiveEvent,
     Model,
     Operation,
     UsageLine,
@@ -357,6 +359,27 @@ class AsyncTenuto:
         chosen = read_lines(lines, model=model, defaults=parameters)
         plan = batch.Plan(chosen, Path(folder), form, in_flight, again, on_line)
         return await self._session.run(batch.run(self._session.link, plan))
+
+    async def events(
+        self, *, job_id: str | None = None, after: str | None = None
+    ) -> AsyncIterator[LiveEvent]:
+        """What happens to the account's jobs, as it happens; a restricted key follows those of its models.
+
+        Without `after`, the id of an event, it begins now; with it, behind that event, whatever was
+        restarted meanwhile. With `job_id` it gives all events of that job from the first one on, and ends
+        with the job. A connection that breaks is opened again, so that every event comes once and in order.
+        Raises Refused, or ServiceUnreachable when a connection fails more than `max_retries` times.
+        """
+        following = Following(self._session.link, job_id, after)
+        while not following.is_over:
+            answer = await self._session.run(following.opened())
+            try:
+                async for block in self._session.driver.blocks(answer.live):
+                    for event in following.feed(block):
+                        yield event
+            except Lost:
+                pass  # It continues behind the last event, on another connection.
+            await self._session.run(following.pause())
 
     async def close(self) -> None:
         """Close the connections."""

@@ -103,6 +103,23 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
+class LiveEvent:
+    """An event as it happens, with its job; `id` is what a later reader gives as `after`."""
+
+    id: str
+    sequence: int
+    at: int
+    type: str
+    job_id: str
+    state: str
+    kind: str
+    model: str
+    attempt_id: str | None = None
+    detail: str | None = None
+    metadata: Json = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Segment:
     """A piece of speech; it never changes once it is listed."""
 

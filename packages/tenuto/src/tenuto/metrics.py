@@ -45,6 +45,7 @@ ERRORS = (
     "sweep.failed",
     "upkeep.failed",
     "long_polls.failed",
+    "live_events.failed",
     "worker.died",
     "worker.not_started",
 )

@@ -5,7 +5,19 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 from urllib.parse import unquote
 
-from tenuto.api import account, artifacts, chat, cors, health, inputs, jobs, models, renditions, voices
+from tenuto.api import (
+    account,
+    artifacts,
+    chat,
+    cors,
+    events,
+    health,
+    inputs,
+    jobs,
+    models,
+    renditions,
+    voices,
+)
 from tenuto.api.call import Endpoint, Handler
 from tenuto.api.errors import error_answer
 from tenuto.api.openai import embeddings, images, lists, responses, speech, transcriptions
@@ -18,7 +30,8 @@ ROUTES: Mapping[str, Mapping[str, Handler]] = {
     "/v1/jobs": {"POST": jobs.create, "GET": jobs.index},
     "/v1/jobs/{job_id}": {"GET": jobs.show},
     "/v1/jobs/{job_id}/cancel": {"POST": jobs.cancel},
-    "/v1/jobs/{job_id}/events": {"GET": jobs.events},
+    "/v1/jobs/{job_id}/events": {"GET": events.of_job},
+    "/v1/events": {"GET": events.of_account},
     "/v1/jobs/{job_id}/request": {"GET": jobs.request},
     "/v1/jobs/{job_id}/audio-segments": {"GET": artifacts.segments},
     "/v1/jobs/{job_id}/audio-segments/{segment_id}/content": {"GET": artifacts.segment_content},

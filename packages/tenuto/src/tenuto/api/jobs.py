@@ -111,15 +111,6 @@ async def index(call: Call) -> Answer:
     return json_list(*await call.read(look))
 
 
-async def events(call: Call) -> Answer:
-    """GET /v1/jobs/{id}/events: the job's life, oldest first."""
-
-    def look(tx: Transaction, who: Caller) -> list[read.Event]:
-        return read.events(tx, who, call.path_id("job_id", "job"))
-
-    return json_list(await call.read(look))
-
-
 async def request(call: Call) -> Answer:
     """GET /v1/jobs/{id}/request: the accepted body, as it arrived."""
 

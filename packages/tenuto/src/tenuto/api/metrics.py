@@ -46,6 +46,7 @@ LIMITS = (
     "new_accounts",
     "hashing",
     "live_keys",
+    "event_streams",
 )
 """What a request may be refused for, or a connection cut off; docs/operations/limits.md explains."""
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from tenuto.accounts.restrictions import Caller
 from tenuto.api.limits import FairThreads, HttpLimits, Rates, Requests
+from tenuto.api.live_events import LiveEvents
 from tenuto.api.long_polling import LongPolls
 from tenuto.api.metrics import Metrics
 from tenuto.api.uploads import Uploads
@@ -164,6 +165,7 @@ class Service:
     submitting: SubmitContext
     """What `submit` needs: the same database, blobs, models, ids, clock and presence as here."""
     long_polls: LongPolls
+    live_events: LiveEvents
     metrics: Metrics
     http: HttpLimits
     uploads: Uploads

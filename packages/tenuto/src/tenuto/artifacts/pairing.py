@@ -7,7 +7,7 @@ compares them. A service that was restored has none yet and takes one when its b
 
 from tenuto.artifacts import store
 from tenuto.blobs.blob import BlobRecord, BlobStore
-from tenuto.db.database import Database
+from tenuto.db.database import Database, Transaction
 from tenuto.errors import ArtifactUnavailable, CorruptBlob, OperatorError, StoreUnreachable
 from tenuto.ids import Ids
 
@@ -43,6 +43,11 @@ def pair(
 def is_paired(database: Database) -> bool:
     """Whether the database belongs to a store."""
     return database.read(store.paired) is not None
+
+
+def known_id(tx: Transaction) -> str | None:
+    """The id of the store that the database belongs to: another one after a restore."""
+    return store.paired(tx)
 
 
 def check(database: Database, blobs: BlobStore, *, place: str) -> None:

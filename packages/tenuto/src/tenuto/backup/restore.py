@@ -17,7 +17,7 @@ from tenuto.backup.take import wanted
 from tenuto.blobs.blob import BlobRecord, BlobStore, check_whole
 from tenuto.blobs.directory import DirectoryBlobs, sync_folder
 from tenuto.db import migrations, schema
-from tenuto.db.database import ConstraintFailed, Database
+from tenuto.db.database import ConstraintFailed, Database, Dialect, Transaction
 from tenuto.db.opening import open_database
 from tenuto.db.schema import Table
 from tenuto.errors import ArtifactUnavailable, CorruptBlob, OperatorError, StorageFailed
@@ -124,12 +124,19 @@ def fill(folder: Path, manifest: Manifest, database: Database, blobs: BlobStore,
     if database.read(lambda tx: rows.is_empty(tx, database.dialect)):
         failpoints.hit("restore.before_rows")
         try:
-            database.write(lambda tx: rows.load(tx, database.dialect, folder / ROWS, manifest.tables))
+            database.write(lambda tx: _load(tx, database.dialect, folder, manifest))
         except ConstraintFailed as error:
             raise OperatorError(f"the backup is damaged: its rows do not fit together ({error})") from error
         failpoints.hit("restore.after_rows")
     tell(f"{sum(file.rows for file in manifest.tables.values())} rows of {len(manifest.tables)} tables")
     migrations.migrate(database)
+
+
+def _load(tx: Transaction, dialect: Dialect, folder: Path, manifest: Manifest) -> None:
+    """All rows. Events have no position in this database, whose transactions count from their own number."""
+    rows.load(tx, dialect, folder / ROWS, manifest.tables)
+    if "0007_events_in_order" in manifest.migrations:
+        tx.run("update event set position = null where position is not null")
 
 
 def _copy(folder: Path, manifest: Manifest, blobs: BlobStore, tell: Tell) -> None:

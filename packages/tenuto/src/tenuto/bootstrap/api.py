@@ -113,6 +113,7 @@ def serve_api(
         if child is not None:
             child.ask_to_stop()
         service.long_polls.stop()
+        service.live_events.stop()
 
     database = open_records(settings, patience_s=MIGRATIONS_PATIENCE_S)
     service = build_service(settings, database, needs_worker=child is not None)
@@ -139,6 +140,7 @@ def serve_api(
 def build_service(settings: Settings, database: Database, *, needs_worker: bool) -> "Service":
     """The parts of an API process."""
     from tenuto.api.limits import FairThreads, Rates, Requests
+    from tenuto.api.live_events import LiveEvents
     from tenuto.api.long_polling import LongPolls
     from tenuto.api.metrics import Metrics
     from tenuto.api.service import Service
@@ -163,6 +165,7 @@ def build_service(settings: Settings, database: Database, *, needs_worker: bool)
         requests=Requests(settings.requests_at_once, settings.connections),
         submitting=SubmitContext(database, blobs, models, ids, clock, presence, settings.queued_jobs),
         long_polls=LongPolls(database),
+        live_events=LiveEvents(database),
         metrics=Metrics(),
         http=_http_limits(settings),
         uploads=Uploads(settings.uploads),

@@ -2,7 +2,9 @@
 
 It knows neither tables nor drivers. SQL is one text for SQLite and PostgreSQL: parameters are `:name`, `for
 update` is written where PostgreSQL needs it, sums are `cast(sum(x) as bigint)`, a parameter that may be
-null and stands alone is `cast(:name as text)`. Constraints are never deferred, and an operation never
+null and stands alone is `cast(:name as text)`. `transaction_number()` is that of the writing one, null
+on SQLite, and `unsettled_number()` the lowest of those that have not ended: whatever has a lower one is
+visible, and nothing with a lower one will follow. Constraints are never deferred, and an operation never
 catches a database error: on PostgreSQL its transaction is lost by then.
 """
 

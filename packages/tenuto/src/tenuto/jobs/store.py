@@ -122,10 +122,23 @@ def add_event(
     detail: str | None = None,
     by: Decision | None = None,
 ) -> None:
-    """An event of the job; `by`: the operator who decided, which callers do not see."""
+    """An event of the job; `by`: the operator who decided, which callers do not see.
+
+    Its position is never below that of the job's event before it, nor below the transaction's own number, so
+    that whoever reads in the order of positions misses nothing and sees each job's events in order (`feed`).
+    """
     tx.do(
-        """insert into event (job_id, sequence, type, attempt_id, detail, operator, note, at)
-           values (:job_id, :sequence, :type, :attempt_id, :detail, :operator, :note, :now)""",
+        """insert into event (job_id, sequence, type, attempt_id, detail, operator, note, at, account_id,
+                              position)
+           values (:job_id, :sequence, :type, :attempt_id, :detail, :operator, :note, :now,
+                   (select account_id from job where id = :job_id),
+                   (select max(number) from (
+                        select coalesce(transaction_number(),
+                                        (select max(position) from event where position is not null) + 1,
+                                        1) as number
+                        union all
+                        select position from event where job_id = :job_id and sequence = :sequence - 1
+                    ) as earliest))""",
         job_id=job_id,
         sequence=sequence,
         type=type_,

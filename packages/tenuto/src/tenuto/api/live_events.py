@@ -1,0 +1,160 @@
+"""Who follows events in this process: one thread reads new events once, for everybody, and hands out to each
+stream what is its own.
+
+As with long polls, it sleeps while nobody follows, and looks when somebody has woken it or a second has
+passed. A stream that does not keep up is cut off; its client continues where it was. Nothing here knows HTTP.
+"""
+
+import asyncio
+import threading
+from collections import deque
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+
+from tenuto.api.long_polling import TOPIC
+from tenuto.db.database import Database, Listener
+from tenuto.errors import RateLimited, Unavailable
+from tenuto.jobs import feed
+from tenuto.jobs.feed import EventInOrder, Position
+from tenuto.logs import get_logger
+
+MAX_STREAMS = 5_000
+"""Of one process; the limit on connections is usually lower."""
+MAX_STREAMS_OF_ACCOUNT = 100
+MAX_WAITING = 1_000
+"""Events that wait for one client; beyond, it is cut off."""
+POLL_S = 1.0
+PAUSE_S = 0.02
+"""Between two looks: under load every commit would wake us."""
+
+_log = get_logger("tenuto.api")
+
+
+@dataclass(eq=False, slots=True)
+class Stream:
+    """A client that follows a job's events, or all that its account has behind `since`."""
+
+    account_id: str
+    job_id: str | None
+    since: Position
+    waiting: deque[EventInOrder] = field(default_factory=deque)
+    is_over: bool = False
+    """It is cut off behind what waits."""
+    woken: asyncio.Event = field(default_factory=asyncio.Event)
+    loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
+
+    def wake(self) -> None:
+        """There is something to do; from any thread."""
+        with suppress(RuntimeError):  # The loop has ended, and its requests with it.
+            self.loop.call_soon_threadsafe(self.woken.set)
+
+    def add(self, event: EventInOrder) -> bool:
+        """Whether the event is this stream's, which then has it or is cut off before it."""
+        if self.is_over or event.mark <= self.since or self.job_id not in (None, event.job_id):
+            return False
+        if len(self.waiting) >= MAX_WAITING:
+            self.is_over = True
+        else:
+            self.waiting.append(event)
+        return True
+
+
+class LiveEvents:
+    """Who follows events in this process, and the thread that reads them."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._streams: dict[str, list[Stream]] = {}
+        self._count = 0
+        self._mark: Position | None = None
+        """Behind the newest event that was handed out; None while nobody follows."""
+        # Guards the three fields above, and what waits for each stream.
+        self._lock = threading.Lock()
+        self._is_wanted = threading.Event()
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def enter(self, account_id: str, job_id: str | None, end: Position) -> Stream:
+        """A new stream of what comes behind `end`, or behind a later event. RateLimited, Unavailable."""
+        if self._stopping.is_set():
+            raise Unavailable
+        with self._lock:
+            streams = self._streams.setdefault(account_id, [])
+            if self._count >= MAX_STREAMS or len(streams) >= MAX_STREAMS_OF_ACCOUNT:
+                message = f"an account may follow events {MAX_STREAMS_OF_ACCOUNT} times at once in a process"
+                raise RateLimited(message, retry_after_s=5, limit="event_streams")
+            if self._mark is None:
+                self._mark = end
+            stream = Stream(account_id, job_id, max(self._mark, end))
+            streams.append(stream)
+            self._count += 1
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="live-events", daemon=True)
+            self._thread.start()
+        self._is_wanted.set()
+        return stream
+
+    def leave(self, stream: Stream) -> None:
+        """Its client has gone, or was cut off."""
+        with self._lock:
+            streams = self._streams[stream.account_id]
+            streams.remove(stream)
+            if not streams:
+                del self._streams[stream.account_id]
+            self._count -= 1
+            if not self._count:
+                self._mark = None
+                self._is_wanted.clear()
+
+    def take(self, stream: Stream) -> tuple[list[EventInOrder], Position, bool]:
+        """What waits for it, where it stands behind that, and whether it ends there."""
+        with self._lock:
+            events = list(stream.waiting)
+            stream.waiting.clear()
+            is_over = stream.is_over or self._stopping.is_set()
+            mark = events[-1].mark if is_over and events else self._mark or stream.since
+            return events, max(mark, stream.since), is_over
+
+    def stop(self) -> None:
+        """Every stream ends now; from any thread."""
+        self._stopping.set()
+        self._is_wanted.set()
+        with self._lock:
+            streams = [stream for those in self._streams.values() for stream in those]
+        for stream in streams:
+            stream.wake()
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                with closing(self._database.listen(TOPIC)) as listener:
+                    self._serve(listener)
+            except Unavailable:
+                self._stopping.wait(POLL_S)
+            except Exception:
+                _log.exception("live_events.failed")
+                self._stopping.wait(POLL_S)
+
+    def _serve(self, listener: Listener) -> None:
+        while self._is_wanted.wait() and not self._stopping.is_set():
+            listener.wait(POLL_S)
+            while self._look():
+                pass
+            self._stopping.wait(PAUSE_S)
+
+    def _look(self) -> bool:
+        """Hand out a page of new events; whether there may be more."""
+        mark = self._mark
+        if mark is None:
+            return False
+        events = self._database.read(lambda tx: feed.after(tx, mark))
+        woken: set[Stream] = set()
+        with self._lock:
+            if self._mark != mark:
+                return True  # Everybody has gone meanwhile, and perhaps somebody else has come.
+            for event in events:
+                self._mark = event.mark
+                woken.update(one for one in self._streams.get(event.account_id, ()) if one.add(event))
+        for stream in woken:
+            stream.wake()
+        return len(events) == feed.PAGE

@@ -1,0 +1,87 @@
+"""All events in one order, to be followed as they happen: of a job, an account, or the whole service.
+
+The order is that of commits: on PostgreSQL transactions end in another order than they begin, so an event is
+shown only when none can appear before it any more. Read only; it knows neither who follows nor how.
+"""
+
+import msgspec
+
+from tenuto.accounts.restrictions import Caller
+from tenuto.db.damaged_text import sound_json, text_of
+from tenuto.db.database import Transaction
+from tenuto.errors import NotFound
+from tenuto.jobs import feed_store, read_store
+from tenuto.jobs.states import EVENTS
+
+Position = feed_store.Position
+EventInOrder = feed_store.EventInOrder
+
+PAGE = 200
+"""Events that one look returns at most."""
+START = Position(0, "", 0)
+
+
+class LiveEvent(msgspec.Struct, frozen=True):
+    """An event as its followers see it."""
+
+    id: str
+    """What its reader continues behind."""
+    sequence: int
+    at: int
+    type: str
+    attempt_id: str | None
+    detail: str | None
+    job_id: str
+    state: str
+    kind: str
+    model: str
+    metadata: msgspec.Raw
+    object: str = "event"
+
+
+def public_event(event: EventInOrder, id_: str) -> LiveEvent:
+    """What a follower receives."""
+    return LiveEvent(
+        id=id_,
+        sequence=event.sequence,
+        at=event.at // 1000,
+        type=event.type,
+        attempt_id=event.attempt_id,
+        detail=text_of(event.detail),
+        job_id=event.job_id,
+        state=EVENTS[event.type],
+        kind=text_of(event.kind),
+        model=text_of(event.model),
+        metadata=sound_json(event.metadata, "{}", of=event.job_id, column="metadata"),
+    )
+
+
+def end(tx: Transaction) -> Position:
+    """Behind the newest event that can be seen."""
+    return feed_store.end(tx) or START
+
+
+def after(tx: Transaction, mark: Position) -> list[EventInOrder]:
+    """A page of the next events of all accounts."""
+    return feed_store.after(tx, mark, PAGE)
+
+
+def of_account(
+    tx: Transaction, account_id: str, mark: Position, until: Position, limit: int = PAGE
+) -> tuple[list[EventInOrder], Position]:
+    """A page of the account's next events, as far as `until`, and where the reader stands behind it.
+
+    A page may be empty and not the last: the reader stands at `until` behind that one.
+    """
+    until = feed_store.furthest(tx, mark, until) or until
+    page = feed_store.of_account(tx, account_id, mark, until, limit)
+    return page, page[-1].mark if len(page) == limit else until
+
+
+def of_job(tx: Transaction, caller: Caller, job_id: str) -> list[EventInOrder]:
+    """A job's events, oldest first. NotFound for foreign ids exactly as for missing ones; ModelNotAllowed."""
+    model = read_store.model(tx, job_id, caller.account_id)
+    if model is None:
+        raise NotFound
+    caller.check_job(model)
+    return feed_store.of_job(tx, job_id)

@@ -140,10 +140,10 @@ def test_wherever_a_batch_is_cut_off_each_line_has_one_job_one_charge_and_its_fi
         left = step
         with Tenuto(caller.key, service.url) as client:
             try:
-                client.batch(lines, folder, form="json")
+                client.batch(lines, folder, forms=["json"])
                 break
             except Cut:
-                client.batch(lines, folder, form="json")
+                client.batch(lines, folder, forms=["json"])
         if found := fault(caller, folder):
             wrong[step] = found
 

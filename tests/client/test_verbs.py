@@ -124,8 +124,9 @@ def test_a_text_comes_from_a_word_a_file_or_stdin(
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("say", "x", "-o", "x.M4A"), "use x.wav"),
-        (("draw", "x", "-o", "x.jpg"), "use x.png"),
+        (("say", "x", "-o", "x.AIFF"), "use x.wav"),
+        (("say", "x", "-o", "x.webp"), "use x.wav"),
+        (("draw", "x", "-o", "x.gif"), "use x.png"),
         (("transcribe", "x.wav", "-o", "x.docx"), "use x.txt"),
         (("say", "chapter.txt"), "no such file"),
     ],

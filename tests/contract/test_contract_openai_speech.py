@@ -205,6 +205,25 @@ def test_a_result_is_downloaded_in_another_form(caller: Caller) -> None:
     assert answer.content == caller.get(f"{path}/rendition?form=mp3").content
     assert caller.get(f"{path}/content").content == caller.get(f"{path}/rendition?form=wav").content
     assert [("form", "not_allowed")] == faults(caller.get(f"{path}/rendition?form=aac"))
+    assert [("form", "not_allowed")] == faults(caller.get(f"{path}/rendition?form=webp"))
+
+
+def test_an_image_is_downloaded_in_another_form(operator: Operator) -> None:
+    """JPEG and WebP of the verified PNG, for whoever may read it; no form of sound."""
+    caller = operator.caller(credit="1")
+    body = {"model": "fake/image", "parameters": {"prompt": "A lake.", "width": 256, "height": 256}}
+    drawn = caller.wait(caller.post_job(body).json()["id"])
+    path = f"/v1/artifacts/{drawn['artifacts'][0]['id']}"
+    answers = {form: caller.get(f"{path}/rendition?form={form}") for form in ("jpeg", "webp", "png")}
+
+    assert {
+        "jpeg": ("image/jpeg", b"\xff\xd8\xff"),
+        "webp": ("image/webp", b"RIF"),
+        "png": ("image/png", b"\x89PN"),
+    } == {form: (each.headers["content-type"], each.content[:3]) for form, each in answers.items()}
+    assert [("form", "not_allowed")] == faults(caller.get(f"{path}/rendition?form=mp3"))
+    assert [("form", "not_allowed")] == faults(caller.get(f"{path}/rendition"))
+    assert 404 == operator.caller().get(f"{path}/rendition?form=webp").status_code
 
 
 def test_a_key_is_bound_to_the_work_and_not_to_the_form(caller: Caller) -> None:

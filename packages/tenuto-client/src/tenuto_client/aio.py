@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, Unpack, overload
 
-from tenuto_client import batch, chat, creation, downloads, following, pacing, reads, unspoken
+from tenuto_client import batch, chat, creation, downloads, following, pacing, reads, results, unspoken
 from tenuto_client.aio_jobs import AsyncJob
 from tenuto_client.batch import OnLine
 from tenuto_client.chat import ChatChunk, ChatCompletion
@@ -340,7 +340,7 @@ class AsyncTenuto:
         *,
         model: str | None = None,
         parameters: Mapping[str, Any] | None = None,
-        form: str = "txt",
+        forms: Iterable[str] = (),
         in_flight: int = batch.IN_FLIGHT,
         again: bool = False,
         on_line: OnLine | None = None,
@@ -349,15 +349,17 @@ class AsyncTenuto:
 
         A line has an `id`, which names its file, one of `text`, `prompt` and `file` (a recording), and any
         parameter; `lines` are mappings, or a CSV or JSON Lines file. The folder is the batch: no line of it
-        is submitted or charged twice. A bad line stops no other. `form` is how transcripts are written: txt,
-        srt, vtt or json. At most `in_flight` jobs are unfinished at a time. `again` makes another job for
-        lines whose job failed or was cancelled. `on_line` is called with the result of each line.
+        is submitted or charged twice. A bad line stops no other. `forms` are those that a job's `download`
+        has, at most one for each kind; by default WAV, PNG and plain text. At most `in_flight` jobs are
+        unfinished at a time. `again` makes another job for lines whose job failed or was cancelled. `on_line`
+        is called with the result of each line.
 
         It waits out ten minutes without the service. Raises ServiceUnreachable, RateLimited,
         InsufficientBalance, AuthenticationFailed, JournalError, InvalidSetting, OSError.
         """
         chosen = read_lines(lines, model=model, defaults=parameters)
-        plan = batch.Plan(chosen, Path(folder), form, in_flight, again, on_line)
+        chosen_forms = results.forms_by_kind(forms)
+        plan = batch.Plan(chosen, Path(folder), chosen_forms, in_flight, again, on_line)
         return await self._session.run(batch.run(self._session.link, plan))
 
     async def events(

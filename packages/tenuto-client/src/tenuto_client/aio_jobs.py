@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tenuto_client import downloads, following, pacing, reads
+from tenuto_client import downloads, following, pacing, reads, results
 from tenuto_client.following import OnChange, Preview, SpokenSegment
 from tenuto_client.records import Event, Json, Operation
 from tenuto_client.steps import OnBytes
@@ -72,14 +72,30 @@ class AsyncJob:
         following.result_of(self.operation, self._kind)
         return self
 
-    async def download(self, path: str | Path, *, on_bytes: OnBytes | None = None) -> Path:
+    async def download(
+        self, path: str | Path, *, form: str | None = None, on_bytes: OnBytes | None = None
+    ) -> Path:
         """Wait, then save the result: complete and checked, or not at all.
 
-        A failed download is retried; the job is not. Raises what `wait` does, ContentMismatch, OSError.
+        By default it is the artifact, byte for byte. `form` is another one: mp3, opus, flac or m4a (with
+        ffmpeg) of speech, webp or jpeg of an image, txt, srt or vtt of a transcript.
+
+        A failed download is retried; the job is not. Raises what `wait` does, ContentMismatch, AudioError,
+        InvalidSetting, OSError.
         """
         artifact = following.result_of(await self._finished(), self._kind)
-        flow = downloads.save(self._session.link, artifact, Path(path), job_id=self.id, on_bytes=on_bytes)
-        return await self._session.run(flow)
+        kind = self._kind or self.operation.kind or results.kind_of(artifact)
+        flow = results.save(
+            self._session.link,
+            artifact,
+            Path(path),
+            kind=kind,
+            form=form or "",
+            job_id=self.id,
+            on_bytes=on_bytes,
+        )
+        await self._session.run(flow)
+        return Path(path)
 
     async def read(self) -> bytes:
         """Wait, then return the bytes of the result, checked."""

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from tenuto_client import audio, downloads, following, pacing, reads
+from tenuto_client import audio, downloads, following, pacing, reads, results
 from tenuto_client.errors import (
     AuthenticationFailed,
     Erased,
@@ -41,7 +41,6 @@ from tenuto_client.lines import NOT_SUBMITTED, BatchReport, Line, LineResult, do
 from tenuto_client.records import Operation
 from tenuto_client.steps import Do, Flow, Pause
 from tenuto_client.submission import Reading, Recording, encode, post, upload
-from tenuto_client.transcripts import FORMS, written
 
 IN_FLIGHT = 32
 """How many jobs of a batch are submitted and not finished, by default."""
@@ -55,7 +54,7 @@ JOURNAL = ".tenuto"
 COLUMNS = ("line", "id", "state", "file", "sha256", "charge", "error", "job")
 
 _INTENT = "batch"
-_SUFFIXES = {"speech": ".wav", "image": ".png"}
+_FORMS = {**results.NATIVE, "recognition": "txt"}
 _TEMPORARY = (RateLimited, ServiceFailed, ServiceUnreachable)
 
 
@@ -68,8 +67,8 @@ class Plan:
 
     lines: list[Line]
     folder: Path
-    form: str = "txt"
-    """How transcripts are written: one of `transcripts.FORMS`."""
+    forms: Mapping[str, str] = field(default_factory=dict)
+    """The form of each kind's results, of `results.FORMS`; else WAV, PNG and plain text."""
     in_flight: int = IN_FLIGHT
     again: bool = False
     """Make another job for a line whose job failed or was cancelled."""
@@ -77,8 +76,6 @@ class Plan:
     """Called with the result of each line that is finished."""
 
     def __post_init__(self) -> None:
-        if self.form not in FORMS:
-            raise InvalidSetting(f"{self.form} is not a form of transcripts; choose from {', '.join(FORMS)}")
         if not 1 <= self.in_flight <= MOST_IN_FLIGHT:
             raise InvalidSetting(f"in_flight must be a number from 1 to {MOST_IN_FLIGHT}")
 
@@ -124,14 +121,14 @@ class _Book:
 
     def report(self) -> BatchReport:
         """Write `report.csv`."""
-        results = tuple(
+        outcomes = tuple(
             self.results.get(line.number) or LineResult(line.number, line.id, error=line.error)
             for line in self.plan.lines
         )
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(COLUMNS)
-        for each in results:
+        for each in outcomes:
             writer.writerow(
                 (
                     each.number,
@@ -146,7 +143,7 @@ class _Book:
             )
         path = self.plan.folder / REPORT
         downloads.write(path, text.getvalue().encode("utf-8", "replace"))
-        return BatchReport(path, results)
+        return BatchReport(path, outcomes)
 
 
 def _open(link: Link, plan: Plan) -> _Book:
@@ -374,23 +371,23 @@ class _Run:
         operation, line, path = task.reading.operation, task.line, self._path(task.line)
         artifact = following.result_of(operation, line.kind)
         yield Do(lambda: downloads.remove_partials(path, operation.id))
-        if line.kind == "recognition" and self.plan.form != "json":
-            content = yield from downloads.load(self.link, artifact)
-            transcript = written(json.loads(content), self.plan.form).encode()
-            yield Do(lambda: downloads.write(path, transcript))
-            size_bytes, sha256 = len(transcript), hashlib.sha256(transcript).hexdigest()
-        else:
-            yield from downloads.save(self.link, artifact, path, job_id=operation.id)
-            size_bytes, sha256 = artifact.size_bytes, artifact.sha256
+        saved = yield from results.save(
+            self.link, artifact, path, kind=line.kind, form=self._form(line), job_id=operation.id
+        )
         self._note_answer()
         charged = operation.billing.charged if operation.billing else None
         record = {"job": operation.id, "state": operation.state, "file": path.name, "charged": charged}
         tries = self.book.record(task.name).get("tries", 0)
-        yield self.book.note(task.name, tries=tries, size_bytes=size_bytes, sha256=sha256, **record)
+        yield self.book.note(
+            task.name, tries=tries, size_bytes=saved.size_bytes, sha256=saved.sha256, **record
+        )
         self._finish_well(task, self.book.record(task.name))
 
+    def _form(self, line: Line) -> str:
+        return self.plan.forms.get(line.kind) or _FORMS[line.kind]
+
     def _path(self, line: Line) -> Path:
-        return self.plan.folder / f"{line.id}{_SUFFIXES.get(line.kind, f'.{self.plan.form}')}"
+        return self.plan.folder / f"{line.id}{results.suffix_of(self._form(line))}"
 
     def _finish_well(self, task: _Task, record: Mapping[str, Any]) -> None:
         result = LineResult(

@@ -21,7 +21,7 @@ from tenuto_client import pacing
 from tenuto_client.errors import ContentMismatch, Refused, ServiceUnreachable, utf8
 from tenuto_client.exchange import Link, call
 from tenuto_client.records import Artifact
-from tenuto_client.steps import Answer, Do, Flow, OnBytes, Pause, Request, path_of
+from tenuto_client.steps import Do, Flow, OnBytes, Pause, Request, path_of
 
 PARTIAL = ".part"
 
@@ -315,14 +315,9 @@ def load(link: Link, artifact: Artifact) -> Flow[bytes]:
     return memory.content
 
 
-def rendition(link: Link, artifact: Artifact, form: str) -> Flow[bytes]:
-    """A sound as `mp3`, `opus` or `flac`, whole; the service makes it from the artifact on each request."""
-    path = path_of("artifacts", artifact.id, "rendition")
-    answer: Answer = yield from call(link, Request("GET", path, query={"form": form}))
-    return answer.content
-
-
-def fetch(link: Link, path: str, target: Target, *, name: str) -> Flow[None]:
+def fetch(
+    link: Link, path: str, target: Target, *, name: str, query: Mapping[str, str] | None = None
+) -> Flow[None]:
     """Download until the content matches, retrying at most `max_retries` times.
 
     Retried after a mismatch of size, hash or media type, a lost connection, and 404; the job is left alone.
@@ -334,7 +329,7 @@ def fetch(link: Link, path: str, target: Target, *, name: str) -> Flow[None]:
             yield Pause(pacing.backoff_s(tried))
         headers = {"Range": f"bytes={target.received}-"} if target.received else {}
         try:
-            yield from call(link, Request("GET", path, headers), sink=target)
+            yield from call(link, Request("GET", path, headers, query=query or {}), sink=target)
         except ServiceUnreachable:
             if target.received < target.size_bytes:
                 if tried == link.max_retries:

@@ -38,7 +38,7 @@ VERBS: Tree = {
     ),
     "say": Command("Turn text into speech (WAV, MP3, Opus, FLAC).", "tenuto_client.commands.create"),
     "transcribe": Command("Transcribe a recording.", "tenuto_client.commands.create"),
-    "draw": Command("Generate an image from a prompt (PNG).", "tenuto_client.commands.create"),
+    "draw": Command("Generate an image from a prompt (PNG, WebP, JPEG).", "tenuto_client.commands.create"),
     "batch": Command(
         "Make a file of every line of a CSV or JSON Lines file.", "tenuto_client.commands.batch"
     ),

@@ -13,7 +13,7 @@ from tenuto_client.commands.console import WORK_RETRIES, Console
 from tenuto_client.commands.exits import FAILED
 from tenuto_client.commands.parser import Parser, add_work, between
 from tenuto_client.commands.words import t, translated
-from tenuto_client.transcripts import FORMS
+from tenuto_client.results import FORMS
 
 if TYPE_CHECKING:
     from tenuto_client.lines import BatchReport, LineResult
@@ -36,7 +36,11 @@ def add(parser: Parser, verb: str) -> None:
         help=t("the folder of the results and report.csv; the same folder again continues its batch"),
     )
     group.add_argument(
-        "--to", choices=FORMS, default="txt", help=t("the format of transcripts (default: txt)")
+        "--to",
+        choices=[form for forms in FORMS.values() for form in forms],
+        action="append",
+        default=[],
+        help=t("a format of results, one for each kind (default: wav, png, txt)"),
     )
     group.add_argument(
         "--in-flight",
@@ -52,7 +56,7 @@ def add(parser: Parser, verb: str) -> None:
 
 def run(options: argparse.Namespace, console: Console) -> int:
     """Work on the batch, and print where its report is; 1 if any line has no file."""
-    from tenuto_client import batch
+    from tenuto_client import batch, results
     from tenuto_client.lines import read_lines
 
     lines = read_lines(options.lines, model=options.model, defaults=dict(options.parameters))
@@ -60,7 +64,9 @@ def run(options: argparse.Namespace, console: Console) -> int:
     console.options.continuation = shlex.join(["tenuto", *sys.argv[1:]])
     console.retries = WORK_RETRIES
     display = _Display(console, len(lines))
-    plan = batch.Plan(lines, folder, options.to, options.in_flight, options.again, display.add)
+    plan = batch.Plan(
+        lines, folder, results.forms_by_kind(options.to), options.in_flight, options.again, display.add
+    )
     display.show()
     report = console.run(batch.run(console.link, plan))
     console.progress.clear()

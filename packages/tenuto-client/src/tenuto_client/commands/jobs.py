@@ -8,7 +8,7 @@ import math
 import shlex
 from pathlib import Path
 
-from tenuto_client import downloads, following, pacing, reads
+from tenuto_client import downloads, following, pacing, reads, results
 from tenuto_client.commands.console import WORK_RETRIES, Console, moment
 from tenuto_client.commands.parser import Parser, between, checked
 from tenuto_client.commands.words import t
@@ -183,8 +183,15 @@ def _download(options: argparse.Namespace, console: Console) -> int:
         work.put(name, console.run(downloads.load(console.link, artifact)))
         return 0
     path = work.writable(Path(name))
+    kind = reading.operation.kind or results.kind_of(artifact)
+    form = results.form_of(kind, path) or ""
+    results.check(form)
     on_bytes = console.progress.bytes(t("downloading"))
-    console.run(downloads.save(console.link, artifact, path, job_id=options.job, on_bytes=on_bytes))
+    console.run(
+        results.save(
+            console.link, artifact, path, kind=kind, form=form, job_id=options.job, on_bytes=on_bytes
+        )
+    )
     console.progress.clear()
     work.report(console, reading.operation, str(path))
     return 0

@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tenuto_client import downloads, following, reads
+from tenuto_client import downloads, following, reads, results
 from tenuto_client.audio import as_flac
 from tenuto_client.commands import streams
 from tenuto_client.commands.console import WORK_RETRIES, Console
@@ -31,18 +31,13 @@ STDOUT = "-"
 KINDS = {"say": "speech", "draw": "image", "transcribe": "recognition"}
 """The kind of job that each command submits."""
 SUFFIXES = {"speech": ".wav", "image": ".png", "recognition": ".json"}
-RENDITIONS = {".mp3": "mp3", ".flac": "flac", ".opus": "opus", ".ogg": "opus"}
-"""Suffixes of other forms of speech, which the service makes from the result."""
-_OTHER_FORMS = {
-    "say": ("WAV, MP3, FLAC, Opus", ".wav", {".m4a", ".aac", ".aiff", ".mp4", ".wma"}),
-    "draw": ("PNG", ".png", {".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".tiff", ".svg", ".pdf"}),
-    "transcribe": (
-        "txt, srt, vtt, json",
-        ".txt",
-        {".docx", ".doc", ".odt", ".pdf", ".rtf", ".html", ".ass", ".csv"},
-    ),
+_OTHER_SUFFIXES = {
+    "say": {".aac", ".aiff", ".mp4", ".wma"},
+    "draw": {".gif", ".bmp", ".tiff", ".svg", ".pdf"},
+    "transcribe": {".docx", ".doc", ".odt", ".pdf", ".rtf", ".html", ".ass", ".csv"},
 }
-"""What a command makes, its suffix, and suffixes to refuse: such a file name would be misleading."""
+"""Suffixes to refuse: such a file name would be misleading."""
+_OF_FILES = {f".{form}" for kind in ("speech", "image") for form in results.FORMS[kind]}
 
 
 def purpose_of(verb: str, output: str | None, form: str = "", source: Path | None = None) -> dict[str, Any]:
@@ -51,15 +46,19 @@ def purpose_of(verb: str, output: str | None, form: str = "", source: Path | Non
     if output == STDOUT:
         purpose["file"] = STDOUT
     elif output:
-        form_made, right, others = _OTHER_FORMS[verb]
-        suffix = Path(output).suffix.lower()
-        if verb == "say" and suffix in RENDITIONS:
-            purpose["form"] = RENDITIONS[suffix]
-        if suffix in others:
-            better = Path(output).with_suffix(right)
+        kind, path = KINDS[verb], Path(output)
+        wanted = results.form_of(kind, path)
+        if wanted is None and path.suffix.lower() in _OF_FILES | _OTHER_SUFFIXES[verb]:
             raise InvalidSetting(
-                t("{path}: the result is {form}; use {better}", path=output, form=form_made, better=better)
+                t(
+                    "{path}: the result is {form}; use {better}",
+                    path=output,
+                    form=", ".join(results.FORMS[kind]),
+                    better=path.with_suffix({**SUFFIXES, "recognition": ".txt"}[kind]),
+                )
             )
+        purpose["form"] = form or (wanted if wanted and wanted != results.NATIVE[kind] else "")
+        results.check(purpose["form"])
         purpose["file"] = str(writable(Path(output)))
     if source is not None:
         purpose["source"] = str(source.resolve())
@@ -174,19 +173,21 @@ def _save(
 ) -> None:
     """Put the result where it belongs, in the form that is wanted."""
     artifact = following.result_of(operation, KINDS.get(purpose.get("verb", "")))
+    kind = KINDS.get(purpose.get("verb", ""), "") or results.kind_of(artifact)
     form = purpose.get("form") or ""
     if target != STDOUT:
         downloads.remove_partials(Path(target), operation.id)
-    if form in RENDITIONS.values():
-        put(target, console.run(downloads.rendition(link, artifact, form)))
-    elif target == STDOUT or form not in ("", "json"):
+    if target == STDOUT or (kind == "recognition" and form not in ("", "json")):
         content = console.run(downloads.load(link, artifact))
-        put(target, _formed(content, form))
+        put(target, results.formed(content, form))
         if purpose.get("verb") == "transcribe":
             _tell_of_transcript(console, json.loads(content))
-    else:
-        on_bytes = console.progress.bytes(t("downloading"))
-        console.run(downloads.save(link, artifact, Path(target), job_id=operation.id, on_bytes=on_bytes))
+        return
+    on_bytes = console.progress.bytes(t("downloading"))
+    job_id = operation.id
+    console.run(
+        results.save(link, artifact, Path(target), kind=kind, form=form, job_id=job_id, on_bytes=on_bytes)
+    )
 
 
 def finish(console: Console, entry: Entry, reading: Reading) -> int:
@@ -229,14 +230,6 @@ def _target(purpose: Mapping[str, Any], operation: Operation) -> str:
     form = purpose.get("form") or ""
     suffix = f".{form}" if form else SUFFIXES[KINDS[purpose["verb"]]]
     return str(Path(purpose["folder"], downloads.file_name(operation.id) + suffix))
-
-
-def _formed(content: bytes, form: str) -> bytes:
-    if form in ("", "json"):
-        return content
-    from tenuto_client.transcripts import written
-
-    return written(json.loads(content), form).encode()
 
 
 def _tell_of_transcript(console: Console, result: Mapping[str, Any]) -> None:

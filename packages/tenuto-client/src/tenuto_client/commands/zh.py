@@ -35,7 +35,7 @@ WORDS: dict[str, str] = {
     "Show the service and the key in use, and check that they work.": "显示当前的服务和密钥，并检查是否可用。",
     "Turn text into speech (WAV, MP3, Opus, FLAC).": "把文字合成为语音（WAV、MP3、Opus、FLAC）。",
     "Transcribe a recording.": "转写录音。",
-    "Generate an image from a prompt (PNG).": "按提示词生成图像（PNG）。",
+    "Generate an image from a prompt (PNG, WebP, JPEG).": "按提示词生成图像（PNG、WebP、JPEG）。",
     "Make a file of every line of a CSV or JSON Lines file.": "为 CSV 或 JSON Lines 文件的每一行生成一个文件。",
     "a .csv or .jsonl file; each line has an id, one of text, prompt and file, and any parameters": (
         ".csv 或 .jsonl 文件；每行有 id，text、prompt、file 三者之一，以及任意参数"
@@ -43,7 +43,7 @@ WORDS: dict[str, str] = {
     "the folder of the results and report.csv; the same folder again continues its batch": (
         "存放结果和 report.csv 的文件夹；再用同一文件夹即继续该批次"
     ),
-    "the format of transcripts (default: txt)": "转写稿的格式；默认 txt",
+    "a format of results, one for each kind (default: wav, png, txt)": "结果的格式，每类一种；默认 wav、png、txt",
     "how many jobs are unfinished at a time, 1 to 1000 (default: 32)": "同时未完成的任务数，1 到 1000；默认 32",
     "line {number}": "第 {number} 行",
     "{name}: {error}": "{name}：{error}",

@@ -183,7 +183,12 @@ ERRORS: tuple[tuple[str, str], ...] = (
     ("{0} must be a whole number, not {1}", "{0} 应是整数，不能是 {1}"),
     ("{0} must be a number, not {1}", "{0} 应是数字，不能是 {1}"),
     ("{0} must be a JSON array, not {1}", "{0} 应是 JSON 数组，不能是 {1}"),
-    ("{0} is not a form of transcripts; choose from {1}", "{0} 不是转写稿的格式；可选 {1}"),
+    ("{0} is not a format of results; choose from {1}", "{0} 不是结果的格式；可选 {1}"),
+    (
+        "M4A needs ffmpeg on the PATH; mp3, opus and flac do not",
+        "M4A 需要 PATH 中有 ffmpeg；mp3、opus、flac 不需要",
+    ),
+    ("ffmpeg cannot write M4A: {0}", "ffmpeg 无法写出 M4A：{0}"),
     ("in_flight must be a number from 1 to {0}", "in_flight 应是 1 到 {0} 的数字"),
     (
         "the batch in {0} was sent to {1}, not to {2}; use that address, or another folder for a new batch",

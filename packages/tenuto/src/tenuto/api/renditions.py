@@ -1,7 +1,7 @@
-"""Results in another form: sound as MP3, Opus, FLAC or raw PCM, made from the artifact on request."""
+"""Results in another form: sound as MP3, Opus, FLAC or raw PCM, images as JPEG or WebP, made on request."""
 
 import tempfile
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import BinaryIO, cast
@@ -18,17 +18,31 @@ from tenuto.artifacts.operations import Opened
 from tenuto.blobs.blob import BlobReader
 from tenuto.db.database import Transaction
 from tenuto.errors import ArtifactUnavailable, CorruptBlob, Fault, InvalidRequest
-from tenuto.media.renditions import AUDIO_FORMS, WAV, AudioForm, NotRenderable, write_audio
+from tenuto.media.renditions import (
+    AUDIO_FORMS,
+    IMAGE_FORMS,
+    PNG,
+    WAV,
+    AudioForm,
+    ImageForm,
+    NotRenderable,
+    write_audio,
+    write_image,
+)
 
 IN_MEMORY_BYTES = 4 << 20
 """A rendition beyond this is kept in a scratch file while it is sent."""
 PIECE_BYTES = 256 << 10
 
-_SHOW = {"form": choice(*AUDIO_FORMS)}
+_SHOW = {"form": choice(*AUDIO_FORMS, *IMAGE_FORMS)}
+_FORMS: Mapping[str, Mapping[str, AudioForm | ImageForm]] = {
+    WAV.media_type: AUDIO_FORMS,
+    PNG.media_type: IMAGE_FORMS,
+}
 
 
 async def show(call: Call) -> Answer | None:
-    """GET /v1/artifacts/{id}/rendition: 200 with the whole sound; 400: it has no such form."""
+    """GET /v1/artifacts/{id}/rendition: 200 with the whole; 400: it has no such form."""
     name = ""
 
     def look(tx: Transaction, who: Caller) -> Opened:
@@ -38,13 +52,19 @@ async def show(call: Call) -> Answer | None:
         return artifacts.open_artifact(tx, account_id=who.account_id, artifact_id=artifact_id)
 
     opened = await call.read(look)
-    form = AUDIO_FORMS[name]
-    if opened.media_type != WAV.media_type:
-        message = f"is a form of sound; this artifact is {opened.media_type}"
-        raise InvalidRequest([Fault("form", "not_allowed", message)])
-    if form is WAV:
+    forms = _FORMS.get(opened.media_type, {})
+    if (form := forms.get(name)) is None:
+        of = ", ".join(forms) or "no other"
+        raise InvalidRequest([Fault("form", "not_allowed", f"{opened.media_type} has {of} form")])
+    if form in (WAV, PNG):
         return await send_content(call, opened)
-    await send_rendition(call, form, [opened], [(b"x-content-type-options", b"nosniff")], param="form")
+    no_sniff = [(b"x-content-type-options", b"nosniff")]
+    if isinstance(form, AudioForm):
+        await send_rendition(call, form, [opened], no_sniff, param="form")
+        return None
+    source = cast(BinaryIO, BlobReader(call.service.blobs, opened.blob))
+    async with scratch_file(call, partial(write_image, form, source)) as image:
+        await send_file(call, form.media_type, image, no_sniff)
     return None
 
 

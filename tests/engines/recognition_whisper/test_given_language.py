@@ -1,9 +1,11 @@
 """The second recognition engine with its real weights, on short recordings that the service speaks itself."""
 
 import json
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
+import numpy as np
 import pytest
 
 from quality.recordings import CACHE, QuietRun, Recording, music, noise, pcm, silence, speech
@@ -11,6 +13,7 @@ from quality.sounding import error_rate, sounding
 from servers.cores import ENGINE_THREADS
 from tenuto_engine import Cancelled, EngineError, Result
 from tenuto_whisper.given_language import MODEL_ID, GivenLanguageEngine
+from tenuto_whisper.transcription import Whisper
 from tenuto_whisper.vocabulary import SIMPLIFIED, Vocabulary
 
 pytestmark = pytest.mark.real_engine
@@ -119,15 +122,16 @@ def test_segments_are_what_stands_between_two_times() -> None:
     )
 
 
-def test_a_cancelled_run_stops_within_a_window() -> None:
-    """The engine looks before each window is heard and before it is written, and never goes on after that."""
+@pytest.mark.parametrize(("steps", "looks"), [(2, 3), (3, 4)], ids=["second window", "decoding"])
+def test_a_cancelled_run_stops_within_a_batch(steps: int, looks: int) -> None:
+    """The engine looks before each window is encoded and before a batch is decoded, and stops at once."""
 
     class Stopped(QuietRun):
         looks = 0
 
         def check_cancelled(self) -> None:
             self.looks += 1
-            if len(self.steps) == 2:
+            if len(self.steps) == steps:
                 raise Cancelled
 
     run = Stopped({"language": "en"}, pcm(meeting().samples))
@@ -135,7 +139,21 @@ def test_a_cancelled_run_stops_within_a_window() -> None:
     with pytest.raises(Cancelled):
         engine().run(run)
 
-    assert 4 == run.looks
+    assert looks == run.looks
+
+
+def test_a_window_has_the_same_text_in_a_batch_as_alone() -> None:
+    """To the last digit of its likelihood, beside longer windows in other languages; a text that is stopped
+    at the limit of its own window is stopped there in a batch, too."""
+    whisper = Whisper(CACHE / "whisper-base", ENGINE_THREADS or 2)
+    opening, chinese = speech(OPENING, "en"), speech(CHINESE, "zh")
+    encoded, longer = whisper.hear(opening), whisper.hear(np.tile(opening, 3))
+    stopped = replace(longer, seconds=0.1)
+    windows = [(encoded, "en"), (whisper.hear(chinese), "zh"), (longer, "en"), (stopped, "en")]
+    alone = [whisper.write([window], timed=True)[0] for window in windows]
+
+    assert alone == whisper.write(windows, timed=True)
+    assert len(alone[3].tokens) < len(alone[2].tokens)
 
 
 def test_progress_grows_to_the_end() -> None:

@@ -1,6 +1,7 @@
 """The pieces of both recognition engines that need no weights: windows, segments, clusters, loops."""
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,10 +12,11 @@ from tenuto_engine_kit.languages import understood
 from tenuto_whisper import placing, segments, speakers, timeline
 from tenuto_whisper.chinese import simplified
 from tenuto_whisper.given_language import tail_of
+from tenuto_whisper.progress import Progress
 from tenuto_whisper.segments import Spoken
-from tenuto_whisper.sound_events import FRAMES_PER_SECOND
+from tenuto_whisper.sound_events import FRAMES_PER_SECOND, memory_block, remembered
 from tenuto_whisper.timeline import Window
-from tenuto_whisper.transcription import Word, is_made_up, loops, without_loops
+from tenuto_whisper.transcription import Word, features, is_made_up, loops, without_loops
 
 LENGTH_S = 600.0
 FRAMES = round(LENGTH_S) * FRAMES_PER_SECOND
@@ -247,3 +249,53 @@ def test_text_that_repeats_itself_is_a_loop(text: str, looping: bool) -> None:
 def test_only_unsure_words_in_silence_are_made_up() -> None:
     """Each alone is not enough."""
     assert [True, False, False] == [is_made_up(*pair) for pair in ((-1.5, 0.9), (-1.5, 0.1), (-0.3, 0.9))]
+
+
+@pytest.mark.parametrize("count", [0, 1, 399, 8_000, 16_000 * 28 + 33, 16_000 * 30 - 150, 16_000 * 30])
+def test_features_are_those_of_the_padded_audio(count: int) -> None:
+    """Only frames that hold audio are transformed, up to the last sample; the model gets all 30 seconds."""
+    samples = np.random.default_rng(count).uniform(-1, 1, count).astype(np.float32)
+    whole = features(np.pad(samples, (0, 16_000 * 30 - count)))
+
+    assert (1, 80, 3000) == whole.shape
+    assert np.array_equal(whole, features(samples))
+
+
+@pytest.mark.parametrize("count", [1, 31, 32, 33, 500])
+def test_a_memory_block_is_a_weighted_sum_of_neighbours(count: int) -> None:
+    """Each frame itself, 19 before it, itself once more among these, and 20 after it."""
+    chance = np.random.default_rng(count)
+    state = chance.standard_normal((count, 3)).astype(np.float32)
+    back, ahead = chance.standard_normal((2, 3, 20)).astype(np.float32)
+    padded = np.pad(state, ((19, 20), (0, 0)))
+    expected = state + sum(
+        padded[tap : tap + count] * back[:, tap] + padded[tap + 20 : tap + 20 + count] * ahead[:, tap]
+        for tap in range(20)
+    )
+
+    assert np.allclose(expected, remembered(state, memory_block(back, ahead)), atol=1e-4)
+
+
+def test_progress_is_one_scale_and_never_falls() -> None:
+    """Each stage takes its share of the seconds, in order; a late report of an earlier stage is ignored."""
+    reports: list[tuple[str, int, int, str]] = []
+
+    class Reported:
+        run_id, parameters, inputs = "one", dict[str, Any](), dict[str, bytes]()
+
+        def segment(self, content: bytes, metadata: dict[str, Any]) -> None:
+            raise AssertionError("no segments")
+
+        def progress(self, stage: str, completed: int, total: int, unit: str) -> None:
+            reports.append((stage, completed, total, unit))
+
+        def check_cancelled(self) -> None:
+            pass
+
+    progress = Progress(Reported(), 200.4, {"events": 0.1, "recognition": 0.9})
+    for stage, done in (("events", 0.0), ("events", 1.0), ("recognition", 0.5), ("events", 1.0)):
+        progress.report(stage, done)
+    progress.report("recognition", 1.01)
+
+    assert [0, 20, 110, 110, 200] == [completed for _, completed, _, _ in reports]
+    assert {(200, "seconds")} == {report[2:] for report in reports}

@@ -7,7 +7,9 @@ detects no language and aligns no words. It knows neither speakers nor jobs nor 
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Iterator, Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +23,10 @@ from tenuto_engine_kit.recognition import part_of
 
 from . import timeline
 from .chinese import simplified
-from .sound_events import Events
+from .progress import ENCODING, Progress
+from .sound_events import FRAMES_PER_SECOND, Events
 from .timeline import Window
-from .transcription import SAMPLE_RATE, THREADS, Heard, Segment, Whisper
+from .transcription import BATCH, SAMPLE_RATE, THREADS, Heard, Segment, Whisper
 
 Floats = npt.NDArray[np.float32]
 
@@ -35,6 +38,8 @@ APART_S = 4.0
 and ends changes the transcript."""
 TAIL_S = 0.5
 """If at least this much speech follows a window's last segment, it is transcribed separately."""
+SHARES = {"events": 0.07, "recognising": 0.93}
+"""What each stage takes of a run's time."""
 TRIES = 3
 """How often at most: the window, then what follows its last segment."""
 
@@ -68,6 +73,7 @@ class _Reading:
         self._run = run
         self._samples = samples
         self._length_s = len(samples) / SAMPLE_RATE
+        self._progress = Progress(run, self._length_s, SHARES)
         self._whisper = whisper
         self._probabilities = np.concatenate([np.zeros((0, 3), np.float32), *self._detected(events)])
         self._repeated_s = 0.0
@@ -80,12 +86,10 @@ class _Reading:
         voices = timeline.voices(self._probabilities)
         windows = timeline.windows(voices, levels, self._length_s, APART_S)
         language = self._language(windows, transcript.warnings)
-        for window in windows:
-            self._progress(window.start)
-            for segment in self._segments(window, language or "en", TRIES):
-                text = simplified(segment.text) if language == "zh" else segment.text
-                transcript.add(segment.start, segment.end, text)
-        self._progress(self._length_s)
+        for segment in self._segments(windows, language or "en"):
+            text = simplified(segment.text) if language == "zh" else segment.text
+            transcript.add(segment.start, segment.end, text)
+        self._progress.report("recognising", 1.0)
         if self._repeated_s:
             transcript.warnings.append(
                 f"In {self._repeated_s:.0f} s of speech the text repeated itself; repeats were left out."
@@ -94,8 +98,9 @@ class _Reading:
 
     def _detected(self, events: Events) -> Iterator[Floats]:
         """Speech, singing and music in each hundredth of a second, piece by piece."""
-        for _, piece in events.probabilities(self._samples):
+        for first, piece in events.probabilities(self._samples):
             self._run.check_cancelled()
+            self._progress.report("events", first / FRAMES_PER_SECOND / self._length_s)
             yield piece
 
     def _language(self, windows: Sequence[Window], warnings: list[str]) -> str | None:
@@ -109,32 +114,61 @@ class _Reading:
             return None
         votes: dict[str, float] = {}
         for window in sorted(windows, key=lambda window: -window.speech_s)[:DETECTED_BY]:
-            for code, probability in self._hear(window).languages.items():
+            for code, probability in self._whisper.detect(self._hear(window)).items():
                 votes[code] = votes.get(code, 0.0) + probability * window.speech_s
         detected = max(votes, key=lambda code: votes[code])
         warnings += unknown_language(named, f"{detected} was heard")
         return detected
 
-    def _segments(self, window: Window, language: str, tries: int) -> list[Segment]:
-        """A window's segments in chunk time; speech after the last one is transcribed separately."""
-        heard = self._hear(window)
-        self._run.check_cancelled()
-        draft = self._whisper.write(heard, language, timed=True)
-        if draft.looping:
-            self._repeated_s += window.speech_s
-        segments = [
-            Segment(one.text, window.start + one.start, window.start + one.end)
-            for one in self._whisper.segments(heard, draft)
+    def _segments(self, windows: Sequence[Window], language: str) -> list[Segment]:
+        """The segments of all windows in chunk time; speech after a window's last segment is transcribed
+        separately, in the next batch."""
+        waiting = deque((window, TRIES) for window in windows)
+        total_s, done_s = sum(window.length_s for window in windows), 0.0
+        segments: list[tuple[float, list[Segment]]] = []
+        while waiting:
+            batch = [waiting.popleft() for _ in range(min(BATCH, len(waiting)))]
+            heard = []
+            for window, tries in batch:
+                heard.append(self._hear(window))
+                # The tails are part of windows that count already.
+                done_s += ENCODING * window.length_s if tries == TRIES else 0.0
+                self._progress.report("recognising", done_s / total_s)
+            tails = []
+            written = self._written([window for window, _ in batch], heard, language)
+            for (window, tries), own in zip(batch, written, strict=True):
+                segments.append((window.start, own))
+                done_s += (1 - ENCODING) * window.length_s if tries == TRIES else 0.0
+                tail = tail_of(window, own[-1].end) if own and tries > 1 else None
+                if tail is not None:
+                    tails.append((tail, tries - 1))
+            waiting.extendleft(reversed(tails))
+        return [
+            segment
+            for _, own in sorted(segments, key=itemgetter(0))
+            for segment in own
+            if timeline.is_voiced(self._probabilities, (segment.start, segment.end))
         ]
-        tail = tail_of(window, segments[-1].end) if segments and tries > 1 else None
-        if tail is not None:
-            segments += self._segments(tail, language, tries - 1)
-        return [one for one in segments if timeline.is_voiced(self._probabilities, (one.start, one.end))]
+
+    def _written(
+        self, windows: Sequence[Window], heard: Sequence[Heard], language: str
+    ) -> list[list[Segment]]:
+        """The segments of each window of a batch, in chunk time."""
+        self._run.check_cancelled()
+        drafts = self._whisper.write([(one, language) for one in heard], timed=True)
+        written = []
+        for window, one, draft in zip(windows, heard, drafts, strict=True):
+            if draft.looping:
+                self._repeated_s += window.speech_s
+            written.append(
+                [
+                    Segment(segment.text, window.start + segment.start, window.start + segment.end)
+                    for segment in self._whisper.segments(one, draft)
+                ]
+            )
+        return written
 
     def _hear(self, window: Window) -> Heard:
         self._run.check_cancelled()
         start, end = round(window.start * SAMPLE_RATE), round(window.end * SAMPLE_RATE)
         return self._whisper.hear(self._samples[start:end])
-
-    def _progress(self, at_s: float) -> None:
-        self._run.progress("recognising", int(at_s), max(1, int(self._length_s)), "seconds")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,10 +15,11 @@ from tenuto_engine_kit.speaker_embedding import DIMENSIONS, SpeakerEncoder
 from . import segments, speakers, timeline
 from .chinese import simplified
 from .placing import placed
+from .progress import ENCODING, Progress
 from .segments import Spoken
 from .sound_events import FRAMES_PER_SECOND, Events
 from .timeline import Window
-from .transcription import SAMPLE_RATE, Heard, Whisper, Word
+from .transcription import BATCH, SAMPLE_RATE, Draft, Heard, Whisper, Word
 
 Floats = npt.NDArray[np.float32]
 
@@ -32,6 +33,18 @@ UNHEARD_S = 2.0
 CLIPS = 32
 """Embeddings computed between two checks for cancellation."""
 
+SHARES = {"events": 0.07, "recognition": 0.89, "speakers": 0.04}
+"""What each stage takes of a run's time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """A window, encoded, with the probability of each language."""
+
+    window: Window
+    heard: Heard
+    languages: dict[str, float]
+
 
 class Part:
     """The transcription of one chunk; used once."""
@@ -42,6 +55,7 @@ class Part:
         self._run = run
         self._samples = samples
         self._length_s = len(samples) / SAMPLE_RATE
+        self._progress = Progress(run, self._length_s, SHARES)
         self._levels = np.zeros(0, np.float32)
         """The loudness of each frame; measured first."""
         self._whisper = whisper
@@ -75,7 +89,7 @@ class Part:
         pieces = [np.zeros((0, 3), np.float32)]
         for first, piece in self._events.probabilities(self._samples):
             self._run.check_cancelled()
-            self._progress("events", first / FRAMES_PER_SECOND)
+            self._progress.report("events", first / FRAMES_PER_SECOND / self._length_s)
             pieces.append(piece)
         return np.concatenate(pieces)
 
@@ -83,38 +97,60 @@ class Part:
         """The words of all windows that are in speech or singing."""
         found = [
             word
-            for window, heard in self._heard(windows)
-            for word in self._written(window, heard, again=True)
+            for batch in self._batches(windows)
+            for word in self._written(batch, again=True)
             if timeline.is_voiced(probabilities, (word.start, word.end))
         ]
         found.sort(key=lambda word: word.start)
         return found
 
-    def _heard(self, windows: Sequence[Window]) -> Iterator[tuple[Window, Heard]]:
-        """Each window, encoded. The one with most speech comes first and determines the expected language."""
+    def _batches(self, windows: Sequence[Window]) -> Iterator[list[Encoded]]:
+        """The windows in batches, encoded. The one with most speech comes first and determines the expected
+        language."""
         if not windows:
             return
         fullest = max(windows, key=lambda window: window.speech_s)
-        first = self._hear(fullest)
-        self._vote(first, fullest.speech_s)
-        for window in windows:
-            self._progress("recognition", window.start)
-            yield window, first if window is fullest else self._hear(window)
+        first = self._encoded(fullest)
+        self._vote(first)
+        total_s, done_s = sum(window.length_s for window in windows), 0.0
+        for start in range(0, len(windows), BATCH):
+            batch, encoded_s = list[Encoded](), 0.0
+            for window in windows[start : start + BATCH]:
+                batch.append(first if window is fullest else self._encoded(window))
+                encoded_s += window.length_s
+                self._progress.report("recognition", (done_s + ENCODING * encoded_s) / total_s)
+            yield batch
+            done_s += encoded_s
+            self._progress.report("recognition", done_s / total_s)
 
-    def _hear(self, window: Window) -> Heard:
+    def _encoded(self, window: Window) -> Encoded:
         self._run.check_cancelled()
         start, end = round(window.start * SAMPLE_RATE), round(window.end * SAMPLE_RATE)
-        return self._whisper.hear(self._samples[start:end])
+        heard = self._whisper.hear(self._samples[start:end])
+        return Encoded(window, heard, self._whisper.detect(heard))
 
-    def _written(self, window: Window, heard: Heard, *, again: bool) -> list[Word]:
-        """A window's words. Speech that none of them covers is transcribed once more, separately."""
-        language = self._language(heard, window.speech_s)
-        self._vote(heard, window.speech_s)
+    def _written(self, batch: Sequence[Encoded], *, again: bool) -> list[Word]:
+        """The words of a batch's windows. The languages are decided in order: each counts for the next."""
+        languages = []
+        for one in batch:
+            languages.append(self._language(one))
+            self._vote(one)
         self._run.check_cancelled()
-        draft = self._whisper.write(heard, language)
+        drafts = self._whisper.write(
+            [(one.heard, language) for one, language in zip(batch, languages, strict=True)]
+        )
+        return [
+            word
+            for one, language, draft in zip(batch, languages, drafts, strict=True)
+            for word in self._window_words(one, language, draft, again=again)
+        ]
+
+    def _window_words(self, one: Encoded, language: str, draft: Draft, *, again: bool) -> list[Word]:
+        """A window's words. Speech that none of them covers is transcribed once more, separately."""
+        window = one.window
         if draft.looping:
             self._repeated_s += window.speech_s
-        words = placed(self._whisper.words(heard, language, draft), window)
+        words = placed(self._whisper.words(one.heard, language, draft), window)
         if language == "zh":
             words = [replace(word, text=simplified(word.text)) for word in words]
         missing = timeline.unheard(window, [(word.start, word.end) for word in words], UNHEARD_S)
@@ -124,27 +160,27 @@ class Part:
                 alone = timeline.windows([span], self._levels, self._length_s)[0]
                 words += [
                     word
-                    for word in self._written(alone, self._hear(alone), again=False)
+                    for word in self._written([self._encoded(alone)], again=False)
                     if span[0] <= (word.start + word.end) / 2 <= span[1]
                 ]
             else:
                 self._unwritten_s += span[1] - span[0]
         return words
 
-    def _language(self, heard: Heard, speech_s: float) -> str:
+    def _language(self, one: Encoded) -> str:
         """The language of a window, from its audio and the languages so far."""
-        likely = max(heard.languages, key=lambda code: heard.languages[code])
-        if heard.languages[likely] >= SURE and speech_s >= SURE_AFTER_S:
+        likely = max(one.languages, key=lambda code: one.languages[code])
+        if one.languages[likely] >= SURE and one.window.speech_s >= SURE_AFTER_S:
             return likely
         total = sum(self._votes.values()) or 1.0
         return max(
-            heard.languages,
-            key=lambda code: heard.languages[code] * (RARE + self._votes.get(code, 0.0) / total),
+            one.languages,
+            key=lambda code: one.languages[code] * (RARE + self._votes.get(code, 0.0) / total),
         )
 
-    def _vote(self, heard: Heard, speech_s: float) -> None:
-        for code, probability in heard.languages.items():
-            self._votes[code] = self._votes.get(code, 0.0) + probability * speech_s
+    def _vote(self, one: Encoded) -> None:
+        for code, probability in one.languages.items():
+            self._votes[code] = self._votes.get(code, 0.0) + probability * one.window.speech_s
 
     def _speakers(
         self, words: Sequence[Word], probabilities: Floats
@@ -169,13 +205,10 @@ class Part:
         made = [np.zeros((0, DIMENSIONS), np.float32)]
         for start in range(0, len(found), CLIPS):
             self._run.check_cancelled()
-            self._progress("speakers", found[start].start)
+            self._progress.report("speakers", start / len(found))
             clips = [speakers.clip(self._samples, group) for group in found[start : start + CLIPS]]
             made.append(self._encoder.embed_all(clips))
         return np.concatenate(made)
-
-    def _progress(self, stage: str, at_s: float) -> None:
-        self._run.progress(stage, int(at_s), max(1, int(self._length_s)), "seconds")
 
     def _in_order(self, found: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Sorted segments, with times inside the chunk, rounded to milliseconds."""

@@ -31,6 +31,8 @@ _EMPHASIS = 0.97
 _TAPS = 20
 """How many frames back, and ahead, a memory block sees."""
 _BLOCKS = 8
+_FRAMES = 32
+"""How many frames of a memory block are computed as one product of matrices."""
 _REACH = _TAPS * _BLOCKS
 """How many neighbouring frames affect a frame: pieces with this much context give the same result as the
 whole."""
@@ -48,11 +50,11 @@ class Events:
         at = _HEADER.size + description
         read = _Weights(content[at : at + weights])
         self._entry = [(read.matrix(256, 80), read.vector(256)), (read.matrix(128, 256), read.vector(128))]
-        self._memories = [(read.matrix(128, _TAPS), read.matrix(128, _TAPS))]
+        self._memories = [memory_block(read.matrix(128, _TAPS), read.matrix(128, _TAPS))]
         self._blocks: list[tuple[Floats, Floats, Floats]] = []
         for _ in range(_BLOCKS - 1):
             self._blocks.append((read.matrix(256, 128), read.vector(256), read.matrix(128, 256)))
-            self._memories.append((read.matrix(128, _TAPS), read.matrix(128, _TAPS)))
+            self._memories.append(memory_block(read.matrix(128, _TAPS), read.matrix(128, _TAPS)))
         self._exit = [(read.matrix(256, 128), read.vector(256)), (read.matrix(3, 256), read.vector(3))]
         at += weights
         self._mean = np.frombuffer(content, "<f4", means // 4, at)
@@ -87,24 +89,37 @@ class Events:
         state = features
         for weights, bias in self._entry:
             state = np.maximum(state @ weights.T + bias, 0)
-        state = _remembered(state, *self._memories[0])
+        state = remembered(state, self._memories[0])
         for (inner, bias, outer), memory in zip(self._blocks, self._memories[1:], strict=True):
             hidden = np.maximum(state @ inner.T + bias, 0) @ outer.T
-            state = state + _remembered(hidden, *memory)
+            state = state + remembered(hidden, memory)
         (inner, bias), (outer, last) = self._exit
         scores = np.maximum(state @ inner.T + bias, 0) @ outer.T + last
         return np.asarray(1 / (1 + np.exp(-scores)), np.float32)
 
 
-def _remembered(state: Floats, back: Floats, ahead: Floats) -> Floats:
-    """Each frame plus a weighted sum of itself and the 19 before, and of the 20 after it."""
+def memory_block(back: Floats, ahead: Floats) -> Floats:
+    """A memory block as matrices, [channels, _FRAMES + 2 * _TAPS - 1, _FRAMES].
+
+    Each channel is a filter of its own: a frame plus a weighted sum of itself and the 19 before, and of the
+    20 after it. Column n of its matrix gives frame n of _FRAMES from these and their neighbours.
+    """
+    taps = np.concatenate([back, ahead], axis=1)
+    taps[:, _TAPS - 1] += 1
+    matrices = np.zeros((len(taps), _FRAMES + 2 * _TAPS - 1, _FRAMES), np.float32)
+    for frame in range(_FRAMES):
+        matrices[:, frame : frame + 2 * _TAPS, frame] = taps
+    return matrices
+
+
+def remembered(state: Floats, memory: Floats) -> Floats:
+    """A memory block's output for [frames, channels]."""
     count = len(state)
-    padded = np.pad(state, ((_TAPS - 1, _TAPS), (0, 0)))
-    found = state.copy()
-    for tap in range(_TAPS):
-        found += padded[tap : tap + count] * back[:, tap]
-        found += padded[tap + _TAPS : tap + _TAPS + count] * ahead[:, tap]
-    return found
+    after = -count % _FRAMES + _TAPS
+    padded = np.pad(state.T, ((0, 0), (_TAPS - 1, after)))
+    pieces = np.lib.stride_tricks.sliding_window_view(padded, memory.shape[1], axis=1)[:, ::_FRAMES]
+    filtered: Floats = (np.ascontiguousarray(pieces) @ memory).reshape(len(memory), -1)[:, :count].T
+    return filtered
 
 
 class _Weights:

@@ -49,6 +49,10 @@ class Window:
     speech: tuple[Span, ...]
 
     @property
+    def length_s(self) -> float:
+        return self.end - self.start
+
+    @property
     def speech_s(self) -> float:
         return sum(end - start for start, end in self.speech)
 

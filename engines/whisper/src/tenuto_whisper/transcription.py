@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import ctranslate2
 import numpy as np
@@ -26,7 +27,9 @@ THREADS = 2
 LONGEST_S = 30
 """The longest input of the model."""
 
-BEAMS = 5
+BATCH = 4
+"""Windows decoded at once, at most: each takes up to 40 MiB for the decoder's view of its audio."""
+BEAM_SEARCH: dict[str, Any] = {"beam_size": 5}
 LOOPING = 2.4
 """A text with a higher zlib compression ratio repeats itself (the value of OpenAI's decoder)."""
 UNSURE = -1.0
@@ -38,6 +41,9 @@ _TOKENS_PER_SECOND, _LEAST_TOKENS, _MOST_TOKENS = 16, 24, 400
 """There is no faster speech; the limit stops repetitions early in short windows."""
 
 _WINDOW, _STEP, _BANDS = 400, 160, 80
+_LEAST_ENERGY = 1e-10
+_HANN = (0.5 - 0.5 * np.cos(2 * np.pi * np.arange(_WINDOW) / _WINDOW)).astype(np.float32)
+_MEL = mel.slaney(_BANDS, _WINDOW, SAMPLE_RATE)
 _FRAMES_PER_SECOND = 50
 """In the encoder's output."""
 
@@ -66,8 +72,11 @@ class Heard:
 
     encoded: ctranslate2.StorageView
     seconds: float
-    languages: dict[str, float]
-    """The probability of each language."""
+
+    @property
+    def most_tokens(self) -> int:
+        """The longest text that this audio can hold, in tokens."""
+        return min(_MOST_TOKENS, _LEAST_TOKENS + round(_TOKENS_PER_SECOND * self.seconds))
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,27 +101,34 @@ class Whisper:
             str(folder), device="cpu", compute_type="int8", intra_threads=threads, inter_threads=1
         )
         self._vocabulary = Vocabulary(folder / "tokenizer.json")
-        self._bands = mel.slaney(_BANDS, _WINDOW, SAMPLE_RATE)
 
     def hear(self, samples: Floats) -> Heard:
         """Encode mono audio at 16 kHz of at most 30 s."""
-        encoded = self._model.encode(ctranslate2.StorageView.from_array(self._features(samples)), to_cpu=True)
-        found = self._model.detect_language(encoded)[0]
-        languages = {token.strip("<|>"): float(probability) for token, probability in found}
-        return Heard(encoded, len(samples) / SAMPLE_RATE, languages)
+        encoded = self._model.encode(ctranslate2.StorageView.from_array(features(samples)), to_cpu=True)
+        return Heard(encoded, len(samples) / SAMPLE_RATE)
+
+    def detect(self, heard: Heard) -> dict[str, float]:
+        """The probability of each language."""
+        found = self._model.detect_language(heard.encoded)[0]
+        return {token.strip("<|>"): float(probability) for token, probability in found}
 
     @property
     def languages(self) -> frozenset[str]:
         """The codes of the languages that the model knows."""
         return self._vocabulary.languages
 
-    def write(self, heard: Heard, language: str, *, timed: bool = False) -> Draft:
-        """The most probable text; if it repeats itself or is uncertain, one retry with some randomness.
+    def write(self, batch: Sequence[tuple[Heard, str]], *, timed: bool = False) -> list[Draft]:
+        """The most probable text of each window in its language; `batch` has at most `BATCH` windows.
 
-        With `timed`, the model divides its text into segments and times them; the text is then often
-        different.
+        A text that repeats itself or is uncertain is retried once with some randomness. With `timed`, the
+        model divides its text into segments and times them; the text is then often different. A window's
+        text does not depend on the windows beside it.
         """
-        first = self._draft(heard, language, 0.0, timed)
+        firsts = self._drafts(batch, timed)
+        return [self._settled(first, *one, timed) for first, one in zip(firsts, batch, strict=True)]
+
+    def _settled(self, first: Draft, heard: Heard, language: str, timed: bool) -> Draft:
+        """The draft, or the better one of two."""
         if first.good:
             return first
         second = self._draft(heard, language, SECOND_TEMPERATURE, timed)
@@ -145,23 +161,55 @@ class Whisper:
             for text, start, end in self._vocabulary.segments(draft.tokens)
         ]
 
+    def _drafts(self, batch: Sequence[tuple[Heard, str]], timed: bool) -> list[Draft]:
+        """First drafts. Those whose prompts have the same length are decoded together."""
+        prompts = [self._vocabulary.prompt(language, timed=timed) for _, language in batch]
+        drafts: dict[int, Draft] = {}
+        for length in sorted({len(prompt) for prompt in prompts}):
+            members = [at for at, prompt in enumerate(prompts) if len(prompt) == length]
+            encoded = np.concatenate([np.asarray(batch[at][0].encoded) for at in members])
+            most = max(batch[at][0].most_tokens for at in members)
+            results = self._generate(
+                ctranslate2.StorageView.from_array(encoded),
+                [prompts[at] for at in members],
+                most,
+                BEAM_SEARCH,
+            )
+            for at, result in zip(members, results, strict=True):
+                heard, language = batch[at]
+                # By itself, a shorter window would have been stopped earlier: CTranslate2 ends a text at
+                # half of the maximum length.
+                if heard.most_tokens < most and len(result.sequences_ids[0]) >= heard.most_tokens // 2:
+                    drafts[at] = self._draft(heard, language, 0.0, timed)
+                else:
+                    drafts[at] = self._draft_of(result, timed)
+        return [drafts[at] for at in range(len(batch))]
+
     def _draft(self, heard: Heard, language: str, temperature: float, timed: bool) -> Draft:
-        prompt = self._vocabulary.prompt(language, timed=timed)
-        room = min(_MOST_TOKENS, _LEAST_TOKENS + round(_TOKENS_PER_SECOND * heard.seconds))
+        """One window by itself."""
+        how = BEAM_SEARCH
         if temperature:
             # The seed is reset for each draft: the same audio gives the same text.
             ctranslate2.set_random_seed(0)
             how = {"beam_size": 1, "sampling_topk": 0, "sampling_temperature": temperature}
-        else:
-            how = {"beam_size": BEAMS}
-        result = self._model.generate(
-            heard.encoded,
-            [prompt],
-            max_length=min(448, len(prompt) + room),
+        prompt = self._vocabulary.prompt(language, timed=timed)
+        return self._draft_of(self._generate(heard.encoded, [prompt], heard.most_tokens, how)[0], timed)
+
+    def _generate(
+        self, encoded: ctranslate2.StorageView, prompts: list[list[int]], most: int, how: dict[str, Any]
+    ) -> list[Any]:
+        """The model's texts after prompts of one length, each of `most` tokens at most."""
+        results: list[Any] = self._model.generate(
+            encoded,
+            prompts,
+            max_length=min(448, len(prompts[0]) + most),
             return_scores=True,
             return_no_speech_prob=True,
             **how,
-        )[0]
+        )
+        return results
+
+    def _draft_of(self, result: Any, timed: bool) -> Draft:
         tokens = [
             token
             for token in result.sequences_ids[0]
@@ -172,16 +220,19 @@ class Whisper:
             return Draft([], looping=False, unsure=False, likelihood=likelihood)
         return Draft(tokens, loops(self._vocabulary.text(tokens)), likelihood < UNSURE, likelihood)
 
-    def _features(self, samples: Floats) -> Floats:
-        """Log mel energies as the model was trained on, padded with silence to 30 s: [1, 80, 3000]."""
-        padded = np.pad(samples, (0, LONGEST_S * SAMPLE_RATE - len(samples)))
-        padded = np.pad(padded, _WINDOW // 2, mode="reflect")
-        frames = np.lib.stride_tricks.sliding_window_view(padded, _WINDOW)[:-1:_STEP]
-        hann = (0.5 - 0.5 * np.cos(2 * np.pi * np.arange(_WINDOW) / _WINDOW)).astype(np.float32)
-        power = np.abs(np.fft.rfft(frames * hann)) ** 2
-        energies = np.log10(np.maximum(power @ self._bands, 1e-10))
-        energies = (np.maximum(energies, energies.max() - 8) + 4) / 4
-        return np.ascontiguousarray(energies.T[None], dtype=np.float32)
+
+def features(samples: Floats) -> Floats:
+    """Log mel energies as the model was trained on, of audio padded with silence to 30 s: [1, 80, 3000]."""
+    padded = np.pad(samples, (0, LONGEST_S * SAMPLE_RATE - len(samples)))
+    padded = np.pad(padded, _WINDOW // 2, mode="reflect")
+    frames = np.lib.stride_tricks.sliding_window_view(padded, _WINDOW)[:-1:_STEP]
+    # The frames after these hold nothing but the padding.
+    sounding = min(len(frames), (len(samples) + _WINDOW // 2) // _STEP + 1)
+    power = np.abs(np.fft.rfft(frames[:sounding] * _HANN)) ** 2
+    energies = np.full((len(frames), _BANDS), np.log10(_LEAST_ENERGY))
+    energies[:sounding] = np.log10(np.maximum(power @ _MEL, _LEAST_ENERGY))
+    energies = (np.maximum(energies, energies.max() - 8) + 4) / 4
+    return np.ascontiguousarray(energies.T[None], dtype=np.float32)
 
 
 def without_loops(tokens: Sequence[int], is_time: Callable[[int], bool]) -> list[int]:

@@ -19,7 +19,7 @@ from tenuto.weights import default_cache
 
 BIN = Path(sys.executable).parent
 STUDIO = ROOT / distributions.STUDIO / "index.html"
-EMBEDDED = {"kokoro", "whisper", "llama", "pictograms"}
+EMBEDDED = {"e5", "kokoro", "whisper", "llama", "pictograms"}
 EVERY_ENGINE = "import json, tenuto_engine.adapters as a; print(*a.found())"
 
 

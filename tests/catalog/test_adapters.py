@@ -31,7 +31,7 @@ THERE = """[models."there/voice"]
 adapter = "openai-speech"
 upstream = "http://127.0.0.1:8000/v1"
 """
-OFFERED = ["kokoro", "llama", "pictograms", "whisper", "whisper-given-language"]
+OFFERED = ["e5", "kokoro", "llama", "pictograms", "whisper", "whisper-given-language"]
 OWN = """kind = "speech"
 model = "a/b"
 revision = "1"

@@ -41,6 +41,10 @@ REAL: dict[str, dict[str, Any]] = {
     "whisper-given-language": {},
     "llama": {},
     "pictograms": {},
+    "e5": {
+        "inputs": {"inputs": json.dumps(["Hold the note."]).encode()},
+        "long_inputs": {"inputs": json.dumps(["word " * 400] * 75).encode()},
+    },
 }
 
 

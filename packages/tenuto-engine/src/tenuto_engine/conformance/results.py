@@ -32,6 +32,7 @@ def check_result(
         "image": "image/png",
         "recognition": "application/json",
         "chat": "text/plain",
+        "embedding": "application/octet-stream",
     }.get(kind)
     actual = outcome.header["media_type"]
     require(media_type in (None, actual), f"the media type is {actual!r}, not {media_type!r}")
@@ -46,6 +47,17 @@ def check_result(
         _check_transcript(outcome, inputs["audio"])
     elif kind == "chat":
         _check_answer(outcome)
+    elif kind == "embedding":
+        _check_vectors(outcome, len(json.loads(inputs["inputs"])))
+
+
+def _check_vectors(outcome: Outcome, count: int) -> None:
+    """A row of finite 32-bit floats for each text, and the tokens of all."""
+    require(len(outcome.content) % (4 * count) == 0, f"the result is not {count} rows of 32-bit floats")
+    require(bool(outcome.content), "the vectors have no numbers")
+    require(all(map(math.isfinite, array("f", outcome.content))), "a number is none")
+    tokens = outcome.header["metadata"].get("prompt_tokens")
+    require(type(tokens) is int and tokens > 0, f"metadata.prompt_tokens is {tokens!r}")
 
 
 def require(condition: bool, fault: str) -> None:

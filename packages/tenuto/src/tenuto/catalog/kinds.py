@@ -27,6 +27,10 @@ GROUP = "tenuto.kinds"
 
 CHAT = "chat"
 """What the engines of chat models have instead of a kind: chats are not jobs."""
+EMBEDDING = "embedding"
+"""The same of models that give vectors."""
+INTERFACES = {CHAT: "chat", EMBEDDING: "embeddings"}
+"""What is called for models that do no jobs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +115,7 @@ def kinds() -> Mapping[str, Kind]:
 
 def is_known(kind: str) -> bool:
     """Whether models of this kind can be offered: an engine may be installed whose kind is not."""
-    return kind == CHAT or kind in kinds()
+    return kind in INTERFACES or kind in kinds()
 
 
 def slots(settings: Settings) -> dict[str, int]:

@@ -4,14 +4,12 @@ from dataclasses import dataclass, replace
 
 from tenuto.bodies.chat import NEEDS
 from tenuto.catalog import adapters
-from tenuto.catalog.kinds import CHAT, is_known, kinds
+from tenuto.catalog.kinds import CHAT, EMBEDDING, INTERFACES, is_known, kinds
 from tenuto.config import ModelSettings, OwnPrice, Price, Settings, UpstreamSettings
 from tenuto.engines.registry import CHAT_HONOURED, ENTRIES, EngineEntry
 from tenuto.engines.registry import entries as known
 from tenuto.errors import SettingsInvalid
 
-EMBEDDING = "embedding"
-"""What a model of another server has instead of a kind if it gives vectors."""
 MAX_START_FAILURES = 3
 """After this many failures to start in a row a worker does not offer the engine any more."""
 
@@ -76,7 +74,7 @@ def _offered(entry: EngineEntry, own: ModelSettings, faults: list[str], *, is_fr
     return Model(
         name=entry.model,
         kind=entry.kind,
-        interface="chat" if entry.kind == CHAT else "jobs",
+        interface=INTERFACES.get(entry.kind, "jobs"),
         lane=entry.kind,
         price=_free(entry, own.price, faults) if is_free else _price(entry, own.price, faults),
         rerunnable=entry.rerunnable,
@@ -92,9 +90,9 @@ def _upstreams(settings: Settings, faults: list[str]) -> dict[str, Model]:
     for name, own in settings.models.items():
         if own.upstream is None or own.adapter is not None or not own.enabled:
             continue
-        kind, interface, honoured = CHAT, "chat", (*CHAT_HONOURED, *_fields_of(own.upstream.takes))
+        kind, honoured = CHAT, (*CHAT_HONOURED, *_fields_of(own.upstream.takes))
         if own.upstream.serves == "embeddings":
-            kind, interface, honoured = EMBEDDING, "embeddings", ("encoding_format", "dimensions")
+            kind, honoured = EMBEDDING, ("encoding_format", "dimensions")
         entry = EngineEntry(
             model=name,
             kind=kind,
@@ -109,7 +107,7 @@ def _upstreams(settings: Settings, faults: list[str]) -> dict[str, Model]:
         if is_free and own.upstream.has_price:
             faults.append(f'models."{name}": has a price, and the setting prices is `free`; remove one')
         price = _token_price(own.upstream)
-        offered[name] = Model(name, kind, interface, kind, price, False, entry, own.upstream, is_free)
+        offered[name] = Model(name, kind, INTERFACES[kind], kind, price, False, entry, own.upstream, is_free)
     return offered
 
 
@@ -144,7 +142,7 @@ def _price(entry: EngineEntry, own: OwnPrice | None, faults: list[str]) -> Price
     if own is None:
         return usual
     if kind is None:
-        faults.append(f'models."{entry.model}".price: a chat model of our own is free of charge')
+        faults.append(f'models."{entry.model}".price: a chat or embedding model of our own is free of charge')
     unit = own.unit or usual.unit
     price = usual.price_micros if own.price_micros is None else own.price_micros
     hold = own.hold_micros

@@ -114,9 +114,9 @@ def tokens_of(text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Embeddings:
-    """One vector for each input, in order: numbers, or base64 of 32-bit floats, little-endian."""
+    """One vector for each input, in order: numbers, or base64 of 32-bit floats, little-endian; in JSON."""
 
-    vectors: list[list[float] | str]
+    vectors: list[msgspec.Raw]
     usage: Usage
     charged_micros: int | None = None
     """As of a `Completion`."""

@@ -13,7 +13,8 @@ from typing import TypeVar
 from tenuto.accounts.restrictions import Caller
 from tenuto.bodies.chat import ChatRequest
 from tenuto.bodies.embeddings import EmbeddingRequest
-from tenuto.catalog.rules import EMBEDDING, Model
+from tenuto.catalog.kinds import EMBEDDING
+from tenuto.catalog.rules import Model
 from tenuto.catalog.upstream_keys import read_key
 from tenuto.chat.answers import (
     ChatEngine,
@@ -29,7 +30,7 @@ from tenuto.chat.answers import (
     most_used_by_inputs,
 )
 from tenuto.chat.calls import Calls, ModelCall
-from tenuto.chat.embedded import EmbeddedChat
+from tenuto.chat.embedded import EmbeddedChat, EmbeddedVectors
 from tenuto.config import Settings
 from tenuto.errors import ModelUnavailable, RateLimited, TenutoError
 
@@ -267,6 +268,9 @@ def make_engines(models: Mapping[str, Model], settings: Settings, environment: M
     engines = Engines()
     for name, model in models.items():
         if model.interface == "jobs":
+            continue
+        if model.upstream is None and model.kind == EMBEDDING:
+            engines.embedders[name] = EmbeddedVectors(model, settings)
             continue
         if model.upstream is None:
             engines.chats[name] = EmbeddedChat(model, settings)

@@ -1,4 +1,4 @@
-"""A chat model in a host of our own: a child process of this one, started on the first call.
+"""A chat or embedding model in a host of our own: a child process of this one, started on the first call.
 
 It does not know what the engine is, nor HTTP. Runs are started from threads, one for each that the engine
 takes at once; their pieces come back to the event loop.
@@ -16,8 +16,10 @@ from typing import Any
 import msgspec
 
 from tenuto.bodies.chat import ChatRequest
+from tenuto.bodies.embeddings import EmbeddingRequest
 from tenuto.catalog.rules import MAX_START_FAILURES, Model
-from tenuto.chat.answers import FINISHED, Choice, Completion, Piece, Usage
+from tenuto.chat.answers import FINISHED, Choice, Completion, Embeddings, Piece, Usage
+from tenuto.chat.vectors import floats_of, in_form
 from tenuto.config import ModelSettings, Settings
 from tenuto.errors import Fault, InvalidRequest, ModelUnavailable
 from tenuto.hosts.child import ChildHost
@@ -44,8 +46,8 @@ _OLD_ROLES = {"developer": "system"}
 _log = get_logger("tenuto.chat")
 
 
-class EmbeddedChat:
-    """A ChatEngine (see `answers.py`) over a host. `make_host` is the seam where another host goes in."""
+class _EmbeddedModel:
+    """An Engine (see `answers.py`) over a host. `make_host` is the seam where another host goes in."""
 
     def __init__(
         self, model: Model, settings: Settings, make_host: Callable[[EngineSpec], ChildHost] = ChildHost
@@ -77,52 +79,24 @@ class EmbeddedChat:
         if self.reason() is None:
             self._threads.submit(load)
 
-    async def complete(self, request: ChatRequest, on_piece: Callable[[Piece], None]) -> Completion:
-        pieces = []
-        async for piece in self.stream(request):
-            on_piece(piece)
-            pieces.append(piece)
-        last = pieces[-1]
-        assert last.finish_reason is not None and last.usage is not None, "a host's last piece has both"
-        choice = Choice("".join(piece.text for piece in pieces), last.finish_reason)
-        return Completion((choice,), last.usage)
-
-    async def stream(self, request: ChatRequest) -> AsyncGenerator[Piece, None]:
-        loop = asyncio.get_running_loop()
-        pieces: asyncio.Queue[Piece | None] = asyncio.Queue()
-        cancelled = Cancellation()
-
-        def on_segment(content: bytes, metadata: dict[str, Any]) -> None:
-            piece = Piece(content.decode(), usage=_usage(metadata))
-            loop.call_soon_threadsafe(pieces.put_nowait, piece)
-
-        run = loop.run_in_executor(self._threads, self._run, request, on_segment, cancelled)
-        run.add_done_callback(lambda _: pieces.put_nowait(None))
-        try:
-            while (piece := await pieces.get()) is not None:
-                yield piece
-            yield _last(run.result())
-        finally:
-            if not run.done():
-                # Nobody reads on: the engine is cancelled, and its slot is free when it has stopped.
-                cancelled.set()
-                await asyncio.gather(run, return_exceptions=True)
-
     async def close(self) -> None:
         await asyncio.to_thread(self._host.close)
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _run(
         self,
-        request: ChatRequest,
+        parameters: dict[str, Any],
+        inputs: dict[str, bytes],
+        param: str,
         on_segment: Callable[[bytes, dict[str, Any]], None],
         cancelled: Cancellation,
     ) -> HostResult:
+        """One run, in a thread. `param` has the text that may be too long."""
         self._load()
         try:
             return self._host.run(
-                _parameters(request),
-                {"messages": _messages(request)},
+                parameters,
+                inputs,
                 on_segment=on_segment,
                 on_progress=lambda _: None,
                 deadline_s=self._settings.chat_timeout_s,
@@ -132,7 +106,7 @@ class EmbeddedChat:
         except EngineFailed as error:
             if error.code == "context_exceeded":
                 message = error.message if error.public else TOO_LONG
-                raise InvalidRequest([Fault("messages", "too_long", message)]) from error
+                raise InvalidRequest([Fault(param, "too_long", message)]) from error
             _log.error("chat.engine_failed", model=self._model.name, code=error.code)
             raise ModelUnavailable from error
         except HostError as error:
@@ -155,6 +129,91 @@ class EmbeddedChat:
             raise ModelUnavailable from error
         self._failures = 0
         _log.info("engine.loaded", model=self._model.name, pid=self._host.pid)
+
+
+class EmbeddedChat(_EmbeddedModel):
+    """A ChatEngine (see `answers.py`)."""
+
+    async def complete(self, request: ChatRequest, on_piece: Callable[[Piece], None]) -> Completion:
+        pieces = []
+        async for piece in self.stream(request):
+            on_piece(piece)
+            pieces.append(piece)
+        last = pieces[-1]
+        assert last.finish_reason is not None and last.usage is not None, "a host's last piece has both"
+        choice = Choice("".join(piece.text for piece in pieces), last.finish_reason)
+        return Completion((choice,), last.usage)
+
+    async def stream(self, request: ChatRequest) -> AsyncGenerator[Piece, None]:
+        loop = asyncio.get_running_loop()
+        pieces: asyncio.Queue[Piece | None] = asyncio.Queue()
+        cancelled = Cancellation()
+
+        def on_segment(content: bytes, metadata: dict[str, Any]) -> None:
+            piece = Piece(content.decode(), usage=_usage(metadata))
+            loop.call_soon_threadsafe(pieces.put_nowait, piece)
+
+        run = loop.run_in_executor(
+            self._threads,
+            self._run,
+            _parameters(request),
+            {"messages": _messages(request)},
+            "messages",
+            on_segment,
+            cancelled,
+        )
+        run.add_done_callback(lambda _: pieces.put_nowait(None))
+        try:
+            while (piece := await pieces.get()) is not None:
+                yield piece
+            yield _last(run.result())
+        finally:
+            if not run.done():
+                # Nobody reads on: the engine is cancelled, and its slot is free when it has stopped.
+                cancelled.set()
+                await asyncio.gather(run, return_exceptions=True)
+
+
+class EmbeddedVectors(_EmbeddedModel):
+    """An EmbeddingEngine (see `answers.py`): its result is 32-bit floats, one vector after the other."""
+
+    async def embed(self, request: EmbeddingRequest) -> Embeddings:
+        self._check(request)
+        cancelled = Cancellation()
+        run = asyncio.get_running_loop().run_in_executor(self._threads, self._vectors, request, cancelled)
+        try:
+            return await asyncio.shield(run)
+        finally:
+            if not run.done():
+                # Nobody waits: the engine is cancelled, and its slot is free when it has stopped.
+                cancelled.set()
+                await asyncio.gather(run, return_exceptions=True)
+
+    def _check(self, request: EmbeddingRequest) -> None:
+        faults = []
+        if not all(isinstance(one, str) for one in request.inputs):
+            message = "has token ids, which are of another model's vocabulary; this model takes texts"
+            faults.append(Fault("input", "not_allowed", message))
+        width = self._model.entry.limits.get("dimensions")
+        if request.dimensions not in (None, width):
+            message = f"must be {width} or left out: this model's vectors cannot be shortened"
+            faults.append(Fault("dimensions", "not_allowed", message))
+        if faults:
+            raise InvalidRequest(faults)
+
+    def _vectors(self, request: EmbeddingRequest, cancelled: Cancellation) -> Embeddings:
+        inputs = {"inputs": msgspec.json.encode(request.inputs)}
+        result = self._run({}, inputs, "input", lambda *_: None, cancelled)
+        tokens = result.metadata.get("prompt_tokens")
+        width, rest = divmod(len(result.content), len(request.inputs) * 4)
+        if rest or not width or type(tokens) is not int or tokens < 0:
+            raise ModelUnavailable
+        rows = range(0, len(result.content), width * 4)
+        floats = (floats_of(result.content[start : start + width * 4]).tolist() for start in rows)
+        try:
+            return Embeddings([in_form(one, request.encoding_format) for one in floats], Usage(tokens))
+        except ValueError as error:
+            raise ModelUnavailable from error
 
 
 def _spec(model: Model, settings: Settings) -> EngineSpec:

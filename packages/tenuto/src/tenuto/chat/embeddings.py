@@ -2,20 +2,20 @@
 
 As in chats, requests and answers are rebuilt from the fields that are known here. What a server gives as
 numbers or as base64 is turned into the form that was asked for.
+
+An answer may have millions of numbers. It is read in a thread, one vector after the other, each from its own
+JSON to its own JSON: no step holds the interpreter for longer than one vector takes, so other requests are
+answered meanwhile.
 """
 
-import base64
-import math
-import sys
-from array import array
-from collections.abc import Sequence
-from typing import Any
+import asyncio
 
 import msgspec
 
 from tenuto.bodies.embeddings import EmbeddingRequest
 from tenuto.chat.answers import Embeddings, Usage
 from tenuto.chat.upstream import Count, Garbage, Upstream, encode, whole
+from tenuto.chat.vectors import in_form
 from tenuto.config import UpstreamSettings
 
 PATH = "/embeddings"
@@ -24,7 +24,7 @@ MAX_BYTES = 48 * 1024 * 1024
 
 
 class _Embedding(msgspec.Struct):
-    embedding: list[float] | str
+    embedding: msgspec.Raw
     index: Count
 
 
@@ -38,6 +38,7 @@ class _Answer(msgspec.Struct):
 
 
 _ANSWER = msgspec.json.Decoder(_Answer)
+_VECTOR = msgspec.json.Decoder(list[float] | str)
 
 
 class UpstreamEmbeddings(Upstream):
@@ -50,7 +51,8 @@ class UpstreamEmbeddings(Upstream):
         """The vectors. Raises InvalidRequest, RateLimited, ModelUnavailable."""
         fields = [] if request.dimensions is None else ["dimensions"]
         async with self._answer(request_body(self._model, request), "input", fields) as response:
-            return embeddings(await whole(response, MAX_BYTES), request)
+            answer = await whole(response, MAX_BYTES)
+            return await asyncio.to_thread(embeddings, answer, request)
 
 
 def request_body(model: str, request: EmbeddingRequest) -> bytes:
@@ -65,40 +67,7 @@ def embeddings(answer: bytes, request: EmbeddingRequest) -> Embeddings:
     ordered = sorted(read.data, key=lambda one: one.index)
     if [one.index for one in ordered] != list(range(len(request.inputs))):
         raise Garbage("not one vector for each input")
-    turn: Any = _base64 if request.encoding_format == "base64" else _numbers
-    return Embeddings([turn(one.embedding) for one in ordered], Usage(read.usage.prompt_tokens))
-
-
-def _base64(vector: list[float] | str) -> str:
-    numbers = _numbers(vector)
-    if isinstance(vector, str):
-        return vector
-    floats = array("f", numbers)
-    _check(floats)
-    return base64.b64encode(_little_endian(floats).tobytes()).decode("ascii")
-
-
-def _numbers(vector: list[float] | str) -> list[float]:
-    if isinstance(vector, list):
-        numbers = vector
-    else:
-        try:
-            floats = array("f", base64.b64decode(vector, validate=True))
-        except ValueError as error:
-            raise Garbage("not base64 of 32-bit floats") from error
-        numbers = _little_endian(floats).tolist()
-    _check(numbers)
-    return numbers
-
-
-def _check(numbers: "Sequence[float]") -> None:
-    if not numbers:
-        raise Garbage("a vector without numbers")
-    if not math.isfinite(sum(numbers)):
-        raise Garbage("a number that is none, or beyond 32 bits")
-
-
-def _little_endian(floats: "array[float]") -> "array[float]":
-    if sys.byteorder == "big":
-        floats.byteswap()
-    return floats
+    return Embeddings(
+        [in_form(_VECTOR.decode(one.embedding), request.encoding_format) for one in ordered],
+        Usage(read.usage.prompt_tokens),
+    )

@@ -28,6 +28,8 @@ RECONNECT_S = 0.2
 # Many servers close an idle connection after five seconds; one that is used as it is closed is a lost call.
 KEEP_ALIVE_S = 4.0
 MAX_ANSWER_BYTES = 32 * 1024 * 1024
+LARGE_BYTES = 256 * 1024
+"""From here on an answer is decoded in a thread."""
 # Connections that could not be made in a row, until the model is no longer called, and for how long.
 UNREACHABLE_AFTER = 3
 UNREACHABLE_S = 10.0
@@ -251,7 +253,10 @@ class UpstreamChat(Upstream):
 
     async def complete(self, request: ChatRequest, on_piece: Callable[[Piece], None]) -> Completion:
         async with self._answer(*self._asked(request)) as response:
-            return completion(await whole(response), request)
+            answer = await whole(response)
+            if len(answer) < LARGE_BYTES:
+                return completion(answer, request)
+            return await asyncio.to_thread(completion, answer, request)
 
     async def stream(self, request: ChatRequest) -> AsyncGenerator[Piece, None]:
         async with self._answer(*self._asked(request)) as response:
@@ -271,12 +276,14 @@ class UpstreamChat(Upstream):
 
 async def whole(response: aiohttp.ClientResponse, limit_bytes: int = MAX_ANSWER_BYTES) -> bytes:
     """All of an answer. Garbage: it is longer."""
-    body = await response.content.read(limit_bytes + 1)
-    while len(body) <= limit_bytes and not response.content.at_eof():
-        body += await response.content.read(limit_bytes + 1 - len(body))
-    if len(body) > limit_bytes:
-        raise Garbage("the answer is too long")
-    return body
+    blocks: list[bytes] = []
+    size_bytes = 0
+    async for block in response.content.iter_any():
+        blocks.append(block)
+        size_bytes += len(block)
+        if size_bytes > limit_bytes:
+            raise Garbage("the answer is too long")
+    return b"".join(blocks)
 
 
 def request_body(model: str, request: ChatRequest, limit: Mapping[str, int]) -> bytes:

@@ -170,7 +170,7 @@ def _fakes() -> tuple[EngineEntry, ...]:
     )
 
 
-_FIRST_KINDS = ("speech", "recognition", "chat")
+_FIRST_KINDS = ("speech", "recognition", "chat", "image")
 """In this order the catalog lists models; those of all other kinds come after them."""
 
 

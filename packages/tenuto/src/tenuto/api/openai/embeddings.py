@@ -1,4 +1,4 @@
-"""POST /v1/embeddings: vectors of texts, by a model of another server. Metered as chats are; no jobs."""
+"""POST /v1/embeddings: vectors of texts, by our own model or one of another server. Metered as chats are."""
 
 import asyncio
 from typing import Any
@@ -12,7 +12,7 @@ from tenuto.api.openai.keys import quota_errors
 from tenuto.api.request_body import read_json
 from tenuto.api.service import Service
 from tenuto.bodies.embeddings import FIELDS, EmbeddingRequest, check
-from tenuto.catalog.rules import EMBEDDING
+from tenuto.catalog.kinds import EMBEDDING
 from tenuto.errors import Fault, InvalidRequest, ModelNotAllowed
 
 MAX_VALUES = 400_000

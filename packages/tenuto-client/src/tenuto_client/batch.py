@@ -49,6 +49,10 @@ PATIENCE_S = 600.0
 """How long an outage of the service may last before the batch stops."""
 OTHERS_S = 5.0
 """The oldest job is read as often as the service allows; each of the others at most this often."""
+SCAN_S = 1.0
+"""How often new lines are looked for, where they may come."""
+CREDIT_S = 60.0
+"""How long to wait before a line that the balance did not cover is tried again."""
 REPORT = "report.csv"
 JOURNAL = ".tenuto"
 COLUMNS = ("line", "id", "state", "file", "sha256", "charge", "error", "job")
@@ -74,6 +78,11 @@ class Plan:
     """Make another job for a line whose job failed or was cancelled."""
     on_line: OnLine | None = None
     """Called with the result of each line that is finished."""
+    scan: Callable[[], list[Line]] | None = None
+    """Gives lines that came since its last call, while the run lasts. Equal content is then the same work,
+    whatever its name, and no outage or low balance ends the run."""
+    is_over: Callable[[], bool] = lambda: True
+    """With `scan`: whether no more lines will come."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.in_flight <= MOST_IN_FLIGHT:
@@ -199,6 +208,7 @@ class _Run:
     flying: list[_Task] = field(default_factory=list)
     """Submitted and not finished, oldest first."""
     models: dict[str, str] = field(default_factory=dict)
+    scan_at: float = 0.0
     submit_at: float = 0.0
     """Nothing is submitted before this, on the monotonic clock, nor read before the next one."""
     read_at: float = 0.0
@@ -217,25 +227,35 @@ class _Run:
     def work(self) -> Flow[None]:
         """Submit and collect until every line is finished."""
         self.answered_at = self.link.clock.monotonic()
-        for line in self.plan.lines:
-            if line.error:
-                self.book.finish(line, LineResult(line.number, line.id, error=line.error))
-            else:
-                self.waiting.append(_Task(line))
-        while self.waiting or self.flying:
+        self._take(self.plan.lines)
+        while self.waiting or self.flying or not (self.plan.scan is None or self.plan.is_over()):
             now = self.link.clock.monotonic()
+            if self.plan.scan is not None and now >= self.scan_at:
+                lines: list[Line] = yield Do(self.plan.scan)
+                self.plan.lines.extend(lines)
+                self._take(lines)
+                self.scan_at = now + SCAN_S
             can_submit = bool(self.waiting) and len(self.flying) < self.plan.in_flight and not self.is_short
             if can_submit and now >= self.submit_at:
                 yield from self._submit(self.waiting.popleft())
                 continue
             dues = sorted((self._due(task), at) for at, task in enumerate(self.flying))
             next_at = min(
-                self.submit_at if can_submit else math.inf, dues[1][0] if len(dues) > 1 else math.inf
+                self.submit_at if can_submit else math.inf,
+                dues[1][0] if len(dues) > 1 else math.inf,
+                math.inf if self.plan.scan is None else self.scan_at,
             )
             if not dues or dues[0][0] > now:
                 yield Pause(min([next_at, *(due for due, _ in dues[:1])]) - now)
             else:
                 yield from self._read(self.flying[dues[0][1]], next_at - now)
+
+    def _take(self, lines: list[Line]) -> None:
+        for line in lines:
+            if line.error:
+                self.book.finish(line, LineResult(line.number, line.id, error=line.error))
+            else:
+                self.waiting.append(_Task(line))
 
     def _due(self, task: _Task) -> float:
         """When a job may be read: as the service says, and all but the oldest less often."""
@@ -252,12 +272,15 @@ class _Run:
         except _TEMPORARY as error:
             self.waiting.appendleft(task)
             self.submit_at = self._retry_at(error)
-        except InsufficientBalance:
+        except InsufficientBalance as error:
             # Jobs that finish release what they held and did not cost.
-            if not self.flying:
+            if not self.flying and self.plan.scan is None:
                 raise
             self.waiting.appendleft(task)
-            self.is_short = True
+            self.is_short = bool(self.flying)
+            if not self.is_short:
+                self.submit_at = self.link.clock.monotonic() + CREDIT_S
+                self._tell(Retry(CREDIT_S, error.status, str(error), math.inf))
         except (AuthenticationFailed, UnexpectedAnswer):
             raise
         except (TenutoError, OSError) as error:
@@ -272,7 +295,7 @@ class _Run:
         """Whether an earlier run finished the line: its file is there, or its job has no result."""
         line = task.line
         if not task.name:
-            task.name = yield Do(lambda: _name(self.book.entry, line))
+            task.name = yield Do(lambda: _name(self.book.entry, line, is_named=self.plan.scan is None))
         record = self.book.record(task.name)
         if record.get("state") in FINAL_WITHOUT_RESULT:
             if not self.plan.again:
@@ -418,20 +441,27 @@ class _Run:
         if not isinstance(error, ServiceUnreachable):
             wait_s = max(pacing.MIN_WAIT_S, error.retry_after_s or pacing.DEFAULT_WAIT_S)
         patience_s = pacing.GIVE_UP_S if isinstance(error, RateLimited) else PATIENCE_S
+        if self.plan.scan is not None:
+            patience_s = math.inf
         left_s = self.answered_at + patience_s - now
         if wait_s > left_s:
             raise error
-        if self.link.on_retry is not None:
-            status = None if isinstance(error, ServiceUnreachable) else error.status
-            self.link.on_retry(Retry(wait_s, status, str(error.__cause__ or ""), left_s))
+        status = None if isinstance(error, ServiceUnreachable) else error.status
+        self._tell(Retry(wait_s, status, str(error.__cause__ or ""), left_s))
         return now + wait_s
 
+    def _tell(self, retry: Retry) -> None:
+        if self.link.on_retry is not None:
+            self.link.on_retry(retry)
 
-def _name(entry: Entry, line: Line) -> str:
-    """What identifies a line: all that it says, and the content of its recording."""
+
+def _name(entry: Entry, line: Line, *, is_named: bool) -> str:
+    """What identifies a line: all that it says, its id if `is_named`, and the content of its recording."""
     content = "" if line.file is None else _content_sha256(entry, line.file)
     words = {"model": line.model, "parameters": line.parameters, "metadata": line.metadata}
-    return digest(line.id, line.kind, json.dumps(words, sort_keys=True, default=str), content)
+    return digest(
+        line.id if is_named else "", line.kind, json.dumps(words, sort_keys=True, default=str), content
+    )
 
 
 def _content_sha256(entry: Entry, path: Path) -> str:

@@ -42,6 +42,9 @@ VERBS: Tree = {
     "batch": Command(
         "Make a file of every line of a CSV or JSON Lines file.", "tenuto_client.commands.batch"
     ),
+    "watch": Command(
+        "Transcribe recordings and speak texts that arrive in a folder.", "tenuto_client.commands.watch"
+    ),
     "chat": Command("Chat with a model.", "tenuto_client.commands.chat"),
     "voices": Command("List, add and manage voices.", "tenuto_client.commands.voices"),
     "models": Command(

@@ -167,6 +167,8 @@ def _reason(retry: Retry) -> str:
     """Why a request is sent again."""
     if retry.status is None:
         return t("no answer ({why})", why=translated(retry.reason))
+    if retry.status == 403:
+        return translated(retry.reason)
     if retry.status == 429:
         return t("the service limits the rate of requests")
     if retry.status == 503:

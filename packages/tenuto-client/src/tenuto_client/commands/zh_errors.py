@@ -188,6 +188,8 @@ ERRORS: tuple[tuple[str, str], ...] = (
         "M4A needs ffmpeg on the PATH; mp3, opus and flac do not",
         "M4A 需要 PATH 中有 ffmpeg；mp3、opus、flac 不需要",
     ),
+    ("its name is too long or not text; rename it", "文件名太长或不是文字；请改名"),
+    ("it cannot be read as UTF-8 text: {0}", "无法作为 UTF-8 文字读取：{0}"),
     ("ffmpeg cannot write M4A: {0}", "ffmpeg 无法写出 M4A：{0}"),
     ("in_flight must be a number from 1 to {0}", "in_flight 应是 1 到 {0} 的数字"),
     (

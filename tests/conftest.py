@@ -156,7 +156,9 @@ def service(
         server.run(f"create database {name}")
         url = server.url(name)
     running = RunningService(
-        tmp_path_factory.mktemp("service") / "data", url, variables={"TENUTO_REQUESTS_PER_SECOND": "0"}
+        tmp_path_factory.mktemp("service") / "data",
+        url,
+        variables={"TENUTO_REQUESTS_PER_SECOND": "0", "TENUTO_WEBHOOKS": "any"},
     )
     running.start()
     running.key = running.make_key(credit="1000")

@@ -27,7 +27,14 @@ from servers.voices import upload as upload_voice
 from tenuto.api.app import ROUTES
 from tenuto.ids import Ids
 
-KINDS = {"operation_id": "job", "segment_id": "segment", "artifact_id": "artifact", "voice_id": "voice"}
+KINDS = {
+    "operation_id": "job",
+    "segment_id": "segment",
+    "artifact_id": "artifact",
+    "voice_id": "voice",
+    "webhook_id": "webhook",
+    "delivery_id": "delivery",
+}
 """What each id in a path refers to."""
 QUERIES = {
     ("listJobs", "after"): "job",
@@ -36,6 +43,7 @@ QUERIES = {
     ("listVoices", "after"): "voice",
     ("listLedger", "after"): "entry",
     ("followEvents", "after"): "job",
+    ("listWebhookDeliveries", "after"): "delivery",
 }
 """Queries that take ids; the others name numbers, days, states and models."""
 NO_IDS = {"state", "kind", "model", "limit", "wait", "since", "until", "form"} | {
@@ -85,6 +93,7 @@ def owner(operator: Operator) -> Belongings:
         "artifact": [*results, recording_id],
         "voice": [own_voice(caller)],
         "entry": [ledger[0]["id"]],
+        **_webhook(caller),
     }
     caller.wait(waiting)
     return Belongings(caller, ids)
@@ -97,7 +106,17 @@ def stranger(operator: Operator) -> Belongings:
     job_id = caller.submit("Mine.", stream=True)
     caller.wait(job_id)
     segments = caller.get(f"/v1/jobs/{job_id}/audio-segments").json()["data"]
-    return Belongings(caller, {"job": [job_id], "segment": [segments[0]["segment_id"]]})
+    ids = {"job": [job_id], "segment": [segments[0]["segment_id"]], **_webhook(caller)}
+    return Belongings(caller, ids)
+
+
+def _webhook(caller: Caller) -> dict[str, list[str]]:
+    """A webhook to a server that nobody has, and a message to it."""
+    content = json.dumps({"url": "http://192.0.2.1/", "events": ["job.failed"]}).encode()
+    json_type = {"Content-Type": "application/json"}
+    webhook = caller.request("POST", "/v1/webhooks", headers=json_type, content=content).json()
+    delivery = caller.request("POST", f"/v1/webhooks/{webhook['id']}/test").json()
+    return {"webhook": [webhook["id"]], "delivery": [delivery["id"]]}
 
 
 MODEL = {"owner", "model"}
@@ -249,7 +268,8 @@ def _foreign_and_malformed(kind: str, owner: Belongings) -> list[str]:
 def _told(caller: Caller, route: Route, ids: dict[str, str]) -> list[tuple[int, Any, str]]:
     """A route's answers: to a plain request and, for reads, to a range request and HEAD."""
     path = route.at(**ids)
-    content = json.dumps({"name": "renamed"}).encode() if route.body_type else None
+    changed = "description" if "webhook" in route.path else "name"
+    content = json.dumps({changed: "renamed"}).encode() if route.body_type else None
     headers = {"Content-Type": route.body_type} if route.body_type else {}
     answers = [caller.request(route.method, path, headers=headers, content=content)]
     if route.method == "GET":

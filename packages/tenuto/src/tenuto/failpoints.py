@@ -45,6 +45,7 @@ PLACES: Mapping[str, str] = {
     "call.held": "a priced call's hold is durable, its model is not asked",
     "call.answered": "a priced call's answer is in memory, its charge is not written",
     "call.settled": "a priced call is charged, its answer is not sent",
+    "webhook.sent": "a webhook has a message, which is not recorded",
     "install.after_bytes": "the built-in voices' recordings are durable, they have no rows",
     "register.after_commit": "a worker is registered and has not begun to work",
     "claim.before_commit": "a claim is written, not durable",

@@ -46,6 +46,8 @@ ERRORS = (
     "upkeep.failed",
     "long_polls.failed",
     "live_events.failed",
+    "webhooks.failed",
+    "webhook.failed",
     "worker.died",
     "worker.not_started",
 )

@@ -17,6 +17,7 @@ from tenuto.api import (
     models,
     renditions,
     voices,
+    webhooks,
 )
 from tenuto.api.call import Endpoint, Handler
 from tenuto.api.errors import error_answer
@@ -48,6 +49,16 @@ ROUTES: Mapping[str, Mapping[str, Handler]] = {
     "/v1/account/balance": {"GET": account.balance},
     "/v1/account/ledger": {"GET": account.ledger},
     "/v1/usage": {"GET": account.show_usage},
+    "/v1/webhooks": {"GET": webhooks.index, "POST": webhooks.create},
+    "/v1/webhooks/{webhook_id}": {
+        "GET": webhooks.show,
+        "PATCH": webhooks.change,
+        "DELETE": webhooks.delete,
+    },
+    "/v1/webhooks/{webhook_id}/test": {"POST": webhooks.test},
+    "/v1/webhooks/{webhook_id}/rotate": {"POST": webhooks.rotate},
+    "/v1/webhooks/{webhook_id}/deliveries": {"GET": webhooks.deliveries},
+    "/v1/webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver": {"POST": webhooks.redeliver},
     "/v1/chat/completions": {"POST": chat.create},
     "/v1/models/{model}": {"GET": lists.show_model},
     "/v1/models/{owner}/{model}": {"GET": lists.show_model},

@@ -34,6 +34,7 @@ LogFormat = Literal["auto", "text", "json"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 Migrations = Literal["apply", "wait"]
 Switch = Literal["on", "off"]
+Webhooks = Literal["off", "public", "any"]
 Registration = Literal["open", "invite", "closed"]
 Prices = Literal["contract", "free"]
 
@@ -245,6 +246,18 @@ class Settings:
         Form(are_networks, "a list of addresses such as 127.0.0.1, 10.0.0.0/8"),
         "addresses or networks, comma-separated, whose `X-Forwarded-For` and `X-Forwarded-Proto` are "
         "believed",
+    )
+    webhooks: Webhooks = setting(
+        "off",
+        Choice(get_args(Webhooks)),
+        "whether accounts may have events sent to servers of their own: `off`; `public`, over TLS to servers"
+        " of the public internet; `any`, to every server that this one reaches, those of its own network"
+        " included; see [webhooks](../webhooks.md)",
+    )
+    low_balance: str = setting(
+        "1",
+        Amount(),
+        "CNY, as text; whoever has less is sent `balance.low`, if a webhook asks for that",
     )
     openai_routes: Switch = setting(
         "on",

@@ -1,4 +1,5 @@
-"""Upkeep's long work: the sweep of bytes that nothing refers to, the audit of our own records, the retention.
+"""A worker's long work: the sweep of bytes that nothing refers to, the audit of our own records, the
+retention, and messages to webhooks.
 
 With millions of jobs, or a store that stalls, sweep and audit take minutes: each has a thread of its own, so
 that rescues continue meanwhile. Each is due once an hour, and then one of all workers does it; but every
@@ -9,17 +10,25 @@ import itertools
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from functools import partial
 
 from tenuto import failpoints
 from tenuto.artifacts import operations as artifacts
 from tenuto.artifacts.erasure import remove
 from tenuto.artifacts.operations import ORPHAN_AGE_MS
-from tenuto.db.database import Transaction
+from tenuto.billing.rules import parse_cny
+from tenuto.db.database import Listener, Transaction
 from tenuto.errors import ArtifactUnavailable, Unavailable
 from tenuto.jobs import audit, erasure
 from tenuto.jobs.audit import Report, runs
+from tenuto.jobs.feed import Position
 from tenuto.logs import get_logger
+from tenuto.webhooks import operations as webhooks
+from tenuto.webhooks import sending
+from tenuto.webhooks.operations import Outgoing
+from tenuto.webhooks.rules import signature
 from tenuto.worker.context import WorkerContext
 
 ROWLESS_LIMIT = 200
@@ -29,6 +38,20 @@ HOUR_MS = 3600 * 1000
 DAY_MS = 24 * HOUR_MS
 MAX_BATCHES = 50
 """The most transactions of one round of the retention; the next round continues."""
+
+TOPIC = "changes"
+POLL_S = 1.0
+PAUSE_S = 0.05
+BEAT_S = 3.0
+SILENCE_S = 12.0
+"""At least three beats."""
+SENDERS = 16
+SENDERS_OF_ACCOUNT = 4
+"""Messages on their way at once, one of each webhook at most."""
+MAX_DUE = 200
+"""Webhooks that one look finds something for."""
+FORGET_S = 600.0
+CLOSE_S = 2.0
 
 _log = get_logger("tenuto.worker")
 
@@ -243,3 +266,150 @@ def _remove(context: WorkerContext, blobs: list[str]) -> int:
     for blob_id in stuck:
         _log.error("blob.not_removed", blob_id=blob_id)
     return len(stuck)
+
+
+class WebhookSender:
+    """The thread that makes and sends messages to webhooks: of all processes that share a database, one does.
+
+    It is chosen as dead workers are recognised: the beat of the one before has stood still for `SILENCE_S`
+    on the monotonic clock of the one that takes over. Two at once, after a process that stood still wakes
+    up, do no harm: each record is fenced, and a message that is sent twice has the same id both times.
+    """
+
+    def __init__(self, context: WorkerContext) -> None:
+        self._context = context
+        self._is_wanted = context.settings.webhooks != "off"
+        self._is_public = context.settings.webhooks == "public"
+        self._low_micros = parse_cny(context.settings.low_balance)
+        self._seen: tuple[str, int] = ("", -1)
+        self._seen_since = float("-inf")
+        self._beat_at = float("-inf")
+        self._forget_at = 0.0
+        self._observed_at = float("-inf")
+        self._end: Position | None = None
+        """Behind the newest event of which the messages are made."""
+        self._on_the_way: dict[str, str] = {}
+        """Webhooks to which a message is being sent, with their accounts; each change is one step."""
+        self._stopping = threading.Event()
+        self._pool = ThreadPoolExecutor(SENDERS, thread_name_prefix="webhook")
+        self._thread = threading.Thread(target=self._run, name="webhooks", daemon=True)
+
+    def start(self) -> None:
+        if self._is_wanted:
+            self._thread.start()
+
+    def stop(self) -> None:
+        """What is on its way is not waited for: it is sent again, under the same id."""
+        self._stopping.set()
+        if self._is_wanted:
+            self._thread.join(CLOSE_S)
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                with closing(self._context.database.listen(TOPIC)) as listener:
+                    self._serve(listener)
+            except Unavailable:
+                self._stopping.wait(POLL_S)
+            except Exception:
+                _log.exception("webhooks.failed")
+                self._stopping.wait(POLL_S)
+
+    def _serve(self, listener: Listener) -> None:
+        while not self._stopping.is_set():
+            if self._is_sender():
+                self._look()
+            listener.wait(POLL_S)
+            self._stopping.wait(PAUSE_S)
+
+    def _is_sender(self) -> bool:
+        """Whether it is this process's turn; a beat every few seconds says that it lives."""
+        now, me = time.monotonic(), self._context.worker_id
+        if self._seen[0] == me and now - self._beat_at < BEAT_S:
+            return True
+        if now - self._observed_at < POLL_S:
+            return False
+        self._observed_at = now
+        holder, beat = self._context.database.write(webhooks.observe)
+        if (holder, beat) != self._seen:
+            self._seen, self._seen_since = (holder, beat), now
+        if holder not in ("", me) and now - self._seen_since < SILENCE_S:
+            return False
+        if not self._context.database.write(lambda tx: webhooks.hold(tx, me, before=holder, beat=beat)):
+            return False
+        if holder != me:
+            _log.info("webhooks.taken_over", worker_id=me)
+        self._seen, self._beat_at = (me, beat + 1), now
+        return True
+
+    def _look(self) -> None:
+        """Make the messages of what has happened, and send those that are due."""
+        context = self._context
+        if not self._make():
+            self._seen = ("", -1)
+            return
+        now_ms = context.clock()
+        for outgoing in context.database.read(lambda tx: webhooks.due(tx, limit=MAX_DUE, now_ms=now_ms)):
+            if self._has_capacity(outgoing):
+                self._on_the_way[outgoing.webhook_id] = outgoing.account_id
+                self._pool.submit(self._send, outgoing)
+        if time.monotonic() >= self._forget_at:
+            self._forget_at = time.monotonic() + FORGET_S
+            context.database.write(lambda tx: webhooks.forget(tx, now_ms=now_ms))
+
+    def _make(self) -> bool:
+        """Make messages up to the newest event; whether this process is still the sender."""
+        context = self._context
+        end = context.database.read(webhooks.news)
+        if end is None or end == self._end:
+            return True
+        is_sender, count = True, 1
+        while is_sender and count and not self._stopping.is_set():
+            now_ms = context.clock()
+            count, is_sender = context.database.write(
+                lambda tx, now_ms=now_ms: webhooks.make_deliveries(  # type: ignore[misc]
+                    tx, context.ids, context.worker_id, low_micros=self._low_micros, now_ms=now_ms
+                )
+            )
+        self._end = end
+        return is_sender
+
+    def _has_capacity(self, outgoing: Outgoing) -> bool:
+        """One message of a webhook at a time, and a quarter of all for one account."""
+        accounts = list(self._on_the_way.values())
+        return (
+            outgoing.webhook_id not in self._on_the_way
+            and len(accounts) < SENDERS
+            and accounts.count(outgoing.account_id) < SENDERS_OF_ACCOUNT
+        )
+
+    def _send(self, outgoing: Outgoing) -> None:
+        """Send one message and record what came of it; if we die between, it is sent again."""
+        context = self._context
+        try:
+            timestamp = context.clock() // 1000
+            headers = {
+                "Content-Type": "application/json",
+                "User-Agent": "tenuto-webhooks",
+                "webhook-id": outgoing.message_id,
+                "webhook-timestamp": str(timestamp),
+                "webhook-signature": signature(
+                    outgoing.secrets, outgoing.message_id, timestamp, outgoing.body
+                ),
+            }
+            answer = sending.send(
+                outgoing.url, headers, outgoing.body, is_public=self._is_public, now_s=timestamp
+            )
+            failpoints.hit("webhook.sent")
+            now_ms = context.clock()
+            because = context.database.write(lambda tx: webhooks.record(tx, outgoing, answer, now_ms=now_ms))
+            if because is not None:
+                _log.warning("webhook.disabled", webhook_id=outgoing.webhook_id, reason=because)
+        except Unavailable:
+            pass  # It is sent again, under the same id.
+        except Exception:
+            _log.exception("webhook.failed", webhook_id=outgoing.webhook_id)
+        finally:
+            self._on_the_way.pop(outgoing.webhook_id, None)
+            context.database.wake(TOPIC)

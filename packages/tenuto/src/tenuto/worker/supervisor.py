@@ -29,6 +29,7 @@ from tenuto.worker.abilities import Ability
 from tenuto.worker.context import Bell, WorkerContext
 from tenuto.worker.engines import MIB, Engines
 from tenuto.worker.heartbeat import Heartbeat
+from tenuto.worker.housekeeping import WebhookSender
 from tenuto.worker.locks import LifeLock
 from tenuto.worker.upkeep import Upkeep
 
@@ -60,6 +61,7 @@ class Worker:
         self._engines = Engines(context, offered, self._bell)
         self._heartbeat = Heartbeat(context, self._register)
         self._upkeep = Upkeep(context, self._engines, self._heartbeat, self._bell)
+        self._webhooks = WebhookSender(context)
         self._slots = [
             Slot(context, lane, self._engines, self._heartbeat, self._bell)
             for lane, count in slots(context.settings).items()
@@ -85,6 +87,7 @@ class Worker:
         for slot in self._slots:
             slot.start()
         self._upkeep.start()
+        self._webhooks.start()
         threading.Thread(target=self._warm, name="warm", daemon=True).start()
         _log.info("worker.started", worker_id=context.worker_id, models=self._offered)
 
@@ -112,6 +115,7 @@ class Worker:
             self._join_slots(time.monotonic() + STOP_S)
         self._stopping.set()
         self._upkeep.stop()
+        self._webhooks.stop()
         self._heartbeat.stop()
         self._engines.close()
         # It waits at its socket: closed under it, it would end with an error.

@@ -1,0 +1,186 @@
+"""Webhooks over HTTP: made, listed, changed, tried, and what was sent to them.
+
+A key that is restricted to models makes webhooks that learn of their jobs alone, and sees no others.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec.structs import asdict
+
+from tenuto import strict_json
+from tenuto.accounts.restrictions import Caller
+from tenuto.api import query
+from tenuto.api.answers import Answer, json_answer, json_list
+from tenuto.api.call import Call
+from tenuto.api.request_body import require_json
+from tenuto.bodies.fields import Boolean, Choice, Field, Text, Texts, read_fields, wrong_type
+from tenuto.db.database import Transaction
+from tenuto.errors import Fault, Forbidden, InvalidRequest
+from tenuto.webhooks import operations as webhooks
+from tenuto.webhooks import rules
+
+_URL = Text(rules.MAX_URL_CHARACTERS, "characters")
+_EVENTS = Texts(len(rules.EVENTS), Text(40, "characters"))
+_DESCRIPTION = Text(rules.MAX_DESCRIPTION_CHARACTERS, "characters", may_be_empty=True)
+_CREATED = {
+    "url": Field("url", _URL, "where to", required=True),
+    "events": Field("events", _EVENTS, "of which events", required=True),
+    "description": Field("description", _DESCRIPTION, "for people"),
+}
+_CHANGED = {
+    **{name: Field(name, field.rule, field.meaning) for name, field in _CREATED.items()},
+    "enabled": Field("enabled", Boolean(), "whether anything is sent"),
+}
+_LIST: Mapping[str, query.Rule] = {"after": query.cursor("delivery"), "limit": query.limit}
+
+
+async def create(call: Call) -> Answer:
+    """POST /v1/webhooks: 201, with the secret, which no later answer has."""
+    caller = await _admitted(call)
+    fields = await _fields(call, _CREATED)
+    service, now_ms = call.service, call.service.clock()
+    webhook, secret = await service.database.write_async(
+        lambda tx: webhooks.create(
+            tx,
+            service.ids,
+            caller,
+            url=fields["url"],
+            events=fields["events"],
+            description=fields.get("description", ""),
+            now_ms=now_ms,
+        )
+    )
+    return json_answer(201, asdict(webhook) | {"secret": secret})
+
+
+async def index(call: Call) -> Answer:
+    """GET /v1/webhooks: all of them, oldest first."""
+    _require_on(call, await call.authenticate())
+    return json_list(await call.read_again(webhooks.listed))
+
+
+async def show(call: Call) -> Answer:
+    """GET /v1/webhooks/{id}."""
+    caller = await _admitted(call)
+    webhook_id = call.path_id("webhook_id", "webhook")
+    return json_answer(
+        200, await call.service.database.read_async(lambda tx: webhooks.get(tx, caller, webhook_id))
+    )
+
+
+async def change(call: Call) -> Answer:
+    """PATCH /v1/webhooks/{id}: what is given; `"enabled": true` also forgets that it failed."""
+    caller = await _admitted(call)
+    fields = await _fields(call, _CHANGED)
+    webhook_id = call.path_id("webhook_id", "webhook")
+    return json_answer(
+        200,
+        await call.service.database.write_async(lambda tx: webhooks.change(tx, caller, webhook_id, fields)),
+    )
+
+
+async def delete(call: Call) -> Answer:
+    """DELETE /v1/webhooks/{id}: nothing more is sent, also of what waits."""
+    caller = await _admitted(call)
+    await call.read_body()
+    webhook_id = call.path_id("webhook_id", "webhook")
+    await call.service.database.write_async(lambda tx: webhooks.delete(tx, caller, webhook_id))
+    return json_answer(200, {"id": webhook_id, "object": "webhook", "deleted": True})
+
+
+async def rotate(call: Call) -> Answer:
+    """POST /v1/webhooks/{id}/rotate: a new secret; the old one signs beside it for a day."""
+    caller = await _admitted(call)
+    await call.read_body()
+    webhook_id, now_ms = call.path_id("webhook_id", "webhook"), call.service.clock()
+    webhook, secret = await call.service.database.write_async(
+        lambda tx: webhooks.rotate(tx, caller, webhook_id, now_ms=now_ms)
+    )
+    return json_answer(200, asdict(webhook) | {"secret": secret})
+
+
+async def test(call: Call) -> Answer:
+    """POST /v1/webhooks/{id}/test: 202 with the delivery of a message that says nothing."""
+    caller = await _admitted(call)
+    await call.read_body()
+    service, now_ms = call.service, call.service.clock()
+    webhook_id = call.path_id("webhook_id", "webhook")
+
+    def send(tx: Transaction) -> webhooks.Delivery:
+        return webhooks.test(tx, service.ids, caller, webhook_id, now_ms=now_ms)
+
+    delivery = await service.database.write_async(send)
+    service.database.wake("changes")
+    return json_answer(202, delivery)
+
+
+async def deliveries(call: Call) -> Answer:
+    """GET /v1/webhooks/{id}/deliveries, newest first."""
+    caller = await _admitted(call)
+    filters = query.read_query(call, _LIST)
+    webhook_id = call.path_id("webhook_id", "webhook")
+
+    def look(tx: Transaction) -> tuple[list[webhooks.Delivery], str | None]:
+        limit = query.limit_of(filters)
+        return webhooks.deliveries(tx, caller, webhook_id, after=filters.get("after"), limit=limit)
+
+    return json_list(*await call.service.database.read_async(look))
+
+
+async def redeliver(call: Call) -> Answer:
+    """POST /v1/webhooks/{id}/deliveries/{id}/redeliver: 202; the message goes out again under its own id."""
+    caller = await _admitted(call)
+    await call.read_body()
+    service, now_ms = call.service, call.service.clock()
+    webhook_id = call.path_id("webhook_id", "webhook")
+    delivery_id = call.path_id("delivery_id", "delivery")
+
+    def send(tx: Transaction) -> webhooks.Delivery:
+        return webhooks.redeliver(tx, caller, webhook_id, delivery_id, now_ms=now_ms)
+
+    delivery = await service.database.write_async(send)
+    service.database.wake("changes")
+    return json_answer(202, delivery)
+
+
+async def _admitted(call: Call) -> Caller:
+    caller = await call.authenticate()
+    _require_on(call, caller)
+    return caller
+
+
+def _require_on(call: Call, caller: Caller) -> None:
+    if call.service.settings.webhooks == "off":
+        raise Forbidden("webhooks are switched off on this service; its operator can allow them")
+
+
+async def _fields(call: Call, known: Mapping[str, Field]) -> dict[str, Any]:
+    """The fields of a body; InvalidRequest with all faults."""
+    require_json(call)
+    value = strict_json.parse(await call.read_body())
+    if type(value) is not dict:
+        raise InvalidRequest([wrong_type("body", value, "an object")])
+    faults: list[Fault] = []
+    fields = read_fields(known, value, "", faults)
+    if "events" in fields:
+        faults += _events_faults(fields["events"])
+    if "url" in fields:
+        fault = rules.url_fault(fields["url"], is_public=call.service.settings.webhooks == "public")
+        faults += [fault] if fault is not None else []
+    if faults:
+        raise InvalidRequest(faults)
+    return fields
+
+
+def _events_faults(events: list[str]) -> list[Fault]:
+    """At least one event, each known and named once."""
+    faults: list[Fault] = []
+    for number, event in enumerate(events):
+        Choice(rules.EVENTS).read(f"events[{number}]", event, faults)
+    if not events:
+        names = ", ".join(rules.EVENTS)
+        faults.append(Fault("events", "empty", f"is empty; name at least one of {names}"))
+    elif len(set(events)) < len(events):
+        faults.append(Fault("events", "not_allowed", "names an event twice"))
+    return faults

@@ -1,0 +1,1 @@
+"""Informing callers' own servers of what happened, by the Standard Webhooks specification."""

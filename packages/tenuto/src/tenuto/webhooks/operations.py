@@ -1,0 +1,430 @@
+"""Webhooks of an account, and the messages to them: made from the events of jobs, sent, recorded, made again.
+
+The event that a transition writes is the message's outbox: the sender reads events in their order and notes
+how far it is in the transaction that makes the deliveries. So a transition costs no more than before, and no
+message is lost or made twice. It knows neither HTTP nor threads.
+"""
+
+import json
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from secrets import token_bytes
+from typing import Any
+
+import msgspec
+
+from tenuto.accounts.restrictions import Caller
+from tenuto.billing import reads as billing
+from tenuto.billing.rules import parse_cny
+from tenuto.db.database import Transaction, Value
+from tenuto.errors import Fault, InvalidRequest, NotFound
+from tenuto.ids import Ids
+from tenuto.jobs import feed
+from tenuto.jobs.feed import EventInOrder, Position
+from tenuto.webhooks import rules, store
+from tenuto.webhooks.sending import Answer
+from tenuto.webhooks.store import DeliveryRow, WebhookRow
+
+_TYPES = {name: f"job.{name}" for name in ("succeeded", "failed", "cancelled", "recovery_required")}
+RETENTION_MS = 30 * 24 * 3_600_000
+"""How long deliveries that have ended are listed."""
+FORGOTTEN_AT_ONCE = 1_000
+
+
+class Webhook(msgspec.Struct, frozen=True, omit_defaults=False):
+    """A webhook as its account sees it; `secret` only in the answer that makes it."""
+
+    id: str
+    url: str
+    events: list[str]
+    description: str
+    enabled: bool
+    disabled_because: str | None
+    failing_since: int | None
+    created_at: int
+    object: str = "webhook"
+
+
+class Delivery(msgspec.Struct, frozen=True):
+    """A message to a webhook as its account sees it."""
+
+    id: str
+    message_id: str
+    type: str
+    state: str
+    attempts: int
+    next_attempt_at: int | None
+    status: int | None
+    error: str | None
+    created_at: int
+    object: str = "webhook_delivery"
+
+
+class Outgoing(msgspec.Struct, frozen=True):
+    """All that one attempt needs."""
+
+    delivery_id: str
+    webhook_id: str
+    account_id: str
+    url: str
+    secrets: list[str]
+    message_id: str
+    body: bytes
+    attempts: int
+
+
+# --- what an account does -------------------------------------------------------------------------------
+
+
+def create(
+    tx: Transaction, ids: Ids, caller: Caller, *, url: str, events: list[str], description: str, now_ms: int
+) -> tuple[Webhook, str]:
+    """A new webhook, and its secret. InvalidRequest: the account has as many as it may."""
+    store.lock_account(tx, caller.account_id)
+    if len(store.of_account(tx, caller.account_id, rules.MAX_WEBHOOKS)) >= rules.MAX_WEBHOOKS:
+        message = f"an account has at most {rules.MAX_WEBHOOKS} webhooks; delete one first"
+        raise InvalidRequest([Fault("url", "too_many_webhooks", message)])
+    webhook_id, secret = ids.new("webhook"), rules.secret_of(token_bytes(rules.SECRET_BYTES))
+    row: dict[str, Value] = {
+        "id": webhook_id,
+        "account_id": caller.account_id,
+        "url": url,
+        "events": json.dumps(events),
+        "description": description,
+        "models": None if caller.key_models is None else json.dumps(sorted(caller.key_models)),
+        "secret": secret,
+        "now": now_ms,
+    }
+    store.insert(tx, row)
+    return get(tx, caller, webhook_id), secret
+
+
+def get(tx: Transaction, caller: Caller, webhook_id: str) -> Webhook:
+    """One webhook. NotFound for foreign ids exactly as for missing ones."""
+    return _public(_row(tx, caller, webhook_id))
+
+
+def listed(tx: Transaction, caller: Caller) -> list[Webhook]:
+    """All webhooks that the key may see, oldest first."""
+    rows = store.of_account(tx, caller.account_id, rules.MAX_WEBHOOKS)
+    return [_public(row) for row in rows if _may_see(caller, row)]
+
+
+def change(tx: Transaction, caller: Caller, webhook_id: str, changes: dict[str, Any]) -> Webhook:
+    """Set `url`, `events`, `description` or `enabled`. NotFound."""
+    row = _row(tx, caller, webhook_id)
+    store.change(
+        tx,
+        webhook_id,
+        {
+            "url": changes.get("url", row.url),
+            "events": json.dumps(changes["events"]) if "events" in changes else row.events,
+            "description": changes.get("description", row.description),
+            "is_enabled": int(changes.get("enabled", row.is_enabled)),
+        },
+    )
+    return get(tx, caller, webhook_id)
+
+
+def rotate(tx: Transaction, caller: Caller, webhook_id: str, *, now_ms: int) -> tuple[Webhook, str]:
+    """A new secret; the old one signs beside it for a day. NotFound."""
+    _row(tx, caller, webhook_id)
+    secret = rules.secret_of(token_bytes(rules.SECRET_BYTES))
+    store.rotate(tx, webhook_id, secret, now_ms + rules.OVERLAP_MS)
+    return get(tx, caller, webhook_id), secret
+
+
+def delete(tx: Transaction, caller: Caller, webhook_id: str) -> None:
+    """Remove it, and what is on its way to it. NotFound."""
+    _row(tx, caller, webhook_id)
+    store.delete(tx, webhook_id)
+
+
+def test(tx: Transaction, ids: Ids, caller: Caller, webhook_id: str, *, now_ms: int) -> Delivery:
+    """A message that says nothing, on its way. NotFound."""
+    _row(tx, caller, webhook_id)
+    delivery_id = ids.new("delivery")
+    _deliver(
+        tx,
+        delivery_id,
+        webhook_id,
+        message_id=delivery_id,
+        type_=rules.TEST,
+        fields={},
+        at_ms=now_ms,
+        now_ms=now_ms,
+    )
+    return _delivery(tx, webhook_id, delivery_id)
+
+
+def deliveries(
+    tx: Transaction, caller: Caller, webhook_id: str, *, after: str | None, limit: int
+) -> tuple[list[Delivery], str | None]:
+    """Newest first, with the cursor of the next page. NotFound."""
+    _row(tx, caller, webhook_id)
+    rows = store.deliveries(tx, webhook_id, after, limit + 1)
+    return [_public_delivery(row) for row in rows[:limit]], rows[limit - 1].id if len(rows) > limit else None
+
+
+def redeliver(tx: Transaction, caller: Caller, webhook_id: str, delivery_id: str, *, now_ms: int) -> Delivery:
+    """Send a message again, under its own id. NotFound."""
+    _row(tx, caller, webhook_id)
+    _delivery(tx, webhook_id, delivery_id)
+    store.again(tx, delivery_id, now_ms)
+    return _delivery(tx, webhook_id, delivery_id)
+
+
+# --- what the sender does -------------------------------------------------------------------------------
+
+
+def observe(tx: Transaction) -> tuple[str, int]:
+    """Who sends, and its beat. The first look begins at the end of what has happened."""
+    row = store.sender(tx)
+    if row is None:
+        store.begin_sender(tx, feed.end(tx).after)
+        return "", 0
+    return row.holder, row.beat
+
+
+def news(tx: Transaction) -> Position | None:
+    """Where events end; None while nobody wants any."""
+    return None if store.since(tx) is None else feed.end(tx)
+
+
+def hold(tx: Transaction, holder: str, *, before: str, beat: int) -> bool:
+    """Be the sender, or stay it, if nobody else has been quicker."""
+    return store.take_sender(tx, holder, before, beat)
+
+
+def make_deliveries(
+    tx: Transaction, ids: Ids, holder: str, *, low_micros: int, now_ms: int
+) -> tuple[int, bool]:
+    """Make the messages of a page of events: how many events, and whether this is still the sender."""
+    row, since = store.sender(tx), store.since(tx)
+    if row is None or row.holder != holder:
+        return 0, False
+    if since is None:
+        return 0, True
+    # While there was no webhook nobody read.
+    mark = max(Position(row.position, row.job_id, row.sequence), Position(since, "", 0))
+    events = feed.after(tx, mark)
+    webhooks: dict[str, list[WebhookRow]] = {}
+    for event in events:
+        if event.account_id not in webhooks:
+            webhooks[event.account_id] = store.of_account(tx, event.account_id, rules.MAX_WEBHOOKS)
+        if webhooks[event.account_id]:
+            _inform(tx, ids, webhooks[event.account_id], event, now_ms)
+    for rows in webhooks.values():
+        _note_balance(tx, ids, rows, low_micros=low_micros, now_ms=now_ms)
+    if events:
+        store.stand(tx, events[-1].mark)
+    return len(events), True
+
+
+def due(tx: Transaction, *, limit: int, now_ms: int) -> list[Outgoing]:
+    """Messages to be sent now, one of each webhook at most."""
+    outgoing = []
+    for delivery_id in store.due(tx, now_ms, limit):
+        delivery = store.delivery(tx, delivery_id)
+        webhook = None if delivery is None else store.one(tx, delivery.webhook_id)
+        if delivery is None or webhook is None:
+            continue
+        secrets = [webhook.secret]
+        if webhook.old_secret is not None and now_ms < webhook.old_secret_until:
+            secrets.append(webhook.old_secret)
+        body = delivery.body.encode()
+        outgoing.append(
+            Outgoing(
+                delivery_id=delivery_id,
+                webhook_id=webhook.id,
+                account_id=webhook.account_id,
+                url=webhook.url,
+                secrets=secrets,
+                message_id=delivery.message_id,
+                body=body,
+                attempts=delivery.attempts,
+            )
+        )
+    return outgoing
+
+
+def record(tx: Transaction, outgoing: Outgoing, answer: Answer, *, now_ms: int) -> str | None:
+    """What came of an attempt. Why the webhook is disabled from now on, or None."""
+    webhook = store.one(tx, outgoing.webhook_id)
+    is_delivered = answer.status is not None and 200 <= answer.status < 300
+    pause_ms = rules.pause_ms(outgoing.attempts + 1, answer.retry_after_s)
+    is_gone = answer.status == 410
+    is_over = is_delivered or is_gone or pause_ms is None
+    error = answer.error
+    if answer.status is not None and 300 <= answer.status < 400:
+        error = "redirects are not followed"
+    row: dict[str, Value] = {
+        "state": "delivered" if is_delivered else "failed" if is_over else "pending",
+        "next_at": now_ms + (pause_ms or 0),
+        "status": answer.status,
+        "error": error,
+        "ended_at": now_ms if is_over else None,
+    }
+    if not store.record(tx, outgoing.delivery_id, outgoing.attempts, row) or webhook is None:
+        return None
+    if is_delivered:
+        if webhook.failing_since is not None:
+            store.note_failing(tx, webhook.id, None)
+        return None
+    since_ms = webhook.failing_since or now_ms
+    if webhook.failing_since is None:
+        store.note_failing(tx, webhook.id, now_ms)
+    because = None
+    if is_gone:
+        because = "the server answered 410 Gone"
+    elif now_ms - since_ms >= rules.FAILING_MS:
+        because = "it has failed for three days"
+    if because is not None and webhook.is_enabled:
+        store.disable(tx, webhook.id, because)
+        return because
+    return None
+
+
+def forget(tx: Transaction, *, now_ms: int) -> int:
+    """Remove deliveries that ended long ago: how many."""
+    return store.forget(tx, now_ms - RETENTION_MS, FORGOTTEN_AT_ONCE)
+
+
+# --- messages -------------------------------------------------------------------------------------------
+
+
+def _inform(
+    tx: Transaction, ids: Ids, webhooks: Iterable[WebhookRow], event: EventInOrder, now_ms: int
+) -> None:
+    """Make the messages of one event."""
+    type_ = _TYPES.get(event.type)
+    if type_ is None:
+        return
+    message_id = f"{event.job_id}_{event.sequence}"
+    for webhook in webhooks:
+        is_older = event.position < webhook.since_position
+        models = None if webhook.models is None else json.loads(webhook.models)
+        is_others = models is not None and event.model not in models
+        if not webhook.is_enabled or is_older or is_others or type_ not in json.loads(webhook.events):
+            continue
+        event_ = feed.public_event(event, message_id)
+        fields = {
+            "job_id": event_.job_id,
+            "state": event_.state,
+            "kind": event_.kind,
+            "model": event_.model,
+            "metadata": event_.metadata,
+        }
+        _deliver(
+            tx,
+            ids.new("delivery"),
+            webhook.id,
+            message_id=message_id,
+            type_=type_,
+            fields=fields,
+            at_ms=event.at,
+            now_ms=now_ms,
+        )
+
+
+def _note_balance(
+    tx: Transaction, ids: Ids, webhooks: list[WebhookRow], *, low_micros: int, now_ms: int
+) -> None:
+    """Tell those who want to know that the balance has become low: once, until it is credited again."""
+    wanting = [row for row in webhooks if row.is_enabled and "balance.low" in json.loads(row.events)]
+    if not wanting:
+        return
+    balance = billing.balance(tx, wanting[0].account_id)
+    is_low = parse_cny(balance.available) < low_micros
+    for webhook in wanting:
+        if bool(webhook.is_low) == is_low:
+            continue
+        store.note_low(tx, webhook.id, int(is_low))
+        if is_low:
+            fields = {"available": balance.available, "currency": balance.currency}
+            delivery_id = ids.new("delivery")
+            _deliver(
+                tx,
+                delivery_id,
+                webhook.id,
+                message_id=delivery_id,
+                type_="balance.low",
+                fields=fields,
+                at_ms=now_ms,
+                now_ms=now_ms,
+            )
+
+
+def _deliver(
+    tx: Transaction,
+    delivery_id: str,
+    webhook_id: str,
+    *,
+    message_id: str,
+    type_: str,
+    fields: dict[str, Any],
+    at_ms: int,
+    now_ms: int,
+) -> None:
+    moment = datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")
+    message = {"type": type_, "timestamp": moment.replace("+00:00", "Z"), "data": fields}
+    row: dict[str, Value] = {
+        "id": delivery_id,
+        "webhook_id": webhook_id,
+        "message_id": message_id,
+        "type": type_,
+        "body": msgspec.json.encode(message).decode(),
+        "now": now_ms,
+    }
+    store.add_delivery(tx, row)
+
+
+# --- records --------------------------------------------------------------------------------------------
+
+
+def _row(tx: Transaction, caller: Caller, webhook_id: str) -> WebhookRow:
+    row = store.one(tx, webhook_id)
+    if row is None or row.account_id != caller.account_id or not _may_see(caller, row):
+        raise NotFound
+    return row
+
+
+def _may_see(caller: Caller, row: WebhookRow) -> bool:
+    """A restricted key sees the webhooks that learn of no other models than its own (decision 0018)."""
+    if caller.key_models is None:
+        return True
+    return row.models is not None and set(json.loads(row.models)) <= caller.key_models
+
+
+def _delivery(tx: Transaction, webhook_id: str, delivery_id: str) -> Delivery:
+    row = store.delivery(tx, delivery_id)
+    if row is None or row.webhook_id != webhook_id:
+        raise NotFound
+    return _public_delivery(row)
+
+
+def _public(row: WebhookRow) -> Webhook:
+    return Webhook(
+        id=row.id,
+        url=row.url,
+        events=json.loads(row.events),
+        description=row.description,
+        enabled=bool(row.is_enabled),
+        disabled_because=row.disabled_because,
+        failing_since=None if row.failing_since is None else row.failing_since // 1000,
+        created_at=row.created_at // 1000,
+    )
+
+
+def _public_delivery(row: DeliveryRow) -> Delivery:
+    return Delivery(
+        id=row.id,
+        message_id=row.message_id,
+        type=row.type,
+        state=row.state,
+        attempts=row.attempts,
+        next_attempt_at=row.next_at // 1000 if row.state == "pending" else None,
+        status=row.status,
+        error=row.error,
+        created_at=row.created_at // 1000,
+    )

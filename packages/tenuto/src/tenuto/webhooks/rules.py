@@ -1,0 +1,114 @@
+"""What a webhook may be, when it is tried again, and how a message is signed. Pure: no network, no database.
+
+Signatures, headers and retries are those of the Standard Webhooks specification, https://www.standardwebhooks.com.
+"""
+
+import base64
+import hashlib
+import hmac
+import ipaddress
+from urllib.parse import urlsplit
+
+from tenuto.errors import Fault
+
+EVENTS = ("job.succeeded", "job.failed", "job.cancelled", "job.recovery_required", "balance.low")
+TEST = "webhook.test"
+"""What `POST …/test` sends, whatever the webhook has chosen."""
+MAX_WEBHOOKS = 20
+"""Of an account."""
+MAX_URL_CHARACTERS = 2_000
+MAX_DESCRIPTION_CHARACTERS = 200
+
+SECOND_MS, MINUTE_MS, HOUR_MS = 1_000, 60_000, 3_600_000
+PAUSES_MS = (
+    *(5 * SECOND_MS, 5 * MINUTE_MS, 30 * MINUTE_MS, 2 * HOUR_MS, 5 * HOUR_MS, 10 * HOUR_MS),
+    *(14 * HOUR_MS, 20 * HOUR_MS, 24 * HOUR_MS),
+)
+"""Before the second attempt, the third, …; the specification's own schedule: three days in all."""
+LONGEST_PAUSE_MS = 24 * HOUR_MS
+FAILING_MS = 72 * HOUR_MS
+"""A webhook that fails for so long is disabled."""
+OVERLAP_MS = 24 * HOUR_MS
+"""How long the old secret signs, too, after a rotation."""
+SECRET_BYTES = 32
+_SECRET = "whsec_"
+_NAT64 = ipaddress.ip_network("64:ff9b::/96")
+
+
+def secret_of(random: bytes) -> str:
+    """A secret as its owner receives it."""
+    return _SECRET + base64.b64encode(random).decode()
+
+
+def signature(secrets: list[str], message_id: str, timestamp: int, body: bytes) -> str:
+    """The header `webhook-signature`: one signature for each secret. `timestamp`: Unix seconds."""
+    signed = b".".join((message_id.encode(), b"%d" % timestamp, body))
+    digests = [
+        hmac.new(base64.b64decode(secret.removeprefix(_SECRET)), signed, hashlib.sha256).digest()
+        for secret in secrets
+    ]
+    return " ".join(f"v1,{base64.b64encode(digest).decode()}" for digest in digests)
+
+
+def pause_ms(attempts: int, retry_after_s: float | None) -> int | None:
+    """How long to wait after so many attempts that failed; None: it was the last one."""
+    if attempts > len(PAUSES_MS):
+        return None
+    wanted_ms = 0 if retry_after_s is None else int(retry_after_s * 1000)
+    return max(PAUSES_MS[attempts - 1], min(wanted_ms, LONGEST_PAUSE_MS))
+
+
+def url_fault(url: str, *, is_public: bool) -> Fault | None:
+    """What is wrong with a URL; `is_public`: only servers of the public internet are allowed, over TLS."""
+    message = _wrong(url, is_public)
+    return None if message is None else Fault("url", "not_allowed", message)
+
+
+def _wrong(url: str, is_public: bool) -> str | None:  # noqa: PLR0911 (one for each way to be wrong)
+    if not 0 < len(url) <= MAX_URL_CHARACTERS:
+        return f"must have 1 to {MAX_URL_CHARACTERS} characters"
+    if not url.isascii() or not url.isprintable() or " " in url or "\\" in url:
+        return "must be ASCII without spaces: names in Punycode, everything else escaped"
+    try:
+        split = urlsplit(url)
+        host, port = split.hostname, split.port
+    except ValueError:
+        return "is not a URL such as https://example.com/webhooks"
+    schemes = ("https",) if is_public else ("https", "http")
+    if split.scheme not in schemes or not host:
+        return f"must begin with {' or '.join(f'{scheme}://' for scheme in schemes)} and a host"
+    if split.username is not None or split.password is not None:
+        return "must not name a user or a password"
+    if "#" in url:
+        return "must not have a fragment"
+    if port == 0:
+        return "must not have port 0"
+    if is_public and not _is_public_name(host):
+        return "must be a server of the public internet: the operator allows no other"
+    return None
+
+
+def _is_public_name(host: str) -> bool:
+    """Whether a host may be looked up at all; what it stands for is judged when it is connected to."""
+    try:
+        return is_public_address(host)
+    except ValueError:
+        pass
+    name = host.rstrip(".").lower()
+    # A number, or one in hexadecimal, is an address in disguise: 2130706433 is 127.0.0.1.
+    is_number = all(label.isdigit() or label.startswith("0x") for label in name.split("."))
+    return "." in name and not is_number and not name.endswith((".localhost", ".local", ".internal"))
+
+
+def is_public_address(address: str) -> bool:
+    """Whether an IP address is one of the public internet. ValueError: it is not an address."""
+    ip = ipaddress.ip_address(address.partition("%")[0])
+    if isinstance(ip, ipaddress.IPv6Address):
+        inner = ip.ipv4_mapped or ip.sixtofour
+        if ip in _NAT64:
+            inner = ipaddress.IPv4Address(int(ip) & 0xFFFF_FFFF)
+        if ip.teredo is not None:
+            return False
+        if inner is not None:
+            return is_public_address(str(inner))
+    return ip.is_global and not ip.is_multicast

@@ -1,0 +1,127 @@
+"""One HTTP request to a server that a caller named: checked, bounded, and never redirected.
+
+The address that was checked is the one that is connected to: a name that means something else a moment later
+(DNS rebinding) gains nothing. Knows no database and no retries.
+"""
+
+import http.client
+import socket
+import ssl
+import threading
+from contextlib import suppress
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from functools import cache
+from urllib.parse import urlsplit
+
+from tenuto.webhooks.rules import is_public_address
+
+TIMEOUT_S = 15.0
+"""From the look-up of the name to the last byte that is read."""
+CONNECT_S = 5.0
+MAX_ANSWER_BYTES = 16 * 1024
+"""Of an answer's body; the rest is not read."""
+MAX_RETRY_AFTER_S = 24 * 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came of a request: a status, or why there was none."""
+
+    status: int | None
+    error: str | None = None
+    retry_after_s: float | None = None
+
+
+class _Refused(Exception):
+    """The address may not be connected to."""
+
+
+def send(url: str, headers: dict[str, str], body: bytes, *, is_public: bool, now_s: float) -> Answer:
+    """POST the body. Never raises for what the other side or the network does."""
+    split = urlsplit(url)
+    assert split.hostname is not None, "it was checked when it was accepted"
+    port = split.port or (443 if split.scheme == "https" else 80)
+    path = (split.path or "/") + (f"?{split.query}" if split.query else "")
+    connection = http.client.HTTPConnection(split.hostname, port, timeout=CONNECT_S)
+    timer = threading.Timer(TIMEOUT_S, _cut, (connection,))
+    timer.daemon = True
+    timer.start()
+    try:
+        connection.sock = _connected(split.hostname, port, is_public=is_public)
+        if split.scheme == "https":
+            connection.sock = _trust().wrap_socket(connection.sock, server_hostname=split.hostname)
+        connection.sock.settimeout(TIMEOUT_S)
+        connection.request("POST", path, body, headers | {"Host": split.netloc, "Connection": "close"})
+        answer = connection.getresponse()
+        with suppress(OSError, http.client.HTTPException):
+            answer.read(MAX_ANSWER_BYTES)
+        return Answer(answer.status, None, _retry_after_s(answer.getheader("Retry-After"), now_s))
+    except _Refused:
+        return Answer(None, "the name does not stand for a server of the public internet")
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        return Answer(None, _why(error))
+    finally:
+        timer.cancel()
+        connection.close()
+
+
+@cache
+def _trust() -> ssl.SSLContext:
+    """Reading the certificates of all authorities takes 23 ms."""
+    return ssl.create_default_context()
+
+
+def _connected(host: str, port: int, *, is_public: bool) -> socket.socket:
+    """A connection to the first address that answers. _Refused, and none is tried, if one is not public."""
+    addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    if is_public and not all(is_public_address(str(address[4][0])) for address in addresses):
+        raise _Refused
+    error: OSError | None = None
+    for family, kind, protocol, _, address in addresses[:4]:
+        made = socket.socket(family, kind, protocol)
+        try:
+            made.settimeout(CONNECT_S)
+            made.connect(address)
+        except OSError as failed:
+            made.close()
+            error = failed
+        else:
+            return made
+    raise error or OSError("the name has no address")
+
+
+def _cut(connection: http.client.HTTPConnection) -> None:
+    """The time is over: whoever reads or writes in the other thread gets an error."""
+    sock = connection.sock
+    if sock is not None:
+        with suppress(OSError):
+            sock.shutdown(socket.SHUT_RDWR)
+
+
+def _why(error: Exception) -> str:
+    """A sentence without anything that the other side sent."""
+    if isinstance(error, socket.gaierror):
+        return "the name could not be looked up"
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return "its certificate is not trusted"
+    if isinstance(error, ssl.SSLError):
+        return "it does not speak TLS"
+    if isinstance(error, ConnectionRefusedError):
+        return "it refuses connections"
+    return "the connection failed, or the answer is not HTTP"
+
+
+def _retry_after_s(value: str | None, now_s: float) -> float | None:
+    """Seconds that the other side asks for: a number or an HTTP date."""
+    if value is None:
+        return None
+    text = value.strip()
+    if text.isascii() and text.isdigit() and len(text) < 10:
+        return min(float(text), MAX_RETRY_AFTER_S)
+    try:
+        return max(0.0, min(parsedate_to_datetime(text).timestamp() - now_s, MAX_RETRY_AFTER_S))
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return None

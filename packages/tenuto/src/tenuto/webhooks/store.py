@@ -1,0 +1,260 @@
+"""The rows of webhooks and of what is on its way to them. Takes a transaction, never commits."""
+
+from collections.abc import Mapping
+
+import msgspec
+from msgspec.structs import asdict
+
+from tenuto.db import records
+from tenuto.db.database import Transaction, Value
+from tenuto.jobs.feed import Position
+
+
+class WebhookRow(msgspec.Struct, frozen=True):
+    """A webhook; see the migration for who sets what."""
+
+    id: str
+    account_id: str
+    url: str
+    events: str
+    description: str
+    models: str | None
+    secret: str
+    old_secret: str | None
+    old_secret_until: int
+    is_enabled: int
+    disabled_because: str | None
+    failing_since: int | None
+    since_position: int
+    is_low: int
+    created_at: int
+
+
+class DeliveryRow(msgspec.Struct, frozen=True):
+    """A message to a webhook, and what came of it so far."""
+
+    id: str
+    webhook_id: str
+    message_id: str
+    type: str
+    body: str
+    state: str
+    attempts: int
+    next_at: int
+    status: int | None
+    error: str | None
+    created_at: int
+    ended_at: int | None
+
+
+class SenderRow(msgspec.Struct, frozen=True):
+    """Who makes and sends deliveries, and how far it has read the events."""
+
+    holder: str
+    beat: int
+    position: int
+    job_id: str
+    sequence: int
+
+
+_WEBHOOK = records.columns(WebhookRow, "w")
+_DELIVERY = records.columns(DeliveryRow, "d")
+
+
+def insert(tx: Transaction, row: Mapping[str, Value]) -> None:
+    """A new webhook; it gets the events from now on."""
+    tx.run(
+        """insert into webhook (id, account_id, url, events, description, models, secret, is_enabled,
+                                since_position, created_at)
+           values (:id, :account_id, :url, :events, :description, cast(:models as text), :secret, 1,
+                   coalesce(transaction_number(),
+                            (select max(position) from event where position is not null) + 1, 1), :now)""",
+        **row,
+    )
+
+
+def lock_account(tx: Transaction, account_id: str) -> None:
+    """Two requests of an account to make a webhook take turns."""
+    tx.one("select id from account where id = :id for update", id=account_id)
+
+
+def of_account(tx: Transaction, account_id: str, limit: int) -> list[WebhookRow]:
+    return records.all_records(
+        tx,
+        WebhookRow,
+        f"select {_WEBHOOK} from webhook w where w.account_id = :account_id order by w.id limit :limit",  # noqa: S608 (columns)
+        account_id=account_id,
+        limit=limit,
+    )
+
+
+def one(tx: Transaction, webhook_id: str) -> WebhookRow | None:
+    return records.one(tx, WebhookRow, f"select {_WEBHOOK} from webhook w where w.id = :id", id=webhook_id)  # noqa: S608 (columns)
+
+
+def change(tx: Transaction, webhook_id: str, row: Mapping[str, Value]) -> None:
+    """Set what its owner may set; a webhook that is enabled again has not failed yet."""
+    tx.run(
+        """update webhook set url = :url, events = :events, description = :description,
+                  is_enabled = :is_enabled, disabled_because = null, failing_since = null where id = :id""",
+        id=webhook_id,
+        **row,
+    )
+
+
+def rotate(tx: Transaction, webhook_id: str, secret: str, until_ms: int) -> None:
+    tx.run(
+        "update webhook set old_secret = secret, old_secret_until = :until, secret = :secret where id = :id",
+        id=webhook_id,
+        secret=secret,
+        until=until_ms,
+    )
+
+
+def delete(tx: Transaction, webhook_id: str) -> None:
+    tx.run("delete from webhook_delivery where webhook_id = :id", id=webhook_id)
+    tx.run("delete from webhook where id = :id", id=webhook_id)
+
+
+def note_low(tx: Transaction, webhook_id: str, is_low: int) -> None:
+    tx.run("update webhook set is_low = :is_low where id = :id", id=webhook_id, is_low=is_low)
+
+
+def note_failing(tx: Transaction, webhook_id: str, since_ms: int | None) -> None:
+    tx.run("update webhook set failing_since = :since where id = :id", id=webhook_id, since=since_ms)
+
+
+def disable(tx: Transaction, webhook_id: str, because: str) -> None:
+    tx.run(
+        "update webhook set is_enabled = 0, disabled_because = :because where id = :id",
+        id=webhook_id,
+        because=because,
+    )
+
+
+def add_delivery(tx: Transaction, row: Mapping[str, Value]) -> None:
+    """A message for a webhook, unless it was made already."""
+    tx.run(
+        """insert into webhook_delivery (id, webhook_id, message_id, type, body, state, next_at, created_at)
+           values (:id, :webhook_id, :message_id, :type, :body, 'pending', :now, :now)
+           on conflict (webhook_id, message_id) do nothing""",
+        **row,
+    )
+
+
+def deliveries(tx: Transaction, webhook_id: str, after: str | None, limit: int) -> list[DeliveryRow]:
+    return records.all_records(
+        tx,
+        DeliveryRow,
+        f"""select {_DELIVERY} from webhook_delivery d
+            where d.webhook_id = :id and d.id < :after order by d.id desc limit :limit""",  # noqa: S608 (columns)
+        id=webhook_id,
+        after=after or "e",  # Greater than any id of a delivery.
+        limit=limit,
+    )
+
+
+def delivery(tx: Transaction, delivery_id: str) -> DeliveryRow | None:
+    return records.one(
+        tx,
+        DeliveryRow,
+        f"select {_DELIVERY} from webhook_delivery d where d.id = :id",  # noqa: S608 (columns)
+        id=delivery_id,
+    )
+
+
+def due(tx: Transaction, now_ms: int, limit: int) -> list[str]:
+    """The oldest delivery that is due of each webhook, those that wait longest first."""
+    rows = tx.all(
+        """select min(d.id) as id from webhook_delivery d join webhook w on w.id = d.webhook_id
+           where d.state = 'pending' and d.next_at <= :now and w.is_enabled = 1
+           group by d.webhook_id order by min(d.next_at) limit :limit""",
+        now=now_ms,
+        limit=limit,
+    )
+    return [row["id"] for row in rows]
+
+
+def next_due(tx: Transaction) -> int | None:
+    """When the next delivery is due; None: there is none."""
+    row = tx.one("select min(next_at) as at from webhook_delivery where state = 'pending'")
+    return None if row is None else row["at"]
+
+
+def record(tx: Transaction, delivery_id: str, attempts: int, row: Mapping[str, Value]) -> bool:
+    """What came of an attempt; False: another process has recorded one meanwhile."""
+    return bool(
+        tx.run(
+            """update webhook_delivery set state = :state, attempts = attempts + 1, next_at = :next_at,
+                      status = :status, error = :error, ended_at = :ended_at
+               where id = :id and attempts = :attempts and state = 'pending'""",
+            id=delivery_id,
+            attempts=attempts,
+            **row,
+        )
+    )
+
+
+def again(tx: Transaction, delivery_id: str, now_ms: int) -> None:
+    """Send it once more, from the first attempt of its schedule."""
+    tx.run(
+        """update webhook_delivery set state = 'pending', attempts = 0, next_at = :now, ended_at = null
+           where id = :id""",
+        id=delivery_id,
+        now=now_ms,
+    )
+
+
+def forget(tx: Transaction, before_ms: int, limit: int) -> int:
+    """Remove deliveries that ended before that."""
+    return tx.run(
+        """delete from webhook_delivery where id in
+           (select id from webhook_delivery where ended_at < :before and ended_at is not null
+            order by ended_at limit :limit)""",
+        before=before_ms,
+        limit=limit,
+    )
+
+
+def sender(tx: Transaction) -> SenderRow | None:
+    return records.one(
+        tx,
+        SenderRow,
+        "select holder, beat, position, job_id, sequence from webhook_sender where number = 1 for update",
+    )
+
+
+def begin_sender(tx: Transaction, mark: Position) -> None:
+    tx.run(
+        """insert into webhook_sender (number, holder, beat, position, job_id, sequence)
+           values (1, '', 0, :position, :job_id, :sequence) on conflict (number) do nothing""",
+        **asdict(mark),
+    )
+
+
+def take_sender(tx: Transaction, holder: str, before: str, beat: int) -> bool:
+    """Be the sender, or stay it; False: somebody else has been quicker."""
+    return bool(
+        tx.run(
+            """update webhook_sender set holder = :holder, beat = beat + 1
+               where number = 1 and holder = :before and beat = :beat""",
+            holder=holder,
+            before=before,
+            beat=beat,
+        )
+    )
+
+
+def stand(tx: Transaction, mark: Position) -> None:
+    """Events as far as this have been read."""
+    tx.run(
+        """update webhook_sender set position = :position, job_id = :job_id, sequence = :sequence
+           where number = 1""",
+        **asdict(mark),
+    )
+
+
+def since(tx: Transaction) -> int | None:
+    """The position of the oldest event that a webhook may be sent; None: there is no webhook."""
+    row = tx.one("select min(since_position) as since from webhook")
+    return None if row is None else row["since"]

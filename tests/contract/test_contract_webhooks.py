@@ -1,0 +1,310 @@
+"""Webhooks over HTTP: made, signed, sent, tried again, disabled; and what is refused."""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler
+from typing import Any
+
+import httpx2
+import pytest
+from standardwebhooks import Webhook
+
+from contract.conftest import _running
+from servers.callers import Caller, Operator, error_code, faults
+from servers.receiver import Message, Receiver, plainly
+from servers.service import RunningService
+
+ENDED = ["job.succeeded", "job.failed", "job.cancelled"]
+TEXT = "Nobody but its owner has read this."
+
+
+@pytest.fixture(scope="session")
+def informing(
+    service: RunningService, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Operator]:
+    """The operator of a service that sends to every server."""
+    folder = tmp_path_factory.mktemp("informing")
+    variables = {"TENUTO_WEBHOOKS": "any", "TENUTO_REQUESTS_PER_SECOND": "0", "TENUTO_LOW_BALANCE": "2"}
+    yield from _running(service, request, folder, '[models."fake/image"]\nprice = "1"\n', variables)
+
+
+@pytest.fixture
+def owner(informing: Operator) -> Caller:
+    """A new account with some credit."""
+    return informing.caller(credit="10")
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    """A server that takes everything."""
+    made = Receiver()
+    yield made
+    made.close()
+
+
+def post(caller: Caller, path: str, body: Any = None, method: str = "POST") -> httpx2.Response:
+    """A request with a JSON body, if there is one."""
+    if body is None:
+        return caller.request(method, path)
+    content = json.dumps(body).encode()
+    return caller.request(method, path, headers={"Content-Type": "application/json"}, content=content)
+
+
+def made(caller: Caller, url: str, events: list[str] | None = None) -> dict[str, Any]:
+    """A webhook, with its secret."""
+    answer = post(caller, "/v1/webhooks", {"url": url, "events": events or ENDED})
+    assert answer.status_code == 201, answer.text
+    webhook: dict[str, Any] = answer.json()
+    return webhook
+
+
+def until(caller: Caller, webhook_id: str, fits: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+    """The newest delivery, once it is as expected."""
+    end = time.monotonic() + 60
+    while True:
+        deliveries = caller.get(f"/v1/webhooks/{webhook_id}/deliveries").json()["data"]
+        if deliveries and fits(deliveries[0]):
+            newest: dict[str, Any] = deliveries[0]
+            return newest
+        assert time.monotonic() < end, deliveries
+        time.sleep(0.05)
+
+
+def test_a_message_says_what_happened_and_is_signed(owner: Caller, receiver: Receiver) -> None:
+    """Type, time and the job, never its content; `standardwebhooks` and OpenAI's client accept it."""
+    from openai import OpenAI
+
+    webhook = made(owner, receiver.url)
+    answer = owner.post_job(
+        {"model": "fake/speech", "parameters": {"text": TEXT}, "metadata": {"chapter": "3"}}
+    )
+    job_id = answer.json()["id"]
+    [message] = receiver.wait(1)
+    Webhook(webhook["secret"]).verify(message.body, message.headers)
+    client = OpenAI(api_key="none", webhook_secret=webhook["secret"])
+    client.webhooks.verify_signature(message.body, message.headers)
+    body = json.loads(message.body)
+    fields = {
+        "job_id": job_id,
+        "state": "succeeded",
+        "kind": "speech",
+        "model": "fake/speech",
+        "metadata": {"chapter": "3"},
+    }
+
+    assert {"type", "timestamp", "data"} == set(body)
+    assert ("job.succeeded", fields) == (body["type"], body["data"])
+    assert (f"{job_id}_2", "/hook") == (message.id, message.path)
+    assert TEXT.encode() not in message.body
+    assert "delivered" == until(owner, webhook["id"], lambda one: one["state"] != "pending")["state"]
+
+
+def test_a_webhook_is_sent_the_events_that_it_chose(owner: Caller, receiver: Receiver) -> None:
+    """Of its own account's jobs, from when it was made; `job.cancelled` here, and nothing else."""
+    owner.wait(owner.submit("Before."))
+    made(owner, receiver.url, ["job.cancelled"])
+    owner.wait(owner.submit("Not chosen."))
+    job_id = owner.submit("[fake:sleep=20] x")
+    owner.cancel(job_id)
+    [message] = receiver.wait(1)
+
+    assert ("job.cancelled", job_id) == (
+        json.loads(message.body)["type"],
+        json.loads(message.body)["data"]["job_id"],
+    )
+
+
+def test_a_low_balance_is_reported_once(owner: Caller, receiver: Receiver) -> None:
+    """When the balance falls below the operator's limit, not again while it stays there."""
+    made(owner, receiver.url, ["balance.low", "job.succeeded"])
+    for _ in range(10):
+        image = {"model": "fake/image", "parameters": {"prompt": "A note."}}
+        owner.wait(owner.post_job(image).json()["id"])
+    messages = [json.loads(message.body) for message in receiver.wait(11)]
+    low = [message["data"] for message in messages if message["type"] == "balance.low"]
+
+    assert 1 == len(low)
+    assert "CNY" == low[0]["currency"]
+    assert 11 == len(messages)
+
+
+def test_a_webhook_is_kept_changed_and_deleted(owner: Caller, receiver: Receiver) -> None:
+    """The secret is shown once; what is changed is as it was given; a deleted one is not there."""
+    webhook = made(owner, receiver.url)
+    path = f"/v1/webhooks/{webhook['id']}"
+    shown = {name: value for name, value in webhook.items() if name != "secret"}
+    changed = post(owner, path, {"events": ["job.failed"], "description": "x", "enabled": False}, "PATCH")
+    rotated = post(owner, f"{path}/rotate").json()
+    deleted = owner.request("DELETE", path)
+
+    assert webhook["secret"].startswith("whsec_")
+    assert shown | {"events": ["job.failed"], "description": "x", "enabled": False} == changed.json()
+    assert webhook["secret"] != rotated["secret"]
+    assert (200, True) == (deleted.status_code, deleted.json()["deleted"])
+    assert (404, "not_found") == error_code(owner.get(path))
+    assert [] == owner.get("/v1/webhooks").json()["data"]
+
+
+def test_both_secrets_sign_after_a_rotation(owner: Caller, receiver: Receiver) -> None:
+    """Whoever still has the old one accepts messages, as does who has the new one."""
+    webhook = made(owner, receiver.url)
+    new = post(owner, f"/v1/webhooks/{webhook['id']}/rotate").json()["secret"]
+    assert post(owner, f"/v1/webhooks/{webhook['id']}/test").status_code == 202
+    [message] = receiver.wait(1)
+    for secret in (webhook["secret"], new):
+        Webhook(secret).verify(message.body, message.headers)
+
+    assert "webhook.test" == json.loads(message.body)["type"]
+
+
+def test_a_refusal_is_tried_again_under_the_same_id(owner: Caller, receiver: Receiver) -> None:
+    """503 with Retry-After: not before, and the id is the same; `redeliver` sends it at once."""
+    receiver.answering = plainly(503, Retry_After="3600")
+    webhook = made(owner, receiver.url)
+    before = time.time()
+    post(owner, f"/v1/webhooks/{webhook['id']}/test")
+    delivery = until(owner, webhook["id"], lambda one: one["attempts"] == 1)
+    receiver.answering = plainly(200)
+    again = post(owner, f"/v1/webhooks/{webhook['id']}/deliveries/{delivery['id']}/redeliver")
+    first, second = receiver.wait(2)
+
+    assert (503, "pending") == (delivery["status"], delivery["state"])
+    assert before + 3599 <= delivery["next_attempt_at"] <= time.time() + 3601
+    assert 202 == again.status_code
+    assert first.id == second.id
+    assert "delivered" == until(owner, webhook["id"], lambda one: one["state"] != "pending")["state"]
+
+
+def test_gone_disables(owner: Caller, receiver: Receiver) -> None:
+    """410: nothing more is sent, and its owner sees why; enabled again, it is sent to again."""
+    receiver.answering = plainly(410)
+    webhook = made(owner, receiver.url)
+    path = f"/v1/webhooks/{webhook['id']}"
+    post(owner, f"{path}/test")
+    until(owner, webhook["id"], lambda one: one["state"] == "failed")
+    shown = owner.get(path).json()
+    receiver.answering = plainly(200)
+    enabled = post(owner, path, {"enabled": True}, "PATCH").json()
+    post(owner, f"{path}/test")
+    receiver.wait(2)
+
+    assert (False, "the server answered 410 Gone") == (shown["enabled"], shown["disabled_because"])
+    assert (True, None, None) == (enabled["enabled"], enabled["disabled_because"], enabled["failing_since"])
+
+
+def test_redirects_are_not_followed(owner: Caller, receiver: Receiver) -> None:
+    """Who may be sent to is who was named."""
+    other = Receiver()
+    receiver.answering = plainly(307, Location=other.url)
+    webhook = made(owner, receiver.url)
+    post(owner, f"/v1/webhooks/{webhook['id']}/test")
+    delivery = until(owner, webhook["id"], lambda one: one["attempts"] == 1)
+    other.close()
+
+    assert (307, "redirects are not followed") == (delivery["status"], delivery["error"])
+    assert [] == other.messages
+
+
+def _endless(handler: BaseHTTPRequestHandler, message: Message) -> None:
+    handler.send_response(200)
+    handler.send_header("Content-Length", str(10 << 30))
+    handler.end_headers()
+    block = bytes(1 << 20)
+    try:
+        for _ in range(10 << 10):
+            handler.wfile.write(block)
+    except OSError:
+        pass
+
+
+def _hanging(handler: BaseHTTPRequestHandler, message: Message) -> None:
+    time.sleep(40)
+
+
+def test_servers_that_hang_or_answer_without_end_hold_up_nobody(owner: Caller, receiver: Receiver) -> None:
+    """10 GB are cut off behind a few kilobytes; one that never answers has 15 s, and others do not wait."""
+    large, hanging = Receiver(_endless), Receiver(_hanging)
+    webhooks = [made(owner, one.url) for one in (hanging, large, receiver)]
+    for webhook in webhooks:
+        post(owner, f"/v1/webhooks/{webhook['id']}/test")
+    began = time.monotonic()
+    receiver.wait(1)
+    took_s = time.monotonic() - began
+    states = [until(owner, one["id"], lambda each: each["attempts"] == 1) for one in webhooks]
+    large.close()
+    hanging.close()
+
+    assert took_s < 10
+    assert ["pending", "delivered", "delivered"] == [one["state"] for one in states]
+    assert "no answer in time" in states[0]["error"] or "failed" in states[0]["error"]
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ({}, [("events", "required"), ("url", "required")]),
+        ({"url": 7, "events": "job.failed"}, [("events", "wrong_type"), ("url", "wrong_type")]),
+        ({"url": "https://a.example/", "events": []}, [("events", "empty")]),
+        ({"url": "https://a.example/", "events": ["job.done"]}, [("events[0]", "not_allowed")]),
+        ({"url": "https://a.example/", "events": ["job.failed"] * 2}, [("events", "not_allowed")]),
+        (
+            {"url": "https://a.example/", "events": ["job.failed"], "secret": "x"},
+            [("secret", "unknown_name")],
+        ),
+        *(
+            ({"url": url, "events": ["job.failed"]}, [("url", "not_allowed")])
+            for url in (
+                *("example.com", "ftp://a.example/", "https://", "https:///x", "http://[::1", "https://a b/"),
+                *(
+                    "https://u:p@a.example/",
+                    "https://a.example/#x",
+                    "https://a.example:99999/",
+                    "https://ä.de/",
+                ),
+                *(
+                    "https://a.example\\@b/",
+                    "javascript:alert(1)",
+                    "file:///etc/passwd",
+                    "https://a.example:0/",
+                ),
+            )
+        ),
+    ],
+)
+def test_what_is_wrong_is_named(owner: Caller, body: Any, expected: list[tuple[str, str]]) -> None:
+    """Every problem at once, and nothing is made."""
+    assert expected == faults(post(owner, "/v1/webhooks", body))
+    assert [] == owner.get("/v1/webhooks").json()["data"]
+
+
+def test_an_account_has_no_more_than_it_may(owner: Caller) -> None:
+    """The twenty-first is refused."""
+    for _ in range(20):
+        made(owner, "https://a.example/")
+    answer = post(owner, "/v1/webhooks", {"url": "https://a.example/", "events": ENDED})
+
+    assert [("url", "too_many_webhooks")] == faults(answer)
+
+
+def test_others_and_restricted_keys_see_what_is_theirs(informing: Operator, owner: Caller) -> None:
+    """A foreign webhook is one that is not there; a restricted key makes and sees those of its models."""
+    webhook = made(owner, "https://a.example/")
+    restricted = informing.key(owner.account_id, models=["fake/image"])
+    own = made(restricted, "https://b.example/")
+    for caller in (informing.caller(), restricted):
+        for method, rest in (
+            *(("GET", ""), ("DELETE", ""), ("POST", "/test"), ("POST", "/rotate"), ("GET", "/deliveries")),
+        ):
+            answer = caller.request(method, f"/v1/webhooks/{webhook['id']}{rest}")
+            assert (404, "not_found") == error_code(answer)
+
+    assert [own["id"]] == [one["id"] for one in restricted.get("/v1/webhooks").json()["data"]]
+    assert 2 == len(owner.get("/v1/webhooks").json()["data"])
+
+
+def test_a_service_without_webhooks_says_so(paid: Operator) -> None:
+    """They are off unless the operator allows them."""
+    caller = paid.caller()
+    assert (403, "forbidden") == error_code(caller.get("/v1/webhooks"))
+    assert (403, "forbidden") == error_code(post(caller, "/v1/webhooks", {}))

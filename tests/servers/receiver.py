@@ -1,0 +1,80 @@
+"""A server of a caller's own, which receives messages and answers as a test says."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+Answering = Callable[[BaseHTTPRequestHandler, "Message"], None]
+
+
+@dataclass(frozen=True)
+class Message:
+    """What was received."""
+
+    path: str
+    headers: dict[str, str]
+    """Names in lower case."""
+    body: bytes
+
+    @property
+    def id(self) -> str:
+        return self.headers["webhook-id"]
+
+
+def plainly(status: int, **headers: str) -> Answering:
+    """An answer without a body; underscores in the names of headers become hyphens."""
+
+    def answer(handler: BaseHTTPRequestHandler, message: Message) -> None:
+        handler.send_response(status)
+        for name, value in headers.items():
+            handler.send_header(name.replace("_", "-"), value)
+        handler.send_header("Content-Length", "0")
+        handler.end_headers()
+
+    return answer
+
+
+@dataclass
+class Receiver:
+    """It answers on a port of this machine until it is closed."""
+
+    answering: Answering = field(default_factory=lambda: plainly(204))
+    messages: list[Message] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        receiver, self._changed = self, threading.Condition()
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                headers = {name.lower(): value for name, value in self.headers.items()}
+                message = Message(self.path, headers, body)
+                with receiver._changed:
+                    receiver.messages.append(message)
+                    receiver._changed.notify_all()
+                receiver.answering(self, message)
+
+            def log_message(self, format: str, *arguments: Any) -> None:  # noqa: A002 (its name there)
+                """Nothing is printed."""
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_address[1]}/hook"
+
+    def wait(self, count: int, timeout_s: float = 60.0) -> list[Message]:
+        """The messages, once there are so many."""
+        with self._changed:
+            assert self._changed.wait_for(lambda: len(self.messages) >= count, timeout_s), self.messages
+            return list(self.messages)
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()

@@ -19,6 +19,8 @@ ADAPTERS := $(VENV)/adapters/.is-installed
 STUDIO := $(VENV)/.studio-is-built
 # The browser of the studio's tests, a package of npm's registry: nobody has to have one.
 BROWSER := build/browser
+# A real ffmpeg, for the tests of the setting that names one: it is GPL, and nothing else of ours sees it.
+FFMPEG := build/ffmpeg
 # Ray is large and few have a pool: it gets an environment of its own, which sees what is in .venv.
 RAY := build/ray
 # The tools of the documentation site.
@@ -75,7 +77,7 @@ fix: $(TEST)  ## what ruff can fix by itself
 test-fast: $(TEST)  ## the unit tier alone, in two minutes; docs/testing.md says what it does not cover
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m unit
 
-test: $(TEST) $(STUDIO) $(BROWSER)/.is-unpacked $(DOCS)/.is-installed check  ## everything a change must pass; continuous integration runs this
+test: $(TEST) $(STUDIO) $(BROWSER)/.is-unpacked $(FFMPEG)/.is-installed $(DOCS)/.is-installed check  ## everything a change must pass; continuous integration runs this
 	@$(BIN)/tenuto models pull
 	@$(BIN)/tenuto models pull whisper-base
 	@$(BIN)/python -m pytest $(MEASURED)
@@ -163,6 +165,12 @@ $(BROWSER)/.is-unpacked: tests/browser/package-lock.json tests/browser/unpack.mj
 	else echo "unpacking the tests' browser" \
 	  && node tests/browser/unpack.mjs $(CURDIR)/$(BROWSER); fi
 	@mkdir -p $(BROWSER) && touch $@
+
+# Where no wheel has one, the tests use the system's, or are skipped and say so.
+$(FFMPEG)/.is-installed: requirements/ffmpeg.txt $(TEST)
+	@echo "installing requirements/ffmpeg.txt"
+	@$(PIP) install --target $(FFMPEG) --upgrade --no-deps --only-binary :all: --require-hashes -r $< || echo "no ffmpeg for this machine"
+	@mkdir -p $(FFMPEG) && touch $@
 
 # torch is the build that pip's settings give, for a processor or a GPU; all else is locked.
 $(ADAPTERS): requirements/adapters.in requirements/adapters.txt | $(BIN)/python

@@ -8,6 +8,7 @@ import pytest
 
 from cli.conftest import Operator, rows
 from servers.command_lines import told
+from servers.ffmpegs import ffmpeg
 from tenuto.db.migrations import pending, shipped
 from tenuto.db.opening import open_database
 from tenuto.engines.registry import ENTRIES
@@ -78,6 +79,18 @@ def test_doctor_finds_nothing_on_a_sound_machine(operator: Operator) -> None:
 
     assert 0 == done.returncode
     assert {"ok"} == {line.split()[0] for line in done.stdout.splitlines()}
+
+
+def test_doctor_runs_the_ffmpeg_of_the_settings(operator: Operator) -> None:
+    """As the service does, confined; one that is not there is a line with its remedy."""
+    operator("admin", "accounts", "create", "me")
+    good = operator("admin", "doctor", engines="fake", ffmpeg=ffmpeg())
+    bad = operator("admin", "doctor", engines="fake", ffmpeg="/usr/bin/no-such-ffmpeg")
+
+    assert "ffmpeg version" in good.stdout
+    assert 0 == good.returncode
+    assert "/usr/bin/no-such-ffmpeg does not run → set `ffmpeg`" in bad.stdout
+    assert 1 == bad.returncode
 
 
 def test_every_failing_line_of_doctor_ends_with_its_remedy(operator: Operator, tmp_path: Path) -> None:

@@ -268,8 +268,11 @@ def test_broken_forms_are_refused_by_name(caller: Caller, case: str) -> None:
     ("content", "why"),
     [
         (b"<html>not found</html>", "does not begin like a sound file; WAV, MP3, FLAC"),
-        (b"\x1aE\xdf\xa3" + bytes(5_000), "it is WebM or Matroska, which is not read here; WAV, MP3, FLAC"),
-        (bytes(4) + b"ftypM4A " + bytes(5_000), "it is M4A or MP4, which is not read here"),
+        (
+            b"\x1aE\xdf\xa3" + bytes(5_000),
+            "it is WebM or Matroska, which is read only if the operator has set `ffmpeg`",
+        ),
+        (bytes(4) + b"ftypM4A " + bytes(5_000), "set `ffmpeg` in the settings; WAV, MP3, FLAC"),
         (b"RIFF" + bytes(5_000), "it is damaged"),
         (WAV[:44], "it holds no sound"),
         (b"ID3\4\0\0\0\0\0\0" + bytes(5_000), "it is damaged"),

@@ -1,4 +1,4 @@
-"""Addresses as people write them in settings: an origin, https://tenuto.example.com; a prefix; networks."""
+"""Addresses as people write them in settings: an origin, https://tenuto.example.com; networks; paths."""
 
 import ipaddress
 import re
@@ -37,3 +37,8 @@ def are_networks(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def is_program(text: str) -> bool:
+    """Whether it is the absolute path of a program, which need not be there; or the word none."""
+    return text == NONE or (text.startswith("/") and not text.endswith("/") and text.isprintable())

@@ -1,5 +1,6 @@
 """Results in another form: sound as MP3, Opus, FLAC or raw PCM, images as JPEG or WebP, made on request."""
 
+import shutil
 import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -8,6 +9,7 @@ from typing import BinaryIO, cast
 
 from tenuto import failpoints
 from tenuto.accounts.restrictions import Caller
+from tenuto.addresses import NONE
 from tenuto.api.answers import Answer, Headers
 from tenuto.api.artifacts import send_content
 from tenuto.api.body import ClientGone
@@ -16,9 +18,13 @@ from tenuto.api.query import choice, read_query
 from tenuto.artifacts import operations as artifacts
 from tenuto.artifacts.operations import Opened
 from tenuto.blobs.blob import BlobReader
+from tenuto.config import Settings
 from tenuto.db.database import Transaction
-from tenuto.errors import ArtifactUnavailable, CorruptBlob, Fault, InvalidRequest
+from tenuto.errors import ArtifactUnavailable, CorruptBlob, Fault, InvalidRequest, StorageFailed
+from tenuto.media.child import DecoderEnded, DecoderFailed
+from tenuto.media.ffmpeg import to_aac
 from tenuto.media.renditions import (
+    AAC,
     AUDIO_FORMS,
     IMAGE_FORMS,
     PNG,
@@ -34,9 +40,12 @@ IN_MEMORY_BYTES = 4 << 20
 """A rendition beyond this is kept in a scratch file while it is sent."""
 PIECE_BYTES = 256 << 10
 
-_SHOW = {"form": choice(*AUDIO_FORMS, *IMAGE_FORMS)}
+FORMS = AUDIO_FORMS | {AAC.name: AAC}
+"""Of sound."""
+
+_SHOW = {"form": choice(*FORMS, *IMAGE_FORMS)}
 _FORMS: Mapping[str, Mapping[str, AudioForm | ImageForm]] = {
-    WAV.media_type: AUDIO_FORMS,
+    WAV.media_type: FORMS,
     PNG.media_type: IMAGE_FORMS,
 }
 
@@ -60,12 +69,21 @@ async def show(call: Call) -> Answer | None:
         return await send_content(call, opened)
     no_sniff = [(b"x-content-type-options", b"nosniff")]
     if isinstance(form, AudioForm):
+        check_form(call, form, param="form")
         await send_rendition(call, form, [opened], no_sniff, param="form")
         return None
     source = cast(BinaryIO, BlobReader(call.service.blobs, opened.blob))
     async with scratch_file(call, partial(write_image, form, source)) as image:
         await send_file(call, form.media_type, image, no_sniff)
     return None
+
+
+def check_form(call: Call, form: AudioForm, *, param: str) -> None:
+    """InvalidRequest, naming `param`: sound is not written in this form here."""
+    if form is AAC and call.service.settings.ffmpeg == NONE:
+        unless = "is made only if the operator has set `ffmpeg` in the settings"
+        message = f"is aac, which {unless}; {', '.join(AUDIO_FORMS)} are always made"
+        raise InvalidRequest([Fault(param, "not_allowed", message)])
 
 
 async def send_rendition(
@@ -105,11 +123,27 @@ async def rendition(
     """
     sources = [cast(BinaryIO, BlobReader(call.service.blobs, each.blob)) for each in opened]
     try:
-        async with scratch_file(call, partial(write_audio, form, sources)) as sound:
+        async with scratch_file(call, partial(_write, call.service.settings, form, sources)) as sound:
             yield sound
     except NotRenderable as error:
         message = f"{error}; the sound is whole as wav"
         raise InvalidRequest([Fault(param, "not_allowed", message)]) from error
+
+
+def _write(settings: Settings, form: AudioForm, sources: Sequence[BinaryIO], sink: BinaryIO) -> None:
+    if form is not AAC:
+        write_audio(form, sources, sink)
+        return
+    folder = settings.folder if settings.folder.is_dir() else None
+    with tempfile.TemporaryFile(dir=folder) as wav, tempfile.TemporaryFile(dir=folder) as aac:
+        write_audio(WAV, sources, cast(BinaryIO, wav))
+        wav.flush()
+        try:
+            to_aac(settings.ffmpeg, cast(BinaryIO, wav), cast(BinaryIO, aac))
+        except (DecoderFailed, DecoderEnded) as error:
+            raise StorageFailed(f"The sound could not be written as AAC: {error}.") from error
+        aac.seek(0)
+        shutil.copyfileobj(aac, sink)
 
 
 @asynccontextmanager

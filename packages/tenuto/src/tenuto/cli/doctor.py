@@ -5,11 +5,12 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 from tenuto.cli.common import new_ids, own_blobs, say
 from tenuto.cli.options import ServiceLocation, add_location, location_of
@@ -60,6 +61,7 @@ def check(location: ServiceLocation) -> list[CheckResult]:
         _bytes,
         _engines,
         _decoders,
+        _ffmpeg,
     )
     return [_good("settings", "are sound"), *(line for looked in checks for line in looked(settings))]
 
@@ -100,6 +102,26 @@ def _decoders(settings: "Settings") -> Iterator[CheckResult]:
         yield _good("decoders", f"are limited, but not confined: {'; '.join(missing)}")
     else:
         yield _good("decoders", "are confined: no files, no network, no other processes")
+
+
+def _ffmpeg(settings: "Settings") -> Iterator[CheckResult]:
+    """That of the settings, if one is set, writes AAC from where it can open nothing."""
+    from tenuto.addresses import NONE
+    from tenuto.media import ffmpeg
+    from tenuto.media.child import DecoderEnded, DecoderFailed
+    from tenuto.media.wav import pcm16_wav
+
+    if settings.ffmpeg == NONE:
+        return
+    with tempfile.TemporaryFile(buffering=0) as wav, tempfile.TemporaryFile(buffering=0) as aac:
+        wav.write(pcm16_wav(bytes(48_000), 24_000, 1))
+        try:
+            version = ffmpeg.version(settings.ffmpeg)
+            ffmpeg.to_aac(settings.ffmpeg, cast(BinaryIO, wav), cast(BinaryIO, aac))
+        except (DecoderFailed, DecoderEnded) as error:
+            yield _bad("ffmpeg", str(error), "set `ffmpeg` to the path of one that runs, or to none")
+        else:
+            yield _good("ffmpeg", version)
 
 
 def _records(settings: "Settings") -> Iterator[CheckResult]:

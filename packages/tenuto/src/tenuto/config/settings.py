@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from tenuto.addresses import NONE, are_networks, are_origins, is_origin, is_prefix
+from tenuto.addresses import NONE, are_networks, are_origins, is_origin, is_prefix, is_program
 from tenuto.config.models import ModelSettings, read_models
 from tenuto.config.rules import (
     Amount,
@@ -276,6 +276,12 @@ class Settings:
         Integer(0, 36_500 * 24),
         "{range}; recordings that such programs send for transcription are erased when their job ended this"
         " long ago, results stay; 0: they are kept as uploads are",
+    )
+    ffmpeg: str = setting(
+        NONE,
+        Form(is_program, "the absolute path of a program, or none"),
+        "the path of an ffmpeg, such as /usr/bin/ffmpeg: such programs may then send M4A, MP4, WebM, WMA, AMR"
+        " and AAC, too, and ask for `aac`; it runs without any rights; `none`: they are refused",
     )
     cors_origins: str = setting(
         "none",

@@ -13,12 +13,14 @@ import platform
 import struct
 import subprocess
 import sys
+from collections.abc import Sequence
 
 _PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 4, 38
 _LANDLOCK_CREATE_RULESET, _LANDLOCK_RESTRICT_SELF, _LANDLOCK_ASKS_VERSION = 444, 446, 1
 # Rights of the file system that each version of Landlock has added.
 _FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}
 _TCP_RIGHTS, _SCOPES = 0b11, 0b11
+_LANDLOCK_ADD_RULE, _LANDLOCK_BENEATH, _EXECUTE, _READ_FILE = 445, 1, 1 << 0, 1 << 2
 _SECCOMP_SET_FILTER, _SECCOMP_ALL_THREADS = 1, 1
 
 _ARCHITECTURES = {"x86_64": (0xC000003E, 317, 0), "aarch64": (0xC00000B7, 277, 1)}
@@ -34,6 +36,15 @@ _ALLOWED = """
     restart_syscall 219 128, exit 60 93, exit_group 231 94
 """
 """Called by decoders, by the interpreter and by its threads; each with its number on both architectures."""
+_OF_PROGRAMS = """
+    execve 59 221, open 2 -, openat 257 56, access 21 -, faccessat 269 48, faccessat2 439 439, stat 4 -,
+    lstat 6 -, newfstatat 262 79, statx 332 291, readlink 89 -, readlinkat 267 78, getcwd 79 17,
+    pread64 17 67, pwrite64 18 68, dup 32 23, dup2 33 -, dup3 292 24, select 23 -, pselect6 270 72,
+    arch_prctl 158 -, set_tid_address 218 96, getrlimit 97 163, uname 63 160, sysinfo 99 179, times 153 153,
+    gettimeofday 96 169, time 201 -, clock_getres 229 114, getuid 102 174, geteuid 107 175, getgid 104 176,
+    getegid 108 177, tgkill 234 131
+"""
+"""Called besides by the loader of a program that is run, and by ffmpeg. What may be opened says Landlock."""
 _CLONE, _CLONE3 = (56, 220), (435, 435)
 _CLONE_THREAD = 0x10000
 
@@ -47,12 +58,21 @@ class _Ruleset(ctypes.Structure):
     _fields_ = (("fs", ctypes.c_uint64), ("net", ctypes.c_uint64), ("scoped", ctypes.c_uint64))
 
 
+class _Beneath(ctypes.Structure):
+    _pack_ = 1
+    _fields_ = (("rights", ctypes.c_uint64), ("fd", ctypes.c_int32))
+
+
 class _Program(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_char_p))
 
 
-def confine() -> list[str]:
-    """Give up all privileges. Returns the protections that this kernel refused, each with its reason."""
+def confine(readable: Sequence[int] = ()) -> list[str]:
+    """Give up all privileges. Returns the protections that this kernel refused, each with its reason.
+
+    `readable`: open files and folders, of which what is in them may be read and run as a program, too. Then
+    the process may become another program; it never has another one beside it.
+    """
     if not sys.platform.startswith("linux"):
         return [f"{sys.platform} has neither Landlock nor seccomp"]
     libc = ctypes.CDLL(None, use_errno=True)
@@ -62,7 +82,7 @@ def confine() -> list[str]:
     missing = []
     for name, restrict in (("Landlock", _restrict_files), ("seccomp", _restrict_calls)):
         try:
-            restrict(libc)
+            restrict(libc, readable)
         except OSError as error:
             missing.append(f"{name}: {error.strerror}")
     return missing
@@ -80,34 +100,37 @@ def missing_here() -> list[str]:
         return ["a process that was confined did not answer"]
 
 
-def _restrict_files(libc: ctypes.CDLL) -> None:
+def _restrict_files(libc: ctypes.CDLL, readable: Sequence[int]) -> None:
     """Deny files, folders, TCP ports, abstract sockets and other processes, as far as this Landlock can."""
     version = _checked(libc.syscall(_LANDLOCK_CREATE_RULESET, None, 0, _LANDLOCK_ASKS_VERSION))
     ruleset = _Ruleset(fs=(1 << _FILE_RIGHTS.get(version, 16)) - 1, net=_TCP_RIGHTS, scoped=_SCOPES)
     size = ctypes.c_size_t(8 if version < 4 else 16 if version < 6 else 24)
     rules = _checked(libc.syscall(_LANDLOCK_CREATE_RULESET, ctypes.byref(ruleset), size, 0))
     try:
+        for fd in readable:
+            rule = ctypes.byref(_Beneath(rights=_EXECUTE | _READ_FILE, fd=fd))
+            _checked(libc.syscall(_LANDLOCK_ADD_RULE, rules, _LANDLOCK_BENEATH, rule, 0))
         _checked(libc.syscall(_LANDLOCK_RESTRICT_SELF, rules, 0))
     finally:
         os.close(rules)
 
 
-def _restrict_calls(libc: ctypes.CDLL) -> None:
+def _restrict_calls(libc: ctypes.CDLL, readable: Sequence[int]) -> None:
     """Every other system call fails with EPERM, in all threads; those of another architecture, too."""
     if platform.machine() not in _ARCHITECTURES:
         raise OSError(errno.ENOSYS, f"its system calls on {platform.machine()} are not known here")
     architecture, seccomp, column = _ARCHITECTURES[platform.machine()]
-    content = _filter(architecture, column)
+    content = _filter(architecture, column, _ALLOWED + (f",{_OF_PROGRAMS}" if readable else ""))
     program = _Program(len(content) // 8, content)
     _checked(libc.syscall(seccomp, _SECCOMP_SET_FILTER, _SECCOMP_ALL_THREADS, ctypes.byref(program)))
 
 
-def _filter(architecture: int, column: int) -> bytes:
+def _filter(architecture: int, column: int, allowed: str) -> bytes:
     """The program that the kernel runs before each system call."""
     refuse, absent = (_RETURN, 0, 0, _REFUSE | errno.EPERM), (_RETURN, 0, 0, _REFUSE | errno.ENOSYS)
     allow = (_RETURN, 0, 0, _ALLOW)
     steps = [(_LOAD, 0, 0, _ARCHITECTURE_AT), (_EQUAL, 1, 0, architecture), refuse, (_LOAD, 0, 0, _NUMBER_AT)]
-    for call in _ALLOWED.split(","):
+    for call in allowed.split(","):
         number = call.split()[1 + column]
         if number != "-":
             steps += [(_EQUAL, 0, 1, int(number)), allow]

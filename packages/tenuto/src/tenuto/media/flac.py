@@ -12,6 +12,8 @@ from typing import NoReturn
 from fastcrc import crc8, crc16
 
 MAX_DURATION_S = 7200
+READABLE = "WAV, MP3, FLAC, Ogg (Opus, Vorbis), AIFF, AU and CAF"
+"""What `to_flac` makes a FLAC of, for people."""
 MAX_CHANNELS = 8
 MAX_SAMPLES = MAX_DURATION_S * 192_000 * 2
 """Of all channels together: two hours of stereo at 192 kHz. More is treated as a

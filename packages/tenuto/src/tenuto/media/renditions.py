@@ -69,6 +69,10 @@ AUDIO_FORMS = {
 }
 
 
+AAC = AudioForm("aac", "audio/aac")
+"""Written by `media.ffmpeg` alone."""
+
+
 def write_audio(form: AudioForm, sources: Sequence[BinaryIO], sink: BinaryIO) -> None:
     """Write the sound of the sources, one after another, sample to sample, to an empty seekable sink.
 

@@ -20,7 +20,7 @@ import soxr
 from numpy.typing import NDArray
 
 from tenuto.media.confinement import confine
-from tenuto.media.flac import MAX_CHANNELS, MAX_DURATION_S
+from tenuto.media.flac import MAX_CHANNELS, MAX_DURATION_S, READABLE
 from tenuto.media.wav import MAX_CHUNKS
 
 RATE = 16_000
@@ -40,8 +40,6 @@ SAMPLES_PER_CPU_S = 2_000_000
 MAX_CPU_S = 600
 WATCH_S = 0.2
 
-READABLE = "WAV, MP3, FLAC, Ogg (Opus, Vorbis), AIFF, AU and CAF"
-"""What is read, for people."""
 _FORMATS = frozenset(("WAV", "WAVEX", "RF64", "W64", "MP3", "FLAC", "OGG", "AIFF", "AU", "CAF"))
 """libsndfile's names of them."""
 _BEGINNINGS = (
@@ -49,13 +47,6 @@ _BEGINNINGS = (
     *(bytes((0xFF, second)) for second in range(0xE0, 0x100)),
 )
 """The first bytes of files that are given to libsndfile; it knows more formats, which nobody sends."""
-_OTHERS = (
-    (0, b"\x1aE\xdf\xa3", "WebM or Matroska"),
-    (4, b"ftyp", "M4A or MP4"),
-    (0, b"0&\xb2u\x8ef\xcf\x11", "WMA"),
-    (0, b"#!AMR", "AMR"),
-)
-"""Files that people do send: where their mark stands, the mark, and their name."""
 
 
 class _Refused(Exception):
@@ -130,9 +121,6 @@ def _convert(output: int) -> dict[str, Any]:
 
 
 def _check_beginning(content: bytes) -> None:
-    for at, mark, name in _OTHERS:
-        if content[at:].startswith(mark):
-            raise _Refused(f"it is {name}, which is not read here; {READABLE} are")
     if not content.startswith(_BEGINNINGS):
         raise _Refused(f"it does not begin like a sound file; {READABLE} are read")
 

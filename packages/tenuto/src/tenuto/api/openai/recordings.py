@@ -26,6 +26,7 @@ from multipart import (  # type: ignore[import-untyped]
 )
 
 from tenuto import failpoints, strict_json
+from tenuto.addresses import NONE
 from tenuto.api.body import ClientGone, refuse_declared_length
 from tenuto.api.call import Call
 from tenuto.api.openai.jobs import Submitted
@@ -38,6 +39,7 @@ from tenuto.artifacts.inputs import INPUT_MEDIA_TYPE, MAX_INPUT_BYTES
 from tenuto.artifacts.uploads import admit_flac
 from tenuto.blobs.blob import BlobRecord, BlobStore
 from tenuto.bodies.fields import short
+from tenuto.config import Settings
 from tenuto.db.database import Transaction
 from tenuto.errors import (
     Fault,
@@ -55,8 +57,9 @@ from tenuto.jobs.submit import (
     prepare,
     submit_with_input_async,
 )
+from tenuto.media import ffmpeg
 from tenuto.media.child import DecoderEnded, DecoderFailed, NotReadable, to_flac
-from tenuto.media.flac import FlacSummary
+from tenuto.media.flac import READABLE, FlacSummary
 
 FILE = "file"
 """The field with the recording."""
@@ -147,7 +150,7 @@ async def _accept(call: Call, request: Request, recording: Recording, *, has_key
     prepare(service.submitting, request)
     await service.database.read_async(lambda tx: check_quota(service.settings, tx, account_id, 0))
     blob_id = service.ids.new("blob")
-    work = partial(_store, service.blobs, blob_id, recording.file, service.settings.folder)
+    work = partial(_store, service.blobs, blob_id, recording.file, service.settings)
     blob, summary = await call.beside(service.decoders, work)
     failpoints.hit("upload.after_bytes")
     if not has_key and has_left(call):
@@ -157,10 +160,13 @@ async def _accept(call: Call, request: Request, recording: Recording, *, has_key
     return await _record(call, request, blob, summary, recording.form.file_name)
 
 
-def _store(blobs: BlobStore, blob_id: str, file: BinaryIO, folder: Path) -> tuple[BlobRecord, FlacSummary]:
-    with _scratch(folder if folder.is_dir() else None) as flac:
+def _store(
+    blobs: BlobStore, blob_id: str, file: BinaryIO, settings: Settings
+) -> tuple[BlobRecord, FlacSummary]:
+    folder = settings.folder if settings.folder.is_dir() else None
+    with _scratch(folder) as flac:
         try:
-            frames = to_flac(file, flac)
+            frames = _decode(file, flac, settings.ffmpeg, folder)
         except (NotReadable, DecoderEnded) as error:
             raise InvalidRequest([Fault(FILE, "invalid_recording", f"is not read: {error}")]) from error
         except DecoderFailed as error:
@@ -174,6 +180,20 @@ def _store(blobs: BlobStore, blob_id: str, file: BinaryIO, folder: Path) -> tupl
         blobs.delete(blob_id)
         raise StorageFailed("The decoded recording is not as long as it was.")
     return blob, summary
+
+
+def _decode(file: BinaryIO, flac: BinaryIO, program: str, folder: Path | None) -> int:
+    """How many samples were written to `flac`. What libsndfile does not read, ffmpeg does if there is one."""
+    file.seek(0)
+    form = ffmpeg.format_of(file.read(ffmpeg.START_BYTES))
+    if form is None:
+        return to_flac(file, flac)
+    if program == NONE:
+        unless = "is read only if the operator has set `ffmpeg` in the settings"
+        raise NotReadable(f"it is {ffmpeg.FORMATS[form]}, which {unless}; {READABLE} are read always")
+    with _scratch(folder) as wav:
+        ffmpeg.to_wav(program, form, file, wav)
+        return to_flac(wav, flac)
 
 
 async def _record(

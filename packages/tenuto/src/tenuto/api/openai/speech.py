@@ -33,7 +33,7 @@ from tenuto.api.openai.jobs import (
 )
 from tenuto.api.openai.names import model_for, voice_named
 from tenuto.api.openai.streams import LOOK_S, NothingSent, SoundStream, StreamBroken
-from tenuto.api.renditions import rendition, send_rendition
+from tenuto.api.renditions import FORMS, check_form, rendition, send_rendition
 from tenuto.api.request_body import read_json
 from tenuto.bodies.envelope import MAX_MODEL_CHARACTERS
 from tenuto.bodies.fields import (
@@ -52,7 +52,7 @@ from tenuto.db.database import Transaction
 from tenuto.errors import Fault, InvalidRequest, TenutoError, Unavailable
 from tenuto.jobs.read import Operation
 from tenuto.logs import get_logger
-from tenuto.media.renditions import AUDIO_FORMS, WAV, AudioForm
+from tenuto.media.renditions import WAV, AudioForm
 from tenuto.voices import operations as voices
 from tenuto_client.languages import spoken
 
@@ -98,7 +98,7 @@ _FIELDS = by_name(
         Field("voice", _Voice(), "A voice's id or name, or one of OpenAI's names."),
         Field("speed", Number(0.5, 2), "Larger is faster.", 1.0),
         Field("instructions", Text(MAX_INPUT_BYTES, "bytes", may_be_empty=True), "The emotion, in words."),
-        Field("response_format", Choice(tuple(AUDIO_FORMS)), "The form of the sound.", DEFAULT_FORM),
+        Field("response_format", Choice(tuple(FORMS)), "The form of the sound.", DEFAULT_FORM),
         Field("stream_format", Choice(("audio", "sse")), "The sound itself, or events with it.", "audio"),
         Field("stream", Boolean(), "The sound while it is made, in a form that can be sent so.", False),
         Field("lang_code", Text(16, "characters", may_be_empty=True), "Kokoro's name of `lang`."),
@@ -123,7 +123,8 @@ async def create(call: Call) -> Answer | None:
     values = read_fields(_FIELDS, {n: v for n, v in sent.values.items() if n in _FIELDS}, "", faults)
     if faults:
         raise InvalidRequest(faults)
-    form = AUDIO_FORMS[values.get("response_format", DEFAULT_FORM)]
+    form = FORMS[values.get("response_format", DEFAULT_FORM)]
+    check_form(call, form, param="response_format")
     streams = form.name in _STREAMED and (
         values.get("stream") or "stream_format" in values or form.name == "pcm"
     )

@@ -1,0 +1,170 @@
+"""Formats that libsndfile lacks, by an ffmpeg that the operator has installed: M4A, WebM and others; AAC.
+
+Nothing of ffmpeg comes with us. It runs as a child without any rights (`confinement`): it reads one open file
+and the libraries that it is linked with, writes one other, and has neither network nor other processes. We
+name the format, so that no playlist is opened; memory, output and time are bounded. The command
+`python -m tenuto.media.ffmpeg FILE PROGRAM …` gives its rights up and becomes ffmpeg.
+"""
+
+import os
+import resource
+import subprocess
+import sys
+from contextlib import suppress
+from typing import BinaryIO
+
+from tenuto.media.child import (
+    DecoderEnded,
+    DecoderFailed,
+    NotReadable,
+    read_answer,
+    start_child,
+)
+from tenuto.media.confinement import confine
+from tenuto.media.flac import MAX_DURATION_S
+
+RATE = 16_000
+"""Hz, of recordings that it decodes."""
+AAC_BITS = 64_000
+"""A second, of what it encodes."""
+LIMIT_S = 900.0
+"""After this long it is killed. Two hours of AAC take a core 20 s to decode, and 60 s to encode."""
+ENDING_S = 10.0
+"""How long it may take to end once it has closed its standard output."""
+CPU_S = 600
+MEMORY_BYTES = 2 << 30
+"""Of address space, most of it for libraries that are not used."""
+OUTPUT_BYTES = 256 << 20
+"""Two hours of samples have 220 MiB."""
+
+CONFINED = b"confined\n"
+
+FORMATS = {"mov": "M4A, MP4 or MOV", "matroska": "WebM or Matroska", "asf": "WMA", "amr": "AMR", "aac": "AAC"}
+"""What is read by it: ffmpeg's names, and those for people."""
+START_BYTES = 64
+"""Of a file, as many as `format_of` looks at."""
+_MARKS = (
+    (4, b"ftyp", "mov"),
+    (0, b"\x1aE\xdf\xa3", "matroska"),
+    (0, b"0&\xb2u\x8ef\xcf\x11", "asf"),
+    (0, b"#!AMR", "amr"),
+)
+_LIBRARIES = (
+    *(
+        "/lib",
+        "/lib32",
+        "/lib64",
+        "/usr/lib",
+        "/usr/lib32",
+        "/usr/lib64",
+        "/usr/local/lib",
+        "/etc/ld.so.cache",
+    ),
+    *("/nix/store", "/gnu/store"),
+)
+"""Where programs find what they are linked with."""
+
+
+def format_of(start: bytes) -> str | None:
+    """Which of `FORMATS` a file is, by its first bytes; None: another."""
+    if start[:1] == b"\xff" and len(start) > 1 and start[1] & 0xF6 == 0xF0:
+        return "aac"  # ADTS; MP3 has the same first 12 bits, and a layer behind them.
+    return next((name for at, mark, name in _MARKS if start[at:].startswith(mark)), None)
+
+
+def to_wav(program: str, form: str, source: BinaryIO, target: BinaryIO) -> None:
+    """Decode the first sound in `source`, one of `FORMATS`, into the empty file `target`: 16 kHz mono PCM16.
+
+    A second more than the longest recording at most. Raises NotReadable, DecoderEnded and DecoderFailed.
+    """
+    sound = [
+        "-map",
+        "0:a:0",
+        "-t",
+        str(MAX_DURATION_S + 1),
+        "-ac",
+        "1",
+        "-ar",
+        str(RATE),
+        "-c:a",
+        "pcm_s16le",
+    ]
+    has_failed = _run(program, ["-f", form], [*sound, "-f", "wav"], source, target)
+    if has_failed and os.fstatvfs(target.fileno()).f_bavail == 0:
+        raise DecoderFailed("there is no space for what is decoded")
+    if has_failed or not target.seek(0, 2):
+        raise NotReadable(f"it is damaged, or not the {FORMATS[form]} that it begins as, or holds no sound")
+    target.seek(0)
+
+
+def to_aac(program: str, source: BinaryIO, target: BinaryIO) -> None:
+    """Encode the WAV `source` as AAC in ADTS. DecoderEnded, DecoderFailed."""
+    way = ["-c:a", "aac", "-b:a", str(AAC_BITS), "-f", "adts"]
+    if _run(program, ["-f", "wav"], way, source, target):
+        raise DecoderFailed("ffmpeg could not write AAC")
+
+
+def version(program: str) -> str:
+    """The first line of what it says about itself. DecoderFailed: it does not run."""
+    try:
+        done = subprocess.run([program, "-version"], capture_output=True, timeout=30, check=True)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise DecoderFailed(f"{program} does not run") from error
+    return done.stdout.decode(errors="replace").partition("\n")[0][:100]
+
+
+def _run(program: str, before: list[str], after: list[str], source: BinaryIO, target: BinaryIO) -> int:
+    """Its exit status. Both are open files of the system; `source` is read from its start."""
+    source.seek(0)
+    child = start_child(
+        "tenuto.media.ffmpeg", program, *before, "--", *after, source=source, output=target.fileno()
+    )
+    status = None
+    with child:
+        try:
+            answer = read_answer(child, LIMIT_S)
+            with suppress(subprocess.TimeoutExpired):
+                status = child.wait(ENDING_S) if answer else None
+        finally:
+            child.kill()
+    failure = answer.removeprefix(CONFINED).decode(errors="replace").strip()
+    if failure:
+        raise DecoderFailed(failure[:300])
+    if status is None or status < 0:
+        raise DecoderEnded("it takes ffmpeg too much time or memory")
+    return status
+
+
+def main(arguments: list[str]) -> None:
+    """Become ffmpeg, without rights: `CONFINED` is written; or write why not."""
+    output, program, *way = arguments
+    at = way.index("--")
+    for what, limit in (
+        (resource.RLIMIT_AS, MEMORY_BYTES),
+        (resource.RLIMIT_FSIZE, OUTPUT_BYTES),
+        (resource.RLIMIT_CPU, CPU_S),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        resource.setrlimit(what, (limit, limit))
+    command = [program, "-nostdin", "-hide_banner", "-loglevel", "quiet", "-threads", "1"]
+    command += ["-protocol_whitelist", "file,pipe", *way[:at], "-i", "/dev/fd/0", "-vn", "-sn", "-dn"]
+    command += ["-threads", "1", *way[at + 1 :], f"pipe:{output}"]
+    readable = [0]
+    for path in (os.path.realpath(program), *_LIBRARIES):
+        with suppress(OSError):
+            readable.append(os.open(path, os.O_PATH))
+    os.set_inheritable(int(output), True)
+    # Without Landlock it could open whatever we can: our own records, other callers' recordings.
+    if missing := confine(readable):
+        sys.stdout.write(f"ffmpeg is not run where it cannot be confined: {'; '.join(missing)}\n")
+        return
+    sys.stdout.write(CONFINED.decode())
+    sys.stdout.flush()
+    try:
+        os.execv(program, command)
+    except OSError as error:
+        sys.stdout.write(f"ffmpeg could not be started: {error.strerror}\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,193 @@
+"""A real ffmpeg, confined: what libsndfile lacks is decoded, AAC is written, and nothing else can be done."""
+
+import io
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO, cast
+
+import numpy as np
+import pytest
+import soundfile
+
+from servers.ffmpegs import ffmpeg
+from tenuto.media import ffmpeg as module
+from tenuto.media.child import DecoderEnded, DecoderFailed, NotReadable
+from tenuto.media.confinement import missing_here
+
+pytestmark = pytest.mark.skipif(bool(missing_here()), reason="this kernel lacks Landlock or seccomp")
+
+KINDS = {
+    "mov": ["-c:a", "aac", "-f", "ipod"],
+    "matroska": ["-c:a", "libopus", "-f", "webm"],
+    "asf": ["-c:a", "wmav2", "-f", "asf"],
+    "aac": ["-c:a", "aac", "-f", "adts"],
+}
+"""How each is made; AMR needs an encoder that few builds have."""
+AMR = b"#!AMR\n" + (b"\x3c" + bytes(31)) * 100
+"""Two seconds of silence, 12.2 kbit/s: a byte of head and 31 of content for 20 ms."""
+
+
+@pytest.fixture
+def files() -> Iterator[tuple[BinaryIO, BinaryIO]]:
+    """A file to read and an empty one to write, as the service has them."""
+    with tempfile.TemporaryFile(buffering=0) as source, tempfile.TemporaryFile(buffering=0) as target:
+        yield cast(BinaryIO, source), cast(BinaryIO, target)
+
+
+def wav(seconds: float) -> bytes:
+    samples = np.sin(2 * np.pi * 300 * np.arange(round(seconds * 24_000)) / 24_000) * 12_000
+    file = io.BytesIO()
+    soundfile.write(file, samples.astype("<i2"), 24_000, format="WAV", subtype="PCM_16")
+    return file.getvalue()
+
+
+def encoded(form: str, seconds: float, folder: Path) -> bytes:
+    """A tone in one of the formats. Through a file: the head of M4A is written last."""
+    path = folder / "sound"
+    command = [ffmpeg(), "-loglevel", "error", "-y", "-f", "wav", "-i", "pipe:0", *KINDS[form], str(path)]
+    subprocess.run(command, input=wav(seconds), check=True)
+    return path.read_bytes()
+
+
+def duration(file: BinaryIO) -> float:
+    """Seconds of sound in it."""
+    with soundfile.SoundFile(file.fileno(), closefd=False) as sound:
+        return float(sound.frames / sound.samplerate)
+
+
+@pytest.mark.parametrize("form", KINDS)
+def test_what_libsndfile_lacks_is_decoded(
+    form: str, files: tuple[BinaryIO, BinaryIO], tmp_path: Path
+) -> None:
+    """It is known by its content, and keeps its length and loudness, at 16 kHz in one channel."""
+    source, target = files
+    source.write(content := encoded(form, 2, tmp_path))
+    module.to_wav(ffmpeg(), form, source, target)
+    samples, rate = soundfile.read(target.fileno(), closefd=False)
+
+    assert form == module.format_of(content[: module.START_BYTES])
+    assert (16_000, 1) == (rate, samples.ndim)
+    assert 2 == pytest.approx(len(samples) / rate, abs=0.1)
+    assert 12_000 / 32_768 / np.sqrt(2) == pytest.approx(np.sqrt((samples**2).mean()), rel=0.1)
+
+
+def test_amr_is_decoded(files: tuple[BinaryIO, BinaryIO]) -> None:
+    """As old telephones record."""
+    source, target = files
+    source.write(AMR)
+    module.to_wav(ffmpeg(), "amr", source, target)
+
+    assert "amr" == module.format_of(AMR)
+    assert 2 == pytest.approx(duration(target), abs=0.1)
+
+
+@pytest.mark.parametrize("form", [*KINDS, "amr"])
+def test_damaged_files_are_refused_or_read_as_far_as_they_go(
+    form: str, files: tuple[BinaryIO, BinaryIO], tmp_path: Path
+) -> None:
+    """Half of one, and one of noise behind its first bytes: an answer, never a crash of ours."""
+    source, target = files
+    content = AMR if form == "amr" else encoded(form, 2, tmp_path)
+    noise = content[:32] + np.random.default_rng(1).bytes(20_000)
+    for damaged in (content[: len(content) // 2], noise):
+        source.truncate(0)
+        source.seek(0)
+        source.write(damaged)
+        target.truncate(0)
+        target.seek(0)
+        try:
+            module.to_wav(ffmpeg(), form, source, target)
+        except (NotReadable, DecoderEnded):
+            continue
+        assert duration(target) < 300
+
+
+def test_a_film_without_sound_is_refused(files: tuple[BinaryIO, BinaryIO], tmp_path: Path) -> None:
+    """Its pictures are never decoded."""
+    path = tmp_path / "silent.mp4"
+    way = ["-f", "rawvideo", "-pix_fmt", "gray", "-s", "16x16", "-i", "pipe:0", "-c:v", "mpeg4", str(path)]
+    subprocess.run([ffmpeg(), "-loglevel", "error", *way], input=bytes(2560), check=True)
+    source, target = files
+    source.write(path.read_bytes())
+
+    with pytest.raises(NotReadable, match="holds no sound"):
+        module.to_wav(ffmpeg(), "mov", source, target)
+
+
+def test_aac_has_the_whole_sound(files: tuple[BinaryIO, BinaryIO]) -> None:
+    """In ADTS, which players open as it comes; decoded again it is as long and as loud."""
+    source, target = files
+    source.write(wav(2))
+    module.to_aac(ffmpeg(), source, target)
+    with tempfile.TemporaryFile(buffering=0) as back:
+        module.to_wav(ffmpeg(), "aac", target, cast(BinaryIO, back))
+        samples, rate = soundfile.read(back.fileno(), closefd=False)
+
+    assert 2 == pytest.approx(len(samples) / rate, abs=0.1)
+    assert 12_000 / 32_768 / np.sqrt(2) == pytest.approx(np.sqrt((samples**2).mean()), rel=0.1)
+
+
+@pytest.mark.parametrize(
+    "what", [["-f", "wav", "{folder}/made"], ["-f", "wav", "tcp://127.0.0.1:9"], ["-i", "{folder}/there"]]
+)
+def test_it_can_open_nothing_else(what: list[str], files: tuple[BinaryIO, BinaryIO], tmp_path: Path) -> None:
+    """No file made or read, no connection; without its confinement it makes and reads files (B4)."""
+    there = tmp_path / "there"
+    there.write_bytes(wav(1))
+    source, target = files
+    source.write(wav(1))
+    words = [word.format(folder=tmp_path) for word in what]
+
+    assert module._run(ffmpeg(), ["-f", "wav"], ["-f", "wav"], source, target) == 0
+    assert module._run(ffmpeg(), ["-f", "wav"], [*words, "-f", "wav"], source, target) != 0
+    assert not (tmp_path / "made").exists()
+    if "tcp" not in words[-1]:
+        free = [ffmpeg(), "-i", str(there), *words, "-f", "wav", "pipe:1"]
+        assert (
+            subprocess.run(free, stdin=subprocess.DEVNULL, capture_output=True, check=False).returncode == 0
+        )
+
+
+def test_it_is_not_run_where_it_cannot_be_confined(tmp_path: Path) -> None:
+    """Here the child is made to believe that its kernel lacks Landlock."""
+    code = "\n".join(
+        (
+            "from tenuto.media import ffmpeg",
+            "ffmpeg.confine = lambda readable: ['Landlock: not here']",
+            f"ffmpeg.main(['2', {ffmpeg()!r}, '--', {str(tmp_path / 'made.wav')!r}])",
+        )
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert "ffmpeg is not run where it cannot be confined: Landlock: not here\n" == done.stdout
+    assert not (tmp_path / "made.wav").exists()
+
+
+def test_a_program_that_is_none_is_the_operators_fault(
+    files: tuple[BinaryIO, BinaryIO], tmp_path: Path
+) -> None:
+    """One that is not there, and one that cannot be run."""
+    source, target = files
+    source.write(AMR)
+    plain = tmp_path / "plain"
+    plain.write_text("no program")
+    for program in (tmp_path / "missing", plain):
+        with pytest.raises(DecoderFailed, match="could not be started"):
+            module.to_wav(str(program), "amr", source, target)
+        with pytest.raises(DecoderFailed, match="does not run"):
+            module.version(str(program))
+
+
+def test_decoding_that_does_not_end_is_ended(
+    files: tuple[BinaryIO, BinaryIO], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here one that reads a minute of sound as slowly as it is spoken."""
+    monkeypatch.setattr(module, "LIMIT_S", 1.0)
+    source, target = files
+    source.write(wav(60))
+
+    with pytest.raises(DecoderEnded, match="too much time"):
+        module._run(ffmpeg(), ["-re", "-f", "wav"], ["-f", "wav"], source, target)

@@ -19,6 +19,7 @@ import httpx2
 import pytest
 import soundfile
 
+from servers import recordings
 from servers.callers import ON_ONE_DATABASE, Caller, Operator, faults
 
 pytestmark = ON_ONE_DATABASE
@@ -168,6 +169,42 @@ IMAGES = (
 )
 
 
+TRANSCRIPTS = (
+    # A WAV or what the browser recorded, under its own name; newer lines ask for segments.
+    Sent("Open WebUI", {"model": "whisper-1", "language": "en"}, "json"),
+    Sent(
+        "Open WebUI with segments",
+        {"model": "whisper-1", "response_format": "verbose_json", "timestamp_granularities[]": "segment"},
+        "verbose_json",
+    ),
+    Sent("LibreChat", {"model": "whisper-1", "language": "en-US"}, "json"),
+    # Everything is called audio.wav.
+    Sent("SillyTavern", {"model": "whisper-1", "language": ""}, "json"),
+    Sent("n8n", {"model": "whisper-1", "language": "en", "temperature": "0"}, "json", ignored="temperature"),
+    Sent("Dify", {"model": "whisper-1"}, "json"),
+    Sent("Nextcloud", {"model": "whisper-1", "response_format": "verbose_json"}, "verbose_json"),
+    Sent(
+        "wyoming_openai",
+        {"model": "whisper-1", "language": "en", "prompt": "", "response_format": "json", "temperature": "0"},
+        "json",
+        {"X-Stainless-Retry-Count": "0"},
+        ignored="temperature",
+    ),
+    Sent(
+        "LiteLLM",
+        {
+            "model": "whisper-1",
+            "response_format": "verbose_json",
+            "timestamp_granularities[]": "segment",
+            "user": "68",
+        },
+        "verbose_json",
+        ignored="user",
+    ),
+)
+"""The fields of forms; `form` is what is read of the answer."""
+
+
 @pytest.fixture(scope="module")
 def caller(operator: Operator) -> Caller:
     """One account for all programs, that can pay."""
@@ -205,6 +242,25 @@ def test_images(caller: Caller, sent: Sent) -> None:
     assert sent.body["n"] == len(images)
     assert all(base64.b64decode(image["b64_json"]).startswith(b"\x89PNG\r\n") for image in images)
     assert not any("url" in image for image in images)
+
+
+@pytest.mark.parametrize("sent", TRANSCRIPTS, ids=str)
+def test_transcripts(caller: Caller, sent: Sent) -> None:
+    """`text` is not empty, which LibreChat takes for an error; segments tell how long it was."""
+    answer = caller.http.post(
+        "/v1/audio/transcriptions",
+        headers={"Authorization": f"Bearer {caller.key}", **(sent.headers or {})},
+        data=sent.body,
+        files={"file": ("audio.wav", recordings.recording(3), "audio/wav")},
+    )
+    shown = answer.json()
+
+    assert (200, "application/json") == (answer.status_code, answer.headers["content-type"]), answer.text
+    assert sent.ignored == answer.headers.get("x-service-ignored")
+    assert 3 == len(shown["text"].split())
+    if sent.form == "verbose_json":
+        # Nextcloud counts its users' seconds by the end of the last segment, LiteLLM by the duration.
+        assert 0 < shown["segments"][-1]["end"] <= shown["duration"]
 
 
 def test_librechat_joins_the_answers_of_a_long_reply(caller: Caller) -> None:

@@ -1,0 +1,90 @@
+"""Where messages may go when the operator allows the public internet alone."""
+
+import socket
+import threading
+
+import pytest
+
+from tenuto.webhooks import rules, sending
+
+PRIVATE = (
+    *("127.0.0.1", "10.0.0.1", "172.16.0.1", "192.168.1.1", "169.254.169.254", "0.0.0.0", "100.64.0.1"),
+    *("224.0.0.1", "255.255.255.255", "::1", "::", "fe80::1", "fc00::1", "ff02::1", "::ffff:127.0.0.1"),
+    *("64:ff9b::7f00:1", "2002:7f00:1::", "fe80::1%eth0"),
+)
+
+
+@pytest.mark.parametrize("address", PRIVATE)
+def test_an_address_of_a_private_network_is_not_public(address: str) -> None:
+    """Also one inside another: mapped, translated (NAT64) and tunnelled (6to4) ones."""
+    assert not rules.is_public_address(address)
+
+
+@pytest.mark.parametrize("address", ["8.8.8.8", "2606:4700::1111", "::ffff:8.8.8.8"])
+def test_an_address_of_the_internet_is_public(address: str) -> None:
+    """Those are where messages go."""
+    assert rules.is_public_address(address)
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        *("localhost", "a.localhost", "printer", "2130706433", "0x7f.1", "127.1", "127.0.0.1", "[::1]"),
+        "a.local",
+    ],
+)
+def test_a_private_host_is_refused_when_it_is_named(host: str) -> None:
+    """In every spelling that a resolver would take for one; http is refused, too."""
+    assert rules.url_fault(f"https://{host}/", is_public=True) is not None
+    assert rules.url_fault("http://a.example/", is_public=True) is not None
+    assert rules.url_fault("https://a.example/", is_public=True) is None
+
+
+def test_a_name_that_leads_to_a_private_address_is_not_connected_to() -> None:
+    """The look-up decides, and nobody is connected to: what a name means may change after it was accepted."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(0.2)
+        url = f"https://localhost:{server.getsockname()[1]}/"
+        answer = sending.send(url, {}, b"{}", is_public=True, now_s=0)
+        with pytest.raises(TimeoutError):
+            server.accept()
+
+    assert (None, "the name does not stand for a server of the public internet") == (
+        answer.status,
+        answer.error,
+    )
+
+
+def test_an_answer_that_never_ends_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A byte now and then does not keep a message on its way for longer than it may be."""
+    monkeypatch.setattr(sending, "TIMEOUT_S", 1.0)
+    done = threading.Event()
+
+    def drip(server: socket.socket) -> None:
+        connection, _ = server.accept()
+        with connection:
+            try:
+                while not done.wait(0.1):
+                    connection.sendall(b"H")
+            except OSError:
+                pass
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=drip, args=(server,))
+        thread.start()
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/"
+        answer = sending.send(url, {}, b"{}", is_public=False, now_s=0)
+        done.set()
+        thread.join()
+
+    assert answer.status is None
+    assert answer.error
+
+
+def test_pauses_follow_the_specification_and_what_is_asked_for() -> None:
+    """Nine pauses, over three days; a longer Retry-After holds, for a day at most."""
+    pauses = [rules.pause_ms(number, None) for number in range(1, 11)]
+
+    assert [*rules.PAUSES_MS, None] == pauses
+    assert sum(rules.PAUSES_MS) >= 72 * rules.HOUR_MS
+    assert (60_000, rules.LONGEST_PAUSE_MS) == (rules.pause_ms(1, 60), rules.pause_ms(1, 1e9))

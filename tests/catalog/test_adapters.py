@@ -152,6 +152,16 @@ def test_an_entry_is_the_manifest_with_the_operators_words() -> None:
     )
 
 
+def test_an_offered_engine_named_as_the_adapter_takes_its_options() -> None:
+    """Without a table it has its defaults; the table changes nothing else of what the engine is given."""
+    table = '[models."hexgrad/Kokoro-82M"]\nadapter = "kokoro"\noptions = { runtime = "auto" }\n'
+    entry = models(settings(table))["hexgrad/Kokoro-82M"].entry
+    offered = manifests.here().manifests["kokoro"]
+
+    assert ("auto", "onnxruntime") == (entry.options["runtime"], offered.options["runtime"].default)
+    assert (offered.weights, offered.revision) == (entry.weights, entry.revision)
+
+
 def test_a_key_that_is_missing_is_told_before_anything_starts(tmp_path: Path) -> None:
     """Of a variable or a file; the key itself is in no setting."""
     in_variable = settings(THERE + 'upstream_key_variable = "NO_SUCH"')

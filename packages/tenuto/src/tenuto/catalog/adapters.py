@@ -54,6 +54,12 @@ def find(name: str, interpreter: str | None) -> Manifest:
     return known[name]
 
 
+def offers(name: str, model: str) -> bool:
+    """Whether this model is offered by the engine of this name: the table then sets the engine's options."""
+    manifest = manifests.here().manifests.get(name)
+    return manifest is not None and manifest.offered and manifest.model == model
+
+
 def composed(
     name: str, own: ModelSettings, known: Mapping[str, EngineEntry], faults: list[str]
 ) -> EngineEntry | None:
@@ -87,7 +93,7 @@ def _entry(name: str, manifest: Manifest, own: ModelSettings, adapter: AdapterSe
         revision=adapter.revision or manifest.revision,
         languages=manifest.languages if adapter.languages is None else adapter.languages,
         honoured=honoured,
-        notes=(),
+        notes=manifest.notes if manifest.model == name else (),
         rerunnable=not metered,
         concurrency=manifest.concurrency if own.upstream is None else own.upstream.connections,
         role=role,

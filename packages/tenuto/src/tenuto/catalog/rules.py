@@ -165,6 +165,8 @@ def _unknown(settings: Settings) -> list[str]:
     ours = [entry.model for entry in ENTRIES]
     faults, strangers = [], []
     for name, own in settings.models.items():
+        if own.adapter is not None and adapters.offers(own.adapter.name, name):
+            continue
         brought = [key for key in ("adapter", "upstream", "composed_of") if getattr(own, key)]
         if name in ours and brought:
             faults.append(f'models."{name}": is Tenuto\'s own; name what has {brought[0]} otherwise')

@@ -154,7 +154,7 @@ def _entries(settings: "Settings") -> "list[EngineEntry]":
     from tenuto.engines.registry import ENTRIES
 
     added = [model.entry for name, model in models(settings).items() if name in settings.models]
-    return [*ENTRIES, *(entry for entry in added if entry not in ENTRIES)]
+    return list({entry.model: entry for entry in (*ENTRIES, *added)}.values())
 
 
 class _Progress:

@@ -246,11 +246,13 @@ class Engines:
         try:
             for engine, host in zip(self._uses[model], hosts, strict=True):
                 if not host.alive:
-                    host.load()
+                    runtime = host.load().get("runtime")
                     resident = host.resident_bytes()
                     with self._lock:
                         self._memory.weigh(engine, resident)
-                    _log.info("engine.loaded", model=engine, pid=host.pid, resident_bytes=resident)
+                    _log.info(
+                        "engine.loaded", model=engine, pid=host.pid, resident_bytes=resident, runtime=runtime
+                    )
         except HostDraining:
             raise
         except HostNotReady as error:

@@ -1,0 +1,169 @@
+"""The libraries that run the model: ONNX Runtime, or OpenVINO where it is installed and the processor is fast
+with it. Knows no symbols and no voices."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import onnxruntime
+
+from tenuto_engine import EngineError
+from tenuto_engine.processor import fault
+
+from . import graph, operations
+
+AUTO = "auto"
+OPENVINO, ONNXRUNTIME = "openvino", "onnxruntime"
+
+DURATIONS = "/encoder/predictor/ReduceSum_output_0"
+"""The model's inner value that says how long each symbol lasts, before the speed acts on it."""
+
+DECODED: Mapping[str, graph.Shape] = MappingProxyType(
+    {
+        "/encoder/MatMul_1_output_0": (1, 512, None),
+        "/encoder/Reshape_output_0": (1, None),
+        "/encoder/Reshape_1_output_0": (1, None),
+    }
+)
+"""What the encoder gives to the decoder, beside the style: the text by frames of 25 ms, the pitch and the
+loudness by half frames."""
+
+INSTRUCTIONS = ("avx512_vnni", "avx_vnni")
+"""Either multiplies 8-bit numbers exactly and fast; with neither, OpenVINO may round sums of products."""
+
+Floats = npt.NDArray[np.float32]
+Feed = Mapping[str, npt.NDArray[Any]]
+
+
+class Runtime(Protocol):
+    """A loaded model."""
+
+    name: str
+
+    def samples(self, feed: Feed) -> Floats:
+        """What the whole model makes of its inputs."""
+
+    def durations(self, feed: Feed) -> Floats:
+        """[1, symbols]: how long each lasts."""
+
+
+def loaded(model: Path, threads: int, wanted: str) -> tuple[Runtime, str]:
+    """The model in the runtime that is wanted, and with AUTO the reason why that is not OpenVINO, or "".
+
+    Raises EngineError for a name that is none of the three, and if OPENVINO is wanted and cannot run here.
+    """
+    if wanted not in (AUTO, OPENVINO, ONNXRUNTIME):
+        message = f"the option runtime is {wanted!r}; it can be {AUTO}, {OPENVINO} or {ONNXRUNTIME}"
+        raise EngineError("runtime_unknown", message)
+    reason = "" if wanted == ONNXRUNTIME else lacking()
+    if reason and wanted == OPENVINO:
+        raise EngineError("runtime_unavailable", f"OpenVINO cannot run here: {reason}")
+    if reason or wanted == ONNXRUNTIME:
+        return OnnxRuntime(model, threads), reason
+    return OpenVino(model, threads), ""
+
+
+def lacking(cpuinfo: str = "") -> str:
+    """Why OpenVINO is not used on this machine; "" if it can be. `cpuinfo`: in place of /proc/cpuinfo."""
+    faults = [fault({"x86_64": [instruction]}, cpuinfo=cpuinfo) for instruction in INSTRUCTIONS]
+    if all(faults):
+        return faults[0]
+    # openvino imports it if it is installed, to report how its converter is used. Without it nothing is sent.
+    sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]
+    try:
+        import openvino  # noqa: F401
+    except (ImportError, OSError) as error:
+        return f"openvino cannot be imported: {error}"
+    return ""
+
+
+class OnnxRuntime:
+    """The file as it is: it quantises by the ranges of each call."""
+
+    name = ONNXRUNTIME
+
+    def __init__(self, model: Path, threads: int) -> None:
+        self._sessions = _Sessions(model, threads)
+        self._whole = self._sessions.loaded(str(model))
+
+    def samples(self, feed: Feed) -> Floats:
+        """As in the protocol."""
+        return self._sessions.run(self._whole, feed)[0]
+
+    def durations(self, feed: Feed) -> Floats:
+        """As in the protocol."""
+        return self._sessions.durations(feed)
+
+
+class OpenVino:
+    """The decoder, which takes nearly all of the time, with fixed ranges in OpenVINO; what decides on
+    durations and melody as in the file."""
+
+    name = OPENVINO
+
+    def __init__(self, model: Path, threads: int) -> None:
+        import openvino
+
+        self._sessions = _Sessions(model, threads)
+        self._encoder = self._sessions.loaded(graph.part(model, list(DECODED)))
+        core = openvino.Core()
+        decoder = core.read_model(graph.part(model, inputs=DECODED, rewrite=operations.fast))
+        settings = {
+            "INFERENCE_NUM_THREADS": threads,
+            "NUM_STREAMS": 1,
+            "PERFORMANCE_HINT": "LATENCY",
+            # Where others compute, too, a thread that is bound to a core waits for that core.
+            "ENABLE_CPU_PINNING": False,
+            # Else bfloat16 where the processor has it, and with it other samples.
+            "INFERENCE_PRECISION_HINT": "f32",
+            # Segments are of all lengths: what was prepared for one is hardly ever used again.
+            "CPU_RUNTIME_CACHE_CAPACITY": 0,
+        }
+        self._request = core.compile_model(decoder, "CPU", settings).create_infer_request()
+
+    def samples(self, feed: Feed) -> Floats:
+        """As in the protocol."""
+        values = dict(zip(DECODED, self._sessions.run(self._encoder, feed), strict=True))
+        self._request.infer({"style": feed["style"], **values}, share_inputs=True)
+        samples: Floats = self._request.get_output_tensor(0).data.copy()
+        return samples
+
+    def durations(self, feed: Feed) -> Floats:
+        """As in the protocol."""
+        return self._sessions.durations(feed)
+
+
+class _Sessions:
+    """Parts of the file in ONNX Runtime."""
+
+    def __init__(self, model: Path, threads: int) -> None:
+        self._model = model
+        self._options = onnxruntime.SessionOptions()
+        self._options.intra_op_num_threads = threads
+        self._options.inter_op_num_threads = 1
+        self._run_options = onnxruntime.RunOptions()
+        # What a long segment took is given back after it, or the memory of all shapes would add up.
+        self._run_options.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
+
+    def loaded(self, model: str | bytes) -> onnxruntime.InferenceSession:
+        return onnxruntime.InferenceSession(model, self._options, providers=["CPUExecutionProvider"])
+
+    def run(self, session: onnxruntime.InferenceSession, feed: Feed) -> list[Floats]:
+        needed = {each.name: feed[each.name] for each in session.get_inputs()}
+        found: list[Floats] = session.run(None, needed, self._run_options)
+        return found
+
+    def durations(self, feed: Feed) -> Floats:
+        return self.run(self._timing, feed)[0]
+
+    @cached_property
+    def _timing(self) -> onnxruntime.InferenceSession:
+        """A sixth of the model, which takes a fiftieth of the time of all of it."""
+        return self.loaded(graph.part(self._model, [DURATIONS]))

@@ -1,0 +1,118 @@
+"""Kokoro in OpenVINO beside ONNX Runtime: the rewritten model, the same samples again, and the choice."""
+
+import hashlib
+import subprocess
+import sys
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from engines.speech_kokoro.test_kokoro_engine import WEIGHTS, RecordedRun
+from servers.cores import ENGINE_THREADS
+from tenuto.weights.cache import default_cache
+from tenuto_engine import EngineError, Result
+from tenuto_kokoro import KokoroEngine, graph, operations, runtimes
+from tenuto_kokoro.runtimes import AUTO, DECODED, ONNXRUNTIME, OPENVINO
+
+CACHE = default_cache()
+MODEL = CACHE / "kokoro-v1.0-int8.onnx"
+DECODER_SHA256 = "03af863c48402a1abe3525b4913ec164a090b27d6f8dfc9103e261031aeb1f17"
+"""Of the rewritten decoder: every machine runs the same model."""
+SENTENCES = {
+    "zh": "他把手机忘在出租车上了。",
+    "en": "The bridge had to be repaired.",
+    "ja": "歴史を勉強しています。",
+    "es": "Todos entregaron el trabajo a tiempo.",
+    "ar": "المدرسة بالقرب من بيتنا.",
+}
+
+pytestmark = pytest.mark.real_engine
+
+needs_openvino = pytest.mark.skipif(bool(runtimes.lacking()), reason="OpenVINO is for other processors")
+
+
+@cache
+def engine(runtime: str) -> KokoroEngine:
+    weights = {name: str(CACHE / name) for name in WEIGHTS}
+    return KokoroEngine({"weights": weights, "threads": ENGINE_THREADS, "runtime": runtime})
+
+
+def spoken(runtime: str, **parameters: Any) -> Result:
+    return engine(runtime).run(RecordedRun(**parameters))
+
+
+def test_the_rewritten_decoder_is_the_same_everywhere() -> None:
+    """Bytes that depend on the weights and on the package alone, like weights that were downloaded."""
+    content = graph.part(MODEL, inputs=DECODED, rewrite=operations.fast)
+
+    assert DECODER_SHA256 == hashlib.sha256(content).hexdigest()
+
+
+def test_the_square_of_a_sine_is_right() -> None:
+    """The steps that replace it, on angles far beyond those of the model."""
+    angles = np.linspace(-100, 100, 100_001, dtype=np.float32)
+    steps = {"Mul": np.multiply, "Mod": np.fmod, "Add": np.add, "Pow": np.power}
+    found = angles
+    for kind, operand in operations.SINE_SQUARED:
+        found = np.abs(found) if operand is None else steps[kind](found, np.float32(operand))
+
+    assert np.abs(found - np.sin(angles.astype(np.float64)) ** 2).max() < 5e-5
+
+
+@needs_openvino
+@pytest.mark.parametrize("lang", SENTENCES)
+def test_both_runtimes_speak_alike(lang: str) -> None:
+    """As long, since durations are computed alike but for silence that is cut, and as loud to two decibels:
+    OpenVINO was up to 1.6 dB quieter (0054)."""
+    results = [spoken(runtime, lang=lang, text=SENTENCES[lang]) for runtime in (ONNXRUNTIME, OPENVINO)]
+    sounds = [np.frombuffer(result.content[44:], "<i2").astype(np.float64) for result in results]
+    levels = [10 * np.log10(np.mean(sound**2)) for sound in sounds]
+
+    assert abs(len(sounds[0]) - len(sounds[1])) < 0.03 * len(sounds[0])
+    assert abs(levels[0] - levels[1]) < 2
+
+
+@needs_openvino
+def test_openvino_repeats_itself_to_the_bit() -> None:
+    """Another attempt at a job gives the same bytes (0047), whatever was spoken in between."""
+    texts = [SENTENCES["en"], SENTENCES["en"] * 3, SENTENCES["en"]]
+    first, _, second = (spoken(OPENVINO, lang="en", text=text).content for text in texts)
+    weights = {name: str(CACHE / name) for name in WEIGHTS}
+    fresh = KokoroEngine({"weights": weights, "threads": ENGINE_THREADS, "runtime": AUTO})
+
+    assert first == second == fresh.run(RecordedRun(lang="en", text=texts[0])).content
+    assert OPENVINO == fresh.info["runtime"]
+
+
+def test_without_openvino_it_is_onnx_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Left to the engine, it runs where OpenVINO is not installed; asked for by name, it refuses to load."""
+    monkeypatch.setitem(sys.modules, "openvino", None)
+    weights = {name: str(CACHE / name) for name in WEIGHTS}
+    loaded = KokoroEngine({"weights": weights, "runtime": AUTO})
+
+    assert str(loaded.info["runtime"]).startswith("onnxruntime: openvino cannot be imported")
+    for runtime, code in ((OPENVINO, "runtime_unavailable"), ("torch", "runtime_unknown")):
+        with pytest.raises(EngineError) as refused:
+            KokoroEngine({"weights": weights, "runtime": runtime})
+        assert code == refused.value.code
+
+
+def test_a_processor_without_vnni_is_not_asked() -> None:
+    """OpenVINO's sums of 8-bit products may overflow without it."""
+    reason = runtimes.lacking(cpuinfo="flags\t\t: fpu avx2 fma\n")
+
+    assert "VNNI" in reason or "built for x86_64" in reason
+
+
+@needs_openvino
+def test_nothing_is_reported_to_anybody() -> None:
+    """openvino comes with a package that sends how it is used; it is not loaded."""
+    program = (
+        "import sys; from tenuto_kokoro import runtimes; assert not runtimes.lacking();"
+        "print(sys.modules['openvino_telemetry'])"
+    )
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+    assert "None" == result.stdout.strip()

@@ -278,7 +278,7 @@ def test_a_lost_answer_is_asked_for_again(
     """
     if world.database.dialect != "postgresql":
         pytest.skip("SQLite's answers have no way on which they could be lost")
-    caller, told = world.caller(), world.database.listen("jobs")
+    caller, told = world.caller(), world.database.listen("jobs-speech")
     assert told.wait(10), "it hears from now on"
     link = Proxy(postgres_server.address)
     linked = open_database(THROUGH.format(port=link.port, name=urlsplit(database_url).path[1:]))

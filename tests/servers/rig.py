@@ -12,6 +12,7 @@ from servers.world import EVERY_MODEL, World
 from tenuto import failpoints
 from tenuto.blobs.directory import DirectoryBlobs
 from tenuto.catalog import operations as catalog
+from tenuto.catalog.kinds import kinds
 from tenuto.config import Settings
 from tenuto.db.database import Database, Dialect, Listener, Transaction
 from tenuto.errors import Unavailable
@@ -61,8 +62,8 @@ class Interrupted:
     def wake(self, topic: str) -> None:
         self.real.wake(topic)
 
-    def listen(self, topic: str) -> Listener:
-        return self.real.listen(topic)
+    def listen(self, *topics: str, once: bool = False) -> Listener:
+        return self.real.listen(*topics, once=once)
 
     def check_location(self) -> None:
         self.real.check_location()
@@ -84,7 +85,7 @@ class Rig:
     database: Interrupted = field(init=False)
     context: WorkerContext = field(init=False)
     heartbeat: Heartbeat = field(init=False)
-    bell: Bell = field(default_factory=Bell)
+    bell: Bell = field(default_factory=lambda: Bell(kinds()))
 
     def __post_init__(self) -> None:
         self.database = Interrupted(self.world.database)

@@ -114,9 +114,9 @@ def test_what_runs_is_not_unloaded_and_the_rest_is_not_claimed(world: World, rig
         with pytest.raises(HostNotReady):
             both.ready(IMAGE)
         assert both.host(SPEECH).alive
-        rung = rig.bell.rung
+        rung = rig.bell.rung("speech")
         both.end(SPEECH)
-        assert rung < rig.bell.rung
+        assert rung < rig.bell.rung("speech")
         assert frozenset({SPEECH, IMAGE}) == both.offered()
 
 

@@ -83,50 +83,54 @@ def test_a_machine_is_a_host_and_a_folder(tmp_path: Path) -> None:
 
 def test_a_bell_remembers_for_who_was_about_to_wait() -> None:
     """A ring between looking for work and waiting is not lost; without one the wait ends by itself."""
-    bell = Bell()
-    since = bell.rung
+    bell = Bell(["speech"])
+    since = bell.rung("speech")
 
-    assert not bell.wait(since, 0.01)
+    assert not bell.wait("speech", since, 0.01)
     bell.ring()
-    assert bell.wait(since, 10)
-    assert not bell.wait(bell.rung, 0.01)
+    assert bell.wait("speech", since, 10)
+    assert not bell.wait("speech", bell.rung("speech"), 0.01)
 
 
-def test_a_bell_wakes_everybody() -> None:
-    """All who wait, each once."""
-    bell, ready = Bell(), threading.Barrier(5)
+def test_a_bell_wakes_everybody_in_a_lane() -> None:
+    """All who wait there, each once; nobody in another lane, unless it rings in all."""
+    bell, ready = Bell(["speech", "image"]), threading.Barrier(5)
     woken: list[bool] = []
 
     def sleep() -> None:
-        since = bell.rung
+        since = bell.rung("speech")
         ready.wait(10)
-        woken.append(bell.wait(since, 10))
+        woken.append(bell.wait("speech", since, 10))
 
     threads = [threading.Thread(target=sleep) for _ in range(4)]
     for thread in threads:
         thread.start()
     ready.wait(10)
-    bell.ring()
+    elsewhere = bell.rung("image")
+    bell.ring("speech")
     for thread in threads:
         thread.join(10)
+    is_woken_elsewhere = bell.wait("image", elsewhere, 0)
+    bell.ring()
 
     assert [True] * 4 == woken
+    assert (False, True) == (is_woken_elsewhere, bell.wait("image", elsewhere, 0))
 
 
 def test_one_look_in_vain_serves_all_slots_of_its_lane() -> None:
     """Until it rings again, and for a moment alone: a lost ring is made good by the next poll (P1)."""
-    bell = Bell()
-    since = bell.rung
+    bell = Bell(["speech", "image"])
+    since = bell.rung("speech")
     before = bell.rang_in_vain("speech", since)
     bell.found_nothing("speech", since)
     at_once = [bell.rang_in_vain(lane, since) for lane in ("speech", "image")]
-    assert not bell.wait(since, POLL_S)
+    assert not bell.wait("speech", since, POLL_S)
     polled = bell.rang_in_vain("speech", since)
     bell.found_nothing("speech", since)
     bell.ring()
 
     assert [True, False] == at_once
-    assert [False, False, False] == [before, polled, bell.rang_in_vain("speech", bell.rung)]
+    assert [False, False, False] == [before, polled, bell.rang_in_vain("speech", bell.rung("speech"))]
 
 
 # --- the heartbeat --------------------------------------------------------------------------------

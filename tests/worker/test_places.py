@@ -32,12 +32,12 @@ def test_a_full_engine_is_offered_no_more(world: World, rig: Rig) -> None:
         engines.begin(SPEECH)
 
     assert frozenset() == engines.offered()
-    rung = rig.bell.rung
+    rung = rig.bell.rung("speech")
     engines.end(SPEECH)
     assert frozenset({SPEECH}) == engines.offered()
-    assert rig.bell.rung == rung + 1
+    assert rig.bell.rung("speech") == rung + 1
     engines.end(SPEECH)
-    assert rig.bell.rung == rung + 1
+    assert rig.bell.rung("speech") == rung + 1
 
 
 def test_slots_without_a_place_leave_jobs_to_others(world: World, rig: Rig) -> None:
@@ -53,7 +53,9 @@ def test_slots_without_a_place_leave_jobs_to_others(world: World, rig: Rig) -> N
     for number in range(4):
         world.submit(caller, f"key {number}", text="[fake:sleep=0.2] One at a time.")
     engines = CountedPlaces(context, [SPEECH], rig.bell)
-    slots = [Slot(context, "speech", engines, rig.heartbeat, rig.bell) for _ in range(SLOTS)]
+    slots = [
+        Slot(context, "speech", engines, rig.heartbeat, rig.bell, arm=lambda: None) for _ in range(SLOTS)
+    ]
     try:
         for slot in slots:
             slot.start()
@@ -86,7 +88,7 @@ class CountedPlaces(Engines):
 def test_a_claim_that_fails_is_tried_again(world: World, rig: Rig) -> None:
     """A fault that nobody has foreseen, here a table that is away for a while, ends no slot's thread."""
     engines = Engines(rig.context, [SPEECH], rig.bell)
-    slot = Slot(rig.context, "speech", engines, rig.heartbeat, rig.bell)
+    slot = Slot(rig.context, "speech", engines, rig.heartbeat, rig.bell, arm=lambda: None)
     world.database.write(lambda tx: tx.run("alter table turn rename to hidden"))
     world.submit(world.caller(), "key")
     slot.start()

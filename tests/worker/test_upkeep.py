@@ -49,12 +49,12 @@ def test_a_silent_attempt_elsewhere_is_rescued(world: World, rig: Rig) -> None:
     upkeep = rig.upkeep()
     look(upkeep, 1000.0, 1000.0 + SILENCE_S - 0.1)
     assert "running" == world.state(claim.job_id)
-    rung = rig.bell.rung
+    rung = rig.bell.rung("speech")
     upkeep.look(1000.0 + SILENCE_S)
 
     assert "queued" == world.state(claim.job_id)
     assert 1 == world.job(claim.job_id)["workers_lost"]
-    assert rig.bell.rung > rung
+    assert rig.bell.rung("speech") > rung
 
 
 def test_a_beating_attempt_is_never_rescued(world: World, rig: Rig) -> None:

@@ -108,14 +108,14 @@ def _complete(options: argparse.Namespace, console: Console) -> int:
 
 def _requeue(options: argparse.Namespace, console: Console) -> int:
     """Run the job again, although its first call may have been paid for."""
-    from tenuto.jobs import recover
+    from tenuto.jobs import queue, recover
 
     job_id, location = options.job, location_of(options)
     by, ids, now_ms = _decision(options), new_ids(), clock()
     again = _again("requeue", job_id, by, location)
     with records(location) as database:
         settle(database, lambda tx: recover.requeue(tx, ids, job_id, by=by, now_ms=now_ms), again=again)
-        database.wake("jobs")
+        queue.wake(database)
         database.wake("changes")
     report(f"{job_id} is queued again")
     return 0

@@ -78,10 +78,19 @@ class Transaction(Protocol):
 
 
 class Listener(Protocol):
-    """Hears that something happened on a topic: perhaps too often, perhaps 100 ms late, never not at all."""
+    """Learns that something happened on its topics: perhaps too often, perhaps 100 ms late, but it does."""
 
-    def wait(self, timeout_s: float) -> bool:
-        """True when woken or when the database has changed, False after the timeout. One thread at a time."""
+    def arm(self, topic: str) -> None:
+        """Ask for the topic's next wake-up; from any thread, before looking at what it would be about.
+
+        Only a listener that was made for `once` has to.
+        """
+
+    def wait(self, timeout_s: float) -> frozenset[str]:
+        """The topics that were woken, all of them when the database has changed; none after the timeout.
+
+        One thread at a time.
+        """
 
     def close(self) -> None: ...
 
@@ -122,7 +131,10 @@ class Database(Protocol):
     def wake(self, topic: str) -> None:
         """Tells the topic's listeners in all processes. Never blocks; many calls may become one."""
 
-    def listen(self, topic: str) -> Listener: ...
+    def listen(self, *topics: str, once: bool = False) -> Listener:
+        """`once`: a topic that has woken stays silent until `arm`, so that whoever has no use for wake-ups
+        gets none, and they cost their senders next to nothing.
+        """
 
     def check_location(self) -> None:
         """Raises Unavailable when the file is not the one that was opened: its folder was moved away."""

@@ -5,7 +5,7 @@ stands the listener's own look at the database.
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 import psycopg
@@ -15,8 +15,10 @@ from tenuto.db.connection import NETWORK, SERVER_NETWORK
 from tenuto.logs import get_logger
 
 CHANNEL = "tenuto"
-# All calls for one topic within this time become one notice.
+# All calls within this time become one notice for each topic. The pause doubles, up to the longest, as long
+# as each is followed by more: a flood would else keep every listener busy with notices.
 COALESCE_S = 0.002
+LONGEST_COALESCE_S = 0.008
 RECONNECT_PAUSE_S = 1.0
 # How soon the listening thread sees that it shall end.
 LISTEN_SLICE_S = 0.5
@@ -44,24 +46,28 @@ class Notices:
     def wake(self, topic: str) -> None:
         self._tell(topic)
         with self._changing:
-            if self._closed.is_set():
+            # One that is due still is sent after whatever its caller has committed.
+            if topic in self._topics or self._closed.is_set():
                 return
             if self._sending is None:
                 self._sending = _started(self._send, "postgres-notify")
             self._topics.add(topic)
         self._is_due.set()
 
-    def listen(self, topic: str) -> "PostgresListener":
-        listener = PostgresListener(self, topic)
+    def listen(self, *topics: str, once: bool = False) -> "PostgresListener":
+        listener = PostgresListener(self, topics, once=once)
         with self._changing:
-            self._listeners.setdefault(topic, []).append(listener)
+            for topic in topics:
+                # Replaced as a whole, so that it can be read without the lock.
+                self._listeners[topic] = [*self._listeners.get(topic, ()), listener]
             if self._receiving is None and not self._closed.is_set():
                 self._receiving = _started(self._receive, "postgres-listen")
         return listener
 
     def forget(self, listener: "PostgresListener") -> None:
-        with self._changing, suppress(ValueError):
-            self._listeners.get(listener.topic, []).remove(listener)
+        with self._changing:
+            for topic in listener.topics:
+                self._listeners[topic] = [each for each in self._listeners[topic] if each is not listener]
 
     def close(self) -> None:
         with self._changing:
@@ -74,15 +80,16 @@ class Notices:
 
     def _tell(self, topic: str | None) -> None:
         """Wakes the listeners of a topic in this process; of all topics when notices may have been lost."""
-        with self._changing:
-            topics = [topic] if topic is not None else list(self._listeners)
-            listeners = [listener for name in topics for listener in self._listeners.get(name, ())]
-        for listener in listeners:
-            listener.woken.set()
+        for name in [topic] if topic is not None else list(self._listeners):
+            for listener in self._listeners.get(name, ()):
+                listener.tell(name, is_certain=topic is not None)
 
     def _send(self) -> None:
         connection: psycopg.Connection[tuple[object, ...]] | None = None
+        pause_s = COALESCE_S
         while not self._closed.is_set():
+            # What has become due during the pause came soon after what was sent before it.
+            pause_s = min(2 * pause_s, LONGEST_COALESCE_S) if self._is_due.is_set() else COALESCE_S
             self._is_due.wait()
             self._is_due.clear()
             with self._changing:
@@ -102,7 +109,7 @@ class Notices:
                         connection.close()
                     connection = None
                 self._closed.wait(RECONNECT_PAUSE_S)
-            self._closed.wait(COALESCE_S)
+            self._closed.wait(pause_s)
         if connection is not None:
             # The thread that listens hears that it shall end, rather than see it after its wait.
             with suppress(psycopg.Error):
@@ -131,17 +138,38 @@ class Notices:
 
 
 class PostgresListener:
-    """Hears a topic. `woken` is set by the process's threads and cleared by the one that waits."""
+    """Is told of its topics by the process's threads; one other thread waits."""
 
-    def __init__(self, notices: Notices, topic: str) -> None:
-        self.topic = topic
-        self.woken = threading.Event()
+    def __init__(self, notices: Notices, topics: Sequence[str], *, once: bool) -> None:
+        """`once`: a topic that has woken stays silent until `arm`."""
+        self.topics = topics
+        self._once = once
         self._notices = notices
+        self._armed = set(topics)
+        self._woken: set[str] = set()
+        # Guards both sets.
+        self._changed = threading.Condition()
 
-    def wait(self, timeout_s: float) -> bool:
-        is_woken = self.woken.wait(timeout_s)
-        self.woken.clear()
-        return is_woken
+    def arm(self, topic: str) -> None:
+        with self._changed:
+            self._armed.add(topic)
+
+    def tell(self, topic: str, *, is_certain: bool) -> None:
+        """The topic was woken; or perhaps it was, and then it counts even if it should be silent."""
+        # A flood's notices cost a silent listener no more than this; it arms before it looks.
+        if is_certain and topic not in self._armed:
+            return
+        with self._changed:
+            if self._once:
+                self._armed.discard(topic)
+            self._woken.add(topic)
+            self._changed.notify()
+
+    def wait(self, timeout_s: float) -> frozenset[str]:
+        with self._changed:
+            self._changed.wait_for(lambda: self._woken, timeout_s)
+            woken, self._woken = self._woken, set()
+        return frozenset(woken)
 
     def close(self) -> None:
         self._notices.forget(self)

@@ -123,8 +123,8 @@ class PostgresDatabase:
     def wake(self, topic: str) -> None:
         self._notices.wake(topic)
 
-    def listen(self, topic: str) -> PostgresListener:
-        return self._notices.listen(topic)
+    def listen(self, *topics: str, once: bool = False) -> PostgresListener:
+        return self._notices.listen(*topics, once=once)
 
     def check_location(self) -> None:
         """A server does not move; only a query shows whether it answers."""

@@ -182,9 +182,10 @@ class SqliteDatabase:
     def wake(self, topic: str) -> None:
         self._sender.wake(topic)
 
-    def listen(self, topic: str) -> "SqliteListener":
+    def listen(self, *topics: str, once: bool = False) -> "SqliteListener":
         self.check_location()
-        return SqliteListener(_connect(self._path), Receiver(self._path.parent / "wake", topic))
+        receiver = Receiver(self._path.parent / "wake", topics, once=once)
+        return SqliteListener(_connect(self._path), receiver, frozenset(topics))
 
     def check_location(self) -> None:
         """One look at the name: what is written into a file that was moved away is lost for whoever starts on
@@ -264,24 +265,30 @@ class _Reader:
 
 
 class SqliteListener:
-    """Hears a topic through a socket; behind it stands a look at whether anything was committed."""
+    """Listens through sockets; behind them stands a look at whether anything was committed."""
 
-    def __init__(self, connection: sqlite3.Connection, receiver: Receiver) -> None:
+    def __init__(self, connection: sqlite3.Connection, receiver: Receiver, topics: frozenset[str]) -> None:
         self._connection = connection
         self._receiver = receiver
+        self._topics = topics
         self._version = self._look()
 
-    def wait(self, timeout_s: float) -> bool:
+    def arm(self, topic: str) -> None:
+        self._receiver.arm(topic)
+
+    def wait(self, timeout_s: float) -> frozenset[str]:
         deadline = time.monotonic() + timeout_s
         while True:
             left_s = deadline - time.monotonic()
-            is_woken = self._receiver.wait(min(LOOK_S, left_s))
+            woken = self._receiver.wait(min(LOOK_S, left_s))
             # Looked at in both cases: what the caller sees after this call needs no second wake-up.
             seen, self._version = self._version, self._look()
-            if is_woken or seen != self._version:
-                return True
+            if woken:
+                return woken
+            if seen != self._version:
+                return self._topics
             if left_s <= LOOK_S:
-                return False
+                return woken
 
     def close(self) -> None:
         self._receiver.close()

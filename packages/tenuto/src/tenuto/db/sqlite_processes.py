@@ -6,16 +6,19 @@ written must queue behind it. The kernel frees both locks when a process dies.
 
 Wake-ups are datagram sockets in a folder, named by topic. A sender lists the folder and sends a byte to each
 socket of the topic. A socket whose process has ended refuses the byte and is removed, so no list of living
-processes is needed. Knows no database.
+processes is needed. A byte in a file of the topic says whether anybody wants to be woken: under load nobody
+does, and a wake-up is then one look at that byte. Knows no database.
 """
 
 import fcntl
 import itertools
+import mmap
 import os
 import select
 import socket
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -31,6 +34,8 @@ _LONGEST_PAUSE_S = 0.0003
 _SETTLED_S = 0.05
 # The kernel's limit of a socket's path is 108 bytes.
 _LONGEST_PATH = 100
+
+_SET, _UNSET = b"10"
 
 _numbers = itertools.count()
 
@@ -75,6 +80,44 @@ def _take(descriptor: int, deadline: float) -> None:
         pause_s = min(pause_s * 1.5, _LONGEST_PAUSE_S)
 
 
+class Wanted:
+    """Whether anybody wants the next wake-up of a topic: one byte of a file that all processes map.
+
+    A listener sets it, then looks at the database, then sleeps. A sender commits, then looks at the byte; it
+    unsets it before it sends, so that a byte set meanwhile stays set. Whoever dies between the two costs a
+    wake-up, behind which stands the listener's own look. Used from any thread.
+    """
+
+    def __init__(self, folder: Path, topic: str) -> None:
+        # No socket's name begins like this: senders remove the files of dead sockets.
+        descriptor = os.open(folder / f"wanted.{topic}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            if not os.fstat(descriptor).st_size:
+                # Written, not only made longer: a page that finds no room on the disk later ends the process.
+                # As if somebody wanted a wake-up, for by now somebody may.
+                os.pwrite(descriptor, b"1", 0)
+            # Read and written without a system call: each would let another thread of ours have its turn.
+            self._shared = mmap.mmap(descriptor, 1)
+        finally:
+            os.close(descriptor)
+
+    def set(self) -> None:
+        """Whoever wakes the topic from now on sends something."""
+        with suppress(ValueError):  # It is closed.
+            self._shared[0] = _SET
+
+    def take(self) -> bool:
+        """Whether something is to be sent; until it is set again, nobody else has to send."""
+        with suppress(ValueError):
+            if self._shared[0] == _SET:
+                self._shared[0] = _UNSET
+                return True
+        return False
+
+    def close(self) -> None:
+        self._shared.close()
+
+
 class Sender:
     """Sends wake-ups to the sockets of a folder, from any thread."""
 
@@ -84,17 +127,29 @@ class Sender:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._socket.setblocking(False)
         self._listing = Listing(0, 0.0, False, [])
+        self._wanted: dict[str, Wanted] = {}
+        self._adding = threading.Lock()
 
     def wake(self, topic: str) -> None:
         """Failures are ignored: behind a lost wake-up stands the listener's own look at the database."""
         with suppress(OSError):
-            for name in self._names():
-                if name.startswith(f"{topic}."):
-                    self._send(name)
+            wanted = self._wanted.get(topic) or self._add(topic)
+            if wanted.take():
+                for name in self._names():
+                    if name.startswith(f"{topic}."):
+                        self._send(name)
 
     def close(self) -> None:
         self._socket.close()
         os.close(self._descriptor)
+        for wanted in self._wanted.values():
+            wanted.close()
+
+    def _add(self, topic: str) -> Wanted:
+        with self._adding:
+            if topic not in self._wanted:
+                self._wanted[topic] = Wanted(self._folder, topic)
+            return self._wanted[topic]
 
     def _send(self, name: str) -> None:
         try:
@@ -134,34 +189,60 @@ class Listing:
 
 
 class Receiver:
-    """A socket in the folder that hears one topic."""
+    """Sockets in the folder, one for each topic. `arm` may be called from any thread, the rest from one."""
 
-    def __init__(self, folder: Path, topic: str) -> None:
-        self._path = folder / f"{topic}.{os.getpid()}.{next(_numbers)}"
-        descriptor = _open_folder(folder)
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self._socket.setblocking(False)
+    def __init__(self, folder: Path, topics: Sequence[str], *, once: bool) -> None:
+        """`once`: a topic that has woken stays silent until `arm`."""
+        self._once = once
         self._poll = select.poll()
-        self._poll.register(self._socket, select.POLLIN)
+        self._sockets: dict[int, tuple[str, socket.socket, Path]] = {}
+        self._wanted: dict[str, Wanted] = {}
+        descriptor = _open_folder(folder)
         try:
-            # A dead process may have had our pid.
-            self._path.unlink(missing_ok=True)
-            self._socket.bind(_address(folder, descriptor, self._path.name))
+            for topic in topics:
+                self._bind(folder, descriptor, topic)
         finally:
             os.close(descriptor)
 
-    def wait(self, timeout_s: float) -> bool:
-        """True when a wake-up has come since the last call; takes all that are there."""
-        if not self._poll.poll(max(0.0, timeout_s * 1000)):
-            return False
-        with suppress(BlockingIOError):
-            while True:
-                self._socket.recv(16)
-        return True
+    def arm(self, topic: str) -> None:
+        """The next wake-up of the topic is sent to us. What is looked at afterwards needs none."""
+        self._wanted[topic].set()
+
+    def wait(self, timeout_s: float) -> frozenset[str]:
+        """The topics that were woken since the last call; takes all wake-ups that are there."""
+        woken: set[str] = set()
+        if not self._once:
+            # A sender that died before it sent has left the topics silent.
+            for topic in self._wanted:
+                self.arm(topic)
+        for number, _ in self._poll.poll(max(0.0, timeout_s * 1000)):
+            topic, receiving, _ = self._sockets[number]
+            with suppress(BlockingIOError):
+                while True:
+                    receiving.recv(16)
+            woken.add(topic)
+            if not self._once:
+                self.arm(topic)
+        return frozenset(woken)
 
     def close(self) -> None:
-        self._socket.close()
-        self._path.unlink(missing_ok=True)
+        for _, receiving, path in self._sockets.values():
+            receiving.close()
+            path.unlink(missing_ok=True)
+        for wanted in self._wanted.values():
+            wanted.close()
+
+    def _bind(self, folder: Path, descriptor: int, topic: str) -> None:
+        path = folder / f"{topic}.{os.getpid()}.{next(_numbers)}"
+        receiving = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        receiving.setblocking(False)
+        # A dead process may have had our pid.
+        path.unlink(missing_ok=True)
+        receiving.bind(_address(folder, descriptor, path.name))
+        self._sockets[receiving.fileno()] = topic, receiving, path
+        self._poll.register(receiving, select.POLLIN)
+        self._wanted[topic] = Wanted(folder, topic)
+        self.arm(topic)
 
 
 def _open_folder(folder: Path) -> int:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tenuto.catalog.kinds import kinds
-from tenuto.db.database import Deferred, Transaction
+from tenuto.db.database import Database, Deferred, Transaction
 from tenuto.db.records import DeferredRecord
 from tenuto.errors import RateLimited, causes
 from tenuto.ids import Ids
@@ -29,6 +29,17 @@ ACCOUNTS_LOOKED_AT = 16
 
 UNREADABLE_AT_ONCE = 20
 """How many jobs that cannot be read one claim hands to the operator; the next claim continues."""
+
+
+def topic(lane: str) -> str:
+    """What is woken when a job has been queued in the lane."""
+    return f"jobs-{lane}"
+
+
+def wake(database: Database, lane: str | None = None) -> None:
+    """Wake the workers that have a free slot for what was queued in the lane; None: perhaps in any."""
+    for each in kinds() if lane is None or lane not in kinds() else (lane,):
+        database.wake(topic(each))
 
 
 class Unreadable(Exception):

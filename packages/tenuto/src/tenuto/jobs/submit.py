@@ -200,7 +200,7 @@ def _announced(context: SubmitContext, accepted: Accepted) -> Accepted:
     """The job is durable: wake the workers. For a replay too: its first submission may have died here."""
     failpoints.hit("accept.after_commit")
     if accepted.operation.state == QUEUED:
-        context.database.wake("jobs")
+        queue.wake(context.database, accepted.operation.kind)
     return accepted
 
 

@@ -286,7 +286,7 @@ async def _carry_out(call: Call, operator: Person, key: str, job_id: str, sent: 
     request = ("decide", job_id, sent["action"], str(sent["cancelled"]), sent["note"] or "")
     await write_known_async(service.database, _once(call, operator, key, request, decide))
     if sent["action"] == "requeue":
-        service.database.wake("jobs")
+        lanes.wake(service.database)
     service.database.wake("changes")
 
 

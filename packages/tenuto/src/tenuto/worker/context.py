@@ -3,6 +3,7 @@
 import threading
 import time
 from collections import OrderedDict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -63,29 +64,29 @@ IN_VAIN_S = 0.5
 
 
 class Bell:
-    """Rings for whoever waits, and remembers for whoever was about to, and where it last rang in vain."""
+    """Rings for whoever waits in a lane or was about to, and remembers where it last rang in vain."""
 
-    def __init__(self) -> None:
-        self._condition = threading.Condition()
-        self._rung = 0
+    def __init__(self, lanes: Iterable[str]) -> None:
+        self._conditions = {lane: threading.Condition() for lane in lanes}
+        self._rung = dict.fromkeys(self._conditions, 0)
         # By lane: how often it had rung before a look that found nothing, and when that was.
         self._in_vain: dict[str, tuple[int, float]] = {}
 
-    @property
-    def rung(self) -> int:
-        """How often it has rung; take it before looking for work."""
-        return self._rung
+    def rung(self, lane: str) -> int:
+        """How often it has rung in the lane; take it before looking for work."""
+        return self._rung[lane]
 
-    def ring(self) -> None:
-        """Wake everybody."""
-        with self._condition:
-            self._rung += 1
-            self._condition.notify_all()
+    def ring(self, *lanes: str) -> None:
+        """Wake everybody in these lanes; without any, in all."""
+        for lane in lanes or self._conditions:
+            with self._conditions[lane]:
+                self._rung[lane] += 1
+                self._conditions[lane].notify_all()
 
-    def wait(self, since: int, timeout_s: float) -> bool:
-        """True as soon as it has rung more often than `since`."""
-        with self._condition:
-            return self._condition.wait_for(lambda: self._rung != since, timeout_s)
+    def wait(self, lane: str, since: int, timeout_s: float) -> bool:
+        """True as soon as it has rung more often in the lane than `since`."""
+        with self._conditions[lane]:
+            return self._conditions[lane].wait_for(lambda: self._rung[lane] != since, timeout_s)
 
     def found_nothing(self, lane: str, since: int) -> None:
         """A look at the lane that was begun after so many rings found nothing."""

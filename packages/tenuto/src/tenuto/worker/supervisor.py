@@ -6,8 +6,9 @@
 import os
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Gauge, Histogram, Metric
@@ -56,19 +57,26 @@ class Worker:
         self._draining = False
         offered = self._offered = [ability.model for ability in abilities if ability.reason is None]
         self._lock = LifeLock(context.locks, f"{context.worker_id}.lock")
-        self._bell = Bell()
+        lanes = slots(context.settings)
+        self._bell = Bell(lanes)
         self._stopping = threading.Event()
         self._engines = Engines(context, offered, self._bell)
         self._heartbeat = Heartbeat(context, self._register)
         self._upkeep = Upkeep(context, self._engines, self._heartbeat, self._bell)
         self._webhooks = WebhookSender(context)
-        self._slots = [
-            Slot(context, lane, self._engines, self._heartbeat, self._bell)
-            for lane, count in slots(context.settings).items()
+        self._topics = {
+            queue.topic(lane): lane
+            for lane in lanes
             if any(context.models[name].lane == lane for name in offered)
-            for _ in range(count)
+        }
+        # Once: while all slots of a lane are busy, nobody wants to know what is queued there.
+        self._listener = context.database.listen(*self._topics, once=True)
+        arm = self._listener.arm
+        self._slots = [
+            Slot(context, lane, self._engines, self._heartbeat, self._bell, arm=partial(arm, topic))
+            for topic, lane in self._topics.items()
+            for _ in range(lanes[lane])
         ]
-        self._listener = context.database.listen("jobs")
         self._ear = threading.Thread(target=self._listen, name="ear", daemon=True)
 
     def start(self) -> None:
@@ -119,7 +127,9 @@ class Worker:
         self._heartbeat.stop()
         self._engines.close()
         # It waits at its socket: closed under it, it would end with an error.
-        self._context.database.wake("jobs")
+        for topic in self._topics:
+            self._listener.arm(topic)
+            self._context.database.wake(topic)
         self._ear.join(STOP_S)
         self._listener.close()
         if not self._heartbeat.active():
@@ -179,8 +189,8 @@ class Worker:
     def _listen(self) -> None:
         while not self._stopping.is_set():
             try:
-                if self._listener.wait(1.0):
-                    self._bell.ring()
+                if woken := self._listener.wait(1.0):
+                    self._bell.ring(*(self._topics[topic] for topic in woken))
             except Unavailable:
                 self._stopping.wait(0.5)
 
@@ -199,10 +209,19 @@ class Slot:
     """A thread that runs one attempt at a time of a lane."""
 
     def __init__(
-        self, context: WorkerContext, lane: str, engines: Engines, heartbeat: Heartbeat, bell: Bell
+        self,
+        context: WorkerContext,
+        lane: str,
+        engines: Engines,
+        heartbeat: Heartbeat,
+        bell: Bell,
+        *,
+        arm: Callable[[], None],
     ) -> None:
+        """`arm` asks for the lane's next wake-up."""
         self._context = context
         self._lane = lane
+        self._arm = arm
         self._slots = slots(context.settings)[lane]
         self._engines = engines
         self._heartbeat = heartbeat
@@ -230,16 +249,16 @@ class Slot:
     def _run(self) -> None:
         claim: Claim | None = None
         while claim is not None or not self._stopping.is_set():
-            since = self._bell.rung
+            since = self._bell.rung(self._lane)
             claim = claim or self._claim(since)
             if claim is None:
-                self._bell.wait(since, POLL_S)
+                self._bell.wait(self._lane, since, POLL_S)
                 continue
             claim = attempt.run(self._context, self._engines, self._heartbeat, claim, self._take)
 
     def _claim(self, since: int) -> Claim | None:
-        """A claim, or None. A look is taken before a transaction is opened: the bell rings for every lane,
-        and to lock a slot for nothing would be a write, in the way of those who submit.
+        """A claim, or None. A look is taken before a transaction is opened: the bell rings for every slot,
+        and to lock one for nothing would be a write, in the way of those who submit.
         """
         context, now_ms = self._context, self._context.clock()
 
@@ -250,6 +269,8 @@ class Slot:
             try:
                 if not self._offered() or self._bell.rang_in_vain(self._lane, since):
                     return None
+                # In this order: what is queued after the look rings again.
+                self._arm()
                 if not context.database.read(look):
                     self._bell.found_nothing(self._lane, since)
                     return None

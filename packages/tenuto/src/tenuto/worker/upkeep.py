@@ -254,7 +254,7 @@ class Upkeep:
             return  # Whether the recorded bytes are there is not known; it is looked at again.
         _log.warning("attempt.rescued", job_id=attempt.job_id, attempt_id=attempt.attempt_id, outcome=done)
         self._bell.ring()
-        context.database.wake("jobs")
+        queue.wake(context.database)
         context.database.wake("changes")
 
     def _finish(self, attempt: OpenAttempt) -> str:

@@ -1,5 +1,6 @@
 """Jobs are recognised by a title and found by what was asked, on both databases."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -98,24 +99,89 @@ def test_a_search_is_combined_with_other_filters(world: World) -> None:
         found(world, restricted, "part", model=SPEECH)
 
 
-def test_one_look_is_bounded_and_can_be_continued(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An account with more jobs than one request looks at gets a cursor, not an answer that takes long."""
+def test_jobs_are_found_in_every_state(world: World) -> None:
+    """Waiting, running, waiting for the operator and ended ones together, newest first, page by page."""
     caller = world.caller()
-    for number in range(9):
-        submit(world, caller, f"part {number}")
-    for cached in (read_store._found, read_store._page):
-        cached.cache_clear()
+    for number in range(12):
+        submit(world, caller, f"part {number}", model=METERED if number % 4 == 2 else SPEECH)
+        world.now_ms += 10_000
+    world.slots(12)
+    claims = [world.claim() for _ in range(8)]
+    attempts = [claim.attempt_id for claim in claims if claim is not None]
+    world.finish(attempts[0])
+    world.fail(attempts[1])
+    assert world.fence(attempts[2])
+    world.unknown(attempts[2])
+    world.cancelled(attempts[3])
+    states = {row["state"] for row in world.all("select state from job")}
+
+    assert {"queued", "running", "recovery_required", "succeeded", "failed", "cancelled"} == states
+    assert [f"part {number}" for number in reversed(range(12))] == found(world, caller, "part", limit=5)
+    assert ["part 11", "part 10", "part 9", "part 8"] == found(world, caller, "part", state="queued")
+    assert ["part 2"] == found(world, caller, "part", state="recovery_required")
+    assert ["part 10", "part 6", "part 2"] == found(world, caller, "part", model=METERED, limit=1)
+
+
+@pytest.fixture
+def short_looks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """One statement looks at four ended jobs, and at three of each other state."""
+    read_store._found.cache_clear()
     monkeypatch.setattr(read_store, "LOOKED_AT", 4)
+    monkeypatch.setattr(read_store, "LOOKED_AT_OPEN", 3)
     monkeypatch.setattr(read_store, "_LAST_LOOKED_AT", read_store._LAST_LOOKED_AT.replace("99999", "3"))
+    yield
+    read_store._found.cache_clear()
+
+
+@pytest.mark.usefixtures("short_looks")
+@pytest.mark.parametrize("ended", [0, 5, 9])
+def test_one_look_is_bounded_and_can_be_continued(world: World, ended: int) -> None:
+    """An account with more jobs than one request looks at gets a cursor, not an answer that takes long.
+
+    However many of them wait, all are found, each once and in order.
+    """
+    caller = world.caller()
+    job_ids = [submit(world, caller, f"part {number}") for number in range(9)]
+    for job_id in job_ids[9 - ended :]:
+        world.cancel(caller.account_id, job_id)
     narrow: dict[str, Any] = {"state": None, "kind": None, "model": None, "limit": 20}
     search = Search(pattern=pattern_of("part 0"))
     first, cursor = world.read(lambda tx: read.list_jobs(tx, caller, after=None, search=search, **narrow))
-    everything = found(world, caller, "part 0")
-    read_store._found.cache_clear()
 
     assert [] == first
     assert cursor is not None
-    assert ["part 0"] == everything
+    assert ["part 0"] == found(world, caller, "part 0")
+    assert [f"part {number}" for number in reversed(range(9))] == found(world, caller, "part", limit=2)
+
+
+def test_the_text_of_a_job_that_waits_is_in_no_index(world: World) -> None:
+    """Who submits does not wait for an index entry as long as the text: it is written when the job ends."""
+    texts = [name for name, covered in _indexes(world).items() if "search_text" in covered]
+
+    assert ["job_found_ended"] == texts
+    assert "finished_at is not null" in _indexes(world)["job_found_ended"].lower()
+
+
+def test_a_search_of_ended_jobs_reads_the_index_alone(world: World) -> None:
+    """Rows of jobs are long, for they hold what was asked."""
+    if world.database.dialect != "sqlite":
+        pytest.skip("PostgreSQL's plans are those of a grown database: tests/cluster/test_plans.py")
+    statement = read_store._found(None, has_voice=False, has_pattern=True)
+    bounds = {"account_id": "account_a", "since": "", "before": "joc", "pattern": "%x%"}
+    plan = [str(row["detail"]) for row in world.all(f"explain query plan {statement}", **bounds)]
+
+    assert 1 == sum("USING COVERING INDEX job_found_ended" in line for line in plan)
+    assert [] == [line for line in plan if line.startswith("SCAN j") or "B-TREE" in line]
+
+
+def _indexes(world: World) -> dict[str, str]:
+    """Every index of jobs, as it was made."""
+    sqlite = (
+        "select name, coalesce(sql, '') as sql from sqlite_master where type = 'index' and tbl_name = 'job'"
+    )
+    postgres = "select indexname as name, indexdef as sql from pg_indexes where tablename = 'job'"
+    rows = world.all(sqlite if world.database.dialect == "sqlite" else postgres)
+    return {row["name"]: row["sql"] for row in rows}
 
 
 def test_erasing_a_job_erases_its_title(world: World) -> None:
@@ -130,4 +196,5 @@ def test_erasing_a_job_erases_its_title(world: World) -> None:
 
     assert (None, world.now_ms // 1000) == (operation.title, operation.erased_at)
     assert [] == found(world, caller, "secret")
+    assert {("", "")} == {(row["title"], row["search_text"]) for row in world.all("select * from job")}
     assert [] == [row for row in kept if "secret" in row and "key of" not in row]

@@ -20,7 +20,7 @@ from tenuto.jobs.rows import (
     QueuedPrefix,
     QueuePassage,
 )
-from tenuto.jobs.states import ALL, SUCCEEDED
+from tenuto.jobs.states import ALL, FINAL, SUCCEEDED
 
 # Only what an operation shows: a body may be long, and even short columns cost time.
 _OPERATION = """
@@ -58,7 +58,10 @@ _PAGES = (21, 51, 101)
 FOUND_AT_ONCE = 101
 """Jobs that one statement of a search gives."""
 LOOKED_AT = 100_000
-"""Jobs that one statement of a search looks at."""
+"""Ended jobs that one statement of a search looks at, in an index."""
+LOOKED_AT_OPEN = 10_000
+"""Jobs of each state that is not final that it looks at besides, in their rows."""
+_OPEN = [state for state in ALL if state not in FINAL]
 
 
 def job(tx: Transaction, job_id: str, account_id: str) -> OperationRow | None:
@@ -124,17 +127,23 @@ def search(
     looked_for = {"voice_id": voice_id, "pattern": pattern}
     chosen = {name: value for name, value in looked_for.items() if value is not None} | numbered
     statement = _found(None if models is None else len(models), voice_id is not None, pattern is not None)
-    ids = [str(row["id"]) for row in tx.all(statement, **bounds, **chosen)]
-    assert ids == sorted(ids, reverse=True), "the index is read backwards"
-    if len(ids) == FOUND_AT_ONCE:
-        return ids, ids[-1]
-    last = tx.one(_LAST_LOOKED_AT, **bounds)
-    return ids, None if last is None else str(last["id"])
+    found = [(int(row["part"]), str(row["id"])) for row in tx.all(statement, **bounds, **chosen)]
+    edges = [job_id for part, job_id in found if part < 0]
+    ids = sorted((job_id for part, job_id in found if part >= 0), reverse=True)
+    if len(ids) < FOUND_AT_ONCE:
+        # Asked afterwards, for it takes as long as the search: jobs that ended since only make it newer.
+        edges += [str(row["id"]) for row in tx.all(_LAST_LOOKED_AT, **bounds)]
+    # Of older jobs not all were looked at.
+    edge = max(edges, default="")
+    ids = [job_id for job_id in ids if job_id >= edge][:FOUND_AT_ONCE]
+    return ids, ids[-1] if len(ids) == FOUND_AT_ONCE else edge or None
 
 
 @cache
 def _found(models: int | None, has_voice: bool, has_pattern: bool) -> str:
-    """The statement of a search. Within the limit the index alone is read; rows of jobs are long."""
+    """The statement of a search: its jobs, newest first in each part; as part -1 the last job that it looks
+    at of each open state that has more. Of ended jobs the index alone is read, for rows of jobs are long.
+    """
     conditions = []
     if models is not None:
         conditions.append(f"model in ({', '.join(f':model_{number}' for number in range(models))})")
@@ -143,16 +152,25 @@ def _found(models: int | None, has_voice: bool, has_pattern: bool) -> str:
     if has_pattern:
         conditions.append(r"search_text like :pattern escape '\'")
     where = f"where {' and '.join(conditions)}" if conditions else ""
-    return f"""
-        select id from (
-            select j.id, j.model, j.voice_id, j.search_text from job j where {_OF_ACCOUNT}
-            order by j.account_id desc, j.id desc limit {LOOKED_AT}) as looked_at
-        {where} limit {FOUND_AT_ONCE}"""  # noqa: S608 (columns and numbers)
+    columns = "select j.id, j.model, j.voice_id, j.search_text from job j"
+    looks = [f"{columns} where {_ENDED} {_NEWEST} limit {LOOKED_AT}"]
+    opens = [f"{_BUT_SUCCEEDED} and j.state = '{state}' {_NEWEST}" for state in _OPEN]
+    looks += [f"{columns} where {each} limit {LOOKED_AT_OPEN}" for each in opens]
+    edges = [f"select j.id from job j where {each} limit 1 offset {LOOKED_AT_OPEN - 1}" for each in opens]  # noqa: S608
+    # Without an order of their own, which would have all that fits sorted: an index is read backwards.
+    parts = [
+        f"select * from (select id, {number} as part from ({look}) as looked_at_{number} {where}"  # noqa: S608
+        f" limit {FOUND_AT_ONCE}) as found_{number}"
+        for number, look in enumerate(looks)
+    ]
+    parts += [f"select id, -1 as part from ({edge}) as edge_{number}" for number, edge in enumerate(edges)]  # noqa: S608
+    return " union all ".join(parts)
 
 
-_LAST_LOOKED_AT = f"""
-    select j.id from job j where {_OF_ACCOUNT}
-    order by j.account_id desc, j.id desc limit 1 offset {LOOKED_AT - 1}"""  # noqa: S608
+_NEWEST = "order by j.account_id desc, j.id desc"
+# Its condition, so that this index and no other is used.
+_ENDED = f"{_OF_ACCOUNT} and j.finished_at is not null"
+_LAST_LOOKED_AT = f"select j.id from job j where {_ENDED} {_NEWEST} limit 1 offset {LOOKED_AT - 1}"  # noqa: S608
 
 
 @cache

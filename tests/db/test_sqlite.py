@@ -14,6 +14,7 @@ import pytest
 
 from tenuto.db import sqlite
 from tenuto.db.database import Database, Transaction
+from tenuto.db.migrations import migrate
 from tenuto.db.opening import open_database
 from tenuto.errors import OperatorError, Unavailable
 
@@ -119,6 +120,42 @@ def test_waiting_writes_are_one_commit(notes: Database) -> None:
         asyncio.run(together())
 
     assert {30} == seen
+
+
+@pytest.mark.parametrize("migrated", [False, True])
+def test_what_undoes_an_operation_of_a_group_is_in_memory(
+    notes: Database, migrated: bool, tmp_path: Path
+) -> None:
+    """A group's savepoints write no temporary file, and with it all that its pages held before, also in a
+    process that has applied a migration."""
+    if migrated:
+        (tmp_path / "more").mkdir()
+        (tmp_path / "more" / "0001_more.sql").write_text("create table more (id text);")
+        migrate(notes, folder=tmp_path / "more")
+    for number in range(100):
+        notes.write(lambda tx, name=f"{number} {'x' * 4000}": add(tx, name))  # type: ignore[misc]
+    has_begun, may_end = threading.Event(), threading.Event()
+
+    def slow(tx: Transaction) -> None:
+        add(tx, "slow")
+        has_begun.set()
+        may_end.wait(10)
+
+    def change(tx: Transaction) -> list[str]:
+        tx.run("update note set id = 'y' || id")
+        files = [str(link.readlink()) for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
+        return [file for file in files if "etilqs" in file]
+
+    async def together() -> list[str]:
+        first = asyncio.ensure_future(notes.write_async(slow))
+        await asyncio.to_thread(has_begun.wait, 10)
+        second = asyncio.ensure_future(notes.write_async(change))
+        await asyncio.sleep(0)
+        may_end.set()
+        await first
+        return await second
+
+    assert [] == asyncio.run(together())
 
 
 def test_a_lost_transaction_fails_its_group(notes: Database) -> None:

@@ -18,6 +18,7 @@ from tenuto import failpoints
 from tenuto.db.connection_errors import describe
 from tenuto.db.database import Collided, Database, Dialect, Transaction
 from tenuto.db.sql import statements
+from tenuto.db.sqlite import UNDO_IN_MEMORY
 from tenuto.errors import OperatorError, Unavailable
 
 _NAME = re.compile(r"\d{4}_[a-z0-9_]+\.sql")
@@ -164,10 +165,15 @@ def _apply(tx: Transaction, dialect: Dialect, migration: Migration) -> bool:
     _lock(tx, dialect)
     if tx.one("select name from migration where name = :name", name=migration.name):
         return False
+    if dialect == "sqlite":
+        # A new index of a long table is sorted in a file, not in memory.
+        tx.run("pragma temp_store = file")
     for statement in statements(migration.script):
         tx.run(statement)
         failpoints.hit("migration.statement")
     tx.run(_RECORD[dialect], name=migration.name, sha256=migration.sha256)
+    if dialect == "sqlite":
+        tx.run(UNDO_IN_MEMORY)
     return True
 
 

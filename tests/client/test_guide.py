@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from client.test_sdk import sound
 from servers.callers import Caller
@@ -36,6 +37,10 @@ def command(language: str, text: str) -> list[str] | None:
         return ["bash", "-euo", "pipefail", "-c", text]
     if language == "python":
         return [sys.executable, "-c", text]
+    if language == "yaml":
+        # What another program reads: it has to be YAML.
+        assert yaml.safe_load(text)
+        return None
     node = shutil.which("node")
     return None if node is None else [node, "--input-type=module", "-e", text]
 
@@ -81,7 +86,7 @@ def test_both_languages_have_the_same_pages_blocks_and_verbs() -> None:
     commands = "".join(text for _, text in blocks("en/commands.md")) + "tenuto login tenuto logout"
 
     assert english == chinese and shapes[::2] == shapes[1::2]
-    assert {"sh", "python", "js"} >= {language for shape in shapes for language in shape}
+    assert {"sh", "python", "js", "yaml"} >= {language for shape in shapes for language in shape}
     assert not [verb for verb in VERBS if f"tenuto {verb}" not in commands]
 
 

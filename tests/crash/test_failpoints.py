@@ -16,6 +16,7 @@ import pytest
 from crash.conftest import MakeService
 from servers import checker
 from servers.processes import Supervisor, family, is_alive, send, until
+from servers.receiver import Receiver
 from servers.recordings import DUAL, long_recording, recording
 from servers.service import RunningService
 from servers.shots import Shots
@@ -137,6 +138,7 @@ def armed(make_service: MakeService, tmp_path: Path) -> Iterator[Armed]:
     """Not started: some places are passed by the start alone."""
     shots = Shots(tmp_path / "shots")
     own = {"TENUTO_HEARTBEAT_S": "0.3", "TENUTO_SILENCE_S": "1", "TENUTO_HOST_GRACE_S": "1"}
+    own["TENUTO_WEBHOOKS"] = "any"
     service = make_service(**shots.variables, **own)
     made = Armed(service, shots, httpx2.Client())
     yield made
@@ -151,10 +153,12 @@ def test_every_failpoint_is_reached_by_a_real_run(armed: Armed, tmp_path: Path) 
     commands are reached by the tests of backup, restore and migrations."""
     for place in failpoints.PLACES:
         armed.shots.arm(place, "1:delay=0")
-    upstream = UpstreamServer()
+    upstream, receiver = UpstreamServer(), Receiver()
     with (tmp_path / "tenuto.toml").open("a") as config:
         config.write(f'[models."there/priced"]\nupstream = "{upstream.url}"\ninput_price = "2"\n')
     _start(armed)
+    webhook = {"url": receiver.url, "events": ["job.succeeded"]}
+    assert 201 == armed.http.post("/v1/webhooks", json=webhook).status_code
     _all_sorts_of_work(armed)
     chat = {"model": "there/priced", "messages": [{"role": "user", "content": "Hold the note."}]}
     assert 200 == armed.http.post("/v1/chat/completions", json=chat).status_code
@@ -166,6 +170,7 @@ def test_every_failpoint_is_reached_by_a_real_run(armed: Armed, tmp_path: Path) 
     armed.service.wait(job_id, states=("succeeded",))
     armed.kill_worker()
     until(lambda: "sweep.after_condemn" in armed.shots.taken(), REACHED_S, "the sweep of the next worker")
+    receiver.close()
 
     assert set(failpoints.PLACES) - failpoints.OF_COMMANDS == armed.shots.taken() - failpoints.OF_COMMANDS
 

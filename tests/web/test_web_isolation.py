@@ -16,6 +16,7 @@ from tenuto.ids import Ids
 from tenuto.media.wav import pcm16_wav
 from tenuto.web.app import ROUTES
 from web.browsers import START_MS, Browser, Studio
+from web.conftest import Open
 
 PUBLIC = {
     "/web/session",
@@ -34,6 +35,8 @@ KINDS = {
     "voice_id": "voice",
     "key_id": "key",
     "account_id": "account",
+    "webhook_id": "webhook",
+    "delivery_id": "delivery",
 }
 OWN = [(method, path) for path, handlers in ROUTES.items() for method in handlers]
 SAME = [(route.method, "/web" + route.path) for route in routes() if route.wants_key]
@@ -44,8 +47,14 @@ _ids = Ids(lambda: START_MS)
 
 
 @pytest.fixture
+def studio(open_studio: Open) -> Studio:
+    """A studio where everybody may register and have webhooks."""
+    return open_studio(registration="open", initial_credit="0", webhooks="any", requests_per_second=0)
+
+
+@pytest.fixture
 def owner_and_ids(studio: Studio) -> tuple[Browser, dict[str, str]]:
-    """Somebody with a job, a voice and a key."""
+    """Somebody with a job, a voice, a key, and a webhook that has a message."""
     owner = studio.person("owner")
     studio.open_lane()
     content = pcm16_wav(bytes(2 * 8_000), 8_000, 1)
@@ -62,12 +71,17 @@ def owner_and_ids(studio: Studio) -> tuple[Browser, dict[str, str]]:
         json={"model": "fake/speech", "parameters": {"text": "The owner's."}},
     )
     key = owner.post("/web/keys", {"name": "owner's"})
+    webhook = {"url": "http://127.0.0.1:9/", "events": ["job.failed"]}
+    webhook_id = owner.request("POST", "/web/v1/webhooks", json=webhook).json()["id"]
+    delivery = owner.request("POST", f"/web/v1/webhooks/{webhook_id}/test")
     account = owner.get("/web/session").json()["account"]["id"]
     ids = {
         "voice": voice.json()["voice_id"],
         "job": job.json()["id"],
         "key": key.json()["id"],
         "account": account,
+        "webhook": webhook_id,
+        "delivery": delivery.json()["id"],
     }
     return owner, ids
 
@@ -118,6 +132,8 @@ def test_a_foreign_id_is_one_that_nobody_has(
             continue
         body = "application/json" if path == ROTATION else BODIES.get(path.removeprefix("/web"))
         fields = {"grace_hours": 1} if path == ROTATION else {"name": "renamed"}
+        if "webhook_id" in names:
+            fields = {"description": "renamed"}
         content = (body, json.dumps(fields).encode()) if body else ("", b"")
         missing = _told(stranger, method, path, {name: _ids.new(KINDS[name]) for name in names}, content)
         statuses.setdefault(missing[0], []).append((method, path))
@@ -157,7 +173,7 @@ def _told(
 def _rows(studio: Studio) -> list[str]:
     """What there is of accounts, keys, jobs, voices and money."""
     found = []
-    for table in ("account", "api_key", "job", "voice", "entry"):
+    for table in ("account", "api_key", "job", "voice", "entry", "webhook", "webhook_delivery"):
         rows = studio.database.read(lambda tx, table=table: tx.all(f"select * from {table}"))  # type: ignore[misc]
         found += sorted(" ".join(f"{name}={row[name]}" for name in row.keys()) for row in rows)  # noqa: SIM118
     return found

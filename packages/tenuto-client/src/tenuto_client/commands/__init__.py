@@ -105,7 +105,7 @@ def main(words: Sequence[str], tree: Tree = VERBS) -> int:
 
 
 def _options_last(words: Sequence[str]) -> Sequence[str]:
-    """Common options may stand before the command, too, as in `tenuto --url URL balance`."""
+    """Common options may stand before the command, too: `--url URL`, then `balance`."""
     first = 0
     while first < len(words) and words[first] in COMMON:
         first += COMMON[words[first]]

@@ -6,6 +6,7 @@ each account, and has an engine of fake/speech that can't be started; its metere
 
 import time
 
+import httpx2
 import pytest
 
 from servers.callers import METERED, SPEECH, Caller, Operator, error_code, faults, job
@@ -35,8 +36,11 @@ def entry(poor: Operator, model: str = SPEECH) -> dict[str, object]:
 def test_more_requests_than_the_rate_are_429(poor: Operator) -> None:
     """After the burst a key has 429 with Retry-After; another key does not; waiting helps (R212)."""
     caller = poor.caller()
-    answers = [caller.get("/v1/jobs") for _ in range(30)]
-    refused = [answer for answer in answers if answer.status_code != 200]
+    answers: list[httpx2.Response] = []
+    refused: list[httpx2.Response] = []
+    while len(refused) < 10 and len(answers) < 300:
+        answers.append(caller.get("/v1/jobs"))
+        refused += answers[-1:] if answers[-1].status_code != 200 else []
 
     assert {200} == {answer.status_code for answer in answers[:10]}
     assert len(refused) >= 10
@@ -50,9 +54,11 @@ def test_more_requests_than_the_rate_are_429(poor: Operator) -> None:
 def test_the_rate_comes_after_the_key_and_before_the_media_type(poor: Operator) -> None:
     """401 before 429 before 415."""
     caller = poor.caller()
-    for _ in range(30):
-        caller.get("/v1/jobs")
-    answer = caller.post_job(job(), headers={"Content-Type": "text/plain"})
+    for _ in range(300):
+        answer = caller.post_job(job(), headers={"Content-Type": "text/plain"})
+        # On a slow machine some come within the rate.
+        if answer.status_code != 415:
+            break
     wrong = caller.post_job(job(), headers={"Authorization": "Bearer x"})
 
     assert (429, "rate_limited") == error_code(answer)

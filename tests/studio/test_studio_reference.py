@@ -207,6 +207,7 @@ def test_every_example_is_accepted(reader: Person, key: str, tmp_path: Path) -> 
 
     assert [] == refused
     forms = {"createJob", "renameVoice", "saveVoicePreference", "createChatCompletion"}
+    forms |= {"createWebhook", "changeWebhook"}
     openai = {"createSpeech", "createImages", "createResponse", "createEmbedding"}
     assert forms | openai == set(bodies())
 

@@ -227,6 +227,8 @@ function note(found, output, signal) {
   if (found.artifacts?.length) seen.artifact_id = found.artifacts[0].id
   if (found.artifact) seen.input = seen.artifact_id = found.artifact.id
   if (found.object === 'voice' && found.voice_id) seen.voice_id = found.voice_id
+  if (found.object === 'webhook') seen.webhook_id = found.id
+  if (found.object === 'webhook_delivery') seen.delivery_id = found.id
   if (Array.isArray(found.data)) seen.voice_id = found.data.find((one) => one.object === 'voice')?.voice_id ?? seen.voice_id
   document.dispatchEvent(new Event('known'))
   if (found.object !== 'job' || !UNFINISHED.has(found.state)) return

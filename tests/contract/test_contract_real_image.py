@@ -1,11 +1,14 @@
 """An image through the public API alone, with the real engine: its bytes, its record, its cancelling."""
 
+import base64
+import io
 import struct
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 from servers.callers import Caller, Operator
 from servers.service import FINAL, RunningService
@@ -45,6 +48,22 @@ def test_a_prompt_becomes_a_real_png(real: Caller) -> None:
     assert [{"phrase": "猫", "concept": "cat", "count": 2}] == artifact["metadata"]["drawn"]
     assert (artifact["sha256"], []) == (second["sha256"], second["metadata"]["warnings"])
     assert {"held": "0.000000", "charged": "0.050000", "currency": "CNY"} == operation["billing"]
+
+
+def test_openais_own_package_draws(real: Caller) -> None:
+    """Two images of one request, drawn with seeds of their own, in the size and the form that it asks for."""
+    import openai
+
+    url = str(real.http.base_url).rstrip("/") + "/v1"
+    with openai.OpenAI(base_url=url, api_key=real.key, timeout=600) as client:
+        drawn = client.images.generate(
+            model="dall-e-3", prompt="A red sun above a blue lake.", n=2, size="256x256", output_format="webp"
+        )
+    images = [base64.b64decode(image.b64_json or "") for image in drawn.data or []]
+
+    assert [(256, 256)] * 2 == [Image.open(io.BytesIO(image)).size for image in images]
+    assert {b"WEBP"} == {image[8:12] for image in images}
+    assert images[0] != images[1]
 
 
 def test_an_image_can_be_cancelled_while_it_is_drawn(real: Caller) -> None:

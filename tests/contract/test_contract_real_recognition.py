@@ -1,7 +1,10 @@
 """The round trip through the public API alone, with real engines: what is spoken is recognised by both."""
 
 import io
+import json
+import os
 import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +17,8 @@ from servers.service import RunningService
 
 DUAL = "tenuto/dual-recognition"
 SAID = "Hold the note for its full value. The quick brown fox jumps over the lazy dog."
+
+SCRIPT = Path(__file__).parents[1] / "browser" / "openai-real.mjs"
 
 pytestmark = pytest.mark.real_engine
 
@@ -67,6 +72,24 @@ def test_openais_own_package_hears_what_it_has_spoken(real: Caller) -> None:
     assert words(SAID) == words(heard.text)
     assert "en" == heard.language
     assert 3 < heard.duration == pytest.approx((heard.segments or [])[-1].end, abs=1)
+
+
+def test_openais_package_for_node_speaks_transcribes_and_draws(real: Caller) -> None:
+    """The same by the package of npm's registry, and a picture of the size that was asked for."""
+    address = str(real.http.base_url).rstrip("/") + "/v1"
+    done = subprocess.run(
+        ["node", str(SCRIPT)],
+        env=os.environ | {"ADDRESS": address, "KEY": real.key, "SENTENCE": SAID},
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    printed = json.loads(done.stdout)
+
+    assert (words(SAID), "en") == (words(printed["text"]), printed["language"])
+    assert 3 < printed["end"]
+    assert [256, 256] == printed["size"]
 
 
 def words(text: str) -> list[str]:

@@ -42,7 +42,7 @@ SPEEDS = (1.0, 0.8, 1.25)
 OUTSIDE = 1e-5
 """The share of an utterance's numbers, at either end, that may lie outside the range."""
 EVERY = 7
-"""One number in so many is looked at."""
+"""One number in this many is looked at."""
 DIGITS = 5
 
 

@@ -88,7 +88,7 @@ def _begin(service: RunningService, key: str, lines: Path, folder: Path) -> subp
 
 
 def _wait_for_files(folder: Path, count: int, client: subprocess.Popen[str]) -> None:
-    """Until so many results are there; files are the only signal that a batch gives."""
+    """Until this many results are there; files are the only signal that a batch gives."""
     until = time.monotonic() + LONGEST_S
     while not folder.is_dir() or sum(path.suffix in (".wav", ".png") for path in folder.iterdir()) < count:
         assert time.monotonic() < until, f"fewer than {count} files"

@@ -70,7 +70,7 @@ class Receiver:
         return f"http://127.0.0.1:{self._server.server_address[1]}/hook"
 
     def wait(self, count: int, timeout_s: float = 60.0) -> list[Message]:
-        """The messages, once there are so many."""
+        """The messages, once there are this many."""
         with self._changed:
             assert self._changed.wait_for(lambda: len(self.messages) >= count, timeout_s), self.messages
             return list(self.messages)

@@ -19,7 +19,7 @@ export class Nearby {
     return this.#heights.get(block) ?? this.#heights.get(0) ?? 0
   }
 
-  /** Follows the window over a list of so many blocks; the result ends that. */
+  /** Follows the window over a list of this many blocks; the result ends that. */
   follow(list: HTMLElement, blocks: number): () => void {
     let due = 0
     const look = (): void => untrack(() => this.#look(list, blocks))

@@ -23,7 +23,7 @@ from .graph import FLOAT, INT8, UINT8, Constants, Node, Rewritten, Tensor, node
 Range = tuple[float, float]
 
 RANGES: Mapping[str, Range] = json.loads(Path(__file__).with_name("ranges.json").read_text("utf-8"))
-"""By the name of a value that a convolution takes: the lowest and the highest number that is told apart.
+"""By the name of a value that a convolution takes: the lowest and the highest number that is distinguished.
 Written by `scripts/fit_ranges.py`."""
 
 LEVELS = 255

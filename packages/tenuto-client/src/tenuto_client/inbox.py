@@ -9,7 +9,7 @@ from typing import Any
 from tenuto_client.lines import MAX_ID_BYTES, PARAMETERS, Line
 
 SETTLE_S = 2.0
-"""A file whose size and time of change stay the same for so long is taken for complete."""
+"""A file whose size and time of change have not changed for this long is complete."""
 RECORDINGS = frozenset(
     {".wav", ".flac", ".mp3", ".ogg", ".opus", ".m4a", ".aac", ".aif", ".aiff", ".au", ".caf", ".wma"}
     | {".mp4", ".mov", ".mkv", ".webm", ".avi", ".3gp"}

@@ -121,7 +121,7 @@ async def _page(call: Call) -> Answer:
 
 
 def _reader(call: Call, tx: Transaction) -> tuple[Position, str, Position | None]:
-    """Where events end, what their ids begin with, and where the reader stands, if it has said so."""
+    """Where events end, what their ids begin with, and where the reader stands, if it named a place."""
     origin = (pairing.known_id(tx) or "")[-6:]
     end = feed.end(tx)
     return end, origin, _read_mark(call, origin, end)

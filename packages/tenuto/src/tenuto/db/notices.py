@@ -138,7 +138,7 @@ class Notices:
 
 
 class PostgresListener:
-    """Is told of its topics by the process's threads; one other thread waits."""
+    """Receives its topics from the process's threads; one other thread waits."""
 
     def __init__(self, notices: Notices, topics: Sequence[str], *, once: bool) -> None:
         """`once`: a topic that has woken stays silent until `arm`."""

@@ -27,7 +27,7 @@ PAUSES_MS = (
 """Before the second attempt, the third, …; the specification's own schedule: three days in all."""
 LONGEST_PAUSE_MS = 24 * HOUR_MS
 FAILING_MS = 72 * HOUR_MS
-"""A webhook that fails for so long is disabled."""
+"""A webhook that fails for this long is disabled."""
 OVERLAP_MS = 24 * HOUR_MS
 """How long the old secret signs, too, after a rotation."""
 SECRET_BYTES = 32
@@ -51,7 +51,7 @@ def signature(secrets: list[str], message_id: str, timestamp: int, body: bytes) 
 
 
 def pause_ms(attempts: int, retry_after_s: float | None) -> int | None:
-    """How long to wait after so many attempts that failed; None: it was the last one."""
+    """How long to wait after this many failed attempts; None: it was the last one."""
     if attempts > len(PAUSES_MS):
         return None
     wanted_ms = 0 if retry_after_s is None else int(retry_after_s * 1000)

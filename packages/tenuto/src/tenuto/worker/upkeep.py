@@ -48,7 +48,7 @@ FIRST_TROUBLE_S, LONGEST_TROUBLE_S = 5.0, 600.0
 """The pauses between two tries of a rescue that hits an unexpected error."""
 CALLS_S = 5.0
 ABANDONED_CALL_S = 30.0
-"""A call that is still open so long after it must have ended lost its process."""
+"""A call that is still open this long after it must have ended lost its process."""
 CHANGED_MIB = 16
 """The smallest change of an engine's memory that is reported."""
 

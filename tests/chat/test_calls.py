@@ -1,7 +1,7 @@
 """Calls of models with a price: one end each, whoever comes to it first, also while the database is away."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from fractions import Fraction
 from math import ceil
 from pathlib import Path
@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from servers.lost_answer import LostAnswer
 from servers.rig import Interrupted
 from servers.world import World
 from tenuto.accounts.restrictions import Caller
@@ -24,7 +25,7 @@ from tenuto.chat.answers import Usage
 from tenuto.chat.calls import Calls, ModelCall
 from tenuto.chat.meter import Meter
 from tenuto.config import ModelSettings, Price, Settings, UpstreamSettings
-from tenuto.db.database import Database, Transaction
+from tenuto.db.database import Database
 from tenuto.errors import InsufficientBalance, OperatorError, SettingsInvalid, Unavailable
 
 MODEL = "there/chat"
@@ -39,21 +40,6 @@ def world(database: Database, tmp_path: Path) -> Iterator[World]:
     made.open(1)
     yield made
     assert [] == made.findings()
-
-
-class Lost:
-    """A database whose first write is stored and its answer lost."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        self.writes = 0
-
-    async def write_async(self, operation: Callable[[Transaction], Any]) -> Any:
-        self.writes += 1
-        done = await self._database.write_async(operation)
-        if self.writes == 1:
-            raise Unavailable
-        return done
 
 
 def priced() -> rules.Model:
@@ -154,7 +140,7 @@ def test_a_charge_of_unknown_outcome_is_made_once(world: World, monkeypatch: pyt
     monkeypatch.setattr(calls, "RETRY_S", 0.01)
     caller = world.caller(credit_micros=10_000)
     call_id = begun(world, caller)
-    lost = Lost(world.database)
+    lost = LostAnswer(world.database)
 
     async def scenario() -> int | None:
         own = calls_of(world, lost)
@@ -173,7 +159,7 @@ def test_a_hold_of_unknown_outcome_is_released(world: World, monkeypatch: pytest
     caller = world.caller(credit_micros=10_000)
 
     async def scenario() -> None:
-        own = calls_of(world, Lost(world.database))
+        own = calls_of(world, LostAnswer(world.database))
         try:
             async with own.begun(caller, priced(), MOST):
                 raise AssertionError("it is not known to have a hold")

@@ -1,34 +1,17 @@
 """Counting what chats used: once each, also while the database is away."""
 
 import asyncio
-from collections.abc import Callable
-from typing import Any
 
+from servers.lost_answer import LostAnswer
 from tenuto.accounts import operations as accounts
 from tenuto.billing import usage as billing
 from tenuto.billing.rows import ChatUsageRow
 from tenuto.chat.answers import Usage
 from tenuto.chat.meter import Meter
-from tenuto.db.database import Database, Transaction
-from tenuto.errors import Unavailable
+from tenuto.db.database import Database
 from tenuto.ids import Ids
 
 NOW_MS = 1_795_219_199_999
-
-
-class Interrupted:
-    """A database whose first write is stored but its answer lost: the connection broke in the commit."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        self.writes = 0
-
-    async def write_async(self, operation: Callable[[Transaction], Any]) -> Any:
-        self.writes += 1
-        done = await self._database.write_async(operation)
-        if self.writes == 1:
-            raise Unavailable
-        return done
 
 
 def account(database: Database) -> str:
@@ -65,7 +48,7 @@ def test_calls_of_a_key_are_summed_by_model_and_day(database: Database) -> None:
 def test_a_write_of_unknown_outcome_counts_once(database: Database) -> None:
     """The row has its id before it is written, so writing it again changes nothing."""
     account_id = account(database)
-    interrupted = Interrupted(database)
+    interrupted = LostAnswer(database)
 
     async def scenario() -> None:
         meter = Meter(interrupted, Ids(lambda: NOW_MS), lambda: NOW_MS)  # type: ignore[arg-type]

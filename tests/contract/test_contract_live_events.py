@@ -48,7 +48,7 @@ class Stream:
                 return found
 
     def stand(self) -> None:
-        """Read until the service has said where the stream stands."""
+        """Read until the service has sent the stream's first id."""
         while not self.last_id:
             line = next(self._lines)
             if line.startswith("id: "):

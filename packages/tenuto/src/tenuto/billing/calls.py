@@ -19,7 +19,7 @@ MOST_LOOKED_AT = 10_000
 
 
 def begin(tx: Transaction, ids: Ids, call: CallRow, *, now_ms: int) -> None:
-    """Hold what the call may cost. Raises InsufficientBalance; then there is no call."""
+    """Hold what the call may cost. Raises InsufficientBalance; the call must not be made then."""
     operations.hold(
         tx,
         ids,

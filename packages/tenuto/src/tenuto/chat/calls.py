@@ -57,7 +57,7 @@ class ModelCall:
             self._write_settlement(self._call_id, usage)
 
     def release(self, usage: Usage | None = None) -> None:
-        """There is no answer: nothing is charged. `usage` is counted all the same."""
+        """The call has failed: nothing is charged. `usage` is counted all the same."""
         if self._ends(usage) and self._call_id is not None:
             self._calls.write(self._call_id, _release(self._calls, self._call_id, usage))
 

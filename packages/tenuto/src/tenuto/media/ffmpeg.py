@@ -91,7 +91,7 @@ def to_wav(program: str, form: str, source: BinaryIO, target: BinaryIO) -> None:
     ]
     has_failed = _run(program, ["-f", form], [*sound, "-f", "wav"], source, target)
     if has_failed and os.fstatvfs(target.fileno()).f_bavail == 0:
-        raise DecoderFailed("there is no space for what is decoded")
+        raise DecoderFailed("the disk has no space left for the decoded audio")
     if has_failed or not target.seek(0, 2):
         raise NotReadable(f"it is damaged, or not the {FORMATS[form]} that it begins as, or holds no sound")
     target.seek(0)

@@ -189,7 +189,7 @@ def _write(sink: soundfile.SoundFile, samples: NDArray[np.int16]) -> int:
     try:
         sink.write(samples)
     except (soundfile.LibsndfileError, AssertionError) as error:
-        raise _Full("there is no space for what is decoded") from error
+        raise _Full("the disk has no space left for the decoded audio") from error
     return len(samples)
 
 

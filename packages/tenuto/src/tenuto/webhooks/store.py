@@ -255,6 +255,6 @@ def stand(tx: Transaction, mark: Position) -> None:
 
 
 def since(tx: Transaction) -> int | None:
-    """The position of the oldest event that a webhook may be sent; None: there is no webhook."""
+    """The position of the oldest event that a webhook may be sent; None without any webhook."""
     row = tx.one("select min(since_position) as since from webhook")
     return None if row is None else row["since"]

@@ -222,9 +222,9 @@ class Auditor:
 def retain(context: WorkerContext, *, now_ms: int) -> None:
     """One round of the retention: erase recordings that came with jobs which have ended, some hours later.
 
-    And, if the operator switched it on, what is older than so many days: requests and results of jobs that
-    have ended, and inputs that no open job needs; never segments or voices. Call it only while the wall clock
-    can be trusted: nothing brings back what it erases.
+    And, if the operator switched it on, what is older than the setting allows: requests and results of jobs
+    that have ended, and inputs that no open job needs; never segments or voices. Call it only while the wall
+    clock can be trusted: nothing brings back what it erases.
     """
     if hours := context.settings.openai_inputs_h:
         ended_before = now_ms - hours * HOUR_MS

@@ -14,6 +14,7 @@ import yaml
 
 from client.test_sdk import sound
 from servers.callers import Caller
+from servers.receiver import Receiver
 from servers.service import TENUTO, RunningService
 from tenuto_client.commands import VERBS, parser_of, route
 
@@ -23,12 +24,14 @@ BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 IMPATIENT = Path(__file__).parent / "impatient"
 MODEL = "hexgrad/Kokoro-82M"
 """The model that the pages use; the tests' service has another one."""
+HOOK = "https://example.com/tenuto"
+"""Where the pages send messages; the tests have a receiver of their own."""
 
 
-def blocks(page: str) -> Iterator[tuple[str, str]]:
+def blocks(page: str, hook: str = HOOK) -> Iterator[tuple[str, str]]:
     """The language and the text of each block."""
     for language, text in BLOCK.findall((GUIDE / page).read_text("utf-8")):
-        yield language, text.replace(MODEL, "fake/speech")
+        yield language, text.replace(MODEL, "fake/speech").replace(HOOK, hook)
 
 
 def command(language: str, text: str) -> list[str] | None:
@@ -66,7 +69,8 @@ def test_every_block_of_the_page_runs(
         "PATH": f"{folder}:{os.environ['PATH']}",
         "PYTHONPATH": str(IMPATIENT),
     }
-    for language, text in blocks(page):
+    receiver = Receiver()
+    for language, text in blocks(page, receiver.url):
         line = command(language, text)
         if line is None:
             continue
@@ -75,6 +79,7 @@ def test_every_block_of_the_page_runs(
         )
 
         assert 0 == done.returncode, f"{text}\n{done.stdout}\n{done.stderr}"
+    receiver.close()
 
 
 def test_both_languages_have_the_same_pages_blocks_and_verbs() -> None:

@@ -10,11 +10,14 @@ from typing import Any
 
 import pytest
 import soundfile
+from standardwebhooks import Webhook as Verifier
 
 import tenuto_client
+from client.conftest import VirtualClock
 from servers.callers import Caller, Operator
 from servers.messages import names, texts_of
-from servers.scripted import Reply, ScriptedService
+from servers.receiver import Receiver
+from servers.scripted import LOST, Reply, ScriptedService
 from servers.service import RunningService
 from tenuto_client import (
     AsyncTenuto,
@@ -33,6 +36,7 @@ from tenuto_client import (
     NotConfigured,
     NotFound,
     Refused,
+    ServiceUnreachable,
     Tenuto,
     TenutoError,
     UnexpectedAnswer,
@@ -97,6 +101,55 @@ def test_voices_and_account(service: RunningService, caller: Caller, tmp_path: P
     assert preference in listed.data and listed.default is None
     assert ("99.950000", "100.000000") == (balance.available, ledger[-1].amount)
     assert {"speech": 1, "image": 1} == {line.kind: line.jobs for line in usage}
+
+
+def test_webhooks(service: RunningService, caller: Caller) -> None:
+    """One from its making to its end: its secret comes twice, and what was sent can be sent again."""
+    receiver = Receiver()
+    with Tenuto(caller.key, service.url) as client:
+        hook = client.webhooks.create(receiver.url, ["job.failed"], description="x")
+        rotated = client.webhooks.rotate(hook.id)
+        changed = client.webhooks.update(hook.id, events=iter(["job.succeeded"]), description="")
+        tested = client.webhooks.test(hook.id)
+        receiver.wait(1)
+        job = client.speech.create("Hold.").wait()
+        [first, second] = receiver.wait(2)
+        again = client.webhooks.redeliver(hook.id, tested.id)
+        receiver.wait(3)
+        newest, *_ = client.webhooks.deliveries(hook.id, limit=1)
+        older = client.webhooks.deliveries(hook.id, after=newest.id)
+        shown, listed = client.webhooks.get(hook.id), client.webhooks.list()
+        paused = client.webhooks.update(hook.id, enabled=False)
+        client.webhooks.delete(hook.id)
+        with pytest.raises(NotFound):
+            client.webhooks.get(hook.id)
+        with pytest.raises(InvalidRequest) as refused:
+            client.webhooks.create("ftp://a.example", ["job.done"])
+
+    receiver.close()
+    for secret in (hook.secret, rotated.secret):
+        Verifier(secret or "").verify(second.body, second.headers)
+    assert (("job.succeeded",), "") == (changed.events, changed.description)
+    assert [changed] == listed and changed == shown and shown.secret is None
+    assert ("webhook.test", tested.id, [tested.id]) == (tested.type, again.id, [one.id for one in older])
+    assert (first.id, f"{job.id}_2") == (tested.message_id, newest.message_id)
+    assert not paused.enabled and 2 == len(refused.value.details)
+
+
+def test_a_webhook_is_never_made_or_rotated_twice() -> None:
+    """An answer that is lost leaves it to the caller; a deletion is asked for again, and was done."""
+    secret = {"id": "webhook_1", "url": "https://a.example/", "events": ["job.failed"], "secret": "whsec_x"}
+    replies = [LOST, LOST, Reply(404, {}), Reply(201, secret)]
+    with (
+        ScriptedService(replies) as scripted,
+        Tenuto("tn_test", scripted.url, journal=False, clock=VirtualClock()) as client,
+    ):
+        with pytest.raises(ServiceUnreachable):
+            client.webhooks.rotate("webhook_1")
+        client.webhooks.delete("webhook_1")
+        hook = client.webhooks.create("https://a.example/", ["job.failed"])
+
+    assert "whsec_x" == hook.secret and "whsec_x" not in repr(hook)
 
 
 def test_jobs_are_listed_found_cancelled_and_erased(service: RunningService, caller: Caller) -> None:

@@ -19,6 +19,7 @@ import soundfile
 from client.conftest import JOB, accepted, content, succeeded, told
 from client.test_sdk import sound
 from servers.callers import Caller
+from servers.receiver import Receiver
 from servers.scripted import Reply, ScriptedService
 from servers.service import TENUTO, RunningService
 from tenuto.cli import COMMANDS
@@ -450,6 +451,34 @@ def test_values_are_completed_as_the_service_has_them(
     assert {"Narrator", ids[1]} <= {*found["voices"]} and ids[0] not in found["voices"]
     assert {*ids} <= {*found["voice-ids"]} and "fake/speech" in found["models"]
     assert [job_id] == found["jobs"] and found["accounts"]
+
+
+def test_webhooks_at_a_terminal(run: Run, service: RunningService, caller: Caller) -> None:
+    """Added, tried, paused, given a new secret and removed; the secret is printed once."""
+    at = {"url": service.url, "key": caller.key}
+    receiver = Receiver()
+    code, out, err = run("webhooks", "add", receiver.url, "--description", "x", **at)
+    hook = re.findall(r"webhook_\w+", out)[0]
+    rotated = json.loads(run("webhooks", "rotate", hook, "--json", **at)[1])
+    tested = json.loads(run("webhooks", "test", hook, "--json", **at)[1])
+    receiver.wait(1)
+    again = run("webhooks", "redeliver", hook, tested["id"], **at)
+    receiver.wait(2)
+    states = [run("webhooks", verb, hook, **at) for verb in ("disable", "enable")]
+    listed = run("webhooks", "list", **at)[1]
+    page = run("webhooks", "deliveries", hook, "-n", "1", **at)[1]
+    removed = run("webhooks", "remove", hook, **at)
+    gone = run("webhooks", "show", hook, **at)
+    wrong = run("webhooks", "add", "ftp://a.example", **at)
+    receiver.close()
+
+    assert 0 == code and "whsec_" in out and "not shown again" in err
+    assert rotated["secret"] not in listed + "".join(text for _, text, _ in states)
+    assert 0 == again[0] and tested["id"] in again[1] and tested["id"] in page
+    assert "state: disabled" in states[0][1] and "state: enabled" in states[1][1]
+    assert f"{hook}\tenabled\tjob.succeeded,job.failed,job.cancelled\t{receiver.url}" in listed
+    assert (0, f"{hook}\n") == removed[:2]
+    assert [exits.USAGE] * 2 == [gone[0], wrong[0]] and "http" in wrong[2]
 
 
 @pytest.mark.usefixtures("patient")

@@ -62,6 +62,8 @@ if TYPE_CHECKING:
     from tenuto_client.records import Segment as Segment
     from tenuto_client.records import UsageLine as UsageLine
     from tenuto_client.records import Voice as Voice
+    from tenuto_client.records import Webhook as Webhook
+    from tenuto_client.records import WebhookDelivery as WebhookDelivery
     from tenuto_client.unspoken import UnspokenTextWarning as UnspokenTextWarning
 
 _HOMES = {
@@ -82,7 +84,7 @@ _HOMES = {
     "lines": ("BatchReport", "LineResult"),
     "records": (
         *("Artifact", "Balance", "Event", "LedgerEntry", "LiveEvent", "Model", "Operation", "Segment"),
-        *("UsageLine", "Voice"),
+        *("UsageLine", "Voice", "Webhook", "WebhookDelivery"),
     ),
     "unspoken": ("UnspokenTextWarning",),
 }

@@ -33,6 +33,8 @@ from tenuto_client.records import (
     Voice,
     VoicePreference,
     VoicePreferences,
+    Webhook,
+    WebhookDelivery,
 )
 from tenuto_client.session import Session, link_to
 from tenuto_client.steps import Lost, OnBytes, path_of
@@ -273,6 +275,69 @@ class Jobs(_Resource):
         return job.wait(timeout_s)
 
 
+class Webhooks(_Resource):
+    """Servers of yours that are informed when jobs finish. The operator has to allow webhooks."""
+
+    def create(self, url: str, events: Iterable[str], *, description: str = "") -> Webhook:
+        """A new webhook. `secret` is in this answer alone; save it to verify messages.
+
+        Events: `job.succeeded`, `job.failed`, `job.cancelled`, `job.recovery_required`, `balance.low`.
+        Raises InvalidRequest (with every problem), NotAllowed, ServiceUnreachable (it may exist then).
+        """
+        return self._session.run(reads.create_webhook(self._session.link, url, events, description))
+
+    def get(self, webhook_id: str) -> Webhook:
+        """One webhook. Raises NotFound."""
+        return self._session.run(reads.webhook(self._session.link, webhook_id))
+
+    def update(
+        self,
+        webhook_id: str,
+        *,
+        url: str | None = None,
+        events: Iterable[str] | None = None,
+        description: str | None = None,
+        enabled: bool | None = None,
+    ) -> Webhook:
+        """Change what is given. `enabled=True` also sends what waited while it was disabled."""
+        given = {
+            "url": url,
+            "events": None if events is None else [*events],
+            "description": description,
+            "enabled": enabled,
+        }
+        changes = {name: value for name, value in given.items() if value is not None}
+        return self._session.run(reads.change_webhook(self._session.link, webhook_id, changes))
+
+    def rotate(self, webhook_id: str) -> Webhook:
+        """Get a new secret, which only this answer has; the old one signs as well for 24 hours."""
+        return self._session.run(reads.rotate_webhook(self._session.link, webhook_id))
+
+    def delete(self, webhook_id: str) -> None:
+        """Delete a webhook, with all that waits for it."""
+        self._session.run(reads.delete_webhook(self._session.link, webhook_id))
+
+    def test(self, webhook_id: str) -> WebhookDelivery:
+        """Send a message of the type `webhook.test`; `deliveries` shows its outcome."""
+        return self._session.run(reads.test_webhook(self._session.link, webhook_id))
+
+    def deliveries(
+        self, webhook_id: str, *, limit: int = 20, after: str | None = None
+    ) -> list[WebhookDelivery]:
+        """The newest messages first, at most 100; the next page is `after` the last one's id."""
+        flow = reads.deliveries(self._session.link, webhook_id, after=after, limit=limit)
+        page, _ = self._session.run(flow)
+        return page
+
+    def redeliver(self, webhook_id: str, delivery_id: str) -> WebhookDelivery:
+        """Send a message again, under the same message id."""
+        return self._session.run(reads.redeliver(self._session.link, webhook_id, delivery_id))
+
+    def list(self) -> list[Webhook]:
+        """All webhooks that the key may see, oldest first."""
+        return self._session.run(reads.webhooks(self._session.link))
+
+
 class Account(_Resource):
     """Money and usage; amounts are decimal strings in CNY, days are UTC."""
 
@@ -323,6 +388,7 @@ class Tenuto:
         self.voices = Voices(self._session)
         self.models = Models(self._session)
         self.jobs = Jobs(self._session)
+        self.webhooks = Webhooks(self._session)
         self.account = Account(self._session)
 
     @property

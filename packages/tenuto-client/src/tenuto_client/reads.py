@@ -1,15 +1,15 @@
-"""Voices, models, lists of jobs and the account: one request each. Flows that `drive` runs."""
+"""Voices, models, lists of jobs, webhooks and the account: one request each. Flows that `drive` runs."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 from urllib.parse import quote
 
-from tenuto_client.errors import NoModel, UnexpectedAnswer, utf8
+from tenuto_client.errors import NoModel, NotFound, UnexpectedAnswer, utf8
 from tenuto_client.exchange import Link, ask
 from tenuto_client.records import (
     Artifact,
@@ -22,6 +22,8 @@ from tenuto_client.records import (
     Voice,
     VoicePreference,
     VoicePreferences,
+    Webhook,
+    WebhookDelivery,
     read,
 )
 from tenuto_client.steps import Flow, Request, path_of
@@ -170,6 +172,65 @@ def erase_job(link: Link, job_id: str) -> Flow[Operation]:
 def erase_artifact(link: Link, artifact_id: str) -> Flow[None]:
     """Permanently erase one result, or one input that no unfinished job needs."""
     yield from ask(link, Request("DELETE", path_of("artifacts", artifact_id)))
+
+
+def webhooks(link: Link) -> Flow[list[Webhook]]:
+    """The webhooks that the key may see, oldest first."""
+    everything, _ = yield from page(link, Webhook, path_of("webhooks"), {})
+    return everything
+
+
+def webhook(link: Link, webhook_id: str) -> Flow[Webhook]:
+    """One webhook."""
+    return read(Webhook, (yield from ask(link, Request("GET", path_of("webhooks", webhook_id)))))
+
+
+def create_webhook(link: Link, url: str, events: Iterable[str], description: str) -> Flow[Webhook]:
+    """A new webhook with its secret. Not repeated once it may have arrived: there would be two."""
+    body = _encode({"url": url, "events": list(events), "description": description})
+    request = Request("POST", path_of("webhooks"), _JSON, body, is_repeatable=False)
+    return read(Webhook, (yield from ask(link, request)))
+
+
+def change_webhook(link: Link, webhook_id: str, changes: Mapping[str, Any]) -> Flow[Webhook]:
+    """Set `url`, `events`, `description` or `enabled`."""
+    request = Request("PATCH", path_of("webhooks", webhook_id), _JSON, _encode(changes))
+    return read(Webhook, (yield from ask(link, request)))
+
+
+def rotate_webhook(link: Link, webhook_id: str) -> Flow[Webhook]:
+    """A new secret. Not repeated once it may have arrived: the one in use would no longer sign."""
+    request = Request("POST", path_of("webhooks", webhook_id, "rotate"), is_repeatable=False)
+    return read(Webhook, (yield from ask(link, request)))
+
+
+def delete_webhook(link: Link, webhook_id: str) -> Flow[None]:
+    """Delete a webhook with all that waits for it."""
+    try:
+        yield from ask(link, Request("DELETE", path_of("webhooks", webhook_id)))
+    except NotFound as error:
+        if not error.is_in_doubt:  # Else a first request, whose answer was lost, has deleted it.
+            raise
+
+
+def test_webhook(link: Link, webhook_id: str) -> Flow[WebhookDelivery]:
+    """Send a message of the type `webhook.test`."""
+    request = Request("POST", path_of("webhooks", webhook_id, "test"), is_repeatable=False)
+    return read(WebhookDelivery, (yield from ask(link, request)))
+
+
+def deliveries(
+    link: Link, webhook_id: str, *, after: str | None, limit: int
+) -> Flow[tuple[list[WebhookDelivery], str | None]]:
+    """A page of what was sent to a webhook, newest first."""
+    path = path_of("webhooks", webhook_id, "deliveries")
+    return (yield from page(link, WebhookDelivery, path, {"limit": limit}, after=after))
+
+
+def redeliver(link: Link, webhook_id: str, delivery_id: str) -> Flow[WebhookDelivery]:
+    """Send a message again, under its own message id."""
+    request = Request("POST", path_of("webhooks", webhook_id, "deliveries", delivery_id, "redeliver"))
+    return read(WebhookDelivery, (yield from ask(link, request)))
 
 
 def _encode(document: Mapping[str, Any]) -> bytes:

@@ -230,6 +230,41 @@ class UsageLine:
     currency: str
 
 
+@dataclass(frozen=True, slots=True)
+class Webhook:
+    """A server of yours that is informed of events."""
+
+    id: str
+    url: str
+    events: tuple[str, ...]
+    description: str = ""
+    enabled: bool = True
+    disabled_because: str | None = None
+    """Why the service disabled it; None as well where you did."""
+    failing_since: int | None = None
+    created_at: int | None = None
+    secret: str | None = field(default=None, repr=False)
+    """What messages are signed with: only in the answer to `create` and `rotate`, never again."""
+    raw: Json = field(default_factory=dict, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookDelivery:
+    """A message to a webhook, and the outcome of its newest attempt."""
+
+    id: str
+    message_id: str
+    """The header `webhook-id`, the same in every attempt."""
+    type: str
+    state: str
+    """`pending`, `delivered` or `failed`."""
+    attempts: int
+    next_attempt_at: int | None = None
+    status: int | None = None
+    error: str | None = None
+    created_at: int | None = None
+
+
 _INSIDE: dict[str, Callable[[Any], Any]] = {
     "progress": lambda value: read(Progress, value),
     "error": lambda value: read(Failure, value),

@@ -51,6 +51,9 @@ VERBS: Tree = {
         "List the models that your key can use, with prices.", "tenuto_client.commands.account"
     ),
     "jobs": Command("List, inspect, wait for, download or cancel jobs.", "tenuto_client.commands.jobs"),
+    "webhooks": Command(
+        "List, add and manage servers of yours that are informed.", "tenuto_client.commands.webhooks"
+    ),
     "resume": Command("Resume interrupted jobs.", "tenuto_client.commands.resume"),
     "balance": Command("Show the balance of your account.", "tenuto_client.commands.account"),
     "usage": Command("Show usage by day and model.", "tenuto_client.commands.account"),

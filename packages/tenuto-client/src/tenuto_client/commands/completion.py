@@ -19,12 +19,13 @@ from tenuto_client.commands.words import t
 from tenuto_client.errors import TenutoError
 
 SHELLS = ("bash", "zsh", "fish")
-VALUES = ("voices", "voice-ids", "models", "jobs", "accounts")
+VALUES = ("voices", "voice-ids", "models", "jobs", "webhooks", "accounts")
 OF_ARGUMENT = {
     "VOICE": "voices",
     "VOICE_ID": "voice-ids",
     "MODEL": "models",
     "JOB": "jobs",
+    "WEBHOOK": "webhooks",
     "ACCOUNT": "accounts",
 }
 """What an argument with this name in the help is completed with."""
@@ -131,7 +132,7 @@ def _of_service(kind: str) -> Iterable[str]:
     from tenuto_client.commands.status import answer
 
     path = {"voice-ids": "voices", "models": "models"}.get(kind, kind)
-    limit = "" if path == "models" else "?limit=100"
+    limit = "" if path in ("models", "webhooks") else "?limit=100"
     _, document = answer(settings.credentials(), f"/v1/{path}{limit}", PATIENCE_S)
     return _named(document["data"], kind)
 

@@ -8,10 +8,11 @@ const ASKED = /\bt\(\s*'([a-z][\w.]*)'/g
 const ASKED_BY_PREFIX = /`([a-z][\w.]*\.)\$\{/g
 const BLANK = /\{(\w+)\}/g
 
-/** All faults of `messages/zh.json` and `messages/en.json` against each other and against the sources, as sentences. */
+/** All faults of the Chinese and the English files in `messages` against each other and against the sources, as sentences. */
 export function messageFaults(src: string): string[] {
   const [zh, en] = (['zh', 'en'] as const).map(
-    (language): Messages => JSON.parse(readFileSync(join(src, 'messages', `${language}.json`), 'utf-8')),
+    (language): Messages => Object.assign({}, ...['', 'webhooks.'].map((part) =>
+      JSON.parse(readFileSync(join(src, 'messages', `${part}${language}.json`), 'utf-8')))),
   ) as [Messages, Messages]
   const sources = readdirSync(src, { recursive: true, encoding: 'utf-8' })
     .filter((name) => /\.(svelte|ts)$/.test(name))

@@ -98,6 +98,16 @@ def make_key(somebody: Person) -> None:
     page.locator(".secret code").wait_for()
 
 
+def make_webhook(somebody: Person) -> None:
+    """A webhook was made, its secret is shown, this once, and what was sent to it."""
+    page = somebody.page
+    page.locator("form input[type=url]").fill("http://127.0.0.1:9/tenuto")
+    page.locator("form button").last.click()
+    page.locator(".secret code").wait_for()
+    page.locator("article.hook .actions button").nth(1).click()
+    page.locator("tbody tr .state").first.wait_for()
+
+
 def manage(somebody: Person) -> None:
     """What can be done with an account is open."""
     somebody.page.locator("tbody button").first.click()
@@ -134,6 +144,7 @@ SCENES = {
     "jobs": Scene("/jobs"),
     "job": Scene("/jobs/JOB"),
     "keys": Scene("/keys", make_key),
+    "webhooks": Scene("/webhooks", make_webhook),
     "usage": Scene("/usage"),
     "settings": Scene("/settings"),
     "accounts": Scene("/operator/accounts", manage),

@@ -25,7 +25,7 @@ SHOWN = {
     ("keys", "zh", "light", 1280), ("speech", "zh", "light", 390),
 }  # fmt: skip
 """What the documentation shows: page, language, theme, width."""
-OPEN = {"TENUTO_REGISTRATION": "open", "TENUTO_REQUESTS_PER_SECOND": "0"}
+OPEN = {"TENUTO_REGISTRATION": "open", "TENUTO_REQUESTS_PER_SECOND": "0", "TENUTO_WEBHOOKS": "any"}
 LOOKS = [
     (language, theme, width)
     for language in ("zh", "en")

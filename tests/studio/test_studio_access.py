@@ -7,9 +7,9 @@ from studio.browser import Cookies, Person, person
 from studio.scenes import SUBMIT
 
 PAGES = (
-    "/", "/speech", "/voices", "/recognition", "/images", "/chat", "/jobs", "/keys", "/usage", "/settings",
-    "/operator/accounts", "/operator/models", "/operator/queue", "/operator/statistics", "/operator/log",
-    "/operator/recovery", "/nowhere",
+    "/", "/speech", "/voices", "/recognition", "/images", "/chat", "/jobs", "/keys", "/webhooks", "/usage",
+    "/settings", "/operator/accounts", "/operator/models", "/operator/queue", "/operator/statistics",
+    "/operator/log", "/operator/recovery", "/nowhere",
 )  # fmt: skip
 DOORS = ("/login", "/register", "/setup#token", "/invite#token")
 WIDE = {"width": 1280, "height": 860}

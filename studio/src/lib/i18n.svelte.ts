@@ -1,20 +1,20 @@
 // The language of the pages. One language is loaded at a time; the build refuses a key that only one of them has.
 import type zh from '../messages/zh.json'
+import type webhooks from '../messages/webhooks.zh.json'
 
 export type Language = 'zh' | 'en'
-export type Key = keyof typeof zh
+export type Key = keyof typeof zh | keyof typeof webhooks
 type Messages = Record<Key, string>
+type Loaders = Record<Language, () => Promise<{ default: Partial<Messages> }>>
 
 const REMEMBERED = 'tenuto.language'
-const LOADERS: Record<Language, () => Promise<{ default: Messages }>> = {
-  zh: () => import('../messages/zh.json'),
-  en: () => import('../messages/en.json'),
-}
+const loaders: Loaders[] = [{ zh: () => import('../messages/zh.json'), en: () => import('../messages/en.json') }]
 
 let messages = $state.raw<Messages>({} as Messages)
 let current = $state<Language>('zh')
 let isPriceless = $state(false)
 let wanted: Language = 'zh'
+let turns = 0
 
 /** The language of the pages now. */
 export function language(): Language {
@@ -24,12 +24,19 @@ export function language(): Language {
 /** Loads a language and shows it everywhere; the browser remembers it. The last call wins, however long each loads. */
 export async function speak(next: Language): Promise<void> {
   wanted = next
-  const loaded = (await LOADERS[next]()).default
-  if (wanted !== next) return
-  messages = loaded
+  const turn = ++turns
+  const parts = await Promise.all(loaders.map((part) => part[next]()))
+  if (turn !== turns) return
+  messages = Object.assign({}, ...parts.map((part) => part.default))
   current = next
   document.documentElement.lang = next === 'zh' ? 'zh-Hans' : 'en'
   remember(next)
+}
+
+/** Messages that one page alone needs, loaded when it is opened. */
+export async function also(part: Loaders): Promise<void> {
+  loaders.push(part)
+  await speak(wanted)
 }
 
 /** The language to begin with: the one chosen last, or else Chinese if the browser prefers it at all. */
@@ -46,7 +53,7 @@ export function withoutPrices(is: boolean): void {
 
 /** The text of a message, its blanks filled: `{n}` with `values.n`. */
 export function t(key: Key, values: Record<string, string | number> = {}): string {
-  const text = (isPriceless && messages[`${key}.free` as Key]) || messages[key]
+  const text = (isPriceless && messages[`${key}.free` as Key]) || (messages[key] ?? '')
   return text.replace(/\{(\w+)\}/g, (blank, name: string) => String(values[name] ?? blank))
 }
 

@@ -1,13 +1,13 @@
 // Which page stands at which address, who may see it, and where it is in the menu. Pages are loaded when they are opened.
 import type { Component } from 'svelte'
 import type { Key } from './i18n.svelte.ts'
-import { isFree } from './session.svelte.ts'
+import { hasWebhooks, isFree } from './session.svelte.ts'
 
 // Most pages take nothing; that of one thing takes its id.
 type Loader = () => Promise<{ default: Component<any> }>
 export type Who = 'visitor' | 'account' | 'operator'
-/** `key`: the letter that goes there after a `g`; `free`: the title where nothing costs anything. */
-export type Page = { path: string; title: Key; free?: Key; who: Who; key?: string; load: Loader }
+/** `key`: the letter that goes there after a `g`; `free`: the title where nothing costs anything; `isThere`: false if it is switched off. */
+export type Page = { path: string; title: Key; free?: Key; who: Who; key?: string; isThere?: () => boolean; load: Loader }
 
 export const PAGES: readonly Page[] = [
   { path: '/login', title: 'nav.login', who: 'visitor', load: () => import('../pages/Login.svelte') },
@@ -23,6 +23,7 @@ export const PAGES: readonly Page[] = [
   { path: '/jobs', title: 'nav.jobs', who: 'account', key: 'j', load: () => import('../pages/Jobs.svelte') },
   { path: '/jobs/*', title: 'nav.job', who: 'account', load: () => import('../pages/Job.svelte') },
   { path: '/keys', title: 'nav.keys', who: 'account', key: 'k', load: () => import('../pages/Keys.svelte') },
+  { path: '/webhooks', title: 'nav.webhooks', who: 'account', key: 'w', isThere: hasWebhooks, load: () => import('../pages/Webhooks.svelte') },
   {
     path: '/usage', title: 'nav.usage', free: 'nav.units', who: 'account', key: 'u',
     load: () => (isFree() ? import('../pages/Units.svelte') : import('../pages/Usage.svelte')),
@@ -39,7 +40,7 @@ export const PAGES: readonly Page[] = [
 
 export const MENU: readonly { title: Key; who: Who; paths: string[] }[] = [
   { title: 'nav.make', who: 'account', paths: ['/speech', '/voices', '/recognition', '/images', '/chat'] },
-  { title: 'nav.own', who: 'account', paths: ['/jobs', '/keys', '/usage', '/settings'] },
+  { title: 'nav.own', who: 'account', paths: ['/jobs', '/keys', '/webhooks', '/usage', '/settings'] },
   {
     title: 'nav.operate', who: 'operator',
     paths: ['/operator/accounts', '/operator/models', '/operator/queue', '/operator/statistics', '/operator/log', '/operator/recovery'],

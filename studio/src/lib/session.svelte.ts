@@ -16,6 +16,11 @@ export function isFree(): boolean {
   return current?.prices === 'free'
 }
 
+/** Whether the operator allows webhooks. */
+export function hasWebhooks(): boolean {
+  return current?.webhooks === true
+}
+
 /** Whether a session on this page expired, rather than being logged out. */
 export function hasEnded(): boolean {
   return isOver

@@ -103,6 +103,8 @@ export type Session = {
   initial_credit_micros?: number
   /** `free`: nothing costs anything, and no page shows money. Not told to strangers who may not make an account. */
   prices?: 'contract' | 'free'
+  /** Whether the operator allows them. Only for who is signed in. */
+  webhooks?: boolean
   /** Another one: the service was replaced, and the parts of this page have other names there. */
   build: string
   /** Only for who is signed in. */

@@ -264,6 +264,7 @@ def _session(call: Call, person: Person | None, *, needs_set_up: bool) -> dict[s
     }
     if person is not None:
         session["version"] = VERSION
+        session["webhooks"] = settings.webhooks != "off"
     if settings.registration == "open" or needs_set_up:
         # The pages on which an account is made state the opening credit.
         session["initial_credit_micros"] = settings.initial_credit_micros()

@@ -2,17 +2,21 @@
 
 import json
 import signal
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
+from random import Random
 
 import httpx2
+import pytest
 
 from crash.conftest import MakeService
-from servers.processes import family, send
-from servers.receiver import Receiver, plainly
+from servers.elsewhere import OtherWorker
+from servers.processes import family, send, until
+from servers.receiver import Message, Receiver, plainly
 from servers.service import RunningService
 
-KILLS = 4
+KILLS = 8
+SEED = 20261123
 
 
 def webhook(service: RunningService, receiver: Receiver) -> str:
@@ -24,10 +28,6 @@ def webhook(service: RunningService, receiver: Receiver) -> str:
     assert answer.status_code == 201, answer.text
     webhook_id: str = answer.json()["id"]
     return webhook_id
-
-
-def ids(receiver: Receiver) -> Counter[str]:
-    return Counter(message.id for message in receiver.messages)
 
 
 def test_a_sender_killed_before_its_record_sends_the_same_again(
@@ -51,37 +51,77 @@ def test_a_sender_killed_before_its_record_sends_the_same_again(
 
 
 def test_no_message_is_lost_and_none_comes_under_two_ids(make_service: MakeService) -> None:
-    """Worker, service and receiver are killed in turns: every job that succeeded has just one message id."""
+    """Worker, service and receiver are killed at random: every job that succeeded has just one message id."""
     service = make_service(TENUTO_WEBHOOKS="any")
     service.start()
     service.key = service.make_key(credit="100")
     receiver = Receiver()
     webhook(service, receiver)
-    jobs = []
-    for number in range(KILLS):
+    chance, jobs, received = Random(SEED), list[str](), list[Message]()
+    kinds = ["worker", "service", "receiver", "refusals"] * (KILLS // 4)
+    chance.shuffle(kinds)
+    for number, kind in enumerate(kinds):
         jobs += [service.submit(f"[fake:sleep=0.1] {number}.{copy}") for copy in range(3)]
-        receiver.answering = plainly(503 if number == 1 else 204)
-        killed = family(service)
-        if number % 2:
+        # A kill meets jobs that wait, run, have ended, and messages that are on their way.
+        service.wait(jobs[-1 - chance.randrange(3)])
+        receiver.answering = plainly(503 if kind == "refusals" else 204)
+        if kind == "worker":
+            killed = family(service)
             assert killed.worker is not None
             send(killed.worker, signal.SIGKILL)
-        else:
+        elif kind == "service":
             service.kill()
             service.start()
-        for job_id in jobs:
-            service.wait(job_id)
+        elif kind == "receiver":
+            receiver.close()
+            received += receiver.messages
+            receiver = Receiver(port=receiver.port)
+    for job_id in jobs:
+        service.wait(job_id)
     receiver.answering = plainly(204)
     expected = {f"{job_id}_{_sequence(service, job_id)}" for job_id in jobs}
-    while not expected <= set(ids(receiver)):
+    while not expected <= {message.id for message in received + receiver.messages}:
         receiver.wait(len(receiver.messages) + 1)
-    bodies: dict[str, set[bytes]] = {message.id: set() for message in receiver.messages}
-    for message in receiver.messages:
-        bodies[message.id].add(message.body)
     receiver.close()
+    bodies = defaultdict(set)
+    for message in received + receiver.messages:
+        bodies[message.id].add(message.body)
 
     assert expected == set(bodies)
     assert {1} == {len(each) for each in bodies.values()}
     assert {"job.succeeded"} == {json.loads(body)["type"] for each in bodies.values() for body in each}
+
+
+@pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
+def test_of_two_that_may_send_one_does(make_service: MakeService) -> None:
+    """Two worker processes: each event comes once; the one that sends is killed, the other one continues."""
+    service = make_service(TENUTO_WEBHOOKS="any")
+    service.start()
+    service.key = service.make_key(credit="100")
+    receiver = Receiver()
+    webhook(service, receiver)
+    other = OtherWorker(service)
+    database = service.open_database()
+    workers = "select id, pid from worker"
+    until(lambda: len(database.read(lambda tx: tx.all(workers))) == 2, 60, "both workers are there")
+    jobs = [service.submit(f"{number}") for number in range(20)]
+    together = [message.id for message in receiver.wait(20)]
+    sender = "select w.pid from webhook_sender s join worker w on w.id = s.holder"
+    [row] = database.read(lambda tx: tx.all(sender))
+    send(row["pid"], signal.SIGKILL)
+    jobs += [service.submit(f"{number}") for number in range(20, 30)]
+    messages = receiver.wait(30)
+    for job_id in jobs:
+        service.wait(job_id)
+    expected = {f"{job_id}_{_sequence(service, job_id)}" for job_id in jobs}
+    while not expected <= {message.id for message in messages}:
+        messages = receiver.wait(len(messages) + 1)
+    other.stop()
+    database.close()
+    receiver.close()
+
+    assert 20 == len(set(together))
+    assert expected == {message.id for message in messages}
 
 
 def _sequence(service: RunningService, job_id: str) -> int:

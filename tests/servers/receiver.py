@@ -38,10 +38,11 @@ def plainly(status: int, **headers: str) -> Answering:
 
 @dataclass
 class Receiver:
-    """It answers on a port of this machine until it is closed."""
+    """It answers on a port of this machine, a free one unless it is given, until it is closed."""
 
     answering: Answering = field(default_factory=lambda: plainly(204))
     messages: list[Message] = field(default_factory=list)
+    port: int = 0
 
     def __post_init__(self) -> None:
         receiver, self._changed = self, threading.Condition()
@@ -61,13 +62,14 @@ class Receiver:
             def log_message(self, format: str, *arguments: Any) -> None:  # noqa: A002 (its name there)
                 """Nothing is printed."""
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server = ThreadingHTTPServer(("127.0.0.1", self.port), Handler)
+        self.port = self._server.server_address[1]
         self._server.daemon_threads = True
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_address[1]}/hook"
+        return f"http://127.0.0.1:{self.port}/hook"
 
     def wait(self, count: int, timeout_s: float = 60.0) -> list[Message]:
         """The messages, once there are this many."""

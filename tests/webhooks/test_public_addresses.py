@@ -2,6 +2,7 @@
 
 import socket
 import threading
+from typing import Any
 
 import pytest
 
@@ -53,6 +54,45 @@ def test_a_name_that_leads_to_a_private_address_is_not_connected_to() -> None:
         answer.status,
         answer.error,
     )
+
+
+def test_a_name_that_changes_its_meaning_is_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """DNS rebinding: public when it is judged, private a moment later. The judged address is connected to."""
+    looked_up: list[str] = []
+    connected: list[str] = []
+
+    def answer(host: str, port: int, **_: object) -> list[Any]:
+        looked_up.append(host)
+        address = "8.8.8.8" if len(looked_up) == 1 else "127.0.0.1"
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port))]
+
+    class Line(socket.socket):
+        def connect(self, address: Any) -> None:
+            connected.append(address[0])
+            raise ConnectionRefusedError
+
+    monkeypatch.setattr(socket, "getaddrinfo", answer)
+    monkeypatch.setattr(socket, "socket", Line)
+    first = sending.send("https://a.example/", {}, b"{}", is_public=True, now_s=0)
+    second = sending.send("https://a.example/", {}, b"{}", is_public=True, now_s=0)
+
+    assert ["a.example", "a.example"] == looked_up
+    assert ["8.8.8.8"] == connected
+    assert first.error == "it refuses connections"
+    assert second.error == "the name does not stand for a server of the public internet"
+
+
+def test_a_name_with_one_private_address_is_not_connected_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A public address beside it does not help, whichever comes first."""
+    connected: list[str] = []
+    monkeypatch.setattr(socket.socket, "connect", lambda _, address: connected.append(address))
+    for addresses in (("8.8.8.8", "10.0.0.1"), ("10.0.0.1", "8.8.8.8")):
+        found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, 443)) for address in addresses]
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, found=found, **__: found)
+        answer = sending.send("https://a.example/", {}, b"{}", is_public=True, now_s=0)
+        assert answer.error == "the name does not stand for a server of the public internet"
+
+    assert [] == connected
 
 
 def test_an_answer_that_never_ends_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:

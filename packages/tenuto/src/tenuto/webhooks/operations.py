@@ -71,6 +71,8 @@ class Outgoing(msgspec.Struct, frozen=True):
     message_id: str
     body: bytes
     attempts: int
+    is_failing: bool
+    """The last attempt to inform this webhook of anything has failed."""
 
 
 # --- what an account does -------------------------------------------------------------------------------
@@ -222,7 +224,7 @@ def make_deliveries(
 
 
 def due(tx: Transaction, *, limit: int, now_ms: int) -> list[Outgoing]:
-    """Messages to be sent now, one of each webhook at most."""
+    """Messages to be sent now, one of each webhook at most, those of webhooks that do not fail first."""
     outgoing = []
     for delivery_id in store.due(tx, now_ms, limit):
         delivery = store.delivery(tx, delivery_id)
@@ -243,6 +245,7 @@ def due(tx: Transaction, *, limit: int, now_ms: int) -> list[Outgoing]:
                 message_id=delivery.message_id,
                 body=body,
                 attempts=delivery.attempts,
+                is_failing=webhook.failing_since is not None,
             )
         )
     return outgoing

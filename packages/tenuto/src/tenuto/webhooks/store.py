@@ -164,21 +164,27 @@ def delivery(tx: Transaction, delivery_id: str) -> DeliveryRow | None:
 
 
 def due(tx: Transaction, now_ms: int, limit: int) -> list[str]:
-    """The oldest delivery that is due of each webhook, those that wait longest first."""
+    """The message of each webhook that is due longest; those of webhooks that do not fail come first.
+
+    It looks at each webhook that has messages, not at each message: a server that hangs may have any number.
+    """
     rows = tx.all(
-        """select min(d.id) as id from webhook_delivery d join webhook w on w.id = d.webhook_id
-           where d.state = 'pending' and d.next_at <= :now and w.is_enabled = 1
-           group by d.webhook_id order by min(d.next_at) limit :limit""",
+        """with recursive waiting (webhook_id) as (
+             select min(webhook_id) from webhook_delivery where state = 'pending'
+             union all
+             select (select min(d.webhook_id) from webhook_delivery d
+                     where d.state = 'pending' and d.webhook_id > waiting.webhook_id)
+             from waiting where waiting.webhook_id is not null)
+           select d.id from waiting join webhook w on w.id = waiting.webhook_id and w.is_enabled = 1
+           join webhook_delivery d on d.id =
+             (select e.id from webhook_delivery e
+              where e.webhook_id = w.id and e.state = 'pending' and e.next_at <= :now
+              order by e.next_at, e.id limit 1)
+           order by w.failing_since is not null, d.next_at, d.id limit :limit""",
         now=now_ms,
         limit=limit,
     )
     return [row["id"] for row in rows]
-
-
-def next_due(tx: Transaction) -> int | None:
-    """When the next delivery is due; None: there is none."""
-    row = tx.one("select min(next_at) as at from webhook_delivery where state = 'pending'")
-    return None if row is None else row["at"]
 
 
 def record(tx: Transaction, delivery_id: str, attempts: int, row: Mapping[str, Value]) -> bool:

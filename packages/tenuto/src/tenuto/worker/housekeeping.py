@@ -47,7 +47,9 @@ SILENCE_S = 12.0
 """At least three beats."""
 SENDERS = 16
 SENDERS_OF_ACCOUNT = 4
-"""Messages on their way at once, one of each webhook at most."""
+SENDERS_OF_FAILING = 8
+"""Messages on their way at once, one of each webhook at most: in all, of one account, and to webhooks that
+fail. However many servers hang, half of the senders are for those that answer."""
 MAX_DUE = 200
 """Webhooks that one look finds something for."""
 FORGET_S = 600.0
@@ -288,8 +290,8 @@ class WebhookSender:
         self._observed_at = float("-inf")
         self._end: Position | None = None
         """Behind the newest event of which the messages are made."""
-        self._on_the_way: dict[str, str] = {}
-        """Webhooks to which a message is being sent, with their accounts; each change is one step."""
+        self._on_the_way: dict[str, Outgoing] = {}
+        """What is being sent, by webhook; each change is one step."""
         self._stopping = threading.Event()
         self._pool = ThreadPoolExecutor(SENDERS, thread_name_prefix="webhook")
         self._thread = threading.Thread(target=self._run, name="webhooks", daemon=True)
@@ -352,7 +354,7 @@ class WebhookSender:
         now_ms = context.clock()
         for outgoing in context.database.read(lambda tx: webhooks.due(tx, limit=MAX_DUE, now_ms=now_ms)):
             if self._has_capacity(outgoing):
-                self._on_the_way[outgoing.webhook_id] = outgoing.account_id
+                self._on_the_way[outgoing.webhook_id] = outgoing
                 self._pool.submit(self._send, outgoing)
         if time.monotonic() >= self._forget_at:
             self._forget_at = time.monotonic() + FORGET_S
@@ -376,12 +378,15 @@ class WebhookSender:
         return is_sender
 
     def _has_capacity(self, outgoing: Outgoing) -> bool:
-        """One message of a webhook at a time, and a quarter of all for one account."""
-        accounts = list(self._on_the_way.values())
+        """One message of a webhook at a time, a quarter for one account, half for all that fail."""
+        on_the_way = list(self._on_the_way.values())
+        same_account = [one for one in on_the_way if one.account_id == outgoing.account_id]
+        failing = [one for one in on_the_way if one.is_failing]
         return (
             outgoing.webhook_id not in self._on_the_way
-            and len(accounts) < SENDERS
-            and accounts.count(outgoing.account_id) < SENDERS_OF_ACCOUNT
+            and len(on_the_way) < SENDERS
+            and len(same_account) < SENDERS_OF_ACCOUNT
+            and not (outgoing.is_failing and len(failing) >= SENDERS_OF_FAILING)
         )
 
     def _send(self, outgoing: Outgoing) -> None:

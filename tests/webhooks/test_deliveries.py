@@ -1,0 +1,220 @@
+"""What becomes of messages over days, and who goes first: the operations on both databases."""
+
+import json
+import threading
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from servers.processes import until
+from servers.receiver import Receiver
+from servers.rig import Rig
+from servers.world import METERED, World
+from tenuto.accounts.restrictions import Caller
+from tenuto.errors import InvalidRequest
+from tenuto.webhooks import operations as webhooks
+from tenuto.webhooks import rules, sending
+from tenuto.webhooks.operations import Outgoing
+from tenuto.webhooks.rules import HOUR_MS
+from tenuto.webhooks.sending import Answer
+from tenuto.worker.housekeeping import SENDERS_OF_FAILING, WebhookSender
+
+EVENTS = ["job.succeeded", "job.failed", "job.recovery_required"]
+SENDER = "worker_that_sends"
+
+
+def made(world: World, caller: Caller, url: str = "https://a.example/") -> str:
+    """A webhook for all that a job may come to."""
+    world.write(webhooks.observe)
+
+    def create(tx: Any) -> str:
+        now_ms, ids = world.now_ms, world.ids
+        webhook, _ = webhooks.create(tx, ids, caller, url=url, events=EVENTS, description="", now_ms=now_ms)
+        return webhook.id
+
+    return world.write(create)
+
+
+def sent_a_test(world: World, caller: Caller, webhook_id: str) -> None:
+    """A message that is due now."""
+    world.write(lambda tx: webhooks.test(tx, world.ids, caller, webhook_id, now_ms=world.now_ms))
+
+
+def make(world: World, sender: str = SENDER) -> tuple[int, bool]:
+    """Make the messages of what has happened."""
+    return world.write(
+        lambda tx: webhooks.make_deliveries(tx, world.ids, sender, low_micros=0, now_ms=world.now_ms)
+    )
+
+
+def become_sender(world: World, sender: str = SENDER) -> None:
+    holder, beat = world.write(webhooks.observe)
+    assert world.write(lambda tx: webhooks.hold(tx, sender, before=holder, beat=beat))
+
+
+def due(world: World, limit: int = 200) -> list[Outgoing]:
+    return world.read(lambda tx: webhooks.due(tx, limit=limit, now_ms=world.now_ms))
+
+
+def answer(world: World, outgoing: Outgoing, status: int | None) -> str | None:
+    """What the server says to a message, recorded."""
+    error = None if status else "no answer in time"
+    return world.write(lambda tx: webhooks.record(tx, outgoing, Answer(status, error), now_ms=world.now_ms))
+
+
+def test_three_days_of_failures_disable_a_webhook_and_say_so(world: World) -> None:
+    """Ten attempts by the schedule, then it is disabled with the reason; enabled, it is sent what waited."""
+    caller = world.caller()
+    webhook_id = made(world, caller)
+    began_ms = world.now_ms
+    sent_a_test(world, caller, webhook_id)
+    reasons, attempts_at_h = [], []
+    for _ in range(len(rules.PAUSES_MS) + 1):
+        [outgoing] = due(world)
+        attempts_at_h.append((world.now_ms - began_ms) / HOUR_MS)
+        reasons.append(answer(world, outgoing, None))
+        shown = world.read(lambda tx: webhooks.get(tx, caller, webhook_id))
+        [delivery], _ = world.read(
+            lambda tx: webhooks.deliveries(tx, caller, webhook_id, after=None, limit=9)
+        )
+        assert [] == due(world)
+        world.now_ms = max(world.now_ms, 1000 * (delivery.next_attempt_at or 0) + 1000)
+    sent_a_test(world, caller, webhook_id)
+    waiting = due(world)
+    world.write(lambda tx: webhooks.change(tx, caller, webhook_id, {"enabled": True}))
+    [outgoing] = due(world)
+    answer(world, outgoing, 200)
+    again = world.read(lambda tx: webhooks.get(tx, caller, webhook_id))
+
+    assert [None] * 9 + ["it has failed for three days"] == reasons
+    assert attempts_at_h[8] < 72 <= attempts_at_h[9] < 77
+    assert (False, "it has failed for three days") == (shown.enabled, shown.disabled_because)
+    assert began_ms // 1000 == shown.failing_since
+    assert ("failed", 10, None) == (delivery.state, delivery.attempts, delivery.next_attempt_at)
+    assert [] == waiting
+    assert (True, None, None) == (again.enabled, again.disabled_because, again.failing_since)
+
+
+def test_a_success_between_failures_starts_the_three_days_again(world: World) -> None:
+    """A server that answers now and then is not disabled, however long it has been unwell."""
+    caller = world.caller()
+    webhook_id = made(world, caller)
+    for hours, statuses in ((0, [500]), (71, [500, 204]), (2, [500])):
+        world.now_ms += hours * HOUR_MS
+        for status in statuses:
+            sent_a_test(world, caller, webhook_id)
+            waiting = due(world)
+            while waiting and waiting[0].attempts:
+                answer(world, waiting[0], status)
+                waiting = due(world)
+            answer(world, waiting[0], status)
+    shown = world.read(lambda tx: webhooks.get(tx, caller, webhook_id))
+
+    assert (True, world.now_ms // 1000) == (shown.enabled, shown.failing_since)
+
+
+def test_a_job_that_waits_for_the_operator_is_a_message(world: World) -> None:
+    """`job.recovery_required`, only once, however often a page of events is read."""
+    caller = world.caller()
+    webhook_id = made(world, caller)
+    become_sender(world)
+    job_id = world.submit(caller, "key", model=METERED).job_id
+    claim = world.claim()
+    assert claim is not None and world.fence(claim.attempt_id)
+    world.unknown(claim.attempt_id)
+    while make(world)[0]:
+        pass
+    world.run("update webhook_sender set position = 0, job_id = '', sequence = 0")
+    world.run("update webhook set since_position = 0")
+    while make(world)[0]:
+        pass
+    [outgoing] = due(world)
+    rows, _ = world.read(lambda tx: webhooks.deliveries(tx, caller, webhook_id, after=None, limit=9))
+    body = json.loads(outgoing.body)
+
+    assert ("job.recovery_required", job_id, "recovery_required") == (
+        body["type"],
+        body["data"]["job_id"],
+        body["data"]["state"],
+    )
+    assert [outgoing.message_id] == [row.message_id for row in rows]
+
+
+def test_a_sender_that_was_replaced_makes_nothing(world: World) -> None:
+    """Of two that believe that it is their turn one makes messages; an attempt is recorded once."""
+    caller = world.caller()
+    made(world, caller)
+    become_sender(world)
+    become_sender(world, "worker_that_took_over")
+    claim_of = world.submit(caller, "key")
+    claim = world.claim()
+    assert claim is not None
+    world.finish(claim.attempt_id)
+    old, new = make(world), make(world, "worker_that_took_over")
+    [outgoing] = due(world)
+    answer(world, outgoing, 204)
+    late = answer(world, outgoing, 410)
+
+    assert (0, False) == old and new[1] and new[0] > 0
+    assert f"{claim_of.job_id}_2" == outgoing.message_id
+    assert late is None and [] == due(world)
+
+
+def test_whoever_fails_goes_last_with_one_message(world: World) -> None:
+    """An account has twenty; one message of each is due, those of sound ones first."""
+    caller, other = world.caller(), world.caller()
+    ids = [made(world, caller) for _ in range(rules.MAX_WEBHOOKS)]
+    with pytest.raises(InvalidRequest):
+        made(world, caller)
+    for webhook_id in ids * 3:
+        sent_a_test(world, caller, webhook_id)
+    for outgoing in due(world):
+        answer(world, outgoing, None)
+    sound = made(world, other)
+    sent_a_test(world, other, sound)
+    waiting = due(world)
+
+    assert {*ids, sound} == {outgoing.webhook_id for outgoing in waiting}
+    assert len(ids) + 1 == len(waiting)
+    assert sound == waiting[0].webhook_id
+    assert [sound] == [outgoing.webhook_id for outgoing in due(world, limit=1)]
+
+
+def test_servers_that_hang_leave_half_of_the_senders_to_others(
+    world: World, rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Five accounts with four servers each that never answer: another message goes out beside them."""
+    monkeypatch.setattr(sending, "TIMEOUT_S", 1.0)
+    may_answer = threading.Event()
+    hanging, sound = Receiver(lambda *_: void(may_answer.wait(60))), Receiver()
+    owners = [world.caller() for _ in range(5)]
+    for owner in owners * 4:
+        sent_a_test(world, owner, made(world, owner, hanging.url))
+    settings = replace(rig.context.settings, webhooks="any")
+    sender = WebhookSender(replace(rig.context, settings=settings))
+    sender.start()
+    until(lambda: failing(world) == 20, 60, "every server has kept a message waiting")
+    monkeypatch.setattr(sending, "TIMEOUT_S", 60.0)
+    world.now_ms += 10_000
+    hanging.wait(20 + SENDERS_OF_FAILING)
+    other = world.caller()
+    sent_a_test(world, other, made(world, other, sound.url))
+    sound.wait(1)
+    asked = len(hanging.messages)
+    may_answer.set()
+    sender.stop()
+    hanging.close()
+    sound.close()
+
+    assert 20 + SENDERS_OF_FAILING == asked
+
+
+def failing(world: World) -> int:
+    """Webhooks whose last attempt failed."""
+    count: int = world.row("select count(*) as n from webhook where failing_since is not null")["n"]
+    return count
+
+
+def void(_: object) -> None:
+    """Nothing is answered."""

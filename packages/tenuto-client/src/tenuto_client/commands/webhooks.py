@@ -21,18 +21,7 @@ def add(parser: Parser, verb: str) -> None:
     """Declare the subcommands and their options."""
     listing = parser.add_verb("list", "List your webhooks.", "ls")
     get = parser.add_verb("show", "Show a webhook.", "get")
-    new = parser.add_verb("add", "Have a server of yours informed; its secret is shown once.")
-    new.add_argument(
-        "address", metavar="ADDRESS", help=t("where messages are sent, such as https://example.com/hook")
-    )
-    new.add_argument(
-        "--event",
-        choices=EVENTS,
-        action="append",
-        dest="events",
-        help=t("an event, repeatable (default: a job succeeded, failed or was cancelled)"),
-    )
-    new.add_argument("--description", metavar="TEXT", default="", help=t("a note for people"))
+    new = _add_adding(parser)
     enable = parser.add_verb("enable", "Enable a webhook again, and send what waited.")
     disable = parser.add_verb("disable", "Send nothing until it is enabled again.")
     rotate = parser.add_verb("rotate", "Get a new secret; the old one signs as well for 24 hours.")
@@ -60,6 +49,22 @@ def add(parser: Parser, verb: str) -> None:
     redeliver.set_defaults(run=_redeliver)
     for command in (listing, get, new, enable, disable, rotate, remove, test, deliveries, redeliver):
         command.common()
+
+
+def _add_adding(parser: Parser) -> Parser:
+    new = parser.add_verb("add", "Have a server of yours informed; its secret is shown once.")
+    new.add_argument(
+        "address", metavar="ADDRESS", help=t("where messages are sent, such as https://example.com/hook")
+    )
+    new.add_argument(
+        "--event",
+        choices=EVENTS,
+        action="append",
+        dest="events",
+        help=t("an event, repeatable (default: a job succeeded, failed or was cancelled)"),
+    )
+    new.add_argument("--description", metavar="TEXT", default="", help=t("a note for people"))
+    return new
 
 
 def _list(options: argparse.Namespace, console: Console) -> int:

@@ -25,6 +25,9 @@ FFMPEG := build/ffmpeg
 RAY := build/ray
 # The tools of the documentation site.
 DOCS := build/docs-tools
+# Other people's programs that the tests call us with: their pins are not ours, so each has an environment of its own.
+LITELLM := build/litellm
+WYOMING := build/wyoming
 # The distributions of this repository, as they lie here.
 DISTRIBUTIONS := packages/tenuto-engine packages/tenuto-engine-kit packages/tenuto-client packages/tenuto \
   engines/diffusers engines/kokoro engines/llama engines/pictograms engines/remote engines/whisper \
@@ -37,6 +40,10 @@ define install
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r $(1) 2>/dev/null \
 	  || $(PIP) install --require-hashes -r $(1)
 endef
+# The same into the environment of folder $(1), made by python $(3).
+install-into = $(3) -m venv --clear --without-pip $(1) && echo "installing $(2)" \
+  && { $(BIN)/uv pip install --quiet --python $(1)/bin/python --require-hashes -r $(2) 2>/dev/null \
+  || $(PIP) --python $(1)/bin/python install --require-hashes -r $(2); }
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -77,7 +84,7 @@ fix: $(TEST)  ## what ruff can fix by itself
 test-fast: $(TEST)  ## the unit tier alone, in two and a half minutes; docs/testing.md says what it does not cover
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m unit
 
-test: $(TEST) $(STUDIO) $(BROWSER)/.is-unpacked $(FFMPEG)/.is-installed $(DOCS)/.is-installed check  ## everything a change must pass; continuous integration runs this
+test: $(TEST) $(STUDIO) $(BROWSER)/.is-unpacked $(FFMPEG)/.is-installed $(LITELLM)/.is-installed $(WYOMING)/.is-installed $(DOCS)/.is-installed check  ## everything a change must pass; continuous integration runs this
 	@$(BIN)/tenuto models pull
 	@$(BIN)/tenuto models pull whisper-base
 	@$(BIN)/python -m pytest $(MEASURED)
@@ -185,10 +192,20 @@ $(TEST): requirements/test.txt $(SERVE)
 	@touch $@
 
 $(DOCS)/.is-installed: requirements/docs.txt $(SERVE)
-	@$(BIN)/python -m venv --clear --without-pip $(DOCS)
-	@echo "installing requirements/docs.txt"
-	@$(BIN)/uv pip install --quiet --python $(DOCS)/bin/python --require-hashes -r requirements/docs.txt 2>/dev/null \
-	  || $(PIP) --python $(DOCS)/bin/python install --require-hashes -r requirements/docs.txt
+	@$(call install-into,$(DOCS),requirements/docs.txt,$(BIN)/python)
+	@touch $@
+
+$(LITELLM)/.is-installed: requirements/litellm.txt $(SERVE)
+	@$(call install-into,$(LITELLM),requirements/litellm.txt,$(BIN)/python)
+	@touch $@
+
+# Its sources need Python 3.12. Where there is none, its test is skipped and says so.
+$(WYOMING)/.is-installed: requirements/wyoming.txt $(SERVE)
+	@mkdir -p $(WYOMING)
+	@newer=$$(for python in $(PYTHON) python3.12 python3.13 python3.14 $(wildcard $(HOME)/.pyenv/versions/3.1[2-9]*/bin/python); do \
+	  $$python -c 'import sys; sys.exit(sys.version_info < (3, 12))' 2>/dev/null && echo $$python && break; done); \
+	if test -z "$$newer"; then echo "no Python 3.12: going on without wyoming_openai"; \
+	else $(call install-into,$(WYOMING),requirements/wyoming.txt,$$newer); fi
 	@touch $@
 
 $(RAY)/.is-installed: requirements/ray.txt $(TEST)

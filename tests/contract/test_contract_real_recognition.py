@@ -12,6 +12,7 @@ import pytest
 import soundfile
 
 from servers.callers import Caller, Operator
+from servers.programs import run_program
 from servers.recordings import encoded, recognise, result, texts
 from servers.service import RunningService
 
@@ -90,6 +91,38 @@ def test_openais_package_for_node_speaks_transcribes_and_draws(real: Caller) -> 
     assert (words(SAID), "en") == (words(printed["text"]), printed["language"])
     assert 3 < printed["end"]
     assert [256, 256] == printed["size"]
+
+
+def test_litellm_speaks_transcribes_draws_chats_and_embeds(real: Caller) -> None:
+    """LiteLLM's own package makes every call that it has in common with us, and connects to nobody else."""
+    printed = run_program("litellm", real, SAID, "needs LiteLLM, which `make test` installs in build/litellm")
+    jobs = [real.get(f"/v1/jobs/{job_id}").json() for job_id in printed["jobs"]]
+
+    assert ["fff3", "RIFF"] == printed["starts"]
+    assert ["succeeded"] * 2 == [job["state"] for job in jobs]
+    assert words(SAID) == words(printed["text"])
+    assert 3 < printed["duration"]
+    assert [256, 256] == printed["size"]
+    assert "Paris" in printed["chat"]
+    assert printed["chat"] == printed["streamed"] == printed["response"]
+    assert 0 < printed["tokens"]
+    assert ("response.created", "response.completed") == (printed["events"][0], printed["events"][-1])
+    assert [384, 384] == printed["vectors"]
+    assert 400 == printed["refused"]
+
+
+def test_home_assistant_speaks_and_transcribes_through_wyoming_openai(real: Caller) -> None:
+    """wyoming_openai runs beside the service, and the `wyoming` package calls it as Home Assistant does: a
+    text whole, the same text word by word, and a recording."""
+    printed = run_program(
+        "wyoming", real, SAID, "needs wyoming_openai, which `make test` installs if Python 3.12 is here"
+    )
+    voices = [f"{voice} ({model})" for model in ("gpt-4o-mini-tts", "tts-1") for voice in ("alloy", "nova")]
+
+    assert voices == sorted(printed["voices"], key=voices.index)
+    assert [24_000, 2, 1] == printed["form"]
+    assert all(3 < seconds < 10 for seconds in printed["seconds"])
+    assert words(SAID) == words(printed["text"])
 
 
 def words(text: str) -> list[str]:

@@ -17,6 +17,8 @@ SERVE := $(VENV)/.serve-is-installed
 TEST := $(VENV)/.test-is-installed
 ADAPTERS := $(VENV)/adapters/.is-installed
 STUDIO := $(VENV)/.studio-is-built
+# The client for JavaScript, compiled.
+JAVASCRIPT := $(VENV)/.javascript-is-built
 # The browser of the studio's tests, a package of npm's registry: nobody has to have one.
 BROWSER := build/browser
 # A real ffmpeg, for the tests of the setting that names one: it is GPL, and nothing else of ours sees it.
@@ -47,7 +49,7 @@ install-into = $(3) -m venv --clear --without-pip $(1) && echo "installing $(2)"
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo serve check check-types check-rest fix test-fast test test-alone mutants faults soak cluster fuzz bench pictures quality ray adapters docs dist
+.PHONY: help setup demo serve check check-types check-rest fix test-fast test test-alone mutants faults soak cluster fuzz bench pictures quality ray adapters docs dist js
 
 help:  ## what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST)
@@ -84,7 +86,7 @@ fix: $(TEST)  ## what ruff can fix by itself
 test-fast: $(TEST)  ## the unit tier alone, in two and a half minutes; docs/testing.md says what it does not cover
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m unit
 
-test: $(TEST) $(STUDIO) $(BROWSER)/.is-unpacked $(FFMPEG)/.is-installed $(LITELLM)/.is-installed $(WYOMING)/.is-installed $(DOCS)/.is-installed check  ## everything a change must pass; continuous integration runs this
+test: $(TEST) $(STUDIO) $(JAVASCRIPT) $(BROWSER)/.is-unpacked $(FFMPEG)/.is-installed $(LITELLM)/.is-installed $(WYOMING)/.is-installed $(DOCS)/.is-installed check  ## everything a change must pass; continuous integration runs this
 	@$(BIN)/tenuto models pull
 	@$(BIN)/tenuto models pull whisper-base
 	@$(BIN)/python -m pytest $(MEASURED)
@@ -94,6 +96,9 @@ dist: $(TEST) $(STUDIO)  ## wheels and source archives of all distributions, wit
 	@$(BIN)/python scripts/distributions.py --into $(DIST) $(DISTRIBUTIONS)
 	@$(BIN)/twine --no-color check --strict $(DIST)/*
 	@$(BIN)/check-wheel-contents $(DIST)/*.whl
+
+js: $(JAVASCRIPT)  ## the client for JavaScript, as npm installs it, into build/js
+	@mkdir -p build/js && cd packages/tenuto-js && npm pack --silent --ignore-scripts --pack-destination ../../build/js
 
 test-alone: $(TEST)  ## the service's own tests in an environment without any engine's package
 	@$(BIN)/python -m tests.alone
@@ -165,6 +170,12 @@ $(STUDIO): $(shell find studio -name node_modules -prune -o -type f -print) | $(
 	elif echo "building the studio" && ! (cd studio && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error); then \
 	  echo "the studio's packages cannot be had: going on without it; say make setup again"; \
 	else (cd studio && npm run --silent build -- --logLevel warn) && touch $@; fi
+
+# Without Node.js its tests are skipped, and say so.
+$(JAVASCRIPT): $(wildcard packages/tenuto-js/*.json packages/tenuto-js/src/*.ts) | $(BIN)/python
+	@if ! node --version >/dev/null 2>&1; then echo "no Node.js here: going on without the client for JavaScript"; \
+	else echo "building the client for JavaScript" && cd packages/tenuto-js \
+	  && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error && npm run --silent build && touch ../../$@; fi
 
 $(BROWSER)/.is-unpacked: tests/browser/package-lock.json tests/browser/unpack.mjs
 	@cd tests/browser && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error

@@ -21,6 +21,7 @@ from tenuto_client.commands import VERBS, parser_of, route
 GUIDE = Path(__file__).parents[2] / "docs" / "guide"
 PAGES = sorted(path.relative_to(GUIDE).as_posix() for path in GUIDE.glob("*/*.md"))
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+JAVASCRIPT = Path(__file__).parents[2] / "packages" / "tenuto-js"
 IMPATIENT = Path(__file__).parent / "impatient"
 MODEL = "hexgrad/Kokoro-82M"
 """The model that the pages use; the tests' service has another one."""
@@ -45,6 +46,8 @@ def command(language: str, text: str) -> list[str] | None:
         assert yaml.safe_load(text)
         return None
     node = shutil.which("node")
+    if "tenuto/node" in text and not (JAVASCRIPT / "dist").exists():
+        return None
     return None if node is None else [node, "--input-type=module", "-e", text]
 
 
@@ -62,6 +65,8 @@ def test_every_block_of_the_page_runs(
     """In order, each with success; a page begins with a recording `note.wav` and `morning.wav` at hand."""
     for name in ("note.wav", "morning.wav"):
         (tmp_path / name).write_bytes(sound())
+    (tmp_path / "node_modules").mkdir()
+    (tmp_path / "node_modules" / "tenuto").symlink_to(JAVASCRIPT)
     folder = Path(TENUTO).parent
     environment = os.environ | {
         "TENUTO_BASE_URL": service.url,

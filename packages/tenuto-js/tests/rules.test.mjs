@@ -1,0 +1,243 @@
+// The rules of the contract for clients, against a service by script: no network, no waiting.
+import assert from 'node:assert/strict'
+import { createHash } from 'node:crypto'
+import { mkdtempSync, readdirSync, readFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import test from 'node:test'
+import * as sdk from '../dist/node.js'
+import { EventReader } from '../dist/sse.js'
+import { Sha256 } from '../dist/sha256.js'
+import { backoffS, heldS, holdS, retryAfterS, waitS } from '../dist/pacing.js'
+import { readJson, writeJson } from '../dist/json.js'
+import { brokenOff, content, JOB, lost, operation, queued, reply, scripted, SOUND, succeeded, virtualClock } from './scripted.mjs'
+
+const MODEL = { model: 'fake/speech' }
+
+function client(service, more = {}) {
+  const clock = virtualClock()
+  const made = new sdk.Tenuto({ baseUrl: 'http://there/v1/', apiKey: 'tn_key', journal: null, fetch: service.fetch, clock, ...more })
+  return Object.assign(made, { clock })
+}
+
+test('Retry-After is seconds or a date, held against the date of the same answer; 3 s without, 1 s at least', () => {
+  const named = (fields) => retryAfterS(new Headers(fields), Date.parse('Sat, 21 Nov 2026 12:00:00 GMT'))
+  const date = 'Sat, 21 Nov 2026 12:00:09 GMT'
+
+  assert.deepEqual(
+    [7, 0.2, 9, 4, 0, null, null],
+    [
+      named({ 'Retry-After': '7' }), named({ 'Retry-After': ' 0.2 ' }), named({ 'Retry-After': date }),
+      named({ 'Retry-After': date, Date: 'Sat, 21 Nov 2026 12:00:05 GMT' }),
+      named({ 'Retry-After': 'Sat, 21 Nov 2026 11:00:00 GMT' }), named({ 'Retry-After': 'soon' }), named({}),
+    ],
+  )
+  assert.deepEqual([3, 1, 5], [waitS(null), waitS(0.2), waitS(5)])
+  assert.deepEqual([1, 2, 4, 8, 16, 16], [1, 2, 3, 4, 5, 6].map(backoffS))
+  assert.deepEqual([3, 30, 2, 0], [holdS(2.5), holdS(60), holdS(5, 2.9), holdS(5, 0.5)])
+  assert.deepEqual([5, 0, 0], [
+    heldS(new Headers({ 'Preference-Applied': 'wait=5' }), 5, 5), heldS(new Headers({ 'Preference-Applied': 'wait=5' }), 5, 1),
+    heldS(new Headers(), 5, 5),
+  ])
+})
+
+test('SHA-256 in blocks is that of the whole', () => {
+  for (const length of [0, 1, 55, 56, 63, 64, 65, 1000]) {
+    const bytes = Buffer.alloc(length, length)
+    const inBlocks = new Sha256().update(bytes.subarray(0, length / 3)).update(bytes.subarray(length / 3)).hex()
+
+    assert.equal(inBlocks, createHash('sha256').update(bytes).digest('hex'))
+  }
+})
+
+test('a seed of 63 bits survives in both directions', () => {
+  assert.equal(writeJson({ seed: 9223372036854775807n }), '{"seed":9223372036854775807}')
+  assert.deepEqual(readJson('{"seed": 9223372036854775807}'), { seed: '9223372036854775807' })
+  assert.equal(writeJson({ text: '"seed":"1"', seed: 5 }), JSON.stringify({ text: '"seed":"1"', seed: 5 }))
+})
+
+test('server-sent events come whole, wherever the stream was cut', () => {
+  const text = ': hello\n\nid: 1\ndata: a\ndata: b\n\nid: 2\r\ndata:c\r\n\r\ndata: unfinished'
+  for (let cut = 0; cut < text.length; cut++) {
+    const reader = new EventReader()
+    const events = [...reader.take(text.slice(0, cut)), ...reader.take(text.slice(cut))]
+
+    assert.deepEqual(events, [{ id: '1', data: 'a\nb' }, { id: '2', data: 'c' }])
+  }
+})
+
+test('a lost answer and a 503 send the same body under the same key again', async () => {
+  const service = scripted(lost(), reply(503, null, { 'Retry-After': '7' }), queued(), succeeded(), content())
+  const made = client(service)
+  const job = await made.speech.create('Hold the note.', { ...MODEL, lang: 'en', metadata: { a: 'b' } })
+  const bytes = await job.read()
+  const posts = service.requests.filter((request) => request.method === 'POST')
+
+  assert.deepEqual(Buffer.from(bytes), SOUND)
+  assert.equal(new Set(posts.map((post) => `${post.body} ${post.headers['Idempotency-Key']}`)).size, 1)
+  assert.deepEqual(posts.map((post) => post.path), ['/v1/jobs', '/v1/jobs', '/v1/jobs'])
+  assert.deepEqual(JSON.parse(posts[0].body), {
+    model: 'fake/speech', parameters: { text: 'Hold the note.', lang: 'en' }, metadata: { a: 'b' },
+  })
+  assert.equal(posts[0].headers.Authorization, 'Bearer tn_key')
+  assert.deepEqual(made.clock.slept, [1, 7, 3])
+})
+
+test('a refusal is final, and its error says everything that the service said', async () => {
+  const detail = { param: 'parameters.lang', code: 'not_allowed', message: 'one of zh, en' }
+  const error = { code: 'invalid_request', message: 'lang: one of zh, en', param: detail.param, request_id: 'req_1', details: [detail] }
+  const refused = await client(scripted(reply(400, { error }))).speech.create('A', MODEL).catch((one) => one)
+  const poor = { code: 'insufficient_balance', message: 'no', balance: { needed: '1', available: '0' } }
+  const short = await client(scripted(reply(403, { error: poor }))).speech.create('A', MODEL).catch((one) => one)
+  const foreign = await client(scripted(reply(302, undefined))).jobs.get('a').catch((one) => one)
+
+  assert.deepEqual(
+    ['InvalidRequest', 400, 'invalid_request', 'req_1', [detail]],
+    [refused.constructor.name, refused.status, refused.code, refused.requestId, refused.details],
+  )
+  assert.ok(short instanceof sdk.NotAllowed && short instanceof sdk.InsufficientBalance)
+  assert.deepEqual(short.balance, poor.balance)
+  assert.match(foreign.message, /is this a Tenuto service/)
+})
+
+test('after its retries a request gives up; a chat that may have arrived is not sent again', async () => {
+  const gone = client(scripted(...Array.from({ length: 3 }, () => lost())), { maxRetries: 2 })
+  const chat = scripted(lost('ECONNREFUSED'), lost())
+  const request = { model: 'there/chat', messages: [{ role: 'user', content: 'Hello.' }] }
+
+  await assert.rejects(gone.jobs.get(JOB), sdk.ServiceUnreachable)
+  assert.deepEqual(gone.clock.slept, [1, 2])
+  await assert.rejects(client(chat).chat.completions.create(request), sdk.ServiceUnreachable)
+  assert.equal(chat.requests.length, 2)
+})
+
+test('waiting asks the service to hold its answer, and pauses by itself where it does not', async () => {
+  const running = (headers) => reply(200, operation('running'), { 'Retry-After': '5', ...headers })
+  const refused = reply(400, { error: { code: 'invalid_request', message: 'wait' } }, { 'Retry-After': '2' })
+  const service = scripted(queued({ 'Retry-After': '2' }), running(), refused, running(), succeeded())
+  const made = client(service)
+  const states = []
+  await (await made.speech.create('A', MODEL)).wait({ onChange: (now) => states.push(now.state) })
+
+  assert.deepEqual(states, ['running', 'running', 'succeeded'])
+  assert.deepEqual(service.requests.slice(1).map((one) => one.path.split('?')[1]), ['wait=2', 'wait=5', undefined, undefined])
+  assert.deepEqual(made.clock.slept, [2, 5, 2, 5])
+})
+
+test('a job without a result is the error of its state, and an unknown state ends the waiting', async () => {
+  const ends = {
+    failed: [sdk.JobFailed, { error: { code: 'engine_failed', message: 'why' } }], cancelled: [sdk.JobCancelled, {}],
+    recovery_required: [sdk.RecoveryRequired, {}], succeeded: [sdk.ResultMissing, {}], dreaming: [sdk.UnknownState, {}],
+  }
+  for (const [state, [kind, more]] of Object.entries(ends)) {
+    const error = await client(scripted(queued(), reply(200, operation(state, more)))).speech.create('A', MODEL)
+      .then((job) => job.wait()).catch((one) => one)
+
+    assert.equal(error.constructor, kind)
+    assert.equal(error.jobId, JOB)
+  }
+})
+
+test('waiting gives up after its time, and a signal ends it at once', async () => {
+  const endless = client({ fetch: async () => reply(200, operation('running')) })
+  const left = new AbortController()
+  const waiting = new sdk.Tenuto({ baseUrl: 'http://there', apiKey: 'k', journal: null, fetch: async () => queued() })
+  const job = await waiting.speech.create('A', MODEL)
+  setTimeout(() => left.abort(), 20)
+
+  await assert.rejects(endless.jobs.wait(JOB, { timeoutS: 10 }), sdk.GaveUpWaiting)
+  await assert.rejects(job.wait({ signal: left.signal }), { name: 'AbortError' })
+})
+
+test('a download that breaks off resumes where it was; one with other bytes starts over', async () => {
+  const half = SOUND.subarray(0, 40_000)
+  const rest = content(SOUND.subarray(40_000), { status: 206 })
+  const service = scripted(succeeded(), brokenOff(half), rest)
+  const wrong = scripted(succeeded(), content(Buffer.alloc(SOUND.length)), content(SOUND.subarray(1)), content())
+  const never = scripted(succeeded(), ...Array.from({ length: 6 }, () => content(Buffer.alloc(SOUND.length))))
+  const foreign = scripted(succeeded(), ...Array.from({ length: 6 }, () => content(SOUND, { headers: { 'Content-Type': 'text/html' } })))
+
+  assert.deepEqual(Buffer.from(await (await client(service).jobs.get(JOB)).read()), SOUND)
+  assert.equal(service.requests.at(-1).headers.Range, 'bytes=40000-')
+  assert.deepEqual(Buffer.from(await (await client(wrong).jobs.get(JOB)).read()), SOUND)
+  await assert.rejects((await client(never).jobs.get(JOB)).read(), sdk.ContentMismatch)
+  await assert.rejects((await client(foreign).jobs.get(JOB)).read(), sdk.ContentMismatch)
+})
+
+test('a file is whole or not there; a stream fails before its end', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'tenuto-'))
+  const bad = () => scripted(succeeded(), ...Array.from({ length: 6 }, () => content(Buffer.alloc(SOUND.length))))
+  const good = await client(scripted(succeeded(), content())).jobs.get(JOB)
+  const streamed = await (await client(scripted(succeeded(), content())).jobs.get(JOB)).stream()
+
+  await assert.rejects((await client(bad()).jobs.get(JOB)).download(join(folder, 'bad.wav')), sdk.ContentMismatch)
+  await good.download(join(folder, 'good.wav'))
+  assert.deepEqual(readdirSync(folder), ['good.wav'])
+  assert.deepEqual(readFileSync(join(folder, 'good.wav')), SOUND)
+  assert.deepEqual(Buffer.from(await new Response(streamed).arrayBuffer()), SOUND)
+  await assert.rejects(new Response(await (await client(bad()).jobs.get(JOB)).stream()).arrayBuffer(), sdk.ContentMismatch)
+})
+
+test('an entry is in the journal before anything is sent, without the key, until the result was read', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'tenuto-'))
+  const seen = []
+  const note = (answer) => () => (seen.push(readdirSync(folder).map((name) => readFileSync(join(folder, name), 'utf-8'))), answer)
+  const made = client(scripted(note(queued()), note(succeeded()), note(content())), { journal: folder })
+  await (await made.speech.create('A', MODEL)).read()
+
+  assert.deepEqual(seen.map((files) => files.length), [1, 1, 1])
+  assert.deepEqual(seen.map(([text]) => JSON.parse(text).operation_id), [undefined, JOB, JOB])
+  assert.ok(!seen.flat().join().includes('tn_key'))
+  assert.deepEqual(readdirSync(folder), [])
+})
+
+test('a submission in doubt is taken up by the same call, under its key; with another API key it is refused', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'tenuto-'))
+  const first = scripted(lost())
+  await client(first, { journal: folder, maxRetries: 0 }).speech.create('A', MODEL).catch((error) => error)
+  const other = client(scripted(), { journal: folder, apiKey: 'tn_other' })
+  const refused = await other.speech.create('A', MODEL).catch((error) => error)
+  const second = scripted(queued(), queued())
+  const same = client(second, { journal: folder })
+  await same.speech.create('A', MODEL)
+  await same.speech.create('A', MODEL)
+  const [key, again, anew] = [first.requests[0], ...second.requests].map((one) => one.headers['Idempotency-Key'])
+
+  assert.equal(refused.code, 'other_api_key')
+  assert.equal(key, again)
+  assert.notEqual(key, anew)
+})
+
+test('a refused submission leaves nothing in the journal, and a journal that cannot be written sends nothing', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'tenuto-'))
+  const refused = client(scripted(reply(400, { error: { code: 'invalid_request', message: 'no' } })), { journal: folder })
+  const service = scripted()
+  const blocked = client(service, { journal: '/dev/null/journal' })
+
+  await assert.rejects(refused.speech.create('A', MODEL), sdk.InvalidRequest)
+  assert.deepEqual(readdirSync(folder), [])
+  await assert.rejects(blocked.speech.create('A', MODEL), sdk.JournalError)
+  assert.equal(service.requests.length, 0)
+})
+
+test('of several that want an entry one gets it', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'tenuto-'))
+  const store = new sdk.FileStore(folder)
+  await (await store.create('entry', 'text')).release()
+  const holders = await Promise.all(Array.from({ length: 8 }, () => new sdk.FileStore(folder).hold('entry')))
+
+  assert.deepEqual(holders.filter((one) => one !== null).map((one) => one.text), ['text'])
+})
+
+test('addresses, keys and recordings that cannot be right are refused before anything is sent', async () => {
+  const made = (options) => () => new sdk.Tenuto({ journal: null, ...options })
+
+  assert.equal(new sdk.Tenuto({ baseUrl: 'https://a.example/below/v1/', apiKey: 'k' }).baseUrl, 'https://a.example/below')
+  assert.throws(made({ baseUrl: 'a.example', apiKey: 'k' }), sdk.InvalidSetting)
+  assert.throws(made({ baseUrl: 'http://a?b', apiKey: 'k' }), sdk.InvalidSetting)
+  assert.throws(made({ baseUrl: 'http://a', apiKey: 'two words' }), sdk.InvalidSetting)
+  assert.throws(made({ baseUrl: 'http://a', apiKey: '' }), sdk.InvalidSetting)
+  const asked = client(scripted())
+  await assert.rejects(asked.recognition.create(new Blob(['RIFF']), MODEL), sdk.AudioError)
+  await assert.rejects(asked.speech.create('A', MODEL, { idempotencyKey: 'ä' }), sdk.InvalidSetting)
+})

@@ -1,0 +1,157 @@
+"""The client for JavaScript: rules by script, flows against the service, kills, types, what is packed."""
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from client.test_kills_of_the_client import check
+from servers.callers import ON_ONE_DATABASE, Caller, Operator
+from servers.service import RunningService
+
+PACKAGE = Path(__file__).parents[2] / "packages" / "tenuto-js"
+TESTS = PACKAGE / "tests"
+KILLED = -9
+NEVER = 1_000_000
+MAX_STEPS = 30
+
+pytestmark = pytest.mark.skipif(
+    shutil.which("node") is None or not (PACKAGE / "dist" / "node.js").exists(),
+    reason="the client for JavaScript is not built: `make test` does that if Node.js is installed",
+)
+
+
+def run(*command: str, folder: Path = PACKAGE, **variables: str) -> subprocess.CompletedProcess[str]:
+    """A command in a folder, without settings of whoever runs the tests."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("TENUTO_")}
+    return subprocess.run(
+        command, cwd=folder, env=kept | variables, capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+def test_the_rules_hold_against_a_service_by_script() -> None:
+    """Retries, waits, downloads, the journal and errors, without a network (P2, P9, R19)."""
+    done = run("node", "--test", str(TESTS / "rules.test.mjs"))
+
+    assert 0 == done.returncode, done.stdout + done.stderr
+
+
+@ON_ONE_DATABASE
+def test_every_flow_works_against_the_service(
+    service: RunningService, operator: Operator, tmp_path: Path
+) -> None:
+    """Every kind of work, previews, live events, money, and errors, with one result that is downloaded."""
+    import soundfile
+
+    recording = tmp_path / "träumerei.flac"
+    soundfile.write(recording, [0.01] * 16_000, 16_000, "PCM_16")
+    caller = operator.caller(credit="100")
+    done = run(
+        *("node", str(TESTS / "service.mjs")),
+        TENUTO_BASE_URL=service.url,
+        TENUTO_API_KEY=caller.key,
+        FLAC=str(recording),
+    )
+
+    assert 0 == done.returncode, done.stderr
+    report = json.loads(done.stdout)
+    spoken = report["speech"]
+    assert spoken["announced"] == spoken["saved"] == spoken["read"]
+    assert {
+        "isSame": True,
+        "conflict": ["IdempotencyConflict", "idempotency_conflict"],
+        "metadata": {"a": "b"},
+        "request": "en",
+        "found": [True],
+    } == {name: spoken[name] for name in ("isSame", "conflict", "metadata", "request", "found")}
+    assert len(report["preview"]["sequences"]) > 1 and all(report["preview"]["sequences"])
+    assert all(report["preview"]["wavs"])
+    assert ("succeeded", True) == (report["preview"]["live"], report["preview"]["isWhole"])
+    assert {"schema": 1, "title": recording.name} == report["recognition"]
+    assert {"type": "image/png", "head": "PNG", "seed": "9223372036854775807"} == report["image"]
+    assert report["chat"]["whole"] and report["chat"]["usage"]
+    assert report["chat"]["whole"] == report["chat"]["streamed"]
+    assert ("engine_failed", True) == (report["ends"]["failed"], report["ends"]["cancelled"])
+    assert ["parameters.lang", "parameters.text"] == report["ends"]["refused"]
+    assert ["NotFound", "not_found"] == report["ends"]["missing"]
+    assert {
+        "currency": "CNY",
+        "ledger": 1,
+        "usage": True,
+        "event": True,
+        "voice": True,
+        "models": True,
+    } == report["account"]
+    assert [] == report["journal"]
+
+
+@ON_ONE_DATABASE
+def test_whenever_it_is_killed_there_is_one_job_one_charge_and_the_file(
+    service: RunningService, operator: Operator, tmp_path: Path
+) -> None:
+    """SIGKILL after each request and each write of the journal; run again, it resumes (P2, P9)."""
+    wrong: dict[int, Any] = {}
+    for step in range(MAX_STEPS):
+        caller = operator.caller(credit="100")
+        folder = tmp_path / str(step)
+        folder.mkdir()
+
+        def program(last: int, folder: Path = folder, caller: Caller = caller) -> Any:
+            words = ("node", str(TESTS / "killed.mjs"), str(last), "after")
+            key = {"TENUTO_BASE_URL": service.url, "TENUTO_API_KEY": caller.key}
+            return run(*words, folder=folder, **key)
+
+        first = program(step)
+        if first.returncode != KILLED:
+            break
+        second = program(NEVER)
+        left = [path.name for path in folder.iterdir() if path.name not in ("out.wav", "journal")]
+        journal = list((folder / "journal").iterdir())
+        found = check(caller, folder / "out.wav") or second.stderr or left or journal
+        if found:
+            wrong[step] = found
+
+    assert {} == wrong
+    assert (0, True) == (first.returncode, step > 5), first.stderr
+
+
+def test_the_types_are_those_of_openapi_yaml_and_refuse_what_the_service_would() -> None:
+    """`npm run types` would change nothing, and a program with wrong parameters does not compile."""
+    generated = run("npm", "run", "--silent", "types", "--", "--check")
+    compiled = run("npx", "--offline", "tsc", "--project", "tests")
+
+    assert 0 == generated.returncode, "run `npm run types` in packages/tenuto-js"
+    assert 0 == compiled.returncode, compiled.stdout
+
+
+def test_the_package_has_what_a_program_needs_and_nothing_else(tmp_path: Path) -> None:
+    """Modules with their types, the licence and the README; installed, both entries are imported from it."""
+    pack = ("npm", "pack", "--json", "--ignore-scripts", "--pack-destination", str(tmp_path))
+    packed = json.loads(run(*pack).stdout)[0]
+    archive = tmp_path / packed["filename"]
+    installed = run("npm", "install", "--offline", "--no-audit", "--no-fund", str(archive), folder=tmp_path)
+    program = "for (const name of ['tenuto', 'tenuto/node']) console.log((await import(name)).Tenuto.name)"
+    imported = run("node", "--input-type=module", "-e", program, folder=tmp_path)
+    names = {file["path"] for file in packed["files"]}
+    sources = {path.stem for path in (PACKAGE / "src").glob("*.ts")}
+    manifest = json.loads((PACKAGE / "package.json").read_text("utf-8"))
+    modules = {f"dist/{name}{suffix}" for name in sources for suffix in (".js", ".d.ts")}
+
+    assert modules | {"LICENSE", "README.md", "package.json"} == names
+    assert 0 == installed.returncode, installed.stderr
+    assert ["Tenuto", "Tenuto"] == imported.stdout.split(), imported.stderr
+    assert packed["unpackedSize"] < 400_000
+    assert not {"dependencies", "peerDependencies", "optionalDependencies"} & set(manifest)
+
+
+def test_the_lock_names_no_host_and_nothing_runs_when_it_is_installed() -> None:
+    """What is installed is fixed by hashes, wherever it comes from, and no package runs a script."""
+    lock = (PACKAGE / "package-lock.json").read_text("utf-8")
+
+    assert '"resolved"' not in lock
+    assert lock.count('"node_modules/') == lock.count('"integrity"')
+    assert "ignore-scripts=true" in (PACKAGE / ".npmrc").read_text("utf-8")

@@ -10,8 +10,8 @@ from tenuto.addresses import NONE
 
 METHODS = b"GET, HEAD, POST, PUT, PATCH, DELETE"
 EXPOSED = (
-    b"etag, idempotent-replayed, location, retry-after, x-request-id, x-service-charged, x-service-ignored, "
-    b"x-service-job, x-service-sha256, x-should-retry"
+    b"etag, idempotent-replayed, location, preference-applied, retry-after, x-request-id, x-service-charged, "
+    b"x-service-ignored, x-service-job, x-service-sha256, x-should-retry"
 )
 MAX_AGE_S = 600
 """For how long a browser need not ask again."""

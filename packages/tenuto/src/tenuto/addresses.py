@@ -7,12 +7,18 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 NONE = "none"
 _ORIGIN = re.compile(r"https?://([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(:\d{1,5})?\Z")
+_ENDPOINT = re.compile(_ORIGIN.pattern.removesuffix(r"\Z") + r"(/[A-Za-z0-9._~-]+)*/?\Z")
 _PREFIX = re.compile(r"(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+\Z")
 
 
 def is_origin(text: str) -> bool:
     """Whether it is scheme, host and perhaps port, without a path; or the word none."""
     return text == NONE or _ORIGIN.match(text) is not None
+
+
+def is_endpoint(text: str) -> bool:
+    """Whether it is an origin, perhaps with a path; or the word none."""
+    return text == NONE or _ENDPOINT.match(text) is not None
 
 
 def are_origins(text: str) -> bool:

@@ -48,6 +48,7 @@ ERRORS = (
     "live_events.failed",
     "webhooks.failed",
     "webhook.failed",
+    "telemetry.failed",
     "worker.died",
     "worker.not_started",
 )

@@ -28,6 +28,7 @@ from tenuto.errors import (
 )
 from tenuto.ids import is_id
 from tenuto.logs import get_logger, request_log
+from tenuto.telemetry.spans import Submission
 
 T = TypeVar("T")
 PROBES = ("/livez", "/readyz")
@@ -40,9 +41,10 @@ _log = get_logger("tenuto.api")
 class Call:
     """A request and the service it is for."""
 
-    __slots__ = ("caller", "identify", "receive", "request_id", "scope", "send", "service")
+    __slots__ = ("began_s", "caller", "identify", "receive", "request_id", "scope", "send", "service")
 
     def __init__(self, service: Service, scope: Any, receive: Any, send: Any, identify: "Identify") -> None:
+        self.began_s = time.perf_counter()
         self.service = service
         self.identify = identify
         self.scope = scope
@@ -58,6 +60,13 @@ class Call:
     def header_values(self, name: bytes) -> list[bytes]:
         """All values of a header as they were sent, its name in lower case."""
         return [value for key, value in self.scope["headers"] if key == name]
+
+    def submission(self) -> Submission | None:
+        """What the span of a request is made from that submits a job; None where none are exported."""
+        telemetry = self.service.telemetry
+        if telemetry is None:
+            return None
+        return Submission(telemetry, telemetry.traceparent(self.header_values(b"traceparent")), self.began_s)
 
     async def read_body(self, limit_bytes: int = SMALL_BODY_BYTES) -> bytes:
         """The whole body. PayloadTooLarge, RequestTimeout, ClientGone."""
@@ -187,7 +196,6 @@ class Endpoint:
         self.allow = ", ".join(sorted(self.handlers)).encode()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        began = time.perf_counter()
         call = Call(self.service, scope, receive, send, self.identify)
         try:
             handler = self.handlers.get(scope["method"])
@@ -204,7 +212,7 @@ class Endpoint:
         finally:
             if call.caller is not None:
                 self.service.requests.leave(call.caller.account_id)
-        seconds = time.perf_counter() - began
+        seconds = time.perf_counter() - call.began_s
         self.service.metrics.request(self.route, scope["method"], status, seconds)
         if self.route not in PROBES:
             request_log.info(

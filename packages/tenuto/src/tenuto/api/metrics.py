@@ -219,10 +219,12 @@ def _gauges(records: Records) -> Iterable[Metric]:
 def expose(service: "Service", checks: Mapping[str, Check]) -> None:
     """Answers /metrics and the checks where the settings say, until the process ends. OperatorError.
 
+    What /metrics would answer is sent to the collector, too.
+
     Probes that ask there are answered however many connections there are at the API's own port.
     """
     settings = service.settings
-    if settings.metrics_port == 0:
+    if settings.metrics_port == 0 and service.telemetry is None:
         return
     lane_names = list(kinds())
     worked = {name: model.lane for name, model in service.models.items() if model.interface == "jobs"}
@@ -237,4 +239,7 @@ def expose(service: "Service", checks: Mapping[str, Check]) -> None:
     registry = service.metrics.registry
     metrics.count_events(registry)
     registry.register(RecordsCollector(look, service.database))
-    metrics.serve(registry, settings.metrics_host, settings.metrics_port, checks)
+    if service.telemetry is not None:
+        service.telemetry.push(registry)
+    if settings.metrics_port:
+        metrics.serve(registry, settings.metrics_host, settings.metrics_port, checks)

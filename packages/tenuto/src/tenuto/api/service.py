@@ -7,6 +7,7 @@ from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from tenuto.accounts.restrictions import Caller
 from tenuto.api.limits import FairThreads, HttpLimits, Rates, Requests
@@ -23,6 +24,9 @@ from tenuto.db.database import Database
 from tenuto.ids import Clock, Ids
 from tenuto.jobs.read import Operation
 from tenuto.jobs.submit import SubmitContext
+
+if TYPE_CHECKING:
+    from tenuto.telemetry.otlp import Telemetry
 
 MAX_JOBS = 4096
 MAX_ANSWER_BYTES = 8 * 1024
@@ -183,6 +187,8 @@ class Service:
     """Which workers are away; `bootstrap` has it observe them."""
     needs_worker: bool
     """Whether ready means that a worker has registered too (`serve`), or only the database (`api`)."""
+    telemetry: "Telemetry | None" = None
+    """Where spans and metrics go; None: nowhere."""
     final_jobs: FinalJobCache = field(default_factory=FinalJobCache)
     used_keys: LastUse = field(default_factory=LastUse)
     openai: OpenRequests = field(default_factory=OpenRequests)

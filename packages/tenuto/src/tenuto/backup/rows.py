@@ -18,9 +18,9 @@ from tenuto.db.database import Database, Dialect, Transaction, Value
 from tenuto.db.schema import Table
 from tenuto.errors import OperatorError
 
-LEFT_OUT = frozenset({"migration", "worker", "worker_model", "backup", "queue_room", "store"})
-"""Migrations are in the manifest; workers and backups are processes; a store is the one of another place;
-what is noted of queues is counted again."""
+LEFT_OUT = frozenset({"migration", "worker", "worker_model", "backup", "queue_room", "store", "span_export"})
+"""Migrations are in the manifest; workers, backups and exports are processes; a store is the one of another
+place; what is noted of queues is counted again."""
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
 """No row that the service writes comes near it."""

@@ -22,7 +22,7 @@ from tenuto.bootstrap.opening import (
     open_records,
     warn_of_little_space,
 )
-from tenuto.bootstrap.process import Say, arm_failpoints, clock, keep_private, log
+from tenuto.bootstrap.process import Say, arm_failpoints, clock, keep_private, log, start_telemetry
 from tenuto.bootstrap.store_watch import StoreWatch, open_beside
 from tenuto.catalog import operations as workers
 from tenuto.catalog import rules as catalog
@@ -176,6 +176,7 @@ def build_service(settings: Settings, database: Database, *, needs_worker: bool)
         decoders=FairThreads(DECODERS, 1, "decoder"),
         parsers=FairThreads(PARSERS, 1, "parser"),
         needs_worker=needs_worker,
+        telemetry=start_telemetry(settings, "api"),
     )
 
 
@@ -243,6 +244,8 @@ def _close(service: "Service", studio: "Studio") -> None:
     for threads in (service.readers, service.reports, service.parsers):
         threads.close()
     service.uploads.threads.shutdown(wait=False)
+    if service.telemetry is not None:
+        service.telemetry.stop()
     service.database.close()
 
 

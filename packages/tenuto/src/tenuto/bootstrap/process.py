@@ -8,9 +8,14 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tenuto import failpoints
+from tenuto.addresses import NONE
+from tenuto.config import Settings
+
+if TYPE_CHECKING:
+    from tenuto.telemetry.otlp import Telemetry
 
 _PR_SET_DUMPABLE = 4
 
@@ -53,6 +58,15 @@ class StopSignal(threading.Event):
         # Not here: the handler may have interrupted `wait` while it holds the event's own lock, and would
         # then wait for that lock for ever. A thread of `threading` takes locks too, a bare one takes none.
         _thread.start_new_thread(self.set, ())
+
+
+def start_telemetry(settings: Settings, process: str) -> "Telemetry | None":
+    """The way to the operator's collector, for this process; None, and nothing is loaded, without one."""
+    if settings.otlp_endpoint == NONE:
+        return None
+    from tenuto.telemetry.otlp import Telemetry
+
+    return Telemetry(settings.otlp_endpoint, process, clock)
 
 
 def arm_failpoints() -> None:

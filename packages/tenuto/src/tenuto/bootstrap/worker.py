@@ -5,7 +5,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from tenuto.bootstrap.opening import MIGRATIONS_PATIENCE_S, open_records
-from tenuto.bootstrap.process import StopSignal, arm_failpoints, clock, keep_private, log
+from tenuto.bootstrap.process import StopSignal, arm_failpoints, clock, keep_private, log, start_telemetry
 from tenuto.bootstrap.store_watch import StoreWatch, open_beside
 from tenuto.catalog import rules as catalog
 from tenuto.config import Settings
@@ -14,6 +14,7 @@ from tenuto.errors import OperatorError
 from tenuto.ids import Ids
 
 if TYPE_CHECKING:
+    from tenuto.telemetry.otlp import Telemetry
     from tenuto.worker.abilities import Ability
     from tenuto.worker.context import WorkerContext
 
@@ -39,7 +40,8 @@ def run_worker(
     abilities = _abilities(settings, models, offered)
     if tell is not None:
         tell(abilities)
-    watch = expose(settings)
+    telemetry = start_telemetry(settings, "worker")
+    watch = expose(settings, telemetry)
     try:
         database = open_records(settings, patience_s=MIGRATIONS_PATIENCE_S, stopping=stopping)
     except OperatorError:
@@ -47,7 +49,7 @@ def run_worker(
             return  # The signal came while it waited for a migration: an ordinary stop.
         raise
     with closing(database):
-        context = _context(settings, database, offered)
+        context = _context(settings, database, offered, telemetry)
         store_watch = StoreWatch(settings, database, context.blobs)
         worker = Worker(context, abilities, withdraws=withdraws)
         worker.start()
@@ -57,6 +59,8 @@ def run_worker(
         watch.stopping = True
         store_watch.stop()
         worker.stop()
+        if telemetry is not None:
+            telemetry.stop()
 
 
 def _offered(settings: Settings) -> dict[str, catalog.Model]:
@@ -80,7 +84,9 @@ def _abilities(
     return abilities
 
 
-def _context(settings: Settings, database: Database, offered: dict[str, catalog.Model]) -> "WorkerContext":
+def _context(
+    settings: Settings, database: Database, offered: dict[str, catalog.Model], telemetry: "Telemetry | None"
+) -> "WorkerContext":
     from tenuto.worker.context import WorkerContext
 
     ids = Ids(clock)
@@ -93,4 +99,5 @@ def _context(settings: Settings, database: Database, offered: dict[str, catalog.
         clock=clock,
         worker_id=ids.new("worker"),
         locks=settings.folder / "locks",
+        telemetry=telemetry,
     )

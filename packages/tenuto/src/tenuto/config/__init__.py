@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from tenuto import failpoints
+from tenuto.addresses import NONE
 from tenuto.config.models import (
     CHAT_FEATURES,
     AdapterSettings,
@@ -24,6 +25,7 @@ from tenuto.config.models import (
 from tenuto.config.settings import DECLARED, Settings
 from tenuto.config.storage import DIRECTORY, WHAT, is_location
 from tenuto.errors import SettingsInvalid
+from tenuto.telemetry.spans import is_installed
 
 __all__ = [
     "CHAT_FEATURES",
@@ -117,6 +119,8 @@ def _check_together(values: Mapping[str, Any], faults: list[str]) -> None:
     blobs = values.get("blobs", DIRECTORY)
     if isinstance(blobs, str) and not is_location(blobs):
         faults.append(f"blobs: is not a location; write {WHAT}")
+    if values.get("otlp_endpoint", NONE) != NONE and not is_installed():
+        faults.append("otlp_endpoint: OpenTelemetry is not installed; pip install 'tenuto[otel]' adds it")
     heartbeat, silence = values.get("heartbeat_s", 5.0), values.get("silence_s", 30.0)
     if isinstance(heartbeat, float) and isinstance(silence, float) and silence < 3 * heartbeat:
         faults.append(

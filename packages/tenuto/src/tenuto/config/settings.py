@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from tenuto.addresses import NONE, are_networks, are_origins, is_origin, is_prefix, is_program
+from tenuto.addresses import NONE, are_networks, are_origins, is_endpoint, is_origin, is_prefix, is_program
 from tenuto.config.models import ModelSettings, read_models
 from tenuto.config.rules import (
     Amount,
@@ -297,6 +297,12 @@ class Settings:
         "`json`: a JSON object a line; `text`: a line for people, coloured on a terminal unless NO_COLOR is "
         "set; `auto`: text on a terminal, and there warnings and errors alone; JSON elsewhere; also "
         "`--log-format`",
+    )
+    otlp_endpoint: str = setting(
+        NONE,
+        Form(is_endpoint, "an address such as http://127.0.0.1:4318"),
+        "the base address of a collector, such as `http://127.0.0.1:4318`, that gets traces and metrics by"
+        " OTLP over HTTP; needs the extra `otel`: see [tracing](tracing.md); `none`: nothing is sent",
     )
     models: Mapping[str, ModelSettings] = field(
         default_factory=dict, metadata=declaration(Models(), "a table for each model: see below")

@@ -63,6 +63,7 @@ class Claim:
     deadline_at: int
     is_suspect: bool = False
     """Its process was lost with other runs in it too often: it runs alone, so that a loss shows its fault."""
+    traceparent: str | None = None
 
 
 def claim(
@@ -171,6 +172,7 @@ def _claim_of(
         rerunnable=bool(row.rerunnable),
         deadline_at=row.deadline_at,
         is_suspect=row.losses_shared >= MAX_LOSSES_SHARED,
+        traceparent=row.traceparent,
     )
 
 

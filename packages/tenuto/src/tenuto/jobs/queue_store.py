@@ -89,7 +89,8 @@ def work(tx: Transaction, job_id: str) -> DeferredRecord[JobWork]:
     return records.ask(
         tx,
         JobWork,
-        """select kind, model, parameters, input_artifact_ids, rerunnable, deadline_at, losses_shared
+        """select kind, model, parameters, input_artifact_ids, rerunnable, deadline_at, losses_shared,
+                  traceparent
            from job where id = :id""",
         id=job_id,
     )

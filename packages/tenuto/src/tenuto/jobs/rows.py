@@ -95,6 +95,8 @@ class JobRow(msgspec.Struct, frozen=True):
     """What searches look through, as `title`."""
     voice_id: str | None
     """The voice that was asked for; frozen at acceptance."""
+    traceparent: str | None
+    """Its caller's trace, as `traceparent` names one; frozen at acceptance, null if none came."""
 
 
 class AttemptRow(msgspec.Struct, frozen=True):
@@ -182,6 +184,7 @@ class JobWork(msgspec.Struct, frozen=True):
     rerunnable: int
     deadline_at: int
     losses_shared: int
+    traceparent: str | None
 
 
 class Started(msgspec.Struct, frozen=True):

@@ -48,6 +48,7 @@ class NewJob(msgspec.Struct, frozen=True):
     title: str
     search_text: str
     voice_id: str | None
+    traceparent: str | None
 
 
 def bind_key(tx: Transaction, new: NewJob) -> bool:
@@ -76,6 +77,12 @@ def bound(tx: Transaction, key_id: str, idempotency_key: str) -> BoundKey | None
     )
 
 
+def traceparent(tx: Transaction, job_id: str) -> str | None:
+    """The trace of the request that made the job; None: it named none."""
+    row = tx.one("select traceparent from job where id = :id", id=job_id)
+    return None if row is None else row["traceparent"]
+
+
 def newest_key(tx: Transaction, key_id: str, since: str, until: str) -> NewestKey | None:
     """The last of this API key's idempotency keys from `since` to `until`, of letters and digits."""
     return records.one(
@@ -95,10 +102,11 @@ def insert_job(tx: Transaction, new: NewJob) -> None:
         """insert into job (id, account_id, key_id, kind, model, lane, state, body, parameters, metadata,
                             input_artifact_ids, characters, rerunnable, hold_micros, price_micros,
                             price_unit, created_at, deadline_at, title, search_text, voice_id,
-                            event_sequence)
+                            traceparent, event_sequence)
            values (:job_id, :account_id, :key_id, :kind, :model, :lane, 'queued', :body, :parameters,
                    :metadata, :input_artifact_ids, :characters, :rerunnable, :hold_micros, :price_micros,
-                   :price_unit, :created_at, :deadline_at, :title, :search_text, :voice_id, 0)""",
+                   :price_unit, :created_at, :deadline_at, :title, :search_text, :voice_id,
+                   :traceparent, 0)""",
         **asdict(new),
     )
 

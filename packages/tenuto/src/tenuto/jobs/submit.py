@@ -33,13 +33,14 @@ from tenuto.errors import (
     TenutoError,
 )
 from tenuto.ids import Clock, Ids
-from tenuto.jobs import queue, read, store
+from tenuto.jobs import queue, read, store, trace
 from tenuto.jobs.queue import FullQueues, Quota
 from tenuto.jobs.read import Operation
 from tenuto.jobs.rows import NewestKey
 from tenuto.jobs.states import DEADLINE_MS, QUEUED
 from tenuto.jobs.store import NewJob
 from tenuto.jobs.titles import title_and_search_text
+from tenuto.telemetry.spans import Submission
 
 PATIENCE_S = 10.0
 """How long `submit` looks for the outcome of a commit whose answer was lost."""
@@ -70,6 +71,8 @@ class Request:
     body: str
     body_sha256: str
     value: Any
+    submission: Submission | None = None
+    """For its span; None: spans are not exported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +81,8 @@ class Accepted:
 
     operation: Operation
     replayed: bool
+    traceparent: str | None = None
+    """Of the job, where spans are exported."""
 
     @property
     def job_id(self) -> str:
@@ -97,7 +102,7 @@ def submit(context: SubmitContext, request: Request) -> Accepted:
         return context.database.read(partial(_replay_or_refuse, request, refusal))
     with context.full_queues.noting():
         accepted = write_known(context.database, transaction, patience_s=PATIENCE_S)
-    return _announced(context, accepted)
+    return _announced(context, request, accepted)
 
 
 async def submit_async(context: SubmitContext, request: Request) -> Accepted:
@@ -108,7 +113,7 @@ async def submit_async(context: SubmitContext, request: Request) -> Accepted:
         return await context.database.read_async(partial(_replay_or_refuse, request, refusal))
     with context.full_queues.noting():
         accepted = await write_known_async(context.database, transaction)
-    return _announced(context, accepted)
+    return _announced(context, request, accepted)
 
 
 async def submit_all_async(context: SubmitContext, requests: Sequence[Request]) -> list[Accepted]:
@@ -120,13 +125,13 @@ async def submit_all_async(context: SubmitContext, requests: Sequence[Request]) 
         return await context.database.read_async(lambda tx: [replay(tx) for replay in replays])
     with context.full_queues.noting():
         accepted = await write_known_async(context.database, lambda tx: [each(tx) for each in transactions])
-    return [_announced(context, each) for each in accepted]
+    return [_announced(context, each, job) for each, job in zip(requests, accepted, strict=True)]
 
 
 async def find_accepted_async(context: SubmitContext, request: Request) -> Accepted | None:
     """What this key and body made before. IdempotencyConflict: the key belongs to another body."""
     accepted = await context.database.read_async(lambda tx: _find_replay(tx, request))
-    return None if accepted is None else _announced(context, accepted)
+    return None if accepted is None else _announced(context, request, accepted)
 
 
 async def submit_with_input_async(
@@ -154,7 +159,7 @@ async def submit_with_input_async(
             accepted = await write_known_async(context.database, with_input)
     except _First as error:
         accepted = error.accepted
-    return _announced(context, accepted)
+    return _announced(context, request, accepted)
 
 
 class _First(Exception):
@@ -196,12 +201,30 @@ def prepare(context: SubmitContext, request: Request) -> Callable[[Transaction],
     return transaction
 
 
-def _announced(context: SubmitContext, accepted: Accepted) -> Accepted:
+def _announced(context: SubmitContext, request: Request, accepted: Accepted) -> Accepted:
     """The job is durable: wake the workers. For a replay too: its first submission may have died here."""
     failpoints.hit("accept.after_commit")
     if accepted.operation.state == QUEUED:
         queue.wake(context.database, accepted.operation.kind)
+    if request.submission is not None:
+        _record(context, request.submission, accepted)
     return accepted
+
+
+def _record(context: SubmitContext, submission: Submission, accepted: Accepted) -> None:
+    """The span of the request; the workers were woken first."""
+    operation = accepted.operation
+    submission.telemetry.record(
+        trace.submitted(
+            submission,
+            job_id=operation.id,
+            kind=operation.kind,
+            model=operation.model,
+            traceparent=accepted.traceparent,
+            replayed_by=context.ids.new("span") if accepted.replayed else None,
+            now_ms=context.clock(),
+        )
+    )
 
 
 def _replay_or_refuse(request: Request, refusal: TenutoError, tx: Transaction) -> Accepted:
@@ -226,7 +249,9 @@ def _find_replay(tx: Transaction, request: Request) -> Accepted | None:
     if bound.body_sha256 != request.body_sha256:
         raise IdempotencyConflict
     operation = read.get(tx, account_id=request.caller.account_id, job_id=bound.job_id)
-    return Accepted(operation, replayed=True)
+    is_traced = request.submission is not None
+    traceparent = store.traceparent(tx, bound.job_id) if is_traced else None
+    return Accepted(operation, replayed=True, traceparent=traceparent)
 
 
 # --- what can be judged without the database --------------------------------------------------------
@@ -356,7 +381,8 @@ def _accept(
         amount_micros=new.hold_micros,
         now_ms=now_ms,
     )
-    return Accepted(read.accepted(new, read.position(position)), replayed=False)
+    operation = read.accepted(new, read.position(position))
+    return Accepted(operation, replayed=False, traceparent=new.traceparent)
 
 
 def _new_job(job_id: str, request: Request, parsed: _Parsed, bound: Binding, *, now_ms: int) -> NewJob:
@@ -385,6 +411,7 @@ def _new_job(job_id: str, request: Request, parsed: _Parsed, bound: Binding, *, 
         title=title,
         search_text=search_text,
         voice_id=bound.voice_id,
+        traceparent=None if request.submission is None else request.submission.traceparent,
     )
 
 

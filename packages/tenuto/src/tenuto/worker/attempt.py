@@ -22,7 +22,7 @@ from tenuto.hosts.host import (
     HostResult,
     OutcomeUnknown,
 )
-from tenuto.jobs import lifecycle
+from tenuto.jobs import lifecycle, trace
 from tenuto.jobs.lifecycle import RecordedResult
 from tenuto.jobs.queue import Claim
 from tenuto.jobs.states import ENGINE_CODES, UNSETTLED, FailureCode, ReleaseReason
@@ -168,12 +168,22 @@ def _settle(calls: EngineCalls, result: HostResult, claim_next: ClaimNext) -> _S
 def _settle_once(calls: EngineCalls, result: HostResult, claim_next: ClaimNext) -> _Settled | None:
     context, claim = calls.context, calls.claim
     patience_s = PATIENCE_S if claim.rerunnable else None
+    began = time.perf_counter()
     try:
         record = store(context, result.content, calls.watched, patience_s=patience_s)
     except NotStored as error:
         where = keep_aside(context, claim.job_id, claim.attempt_id, result.content)
         error.evidence = f"{error.evidence}\n{where}"
         raise
+    if context.telemetry is not None:
+        context.telemetry.record(
+            trace.stored(
+                claim,
+                size_bytes=record.size_bytes,
+                ended_ms=context.clock(),
+                took_s=time.perf_counter() - began,
+            )
+        )
     failpoints.hit("result.after_bytes")
     recorded = RecordedResult(record, result.media_type, result.metadata, result.duration_ms)
 

@@ -6,12 +6,16 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tenuto.blobs.blob import BlobStore
 from tenuto.catalog.rules import Model
 from tenuto.config import Settings
 from tenuto.db.database import Database
 from tenuto.ids import Clock, Ids
+
+if TYPE_CHECKING:
+    from tenuto.telemetry.otlp import Telemetry
 
 FIRST_SETBACK_MS = 1_000
 LONGEST_SETBACK_MS = 60_000
@@ -56,6 +60,8 @@ class WorkerContext:
     worker_id: str
     locks: Path
     """The folder of lock files that tell this machine's workers which of them live."""
+    telemetry: "Telemetry | None" = None
+    """Where spans and metrics go; None: nowhere."""
     setbacks: Setbacks = field(default_factory=Setbacks)
 
 

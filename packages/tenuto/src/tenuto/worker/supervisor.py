@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry, Gauge, Histogram, Metric
 from prometheus_client.core import GaugeMetricFamily
@@ -33,6 +33,10 @@ from tenuto.worker.heartbeat import Heartbeat
 from tenuto.worker.housekeeping import WebhookSender
 from tenuto.worker.locks import LifeLock
 from tenuto.worker.upkeep import Upkeep
+
+if TYPE_CHECKING:
+    from tenuto.telemetry.otlp import Telemetry
+    from tenuto.worker.span_export import SpanExport
 
 STOP_S = 5.0
 WITHDRAW_AGAIN_S = 0.5
@@ -64,6 +68,7 @@ class Worker:
         self._heartbeat = Heartbeat(context, self._register)
         self._upkeep = Upkeep(context, self._engines, self._heartbeat, self._bell)
         self._webhooks = WebhookSender(context)
+        self._spans = None if context.telemetry is None else _span_export(context, context.telemetry)
         self._topics = {
             queue.topic(lane): lane
             for lane in lanes
@@ -90,6 +95,8 @@ class Worker:
 
         context.database.write(register)
         failpoints.hit("register.after_commit")
+        if self._spans is not None:
+            self._spans.start()
         self._heartbeat.start()
         self._ear.start()
         for slot in self._slots:
@@ -124,6 +131,8 @@ class Worker:
         self._stopping.set()
         self._upkeep.stop()
         self._webhooks.stop()
+        if self._spans is not None:
+            self._spans.stop()
         self._heartbeat.stop()
         self._engines.close()
         # It waits at its socket: closed under it, it would end with an error.
@@ -360,10 +369,20 @@ class EnginesCollector(Collector):
         yield taken
 
 
-def expose(settings: Settings) -> Watch:
-    """Answers /metrics, /livez and /readyz where the settings say, until the process ends. OperatorError."""
+def _span_export(context: WorkerContext, telemetry: "Telemetry") -> "SpanExport":
+    # It imports OpenTelemetry, which need not be installed.
+    from tenuto.worker.span_export import SpanExport
+
+    return SpanExport(context, telemetry)
+
+
+def expose(settings: Settings, telemetry: "Telemetry | None") -> Watch:
+    """Answers /metrics, /livez and /readyz where the settings say, until the process ends. OperatorError.
+
+    What /metrics would answer is sent to the collector, too.
+    """
     watch = Watch()
-    if settings.worker_metrics_port == 0:
+    if settings.worker_metrics_port == 0 and telemetry is None:
         return watch
     registry = CollectorRegistry()
     metrics.count_events(registry)
@@ -383,5 +402,9 @@ def expose(settings: Settings) -> Watch:
     Gauge("tenuto_attempts_running", "Attempts that run here.", registry=registry).set_function(watch.running)
     registry.register(EnginesCollector(watch))
     checks = {"/livez": watch.live, "/readyz": watch.ready}
+    if telemetry is not None:
+        telemetry.push(registry)
+    if settings.worker_metrics_port == 0:
+        return watch
     metrics.serve(registry, settings.metrics_host, settings.worker_metrics_port, checks)
     return watch

@@ -92,7 +92,8 @@ async def submit(call: Call, route: str, bodies: Sequence[Mapping[str, Any]]) ->
         for number, body in enumerate(bodies):
             text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
             key = f"{first}/{number}" if number else first
-            requests.append(Request(caller, key, text, strict_json.body_sha256(_work(body)), body))
+            digest = strict_json.body_sha256(_work(body))
+            requests.append(Request(caller, key, text, digest, body, call.submission()))
         accepted = await submit_all_async(call.service.submitting, requests)
     failpoints.hit("openai.accepted")
     replayed = all(each.replayed for each in accepted)

@@ -135,7 +135,7 @@ async def submit_recording(
     body = {"model": model, "parameters": parameters, "input_artifact_ids": [artifact_id]}
     text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
     async with request_key(call, route, work) as (key, is_callers):
-        request = Request(caller, key, text, strict_json.body_sha256(work), body)
+        request = Request(caller, key, text, strict_json.body_sha256(work), body, call.submission())
         accepted = await find_accepted_async(service.submitting, request)
         if accepted is None:
             accepted = await _accept(call, request, recording, has_key=is_callers)

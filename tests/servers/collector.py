@@ -67,7 +67,7 @@ class Collector(Receiver):
 
     def metrics(self) -> dict[str, Any]:
         """The newest of each name."""
-        newest = {}
+        newest: dict[str, Any] = {}
         for message in list(self.messages):
             if message.path == "/v1/metrics":
                 request = ExportMetricsServiceRequest.FromString(_body(message))

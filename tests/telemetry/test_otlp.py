@@ -16,6 +16,9 @@ from tenuto.errors import SettingsInvalid
 from tenuto.telemetry import spans
 from tenuto.telemetry.otlp import Telemetry
 from tenuto.telemetry.spans import Span, span_id, trace_of
+from tenuto_client.exchange import Link
+from tenuto_client.steps import Send
+from tenuto_client.submission import post
 
 NOW_MS = 1_800_000_000_000
 PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
@@ -182,3 +185,13 @@ def test_nothing_of_opentelemetry_is_loaded_unless_it_is_used() -> None:
     )
 
     assert 0 == subprocess.run([sys.executable, "-c", code], env=dict(os.environ), check=False).returncode
+
+
+@pytest.mark.parametrize("current", [PARENT, None])
+def test_the_client_sends_the_trace_that_its_caller_names(current: str | None) -> None:
+    """With the submission; nothing without one."""
+    link = Link("http://127.0.0.1:1", "a key", traceparent=lambda: current)
+    sending = next(post(link, b"{}", "an idempotency key"))
+
+    assert isinstance(sending, Send)
+    assert current == sending.request.headers.get("traceparent")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, Unpack, overload
 
@@ -379,9 +379,16 @@ class AsyncTenuto:
         max_retries: int = 5,
         journal: bool | str | Path = True,
         clock: Clock | None = None,
+        traceparent: Callable[[], str | None] | None = None,
     ) -> None:
         link = link_to(
-            api_key, base_url, timeout=timeout, max_retries=max_retries, journal=journal, clock=clock
+            api_key,
+            base_url,
+            timeout=timeout,
+            max_retries=max_retries,
+            journal=journal,
+            clock=clock,
+            traceparent=traceparent,
         )
         self._session = AsyncSession(link)
         self.speech = Speech(self._session)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, Unpack, overload
 
@@ -362,7 +362,7 @@ class Tenuto:
     `timeout` is how many seconds a request may go without transferring a byte. A request is sent again
     at most `max_retries` times, always with the same idempotency key. Jobs are written to a journal on disk
     before they are sent, so that `tenuto resume` finds interrupted ones; `journal` may be another folder, or
-    False.
+    False. `traceparent` returns the trace that a new job becomes part of, if its caller traces.
 
     Raises NotConfigured, InvalidSetting.
     """
@@ -376,9 +376,16 @@ class Tenuto:
         max_retries: int = 5,
         journal: bool | str | Path = True,
         clock: Clock | None = None,
+        traceparent: Callable[[], str | None] | None = None,
     ) -> None:
         link = link_to(
-            api_key, base_url, timeout=timeout, max_retries=max_retries, journal=journal, clock=clock
+            api_key,
+            base_url,
+            timeout=timeout,
+            max_retries=max_retries,
+            journal=journal,
+            clock=clock,
+            traceparent=traceparent,
         )
         self._session = Session(link)
         self.speech = Speech(self._session)

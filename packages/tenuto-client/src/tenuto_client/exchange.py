@@ -88,6 +88,8 @@ class Link:
     clock: Clock = field(default_factory=SystemClock)
     on_retry: Callable[[Retry], None] | None = None
     """Called before a request waits to be sent again."""
+    traceparent: Callable[[], str | None] | None = None
+    """The trace that a job becomes part of, as W3C Trace Context writes it; called when one is submitted."""
 
 
 def call(

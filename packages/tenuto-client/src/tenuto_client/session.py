@@ -51,6 +51,7 @@ def link_to(
     journal: bool | str | Path,
     clock: Clock | None,
     on_retry: Callable[[Retry], None] | None = None,
+    traceparent: Callable[[], str | None] | None = None,
 ) -> Link:
     """The link for these arguments; missing ones come from the environment, then from `tenuto login`.
 
@@ -64,4 +65,13 @@ def link_to(
         from tenuto_client.journal import Journal
 
         opened = Journal(settings.journal_folder() if journal is True else Path(journal))
-    return Link(login.base_url, login.api_key, timeout, max_retries, opened, clock or SystemClock(), on_retry)
+    return Link(
+        login.base_url,
+        login.api_key,
+        timeout,
+        max_retries,
+        opened,
+        clock or SystemClock(),
+        on_retry,
+        traceparent,
+    )

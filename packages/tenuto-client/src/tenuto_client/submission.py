@@ -189,6 +189,8 @@ def carry_on(
 def post(link: Link, body: bytes, key: str) -> Flow[Reading]:
     """POST /v1/jobs; every retry uses the same key."""
     headers = {"Content-Type": "application/json", "Idempotency-Key": key}
+    if link.traceparent is not None and (traceparent := link.traceparent()):
+        headers["traceparent"] = traceparent
     answer = yield from call(link, Request("POST", path_of("jobs"), headers, body))
     return Reading.of(link, answer)
 

@@ -80,6 +80,7 @@ class Console:
             journal=True,
             clock=None,
             on_retry=self._on_retry,
+            traceparent=lambda: os.environ.get("TRACEPARENT"),
         )
 
     def run(self, flow: Flow[T]) -> T:

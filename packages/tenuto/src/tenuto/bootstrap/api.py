@@ -37,6 +37,7 @@ from tenuto.ids import Ids
 if TYPE_CHECKING:
     from tenuto.api.limits import HttpLimits
     from tenuto.api.service import Service
+    from tenuto.chat.chats import Chats
     from tenuto.http.server import Server
     from tenuto.web.studio import Studio
     from tenuto.worker.child import ChildWorker
@@ -145,20 +146,16 @@ def build_service(settings: Settings, database: Database, *, needs_worker: bool)
     from tenuto.api.metrics import Metrics
     from tenuto.api.service import Service
     from tenuto.api.uploads import Uploads
-    from tenuto.chat.calls import Calls
-    from tenuto.chat.chats import Chats, make_engines
-    from tenuto.chat.meter import Meter
     from tenuto.jobs.submit import SubmitContext
 
     ids, models, blobs = Ids(clock), catalog.models(settings), open_beside(settings, database)
-    calls = Calls(database, ids, clock, Meter(database, ids, clock))
     presence = Presence(away_s=max(AWAY_S, 3 * settings.heartbeat_s))
     return Service(
         settings=settings,
         database=database,
         blobs=blobs,
         models=models,
-        chats=Chats(make_engines(models, settings, os.environ), models, settings, calls),
+        chats=_make_chats(settings, database, models, ids),
         ids=ids,
         clock=clock,
         rates=Rates(settings.requests_per_second),
@@ -178,6 +175,17 @@ def build_service(settings: Settings, database: Database, *, needs_worker: bool)
         needs_worker=needs_worker,
         telemetry=start_telemetry(settings, "api"),
     )
+
+
+def _make_chats(
+    settings: Settings, database: Database, models: dict[str, catalog.Model], ids: Ids
+) -> "Chats":
+    from tenuto.chat.calls import Calls
+    from tenuto.chat.chats import Chats, make_engines
+    from tenuto.chat.meter import Meter
+
+    calls = Calls(database, ids, clock, Meter(database, ids, clock))
+    return Chats(make_engines(models, settings, os.environ), models, settings, calls)
 
 
 def _http_limits(settings: Settings) -> "HttpLimits":

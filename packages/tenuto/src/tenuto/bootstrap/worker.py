@@ -59,8 +59,6 @@ def run_worker(
         watch.stopping = True
         store_watch.stop()
         worker.stop()
-        if telemetry is not None:
-            telemetry.stop()
 
 
 def _offered(settings: Settings) -> dict[str, catalog.Model]:

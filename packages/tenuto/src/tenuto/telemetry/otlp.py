@@ -79,9 +79,12 @@ class Telemetry:
         return f"00-{parent.trace_id:032x}-{parent.span_id:016x}-{parent.trace_flags & 1:02x}"
 
     def record(self, *spans: Span) -> None:
-        """Have spans sent soon, by another thread, whose queue drops the oldest when it is full."""
-        for span in self._readable(spans):
-            self._batches.on_end(span)
+        """Have another thread send spans soon; its queue drops the oldest when it is full. Never raises."""
+        try:
+            for span in self._readable(spans):
+                self._batches.on_end(span)
+        except Exception:
+            _log.exception("telemetry.failed")
 
     def export(self, spans: Iterable[Span]) -> bool:
         """Send spans now, within 10 s or `OTEL_EXPORTER_OTLP_TIMEOUT`; whether they were taken."""

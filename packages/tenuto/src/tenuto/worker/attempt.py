@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tenuto import failpoints
+from tenuto.blobs.blob import BlobRecord
 from tenuto.blobs.reasons import reason
 from tenuto.catalog.kinds import kinds
 from tenuto.db.database import Transaction
@@ -167,23 +168,7 @@ def _settle(calls: EngineCalls, result: HostResult, claim_next: ClaimNext) -> _S
 
 def _settle_once(calls: EngineCalls, result: HostResult, claim_next: ClaimNext) -> _Settled | None:
     context, claim = calls.context, calls.claim
-    patience_s = PATIENCE_S if claim.rerunnable else None
-    began = time.perf_counter()
-    try:
-        record = store(context, result.content, calls.watched, patience_s=patience_s)
-    except NotStored as error:
-        where = keep_aside(context, claim.job_id, claim.attempt_id, result.content)
-        error.evidence = f"{error.evidence}\n{where}"
-        raise
-    if context.telemetry is not None:
-        context.telemetry.record(
-            trace.stored(
-                claim,
-                size_bytes=record.size_bytes,
-                ended_ms=context.clock(),
-                took_s=time.perf_counter() - began,
-            )
-        )
+    record = _make_durable(calls, result)
     failpoints.hit("result.after_bytes")
     recorded = RecordedResult(record, result.media_type, result.metadata, result.duration_ms)
 
@@ -208,6 +193,29 @@ def _settle_once(calls: EngineCalls, result: HostResult, claim_next: ClaimNext) 
         _log.exception("job.unsettled", job_id=claim.job_id, attempt_id=claim.attempt_id)
         _unsettled(context, claim, record_it if claim.rerunnable else None, error)
     return None
+
+
+def _make_durable(calls: EngineCalls, result: HostResult) -> BlobRecord:
+    """Store the bytes. NotStored: they can't be, and are beside the store for the operator."""
+    context, claim = calls.context, calls.claim
+    patience_s = PATIENCE_S if claim.rerunnable else None
+    began = time.perf_counter()
+    try:
+        record = store(context, result.content, calls.watched, patience_s=patience_s)
+    except NotStored as error:
+        where = keep_aside(context, claim.job_id, claim.attempt_id, result.content)
+        error.evidence = f"{error.evidence}\n{where}"
+        raise
+    if context.telemetry is not None:
+        context.telemetry.record(
+            trace.stored(
+                claim,
+                size_bytes=record.size_bytes,
+                ended_ms=context.clock(),
+                took_s=time.perf_counter() - began,
+            )
+        )
+    return record
 
 
 def _succeed(

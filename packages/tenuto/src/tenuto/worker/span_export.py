@@ -43,8 +43,9 @@ class SpanExport:
         self._thread.start()
 
     def stop(self) -> None:
-        """What was not sent is sent by the next one: a request that is under way is not waited for."""
+        """What events say is left to the next one; what was measured here has two seconds to be sent."""
         self._stopping.set()
+        self._telemetry.stop()
 
     def _run(self) -> None:
         while not self._stopping.wait(self._pause_s or POLL_S):

@@ -18,7 +18,7 @@ from tenuto_kokoro.runtimes import AUTO, DECODED, ONNXRUNTIME, OPENVINO
 
 CACHE = default_cache()
 MODEL = CACHE / "kokoro-v1.0-int8.onnx"
-DECODER_SHA256 = "03af863c48402a1abe3525b4913ec164a090b27d6f8dfc9103e261031aeb1f17"
+DECODER_SHA256 = "79026dd688b8c2bc082976c9afdb212dd4148f971e8c22204e977e031e44dfa9"
 """Of the rewritten decoder: every machine runs the same model."""
 SENTENCES = {
     "zh": "他把手机忘在出租车上了。",
@@ -64,14 +64,14 @@ def test_the_square_of_a_sine_is_right() -> None:
 @needs_openvino
 @pytest.mark.parametrize("lang", SENTENCES)
 def test_both_runtimes_speak_alike(lang: str) -> None:
-    """As long, since durations are computed alike but for silence that is cut, and as loud to two decibels:
-    OpenVINO was up to 1.6 dB quieter (0054)."""
+    """As long, since durations are computed alike but for silence that is cut, and as loud to half a decibel:
+    it was up to 1.6 dB while a phase of the harmonic source depended on rounding (0054)."""
     results = [spoken(runtime, lang=lang, text=SENTENCES[lang]) for runtime in (ONNXRUNTIME, OPENVINO)]
     sounds = [np.frombuffer(result.content[44:], "<i2").astype(np.float64) for result in results]
     levels = [10 * np.log10(np.mean(sound**2)) for sound in sounds]
 
     assert abs(len(sounds[0]) - len(sounds[1])) < 0.03 * len(sounds[0])
-    assert abs(levels[0] - levels[1]) < 2
+    assert abs(levels[0] - levels[1]) < 0.5
 
 
 @needs_openvino

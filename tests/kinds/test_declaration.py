@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import pytest
-import yaml
 from scripts import parameter_schemas
 from scripts.parameter_schemas import property_of
 
+from servers.document import document
 from tenuto.bodies import chat
 from tenuto.bodies.fields import Boolean, Field, Integer, Number, Text
 from tenuto.catalog.kinds import Kind, kinds
@@ -24,7 +24,7 @@ from tenuto_client import parameters as client
 from tenuto_client.commands import create
 
 ROOT = Path(__file__).parents[2]
-SCHEMAS = yaml.safe_load((ROOT / "openapi.yaml").read_text("utf-8"))["components"]["schemas"]
+SCHEMAS = document()["components"]["schemas"]
 STUDIO = ROOT / "studio" / "src"
 TYPES: dict[str, Any] = {"boolean": bool, "integer": int, "number": float, "string": str}
 EVERY_KIND = pytest.mark.parametrize("kind", kinds().values(), ids=lambda kind: kind.name)

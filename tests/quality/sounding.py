@@ -3,6 +3,8 @@ is equal.
 
 Used on what Whisper wrote down and on the hand-written sounds of the sentences. Numbers that Whisper wrote as
 digits are written out with the engine's own rules; the hand-written side never passes through them.
+Libraries with dictionaries are imported where they are used, for this file is imported wherever tests are
+collected.
 """
 
 from __future__ import annotations
@@ -10,10 +12,6 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
-
-import jaconv
-import pyopenjtalk
-from pypinyin import Style, lazy_pinyin
 
 from tenuto_kokoro import ar_numbers, en_numbers, es_numbers, ja_numbers, zh_numbers
 
@@ -47,6 +45,8 @@ def error_rate(spoken: Sequence[str], heard: Sequence[str]) -> float:
 
 def _zh(text: str) -> list[str]:
     """Syllables without tones; Latin letters one by one."""
+    from pypinyin import Style, lazy_pinyin
+
     text = zh_numbers.PATTERN.sub(zh_numbers.expanded, text)
     text = re.sub(r"[^\u4e00-\u9fffA-Za-z]", "", text).lower()
     found: list[str] = []
@@ -68,6 +68,9 @@ def _es(text: str) -> list[str]:
 
 def _ja(text: str) -> list[str]:
     """Kana as pronounced, with one sign for length."""
+    import jaconv
+    import pyopenjtalk
+
     text = ja_numbers.PATTERN.sub(ja_numbers.expanded, text)
     if re.search("[^\u3041-\u309fー、。？！ ]", text):
         nodes = pyopenjtalk.run_frontend(text, use_sudachi_kanji_yomi=False)

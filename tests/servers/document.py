@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 DOCUMENT = Path(__file__).parents[2] / "openapi.yaml"
+_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # The one in C takes 0.1 s, the other 0.8 s.
 METHODS = ("get", "put", "post", "patch", "delete")
 
 
@@ -33,7 +34,7 @@ class Route:
 
 @cache
 def document() -> Any:
-    return yaml.safe_load(DOCUMENT.read_text())
+    return yaml.load(DOCUMENT.read_text("utf-8"), Loader=_Loader)
 
 
 @cache

@@ -17,7 +17,7 @@ import pytest
 
 from servers import lying
 from servers.accounts import create_account, create_key, now_ms
-from servers.service import FINAL, RunningService
+from servers.service import FINAL, RunningService, held
 from tenuto.accounts import operations as accounts
 from tenuto.accounts import restrictions
 from tenuto.db.database import Row
@@ -104,16 +104,16 @@ class Caller:
         """The ids of the newest jobs."""
         return [operation["id"] for operation in self.get("/v1/jobs?limit=2").json()["data"]]
 
-    def read(self, job_id: str) -> Any:
-        answer = self.get(f"/v1/jobs/{job_id}")
+    def read(self, job_id: str, query: str = "") -> Any:
+        answer = self.get(f"/v1/jobs/{job_id}{query}")
         assert answer.status_code == 200, answer.text
         return answer.json()
 
     def wait(self, job_id: str, states: tuple[str, ...] = FINAL, timeout_s: float | None = None) -> Any:
-        """The operation once it is in one of the states; the contract knows no signal but polling."""
-        until = time.monotonic() + (timeout_s or wait_s)
-        while (operation := self.read(job_id))["state"] not in states:
-            assert time.monotonic() < until, operation
+        """The operation once it is in one of the states."""
+        began = time.monotonic()
+        while (operation := self.read(job_id, held(began)))["state"] not in states:
+            assert time.monotonic() < began + (timeout_s or wait_s), operation
             time.sleep(0.01)
         return operation
 

@@ -21,7 +21,7 @@ from tenuto.db.connection import Connection
 from tenuto.db.database import Transaction
 from tenuto.db.opening import open_database
 from tenuto.ids import Ids
-from tenuto.jobs import audio_segments, audit, chunks, erasure, lifecycle, queue, read, usage
+from tenuto.jobs import audio_segments, audit, chunks, erasure, lifecycle, live_text, queue, read, usage
 from tenuto.jobs.audit import runs
 from tenuto.jobs.queue import Claim
 from tenuto.jobs.search import EVERYTHING
@@ -211,6 +211,7 @@ OPERATIONS: dict[str, Callable[[Grown], Operation]] = {
         lambda tx, big: lifecycle.overdue(tx, lane=LANE, now_ms=big.world.now_ms)
     ),
     "a worker's removal of chunks": _look(lambda tx, big: chunks.forget_final(tx)),
+    "a worker's removal of live text": _look(lambda tx, big: live_text.forget_final(tx)),
     "a worker's look whether to audit": _look(lambda tx, big: runs.is_due(tx, now_ms=big.world.now_ms)),
     "the retention, with nothing old": _look(
         lambda tx, big: erasure.retain_jobs(tx, ended_before=1, now_ms=big.world.now_ms)

@@ -41,6 +41,8 @@ WORKER_PLACES = {
     "segment.after_bytes": "stream",
     "segment.before_commit": "stream",
     "segment.after_commit": "stream",
+    "live_text.before_commit": "recognition",
+    "live_text.after_commit": "recognition",
     "chunk.before_commit": "recognition",
     "chunk.after_commit": "recognition",
     "blob.before_write": "speech",

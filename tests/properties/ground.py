@@ -258,6 +258,7 @@ class Ground(RuleBasedStateMachine):
 def empty(world: World) -> None:
     """Take out every row, children first."""
     for table in (
+        "live_text",
         "part",
         "segment",
         "slot",

@@ -37,12 +37,29 @@ class QuietRun:
         self.parameters = parameters
         self.inputs = {"audio": audio}
         self.steps: list[tuple[str, int, int, str]] = []
+        self.pieces: list[tuple[str, float, float]] = []
+        """Text, start and end of what was reported."""
+        self.reached: list[int] = []
+        """How many pieces had been reported at each step."""
 
     def segment(self, content: bytes, metadata: dict[str, Any]) -> None:
-        raise AssertionError("no segments were asked for")
+        self.pieces.append((content.decode(), metadata["start"], metadata["end"]))
 
     def progress(self, stage: str, completed: int, total: int, unit: str) -> None:
         self.steps.append((stage, completed, total, unit))
+        self.reached.append(len(self.pieces))
+
+    def wrong_steps(self, segments: list[dict[str, Any]]) -> list[tuple[int, float]]:
+        """Steps beside the seconds up to which the text was reported, where they differ by a second or more
+        though the transcript has words between."""
+        wrong = []
+        for (_, completed, _, _), count in zip(self.steps, self.reached, strict=True):
+            reached = max((end for _, _, end in self.pieces[:count]), default=0.0)
+            low, high = sorted((completed + 1.0, reached))
+            is_between = any(one["text"] and low < one["start"] and one["end"] < high for one in segments)
+            if is_between or completed + 1 < reached:
+                wrong.append((completed, reached))
+        return wrong
 
     def check_cancelled(self) -> None:
         pass

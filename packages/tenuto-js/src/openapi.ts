@@ -1952,7 +1952,7 @@ export interface components {
             /** @description Segments have times; single words do not. */
             timestamp_granularities?: "segment"[];
             /**
-             * @description Server-sent events: a comment every 15 s while the job is waited for, a delta for each segment, the whole.
+             * @description Server-sent events: a delta for each piece of text while the job runs, a comment every 15 s while there is none, the whole. All deltas are the whole, or an event `error` ends the stream.
              * @default false
              */
             stream?: boolean;

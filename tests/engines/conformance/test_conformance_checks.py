@@ -14,7 +14,7 @@ import pytest
 
 from tenuto_engine.conformance import CHECKS, Check, Nonconformance, Subject, Trial, checks
 from tenuto_engine.conformance.process import Outcome
-from tenuto_engine.conformance.results import check_result
+from tenuto_engine.conformance.results import check_pieces, check_result
 
 ROOT = Path(__file__).parents[3]
 SOUND = Subject(
@@ -118,6 +118,32 @@ USAGE = {"prompt_tokens": 3, "completion_tokens": 2, "finish_reason": "stop"}
 def transcript(*segments: Any, **more: Any) -> Outcome:
     content = json.dumps({"segments": list(segments), **more}).encode()
     return outcome(content, media_type="application/json")
+
+
+def piece(start: float, end: float, text: str = "") -> tuple[bytes, dict[str, Any]]:
+    return text.encode(), {"start": start, "end": end}
+
+
+@pytest.mark.parametrize(
+    ("pieces", "fault"),
+    [
+        ([piece(0, 0.5, "Hold"), piece(0.5, 1, "it.")], ""),
+        ([piece(0, 0.5, "Hold")], "not the text of the transcript"),
+        ([piece(0.5, 1, "Hold"), piece(0, 0.5, "it.")], "starts at 0 s, behind one that starts at 0.5 s"),
+        ([piece(0, 9, "Hold it.")], "from 0 to 9 s of 1.0 s"),
+        ([(b"Hold it.", {})], "from None to None s"),
+        ([(b"\xff", {"start": 0, "end": 1})], "not UTF-8"),
+    ],
+)
+def test_text_that_is_reported_early_is_the_transcripts(pieces: list[Any], fault: str) -> None:
+    """In order, inside the audio, all of it; spaces are whose who joins them."""
+    whole = transcript({"start": 0, "end": 1, "text": "Hold it."})
+    reported = replace(whole, segments=pieces)
+    if not fault:
+        check_pieces(reported, bytes(32_000))
+        return
+    with pytest.raises(Nonconformance, match=fault):
+        check_pieces(reported, bytes(32_000))
 
 
 @pytest.mark.parametrize(

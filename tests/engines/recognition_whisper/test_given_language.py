@@ -165,6 +165,16 @@ def test_progress_grows_to_the_end() -> None:
     assert int(meeting().length / 16_000) == done[-1]
 
 
+def test_text_is_reported_as_it_becomes_final() -> None:
+    """Each piece is a segment of the transcript, and progress is how far the pieces reach."""
+    run, made = heard()
+    segments = json.loads(made.content)["segments"]
+
+    assert [(one["text"], one["start"], one["end"]) for one in segments] == run.pieces
+    assert [] == run.wrong_steps(segments)
+    assert 2 <= len({completed for _, completed, _, _ in run.steps})
+
+
 @pytest.mark.parametrize("audio", [b"\0", bytes(2 * 16_000 * (15 * 60 + 1))], ids=["half", "long"])
 def test_audio_that_is_no_part_is_refused(audio: bytes) -> None:
     """Half a sample, or more than a part can have."""

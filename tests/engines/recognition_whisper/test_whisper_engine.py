@@ -158,6 +158,15 @@ def test_a_run_says_how_far_it_is_and_can_be_cancelled_between_windows() -> None
         recognised(made.samples, Impatient({"language": None}))
 
 
+def test_text_is_reported_as_it_becomes_final() -> None:
+    """The pieces joined are the text of the transcript, and progress is how far they reach."""
+    _, value, run = meeting()
+
+    assert said(value) == " ".join(text for text, _, _ in run.pieces)
+    assert [] == run.wrong_steps(value["segments"])
+    assert run.steps[-1][1] == run.steps[-1][2]
+
+
 def test_the_result_is_json_that_names_the_model() -> None:
     """Media type, metadata and duration."""
     run = QuietRun({"language": None}, pcm(silence(1.5)))

@@ -292,10 +292,11 @@ def test_progress_is_one_scale_and_never_falls() -> None:
         def check_cancelled(self) -> None:
             pass
 
-    progress = Progress(Reported(), 200.4, {"events": 0.1, "recognition": 0.9})
-    for stage, done in (("events", 0.0), ("events", 1.0), ("recognition", 0.5), ("events", 1.0)):
-        progress.report(stage, done)
-    progress.report("recognition", 1.01)
+    progress = Progress(Reported(), 200.4)
+    progress.report("events")
+    for done_s in (0.0, 20.9, 110.0, 90.0, 201.0):
+        progress.report("recognition", done_s)
+    progress.report("speakers")
 
-    assert [0, 20, 110, 110, 200] == [completed for _, completed, _, _ in reports]
+    assert [0, 0, 20, 110, 110, 200, 200] == [completed for _, completed, _, _ in reports]
     assert {(200, "seconds")} == {report[2:] for report in reports}

@@ -42,7 +42,7 @@ class FasterWhisper:
     def run(self, run: Run) -> Result:
         """Recognise `run.inputs["audio"]`: PCM16, little-endian, mono, 16 kHz."""
         samples = part_of(run)
-        heard = Heard(len(samples) / RATE)
+        heard = Heard(len(samples) / RATE, run)
         said = run.parameters.get("language")
         language = understood(said, self._model.supported_languages)
         run.check_cancelled()

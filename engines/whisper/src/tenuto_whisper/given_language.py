@@ -23,8 +23,8 @@ from tenuto_engine_kit.recognition import part_of
 
 from . import timeline
 from .chinese import simplified
-from .progress import ENCODING, Progress
-from .sound_events import FRAMES_PER_SECOND, Events
+from .progress import Progress
+from .sound_events import Events
 from .timeline import Window
 from .transcription import BATCH, SAMPLE_RATE, THREADS, Heard, Segment, Whisper
 
@@ -38,8 +38,6 @@ APART_S = 4.0
 and ends changes the transcript."""
 TAIL_S = 0.5
 """If at least this much speech follows a window's last segment, it is transcribed separately."""
-SHARES = {"events": 0.07, "recognising": 0.93}
-"""What each stage takes of a run's time."""
 TRIES = 3
 """How often at most: the window, then what follows its last segment."""
 
@@ -73,7 +71,7 @@ class _Reading:
         self._run = run
         self._samples = samples
         self._length_s = len(samples) / SAMPLE_RATE
-        self._progress = Progress(run, self._length_s, SHARES)
+        self._progress = Progress(run, self._length_s)
         self._whisper = whisper
         self._probabilities = np.concatenate([np.zeros((0, 3), np.float32), *self._detected(events)])
         self._repeated_s = 0.0
@@ -81,7 +79,7 @@ class _Reading:
 
     def result(self, revision: str) -> Result:
         """The transcript, with the model's own times."""
-        transcript = Transcript(self._length_s)
+        transcript = Transcript(self._length_s, self._run)
         levels = timeline.levels(self._samples, len(self._probabilities))
         voices = timeline.voices(self._probabilities)
         windows = timeline.windows(voices, levels, self._length_s, APART_S)
@@ -89,7 +87,7 @@ class _Reading:
         for segment in self._segments(windows, language or "en"):
             text = simplified(segment.text) if language == "zh" else segment.text
             transcript.add(segment.start, segment.end, text)
-        self._progress.report("recognising", 1.0)
+        self._progress.report("recognising", self._length_s)
         if self._repeated_s:
             transcript.warnings.append(
                 f"In {self._repeated_s:.0f} s of speech the text repeated itself; repeats were left out."
@@ -98,9 +96,9 @@ class _Reading:
 
     def _detected(self, events: Events) -> Iterator[Floats]:
         """Speech, singing and music in each hundredth of a second, piece by piece."""
-        for first, piece in events.probabilities(self._samples):
+        for _, piece in events.probabilities(self._samples):
             self._run.check_cancelled()
-            self._progress.report("events", first / FRAMES_PER_SECOND / self._length_s)
+            self._progress.report("events")
             yield piece
 
     def _language(self, windows: Sequence[Window], warnings: list[str]) -> str | None:
@@ -120,35 +118,32 @@ class _Reading:
         warnings += unknown_language(named, f"{detected} was heard")
         return detected
 
-    def _segments(self, windows: Sequence[Window], language: str) -> list[Segment]:
-        """The segments of all windows in chunk time; speech after a window's last segment is transcribed
-        separately, in the next batch."""
+    def _segments(self, windows: Sequence[Window], language: str) -> Iterator[Segment]:
+        """The segments of all windows in chunk time, in order, as soon as nothing more comes before them;
+        speech after a window's last segment is transcribed separately, in the next batch."""
         waiting = deque((window, TRIES) for window in windows)
-        total_s, done_s = sum(window.length_s for window in windows), 0.0
-        segments: list[tuple[float, list[Segment]]] = []
+        unreported: list[tuple[float, list[Segment]]] = []
         while waiting:
             batch = [waiting.popleft() for _ in range(min(BATCH, len(waiting)))]
             heard = []
-            for window, tries in batch:
+            for window, _ in batch:
                 heard.append(self._hear(window))
-                # The tails are part of windows that count already.
-                done_s += ENCODING * window.length_s if tries == TRIES else 0.0
-                self._progress.report("recognising", done_s / total_s)
+                self._progress.report("recognising")
             tails = []
             written = self._written([window for window, _ in batch], heard, language)
             for (window, tries), own in zip(batch, written, strict=True):
-                segments.append((window.start, own))
-                done_s += (1 - ENCODING) * window.length_s if tries == TRIES else 0.0
+                unreported.append((window.start, own))
                 tail = tail_of(window, own[-1].end) if own and tries > 1 else None
                 if tail is not None:
                     tails.append((tail, tries - 1))
             waiting.extendleft(reversed(tails))
-        return [
-            segment
-            for _, own in sorted(segments, key=itemgetter(0))
-            for segment in own
-            if timeline.is_voiced(self._probabilities, (segment.start, segment.end))
-        ]
+            final_s = waiting[0][0].start if waiting else self._length_s
+            for _, own in sorted((one for one in unreported if one[0] < final_s), key=itemgetter(0)):
+                for segment in own:
+                    if timeline.is_voiced(self._probabilities, (segment.start, segment.end)):
+                        yield segment
+            unreported = [one for one in unreported if one[0] >= final_s]
+            self._progress.report("recognising", final_s)
 
     def _written(
         self, windows: Sequence[Window], heard: Sequence[Heard], language: str

@@ -10,14 +10,15 @@ import numpy as np
 import numpy.typing as npt
 
 from tenuto_engine import Run
+from tenuto_engine_kit.recognition import report_piece
 from tenuto_engine_kit.speaker_embedding import DIMENSIONS, SpeakerEncoder
 
 from . import segments, speakers, timeline
 from .chinese import simplified
 from .placing import placed
-from .progress import ENCODING, Progress
+from .progress import Progress
 from .segments import Spoken
-from .sound_events import FRAMES_PER_SECOND, Events
+from .sound_events import Events
 from .timeline import Window
 from .transcription import BATCH, SAMPLE_RATE, Draft, Heard, Whisper, Word
 
@@ -32,9 +33,6 @@ UNHEARD_S = 2.0
 """Speech of at least this length without words is transcribed once more, separately."""
 CLIPS = 32
 """Embeddings computed between two checks for cancellation."""
-
-SHARES = {"events": 0.07, "recognition": 0.89, "speakers": 0.04}
-"""What each stage takes of a run's time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +53,7 @@ class Part:
         self._run = run
         self._samples = samples
         self._length_s = len(samples) / SAMPLE_RATE
-        self._progress = Progress(run, self._length_s, SHARES)
+        self._progress = Progress(run, self._length_s)
         self._levels = np.zeros(0, np.float32)
         """The loudness of each frame; measured first."""
         self._whisper = whisper
@@ -87,22 +85,39 @@ class Part:
     def _probabilities(self) -> Floats:
         """Speech, singing and music in each hundredth of a second."""
         pieces = [np.zeros((0, 3), np.float32)]
-        for first, piece in self._events.probabilities(self._samples):
+        for _, piece in self._events.probabilities(self._samples):
             self._run.check_cancelled()
-            self._progress.report("events", first / FRAMES_PER_SECOND / self._length_s)
+            self._progress.report("events")
             pieces.append(piece)
         return np.concatenate(pieces)
 
     def _words(self, windows: Sequence[Window], probabilities: Floats) -> list[Word]:
-        """The words of all windows that are in speech or singing."""
-        found = [
-            word
-            for batch in self._batches(windows)
-            for word in self._written(batch, again=True)
-            if timeline.is_voiced(probabilities, (word.start, word.end))
-        ]
-        found.sort(key=lambda word: word.start)
+        """The words of all windows that are in speech or singing, in order; reported as they come."""
+        found, unreported = list[Word](), list[Word]()
+        following = iter([*(window.start for window in windows[1:]), None])
+        for batch in self._batches(windows):
+            for words in self._written(batch, again=True):
+                voiced = [word for word in words if timeline.is_voiced(probabilities, (word.start, word.end))]
+                voiced.sort(key=lambda word: word.start)
+                found += voiced
+                unreported = self._report([*unreported, *voiced], next(following))
         return found
+
+    def _report(self, words: Sequence[Word], next_s: float | None) -> list[Word]:
+        """Report words in pieces, and gives back those whose sentence may continue in the next window.
+
+        `next_s`: where that window starts; None: this one was the last. Who speaks is not known yet, so the
+        pieces may be longer than the segments of the result; their text is the same.
+        """
+        pieces = segments.split([Spoken(word, None) for word in words])
+        is_open = pieces and next_s is not None and next_s - words[-1].end < segments.PAUSE_S
+        last = [spoken.word for spoken in pieces.pop()] if is_open else []
+        for piece in pieces:
+            start, end = piece[0].word.start, max(spoken.word.end for spoken in piece)
+            report_piece(self._run, start, min(end, self._length_s), segments.text(piece))
+        reached = last[0].start if last else self._length_s if next_s is None else next_s
+        self._progress.report("recognition", reached)
+        return last
 
     def _batches(self, windows: Sequence[Window]) -> Iterator[list[Encoded]]:
         """The windows in batches, encoded. The one with most speech comes first and determines the expected
@@ -112,16 +127,12 @@ class Part:
         fullest = max(windows, key=lambda window: window.speech_s)
         first = self._encoded(fullest)
         self._vote(first)
-        total_s, done_s = sum(window.length_s for window in windows), 0.0
         for start in range(0, len(windows), BATCH):
-            batch, encoded_s = list[Encoded](), 0.0
+            batch = list[Encoded]()
             for window in windows[start : start + BATCH]:
                 batch.append(first if window is fullest else self._encoded(window))
-                encoded_s += window.length_s
-                self._progress.report("recognition", (done_s + ENCODING * encoded_s) / total_s)
+                self._progress.report("recognition")
             yield batch
-            done_s += encoded_s
-            self._progress.report("recognition", done_s / total_s)
 
     def _encoded(self, window: Window) -> Encoded:
         self._run.check_cancelled()
@@ -129,8 +140,9 @@ class Part:
         heard = self._whisper.hear(self._samples[start:end])
         return Encoded(window, heard, self._whisper.detect(heard))
 
-    def _written(self, batch: Sequence[Encoded], *, again: bool) -> list[Word]:
-        """The words of a batch's windows. The languages are decided in order: each counts for the next."""
+    def _written(self, batch: Sequence[Encoded], *, again: bool) -> Iterator[list[Word]]:
+        """The words of each window of a batch. The languages are decided in order: each counts for the
+        next."""
         languages = []
         for one in batch:
             languages.append(self._language(one))
@@ -139,11 +151,8 @@ class Part:
         drafts = self._whisper.write(
             [(one.heard, language) for one, language in zip(batch, languages, strict=True)]
         )
-        return [
-            word
-            for one, language, draft in zip(batch, languages, drafts, strict=True)
-            for word in self._window_words(one, language, draft, again=again)
-        ]
+        for one, language, draft in zip(batch, languages, drafts, strict=True):
+            yield self._window_words(one, language, draft, again=again)
 
     def _window_words(self, one: Encoded, language: str, draft: Draft, *, again: bool) -> list[Word]:
         """A window's words. Speech that none of them covers is transcribed once more, separately."""
@@ -160,7 +169,8 @@ class Part:
                 alone = timeline.windows([span], self._levels, self._length_s)[0]
                 words += [
                     word
-                    for word in self._written([self._encoded(alone)], again=False)
+                    for written in self._written([self._encoded(alone)], again=False)
+                    for word in written
                     if span[0] <= (word.start + word.end) / 2 <= span[1]
                 ]
             else:
@@ -186,6 +196,7 @@ class Part:
         self, words: Sequence[Word], probabilities: Floats
     ) -> tuple[list[Spoken], dict[str, list[float]]]:
         """The words with S01, S02, … in the order of their first words, and the embedding of each speaker."""
+        self._progress.report("speakers", self._length_s)
         found = speakers.groups(words)
         spoken = [one for one in found if not timeline.is_sung(probabilities, (one.start, one.end))]
         embeddings = self._embeddings(spoken)
@@ -205,7 +216,7 @@ class Part:
         made = [np.zeros((0, DIMENSIONS), np.float32)]
         for start in range(0, len(found), CLIPS):
             self._run.check_cancelled()
-            self._progress.report("speakers", start / len(found))
+            self._progress.report("speakers")
             clips = [speakers.clip(self._samples, group) for group in found[start : start + CLIPS]]
             made.append(self._encoder.embed_all(clips))
         return np.concatenate(made)

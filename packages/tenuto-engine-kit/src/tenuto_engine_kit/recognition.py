@@ -37,11 +37,18 @@ _TYPES = (
 )
 
 
+def report_piece(run: Run, start_s: float, end_s: float, text: str) -> None:
+    """Report a segment whose text is final while the run continues; in the order of the text."""
+    run.segment(text.encode("utf-8", "replace"), {"start": round(start_s, 3), "end": round(end_s, 3)})
+
+
 @dataclass
 class Heard:
     """A transcript being built: segments in the order of the model."""
 
     length_s: float
+    run: Run | None = None
+    """Gets each segment with words as it is added: only if what is added is final and in order."""
     segments: list[Segment] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     doubts: list[str] = field(default_factory=list)
@@ -57,6 +64,8 @@ class Heard:
         start_s, end_s = max(0.0, start_s), min(end_s, self.length_s)
         times = {"start": round(min(start_s, end_s), 3), "end": round(end_s, 3)}
         self.segments.append({**times, "text": text.strip(), **more})
+        if self.run is not None and text.strip():
+            report_piece(self.run, times["start"], times["end"], text.strip())
 
     def told(self, model_id: str, revision: str, language: str | None) -> Result:
         """The transcript as a run's result."""

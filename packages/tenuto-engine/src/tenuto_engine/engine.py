@@ -59,7 +59,11 @@ class Run(Protocol):
     def inputs(self) -> dict[str, bytes]: ...
 
     def segment(self, content: bytes, metadata: dict[str, Any]) -> None:
-        """Send a final piece of the result, in order. May block while the reader is slow."""
+        """Send a final piece of the result, in order. May block while the reader is slow.
+
+        Of speech: a WAV, if `stream` is asked for. Of a recognition, optional: UTF-8 text, with `start` and
+        `end` in seconds of the chunk as metadata, so that a caller can read it while the job runs.
+        """
 
     def progress(self, stage: str, completed: int, total: int, unit: str) -> None:
         """Report progress."""

@@ -59,6 +59,8 @@ PLACES: Mapping[str, str] = {
     "segment.after_bytes": "a segment's bytes are durable, it has no row",
     "segment.before_commit": "a segment's row is written, not durable",
     "segment.after_commit": "a segment is durable, the next one is not",
+    "live_text.before_commit": "text of a recording that is being transcribed is written, not durable",
+    "live_text.after_commit": "such text is durable, its chunk is not",
     "chunk.before_commit": "a chunk's row is written, not durable",
     "chunk.after_commit": "a chunk is durable, the next one is not begun",
     "result.after_bytes": "the result's bytes are durable, no row names them",

@@ -138,6 +138,32 @@ def _check_transcript(outcome: Outcome, audio: bytes) -> None:
     require_duration(outcome.header["duration_ms"], round(1000 * length_s), "duration_ms")
 
 
+def check_pieces(outcome: Outcome, audio: bytes) -> None:
+    """Check the text that a recognition reported while it ran, against its transcript."""
+    length_s, before_s = len(audio) / (2 * RATE), 0.0
+    texts = []
+    for content, metadata in outcome.segments:
+        start: Any = metadata.get("start")
+        end: Any = metadata.get("end")
+        numbers = type(start) in (int, float) and type(end) in (int, float)
+        is_inside = numbers and 0 <= start <= end <= length_s + BEYOND_S and math.isfinite(end)
+        require(is_inside, f"a piece lies from {start} to {end} s of {length_s:.1f} s")
+        require(start >= before_s, f"a piece starts at {start} s, behind one that starts at {before_s} s")
+        before_s = start
+        try:
+            texts.append(content.decode())
+        except UnicodeDecodeError as error:
+            raise Nonconformance("a piece of text is not UTF-8") from error
+    segments = json.loads(outcome.content)["segments"]
+    # Only who joins segments knows where spaces belong.
+    whole = _letters("".join(one["text"] for one in segments))
+    require(_letters("".join(texts)) == whole, "the pieces joined are not the text of the transcript")
+
+
+def _letters(text: str) -> str:
+    return "".join(text.split())
+
+
 def _check_answer(outcome: Outcome) -> None:
     metadata = outcome.header["metadata"]
     for name in ("prompt_tokens", "completion_tokens"):

@@ -1,8 +1,9 @@
 """Fake recognition engines, for tests and trials: no model, and words that mean nothing (`"fake": true`).
 
 A word is a stretch of sound between silences (20 ms of zeros), and is named by a hash of its samples:
-wherever a sound stands, whichever part it is in, it is the same word. A stretch whose samples all have one
-value is a directive: what goes wrong is chosen by the sound itself, since a recording has no parameters.
+wherever a sound stands, whichever part it is in, it is the same word, and it is reported at once. A stretch
+whose samples all have one value is a directive: what goes wrong is chosen by the sound itself, since a
+recording has no parameters.
 
     1001, 1002   an exception; an EngineError that may pass
     1003, 1004   the end of the process with exit code 3; deaf to a cancel
@@ -54,6 +55,7 @@ class FakeSegmentText:
             who = _digest(samples)[0] % SPEAKERS
             speaker = names.setdefault(who, f"S{len(names) + 1:02}")
             segments.append(_segment(start, end, _word(samples), speaker=speaker, type="speech"))
+            run.segment(_word(samples).encode(), {"start": start, "end": end})
             before = end
         embeddings = {name: [float(who == index) for index in range(SPEAKERS)] for who, name in names.items()}
         return _result(run, self.model_id, segments, speakers=embeddings)
@@ -73,6 +75,7 @@ class FakeWordTimestamps:
             if _directive(samples) == 1009:
                 raise ValueError("the fake engine was told to raise")
             segments.append(_segment(start, end, _word(samples)))
+            run.segment(_word(samples).encode(), {"start": start, "end": end})
         return _result(run, self.model_id, segments)
 
 

@@ -327,6 +327,10 @@ def remove_chunks(tx: Transaction, job_id: str) -> None:
     tx.run("delete from part where job_id = :job_id", job_id=job_id)
 
 
+def remove_live_text(tx: Transaction, job_id: str) -> None:
+    tx.run("delete from live_text where job_id = :job_id", job_id=job_id)
+
+
 def is_needed(tx: Transaction, account_id: str, lane: str, artifact_id: str) -> bool:
     """Whether an open job of the account has this input. Each state is looked up by an index of its own.
 

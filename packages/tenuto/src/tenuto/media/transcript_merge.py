@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import re
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, groupby
 from typing import Any
@@ -37,6 +37,9 @@ _SPACELESS = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 )
 _WORD = re.compile(rf"[{_SPACELESS}]|[^\s{_SPACELESS}]+")
+
+_WITHOUT_SPACES = ((0x2E80, 0x312F), (0x31A0, 0xA4CF), (0xF900, 0xFAFF), (0xFE30, 0xFFEF), (0x20000, 0x3FFFF))
+"""From, to: Chinese and Japanese characters and their punctuation, between which no space is written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +95,23 @@ def merge_word_timestamps(chunks: Sequence[ChunkTranscript]) -> Merged:
         whole = _joined(whole, _absolute(chunk), chunk.start_s, reached_s)
         reached_s = max(reached_s, chunk.end_s)
     return Merged(_finished(whole, reached_s), _warnings(chunks), _language(chunks))
+
+
+def joined(texts: Iterable[str]) -> Iterator[str]:
+    """The pieces of one text from the texts of segments: a space between two, unless a script has none there.
+
+    What is written behind a piece does not change it. Every text has something other than white space.
+    """
+    before = ""
+    for words in texts:
+        text = " ".join(words.split())
+        is_apart = before and not (_has_no_spaces(before) or _has_no_spaces(text[0]))
+        yield f" {text}" if is_apart else text
+        before = text[-1]
+
+
+def _has_no_spaces(mark: str) -> bool:
+    return any(first <= ord(mark) <= last for first, last in _WITHOUT_SPACES)
 
 
 def _absolute(chunk: ChunkTranscript) -> list[Segment]:

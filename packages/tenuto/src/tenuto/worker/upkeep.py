@@ -28,7 +28,7 @@ from tenuto.errors import (
     is_of_the_machine,
 )
 from tenuto.hosts.host import HostNotReady
-from tenuto.jobs import chunks, lifecycle, queue
+from tenuto.jobs import chunks, lifecycle, live_text, queue
 from tenuto.jobs.rows import OpenAttempt
 from tenuto.jobs.states import UNFORESEEN, UNSETTLED
 from tenuto.logs import get_logger
@@ -302,6 +302,7 @@ class Upkeep:
         duties.do("backups", lambda: self._forget_backups(now))
         duties.do("workers", lambda: self._forget_workers(duties, now))
         duties.do("context", lambda: context.database.write(chunks.forget_final))
+        duties.do("context", lambda: context.database.write(live_text.forget_final))
         for model in self._engines.broken():
             duties.do("engine", lambda model=model: self._try_engine(model), model=model)  # type: ignore[misc]
         duties.do("audit", lambda: self._auditor.look(trusts_the_clock=clocks_agree))

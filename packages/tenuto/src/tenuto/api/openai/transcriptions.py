@@ -7,18 +7,19 @@ value, because the types of OpenAI's packages require it.
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
-from itertools import pairwise
 from typing import Any
 
 import msgspec
 
+from tenuto import failpoints
+from tenuto.accounts.restrictions import Caller
 from tenuto.api.answers import Answer, Headers
 from tenuto.api.body import ClientGone
 from tenuto.api.call import Call
 from tenuto.api.errors import error_body, status_of
+from tenuto.api.jobs import changed
 from tenuto.api.openai.jobs import (
     Submitted,
     ignored_header,
@@ -27,20 +28,29 @@ from tenuto.api.openai.jobs import (
     not_succeeded,
     opened_results,
     wait,
+    waiting,
 )
+from tenuto.api.openai.keys import has_left
 from tenuto.api.openai.names import model_for
 from tenuto.api.openai.recordings import FILE, receive, scratch_file, submit_recording
 from tenuto.bodies.envelope import MAX_MODEL_CHARACTERS
 from tenuto.bodies.fields import Field, Text, Texts, by_name, quoted, read_fields
+from tenuto.db.database import Transaction
 from tenuto.engines.registry import SEGMENT_TEXT
-from tenuto.errors import ArtifactUnavailable, CorruptBlob, Fault, InvalidRequest, TenutoError
+from tenuto.errors import ArtifactUnavailable, CorruptBlob, Fault, InvalidRequest, TenutoError, Unavailable
+from tenuto.jobs import live_text, read
+from tenuto.jobs.live_text import LiveText
 from tenuto.jobs.read import Operation
+from tenuto.media.transcript_merge import joined
 
 HEARTBEAT_S = 15.0
 """Between two comments."""
-
-SendResult = Callable[[list[Operation]], Awaitable[None]]
-"""Sends the results of the jobs, which have succeeded, by `send_event`."""
+LOOK_S = 0.3
+"""Between two looks for text, which wakes nobody."""
+_CHANGED = (
+    "The recording was transcribed again and its text differs from what was already sent; "
+    "send the same request again."
+)
 KIND = "recognition"
 ROUTE = "audio/transcriptions"
 FORMS = ("json", "text", "verbose_json", "diarized_json")
@@ -132,7 +142,7 @@ async def create(call: Call) -> Answer | None:
     headers = ignored_header(recording.form.ignored)
     form = values.get("response_format", "json")
     if values.get("stream"):
-        await _send_events(call, submitted, headers, partial(_send_transcript, call, form))
+        await _send_events(call, form, submitted, headers)
         return None
     operations = await wait(call, submitted, call.service.settings.openai_wait_s)
     if (refusal := not_succeeded(call, operations)) is not None:
@@ -198,11 +208,6 @@ async def _send(
         call.service.openai.note_answered(submitted.job_ids)
 
 
-async def _send_transcript(call: Call, form: str, operations: Sequence[Operation]) -> None:
-    for event in (await _transcript(call, operations)).events(form):
-        await _send_event(call, event)
-
-
 async def _transcript(call: Call, operations: Sequence[Operation]) -> "Transcript":
     [opened] = await opened_results(call, operations)
     blobs = call.service.blobs
@@ -212,8 +217,11 @@ async def _transcript(call: Call, operations: Sequence[Operation]) -> "Transcrip
         raise ArtifactUnavailable from error
 
 
-async def _send_events(call: Call, submitted: Submitted, headers: Headers, send_result: SendResult) -> None:
-    """The whole answer. Raises ClientGone."""
+async def _send_events(call: Call, form: str, submitted: Submitted, headers: Headers) -> None:
+    """The whole answer: text while it is written, then what is left of the verified result. ClientGone.
+
+    All deltas together are the result's text, or the stream ends with an error.
+    """
     head = [
         (b"content-type", b"text/event-stream; charset=utf-8"),
         (b"cache-control", b"no-cache"),
@@ -222,11 +230,15 @@ async def _send_events(call: Call, submitted: Submitted, headers: Headers, send_
         *headers,
     ]
     await call.send({"type": "http.response.start", "status": 200, "headers": head})
+    sent = _Sent()
     try:
-        operations = await _wait_beating(call, submitted)
-        refusal = not_succeeded(call, operations)
+        async with waiting(call, submitted):
+            operation = await _send_live(call, submitted, sent)
+        refusal = not_succeeded(call, [operation])
         if refusal is None:
-            await send_result(operations)
+            transcript = await _transcript(call, [operation])
+            for event in transcript.events(form, sent.text):
+                await _send_event(call, event)
             call.service.openai.note_answered(submitted.job_ids)
         else:
             await _send_piece(call, b"event: error\ndata: " + refusal.body)
@@ -236,19 +248,63 @@ async def _send_events(call: Call, submitted: Submitted, headers: Headers, send_
     await call.send({"type": "http.response.body", "body": b""})
 
 
+@dataclass(slots=True)
+class _Sent:
+    """What was sent of a transcript, and what the newest attempt has written of it."""
+
+    text: str = ""
+    attempt_id: str | None = None
+    written: str = ""
+    count: int = 0
+    """Of the attempt's pieces."""
+
+    def take(self, live: LiveText) -> Iterator[str]:
+        """What is new, piece by piece. Unavailable: another attempt wrote something else."""
+        if live.attempt_id != self.attempt_id:
+            self.attempt_id, self.written, self.count = live.attempt_id, "", 0
+        for piece in live.pieces:
+            self.written += piece
+            self.count += 1
+            if not (self.written.startswith(self.text) or self.text.startswith(self.written)):
+                raise Unavailable(_CHANGED)
+            if new := self.written[len(self.text) :]:
+                self.text += new
+                yield new
+
+
+async def _send_live(call: Call, submitted: Submitted, sent: _Sent) -> Operation:
+    """Send text as it is written, until the job is final or has written nothing for too long. Unavailable."""
+    [job_id] = submitted.job_ids
+    loop, wait_s = asyncio.get_running_loop(), call.service.settings.openai_wait_s
+    end, sent_at = loop.time() + wait_s, loop.time()
+
+    def look(tx: Transaction, who: Caller) -> tuple[int, Operation, LiveText]:
+        sequence, operation = read.sequence(tx, job_id), read.for_caller(tx, who, job_id)
+        live = live_text.of_job(tx, job_id, attempt_id=sent.attempt_id, first=sent.count)
+        return sequence, operation, live
+
+    while True:
+        if has_left(call):
+            raise ClientGone
+        sequence, operation, live = await call.read_again(look)
+        if operation.is_final() or loop.time() > end:
+            return operation
+        for delta in sent.take(live):
+            await _send_event(call, {"type": "transcript.text.delta", "delta": delta})
+            failpoints.hit("openai.mid_answer")
+            end, sent_at = loop.time() + wait_s, loop.time()
+        if loop.time() - sent_at > HEARTBEAT_S:
+            await _send_piece(call, b": waiting")
+            sent_at = loop.time()
+        began = loop.time()
+        await changed(call, operation, sequence, LOOK_S)
+        if (left := began + LOOK_S - loop.time()) > 0:
+            await call.wait(asyncio.Event(), left)
+
+
 async def _send_event(call: Call, event: Any) -> None:
     """One event, as JSON. Raises ClientGone."""
     await _send_piece(call, b"data: " + msgspec.json.encode(event))
-
-
-async def _wait_beating(call: Call, submitted: Submitted) -> list[Operation]:
-    waiting = asyncio.ensure_future(wait(call, submitted, call.service.settings.openai_wait_s))
-    try:
-        while not (await asyncio.wait([waiting], timeout=HEARTBEAT_S))[0]:
-            await _send_piece(call, b": waiting")
-        return waiting.result()
-    finally:
-        waiting.cancel()
 
 
 async def _send_piece(call: Call, event: bytes) -> None:
@@ -267,8 +323,6 @@ _NOT_MEASURED = {
     "compression_ratio": 1.0,
     "no_speech_prob": 0.0,
 }
-_WITHOUT_SPACES = ((0x2E80, 0x312F), (0x31A0, 0xA4CF), (0xF900, 0xFAFF), (0xFE30, 0xFFEF), (0x20000, 0x3FFFF))
-"""From, to: Chinese and Japanese characters and their punctuation, between which no space is written."""
 
 
 class _Segment(msgspec.Struct):
@@ -321,19 +375,22 @@ class Transcript:
             )
         return whole
 
-    def events(self, form: str) -> Iterator[dict[str, Any]]:
-        """The events of a stream: a delta for each segment, then the whole; speakers in `diarized_json`."""
+    def events(self, form: str, sent: str = "") -> Iterator[dict[str, Any]]:
+        """The events of a stream behind the text that was sent: a delta for each segment, then the whole;
+        speakers in `diarized_json`. Unavailable: the text does not begin with what was sent."""
+        if not self.text().startswith(sent):
+            raise Unavailable(_CHANGED)
         diarized = self._diarized() if form == "diarized_json" else []
+        position = 0
         for number, delta in enumerate(self._deltas()):
             yield from diarized[number : number + 1]
-            yield {"type": "transcript.text.delta", "delta": delta}
+            position += len(delta)
+            if new := delta[-(position - len(sent)) :] if position > len(sent) else "":
+                yield {"type": "transcript.text.delta", "delta": new}
         yield {"type": "transcript.text.done", "text": self.text(), "usage": self._usage()}
 
     def _deltas(self) -> Iterator[str]:
-        texts = [" ".join(segment.text.split()) for segment in self.segments]
-        for before, text in pairwise(["", *texts]):
-            is_apart = before and not (_has_no_spaces(before[-1]) or _has_no_spaces(text[0]))
-            yield f" {text}" if is_apart else text
+        return joined(segment.text for segment in self.segments)
 
     def _usage(self) -> dict[str, Any]:
         return {"type": "duration", "seconds": math.ceil(self.duration_s)}
@@ -379,7 +436,3 @@ def _letters(number: int) -> str:
         number, last = divmod(number - 1, 26)
         letters = chr(ord("A") + last) + letters
     return letters
-
-
-def _has_no_spaces(mark: str) -> bool:
-    return any(first <= ord(mark) <= last for first, last in _WITHOUT_SPACES)

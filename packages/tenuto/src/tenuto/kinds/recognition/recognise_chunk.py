@@ -18,7 +18,7 @@ from tenuto.hosts.host import EngineFailed, HostResult
 from tenuto.jobs.rows import ChunkKey
 from tenuto.kinds.recognition.recording import RATE, Recording
 from tenuto.logs import get_logger
-from tenuto.worker.calls import EngineCalls, OnProgress, ResultInvalid
+from tenuto.worker.calls import EngineCalls, OnProgress, OnSegment, ResultInvalid
 
 if TYPE_CHECKING:
     import numpy as np
@@ -115,13 +115,21 @@ class TranscriptDoubts:
 
 
 @dataclass(frozen=True, slots=True)
+class Reports:
+    """Who takes what an engine reports while it runs."""
+
+    on_progress: OnProgress
+    on_segment: OnSegment | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class _Try:
     transcript: dict[str, Any]
     doubts: TranscriptDoubts
 
 
 def recognise(
-    calls: EngineCalls, engine: EngineEntry, recording: Recording, key: ChunkKey, on_progress: OnProgress
+    calls: EngineCalls, engine: EngineEntry, recording: Recording, key: ChunkKey, reports: Reports
 ) -> dict[str, Any]:
     """The chunk's transcript; its warnings include its doubts. Raises ResultInvalid, and what hosts raise.
 
@@ -130,7 +138,7 @@ def recognise(
     best: _Try | None = None
     for number in range(engine.tries):
         try:
-            attempt = _once(calls, engine, recording, key, on_progress, again=number > 0)
+            attempt = _once(calls, engine, recording, key, reports, again=number > 0)
         except (ResultInvalid, EngineFailed) as error:
             hopeless = isinstance(error, EngineFailed) and error.code != "engine_failed"
             if best is None and (hopeless or number + 1 == engine.tries):
@@ -152,7 +160,7 @@ def _once(
     engine: EngineEntry,
     recording: Recording,
     key: ChunkKey,
-    on_progress: OnProgress,
+    reports: Reports,
     *,
     again: bool,
 ) -> _Try:
@@ -162,8 +170,9 @@ def _once(
     result = calls.run(
         {"language": language, "again": True} if again else {"language": language},
         {"audio": recording.samples(key.start_frame, key.end_frame)},
+        reports.on_segment,
         model=engine.model,
-        on_progress=on_progress,
+        on_progress=reports.on_progress,
     )
     transcript = checked(result, key.role, (key.end_frame - key.start_frame) / RATE)
     own = transcript.pop("doubts")

@@ -17,7 +17,8 @@ from tenuto.errors import InvalidRequest, OperatorError
 from tenuto.hosts.host import HostResult
 from tenuto.jobs import chunks
 from tenuto.jobs.rows import ChunkKey
-from tenuto.kinds.recognition.recognise_chunk import MEDIA_TYPE, recognise
+from tenuto.kinds.recognition.live import LiveText
+from tenuto.kinds.recognition.recognise_chunk import MEDIA_TYPE, Reports, recognise
 from tenuto.kinds.recognition.recording import RATE, Recording, decoded_recording
 from tenuto.logs import get_logger
 from tenuto.media.transcript_merge import ChunkTranscript, merge_segment_text, merge_word_timestamps
@@ -86,22 +87,25 @@ def _transcribe(calls: EngineCalls, engines: tuple[EngineEntry, ...], recording:
         for engine in engines
     ]
     progress = _Progress(calls, recording, [key for _, key in keys])
+    live = LiveText(calls, engines, _spans(recording))
     stored = read(calls.context, lambda tx: chunks.finished(tx, calls.claim.job_id))
     transcripts: Transcripts = {}
     for engine, key in keys:
         if key not in stored:
-            stored[key] = _recognise(calls, engine, recording, key, progress.within(key))
+            reports = live.reports(key, progress.within(key))
+            stored[key] = _recognise(calls, engine, recording, key, reports)
         transcripts[key] = stored[key]
+        live.finish(key, stored[key])
         progress.finish(key)
     return transcripts
 
 
 def _recognise(
-    calls: EngineCalls, engine: EngineEntry, recording: Recording, key: ChunkKey, on_progress: OnProgress
+    calls: EngineCalls, engine: EngineEntry, recording: Recording, key: ChunkKey, reports: Reports
 ) -> dict[str, Any]:
     """One chunk by one engine, stored before this returns."""
     with calls.engines.turn(engine.model, calls.watched, calls.claim.account_id):
-        transcript = recognise(calls, engine, recording, key, on_progress)
+        transcript = recognise(calls, engine, recording, key, reports)
     attempt_id = calls.claim.attempt_id
 
     def add(tx: Transaction, now_ms: int) -> None:

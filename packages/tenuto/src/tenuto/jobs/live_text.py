@@ -1,0 +1,55 @@
+"""What is written of a recording while its job runs: the beginning of its transcript, for streams.
+
+It is an extra, which costs nothing and does not mean that the job succeeds. The pieces of different attempts
+are never mixed: each attempt begins again. They are removed once their job is final, as its chunks are.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tenuto.db.database import Transaction
+from tenuto.errors import Stale
+from tenuto.jobs import attempt_store
+from tenuto.jobs.states import RUNNING
+
+MAX_PIECES = 20_000
+MAX_BYTES = 1 << 20
+"""Of UTF-8, of one attempt; two hours of fast speech are a fifth of it. What is behind it comes with the
+result."""
+
+
+@dataclass(frozen=True, slots=True)
+class LiveText:
+    """What the attempt that a job names has written, from a piece on."""
+
+    attempt_id: str | None
+    """None before the first one."""
+    pieces: list[str]
+
+
+def add(tx: Transaction, attempt_id: str, first: int, pieces: Sequence[str], *, now_ms: int) -> None:
+    """Store pieces, the first of which has the number `first`; repeatable. Stale: the attempt is not the
+    job's any more."""
+    attempt = attempt_store.locked_attempt(tx, attempt_id)
+    if attempt is None or attempt.job_attempt_id != attempt_id or attempt.job_state != RUNNING:
+        raise Stale
+    attempt_store.add_live_text(
+        tx, pieces, first=first, job_id=attempt.job_id, attempt_id=attempt_id, now_ms=now_ms
+    )
+
+
+def of_job(tx: Transaction, job_id: str, *, attempt_id: str | None = None, first: int = 0) -> LiveText:
+    """The pieces from `first` on if the newest attempt is this one, else all of the newest attempt's.
+
+    Whose job it is, the caller has checked.
+    """
+    newest = attempt_store.newest_attempt(tx, job_id)
+    if newest is None:
+        return LiveText(None, [])
+    first = first if newest == attempt_id else 0
+    return LiveText(newest, attempt_store.live_texts(tx, newest, first=first, limit=MAX_PIECES))
+
+
+def forget_final(tx: Transaction) -> int:
+    """Remove what belongs to jobs that are final: their results hold it."""
+    return attempt_store.remove_final_live_text(tx)

@@ -26,7 +26,13 @@ from tenuto.chat.calls import Calls, ModelCall
 from tenuto.chat.meter import Meter
 from tenuto.config import ModelSettings, Price, Settings, UpstreamSettings
 from tenuto.db.database import Database
-from tenuto.errors import InsufficientBalance, OperatorError, SettingsInvalid, Unavailable
+from tenuto.errors import (
+    IdempotencyConflict,
+    InsufficientBalance,
+    OperatorError,
+    SettingsInvalid,
+    Unavailable,
+)
 
 MODEL = "there/chat"
 MOST = Usage(100, 100)
@@ -115,6 +121,38 @@ def test_a_call_that_the_balance_does_not_cover_leaves_nothing(world: World) -> 
 
     assert [] == world.all("select id from model_call")
     assert (HOLD_MICROS - 1, 0) == world.balance(caller.account_id)
+
+
+def test_a_key_is_charged_once(world: World) -> None:
+    """Open, it says that a retry may help; settled, that it does not; released, the key is free again.
+    Another API key has keys of its own (P3)."""
+    one, other = world.caller(credit_micros=10_000), world.caller(credit_micros=10_000)
+
+    async def scenario() -> list[str]:
+        own = calls_of(world, world.database)
+        async with own.begun(one, priced(), MOST, "same"):
+            refusals = [await refusal(own, one)]
+            async with own.begun(other, priced(), MOST, "same"):
+                pass
+        async with own.begun(one, priced(), MOST, "same") as call:
+            await call.settle(Usage(1, 1))
+        refusals.append(await refusal(own, one))
+        await own.close()
+        return refusals
+
+    refusals = asyncio.run(scenario())
+
+    assert ["CallStillOpen", "IdempotencyConflict"] == refusals
+    assert (10_000 - 10, 0) == world.balance(one.account_id)
+    assert (10_000, 0) == world.balance(other.account_id)
+
+
+async def refusal(own: Calls, caller: Caller) -> str:
+    """The error of a second call with the key."""
+    with pytest.raises(IdempotencyConflict) as refused:
+        async with own.begun(caller, priced(), MOST, "same"):
+            raise AssertionError("its key is taken")
+    return type(refused.value).__name__
 
 
 def test_what_no_end_was_said_of_is_released(world: World) -> None:

@@ -3,13 +3,15 @@
 import json
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx2
 import pytest
 
 from servers.callers import Caller, Operator, error_code
-from servers.chats import PRICED, PRICED_VECTORS, body, events, post, said
+from servers.chats import PRICED, PRICED_VECTORS, THERE, body, events, post, said
+from servers.processes import until
 from servers.upstream import UpstreamServer
 from tenuto.jobs import audit
 
@@ -109,6 +111,38 @@ def test_without_an_answer_nothing_is_charged(chatting: Operator, payer: Caller,
     assert answer.status_code in (400, 429, 503)
     assert CREDIT_MICROS == settled(chatting, payer)
     assert ["void", "hold", "credit"] == [type_ for type_, _ in lines(payer)]
+
+
+def test_a_key_is_answered_and_charged_once(
+    chatting: Operator, payer: Caller, upstream: UpstreamServer
+) -> None:
+    """While its call runs, an SDK is asked to come back; afterwards it is refused, on every route, and not
+    sent to the upstream. A call that cost nothing leaves its key free, and a free model takes any."""
+    key = {"Content-Type": "application/json", "Idempotency-Key": "mine"}
+
+    def ask(text: str, path: str = "/v1/chat/completions", model: str = PRICED) -> httpx2.Response:
+        value = {"model": model, "input": text} if path == "/v1/responses" else body(text, model=model)
+        return payer.request("POST", path, headers=key, content=json.dumps(value).encode())
+
+    failed = ask("[up:status=500]")
+    settled(chatting, payer)
+    upstream.seen.gate.clear()
+    before = len(upstream.seen.bodies)
+    with ThreadPoolExecutor() as beside:
+        first = beside.submit(ask, "[up:gate]")
+        until(lambda: len(upstream.seen.bodies) > before, 20, "the upstream is asked")
+        while_open = ask("[up:gate]")
+        upstream.seen.gate.set()
+    later = [ask("Hold the note."), ask("Hold the note.", "/v1/responses")]
+    free = [ask("Hold the note.", model=THERE).status_code for _ in range(2)]
+
+    assert 503 == failed.status_code
+    assert [200, *free] == [first.result().status_code, 200, 200]
+    assert [(409, "idempotency_conflict")] * 3 == [error_code(each) for each in (while_open, *later)]
+    assert ["true", "false", "false"] == [each.headers["x-should-retry"] for each in (while_open, *later)]
+    assert ["2", None] == [each.headers.get("retry-after") for each in (while_open, later[0])]
+    assert before + 1 + len(free) == len(upstream.seen.bodies)
+    assert (CREDIT_MICROS - CHARGE_MICROS, 0) == chatting.money(payer)
 
 
 def test_a_stream_that_the_upstream_cuts_costs_nothing(chatting: Operator, payer: Caller) -> None:

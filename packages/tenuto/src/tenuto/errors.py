@@ -125,6 +125,10 @@ class IdempotencyConflict(TenutoError):
     code = "idempotency_conflict"
 
 
+class CallStillOpen(IdempotencyConflict):
+    """The call with this idempotency key is not finished; send the same request again a little later."""
+
+
 class PayloadTooLarge(TenutoError):
     """The body is too large."""
 

@@ -12,7 +12,7 @@ from tenuto.api.answers import Answer, Headers, json_answer
 from tenuto.api.body import ClientGone
 from tenuto.api.call import Call
 from tenuto.api.errors import error_body, status_of
-from tenuto.api.request_body import MAX_CHAT_VALUES, read_json
+from tenuto.api.request_body import MAX_CHAT_VALUES, idempotency_key, read_json
 from tenuto.api.service import Service
 from tenuto.billing.rules import cny
 from tenuto.bodies import chat
@@ -35,6 +35,7 @@ async def create(call: Call) -> Answer | None:
     limit_bytes = service.settings.chat_body_kib << 10
     _, value = await read_json(call, limit_bytes, max_values=MAX_CHAT_VALUES)
     request = checked(service, caller, value)
+    key = request_key(call)
     await refuse_switched_off(call, request.model)
     about = {
         "id": service.ids.new("chatcmpl"),
@@ -43,11 +44,20 @@ async def create(call: Call) -> Answer | None:
         "model": request.model,
     }
     if not request.stream:
-        completion = await answered_while_there(call, service.chats.complete(caller, request))
+        completion = await answered_while_there(call, service.chats.complete(caller, request, key))
         return json_answer(200, about | _answer(completion), *charged_header(completion.charged_micros))
-    async with aclosing(service.chats.stream(caller, request)) as pieces:
+    async with aclosing(service.chats.stream(caller, request, key)) as pieces:
         await _stream(call, request, about, pieces)
     return None
+
+
+def request_key(call: Call) -> str | None:
+    """The caller's `Idempotency-Key`, by which a call with a price is charged once. InvalidRequest."""
+    faults: list[Fault] = []
+    key = idempotency_key(call, faults)
+    if faults:
+        raise InvalidRequest(faults)
+    return key
 
 
 def charged_header(charged_micros: int | None) -> Headers:

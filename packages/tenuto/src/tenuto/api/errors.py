@@ -113,8 +113,9 @@ def error_answer(error: Exception, request_id: str, status: int | None = None) -
     if stated.code == "invalid_api_key":
         answer.headers.append((b"www-authenticate", b"Bearer"))
     elif status == 409:
-        answer.headers.append((b"x-should-retry", b"false"))
-    elif status in (429, 503):
+        is_open = isinstance(stated, errors.CallStillOpen)
+        answer.headers.append((b"x-should-retry", b"true" if is_open else b"false"))
+    if status in (429, 503) or isinstance(stated, errors.CallStillOpen):
         answer.headers.append((b"retry-after", b"%d" % retry_after.of_error(stated)))
     return answer
 

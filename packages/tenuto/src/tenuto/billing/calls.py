@@ -12,6 +12,7 @@ from tenuto.billing.store import Entry
 from tenuto.billing.usage import day_of
 from tenuto.config import Price
 from tenuto.db.database import Transaction
+from tenuto.errors import CallStillOpen, IdempotencyConflict
 from tenuto.ids import Ids
 
 MOST_LOOKED_AT = 10_000
@@ -19,7 +20,13 @@ MOST_LOOKED_AT = 10_000
 
 
 def begin(tx: Transaction, ids: Ids, call: CallRow, *, now_ms: int) -> None:
-    """Hold what the call may cost. Raises InsufficientBalance; the call must not be made then."""
+    """Hold what the call may cost.
+
+    Raises InsufficientBalance; CallStillOpen or IdempotencyConflict if its key belongs to a call that is
+    open or was charged. The call must not be made then.
+    """
+    if call.request_key is not None:
+        _take_key(tx, call, call.request_key)
     operations.hold(
         tx,
         ids,
@@ -29,6 +36,18 @@ def begin(tx: Transaction, ids: Ids, call: CallRow, *, now_ms: int) -> None:
         now_ms=now_ms,
     )
     store.add_call(tx, call, now_ms)
+
+
+def _take_key(tx: Transaction, call: CallRow, request_key: str) -> None:
+    store.lock(tx, call.account_id)  # Two calls with one key wait for each other here.
+    state = store.state_of_key(tx, call.key_id, request_key)
+    if state == "open":
+        raise CallStillOpen
+    if state is not None:
+        raise IdempotencyConflict(
+            "the call with this Idempotency-Key was answered and charged, and answers are not kept;"
+            " use a new key for a new call"
+        )
 
 
 def settle(tx: Transaction, ids: Ids, call_id: str, used: Used, *, now_ms: int) -> int | None:

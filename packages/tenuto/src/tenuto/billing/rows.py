@@ -99,6 +99,8 @@ class CallRow(msgspec.Struct, frozen=True):
     """The most that it can be charged."""
     charged_micros: int | None = None
     """Set when it is settled."""
+    request_key: str | None = None
+    """The caller's Idempotency-Key: no other call of the API key has it that is open or settled."""
 
 
 class OpenCall(msgspec.Struct, frozen=True):

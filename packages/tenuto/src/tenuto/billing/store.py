@@ -163,9 +163,9 @@ def chat_usage_by_day(
 def add_call(tx: Transaction, call: CallRow, now_ms: int) -> None:
     tx.do(
         """insert into model_call (id, account_id, key_id, model, state, input_price_micros,
-                                   output_price_micros, hold_micros, charged_micros, created_at)
+                                   output_price_micros, hold_micros, charged_micros, request_key, created_at)
            values (:id, :account_id, :key_id, :model, :state, :input_price_micros, :output_price_micros,
-                   :hold_micros, cast(:charged_micros as bigint), :now)""",
+                   :hold_micros, cast(:charged_micros as bigint), cast(:request_key as text), :now)""",
         **asdict(call),
         now=now_ms,
     )
@@ -176,10 +176,20 @@ def call(tx: Transaction, call_id: str) -> CallRow | None:
         tx,
         CallRow,
         """select id, account_id, key_id, model, state, input_price_micros, output_price_micros, hold_micros,
-                  charged_micros
+                  charged_micros, request_key
            from model_call where id = :id""",
         id=call_id,
     )
+
+
+def state_of_key(tx: Transaction, key_id: str, request_key: str) -> str | None:
+    """`open` or `settled`: the call that this key of a request belongs to. None: the key is free."""
+    row = tx.one(
+        "select state from model_call where key_id = :key_id and request_key = :key and state <> 'void'",
+        key_id=key_id,
+        key=request_key,
+    )
+    return None if row is None else str(row["state"])
 
 
 def settle_call(tx: Transaction, call_id: str, used: Used, now_ms: int) -> int:

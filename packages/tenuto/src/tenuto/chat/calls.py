@@ -95,14 +95,17 @@ class Calls:
         self._closing = False
 
     @asynccontextmanager
-    async def begun(self, caller: Caller, model: Model, most: Usage) -> AsyncIterator[ModelCall]:
+    async def begun(
+        self, caller: Caller, model: Model, most: Usage, key: str | None = None
+    ) -> AsyncIterator[ModelCall]:
         """A call while the block lasts; it is released if the block ended it in no other way.
 
-        `most` is what it may use. Raises InsufficientBalance, and Unavailable: nothing can be held.
+        `most` is what it may use, `key` the caller's for one with a price. Raises what `billing.begin` does,
+        and Unavailable: nothing can be held.
         """
         call_id = None
         if model.price.unit == MILLION_TOKENS:
-            call_id = await self._hold(caller, model, most)
+            call_id = await self._hold(caller, model, most, key)
             failpoints.hit("call.held")
         call = ModelCall(self, caller, model, call_id)
         try:
@@ -121,7 +124,7 @@ class Calls:
         """Do it in the background, again and again until the database takes it."""
         return self._begin(self._until_written(call_id, operation))
 
-    async def _hold(self, caller: Caller, model: Model, most: Usage) -> str:
+    async def _hold(self, caller: Caller, model: Model, most: Usage, key: str | None) -> str:
         price = model.price
         call = CallRow(
             id=self.ids.new("call"),
@@ -132,6 +135,7 @@ class Calls:
             input_price_micros=price.price_micros,
             output_price_micros=price.output_price_micros,
             hold_micros=token_charge_micros(price, most.prompt_tokens, most.completion_tokens),
+            request_key=key,
         )
         await self._writing_hold(call)
         return call.id

@@ -101,15 +101,15 @@ class Chats:
         """Why the model cannot be called now, or None."""
         return self._engines[model].reason()
 
-    async def complete(self, caller: Caller, request: ChatRequest) -> Completion:
+    async def complete(self, caller: Caller, request: ChatRequest, key: str | None) -> Completion:
         """A whole answer, recorded. Raises InvalidRequest, RateLimited, ModelUnavailable,
-        InsufficientBalance.
+        InsufficientBalance; CallStillOpen and IdempotencyConflict for the `key` of a call with a price.
 
         It is also recorded if its caller leaves before the end, for the model worked on it; but who has no
         answer pays nothing.
         """
         engine = self._callable(self._chats, request.model)
-        async with self._begun(caller, request.model, self._most(request)) as call:
+        async with self._begun(caller, request.model, self._most(request), key) as call:
             tally = _Tally(request)
             try:
                 completion = await engine.complete(request, tally.add)
@@ -119,13 +119,15 @@ class Chats:
             await call.settle(completion.usage)
         return replace(completion, charged_micros=call.charged_micros)
 
-    async def stream(self, caller: Caller, request: ChatRequest) -> AsyncGenerator[Piece, None]:
+    async def stream(
+        self, caller: Caller, request: ChatRequest, key: str | None
+    ) -> AsyncGenerator[Piece, None]:
         """The answer piece by piece; what was used is recorded however it ends.
 
         It is charged before its last piece is given, or when the caller leaves: for what came until then.
         """
         engine = self._callable(self._chats, request.model)
-        async with self._begun(caller, request.model, self._most(request)) as call:
+        async with self._begun(caller, request.model, self._most(request), key) as call:
             tally = _Tally(request)
             pieces = engine.stream(request)
             try:
@@ -145,10 +147,10 @@ class Chats:
             finally:
                 await pieces.aclose()
 
-    async def embed(self, caller: Caller, request: EmbeddingRequest) -> Embeddings:
+    async def embed(self, caller: Caller, request: EmbeddingRequest, key: str | None) -> Embeddings:
         """The vectors, recorded also if their caller leaves. Raises what `complete` raises."""
         engine = self._callable(self._embedders, request.model)
-        async with self._begun(caller, request.model, most_used_by_inputs(request)) as call:
+        async with self._begun(caller, request.model, most_used_by_inputs(request), key) as call:
             try:
                 made = await engine.embed(request)
             except asyncio.CancelledError:
@@ -158,11 +160,13 @@ class Chats:
         return replace(made, charged_micros=call.charged_micros)
 
     @asynccontextmanager
-    async def _begun(self, caller: Caller, model: str, most: Usage) -> AsyncIterator[ModelCall]:
+    async def _begun(
+        self, caller: Caller, model: str, most: Usage, key: str | None
+    ) -> AsyncIterator[ModelCall]:
         """A call that has a slot, and holds what it may cost."""
         async with (
             self._slots[model].taken(caller.account_id),
-            self._calls.begun(caller, self._models[model], most) as call,
+            self._calls.begun(caller, self._models[model], most, key) as call,
         ):
             yield call
 

@@ -6,7 +6,7 @@ from typing import Any
 from tenuto.accounts.restrictions import Caller
 from tenuto.api.answers import Answer, json_answer
 from tenuto.api.call import Call
-from tenuto.api.chat import answered_while_there, charged_header, refuse_switched_off
+from tenuto.api.chat import answered_while_there, charged_header, refuse_switched_off, request_key
 from tenuto.api.openai.jobs import ignored_header, lenient
 from tenuto.api.openai.keys import quota_errors
 from tenuto.api.request_body import read_json
@@ -26,9 +26,10 @@ async def create(call: Call) -> Answer | None:
     _, value = await read_json(call, limit_bytes, max_values=MAX_VALUES)
     sent = lenient(value, FIELDS)
     request = _checked(call.service, caller, sent.values)
+    key = request_key(call)
     await refuse_switched_off(call, request.model)
     with quota_errors():
-        made = await answered_while_there(call, call.service.chats.embed(caller, request))
+        made = await answered_while_there(call, call.service.chats.embed(caller, request, key))
     data = [
         {"object": "embedding", "index": index, "embedding": vector}
         for index, vector in enumerate(made.vectors)

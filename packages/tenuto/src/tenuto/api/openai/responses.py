@@ -22,6 +22,7 @@ from tenuto.api.chat import (
     next_piece,
     or_gone,
     refuse_switched_off,
+    request_key,
     stated,
 )
 from tenuto.api.openai.jobs import ignored_header, lenient
@@ -72,15 +73,16 @@ async def create(call: Call) -> Answer | None:
     faults: list[Fault] = []
     body = _chat_body(sent.values, faults)
     request = checked(service, caller, body, faults, lambda param: _their_name(param, sent.values))
+    key = request_key(call)
     await refuse_switched_off(call, request.model)
     about = _About(call, request, sent.values)
     headers = ignored_header(sent.ignored)
     with quota_errors():
         if not request.stream:
-            completion = await answered_while_there(call, service.chats.complete(caller, request))
+            completion = await answered_while_there(call, service.chats.complete(caller, request, key))
             response = about.ended(completion.choices[0], completion.usage)
             return json_answer(200, response, *headers, *charged_header(completion.charged_micros))
-        async with aclosing(service.chats.stream(caller, request)) as pieces:
+        async with aclosing(service.chats.stream(caller, request, key)) as pieces:
             await _stream(call, about, pieces, headers)
     return None
 

@@ -21,6 +21,7 @@ from bench import (
     report,
     sdk,
     search,
+    sentences,
     slots,
     start,
     storage,
@@ -47,6 +48,7 @@ PARTS: dict[str, Measure] = {
     "sdk": sdk.measure,
     "image": image.measure,
     "programs": programs.measure,
+    "sentences": sentences.measure,
     "hosts": hosts.measure,
     "search": search.measure,
 }

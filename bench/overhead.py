@@ -112,8 +112,13 @@ _engine: list[KokoroEngine] = []
 def _direct(parameters: dict[str, Any]) -> tuple[float, float]:
     """Seconds that the engine takes, and seconds of speech that it makes."""
     if not _engine:
-        entry = next(entry for entry in ENTRIES if entry.model == MODEL)
-        _engine.append(KokoroEngine(dict(spec_of(entry, config.load({})).options)))
+        _engine.append(direct_engine())
     began = time.perf_counter()
     result = _engine[0].run(DirectRun(parameters))
     return time.perf_counter() - began, (result.duration_ms or 0) / 1000
+
+
+def direct_engine() -> KokoroEngine:
+    """The engine with the options that the service gives it, without a host."""
+    entry = next(entry for entry in ENTRIES if entry.model == MODEL)
+    return KokoroEngine(dict(spec_of(entry, config.load({})).options))

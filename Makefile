@@ -31,7 +31,7 @@ DOCS := build/docs-tools
 LITELLM := build/litellm
 WYOMING := build/wyoming
 # The distributions of this repository, as they lie here.
-DISTRIBUTIONS := packages/tenuto-engine packages/tenuto-engine-kit packages/tenuto-client packages/tenuto \
+DISTRIBUTIONS := packages/tenuto-engine packages/tenuto-engine-kit packages/tenuto-client packages/tenuto-mcp packages/tenuto \
   engines/diffusers engines/kokoro engines/llama engines/pictograms engines/remote engines/whisper \
   contrib/indextts contrib/moss contrib/qwen3-asr contrib/ray contrib/vibevoice
 DIST := build/dist

@@ -23,7 +23,7 @@ SOURCES = {p.relative_to(src).as_posix(): p for src in ROOTS for p in src.rglob(
 NAMES = sorted(SOURCES)
 READS_THE_CLOCK = ("tenuto/bootstrap/", "tenuto_client/")
 PRINTS = ("tenuto/cli/",)
-MOUNTS_THE_CLIENT = ("tenuto_client/", "tenuto/cli/")
+MOUNTS_THE_CLIENT = ("tenuto_client/", "tenuto_mcp/", "tenuto/cli/")
 DETECTS_LANGUAGES = "tenuto/api/openai/speech.py"
 """It speaks a text without a language in the one that `tenuto say` takes, by `tenuto_client.languages`."""
 WALL_CLOCK = {"time.time", "time.time_ns", "datetime.now", "datetime.utcnow", "datetime.today", "date.today"}

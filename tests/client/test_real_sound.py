@@ -1,14 +1,17 @@
 """The commands with real engines: synthesised speech is transcribed correctly."""
 
+import asyncio
 import os
 import re
 import subprocess
 import wave
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from client.assistant import connected, facts
 from servers.service import TENUTO, RunningService
 
 TEXT = "Hold the note for its full value."
@@ -45,3 +48,23 @@ def test_what_is_said_is_written_down_again(real: RunningService, tmp_path: Path
     assert "note.wav\n" == said and 1.0 < seconds < 5.0
     assert re.findall(r"\w+", TEXT.lower()) == re.findall(r"\w+", heard.lower())
     assert charged == pytest.approx(seconds / 60 * 0.05, abs=2e-6)
+
+
+@pytest.mark.real_engine
+def test_an_assistant_speaks_and_transcribes(
+    real: RunningService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`tenuto mcp` with the official client: what it says as a file is what it then reads."""
+    monkeypatch.setenv("TENUTO_BASE_URL", real.url)
+    monkeypatch.setenv("TENUTO_API_KEY", real.key)
+
+    async def ask() -> tuple[dict[str, Any], dict[str, Any]]:
+        async with connected(tmp_path) as client:
+            spoken = await client.call_tool("say", {"text": TEXT, "output": "note.flac", "wait_s": 240})
+            heard = await client.call_tool("transcribe", {"file": "note.flac", "lang": "en", "wait_s": 240})
+            return facts(spoken), facts(heard)
+
+    spoken, heard = asyncio.run(ask())
+
+    assert ("note.flac", b"fLaC") == (spoken["file"], (tmp_path / "note.flac").read_bytes()[:4])
+    assert re.findall(r"\w+", TEXT.lower()) == re.findall(r"\w+", heard["text"].lower())

@@ -45,6 +45,7 @@ VERBS: Tree = {
     "watch": Command(
         "Transcribe recordings and speak texts that arrive in a folder.", "tenuto_client.commands.watch"
     ),
+    "mcp": Command("Offer speech, transcripts and images to assistants (MCP).", "tenuto_client.commands.mcp"),
     "chat": Command("Chat with a model.", "tenuto_client.commands.chat"),
     "voices": Command("List, add and manage voices.", "tenuto_client.commands.voices"),
     "models": Command(

@@ -26,6 +26,8 @@ LINES = (
     "tenuto watch recordings",
     "tenuto watch recordings -o subtitles --to srt",
     "tenuto watch texts --to mp3 --once",
+    "tenuto mcp ~/Tenuto",
+    "tenuto mcp ~/Tenuto --url https://tenuto.example.com",
     'tenuto chat "In Python, how do I reverse a string?"',
     "tenuto chat",
     "tenuto voices list --kind own",

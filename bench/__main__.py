@@ -25,7 +25,9 @@ from bench import (
     slots,
     start,
     storage,
+    streams,
     transfer,
+    webhooks,
 )
 from bench.report import Row
 from servers.postgres import PostgresServer, start_postgres
@@ -51,6 +53,8 @@ PARTS: dict[str, Measure] = {
     "sentences": sentences.measure,
     "hosts": hosts.measure,
     "search": search.measure,
+    "streams": streams.measure,
+    "webhooks": webhooks.measure,
 }
 MANY: dict[str, Measure] = {"cluster": cluster.measure, "growth": growth.measure}
 """Many machines, and a database that has grown: half an hour and more, so on a page of their own."""

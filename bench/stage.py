@@ -157,11 +157,11 @@ def clients(keys: list[str], number: int, text: str = TEXT) -> list[Iterator[byt
     return [submissions(keys[client % len(keys)], text) for client in range(number)]
 
 
-def make_keys(database: Database) -> list[str]:
-    """A key of each of the accounts, which are made and have credit."""
+def make_keys(database: Database, first: int = 0) -> list[str]:
+    """A key of each of the accounts, which are made and have credit; `first`: the number of the first one."""
     ids = Ids(_now_ms)
     keys = []
-    for number in range(ACCOUNTS):
+    for number in range(first, first + ACCOUNTS):
         account_id = database.write(
             lambda tx, number=number: accounts.create_account(  # type: ignore[misc]
                 tx, ids, name=f"bench {number}", now_ms=_now_ms()

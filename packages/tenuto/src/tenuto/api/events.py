@@ -27,6 +27,8 @@ from tenuto.jobs.states import EVENTS, FINAL
 
 HEARTBEAT_S = 20.0
 """The longest that a stream sends nothing."""
+HEARTBEATS_EVERY_S = 1.0
+"""Heartbeats of all streams are sent together at whole multiples of this: the loop wakes up once for all."""
 CHECK_S = 5.0
 """A revoked key receives events for this long at most; without events its stream ends within 3 heartbeats."""
 RECONNECT_MS = 1_000
@@ -136,7 +138,8 @@ async def _passed(
 
 async def _next(call: Call, stream: Stream) -> tuple[list[EventInOrder], Position, bool]:
     """What has happened, or nothing after the time of a heartbeat."""
-    timer = stream.loop.call_later(HEARTBEAT_S, stream.woken.set)
+    latest = stream.loop.time() + HEARTBEAT_S
+    timer = stream.loop.call_at(latest - latest % HEARTBEATS_EVERY_S, stream.woken.set)
     try:
         await stream.woken.wait()
     finally:

@@ -305,10 +305,13 @@ class Connection(HttpToolsProtocol):
 
     def sweep(self, elapsed_s: float) -> None:
         """Ends this connection if the client has been waited for too long."""
+        cycle = self.cycle
         if self.flow.write_paused or self.transport.is_closing():
             self._sweep_unsent(elapsed_s)
-        if self.transport.is_closing():
-            return
+            if self.transport.is_closing():
+                return
+        elif cycle is not None and not cycle.response_complete and not self.lingering:
+            return  # The client waits for us: an open stream, of which there may be a thousand.
         self.waited_s += elapsed_s
         if self.lingering:
             self._sweep_lingering(elapsed_s)

@@ -1,0 +1,96 @@
+"""What webhooks add to a job's transitions, from its acceptance to its end: switched off, allowed, and sent.
+
+Two services on the same kind of database take the same jobs in turns, a round each, and the processor time of
+all their processes is compared round by round. The receivers of messages are in this process, which does not
+count. What is sent also costs: connections, signatures and two records a message, in the worker that sends.
+"""
+
+import json
+import statistics
+import time
+from contextlib import ExitStack
+
+from bench.client import Connection, flood
+from bench.references import cpu_s
+from bench.report import Row, below
+from bench.stage import Stage, clients, stage
+from servers.postgres import PostgresServer
+from servers.receiver import Receiver
+
+ROUNDS = 7
+JOBS = 80
+CLIENTS = 8
+ADDED_PERCENT = 5.0
+
+
+def measure(postgres: PostgresServer | None) -> list[Row]:
+    """First nobody has a webhook where they are allowed; then every account has one."""
+    with ExitStack() as stack:
+        without = stack.enter_context(stage(postgres, TENUTO_WEBHOOKS="off"))
+        allowed = stack.enter_context(stage(postgres, TENUTO_WEBHOOKS="any"))
+        idle = _pairs(without, allowed)
+        receiver = Receiver()
+        stack.callback(receiver.close)
+        for key in allowed.keys:
+            _add(allowed, key, receiver.url)
+        sent = _pairs(without, allowed)
+        messages = len(receiver.messages)
+    ratios = [with_s / without_s for without_s, with_s in idle]
+    base_ms, message_ms = (
+        statistics.median(value) * 1000
+        for value in ([one for one, _ in sent], [with_s - without_s for without_s, with_s in sent])
+    )
+    name = f"{without.name}: a job with webhooks allowed, added processor time of all processes"
+    how = (
+        f"median of {ROUNDS} pairs of rounds of {JOBS} jobs, beside webhooks = off in turns; pairs from "
+        f"{(min(ratios) - 1) * 100:.1f} to {(max(ratios) - 1) * 100:.1f} %"
+    )
+    return [
+        below(name, (statistics.median(ratios) - 1) * 100, ADDED_PERCENT, "%", how, digits=1),
+        Row(
+            f"{without.name}: a message to a webhook, processor time of all processes",
+            f"{message_ms:.1f} ms",
+            reason=f"beside {base_ms:.1f} ms for its job; {messages} messages, one at a time to each of "
+            f"{len(allowed.keys)} webhooks",
+        ),
+    ]
+
+
+def _pairs(without: Stage, allowed: Stage) -> list[tuple[float, float]]:
+    """Seconds of processor time a job, of both in turns; a first round warms up."""
+    pairs = [(_round(without), _round(allowed)) for _ in range(1 + ROUNDS)]
+    return pairs[1:]
+
+
+def _round(running: Stage) -> float:
+    """Accept, run and settle jobs, and send what there is to send: seconds of processor time a job."""
+    processes = running.processes()
+    before = sum(cpu_s(process.pid) for process in processes)
+    tally = flood(running.port, clients(running.keys, CLIENTS), lambda answers: answers <= JOBS - CLIENTS)
+    running.wait_for(lambda: _is_quiet(running), timeout_s=120)
+    return (sum(cpu_s(process.pid) for process in processes) - before) / tally.new
+
+
+def _is_quiet(running: Stage) -> bool:
+    """Whether every job has ended, and every message of it was taken."""
+    time.sleep(0.05)
+    [ended] = running.query("select count(*) as n from job where state = 'succeeded'")
+    [jobs] = running.query("select count(*) as n from job")
+    [waiting] = running.query("select count(*) as n from webhook_delivery where state = 'pending'")
+    # Those of the round are there once the sender has read the last event.
+    [behind] = running.query(
+        """select count(*) as n from webhook_sender s where exists (select 1 from webhook) and s.position <
+           (select max(position) from event)"""
+    )
+    return bool(ended["n"] == jobs["n"] and not waiting["n"] and not behind["n"])
+
+
+def _add(running: Stage, key: str, url: str) -> None:
+    body = json.dumps({"url": url, "events": ["job.succeeded"]})
+    connection = Connection(running.port)
+    answer = connection.ask(
+        f"POST /v1/webhooks HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\n"
+        f"Authorization: Bearer {key}\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
+    )
+    connection.close()
+    assert answer.status == 201, answer

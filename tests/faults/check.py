@@ -21,7 +21,7 @@ from tenuto.db.database import Database
 
 DEFECTS = (
     *("attempt.abandoned", "attempt.unforeseen", "claim.failed", "upkeep.failed"),
-    *("http.failed", "long_polls.failed", "live_events.failed", "audit.finding"),
+    *("http.failed", "changes.failed", "audit.finding"),
 )
 """Events that a fault from outside may not cause."""
 

@@ -8,26 +8,20 @@ passed. A stream that does not keep up is cut off; its client continues where it
 import asyncio
 import threading
 from collections import deque
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 
-from tenuto.api.long_polling import TOPIC
-from tenuto.db.database import Database, Listener
+from tenuto.api.long_polling import Watch
+from tenuto.db.database import Database
 from tenuto.errors import RateLimited, Unavailable
 from tenuto.jobs import feed
 from tenuto.jobs.feed import EventInOrder, Position
-from tenuto.logs import get_logger
 
 MAX_STREAMS = 5_000
 """Of one process; the limit on connections is usually lower."""
 MAX_STREAMS_OF_ACCOUNT = 100
 MAX_WAITING = 1_000
 """Events that wait for one client; beyond, it is cut off."""
-POLL_S = 1.0
-PAUSE_S = 0.02
-"""Between two looks: under load every commit would wake us."""
-
-_log = get_logger("tenuto.api")
 
 
 @dataclass(eq=False, slots=True)
@@ -70,13 +64,11 @@ class LiveEvents:
         """Behind the newest event that was handed out; None while nobody follows."""
         # Guards the three fields above, and what waits for each stream.
         self._lock = threading.Lock()
-        self._is_wanted = threading.Event()
-        self._stopping = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._watch = Watch(database, "live-events", self._look_at_all)
 
     def enter(self, account_id: str, job_id: str | None, end: Position) -> Stream:
         """A new stream of what comes behind `end`, or behind a later event. RateLimited, Unavailable."""
-        if self._stopping.is_set():
+        if self._watch.is_stopping:
             raise Unavailable
         with self._lock:
             streams = self._streams.setdefault(account_id, [])
@@ -88,10 +80,7 @@ class LiveEvents:
             stream = Stream(account_id, job_id, max(self._mark, end))
             streams.append(stream)
             self._count += 1
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="live-events", daemon=True)
-            self._thread.start()
-        self._is_wanted.set()
+        self._watch.begin()
         return stream
 
     def leave(self, stream: Stream) -> None:
@@ -104,43 +93,28 @@ class LiveEvents:
             self._count -= 1
             if not self._count:
                 self._mark = None
-                self._is_wanted.clear()
+                self._watch.rest()
 
     def take(self, stream: Stream) -> tuple[list[EventInOrder], Position, bool]:
         """What waits for it, where it stands behind that, and whether it ends there."""
         with self._lock:
             events = list(stream.waiting)
             stream.waiting.clear()
-            is_over = stream.is_over or self._stopping.is_set()
+            is_over = stream.is_over or self._watch.is_stopping
             mark = events[-1].mark if is_over and events else self._mark or stream.since
             return events, max(mark, stream.since), is_over
 
     def stop(self) -> None:
         """Every stream ends now; from any thread."""
-        self._stopping.set()
-        self._is_wanted.set()
+        self._watch.stop()
         with self._lock:
             streams = [stream for those in self._streams.values() for stream in those]
         for stream in streams:
             stream.wake()
 
-    def _run(self) -> None:
-        while not self._stopping.is_set():
-            try:
-                with closing(self._database.listen(TOPIC)) as listener:
-                    self._serve(listener)
-            except Unavailable:
-                self._stopping.wait(POLL_S)
-            except Exception:
-                _log.exception("live_events.failed")
-                self._stopping.wait(POLL_S)
-
-    def _serve(self, listener: Listener) -> None:
-        while self._is_wanted.wait() and not self._stopping.is_set():
-            listener.wait(POLL_S)
-            while self._look():
-                pass
-            self._stopping.wait(PAUSE_S)
+    def _look_at_all(self) -> None:
+        while self._look():
+            pass
 
     def _look(self) -> bool:
         """Hand out a page of new events; whether there may be more."""

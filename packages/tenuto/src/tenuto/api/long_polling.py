@@ -1,12 +1,14 @@
 """Requests that wait for a job to change: one thread serves all of them, and their number is bounded.
 
-The thread sleeps while nobody waits. It is woken by whoever changes a job, looks at least once a second as
-well, and wakes the event loop; it knows neither what an operation looks like nor who may see it.
+The thread, of which `live_events` has another, sleeps while nobody waits. It is woken by whoever changes a
+job, looks at least once a second as well, and wakes the event loop; it knows neither what an operation looks
+like nor who may see it.
 """
 
 import asyncio
 import threading
 from collections import Counter
+from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 
@@ -43,47 +45,35 @@ class LongPoll:
             self.loop.call_soon_threadsafe(self.changed.set)
 
 
-class LongPolls:
-    """Who waits in this process. `enter` and `leave` belong to the event loop's thread."""
+class Watch:
+    """A thread that looks at the database when somebody has changed a job, and at least once a second, while
+    it is wanted."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        # Never locked: other threads read it in one step.
-        self._waiters: dict[int, LongPoll] = {}
-        self._of_account: Counter[str] = Counter()
+    def __init__(self, database: Database, name: str, look: Callable[[], None]) -> None:
+        self._database, self._name, self._look = database, name, look
         self._is_wanted = threading.Event()
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def enter(self, account_id: str, job_id: str, sequence: int) -> LongPoll | None:
-        """A new waiter; None if this account or this process has as many as it may, or if we are stopping."""
-        full = len(self._waiters) >= MAX_WAITERS or self._of_account[account_id] >= MAX_WAITERS_OF_ACCOUNT
-        if full or self._stopping.is_set():
-            return None
-        waiter = LongPoll(account_id, job_id, sequence)
-        self._waiters[id(waiter)] = waiter
-        self._of_account[account_id] += 1
+    @property
+    def is_stopping(self) -> bool:
+        return self._stopping.is_set()
+
+    def begin(self) -> None:
+        """Somebody waits. Call it in one thread at a time."""
         if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="long-polls", daemon=True)
+            self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
             self._thread.start()
         self._is_wanted.set()
-        return waiter
 
-    def leave(self, waiter: LongPoll) -> None:
-        """The waiter was answered."""
-        del self._waiters[id(waiter)]
-        self._of_account[waiter.account_id] -= 1
-        if not self._of_account[waiter.account_id]:
-            del self._of_account[waiter.account_id]
-        if not self._waiters:
-            self._is_wanted.clear()
+    def rest(self) -> None:
+        """Nobody waits any more."""
+        self._is_wanted.clear()
 
     def stop(self) -> None:
-        """Everybody who waits is answered now; from any thread."""
+        """Look no more; from any thread."""
         self._stopping.set()
         self._is_wanted.set()
-        for waiter in list(self._waiters.values()):
-            waiter.wake()
 
     def _run(self) -> None:
         while not self._stopping.is_set():
@@ -93,16 +83,55 @@ class LongPolls:
             except Unavailable:
                 self._stopping.wait(POLL_S)
             except Exception:
-                _log.exception("long_polls.failed")
+                _log.exception("changes.failed", watch=self._name)
                 self._stopping.wait(POLL_S)
 
     def _serve(self, listener: Listener) -> None:
         while self._is_wanted.wait() and not self._stopping.is_set():
             listener.wait(POLL_S)
-            self._look(list(self._waiters.values()))
+            self._look()
             self._stopping.wait(PAUSE_S)
 
-    def _look(self, waiters: list[LongPoll]) -> None:
+
+class LongPolls:
+    """Who waits in this process. `enter` and `leave` belong to the event loop's thread."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        # Never locked: other threads read it in one step.
+        self._waiters: dict[int, LongPoll] = {}
+        self._of_account: Counter[str] = Counter()
+        self._watch = Watch(database, "long-polls", self._look)
+
+    def enter(self, account_id: str, job_id: str, sequence: int) -> LongPoll | None:
+        """A new waiter; None if this account or this process has as many as it may, or if we are stopping."""
+        full = len(self._waiters) >= MAX_WAITERS or self._of_account[account_id] >= MAX_WAITERS_OF_ACCOUNT
+        if full or self._watch.is_stopping:
+            return None
+        waiter = LongPoll(account_id, job_id, sequence)
+        self._waiters[id(waiter)] = waiter
+        self._of_account[account_id] += 1
+        self._watch.begin()
+        return waiter
+
+    def leave(self, waiter: LongPoll) -> None:
+        """The waiter was answered."""
+        del self._waiters[id(waiter)]
+        self._of_account[waiter.account_id] -= 1
+        if not self._of_account[waiter.account_id]:
+            del self._of_account[waiter.account_id]
+        if not self._waiters:
+            self._watch.rest()
+
+    def stop(self) -> None:
+        """Everybody who waits is answered now; from any thread."""
+        self._watch.stop()
+        for waiter in list(self._waiters.values()):
+            waiter.wake()
+
+    def _look(self) -> None:
+        waiters = list(self._waiters.values())
+
         def sequences(tx: Transaction) -> dict[str, int]:
             return {job_id: read.sequence(tx, job_id) for job_id in {waiter.job_id for waiter in waiters}}
 

@@ -90,8 +90,8 @@ _OF_FOLDER = frozenset({"blob.before_fsync", "blob.before_rename", "blob.before_
 """Where blobs are files; an object is complete or missing."""
 
 _OF_WORKERS = (
-    *("register.", "claim.", "input.", "recording.", "fence.", "engine.", "segment.", "chunk.", "result."),
-    *("record.", "succeed.", "ending.", "beat.", "rescue.", "sweep."),
+    *("register.", "claim.", "input.", "recording.", "fence.", "engine.", "segment.", "live_text."),
+    *("chunk.", "result.", "record.", "succeed.", "ending.", "beat.", "rescue.", "sweep."),
 )
 OF_WORKERS = frozenset(place for place in failpoints.PLACES if place.startswith(_OF_WORKERS))
 """Failpoints that only a worker reaches."""

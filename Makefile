@@ -164,7 +164,7 @@ $(SERVE): requirements/setup.txt requirements/serve.txt $(DISTRIBUTIONS:%=%/pypr
 	@touch $@
 
 # Without Node.js the service works all the same, and its first page says how to build the studio.
-$(STUDIO): $(shell find studio -name node_modules -prune -o -type f -print) | $(BIN)/python
+$(STUDIO): $(shell find studio packages/tenuto-js/src -name node_modules -prune -o -type f -print) | $(BIN)/python
 	@if ! node -e 'const [a, b] = process.versions.node.split("."); process.exit(a > 20 || (a == 20 && b >= 19) ? 0 : 1)' 2>/dev/null; then \
 	  echo "no Node.js 20.19 or newer here: going on without the studio in the browser; install it and say make setup"; \
 	elif echo "building the studio" && ! (cd studio && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error); then \

@@ -14,6 +14,8 @@ const COMPRESSED = /\.(js|css|html|svg)$/
 const SERVICE = process.env.TENUTO_URL ?? 'http://127.0.0.1:8080'
 
 export default defineConfig({
+  // The client for JavaScript, as its sources are: nothing has to be compiled or installed before.
+  resolve: { alias: { tenuto: join(import.meta.dirname, '../packages/tenuto-js/src') } },
   plugins: [svelte(), completeMessages(), inertStyle(), compressedTwins()],
   build: { outDir: OUT, emptyOutDir: true, assetsInlineLimit: 0, modulePreload: { polyfill: false }, target: 'es2022', rolldownOptions: { checks: { pluginTimings: false } } },
   worker: { format: 'es' },

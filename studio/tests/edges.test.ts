@@ -2,10 +2,11 @@
 import { execFileSync } from 'node:child_process'
 import { describe, expect, it } from 'vitest'
 import { isComposing } from '../src/lib/composing.ts'
-import { problemOf, readJson, writeJson } from '../src/lib/http.ts'
+import { readJson, writeJson } from 'tenuto/json.ts'
+import { problemOf } from '../src/lib/http.ts'
 import { micros, typedMicros, yuan } from '../src/lib/money.ts'
 import { formsOf, pythonWithKey, quoted, snippetOf, type Work } from '../src/lib/snippets.ts'
-import { EventReader } from '../src/lib/sse.ts'
+import { EventReader } from 'tenuto/sse.ts'
 import { readWav, toFloat32, toInt16, writeWav } from '../src/lib/wav.ts'
 
 describe('money', () => {
@@ -32,7 +33,7 @@ describe('streams', () => {
     for (let size = 1; size <= whole.length; size++) {
       const reader = new EventReader()
       const events: string[] = []
-      for (let at = 0; at < whole.length; at += size) events.push(...reader.take(whole.slice(at, at + size)))
+      for (let at = 0; at < whole.length; at += size) events.push(...reader.take(whole.slice(at, at + size)).map((event) => event.data))
 
       expect(events).toEqual(['{"a": 1}', 'x\ny', '[DONE]'])
     }
@@ -126,6 +127,6 @@ describe('problems', () => {
     const [said, garbled] = [problemOf(429, headers, text), problemOf(502, headers, '<html>')]
 
     expect([said.code, said.requestId, said.retryAfterS]).toEqual(['rate_limited', 'req_1', 7])
-    expect([garbled.code, garbled.message]).toEqual(['no_answer', 'HTTP 502'])
+    expect([garbled.code, garbled.message]).toEqual(['http_502', 'the service answered 502'])
   })
 })

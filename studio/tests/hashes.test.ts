@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import { Md5 } from '../src/lib/md5.ts'
-import { Sha256 } from '../src/lib/sha256.ts'
+import { Sha256 } from 'tenuto/sha256.ts'
 
 const bytes = (length: number): Uint8Array => Uint8Array.from({ length }, (_, i) => (i * 131 + 7) & 255)
 

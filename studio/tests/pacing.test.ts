@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { heldS, holdS, nextListing, retryAfterS, waitS } from '../src/lib/pacing.ts'
+import { heldS, holdS, nextListing, retryAfterS, waitS } from 'tenuto/pacing.ts'
 import type { Job } from '../src/lib/types.ts'
 
 const NOON = Date.UTC(2026, 10, 21, 12)
@@ -26,7 +26,7 @@ describe('Retry-After', () => {
 
   it('is nothing when it is missing or unreadable: three seconds, and never less than one', () => {
     for (const text of ['', 'soon', '-5', '1e3', 'NaN', 'x5', 'Monday']) expect(retryAfterS(named({ 'Retry-After': text }), NOON), text).toBeNull()
-    expect([null, 0, 0.2, 2].map(waitS)).toEqual([3, 1, 1, 2])
+    expect([null, 0, 0.2, 2].map((asked) => waitS(asked))).toEqual([3, 1, 1, 2])
   })
 })
 
@@ -143,7 +143,7 @@ describe('work at a service', () => {
   it.concurrent('whose submission was lost for good is the same when it is submitted again, and then no more', async () => {
     scripts.set('lost', (_, n) => (n < 4 ? { lost: true } : { body: job('lost', 'queued') }))
     const attempt = () => jobs.submit('lost', { text: 'x' })
-    await expect(attempt()).rejects.toMatchObject({ code: 'offline' })
+    await expect(attempt()).rejects.toMatchObject({ code: 'service_unreachable' })
     await attempt()
     await attempt()
     const keys = seen.get('lost')!.map((one) => one.key)

@@ -35,8 +35,8 @@ describe('usage', () => {
 })
 
 describe('the ledger', () => {
-  const entry = (id: string, type: string, job: string | null, amount: string): Entry => ({
-    id, type, job_id: job, amount, available_change: amount, held_change: amount, created_at: 0,
+  const entry = (id: string, type: Entry['type'], job: string | null, amount: string): Entry => ({
+    object: 'ledger_entry', id, type, job_id: job, call_id: null, amount, currency: 'CNY', available_change: amount, held_change: amount, created_at: 0,
   })
 
   it('has one line for a free job, and all lines of others', () => {

@@ -6,6 +6,7 @@ import { events, show, type Waiting } from './following.ts'
 import { Job } from './jobs.ts'
 import { Journal, type JournalStore } from './journal.ts'
 import { load } from './downloads.ts'
+import { MAX_BACKOFF_S } from './pacing.ts'
 import { Sha256 } from './sha256.ts'
 import { carryOn, checkCaller, recordingOf, submit, type Submitting, type Work } from './submission.ts'
 import type {
@@ -25,6 +26,8 @@ export type Options = {
   timeoutS?: number
   /** How many times a request is sent again before its error is thrown: 5. */
   maxRetries?: number
+  /** The longest pause after an answer was lost, in seconds: 16. A page that somebody looks at may want it shorter. */
+  maxBackoffS?: number
   /** Where jobs are noted before they are sent, so that a program that was killed can resume them. */
   journal?: JournalStore | null
   fetch?: typeof fetch
@@ -336,10 +339,11 @@ export class Tenuto extends Client<Job> {
 }
 
 function linkOf(options: Options): Link {
-  const { apiPath = '/v1', timeoutS = 60, maxRetries = 5, journal = null, clock = SYSTEM_CLOCK, sha256 = () => new Sha256() } = options
+  const { apiPath = '/v1', timeoutS = 60, maxRetries = 5, maxBackoffS = MAX_BACKOFF_S, journal = null, clock = SYSTEM_CLOCK, sha256 = () => new Sha256() } = options
   if (!(timeoutS > 0) || !(maxRetries >= 0)) throw new InvalidSetting('timeoutS must be above 0, and maxRetries at least 0')
   return {
-    baseUrl: checkedUrl(options.baseUrl ?? ''), apiPath, apiKey: checkedKey(options.apiKey), timeoutS, maxRetries, clock, sha256,
+    baseUrl: checkedUrl(options.baseUrl ?? ''), apiPath, apiKey: checkedKey(options.apiKey), timeoutS, maxRetries, maxBackoffS, clock,
+    sha256,
     journal: journal === null ? null : new Journal(journal),
     // Browsers refuse to call it as a method of anything else than the window.
     fetch: options.fetch ?? ((...request) => fetch(...request)),

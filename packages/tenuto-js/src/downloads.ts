@@ -35,7 +35,7 @@ export async function fetchInto(link: Link, path: string, expected: Expected, si
   const download = new Download(link, expected, sink, how)
   let fault = ''
   for (let tried = 0; tried <= link.maxRetries; tried++) {
-    if (tried > 0) await link.clock.sleep(backoffS(tried) * 1000, how.signal)
+    if (tried > 0) await link.clock.sleep(backoffS(tried, link.maxBackoffS) * 1000, how.signal)
     const isLast = tried === link.maxRetries
     try {
       await download.more(path)

@@ -4,7 +4,16 @@ import type { Operation } from './types.ts'
 /** One problem with a request, as the service names it. */
 export type Detail = { param: string; code: string; message: string }
 
-type More = { status?: number; param?: string | null; requestId?: string | null; cause?: unknown }
+type More = {
+  status?: number
+  param?: string | null
+  requestId?: string | null
+  cause?: unknown
+  details?: readonly Detail[]
+  retryAfterS?: number | null
+  balance?: Balance | null
+}
+type Balance = { needed: string; available: string }
 
 /** The root: catch it to catch everything that this package throws on purpose. Branch on `code` or the class. */
 export class TenutoError extends Error {
@@ -16,6 +25,12 @@ export class TenutoError extends Error {
   readonly param: string | null
   /** Identifies the request in the service's logs. */
   readonly requestId: string | null
+  /** Every problem with the request, if the service refused it. */
+  readonly details: readonly Detail[]
+  /** Seconds to wait before sending the same request again, if the service gave them. */
+  readonly retryAfterS: number | null
+  /** What a job would hold and what the account has, in CNY; only if that is too little. */
+  readonly balance: Balance | null
 
   constructor(message: string, code = 'client_error', more: More = {}) {
     super(message, more.cause === undefined ? undefined : { cause: more.cause })
@@ -24,6 +39,9 @@ export class TenutoError extends Error {
     this.status = more.status ?? 0
     this.param = more.param ?? null
     this.requestId = more.requestId ?? null
+    this.details = more.details ?? []
+    this.retryAfterS = more.retryAfterS ?? null
+    this.balance = more.balance ?? null
   }
 }
 
@@ -92,22 +110,14 @@ export class ChatInterrupted extends TenutoError {
 
 /** The service answered with an error status. */
 export class Refused extends TenutoError {
-  /** Every problem with the request. */
-  readonly details: readonly Detail[]
-  /** Seconds to wait before sending the same request again, if the service gave them. */
-  readonly retryAfterS: number | null
-  /** What a job would hold and what the account has, in CNY; only if that is too little. */
-  readonly balance: { needed: string; available: string } | null
   /** Whether an earlier try of the same request got no answer and may have been accepted. */
   isInDoubt = false
 
   constructor(status: number, fields: Partial<ErrorFields>, requestId: string | null, retryAfterS: number | null) {
     super(fields.message || unexplained(status), fields.code || `http_${status}`, {
-      status, param: fields.param, requestId: fields.request_id ?? requestId,
+      status, param: fields.param ?? null, requestId: fields.request_id ?? requestId, retryAfterS,
+      details: Array.isArray(fields.details) ? fields.details : [], balance: fields.balance ?? null,
     })
-    this.details = Array.isArray(fields.details) ? fields.details : []
-    this.retryAfterS = retryAfterS
-    this.balance = fields.balance ?? null
   }
 }
 
@@ -168,7 +178,7 @@ type ErrorFields = {
   param: string | null
   request_id: string
   details: Detail[]
-  balance: { needed: string; available: string }
+  balance: Balance
 }
 
 const BY_STATUS: Record<number, typeof Refused> = {

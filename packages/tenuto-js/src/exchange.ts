@@ -24,6 +24,8 @@ export type Link = {
   readonly timeoutS: number
   /** How many times a request is sent again before its error is thrown. */
   readonly maxRetries: number
+  /** The longest pause after an answer was lost. */
+  readonly maxBackoffS: number
   readonly journal: Journal | null
   readonly clock: Clock
   readonly sha256: () => Hash
@@ -83,7 +85,7 @@ export async function call<T>(link: Link, request: Request, consume: Consume<T>,
         isInDoubt ||= error.wasSent
         const mayRepeat = !error.wasSent || ((request.isRepeatable ?? true) && !calling.isSink)
         if (isLast || !mayRepeat) throw new ServiceUnreachable(`${link.baseUrl} did not answer: ${error.message}`, error)
-        wait = backoffS(tried + 1)
+        wait = backoffS(tried + 1, link.maxBackoffS)
       } else if (error instanceof Unfinal) {
         const refused = error.refused
         refused.isInDoubt = isInDoubt

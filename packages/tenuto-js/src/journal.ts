@@ -139,3 +139,34 @@ async function writing<T>(work: () => Promise<T>): Promise<T> {
     throw new JournalError(`the journal cannot be written (${why}), so nothing was sent`, 'journal_error', { cause })
   }
 }
+
+/** Keeps a journal as long as the page or the program lives: a submission in doubt is continued by the same call. */
+export class MemoryStore implements JournalStore {
+  readonly #texts = new Map<string, string>()
+  readonly #heldNames = new Set<string>()
+
+  create(name: string, text: string): Promise<Held> {
+    this.#texts.set(name, text)
+    return Promise.resolve(this.#held(name, text))
+  }
+
+  names(): Promise<string[]> {
+    return Promise.resolve([...this.#texts.keys()])
+  }
+
+  hold(name: string): Promise<Held | null> {
+    const text = this.#texts.get(name)
+    return Promise.resolve(text === undefined || this.#heldNames.has(name) ? null : this.#held(name, text))
+  }
+
+  #held(name: string, text: string): Held {
+    this.#heldNames.add(name)
+    const release = (): Promise<void> => Promise.resolve(void this.#heldNames.delete(name))
+    return {
+      text,
+      write: (next) => Promise.resolve(void this.#texts.set(name, next)),
+      remove: () => (this.#texts.delete(name), release()),
+      release,
+    }
+  }
+}

@@ -1664,6 +1664,8 @@ export interface components {
             voice_profile_version?: string;
             /** @description The shared voice: milliseconds cut out of long pauses. */
             pause_removed_ms?: number;
+        } & {
+            [key: string]: unknown;
         };
         /**
          * @description The code of the language that the engine wrote: the one it was given, or the one it detected, in most of the recording.
@@ -2201,6 +2203,20 @@ export interface components {
                 "x-request-id": components["headers"]["RequestId"];
                 /** @description Some SDKs retry every 409; this one must not be retried. */
                 "x-should-retry": "false";
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+        /** @description `idempotency_conflict`: a call of a model with a price has this `Idempotency-Key`. It is still running, or it was charged. */
+        CallKeyTaken: {
+            headers: {
+                "x-request-id": components["headers"]["RequestId"];
+                /** @description `true` if it is still running. */
+                "x-should-retry": "true" | "false";
+                /** @description Seconds, if it is still running. */
+                "Retry-After"?: number;
                 [name: string]: unknown;
             };
             content: {
@@ -3894,7 +3910,10 @@ export interface operations {
     createChatCompletion: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description A call of a model with a price is charged at most once for a key. Its answer is not kept, so a second one is refused. */
+                "Idempotency-Key"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -3923,6 +3942,7 @@ export interface operations {
             401: components["responses"]["InvalidApiKey"];
             403: components["responses"]["Forbidden"];
             408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["CallKeyTaken"];
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
             429: components["responses"]["RateLimited"];
@@ -3992,7 +4012,10 @@ export interface operations {
     createResponse: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description A call of a model with a price is charged at most once for a key. Its answer is not kept, so a second one is refused. */
+                "Idempotency-Key"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -4032,6 +4055,7 @@ export interface operations {
             401: components["responses"]["InvalidApiKey"];
             403: components["responses"]["Forbidden"];
             408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["CallKeyTaken"];
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
             429: components["responses"]["RateLimited"];
@@ -4041,7 +4065,10 @@ export interface operations {
     createEmbedding: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description A call of a model with a price is charged at most once for a key. Its answer is not kept, so a second one is refused. */
+                "Idempotency-Key"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -4079,6 +4106,7 @@ export interface operations {
             401: components["responses"]["InvalidApiKey"];
             403: components["responses"]["Forbidden"];
             408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["CallKeyTaken"];
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
             429: components["responses"]["RateLimited"];

@@ -3,7 +3,7 @@
 /** If `Retry-After` is missing or cannot be parsed. */
 export const DEFAULT_WAIT_S = 3
 export const MIN_WAIT_S = 1
-const MAX_BACKOFF_S = 16
+export const MAX_BACKOFF_S = 16
 /** How long to wait for a job, and how long to retry a request; the job itself continues. */
 export const GIVE_UP_S = 2 * 3600
 const MAX_HOLD_S = 30
@@ -29,8 +29,8 @@ export function waitS(asked: number | null): number {
 }
 
 /** Seconds to wait after the answer was lost for the `tries`-th time: 1, 2, 4, 8, 16. */
-export function backoffS(tries: number): number {
-  return Math.min(MAX_BACKOFF_S, MIN_WAIT_S * 2 ** (tries - 1))
+export function backoffS(tries: number, most = MAX_BACKOFF_S): number {
+  return Math.min(most, MIN_WAIT_S * 2 ** (tries - 1))
 }
 
 /** For how many whole seconds the service is asked to hold a read back, in place of a pause here: at most 30. */

@@ -33,7 +33,7 @@ test('Retry-After is seconds or a date, held against the date of the same answer
     ],
   )
   assert.deepEqual([3, 1, 5], [waitS(null), waitS(0.2), waitS(5)])
-  assert.deepEqual([1, 2, 4, 8, 16, 16], [1, 2, 3, 4, 5, 6].map(backoffS))
+  assert.deepEqual([1, 2, 4, 8, 16, 16], [1, 2, 3, 4, 5, 6].map((tries) => backoffS(tries)))
   assert.deepEqual([3, 30, 2, 0], [holdS(2.5), holdS(60), holdS(5, 2.9), holdS(5, 0.5)])
   assert.deepEqual([5, 0, 0], [
     heldS(new Headers({ 'Preference-Applied': 'wait=5' }), 5, 5), heldS(new Headers({ 'Preference-Applied': 'wait=5' }), 5, 1),
@@ -206,6 +206,19 @@ test('a submission in doubt is taken up by the same call, under its key; with an
   assert.equal(refused.code, 'other_api_key')
   assert.equal(key, again)
   assert.notEqual(key, anew)
+})
+
+test('a journal in memory continues a submission in doubt, and the same work at the same time is two jobs', async () => {
+  const service = scripted(lost(), queued(), queued(), queued())
+  const made = client(service, { journal: new sdk.MemoryStore(), maxRetries: 0 })
+  const create = () => made.speech.create('A', MODEL)
+  await create().catch((error) => error)
+  await create()
+  await Promise.all([create(), create()])
+  const keys = service.requests.map((one) => one.headers['Idempotency-Key'])
+
+  assert.equal(keys[0], keys[1])
+  assert.equal(new Set(keys).size, 3)
 })
 
 test('a refused submission leaves nothing in the journal, and a journal that cannot be written sends nothing', async () => {

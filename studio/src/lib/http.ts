@@ -1,23 +1,21 @@
 // Requests to the service that the page came from. The browser sends the session's cookie; there is no key here.
-import { retryAfterS } from './pacing.ts'
+import { refusal, ServiceUnreachable, TenutoError } from 'tenuto/errors.ts'
+import { SYSTEM_CLOCK, type Link } from 'tenuto/exchange.ts'
+import { Journal, MemoryStore } from 'tenuto/journal.ts'
+import { readJson, writeJson } from 'tenuto/json.ts'
+import { retryAfterS } from 'tenuto/pacing.ts'
+import { Sha256 } from 'tenuto/sha256.ts'
 import { at } from './place.ts'
 
-export type Fault = { param: string; code: string; message: string }
+export { freshKey } from 'tenuto/exchange.ts'
+export { readJson, writeJson }
+/** Why a request failed, as the service says it; `code` is `service_unreachable` where no answer came. */
+export { TenutoError as Problem }
 
-/** Why a request failed, as the service says it; `code` is `offline` where no answer came. */
-export class Problem extends Error {
-  constructor(
-    readonly status: number,
-    readonly code: string,
-    message: string,
-    readonly requestId: string | null = null,
-    readonly details: Fault[] = [],
-    readonly retryAfterS: number | null = null,
-    /** What a job would hold and what the account has; only where that is too little. */
-    readonly balance: { needed: string; available: string } | null = null,
-  ) {
-    super(message)
-  }
+/** What the client for JavaScript needs to know of this service. Keys of submissions in doubt live as long as the page. */
+export const link: Link = {
+  baseUrl: at(''), apiPath: '/web/v1', apiKey: null, fetch: watched, timeoutS: 60, maxRetries: 3, maxBackoffS: 5,
+  journal: new Journal(new MemoryStore()), clock: SYSTEM_CLOCK, sha256: () => new Sha256(),
 }
 
 export type Options = {
@@ -38,44 +36,30 @@ export async function send(method: string, path: string, options: Options = {}):
   const body = options.raw ?? (options.body === undefined ? undefined : writeJson(options.body))
   const type = body === undefined ? {} : { 'Content-Type': 'application/json' }
   const init = { method, body, signal: options.signal, headers: { ...type, ...options.headers } }
-  const answer = await fetch(at(path), init as RequestInit).catch((error: unknown) => {
+  const answer = await watched(at(path), init as RequestInit).catch((error: unknown) => {
     if (options.signal?.aborted) throw error
-    throw new Problem(0, 'offline', String(error))
+    throw new ServiceUnreachable(String(error))
   })
-  // The session has ended, here or elsewhere: the app asks for the password again.
-  if (answer.status === 401) window.dispatchEvent(new CustomEvent('signed-out'))
-  if (!answer.ok) throw await problemOf(answer.status, answer.headers, await answer.text())
+  if (!answer.ok) throw problemOf(answer.status, answer.headers, await answer.text())
   return answer
 }
 
 /** What a bad answer says; of one that is not the service's own, its status. */
-export function problemOf(status: number, headers: Pick<Headers, 'get'>, text: string): Problem {
-  const retry = retryAfterS(headers)
+export function problemOf(status: number, headers: Pick<Headers, 'get'>, text: string): TenutoError {
+  return refusal(status, parsed(text), headers.get('x-request-id'), retryAfterS(headers))
+}
+
+async function watched(...request: Parameters<typeof fetch>): Promise<Response> {
+  const answer = await fetch(...request)
+  // The session has ended, here or elsewhere: the app asks for the password again.
+  if (answer.status === 401) window.dispatchEvent(new CustomEvent('signed-out'))
+  return answer
+}
+
+function parsed(text: string): unknown {
   try {
-    const { error } = JSON.parse(text)
-    return new Problem(status, error.code, error.message, error.request_id, error.details ?? [], retry, error.balance ?? null)
+    return JSON.parse(text)
   } catch {
-    return new Problem(status, 'no_answer', `HTTP ${status}`, headers.get('x-request-id'), [], retry)
+    return null
   }
-}
-
-// A seed may have 63 bits and JavaScript's numbers hold 53, so a long one is text on this side. Inside a string of
-// JSON its quotes would be escaped, so nothing but the key itself can look like this.
-const LONG_SEED = /"seed":\s*(\d{16,})/g
-const SEED_TEXT = /"seed":"(\d{1,19})"/g
-
-/** JSON, a seed of more digits than a number holds as text. */
-export function readJson(text: string): unknown {
-  return JSON.parse(text.replace(LONG_SEED, '"seed":"$1"'))
-}
-
-/** The other way round: a seed that is text is written as a number. */
-export function writeJson(value: unknown): string {
-  return JSON.stringify(value).replace(SEED_TEXT, '"seed":$1')
-}
-
-/** A name for a new piece of work. Over plain HTTP the browser has no randomUUID. */
-export function freshKey(): string {
-  const bytes = crypto.getRandomValues(new Uint8Array(16))
-  return [...bytes].map((byte) => byte.toString(16).padStart(2, '0')).join('')
 }

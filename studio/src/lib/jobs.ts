@@ -1,39 +1,33 @@
 // Work that takes a while: submitting it once, and following it until it ends.
-import { call, freshKey, Problem, readJson, send } from './http.ts'
+import { follow as readings, show } from 'tenuto/following.ts'
+import { pause, GIVE_UP_S, waitS } from 'tenuto/pacing.ts'
+import { submit as submitted, type Reading } from 'tenuto/submission.ts'
+import { call, link, Problem } from './http.ts'
 import { t } from './i18n.svelte.ts'
-import { GIVE_UP_S, heldS, holdS, retryAfterS, waitS } from './pacing.ts'
 import { isFinal, type Artifact, type Job } from './types.ts'
+
+export { pause }
 
 const TRIES = 4
 // Who follows a job waits longer: a service that restarts, a network that is gone for a minute and a half.
 const PATIENT_TRIES = 20
 
-/** When a job may be read again, and whether the service may be asked to hold the answer back meanwhile. */
-type Pace = { dueAt: number; waitS: number; canHold: boolean }
-const paces = new Map<string, Pace>()
-// Keys of submissions whose answer never came: the same work again is the same job.
-const doubts = new Map<string, string>()
+// Of the jobs that have not ended: when each may be read again.
+const known = new Map<string, Reading>()
 
 /** Submits a job. A lost answer is asked for again under the same key, so there is never a second job. */
 export async function submit(
   model: string, parameters: object, inputs: string[] = [],
-  more: { metadata?: Record<string, string>; key?: string } = {},
+  more: { metadata?: Record<string, string> } = {},
 ): Promise<Job> {
-  const body = {
+  const document = {
     model, parameters,
     ...(inputs.length > 0 ? { input_artifact_ids: inputs } : {}), ...(more.metadata ? { metadata: more.metadata } : {}),
   }
-  const work = JSON.stringify(body)
-  const key = doubts.get(work) ?? more.key ?? freshKey()
-  doubts.set(work, key)
-  try {
-    const answer = await persist(() => send('POST', '/web/v1/jobs', { body, headers: { 'Idempotency-Key': key } }))
-    doubts.delete(work)
-    return await jobOf(answer, true, 0)
-  } catch (problem) {
-    if (problem instanceof Problem && !isPassing(problem)) doubts.delete(work)
-    throw problem
-  }
+  const { reading, entry } = await submitted(link, { kind: '', document }, {})
+  await entry?.finish()
+  known.set(reading.operation.id, reading)
+  return reading.operation as Job
 }
 
 /**
@@ -41,41 +35,18 @@ export async function submit(
  * that the service asks for, unless it held its answer back for so long.
  */
 export async function* follow(id: string, signal: AbortSignal): AsyncGenerator<Job> {
-  const giveUpAt = Date.now() + GIVE_UP_S * 1000
-  for (;;) {
-    const dueAt = paces.get(id)?.dueAt ?? 0
-    if (dueAt > giveUpAt) throw new Problem(0, 'gave_up_waiting', `${id} was followed for two hours`)
-    await pause(dueAt - Date.now(), signal)
-    const job = await read(id, signal)
-    yield job
-    if (isFinal(job.state)) return
+  const patience = { signal, maxRetries: PATIENT_TRIES - 1 }
+  let reading = known.get(id)
+  if (reading === undefined) {
+    reading = await show(link, id, 0, patience)
+    known.set(id, reading)
+    yield reading.operation as Job
   }
-}
-
-async function read(id: string, signal: AbortSignal): Promise<Job> {
-  const pace = paces.get(id)
-  const hold = pace?.canHold ? holdS(pace.waitS) : 0
-  const askedAt = Date.now()
-  try {
-    const query = hold ? `?wait=${hold}` : ''
-    const answer = await patiently(() => send('GET', jobPath(id) + query, { signal }), signal)
-    const held = hold ? heldS(answer.headers, hold, (Date.now() - askedAt) / 1000) : 0
-    return await jobOf(answer, pace?.canHold ?? true, held)
-  } catch (problem) {
-    if (!hold || !(problem instanceof Problem) || problem.status !== 400) throw problem
-    paces.set(id, { dueAt: 0, waitS: waitS(problem.retryAfterS), canHold: false })
-    await pause(waitS(problem.retryAfterS) * 1000, signal)
-    return read(id, signal)
+  for await (const next of readings(link, reading, patience)) {
+    known.set(id, next)
+    yield next.operation as Job
   }
-}
-
-/** The job that an answer holds; when it may be read again is kept. */
-async function jobOf(answer: Response, canHold: boolean, held: number): Promise<Job> {
-  const job = readJson(await answer.text()) as Job
-  const wait = waitS(retryAfterS(answer.headers))
-  if (isFinal(job.state)) paces.delete(job.id)
-  else paces.set(job.id, { dueAt: Date.now() + Math.max(0, wait - held) * 1000, waitS: wait, canHold })
-  return job
+  known.delete(id)
 }
 
 /** What a job is recognised by, in every list and above its page. */
@@ -156,19 +127,6 @@ export function patiently<T>(attempt: () => Promise<T>, signal: AbortSignal): Pr
 /** Whether a failure may be over by itself soon. */
 export function isPassing(problem: unknown): boolean {
   return problem instanceof Problem && PASSING.includes(problem.status)
-}
-
-/** Some milliseconds, cut short by the signal, which then throws. */
-export function pause(ms: number, signal?: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const stop = (): void => reject(new DOMException('stopped', 'AbortError'))
-    if (signal?.aborted) return stop()
-    const timer = setTimeout(() => {
-      signal?.removeEventListener('abort', stop)
-      resolve()
-    }, ms)
-    signal?.addEventListener('abort', () => (clearTimeout(timer), stop()), { once: true })
-  })
 }
 
 /** Whether a failure only means that the user left the page. */

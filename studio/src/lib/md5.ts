@@ -1,6 +1,6 @@
 // MD5 in parts (RFC 1321): a FLAC contains the MD5 of its samples, so that a decoder can tell that nothing was lost.
 // It protects against accidents, never against people.
-import { Blocks } from './blocks.ts'
+import { Blocks } from 'tenuto/blocks.ts'
 
 const SHIFTS = [7, 12, 17, 22, 5, 9, 14, 20, 4, 11, 16, 23, 6, 10, 15, 21]
 const SINES = Int32Array.from({ length: 64 }, (_, i) => Math.floor(2 ** 32 * Math.abs(Math.sin(i + 1))) | 0)

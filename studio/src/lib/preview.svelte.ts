@@ -2,7 +2,7 @@
 // AudioContext that runs at their own rate, so no sample is changed. A new attempt drops all that was queued.
 import { call, send } from './http.ts'
 import { jobPath, patiently, pause } from './jobs.ts'
-import { nextListing } from './pacing.ts'
+import { nextListing } from 'tenuto/pacing.ts'
 import { SegmentQueue, type Segment } from './segments.ts'
 import type { Page } from './types.ts'
 import { readWav, toFloat32 } from './wav.ts'

@@ -22,7 +22,6 @@ export class Speaking {
   readonly #sizes: number[]
   readonly #stop = new AbortController()
   #ids: string[] = []
-  #rounds = 0
 
   private constructor(model: string, works: (object | null)[], sizes: number[]) {
     this.#model = model
@@ -76,7 +75,6 @@ export class Speaking {
   async run(): Promise<void> {
     this.isBusy = true
     this.problem = null
-    this.#rounds += 1
     try {
       for (const [i, id] of this.#ids.entries()) this.#put(i, await call<Job>('GET', jobPath(id)))
       this.#ids = []
@@ -116,7 +114,7 @@ export class Speaking {
     const before = this.jobs[i]
     if (before && !this.failed.includes(before)) return
     const label = { group: this.group, piece: String(i + 1), pieces: String(this.#works.length) }
-    const more = this.isLong ? { metadata: label, key: `${this.group}-${i + 1}-${this.#rounds}` } : {}
+    const more = this.isLong ? { metadata: label } : {}
     const parameters = work ?? (before ? (await requestOf(before.id)).parameters : {})
     this.#put(i, await submit(this.#model, parameters, [], more))
   }

@@ -1,38 +1,9 @@
-// What the service answers, as openapi.yaml has it; only what the pages read.
+// What the service answers, as openapi.yaml has it; of models, voices and what is the studio's own, only what the pages read.
 
-export type State = 'submitting' | 'queued' | 'running' | 'succeeded' | 'failed' | 'cancelled' | 'recovery_required'
-export type Kind = 'speech' | 'recognition' | 'image' | 'chat'
+import { isPending, type Operation } from 'tenuto/types.ts'
 
-export type Artifact = {
-  id: string
-  media_type: string
-  size_bytes: number
-  sha256: string
-  metadata: Record<string, unknown>
-}
-
-export type Job = {
-  id: string
-  kind: Kind
-  model: string
-  state: State
-  created_at: number
-  started_at: number | null
-  finished_at: number | null
-  attempt: number
-  queue_position: number | null
-  progress: { stage: string; completed: number; total: number; unit: string } | null
-  input_artifact_ids: string[]
-  artifacts: Artifact[]
-  result: Record<string, unknown> | null
-  error: { code: string; message: string } | null
-  billing: { held: string; charged: string; currency: string }
-  metadata: Record<string, string>
-  cancel_requested: boolean
-  /** What it is recognised by; null where there is nothing, or it was erased. */
-  title: string | null
-  erased_at: number | null
-}
+export type { Artifact, Balance, Event, LedgerEntry as Entry, Operation as Job, State } from 'tenuto/types.ts'
+export type Kind = Operation['kind'] | 'chat'
 
 export type Page<T> = { data: T[]; next_cursor?: string }
 
@@ -65,20 +36,6 @@ export type Voice = {
   audio: { duration_ms: number; sample_rate: number; channels: number; size_bytes: number }
   created_at: number
 }
-
-export type Event = { sequence: number; at: number; type: string; attempt_id: string | null; detail: string | null }
-
-export type Entry = {
-  id: string
-  created_at: number
-  type: string
-  amount: string
-  available_change: string
-  held_change: string
-  job_id: string | null
-}
-
-export type Balance = { available: string; held: string; total: string }
 
 export type ApiKey = {
   id: string
@@ -113,5 +70,5 @@ export type Session = {
 
 /** States after which nothing changes any more; one that is not known counts as such. */
 export function isFinal(state: string): boolean {
-  return !['submitting', 'queued', 'running'].includes(state)
+  return !isPending(state)
 }

@@ -1,5 +1,6 @@
 // Sending a file with its progress, which fetch does not tell.
-import { Problem, problemOf, readJson } from './http.ts'
+import { ServiceUnreachable } from 'tenuto/errors.ts'
+import { problemOf, readJson } from './http.ts'
 import { at } from './place.ts'
 
 /** Posts a file; `progress` hears how many of its bytes have left. */
@@ -11,7 +12,7 @@ export function upload<T>(
     request.open('POST', at(path))
     for (const [name, value] of Object.entries(headers)) request.setRequestHeader(name, value)
     request.upload.onprogress = (event) => progress(event.loaded)
-    request.onerror = () => reject(new Problem(0, 'offline', 'the connection broke'))
+    request.onerror = () => reject(new ServiceUnreachable('the connection broke'))
     request.onabort = () => reject(new DOMException('stopped', 'AbortError'))
     request.onload = () => {
       const said = { get: (name: string) => request.getResponseHeader(name) }

@@ -1,6 +1,6 @@
 // Beside the page's own thread: samples to FLAC, and the SHA-256 of what is uploaded.
 import { encodeFlac } from '../lib/flac.ts'
-import { Sha256 } from '../lib/sha256.ts'
+import { Sha256 } from 'tenuto/sha256.ts'
 import { toInt16 } from '../lib/wav.ts'
 import type { Asked, Told } from './messages.ts'
 

@@ -25,7 +25,8 @@ BOUNDS = {
 
 def pages(file: Path) -> dict[str, str]:
     """Each page's path on the site and its Markdown."""
-    document = yaml.safe_load(file.read_text("utf-8"))
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # The one in C is eight times as fast.
+    document = yaml.load(file.read_text("utf-8"), Loader=loader)  # noqa: S506 (both are safe)
     written = {"reference/schemas.md": "".join(_schemas(document))}
     tags = {tag["name"]: tag["description"] for tag in document["tags"]}
     operations = list(_operations(document))

@@ -49,10 +49,17 @@ def _fault(path: Path, address: str, is_fetched: bool) -> str | None:
     parts = urlsplit(address)
     if parts.scheme or parts.netloc:
         return "is fetched from elsewhere" if is_fetched and parts.scheme != "data" else None
-    target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
-    target = target / "index.html" if target.is_dir() else target
-    if not target.is_file():
+    target = _target(path.parent, unquote(parts.path)) if parts.path else path
+    if target is None:
         return "leads nowhere"
     if parts.fragment and target.suffix == ".html" and unquote(parts.fragment) not in page(target).ids:
         return "has no such heading"
     return None
+
+
+@cache
+def _target(folder: Path, path: str) -> Path | None:
+    """The file that a path leads to; all pages of a folder have most of their links in common."""
+    target = (folder / path).resolve()
+    target = target / "index.html" if target.is_dir() else target
+    return target if target.is_file() else None

@@ -321,8 +321,8 @@ HOSTILE = {
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_body_costs_little(name: str) -> None:
     """4 MiB take less than a second of the processor, whatever they hold (P14)."""
-    began = time.process_time()
+    began = time.thread_time()  # Other threads of this process are not the parser's.
     with suppress(InvalidRequest):
         parse(HOSTILE[name], max_values=MAX_VALUES)
 
-    assert time.process_time() - began < 1
+    assert time.thread_time() - began < 1

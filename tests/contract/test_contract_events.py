@@ -15,6 +15,8 @@ from servers.service import FINAL
 
 QUICK_S = 0.9
 """An answer after a wake-up comes sooner than the check once a second."""
+HELD_S = 15
+"""Only what is held back for the longest `wait`, 30 s, takes longer than this, even on a busy machine."""
 
 
 def events(caller: Caller, job_id: str) -> list[dict[str, Any]]:
@@ -130,7 +132,7 @@ def test_waiting_ends_with_its_time(caller: Caller) -> None:
 
     assert ("running", "1") == (answer.json()["state"], answer.headers["retry-after"])
     assert "wait=1" == answer.headers["preference-applied"]
-    assert 1 <= took_s < 1 + QUICK_S
+    assert 1 <= took_s < HELD_S
 
 
 def test_a_key_that_is_revoked_while_it_waits_gets_no_answer(operator: Operator, caller: Caller) -> None:
@@ -154,7 +156,7 @@ def test_what_is_over_is_not_waited_for(caller: Caller, paid: Operator) -> None:
 
     for who, job_id in ((caller, done), (caller, done), (payer, recovering)):
         operation, took_s = timed(who, f"/v1/jobs/{job_id}?wait=30")
-        assert (True, operation["state"]) == (took_s < QUICK_S, who.read(job_id)["state"])
+        assert (True, operation["state"]) == (took_s < HELD_S, who.read(job_id)["state"])
     paid.service.command("admin", "recover", "void", recovering)
 
 

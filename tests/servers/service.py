@@ -35,7 +35,7 @@ authorities: 23 ms of the processor, far more than what it then asks."""
 def held(began: float) -> str:
     """The query of a reader who has waited for a job since `began`: soon the service holds its answers back.
 
-    Each read costs client and service some 5 ms of the processor, which the job itself needs.
+    Each read takes time of the processor from client and service, which the job itself needs.
     """
     return "?wait=2" if time.monotonic() - began > POLLED_S else ""
 

@@ -95,7 +95,7 @@ def test_a_caller_that_does_not_sample_gets_no_spans(collector: Collector) -> No
     """Its decision holds, and so does the operator's sampler for traces that begin here."""
     telemetry = telemetry_to(collector)
     assert telemetry.export([span("job_1", PARENT[:-2] + "00"), span("job_2")])
-    received = collector.wait_for(lambda spans: len(spans) == 1)
+    received = collector.wait_for(lambda spans: len(spans) >= 1)
 
     assert ["job_2"] == [one.job_id for one in received]
 

@@ -14,7 +14,7 @@ BEAT_S = 5.0
 SILENCE_S = 60.0
 """Longer than a request to a collector that does not answer."""
 FIRST_PAUSE_S = 2.0
-LONGEST_PAUSE_S = 60.0
+LONGEST_PAUSE_S = 30.0
 LATEST_MS = 3_600_000
 """Events that are older are not exported any more: a collector that is back gets the last hour at most."""
 

@@ -314,8 +314,8 @@ def test_the_same_request_at_the_same_time_is_one_job(as_caller: Caller, folder:
     words = {"text": "[fake:sleep=2] x"}
 
     async def ask(client: Client) -> tuple[CallToolResult, ...]:
-        begun = await client.call_tool("say", {**words, "wait_s": 0})
         async with connected(folder) as other:
+            begun = await client.call_tool("say", {**words, "wait_s": 0})
             refused = await other.call_tool("say", words)
         both = await asyncio.gather(client.call_tool("say", words), client.call_tool("say", words))
         return begun, refused, *both

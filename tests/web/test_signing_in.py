@@ -131,7 +131,7 @@ def test_names_and_passwords_that_are_none_are_refused(studio: Studio) -> None:
 
 @pytest.mark.parametrize("registration", ["open", "invite", "closed"])
 def test_strangers_are_told_what_the_sign_in_page_needs(open_studio: Open, registration: str) -> None:
-    """Neither the version nor, unless everybody may register, what an account begins with (P16)."""
+    """Neither version nor webhooks nor, unless everybody may register, what an account begins with (P16)."""
     studio = open_studio(registration=registration, initial_credit="2.5")
     signed_in = studio.person("somebody").session()
     studio.operator()
@@ -139,7 +139,7 @@ def test_strangers_are_told_what_the_sign_in_page_needs(open_studio: Open, regis
     credit = {"initial_credit_micros", "prices"} if registration == "open" else set()
 
     assert known | credit == set(studio.browser().session())
-    assert known | {"initial_credit_micros", "prices", "version"} == set(signed_in)
+    assert known | {"initial_credit_micros", "prices", "version", "webhooks"} == set(signed_in)
 
 
 @pytest.mark.parametrize("registration", ["invite", "closed"])

@@ -365,7 +365,7 @@ class AsyncTenuto:
     `timeout` is how many seconds a request may go without transferring a byte. A request is sent again
     at most `max_retries` times, always with the same idempotency key. Jobs are written to a journal on disk
     before they are sent, so that `tenuto resume` finds interrupted ones; `journal` may be another folder, or
-    False.
+    False. `traceparent` returns the trace that a new job becomes part of, if its caller traces.
 
     Raises NotConfigured, InvalidSetting.
     """

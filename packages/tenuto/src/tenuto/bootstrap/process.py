@@ -11,10 +11,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from tenuto import failpoints
-from tenuto.addresses import NONE
-from tenuto.config import Settings
 
 if TYPE_CHECKING:
+    from tenuto.config import Settings
     from tenuto.telemetry.otlp import Telemetry
 
 _PR_SET_DUMPABLE = 4
@@ -60,8 +59,10 @@ class StopSignal(threading.Event):
         _thread.start_new_thread(self.set, ())
 
 
-def start_telemetry(settings: Settings, process: str) -> "Telemetry | None":
+def start_telemetry(settings: "Settings", process: str) -> "Telemetry | None":
     """The way to the operator's collector, for this process; None, and nothing is loaded, without one."""
+    from tenuto.addresses import NONE
+
     if settings.otlp_endpoint == NONE:
         return None
     from tenuto.telemetry.otlp import Telemetry

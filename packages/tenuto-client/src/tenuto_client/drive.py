@@ -188,6 +188,7 @@ def _options(link: Link) -> dict[str, Any]:
             "User-Agent": "tenuto-client",
         },
         "follow_redirects": False,
+        "transport": link.transport,
         # Loading the CA certificates is the slowest step; http: uses an empty context, which trusts nobody.
         "verify": ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if link.base_url.startswith("http:") else True,
     }

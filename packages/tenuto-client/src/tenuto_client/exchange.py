@@ -90,6 +90,8 @@ class Link:
     """Called before a request waits to be sent again."""
     traceparent: Callable[[], str | None] | None = None
     """The trace that a job becomes part of, as W3C Trace Context writes it; called when one is submitted."""
+    transport: Any = None
+    """The HTTP library's transport, for a service that is reached in another way than over the network."""
 
 
 def call(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from tenuto_client.errors import InvalidSetting
 
@@ -133,6 +134,25 @@ class JobToFile(Job):
     )
 
 
+class TranscribeUpload(Transcribe):
+    """A recording that the service has."""
+
+    input_artifact_id: str = Field(
+        min_length=1,
+        max_length=200,
+        description="The id of a FLAC that was uploaded with this key by `POST /v1/input-artifacts`.",
+    )
+
+
+def waiting_at_most(model: type[T], most_s: int) -> type[T]:
+    """The same arguments where a call may wait no longer than this for its job."""
+    about = f"Seconds to wait for the result, at most {most_s}; then ask `job` for it."
+    default = min(most_s, model.model_fields["wait_s"].default)
+    return create_model(
+        model.__name__, __base__=model, wait_s=(int, Field(default, ge=0, le=most_s, description=about))
+    )
+
+
 def checked(model: type[T], arguments: Mapping[str, Any] | None) -> T:
     """The arguments of a call. Raises InvalidSetting, which names every fault."""
     try:
@@ -142,8 +162,9 @@ def checked(model: type[T], arguments: Mapping[str, Any] | None) -> T:
         raise InvalidSetting(faults) from None
 
 
-def schema(model: type[Arguments]) -> dict[str, Any]:
-    """The JSON Schema of a tool's arguments."""
+@cache
+def schema(model: type[Arguments]) -> Mapping[str, Any]:
+    """The JSON Schema of a tool's arguments, made once: it takes milliseconds."""
     document = model.model_json_schema()
     for field in document.get("properties", {}).values():
         field.pop("title", None)

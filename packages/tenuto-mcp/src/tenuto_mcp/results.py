@@ -56,8 +56,8 @@ def fault(error: Exception) -> CallToolResult:
     )
 
 
-def link(uri: str, name: str, form: str, size_bytes: int) -> ResourceLink:
-    """A link to a result."""
+def link(uri: str, name: str, form: str, size_bytes: int | None) -> ResourceLink:
+    """A link to a result; the size of a rendition is not known before it is made."""
     return ResourceLink(uri=uri, name=name, mime_type=MEDIA_TYPES.get(form), size=size_bytes)
 
 

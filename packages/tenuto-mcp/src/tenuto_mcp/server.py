@@ -37,6 +37,7 @@ from tenuto_mcp.desk import Desk
 from tenuto_mcp.works import COMPLETE, Work
 
 TASKS = "io.modelcontextprotocol/tasks"
+VERSION = version("tenuto-mcp")
 POLL_MS = 1000
 ACCEPT_S = 30.0
 """How long a call waits at least for its job to be accepted, or read, and for a finished one's file."""
@@ -64,7 +65,7 @@ def make_server(desk: Desk) -> Server[dict[str, Any]]:
     edge = _Edge(desk)
     server: Server[dict[str, Any]] = Server(
         "tenuto",
-        version=version("tenuto-mcp"),
+        version=VERSION,
         title="Tenuto",
         instructions=desk.about,
         on_list_tools=edge.list_tools,
@@ -152,7 +153,7 @@ def _tool(name: str, taken: type[arguments.Arguments]) -> Tool:
     about = _ABOUT[name]
     if issubclass(taken, arguments.Making):
         about += " The result is a job, charged once; while it takes longer than `wait_s`, ask `job` for it."
-    return Tool(name=name, description=about, input_schema=arguments.schema(taken), annotations=hints)
+    return Tool(name=name, description=about, input_schema=dict(arguments.schema(taken)), annotations=hints)
 
 
 def _takes_tasks(context: Context) -> bool:

@@ -52,6 +52,12 @@ class Work:
         if self._task is not None:
             self._task.cancel()
 
+    async def stop(self) -> None:
+        """The same, and wait until it has ended."""
+        self.cancel()
+        if self._task is not None:
+            await asyncio.wait([self._task])
+
     def note(self, progress: float, message: str) -> None:
         """Take down how far it is; progress never falls."""
         self.progress = max(self.progress, progress)

@@ -14,6 +14,7 @@ from tenuto.api import (
     health,
     inputs,
     jobs,
+    mcp,
     models,
     renditions,
     voices,
@@ -116,6 +117,10 @@ def make_app(service: Service, beyond: Asgi | None = None) -> Asgi:
                 return
         await beyond(scope, receive, send)
 
+    if service.settings.mcp == "on":
+        # The tools call the very application that they are a route of.
+        tools = mcp.Tools(service, app)
+        routes.append((pattern(mcp.PATH), Endpoint(service, {"POST": tools.call}, mcp.PATH)))
     return app
 
 

@@ -25,7 +25,7 @@ def origins(setting: str) -> frozenset[str]:
 
 def allowed(scope: Any, known: frozenset[str]) -> bytes | None:
     """The origin of a request to the API that may read the answer, as the answer names it."""
-    if not known or not scope["path"].startswith("/v1/"):
+    if not known or not (scope["path"].startswith("/v1/") or scope["path"] == "/mcp"):
         return None
     origin = next((value for name, value in scope["headers"] if name == b"origin"), None)
     if origin is None:

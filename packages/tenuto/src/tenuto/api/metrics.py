@@ -47,6 +47,7 @@ LIMITS = (
     "hashing",
     "live_keys",
     "event_streams",
+    "tool_calls",
 )
 """What a request may be refused for, or a connection cut off; docs/operations/limits.md explains."""
 

@@ -6,6 +6,7 @@ configuration itself.
 
 import tomllib
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -121,9 +122,19 @@ def _check_together(values: Mapping[str, Any], faults: list[str]) -> None:
         faults.append(f"blobs: is not a location; write {WHAT}")
     if values.get("otlp_endpoint", NONE) != NONE and not is_installed():
         faults.append("otlp_endpoint: OpenTelemetry is not installed; pip install 'tenuto[otel]' adds it")
+    if values.get("mcp", "off") == "on" and not _has_tools():
+        faults.append("mcp: the tools of assistants are not installed; pip install 'tenuto[mcp]' adds them")
     heartbeat, silence = values.get("heartbeat_s", 5.0), values.get("silence_s", 30.0)
     if isinstance(heartbeat, float) and isinstance(silence, float) and silence < 3 * heartbeat:
         faults.append(
             "silence_s: must be at least three heartbeats (heartbeat_s); otherwise jobs are taken from"
             " workers that are still alive"
         )
+
+
+def _has_tools() -> bool:
+    """Whether the extra `mcp` is installed. Imports the package above the tools, which is empty."""
+    try:
+        return None not in (find_spec("tenuto_mcp.hosted"), find_spec("mcp"))
+    except ModuleNotFoundError:
+        return False

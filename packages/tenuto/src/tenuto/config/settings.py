@@ -288,6 +288,12 @@ class Settings:
         Form(are_origins, "a list of origins such as https://app.example.com, or *"),
         "origins, comma-separated, whose pages may call `/v1/…` from a browser with a key; `*`: all",
     )
+    mcp: Switch = setting(
+        "off",
+        Choice(get_args(Switch)),
+        "`on`: assistants may call tools at `/mcp` by the Model Context Protocol with a key; needs the extra"
+        " `mcp`: see [assistants](../mcp.md#over-http); `off`: the path is not there",
+    )
     log_level: LogLevel = setting(
         "info", Choice(get_args(LogLevel)), "`debug`, `info`, `warning`, `error`", "TENUTO_LOG"
     )

@@ -1,0 +1,112 @@
+"""`/mcp`: the tools of assistants over streamable HTTP, each call with the rights of the key that sends it.
+
+The tools are those of the distribution `tenuto-mcp` (the extra `mcp`), which calls the routes of this API as
+any program does. Nothing of a request is left for the next one: there are no sessions and no open streams.
+"""
+
+import ipaddress
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+from tenuto.addresses import NONE
+from tenuto.api import cors
+from tenuto.api.answers import Answer
+from tenuto.api.call import Call
+from tenuto.api.chat import answered_while_there
+from tenuto.api.service import Service
+from tenuto.errors import Forbidden, RateLimited
+
+PATH = "/mcp"
+MAX_BODY_BYTES = 256 * 1024
+"""The longest prompt, were each of its characters written as an escape."""
+MOST_CALLS = 8
+"""Requests of a key that are answered at once; each may wait for its job, and makes further ones."""
+
+Asgi = Callable[[Any, Any, Any], Awaitable[None]]
+
+
+class Tools:
+    """The handler of `/mcp`."""
+
+    def __init__(self, service: Service, app: Asgi) -> None:
+        """`app` answers the requests that the tools make."""
+        from tenuto_mcp.hosted import answer
+
+        # They report each request, and warn with the words of a client.
+        logging.getLogger("mcp").setLevel(logging.ERROR)
+        logging.getLogger("httpx2").setLevel(logging.WARNING)
+        self._answer = answer
+        self._app = app
+        self._origins = cors.origins(service.settings.cors_origins)
+        self._calls: Counter[str] = Counter()
+
+    async def call(self, call: Call) -> Answer:
+        """POST /mcp. A client that leaves stops the call; its job continues."""
+        self._refuse_other_origins(call)
+        caller = await call.authenticate()
+        body = await call.read_body(MAX_BODY_BYTES)
+        with self._counted(caller.key_id):
+            return await answered_while_there(call, self._answered(call, body))
+
+    async def _answered(self, call: Call, body: bytes) -> Answer:
+        answer = Answer(500, b"")
+
+        async def send(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                answer.status = message["status"]
+                types = [one for one in message.get("headers", ()) if one[0] == b"content-type"]
+                answer.media_type = (types or [answer.media_type])[0]
+            else:
+                answer.body += message.get("body", b"")
+
+        key = call.header_values(b"authorization")[0][7:].strip().decode("ascii")
+        await self._answer(call.scope, body, send, app=self._app, api_key=key, address=_address(call))
+        return answer
+
+    @contextmanager
+    def _counted(self, key_id: str) -> Iterator[None]:
+        if self._calls[key_id] >= MOST_CALLS:
+            message = f"this key already has {MOST_CALLS} calls of tools in progress; wait for their answers"
+            raise RateLimited(message, limit="tool_calls")
+        self._calls[key_id] += 1
+        try:
+            yield
+        finally:
+            self._calls[key_id] -= 1
+            if not self._calls[key_id]:
+                del self._calls[key_id]
+
+    def _refuse_other_origins(self, call: Call) -> None:
+        """Forbidden for a page of another origin, as the protocol asks (DNS rebinding).
+
+        A name that somebody else owns may lead to us, so what the request calls our host proves nothing
+        unless it is an address.
+        """
+        origins = [value.decode("latin-1") for value in call.header_values(b"origin")]
+        if not origins:
+            return
+        host = (call.header(b"host") or b"").decode("latin-1")
+        ours = {call.service.settings.public_url}
+        if _is_address(host):
+            ours |= {f"http://{host}", f"https://{host}"}
+        if len(origins) > 1 or not ("*" in self._origins or origins[0] in self._origins | ours):
+            raise Forbidden("pages of this origin may not call tools; `cors_origins` names those that may")
+
+
+def _is_address(host: str) -> bool:
+    try:
+        name = urlsplit(f"//{host}").hostname or ""
+        return name == "localhost" or bool(ipaddress.ip_address(name))
+    except ValueError:
+        return False
+
+
+def _address(call: Call) -> str:
+    """Where the client reaches us, for links: `public_url`, or the host that it asked."""
+    settings = call.service.settings
+    host = (call.header(b"host") or b"").decode("latin-1")
+    return (f"http://{host}" if settings.public_url == NONE else settings.public_url) + settings.base()

@@ -1,0 +1,362 @@
+"""`/mcp` as the official client sees it, and what it answers to requests that no such client sends."""
+
+import asyncio
+import hashlib
+import json
+import socket
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx2
+import pytest
+from mcp import Client, MCPError
+from mcp.client.streamable_http import streamable_http_client
+from mcp_types import CallToolResult, EmptyResult, GetTaskRequestParams, ImageContent, ResourceLink
+
+from client.assistant import CancelTask, Tasks, facts, task_of
+from client.test_mcp import text_of
+from servers.callers import Caller, Operator, job
+from servers.recordings import upload
+from servers.service import PLAIN, RunningService
+from tenuto import config
+from tenuto.api.mcp import MAX_BODY_BYTES, MOST_CALLS
+from tenuto.errors import SettingsInvalid
+
+ALLOWED = "https://app.example.com"
+INITIALIZE: dict[str, Any] = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "a", "version": "1"},
+    },
+}
+LIST = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def service(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RunningService]:
+    """A service with `/mcp`, for the tests of this file."""
+    url = None
+    if request.param == "postgresql":
+        server = request.getfixturevalue("postgres_server")
+        server.run("create database mcp_over_http")
+        url = server.url("mcp_over_http")
+    variables = {"TENUTO_MCP": "on", "TENUTO_REQUESTS_PER_SECOND": "0", "TENUTO_CORS_ORIGINS": ALLOWED}
+    running = RunningService(tmp_path_factory.mktemp("mcp") / "data", url, variables=variables)
+    running.start()
+    yield running
+    running.stop()
+    if url is not None:
+        server.run("drop database mcp_over_http with (force)")
+
+
+@pytest.fixture(scope="module")
+def operator(service: RunningService) -> Iterator[Operator]:
+    """The operator of this service."""
+    operator = Operator(service)
+    yield operator
+    operator.close()
+
+
+@asynccontextmanager
+async def connected(service: RunningService, key: str, *extensions: Any) -> AsyncIterator[Client]:
+    """The official client, with a bearer key."""
+    headers = {"Authorization": f"Bearer {key}"}
+    async with httpx2.AsyncClient(headers=headers, timeout=60, verify=PLAIN) as http:
+        transport = streamable_http_client(f"{service.url}/mcp", http_client=http)
+        async with Client(transport, extensions=list(extensions)) as client:
+            yield client
+
+
+def calling(service: RunningService, key: str, *calls: tuple[str, dict[str, Any]]) -> list[CallToolResult]:
+    """The results of these calls, one after the other."""
+
+    async def main() -> list[CallToolResult]:
+        async with connected(service, key) as client:
+            return [await client.call_tool(name, arguments) for name, arguments in calls]
+
+    return asyncio.run(main())
+
+
+def post(caller: Caller, body: Any, **headers: str) -> httpx2.Response:
+    """POST /mcp; bytes are sent as they are."""
+    own = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return caller.request("POST", "/mcp", headers=own | named, content=content)
+
+
+def test_every_tool_answers_with_links_and_small_previews(service: RunningService, caller: Caller) -> None:
+    """A link opens with the same key, rendered if another form was asked for; sent again, it is one job."""
+    recording = upload(caller)
+
+    async def ask() -> tuple[list[str], list[CallToolResult]]:
+        async with connected(service, caller.key) as client:
+            names = [tool.name for tool in (await client.list_tools()).tools]
+            calls: list[tuple[str, dict[str, Any]]] = [
+                ("say", {"text": "Hold the note."}),
+                ("say", {"text": "Hold the note.", "format": "mp3", "wait_s": 40}),
+                ("say", {"text": "Hold the note.", "take": 2}),
+                ("draw", {"prompt": "a red sun", "width": 256, "height": 256}),
+                ("transcribe", {"input_artifact_id": recording}),
+                ("voices", {"lang": "en", "search": "linda"}),
+                ("models", {"kind": "speech"}),
+                ("balance", {}),
+            ]
+            results = [await client.call_tool(name, arguments) for name, arguments in calls]
+            shown = await client.call_tool("job", {"job_id": facts(results[0])["job_id"]})
+            return names, [*results, shown]
+
+    names, results = asyncio.run(ask())
+    said, rendered, other, drawn, heard, voices, models, money, shown = map(facts, results)
+    sound, mp3, picture = (caller.get(one["url"]) for one in (said, rendered, drawn))
+
+    assert ["say", "transcribe", "draw", "job", "voices", "models", "balance"] == names
+    assert said["job_id"] == rendered["job_id"] != other["job_id"] and said == shown
+    assert said["url"].startswith(f"{service.url}/v1/artifacts/") and 200 == sound.status_code
+    assert (b"RIFF", "audio/mpeg", b"\x89PNG") == (
+        sound.content[:4],
+        mp3.headers["content-type"],
+        picture.content[:4],
+    )
+    assert [said["url"]] == [block.uri for block in results[0].content if isinstance(block, ResourceLink)]
+    assert 1 == len([block for block in results[3].content if isinstance(block, ImageContent)])
+    assert heard["text"] and heard["text"] in text_of(results[4])
+    assert ["Linda"] == [one["name"] for one in voices["voices"]]
+    assert {"speech"} == {one["kind"] for one in models["models"]} and "CNY" == money["currency"]
+    assert 4 == len(caller.get("/v1/jobs").json()["data"])
+
+
+def test_the_same_request_at_once_is_one_job_of_its_key_alone(
+    service: RunningService, operator: Operator, caller: Caller
+) -> None:
+    """Of two processes of an assistant, too; another account neither joins nor sees it."""
+    words = {"text": "[fake:sleep=1] x"}
+    stranger = operator.caller(credit="100")
+
+    async def ask() -> tuple[CallToolResult, ...]:
+        async with (
+            connected(service, caller.key) as one,
+            connected(service, caller.key) as two,
+            connected(service, stranger.key) as other,
+        ):
+            mine = await asyncio.gather(one.call_tool("say", words), two.call_tool("say", words))
+            theirs = await other.call_tool("say", words)
+            return *mine, theirs, await other.call_tool("job", {"job_id": facts(mine[0])["job_id"]})
+
+    one, two, theirs, hidden = asyncio.run(ask())
+
+    assert facts(one)["job_id"] == facts(two)["job_id"] != facts(theirs)["job_id"]
+    assert hidden.is_error and "There is nothing under this id." in text_of(hidden)
+    assert 1 == len(caller.get("/v1/jobs").json()["data"]) == len(stranger.get("/v1/jobs").json()["data"])
+
+
+def test_a_request_that_would_mean_another_job_now_is_refused(
+    service: RunningService, caller: Caller
+) -> None:
+    """Its idempotency key, which stays the same over versions, is bound; nothing is charged again."""
+    key = "mcp-" + hashlib.sha256(b'["say", {"text": "Hold."}]').hexdigest()
+    assert 202 == caller.post_job(job("Another."), key=key).status_code
+    [refused] = calling(service, caller.key, ("say", {"text": "Hold."}))
+
+    assert refused.is_error and "the next number as `take`" in text_of(refused)
+    assert 1 == len(caller.get("/v1/jobs").json()["data"])
+
+
+def test_a_key_can_do_here_what_it_can_do_elsewhere(
+    service: RunningService, operator: Operator, caller: Caller
+) -> None:
+    """A restriction and faults of arguments are answers that say what is wrong."""
+    narrow = operator.key(caller.account_id, models=["fake/image"])
+    [named, listed] = calling(
+        service, narrow.key, ("say", {"text": "x", "model": "fake/speech"}), ("models", {})
+    )
+    wrong = calling(
+        service,
+        caller.key,
+        ("say", {}),
+        ("say", {"text": "x", "wait_s": 46}),
+        ("say", {"text": "x", "output": "x.wav"}),
+        ("transcribe", {"input_artifact_id": "artifact_none"}),
+        ("sing", {}),
+    )
+
+    assert named.is_error and "may not use the model" in text_of(named)
+    assert {"fake/image"} == {one["id"] for one in facts(listed)["models"]}
+    assert all(one.is_error for one in wrong)
+    assert [True] * 3 == [
+        text in text_of(one)
+        for text, one in zip(
+            ["text: missing", "wait_s: input should be less than or equal to 45", "output: unknown"],
+            wrong,
+            strict=False,
+        )
+    ]
+    assert [] == caller.get("/v1/jobs").json()["data"]
+
+
+def test_a_call_that_waits_no_longer_names_its_job(service: RunningService, caller: Caller) -> None:
+    """`job` waits for it and cancels it."""
+    [begun] = calling(service, caller.key, ("say", {"text": "[fake:sleep=1] x", "wait_s": 0}))
+    job = facts(begun)["job_id"]
+    [finished] = calling(service, caller.key, ("job", {"job_id": job, "wait_s": 45}))
+    [endless] = calling(service, caller.key, ("say", {"text": "[fake:sleep=50] x", "wait_s": 0}))
+    [cancelled] = calling(service, caller.key, ("job", {"job_id": facts(endless)["job_id"], "cancel": True}))
+
+    assert "call `job` with this id" in text_of(begun) and "succeeded" == facts(finished)["state"]
+    assert facts(endless)["job_id"] == facts(cancelled)["job_id"]
+    assert "cancelled" == caller.wait(facts(endless)["job_id"])["state"]
+
+
+def test_jobs_are_tasks_for_a_client_that_has_them(service: RunningService, caller: Caller) -> None:
+    """The task of a job has its result, whoever asks with the key; one that is cancelled says so."""
+    tasks = Tasks()
+
+    async def ask() -> tuple[CallToolResult, str, str]:
+        async with connected(service, caller.key, tasks) as client:
+            said = await client.call_tool("say", {"text": "[fake:sleep=1] x"})
+            job = caller.submit("[fake:sleep=50] x")
+            params = GetTaskRequestParams(task_id=job)
+            await client.session.send_request(CancelTask(params=params), EmptyResult)
+            caller.wait(job)
+            now = await task_of(client.session, job)
+            with pytest.raises(MCPError) as error:
+                await task_of(client.session, "job_none")
+            return said, now.status, error.value.message
+
+    said, status, refused = asyncio.run(ask())
+
+    assert [facts(said)["job_id"]] == [one.task_id for one in tasks.created]
+    assert ("cancelled", "there is no task of this id") == (status, refused)
+
+
+def test_only_a_key_and_a_post_are_let_in(service: RunningService, caller: Caller) -> None:
+    """401 as everywhere, before the body; 405 for the rest of the protocol, which has sessions."""
+    nobody = Caller(caller.http, "", "", "tn_nobody")
+    refused = post(nobody, INITIALIZE)
+    others = [caller.request(method, "/mcp") for method in ("GET", "DELETE")]
+
+    assert (401, "Bearer") == (refused.status_code, refused.headers["www-authenticate"])
+    assert [(405, "POST")] * 2 == [(one.status_code, one.headers["allow"]) for one in others]
+
+
+@pytest.mark.parametrize(
+    ("origin", "status"),
+    [
+        (None, 200),
+        (ALLOWED, 200),
+        ("http://127.0.0.1:{port}", 200),
+        ("http://127.0.0.1:1", 403),
+        ("https://evil.example", 403),
+        ("null", 403),
+    ],
+)
+def test_pages_of_other_origins_are_refused(
+    service: RunningService, caller: Caller, origin: str | None, status: int
+) -> None:
+    """Those that a setting names may call, and read the answer."""
+    headers = {} if origin is None else {"Origin": origin.format(port=service.port)}
+    answer = post(caller, INITIALIZE, **headers)
+
+    assert status == answer.status_code
+    assert (origin if origin == ALLOWED else None) == answer.headers.get("access-control-allow-origin")
+
+
+def test_a_name_that_leads_here_is_not_our_own_origin(service: RunningService, caller: Caller) -> None:
+    """DNS rebinding: the page's host and the request's are the same, and somebody else's."""
+    answer = post(caller, INITIALIZE, Host="evil.example", Origin="http://evil.example")
+
+    assert 403 == answer.status_code
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b"7",
+        b"[" * 60_000,
+        b'{"jsonrpc": "2.0"}',
+        b'{"jsonrpc": "2.0", "id": {}, "method": 7}',
+        b'{"jsonrpc": "2.0", "id": 1, "method": "none/such"}',
+        b'{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": []}',
+        b'{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": 1}}',
+        b'{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "say", "arguments":'
+        b' {"text": "\\ud800"}}}',
+        b'{"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {}}',
+        b'{"jsonrpc": "2.0", "id": ' + b"9" * 5000 + b', "method": "tools/list"}',
+        b"\xff\xfe",
+    ],
+)
+@pytest.mark.parametrize("version", ["", "2025-11-25", "2026-07-28", "x"])
+def test_what_is_not_the_protocol_is_the_clients_error(
+    service: RunningService, caller: Caller, version: str, body: bytes
+) -> None:
+    """Never a 500, and nothing is stored."""
+    answer = post(caller, body, **({"Mcp-Protocol-Version": version} if version else {}))
+
+    assert answer.status_code < 500, answer.text
+    assert answer.status_code >= 400 or "error" in answer.json() or answer.json()["result"]["isError"]
+
+
+def test_a_body_has_a_limit(service: RunningService, caller: Caller) -> None:
+    """The longest prompt fits, however it is escaped; beyond the limit: 413 as everywhere."""
+    arguments = {"prompt": "\u97f3" * 20_000, "width": 100}
+    call = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "tools/call",
+        "params": {"name": "draw", "arguments": arguments},
+    }
+
+    assert 200 == post(caller, call).status_code
+    assert 413 == post(caller, b" " * (MAX_BODY_BYTES + 1)).status_code
+
+
+def test_calls_of_a_key_have_a_limit_and_leave_with_their_clients(
+    service: RunningService, caller: Caller, operator: Operator
+) -> None:
+    """Of the ninth the key gets 429, another key is answered; whoever disconnects frees the place."""
+    job = caller.submit("[fake:sleep=50] x")
+    call = {"name": "job", "arguments": {"job_id": job, "wait_s": 45}}
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}).encode()
+    head = (
+        f"POST /mcp HTTP/1.1\r\nHost: tenuto\r\nAuthorization: Bearer {caller.key}\r\n"
+        "Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n"
+        f"Content-Length: {len(body)}\r\n\r\n"
+    )
+    lines: list[socket.socket] = []
+    while (refused := post(caller, LIST)).status_code != 429:
+        # One that came together with ours may have been refused, so a few more are sent than wait.
+        assert len(lines) < 5 * MOST_CALLS, refused.text
+        lines.append(socket.create_connection(("127.0.0.1", service.port), timeout=30))
+        lines[-1].sendall(head.encode() + body)
+    other = post(operator.key(caller.account_id), LIST)
+    for line in lines:
+        line.close()
+    end = time.monotonic() + 30
+    while (answer := post(caller, LIST)).status_code != 200:
+        assert time.monotonic() < end, answer.text
+        time.sleep(0.05)
+    caller.cancel(job)
+
+    assert "8 calls of tools in progress" in refused.text and "1" == refused.headers["retry-after"]
+    assert 200 == other.status_code
+
+
+def test_without_the_setting_there_is_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is off by default, and refused by name where the extra is missing."""
+    assert "off" == config.load({}).mcp
+    monkeypatch.setitem(sys.modules, "tenuto_mcp.hosted", None)
+    with pytest.raises(SettingsInvalid, match=r"mcp: .* pip install 'tenuto\[mcp\]'"):
+        config.load({"TENUTO_MCP": "on"})

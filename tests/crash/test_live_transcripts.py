@@ -114,10 +114,12 @@ def test_other_text_than_was_sent_ends_a_stream_with_an_error(transcribing: Tran
     first = next(stream)
     with closing(transcribing.service.open_database()) as database:
         database.write(lambda tx: tx.run(OTHER_TEXT))
+    second = next(stream)
     transcribing.wake()
     rest = list(stream)
 
     assert "transcript.text.delta" == first["type"]
+    assert " nothing" == second["delta"]
     assert "unavailable" == rest[-1]["error"]["code"]
 
 

@@ -83,7 +83,7 @@ fix: $(TEST)  ## what ruff can fix by itself
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-test-fast: $(TEST)  ## the unit tier alone, in two and a half minutes; docs/testing.md says what it does not cover
+test-fast: $(TEST)  ## the unit tier alone, in two minutes; docs/testing.md says what it does not cover
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m unit
 
 test: $(TEST) $(STUDIO) $(JAVASCRIPT) $(BROWSER)/.is-unpacked $(FFMPEG)/.is-installed $(LITELLM)/.is-installed $(WYOMING)/.is-installed $(DOCS)/.is-installed check  ## everything a change must pass; continuous integration runs this

@@ -23,7 +23,7 @@ def measure(postgres: PostgresServer | None) -> list[Row]:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 2 * STREAMS)), hard))
     with stage(postgres, **ROOM) as running, ExitStack() as stack:
-        # Of many accounts: one of them may have only so many requests in progress.
+        # Of many accounts, because the requests in progress of each are limited.
         for first in range(ACCOUNTS, ACCOUNTS * 4, ACCOUNTS):
             running.keys += make_keys(running.database, first)
         keys = running.keys

@@ -102,7 +102,7 @@ async def poll(session: Any, task_id: str) -> CallToolResult:
 async def connected(
     folder: Path, *extensions: ClientExtension, limit_blocks: int | None = None, **variables: str
 ) -> AsyncIterator[Client]:
-    """A client of `tenuto mcp FOLDER`; with a limit its files have at most so many blocks of 1,024 bytes."""
+    """A client of `tenuto mcp FOLDER`; `limit_blocks`: the largest file it may write, in KiB."""
     command, arguments = TENUTO, ["mcp", str(folder)]
     if limit_blocks is not None:
         words = ["-c", f'ulimit -f {limit_blocks}; exec "$0" "$@"', command, *arguments]

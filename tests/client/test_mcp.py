@@ -34,7 +34,7 @@ __all__ = ["run"]
 
 TESTS = Path(__file__).parents[1]
 WAITS_2_S = 1120
-"""The fake engine waits so long for a sound of this value."""
+"""A sound of this value makes the fake engine wait."""
 MOST_BYTES = 130_000
 """Of an answer; an image of 64 KiB is 87 KB of base64."""
 T = TypeVar("T")

@@ -72,8 +72,8 @@ def test_a_webhook_from_its_making_to_its_end(visitor: Person, member: Cookies, 
 def test_everybody_can_see_what_became_of_a_webhook(
     visitor: Person, member: Cookies, receiver: Receiver, tmp_path: Path
 ) -> None:
-    """One that its server gave up, with what was sent: why is said; nothing is wider than a phone, and axe
-    finds nothing serious, in both languages and themes."""
+    """A webhook that its server ended shows why, with its deliveries; the page fits a phone, and axe finds
+    nothing serious, in both languages and themes."""
     receiver.answering = plainly(410)
     visitor.become(member)
     visitor.open("/webhooks")

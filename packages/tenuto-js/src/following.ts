@@ -177,7 +177,7 @@ function opened(answer: Response): Reader | null {
   return answer.status === 204 || answer.body === null ? null : answer.body.getReader()
 }
 
-/** The next piece of a stream; Lost if the connection broke or nothing came for so long. */
+/** The next piece of a stream; Lost if the connection broke, or stayed silent past the limit. */
 async function within(seconds: number, reader: Reader): Promise<ReadableStreamReadResult<Uint8Array>> {
   let timer: ReturnType<typeof setTimeout> | undefined
   const silence = new Promise<never>((_, reject) => {

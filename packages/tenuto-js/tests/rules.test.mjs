@@ -83,7 +83,7 @@ test('a lost answer and a 503 send the same body under the same key again', asyn
   assert.deepEqual(made.clock.slept, [1, 7, 3])
 })
 
-test('a refusal is final, and its error says everything that the service said', async () => {
+test('a refusal is final, and its error has everything that the service sent', async () => {
   const detail = { param: 'parameters.lang', code: 'not_allowed', message: 'one of zh, en' }
   const error = { code: 'invalid_request', message: 'lang: one of zh, en', param: detail.param, request_id: 'req_1', details: [detail] }
   const refused = await client(scripted(reply(400, { error }))).speech.create('A', MODEL).catch((one) => one)
@@ -201,11 +201,11 @@ test('a submission in doubt is taken up by the same call, under its key; with an
   const same = client(second, { journal: folder })
   await same.speech.create('A', MODEL)
   await same.speech.create('A', MODEL)
-  const [key, again, anew] = [first.requests[0], ...second.requests].map((one) => one.headers['Idempotency-Key'])
+  const [key, again, fresh] = [first.requests[0], ...second.requests].map((one) => one.headers['Idempotency-Key'])
 
   assert.equal(refused.code, 'other_api_key')
   assert.equal(key, again)
-  assert.notEqual(key, anew)
+  assert.notEqual(key, fresh)
 })
 
 test('a journal in memory continues a submission in doubt, and the same work at the same time is two jobs', async () => {

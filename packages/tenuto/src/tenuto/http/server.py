@@ -32,8 +32,8 @@ _log = get_logger("tenuto.api")
 SWEEP_S = 0.5
 SWEPT_AT_ONCE = 16
 SWEPT_FOR_S = 0.001
-"""After so many connections the sweep looks whether it has taken so long; then the loop serves others.
-Connections that end take long. A thousand that do not take less, and a turn of the loop costs much."""
+"""The sweep checks the time once per this many connections, and lets the loop serve others when its share is
+used up. Closing a connection is slow; passing a thousand open ones is not, and yielding has a cost."""
 UNSENT_BYTES = 256 * 1024
 """How much of an answer waits in the kernel at most; it would be megabytes for each client that does not
 read. It does not bound what is on its way to a fast and distant client."""

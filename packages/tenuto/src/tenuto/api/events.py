@@ -25,12 +25,10 @@ from tenuto.jobs import feed, read
 from tenuto.jobs.feed import EventInOrder, Position
 from tenuto.jobs.states import EVENTS, FINAL
 
-HEARTBEAT_S = 20.0
-"""The longest that a stream sends nothing."""
-HEARTBEATS_EVERY_S = 1.0
-"""Heartbeats of all streams are sent together at whole multiples of this: the loop wakes up once for all."""
 CHECK_S = 5.0
-"""A revoked key receives events for this long at most; without events its stream ends within 3 heartbeats."""
+"""A revoked key receives events for this long at most."""
+QUIET_CHECK_S = 300.0
+"""Its stream ends after so long at the latest if there are none."""
 RECONNECT_MS = 1_000
 """How long a browser waits before it connects again."""
 
@@ -137,13 +135,8 @@ async def _passed(
 
 
 async def _next(call: Call, stream: Stream) -> tuple[list[EventInOrder], Position, bool]:
-    """What has happened, or nothing after the time of a heartbeat."""
-    latest = stream.loop.time() + HEARTBEAT_S
-    timer = stream.loop.call_at(latest - latest % HEARTBEATS_EVERY_S, stream.woken.set)
-    try:
-        await stream.woken.wait()
-    finally:
-        timer.cancel()
+    """What has happened, or nothing if it is time for a heartbeat."""
+    await stream.woken.wait()
     stream.woken.clear()
     return call.service.live_events.take(stream)
 
@@ -152,7 +145,7 @@ async def _send(call: Call, stream: Stream, chunks: AsyncGenerator[bytes, None])
     """Send the stream until it ends, its client goes away, or its key may read no more. Raises ClientGone."""
     gone = client_gone(call)
     gone.add_done_callback(lambda _: stream.woken.set())
-    checked_at, heartbeats = time.monotonic(), 0
+    checked_at = time.monotonic()
     try:
         await begin_events(call, [(b"x-accel-buffering", b"no")])
         if call.scope["method"] == "HEAD":
@@ -162,8 +155,7 @@ async def _send(call: Call, stream: Stream, chunks: AsyncGenerator[bytes, None])
             async for chunk in chunks:
                 if gone.done():
                     raise ClientGone
-                heartbeats = heartbeats + 1 if chunk.startswith(b":") else 0
-                if time.monotonic() - checked_at > CHECK_S and heartbeats % 3 == 0:
+                if time.monotonic() - checked_at > (QUIET_CHECK_S if chunk.startswith(b":") else CHECK_S):
                     call.caller = await call.read_again(lambda tx, who: who)
                     checked_at = time.monotonic()
                 await _write(call, chunk)

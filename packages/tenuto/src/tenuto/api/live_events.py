@@ -6,6 +6,7 @@ passed. A stream that does not keep up is cut off; its client continues where it
 """
 
 import asyncio
+import itertools
 import threading
 from collections import deque
 from contextlib import suppress
@@ -22,6 +23,8 @@ MAX_STREAMS = 5_000
 MAX_STREAMS_OF_ACCOUNT = 100
 MAX_WAITING = 1_000
 """Events that wait for one client; beyond, it is cut off."""
+HEARTBEAT_S = 20
+"""The longest that a stream sends nothing: each has its second of every so many, and all share one timer."""
 
 
 @dataclass(eq=False, slots=True)
@@ -31,6 +34,8 @@ class Stream:
     account_id: str
     job_id: str | None
     since: Position
+    second: int
+    """When it is woken for its heartbeat."""
     waiting: deque[EventInOrder] = field(default_factory=deque)
     is_over: bool = False
     """It is cut off behind what waits."""
@@ -64,10 +69,18 @@ class LiveEvents:
         """Behind the newest event that was handed out; None while nobody follows."""
         # Guards the three fields above, and what waits for each stream.
         self._lock = threading.Lock()
+        # Of the event loop's thread.
+        self._by_second: list[set[Stream]] = [set() for _ in range(HEARTBEAT_S)]
+        self._entered = itertools.count()
+        self._now = 0
+        self._beat: asyncio.TimerHandle | None = None
         self._watch = Watch(database, "live-events", self._look_at_all)
 
     def enter(self, account_id: str, job_id: str | None, end: Position) -> Stream:
-        """A new stream of what comes behind `end`, or behind a later event. RateLimited, Unavailable."""
+        """A new stream of what comes behind `end`, or behind a later event, in the event loop's thread.
+
+        RateLimited, Unavailable.
+        """
         if self._watch.is_stopping:
             raise Unavailable
         with self._lock:
@@ -77,14 +90,19 @@ class LiveEvents:
                 raise RateLimited(message, retry_after_s=5, limit="event_streams")
             if self._mark is None:
                 self._mark = end
-            stream = Stream(account_id, job_id, max(self._mark, end))
+            second = next(self._entered) % HEARTBEAT_S
+            stream = Stream(account_id, job_id, max(self._mark, end), second)
             streams.append(stream)
             self._count += 1
+        self._by_second[second].add(stream)
+        if self._beat is None:
+            self._beat = stream.loop.call_later(1, self._wake_next, stream.loop)
         self._watch.begin()
         return stream
 
     def leave(self, stream: Stream) -> None:
         """Its client has gone, or was cut off."""
+        self._by_second[stream.second].remove(stream)
         with self._lock:
             streams = self._streams[stream.account_id]
             streams.remove(stream)
@@ -94,6 +112,9 @@ class LiveEvents:
             if not self._count:
                 self._mark = None
                 self._watch.rest()
+                if self._beat is not None:
+                    self._beat.cancel()
+                    self._beat = None
 
     def take(self, stream: Stream) -> tuple[list[EventInOrder], Position, bool]:
         """What waits for it, where it stands behind that, and whether it ends there."""
@@ -111,6 +132,13 @@ class LiveEvents:
             streams = [stream for those in self._streams.values() for stream in those]
         for stream in streams:
             stream.wake()
+
+    def _wake_next(self, loop: asyncio.AbstractEventLoop) -> None:
+        """It is the second of these streams."""
+        self._beat = loop.call_later(1, self._wake_next, loop)
+        self._now = (self._now + 1) % HEARTBEAT_S
+        for stream in self._by_second[self._now]:
+            stream.woken.set()
 
     def _look_at_all(self) -> None:
         while self._look():

@@ -120,7 +120,9 @@ class _Refused(Exception):
 
 
 class Connection(HttpToolsProtocol):
-    """One client's connection. `sweep` is called twice a second and does all that depends on time."""
+    """One client's connection. `sweep` does all that depends on time: twice a second, and seldom while the
+    client waits for us.
+    """
 
     cycle: Any
 
@@ -130,6 +132,7 @@ class Connection(HttpToolsProtocol):
         limits: HttpLimits,
         lingering: Lingering,
         shares: Connections,
+        with_deadline: "set[Connection]",
         request_id: Callable[[], str],
         on_refusal: OnRefusal,
         **uvicorn_parts: Any,
@@ -138,6 +141,7 @@ class Connection(HttpToolsProtocol):
         self.limits = limits
         self.lingering_places = lingering
         self.shares = shares
+        self.with_deadline = with_deadline  # those that every sweep looks at; others' clients wait for us
         self.address: str | None = None
         self.gave_way = False
         self.request_id = request_id
@@ -162,6 +166,7 @@ class Connection(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self.with_deadline.add(self)
         self.address = self.shares.enter(self.client)
         refusal, beyond = errors.CROWDED, self.shares.beyond_share(self.address)
         if not beyond:
@@ -175,6 +180,7 @@ class Connection(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.pipeline.clear()
+        self.with_deadline.discard(self)
         self.shares.leave(self.address, gave_way=self.gave_way)
         if self.has_place:
             self.has_place = False
@@ -205,6 +211,10 @@ class Connection(HttpToolsProtocol):
         self.cycle.keep_alive = False
         self.half_closed.set()
         return True
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self.with_deadline.add(self)
 
     def resume_writing(self) -> None:
         super().resume_writing()
@@ -280,6 +290,7 @@ class Connection(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         """The next request may start, or we wait for one."""
+        self.with_deadline.add(self)
         self.server_state.total_requests += 1
         self.waited_s = 0.0
         self.idle_limit_s = self.limits.keep_alive_s
@@ -307,11 +318,13 @@ class Connection(HttpToolsProtocol):
         """Ends this connection if the client has been waited for too long."""
         cycle = self.cycle
         if self.flow.write_paused or self.transport.is_closing():
+            self.with_deadline.add(self)
             self._sweep_unsent(elapsed_s)
             if self.transport.is_closing():
                 return
         elif cycle is not None and not cycle.response_complete and not self.lingering:
-            return  # The client waits for us: an open stream, of which there may be a thousand.
+            self.with_deadline.discard(self)  # An open stream, perhaps, of which there may be a thousand.
+            return
         self.waited_s += elapsed_s
         if self.lingering:
             self._sweep_lingering(elapsed_s)
@@ -423,6 +436,7 @@ class Connection(HttpToolsProtocol):
         if self.transport.is_closing():
             return
         self.deaf = self.lingering = True
+        self.with_deadline.add(self)
         self.is_known = is_known
         self.waited_s = 0.0
         self.pipeline.clear()

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import errno
 import gc
+import itertools
 import signal
 import socket
 import time
@@ -30,6 +31,9 @@ OnReady = Callable[[list[Any]], None]
 """Called with the addresses of the server once it accepts."""
 _log = get_logger("tenuto.api")
 SWEEP_S = 0.5
+ALL_SWEPT_EVERY = 10
+"""One sweep in so many looks at all connections, also at those whose clients wait for us: one that is closed
+meanwhile has a deadline again."""
 SWEPT_AT_ONCE = 16
 SWEPT_FOR_S = 0.001
 """The sweep checks the time once per this many connections, and lets the loop serve others when its share is
@@ -45,9 +49,16 @@ class Server(uvicorn.Server):
     `await serve()` until `should_exit` is set (from the loop's thread); `force_exit` ends the grace at once.
     """
 
-    def __init__(self, config: uvicorn.Config, sockets: list[socket.socket], on_ready: OnReady) -> None:
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        sockets: list[socket.socket],
+        on_ready: OnReady,
+        with_deadline: set[Connection],
+    ) -> None:
         super().__init__(config)
         self.sockets = sockets
+        self.with_deadline = with_deadline
         for listening in sockets:
             if listening.family in (socket.AF_INET, socket.AF_INET6):  # its connections inherit it
                 listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_BYTES)
@@ -84,7 +95,8 @@ class Server(uvicorn.Server):
     async def _sweep(self) -> None:
         clock = asyncio.get_running_loop().time
         before = clock()
-        while True:
+        connections = cast("set[Connection]", self.server_state.connections)
+        for turn in itertools.count(1):
             await asyncio.sleep(SWEEP_S)
             now = clock()
             self.swept_at = time.monotonic()
@@ -92,13 +104,14 @@ class Server(uvicorn.Server):
             elapsed_s = min(now - before, 2 * SWEEP_S)
             before = now
             since = clock()
-            for number, connection in enumerate(list(self.server_state.connections)):
-                if connection in self.server_state.connections:
+            swept = self.with_deadline if turn % ALL_SWEPT_EVERY else connections
+            for number, connection in enumerate(list(swept)):
+                if connection in connections:
                     try:
-                        cast(Connection, connection).sweep(elapsed_s)
+                        connection.sweep(elapsed_s)
                     except Exception:  # It is cut off: the deadlines of all others still hold.
                         _log.exception("http.sweep_failed")
-                        cast(Connection, connection).transport.abort()
+                        connection.transport.abort()
                 if number % SWEPT_AT_ONCE == 0 and clock() - since > SWEPT_FOR_S:
                     await asyncio.sleep(0)
                     since = clock()
@@ -121,11 +134,13 @@ def make_server(
     `proxies` are trusted: each speaks for many clients, so it has no share by address.
     """
     limits = limits or HttpLimits()
+    with_deadline: set[Connection] = set()
     connection = partial(
         Connection,
         limits=limits,
         lingering=Lingering(limits.discards),
         shares=Connections(limits.connections, limits.connections_per_address, proxies),
+        with_deadline=with_deadline,
         request_id=request_id,
         on_refusal=on_refusal,
     )
@@ -141,7 +156,7 @@ def make_server(
         server_header=False,
         timeout_graceful_shutdown=cast(Any, limits.grace_s),
     )
-    return Server(config, [socket.socket(fileno=fd)] if fd is not None else _bind(host, port), on_ready)
+    return Server(config, _bind(host, port, fd), on_ready, with_deadline)
 
 
 def check_address(host: str, port: int) -> None:
@@ -168,7 +183,9 @@ def run(server: Server, *, on_stop: Callable[[], None] = lambda: None) -> None:
     server.run()
 
 
-def _bind(host: str, port: int) -> list[socket.socket]:
+def _bind(host: str, port: int, fd: int | None = None) -> list[socket.socket]:
+    if fd is not None:
+        return [socket.socket(fileno=fd)]
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         return [socket.create_server((host, port), family=family, backlog=2048)]

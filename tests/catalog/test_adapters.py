@@ -16,7 +16,7 @@ from tenuto.config import Settings
 from tenuto.config.models import read_models
 from tenuto.engines import manifests
 from tenuto.engines.manifests import ManifestInvalid, of_package
-from tenuto.engines.registry import of_manifest
+from tenuto.engines.registry import CHAT_HONOURED, of_manifest
 from tenuto.errors import OperatorError, SettingsInvalid
 from tenuto.kinds import image
 from tenuto.kinds.speech import parameters as speech
@@ -177,12 +177,14 @@ def test_a_key_that_is_missing_is_told_before_anything_starts(tmp_path: Path) ->
 def test_every_manifest_that_ships_is_whole() -> None:
     """It names parameters of its kind, defaults that its kind allows, a licence with an address where it must
     be accepted, and an engine that is there."""
-    fields = {"speech": speech.FIELDS, "image": image.FIELDS}
+    known_of = {
+        "speech": {field.name for field in speech.FIELDS},
+        "image": {field.name for field in image.FIELDS},
+        "recognition": {"language", "source_offset_seconds"},
+        "chat": set(CHAT_HONOURED),
+    }
     for name, manifest in manifests.adapters().items():
-        known = {field.name for field in fields.get(manifest.kind, ())} or {
-            "language",
-            "source_offset_seconds",
-        }
+        known = known_of[manifest.kind]
         folder = Path(manifest.folder).parent
         module = folder.joinpath(*manifest.engine.partition(":")[0].split("."))
         envelope = Envelope(model=name, parameters={"prompt": "x", **manifest.defaults})

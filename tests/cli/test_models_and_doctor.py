@@ -9,6 +9,7 @@ import pytest
 from cli.conftest import Operator, rows
 from servers.command_lines import told
 from servers.ffmpegs import ffmpeg
+from tenuto.catalog.additions import additions
 from tenuto.db.migrations import pending, shipped
 from tenuto.db.opening import open_database
 from tenuto.engines.registry import ENTRIES
@@ -20,14 +21,18 @@ KOKORO = "hexgrad/Kokoro-82M"
 def test_models_are_listed_with_licence_and_state_of_their_weights(
     operator: Operator, tmp_path: Path
 ) -> None:
-    """A cache without weights is told with the remedy; real and fake models never stand beside each other."""
+    """A cache without weights is told with the remedy; real and fake models never stand beside each other.
+    Behind the real ones are those that can be added.
+    """
     listed = {
         line["model"]: line
         for line in rows(operator("admin", "models", "list", cache=str(tmp_path / "cache")))
     }
     fakes = {line["model"]: line for line in rows(operator("admin", "models", "list", engines="fake"))}
 
-    assert [entry.model for entry in ENTRIES if not entry.fake] == list(listed)
+    real = [entry.model for entry in ENTRIES if not entry.fake]
+
+    assert [*real, *(one.model for one in additions().values())] == list(listed)
     assert [entry.model for entry in ENTRIES if entry.fake] == list(fakes)
     assert ("Apache-2.0", "missing: tenuto models pull") == (
         listed[KOKORO]["licence"],

@@ -126,7 +126,7 @@ def test_help_is_a_result(operator: Operator) -> None:
         "admin accounts": "create list credit invite suspend unsuspend",
         "admin keys": "create list rotate revoke",
         "admin recover": "list complete requeue void",
-        "admin models": "list pull verify",
+        "admin models": "list add remove pull verify",
         "models": "pull",
     }
     shown = {group: operator(*group.split(), "-h") for group in verbs}

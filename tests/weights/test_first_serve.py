@@ -171,7 +171,7 @@ def test_without_space_for_the_weights_nothing_is_downloaded(small: World) -> No
     sentence = refused(small)
 
     assert re.fullmatch(
-        r"the weights need 3298.5 GB in \S+/cache while they are unpacked, and it has [\d.]+ GB; "
+        r"the weights need 1099.5 GB in \S+/cache while they are unpacked, and it has [\d.]+ GB; "
         r"free some space, or choose another folder with TENUTO_CACHE",
         sentence,
     )

@@ -36,7 +36,9 @@ _REPLACEMENT = "\ufffd"
 
 
 class LlamaChat:
-    """A loaded GGUF model. `options["weights"]` names one file, `options["threads"]` how many threads."""
+    """A loaded GGUF model. `options["path"]`, or else `options["weights"]`, names one file, and
+    `options["threads"]` how many threads.
+    """
 
     def __init__(self, options: dict[str, Any]) -> None:
         # On a busy machine, threads that spin while they wait can stall for seconds. The OpenMP runtime reads
@@ -47,7 +49,7 @@ class LlamaChat:
         llama_cpp.disable_logging()
         llama_cpp.ggml_backend_load_all()
         self._llama = llama_cpp
-        (path,) = options["weights"].values()
+        path = os.path.expanduser(options.get("path") or next(iter(options["weights"].values())))  # noqa: PTH111
         self._model = llama_cpp.LlamaModel(path, llama_cpp.LlamaModelParams())
         self._vocabulary = self._model.get_vocab()
         self._template = self._model.get_default_chat_template()

@@ -55,7 +55,7 @@ class _EmbeddedModel:
         self.concurrency = model.entry.concurrency
         self._model = model
         self._settings = settings
-        self._host = make_host(_spec(model, settings))
+        self._host = make_host(spec_of(model, settings))
         self._threads = ThreadPoolExecutor(self.concurrency, thread_name_prefix=f"chat-{model.name}")
         # Starts that failed in a row, and when the last one did.
         self._failures = 0
@@ -65,6 +65,8 @@ class _EmbeddedModel:
         if fault := processor.fault(self._model.entry.processors):
             return fault
         if not all(is_verified(self._settings.cache, name) for name in self._model.entry.weights):
+            return MISSING
+        if not all(Path(path).expanduser().exists() for path in self._model.entry.paths):
             return MISSING
         if self._failures >= MAX_START_FAILURES and time.monotonic() - self._failed_at < RETRY_S:
             return BROKEN
@@ -216,9 +218,11 @@ class EmbeddedVectors(_EmbeddedModel):
             raise ModelUnavailable from error
 
 
-def _spec(model: Model, settings: Settings) -> EngineSpec:
+def spec_of(model: Model, settings: Settings) -> EngineSpec:
+    """How the host of a model of our own is started."""
     own = settings.models.get(model.name, ModelSettings())
     options = {
+        **model.entry.options,
         "weights": {name: str(Path(location(settings.cache, name))) for name in model.entry.weights},
         "model_revision": model.entry.revision,
         "threads": own.threads or MAX_THREADS,
@@ -230,6 +234,7 @@ def _spec(model: Model, settings: Settings) -> EngineSpec:
         interpreter=own.interpreter or sys.executable,
         options=options,
         installed=model.entry.installed,
+        folder=model.entry.folder,
         load_timeout_s=model.entry.load_timeout_s + (own.ray.wait_s if own.ray is not None else 0),
         ray=own.ray,
     )

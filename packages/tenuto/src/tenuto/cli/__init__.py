@@ -15,7 +15,15 @@ ADMIN: Tree = {
     "accounts": Command("Create, list, credit, invite and suspend accounts.", "tenuto.cli.accounts"),
     "keys": Command("Create, list, rotate and revoke API keys.", "tenuto.cli.keys"),
     "models": Command(
-        "List the models of this installation, and verify their weights.", "tenuto.cli.models", {"pull": PULL}
+        "List the models, add more, and verify their weights.",
+        "tenuto.cli.models",
+        {
+            "add": Command("Download, test and enable a model by its name.", "tenuto.cli.additions"),
+            "remove": Command(
+                "Disable a model that was added, and delete its weights.", "tenuto.cli.additions"
+            ),
+            "pull": PULL,
+        },
     ),
     "adapters": Command(
         "List engines that can be added, or print the settings for one.", "tenuto.cli.adapters"

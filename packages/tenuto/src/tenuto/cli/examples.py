@@ -20,6 +20,8 @@ LINES = (
     "tenuto admin keys rotate KEY --grace 1h",
     "tenuto admin keys revoke KEY",
     "tenuto admin models list",
+    "tenuto admin models add qwen2.5-1.5b",
+    "tenuto admin models remove qwen2.5-1.5b --yes",
     "tenuto admin models verify",
     "tenuto admin models pull",
     "tenuto admin adapters",

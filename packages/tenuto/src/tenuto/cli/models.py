@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from tenuto.cli.common import say, table, tell
+from tenuto.cli.common import json_line, say, table, tell
 from tenuto.cli.options import add_location, location_of
 from tenuto.errors import OperatorError
 from tenuto_client.commands.console import Console
@@ -18,6 +18,7 @@ from tenuto_engine import processor
 if TYPE_CHECKING:
     from tenuto.config import Settings
     from tenuto.engines.registry import EngineEntry
+    from tenuto.weights.manifest import Manifest
 
 LINE_EVERY_S = 10.0
 """Between two lines of progress where there is no terminal."""
@@ -40,36 +41,53 @@ def add(parser: Parser, name: str) -> None:
     verify.add_argument(
         "names", nargs="*", metavar="NAME", help=t("models or weights (default: all that are needed)")
     )
+    every.add_json()
     for command, run in {every: _list, verify: _verify}.items():
         add_location(command)
         command.set_defaults(run=run)
 
 
 def _list(options: argparse.Namespace, console: Console) -> int:
-    """List the models, and whether their weights are here; the fake ones if `engines` names them."""
-    from tenuto.engines.registry import ENTRIES, weights_of
+    """List the models, and whether their weights are here, then those that can be added; the fake ones if
+    `engines` names them.
+    """
+    from tenuto.catalog.additions import additions, manifest_of
+    from tenuto.cli.uninstall import readable_size
+    from tenuto.engines.registry import ENTRIES
     from tenuto.weights.cache import is_verified
 
     settings = location_of(options).settings()
-    cache = settings.cache
-    rows = []
+    manifest = manifest_of(settings)
+    licences = {one.model: one.licence.name for one in additions().values()}
+    rows: list[tuple[str | None, ...]] = []
     for entry in _entries(settings):
         if entry in ENTRIES and entry.fake != (settings.engines == "fake"):
             continue
-        needed = weights_of(entry)
-        missing = [name for name in needed if not is_verified(cache, name)]
+        needed = _weights_of(entry, settings)
+        missing = [name for name in needed if not is_verified(settings.cache, name, manifest)]
         state = "missing: tenuto models pull" if missing else "verified" if needed else "none needed"
-        rows.append((entry.model, entry.kind, entry.revision, entry.licence, state))
-    table(("model", "kind", "revision", "licence", "weights"), rows)
+        licence = licences.get(entry.model, entry.licence) if entry.options.get("path") else entry.licence
+        rows.append((entry.model, entry.kind, entry.revision, licence, state))
+    for one in additions().values():
+        if one.model not in [row[0] for row in rows] and settings.engines != "fake":
+            state = f"{readable_size(one.size_bytes)}: tenuto admin models add {one.name}"
+            rows.append((one.model, one.kind, None, one.licence.name, state))
+    headings = ("model", "kind", "revision", "licence", "weights")
+    if console.as_json:
+        say(json_line([dict(zip(headings, row, strict=True)) for row in rows]))
+    else:
+        table(headings, rows)
     return 0
 
 
 def _verify(options: argparse.Namespace, console: Console) -> int:
     """Hash the weights again, in full; fail if one is not what it should be."""
+    from tenuto.catalog.additions import manifest_of
     from tenuto.weights.cache import verify
 
     settings = location_of(options).settings()
-    problems = verify(settings.cache, _needed_weights(options.names, settings))
+    manifest = manifest_of(settings)
+    problems = verify(settings.cache, _needed_weights(options.names, settings, manifest), manifest)
     for problem in problems:
         say(f"{problem.path}: {problem.message}")
     if problems:
@@ -81,8 +99,11 @@ def _verify(options: argparse.Namespace, console: Console) -> int:
 
 def _pull(options: argparse.Namespace, console: Console) -> int:
     """Bring weights into the cache and verify them; what is there already stays."""
+    from tenuto.catalog.additions import manifest_of
+
     settings = location_of(options).settings()
-    for folder in _bring(_needed_weights(options.names, settings), settings.cache):
+    manifest = manifest_of(settings)
+    for folder in bring(_needed_weights(options.names, settings, manifest), settings.cache, manifest):
         say(str(folder))
     return 0
 
@@ -91,6 +112,7 @@ def pull_missing(settings: "Settings") -> None:
     """What `serve` does before it starts: bring what its models lack; without a word if that is nothing."""
     from tenuto.catalog.rules import models
     from tenuto.engines.registry import engines_of, weights_of
+    from tenuto.weights.manifest import shipped
     from tenuto.weights.pull import WeightsUnavailable
 
     if settings.pull == "never":
@@ -98,7 +120,7 @@ def pull_missing(settings: "Settings") -> None:
     try:
         entries = [model.entry for model in models(settings).values()]
         usable = [one for one in entries if not any(processor.fault(e.processors) for e in engines_of(one))]
-        _bring({name for entry in usable for name in weights_of(entry)}, settings.cache)
+        bring({name for entry in usable for name in weights_of(entry)}, settings.cache, shipped())
     except WeightsUnavailable as error:
         raise OperatorError(
             f"{error.summary}. Check the network and HTTPS_PROXY, and run this again; or run"
@@ -107,15 +129,15 @@ def pull_missing(settings: "Settings") -> None:
         ) from error
 
 
-def _bring(names: Iterable[str], cache: Path) -> list[Path]:
+def bring(names: Iterable[str], cache: Path, manifest: "Manifest") -> list[Path]:
     """Say what is downloaded and from where, and download it with one display of the progress."""
     from tenuto.weights.cache import is_verified, is_whole
-    from tenuto.weights.manifest import shipped
     from tenuto.weights.pull import described, pull
 
-    manifest = shipped()
     weights = [
-        weight for weight in manifest.weights_for(sorted(names)) if not is_verified(cache, weight.name)
+        weight
+        for weight in manifest.weights_for(sorted(names))
+        if not is_verified(cache, weight.name, manifest)
     ]
     absent = {
         weight.name: manifest.download_bytes(weight) for weight in weights if not is_whole(cache, weight)
@@ -128,24 +150,36 @@ def _bring(names: Iterable[str], cache: Path) -> list[Path]:
             where = described(weight, weight.source[0], manifest)
             heading.append(f"  {weight.name}  {_mb(absent[weight.name])}  {where}")
     with _Progress(heading, absent) as progress:
-        return pull(sorted(names), cache, progress.on_progress)
+        return pull(sorted(names), cache, progress.on_progress, manifest=manifest)
 
 
-def _needed_weights(names: Iterable[str], settings: "Settings") -> list[str]:
+def _needed_weights(names: Iterable[str], settings: "Settings", manifest: "Manifest") -> list[str]:
     """The weights behind names of models or weights."""
     from tenuto.config import ModelSettings
-    from tenuto.engines.registry import weights_of
-    from tenuto.weights.manifest import shipped
 
     chosen = list(names)
+    known = _entries(settings)
+    by_model = {entry.model: _weights_of(entry, settings) for entry in known}
     if not chosen:
-        known = _entries(settings)
         enabled = [entry for entry in known if settings.models.get(entry.model, ModelSettings()).enabled]
-        return sorted({name for entry in enabled for name in entry.weights})
-    by_model = {entry.model: weights_of(entry) for entry in _entries(settings)}
+        return sorted({name for entry in enabled for name in _weights_of(entry, settings)})
     wanted = [weight for name in chosen for weight in by_model.get(name, (name,))]
-    shipped().weights_for(wanted)
+    manifest.weights_for(wanted)
     return wanted
+
+
+def _weights_of(entry: "EngineEntry", settings: "Settings") -> tuple[str, ...]:
+    """Those that its engine names, and those of a model that was added, which its table names by path."""
+    from tenuto.catalog.additions import additions, pin_of, table_file
+    from tenuto.engines.registry import weights_of
+
+    pinned = [
+        weight.name
+        for one in additions().values()
+        if one.model == entry.model and table_file(settings, one).exists()
+        for weight in pin_of(settings, one) or ()
+    ]
+    return (*weights_of(entry), *pinned)
 
 
 def _entries(settings: "Settings") -> "list[EngineEntry]":

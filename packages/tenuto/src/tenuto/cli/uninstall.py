@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 HERE = Path()
 """`--data` without a folder: that of the settings."""
 DATABASE_FILES = ("-journal", "-shm", "-wal", ".lock", ".turn", "")
-DATA_NAMES = ("blobs", "locks", "rescued", "wake", "restore.unfinished")
+DATA_NAMES = ("blobs", "locks", "models", "rescued", "wake", "restore.unfinished")
 """What a data folder holds besides its database and the lock of `serve`: those go last, for they mark it."""
 CACHE_NAMES = (".partial", ".verified", ".lock")
 BY_ROOT = (

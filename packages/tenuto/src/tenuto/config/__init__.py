@@ -1,11 +1,12 @@
 """Settings: from a TOML file and `TENUTO_*` variables, checked all at once, before anything starts.
 
 Variables win over the file, command-line options over both. Nothing here opens a file but the
-configuration itself.
+configuration itself, and the tables of models that were added by `tenuto admin models add`.
 """
 
 import tomllib
 from collections.abc import Mapping
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ from tenuto.errors import SettingsInvalid
 from tenuto.telemetry.spans import is_installed
 
 __all__ = [
+    "ADDED",
     "CHAT_FEATURES",
     "DECLARED",
     "AdapterSettings",
@@ -44,6 +46,8 @@ __all__ = [
 ]
 
 PREFIX = "TENUTO_"
+ADDED = "models"
+"""The folder in the data folder with the tables of models that were added (`catalog.additions`)."""
 
 
 _NAMED_ELSEWHERE = {one.named: name for name, one in DECLARED.items() if one.named is not None}
@@ -65,6 +69,7 @@ def load(
     values.setdefault("folder", "tenuto-data")
     # As in weights.cache, which stands above this package: a cache that all programs of a user share.
     values.setdefault("cache", f"{environment.get('XDG_CACHE_HOME') or '~/.cache'}/tenuto")
+    _add_models(values, faults)
     checked = {name: DECLARED[name].rule.read(name, value, faults) for name, value in values.items()}
     _check_together(checked, faults)
     if faults:
@@ -95,6 +100,23 @@ def _from_file(file: Path, faults: list[str]) -> dict[str, Any]:
         if name not in known
     )
     return {name: value for name, value in content.items() if name in known}
+
+
+def _add_models(values: dict[str, Any], faults: list[str]) -> None:
+    """Join the tables of models that were added; the operator's own file wins, key by key."""
+    own = values.get("models", {})
+    folder = values["folder"]
+    if not isinstance(own, dict) or not isinstance(folder, str | Path):
+        return
+    tables: dict[str, Any] = {}
+    with suppress(RuntimeError):  # Without a home folder `~` is the fault of the setting `folder`.
+        for file in sorted((Path(folder).expanduser() / ADDED).glob("*.toml")):
+            tables |= _from_file(file, faults).get("models", {})
+    for name, table in tables.items():
+        mine = own.get(name, {})
+        own = {**own, name: {**table, **mine} if isinstance(mine, dict) else mine}
+    if own:
+        values["models"] = own
 
 
 def _from_environment(environment: Mapping[str, str], faults: list[str]) -> dict[str, Any]:

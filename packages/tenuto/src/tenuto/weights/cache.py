@@ -136,6 +136,16 @@ def install(cache: Path, weight: Weight, assembled: Path) -> None:
     _write_record(_record(cache, weight.name), msgspec.json.encode(seen))
 
 
+def remove(cache: Path, name: str) -> None:
+    """Deletes a weight and the record of its hash; an engine that has it open keeps it until it ends."""
+    _record(cache, name).unlink(missing_ok=True)
+    place = location(cache, name)
+    if place.is_dir() and not place.is_symlink():
+        shutil.rmtree(place)
+    else:
+        place.unlink(missing_ok=True)
+
+
 @contextmanager
 def only_one(cache: Path, on_wait: Callable[[], None]) -> Iterator[None]:
     """Holds the cache against other pulls, of this and other processes; the kernel frees it if we die."""

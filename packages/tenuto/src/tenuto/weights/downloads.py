@@ -29,6 +29,7 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import IO
 
+from tenuto.errors import is_of_the_machine
 from tenuto.weights.cache import BLOCK_BYTES
 from tenuto.weights.manifest import Carrier, HubSource
 
@@ -106,13 +107,33 @@ def unpack(archive: Path, limits: Mapping[str, int], folder: Path) -> dict[str, 
     return targets
 
 
-def hub_address(source: HubSource, path: str) -> str:
-    """Where the hub has this file of a weight."""
+def hub_endpoint() -> str:
+    """Where the hub is, without a slash at its end."""
     endpoint = os.environ.get("HF_ENDPOINT") or "https://huggingface.co"
     if not endpoint.startswith(("https://", "http://")):
         raise SourceFailed("HF_ENDPOINT is not an http or https address")
+    return endpoint.rstrip("/")
+
+
+def hub_address(source: HubSource, path: str) -> str:
+    """Where the hub has this file of a weight."""
     wanted = urllib.parse.quote(source.path.replace("{file}", path))
-    return f"{endpoint.rstrip('/')}/{source.repository}/resolve/{source.revision}/{wanted}"
+    return f"{hub_endpoint()}/{source.repository}/resolve/{source.revision}/{wanted}"
+
+
+def read(url: str, limit_bytes: int) -> bytes:
+    """A small answer as a whole; raises SourceFailed."""
+    try:
+        with urllib.request.urlopen(url, timeout=SILENCE_LIMIT_S) as response:
+            content: bytes = response.read(limit_bytes + 1)
+    except urllib.error.HTTPError as error:
+        raise SourceFailed(f"{url} answers {error.code} {error.reason}") from error
+    except (OSError, http.client.HTTPException) as error:
+        reason = f"{url} cannot be read: {getattr(error, 'reason', error)}"
+        raise SourceFailed(NO_CONNECTION + reason) from error
+    if len(content) > limit_bytes:
+        raise SourceFailed(f"{url} sends more than {limit_bytes} bytes")
+    return content
 
 
 def download_file(
@@ -128,6 +149,8 @@ def download_file(
         except urllib.error.HTTPError as error:
             raise SourceFailed(f"{url} answers {error.code} {error.reason}") from error
         except (OSError, http.client.HTTPException) as error:
+            if is_of_the_machine(error):
+                raise SourceFailed(f"{target.parent} cannot be written: {error}") from error
             arrived = target.stat().st_size if target.exists() else 0
             # A connection that brought nothing is not worth another try.
             if attempt == TRIES or arrived <= before:

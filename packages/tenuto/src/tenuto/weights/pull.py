@@ -18,7 +18,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, Self
+from typing import IO, Literal, Self
 
 from tenuto.errors import OperatorError
 from tenuto.weights import downloads
@@ -121,7 +121,7 @@ def pull(
 
     with only_one(cache, wait_for_other):
         _clear_leftovers(partial(cache))
-        _refuse_without_space(manifest, weights, cache)
+        refuse_without_space(needed_bytes(manifest, weights, cache), cache)
         failures = _pull_all(manifest, weights, cache, report, only)
         _drop_downloads(manifest, partial(cache), keep_for=[manifest.weights[name] for name in failures])
     if failures:
@@ -129,13 +129,19 @@ def pull(
     return [cache / weight.name for weight in weights]
 
 
-def _refuse_without_space(manifest: Manifest, weights: Sequence[Weight], cache: Path) -> None:
-    """OperatorError if the downloads, the weights, and the members of those that are unpacked do not fit."""
+def needed_bytes(manifest: Manifest, weights: Sequence[Weight], cache: Path) -> int:
+    """What the cache's disk must hold for what is absent: downloads, weights, and members while unpacked."""
     absent = [weight for weight in weights if not is_whole(cache, weight)]
-    sizes = sorted(weight.size_bytes for weight in absent)
+    # What comes from the hub is put in place as it was downloaded, without a copy.
+    copied = [weight for weight in absent if not isinstance(next(iter(weight.source), None), HubSource)]
+    sizes = sorted(weight.size_bytes for weight in copied)
     needed = sum(sizes) + sum(sizes[-WEIGHTS_AT_ONCE:]) + sum(map(manifest.download_bytes, absent))
-    needed -= downloads.bytes_below(partial(cache))
-    free = shutil.disk_usage(cache).free
+    return needed - downloads.bytes_below(partial(cache))
+
+
+def refuse_without_space(needed: int, cache: Path) -> None:
+    """OperatorError if so many bytes do not fit."""
+    free = shutil.disk_usage(next(one for one in (cache, *cache.absolute().parents) if one.exists())).free
     if needed > free:
         raise OperatorError(
             f"the weights need {needed / 1e9:.1f} GB in {cache} while they are unpacked, and it has"
@@ -213,10 +219,13 @@ def _assemble(shared: _Pull, weight: Weight, pieces: _Pieces, assembled: Path) -
         digest = hashlib.sha256()
         place = assembled / path
         place.parent.mkdir(parents=True, exist_ok=True)
-        with place.open("wb") as output:
+        # What was downloaded as it must be is not copied: the next pull still has it until all is in place.
+        is_linked = pieces.of[path] == [part for part in pieces.downloads if part in pieces.of[path]]
+        with _linked(pieces.of[path][0], place) if is_linked else place.open("wb") as output:
             for block in _blocks(pieces.of[path]):
                 digest.update(block)
-                output.write(block)
+                if not is_linked:
+                    output.write(block)
                 done += len(block)
                 shared.report(weight.name, done, weight.size_bytes, "assembling")
             output.flush()
@@ -228,6 +237,15 @@ def _assemble(shared: _Pull, weight: Weight, pieces: _Pieces, assembled: Path) -
             )
     if assembled.is_dir():
         sync_folder(assembled)
+
+
+def _linked(part: Path, place: Path) -> IO[bytes]:
+    """A second name for a download, or its copy where the file system has no such names; opened."""
+    try:
+        place.hardlink_to(part)
+    except OSError:
+        shutil.copyfile(part, place)
+    return place.open("rb")
 
 
 def _blocks(files: Iterable[Path]) -> Iterator[bytes]:

@@ -1,0 +1,181 @@
+"""Models that an operator may add by name, and what the data folder keeps of those that were added.
+
+`additions.toml` says what each is and which repositories of the hub hold it. In the folder `models` of the
+data folder are, by name: `pins/NAME.json`, the weights with the commit and hashes that the first download
+pinned, which stays for later downloads to match; and `NAME.toml`, the table of settings that enables the
+model, which `config.load` reads. Downloads nothing and starts nothing.
+"""
+
+import difflib
+import functools
+import os
+import tomllib
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tenuto.config import ADDED, Settings
+from tenuto.engines.manifests import Licence
+from tenuto.errors import OperatorError
+from tenuto.weights.cache import sync_folder
+from tenuto.weights.manifest import Manifest, Repository, Weight, WeightName, shipped
+
+PINS = "pins"
+
+
+class HubRepository(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One repository on the hub that holds a weight of the model."""
+
+    option: str
+    """Which option of the engine names the folder or file."""
+    repository: Repository
+    revision: str = "main"
+    """A branch, a tag or a commit; the first download pins the commit."""
+    file: str = ""
+    """The weight is this one file."""
+    files: tuple[str, ...] = ()
+    """The weight is a folder with the files that match these patterns."""
+
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        return (self.file,) if self.file else self.files
+
+
+class Addition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One model that can be added."""
+
+    name: WeightName
+    """What it is called in commands."""
+    model: str
+    """What callers call it."""
+    kind: str
+    engine: str
+    """The adapter that runs it."""
+    install: str
+    """What installs that adapter's package."""
+    summary: str
+    summary_zh: str
+    languages: tuple[str, ...]
+    size_bytes: int
+    """About; of all its weights."""
+    memory_mib: int
+    licence: Licence
+    repository: tuple[HubRepository, ...]
+    options: dict[str, Any] = {}
+    """Other options of the engine."""
+    defaults: dict[str, int | float] = {}
+    honoured: tuple[str, ...] | None = None
+    role: str | None = None
+
+    def weight_name(self, repository: HubRepository) -> str:
+        """The name of that repository's weight in the cache."""
+        first = repository == self.repository[0]
+        return self.name if first else f"{self.name}.{repository.option}"
+
+
+@functools.cache
+def additions() -> Mapping[str, Addition]:
+    """Every model that can be added, by its name in commands."""
+    text = (files("tenuto.catalog") / "additions.toml").read_text("utf-8")
+    listed = msgspec.convert(tomllib.loads(text)["addition"], tuple[Addition, ...])
+    return {one.name: one for one in listed}
+
+
+def named(name: str) -> Addition:
+    """The model of this name, or of this public name. OperatorError names the nearest."""
+    known = additions()
+    by_model = {one.model: one for one in known.values()}
+    if (one := known.get(name) or by_model.get(name)) is not None:
+        return one
+    names = {
+        **{each.casefold(): each for each in known},
+        **{m.casefold(): by_model[m].name for m in by_model},
+    }
+    near = difflib.get_close_matches(name.casefold(), names, n=3, cutoff=0.4)
+    meant = ", ".join(dict.fromkeys(names[each] for each in near)) or ", ".join(known)
+    raise OperatorError(f"there is no model {name} to add; did you mean {meant}?")
+
+
+def folder_of(settings: Settings) -> Path:
+    """Where the data folder keeps what was added."""
+    return settings.folder / ADDED
+
+
+def table_file(settings: Settings, addition: Addition) -> Path:
+    """The file that enables the model while it is there."""
+    return folder_of(settings) / f"{addition.name}.toml"
+
+
+def pin_of(settings: Settings, addition: Addition) -> tuple[Weight, ...] | None:
+    """What the first download pinned; None before it. OperatorError: the file is not what we wrote."""
+    file = _pin_file(settings, addition.name)
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=tuple[Weight, ...])
+    except FileNotFoundError:
+        return None
+    except (OSError, msgspec.DecodeError) as error:
+        raise OperatorError(
+            f"{file} cannot be read: {error}; with --update the hub is asked for its files again"
+        ) from error
+
+
+def pin(settings: Settings, addition: Addition, weights: Sequence[Weight]) -> None:
+    """Keep the weights' commit and hashes; every later download must match them."""
+    write(_pin_file(settings, addition.name), msgspec.json.format(msgspec.json.encode(list(weights))))
+
+
+def manifest_of(settings: Settings) -> Manifest:
+    """All weights: those of installed engines, and those that were pinned here."""
+    weights = [weight for one in additions().values() for weight in pin_of(settings, one) or ()]
+    by_name = {weight.name: weight for weight in weights}
+    return shipped().joined(Manifest(by_name, {}, dict.fromkeys(by_name, settings.folder)))
+
+
+def table_of(
+    addition: Addition,
+    weights: Sequence[Weight],
+    settings: Settings,
+    *,
+    interpreter: str | None,
+    accepted: str | None,
+) -> dict[str, Any]:
+    """The table `[models."…"]` of a model whose weights are in the cache."""
+    paths = {
+        repository.option: str((settings.cache / addition.weight_name(repository)).absolute())
+        for repository in addition.repository
+    }
+    optional = {
+        "interpreter": interpreter,
+        "accept_licence": accepted,
+        "role": addition.role,
+        "honoured": None if addition.honoured is None else list(addition.honoured),
+        "defaults": addition.defaults or None,
+    }
+    return {
+        "adapter": addition.engine,
+        "revision": weights[0].revision[:12],
+        "languages": list(addition.languages),
+        "memory_mib": addition.memory_mib,
+        "options": {**addition.options, **paths},
+        **{key: value for key, value in optional.items() if value is not None},
+    }
+
+
+def write(file: Path, content: bytes) -> None:
+    """A file that is whole or not there, whenever the process dies."""
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    temporary = file.with_name(f".{file.name}.tmp")
+    with temporary.open("wb") as output:
+        output.write(content)
+        output.flush()
+        # Its name must not be durable before its bytes are.
+        os.fsync(output.fileno())
+    temporary.replace(file)
+    sync_folder(file.parent)
+
+
+def _pin_file(settings: Settings, name: str) -> Path:
+    return folder_of(settings) / PINS / f"{name}.json"

@@ -1,0 +1,457 @@
+"""`tenuto admin models add` and `remove`: a model by name, from a hub to a tested engine, and back.
+
+Adding is a row of steps, each of which may be repeated: ask the hub, ask the operator, pin, download, test,
+enable. Whatever stops it, the same command continues. The model is offered from the next start on.
+"""
+
+import argparse
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from tenuto.cli.adapters import toml
+from tenuto.cli.common import json_line, report, tell
+from tenuto.cli.models import bring
+from tenuto.cli.options import add_location, location_of
+from tenuto.cli.uninstall import readable_size
+from tenuto.errors import OperatorError, SettingsInvalid
+from tenuto_client.commands.console import Console
+from tenuto_client.commands.exits import USAGE
+from tenuto_client.commands.parser import Parser
+from tenuto_client.commands.words import is_chinese, t, translated
+from tenuto_engine import processor
+
+if TYPE_CHECKING:
+    from tenuto.catalog.additions import Addition
+    from tenuto.catalog.rules import Model
+    from tenuto.config import Settings
+    from tenuto.engines.manifests import Manifest
+    from tenuto.hosts.host import HostResult
+    from tenuto.weights.hub import Listing
+    from tenuto.weights.manifest import Weight
+
+TEST_S = 900.0
+"""How long the run of a test may take."""
+QUESTION = "Answer in one short sentence: what is the capital of France?"
+ANSWER_TOKENS = 24
+RECORDING = "edith.wav"
+"""A voice's recording: one English sentence, of three seconds."""
+EVIDENCE_LINES = 8
+
+
+def add(parser: Parser, name: str) -> None:
+    """The options of both commands."""
+    parser.add_argument("name", metavar="NAME", help=t("as `tenuto admin models list` shows it"))
+    if name == "add":
+        parser.add_argument("--yes", action="store_true", help=t("download without asking"))
+        parser.add_argument(
+            "--accept-licence",
+            metavar="LICENCE",
+            help=t("the name of the licence, which you have read, if the model requires that"),
+        )
+        parser.add_argument(
+            "--interpreter", metavar="PYTHON", help=t("the Python that has the engine's libraries")
+        )
+        parser.add_argument(
+            "--update",
+            action="store_true",
+            help=t("take the hub's newest revision instead of the one that was pinned"),
+        )
+    else:
+        parser.add_argument("--yes", action="store_true", help=t("remove without asking"))
+    parser.add_json()
+    add_location(parser)
+    parser.set_defaults(run=_add if name == "add" else _remove)
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What is about to be added, as it is shown and asked."""
+
+    addition: "Addition"
+    settings: "Settings"
+    engine: "Manifest"
+    interpreter: str | None
+    pinned: "tuple[Weight, ...] | None"
+    """None: the hub was asked, and gave `listings`."""
+    listings: "tuple[Listing, ...]"
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(one.size_bytes for one in self.pinned or self.listings)
+
+    @property
+    def sources(self) -> list[dict[str, str]]:
+        commits = [one.revision for one in self.pinned] if self.pinned else [o.commit for o in self.listings]
+        repositories = [one.repository for one in self.addition.repository]
+        return [
+            {"repository": repository, "revision": commit}
+            for repository, commit in zip(repositories, commits, strict=True)
+        ]
+
+    def described(self, **more: Any) -> dict[str, Any]:
+        """For scripts."""
+        one = self.addition
+        return {
+            "name": one.name,
+            "model": one.model,
+            "kind": one.kind,
+            "licence": one.licence.name,
+            "licence_url": one.licence.url,
+            "size_bytes": self.size_bytes,
+            "memory_mib": one.memory_mib,
+            "sources": self.sources,
+            **more,
+        }
+
+
+def _add(options: argparse.Namespace, console: Console) -> int:
+    """Show, ask, download, test, enable."""
+    from tenuto.bootstrap.opening import make_folder
+    from tenuto.catalog import additions
+
+    settings = location_of(options).settings()
+    addition = additions.named(options.name)
+    engine = _engine(addition, options.interpreter)
+    make_folder(settings.folder)
+    with _alone(settings):
+        plan = _plan(addition, settings, engine, options)
+        if not options.update and _is_added(plan):
+            report(_result(plan, console, state="unchanged"))
+            return 0
+        _show(plan)
+        _refuse_without_space(plan)
+        if (code := _ask(plan, options, console)) is not None:
+            return code
+        weights = plan.pinned or _pin(plan)
+        bring([weight.name for weight in weights], settings.cache, additions.manifest_of(settings))
+        table = _table(plan, weights)
+        answer = _tested(plan, table)
+        additions.write(additions.table_file(settings, addition), _as_file(addition, table).encode())
+        report(_result(plan, console, state="added", self_test=answer))
+    return 0
+
+
+def _remove(options: argparse.Namespace, console: Console) -> int:
+    """Disable the model and delete its weights; the pin stays."""
+    from tenuto.catalog import additions
+
+    settings = location_of(options).settings()
+    addition = additions.named(options.name)
+    file = additions.table_file(settings, addition)
+    weights = additions.pin_of(settings, addition) or ()
+    places = [settings.cache / weight.name for weight in weights]
+    if not file.exists() and not any(place.exists() for place in places):
+        raise OperatorError(f"{addition.name} is not added; tenuto admin models list shows what is")
+    size = sum(weight.size_bytes for weight in weights)
+    for place in places:
+        tell(f"{place}  {readable_size(size)}")
+    if not options.yes:
+        if not console.can_ask:
+            console.error(t("nothing was removed: nobody is here to say yes; add --yes"))
+            return USAGE
+        if not console.confirm(t("Remove this for good?")):
+            raise OperatorError(t("nothing was removed"))
+    with _alone(settings):
+        from tenuto.weights.cache import remove
+
+        file.unlink(missing_ok=True)
+        for weight in weights:
+            remove(settings.cache, weight.name)
+    described = {"name": addition.name, "model": addition.model, "state": "removed", "size_bytes": size}
+    line = f"{addition.name} is removed; a service that is running offers {addition.model} until it restarts"
+    report(json_line(described) if console.as_json else line)
+    return 0
+
+
+def _engine(addition: "Addition", interpreter: str | None) -> "Manifest":
+    """The adapter that runs it. OperatorError: it is not installed, or not for this machine."""
+    from tenuto.catalog.adapters import find
+    from tenuto.engines.manifests import ManifestInvalid
+
+    try:
+        engine = find(addition.engine, interpreter)
+    except ManifestInvalid as error:
+        raise OperatorError(
+            f"the engine {addition.engine}, which runs {addition.name}, is not installed: {addition.install}"
+        ) from error
+    if engine.own_interpreter and interpreter is None:
+        raise OperatorError(
+            f"{addition.name} runs in a Python of its own: {addition.install}, then name that Python with"
+            " --interpreter"
+        )
+    if fault := processor.fault(engine.processors):
+        raise OperatorError(f"this machine cannot run {addition.name}: {fault}")
+    return engine
+
+
+@contextmanager
+def _alone(settings: "Settings") -> Iterator[None]:
+    """One command at a time changes what is added."""
+    from tenuto.catalog.additions import folder_of
+    from tenuto.weights.cache import only_one
+
+    def wait() -> None:
+        tell("another command is adding or removing a model; waiting for it")
+
+    with only_one(folder_of(settings), wait):
+        yield
+
+
+def _plan(
+    addition: "Addition", settings: "Settings", engine: "Manifest", options: argparse.Namespace
+) -> _Plan:
+    """What is known of the weights: what was pinned before, or else what the hub says now."""
+    from tenuto.catalog import additions
+    from tenuto.weights import hub
+
+    pinned = None if options.update else additions.pin_of(settings, addition)
+    listings: list[Listing] = []
+    if pinned is None:
+        tell(t("asking the hub for {name}", name=addition.name))
+        listings = [hub.listing(one.repository, one.revision, one.patterns) for one in addition.repository]
+    return _Plan(addition, settings, engine, options.interpreter, pinned, tuple(listings))
+
+
+def _is_added(plan: _Plan) -> bool:
+    """Whether there is nothing to do: the same table, and weights that were verified."""
+    from tenuto.catalog import additions
+    from tenuto.weights.cache import is_verified
+
+    file = additions.table_file(plan.settings, plan.addition)
+    if plan.pinned is None or not file.exists():
+        return False
+    manifest = additions.manifest_of(plan.settings)
+    is_same = file.read_text("utf-8") == _as_file(plan.addition, _table(plan, plan.pinned))
+    return is_same and all(is_verified(plan.settings.cache, one.name, manifest) for one in plan.pinned)
+
+
+def _show(plan: _Plan) -> None:
+    one = plan.addition
+    lines = [
+        f"{one.name}: {one.model}. {one.summary_zh if is_chinese() else one.summary}",
+        t("  licence  {name}, {url}", name=one.licence.name, url=one.licence.url),
+        t(
+            "  size     {size} on disk, in {folder}",
+            size=readable_size(plan.size_bytes),
+            folder=plan.settings.cache,
+        ),
+        t("  memory   about {size} while it is loaded", size=readable_size(one.memory_mib << 20)),
+    ]
+    lines += [
+        t("  source   {repository} at revision {revision}", **source)
+        + ("" if plan.pinned is None else t(", pinned before"))
+        for source in plan.sources
+    ]
+    for line in lines:
+        tell(line)
+
+
+def _refuse_without_space(plan: _Plan) -> None:
+    from tenuto.catalog.additions import manifest_of
+    from tenuto.weights.pull import needed_bytes, refuse_without_space
+
+    needed = plan.size_bytes
+    if plan.pinned is not None:
+        needed = needed_bytes(manifest_of(plan.settings), plan.pinned, plan.settings.cache)
+    refuse_without_space(needed, plan.settings.cache)
+
+
+def _ask(plan: _Plan, options: argparse.Namespace, console: Console) -> int | None:
+    """None if the operator wants it and accepts its licence; otherwise the exit code, said why."""
+    licence = plan.addition.licence
+    accepted = options.accept_licence
+    if accepted not in (None, licence.name):
+        console.error(t("the licence is {name!r}; see {url}", name=licence.name, url=licence.url))
+        return USAGE
+    must_accept = licence.needs_acceptance and accepted is None
+    if options.yes and not must_accept:
+        return None
+    if options.yes or not console.can_ask:
+        what = t("nothing was downloaded: nobody is here to say yes; add --yes")
+        if must_accept:
+            what = t(
+                "nothing was downloaded: read the licence at {url}, then add --accept-licence {name!r}",
+                name=licence.name,
+                url=licence.url,
+            )
+        console.error(what)
+        return USAGE
+    question = t("Download, test and enable it?")
+    if must_accept:
+        question = t("Do you accept this licence? Download, test and enable the model?")
+    if not console.confirm(question):
+        raise OperatorError("nothing was downloaded")
+    return None
+
+
+def _pin(plan: _Plan) -> "tuple[Weight, ...]":
+    """Commit, sizes and hashes of what the hub has now, kept for every later download."""
+    from tenuto.catalog import additions
+    from tenuto.weights import hub
+
+    one = plan.addition
+    weights = tuple(
+        hub.pinned(one.weight_name(repository), one.licence.name, listed, is_file=bool(repository.file))
+        for repository, listed in zip(one.repository, plan.listings, strict=True)
+    )
+    additions.pin(plan.settings, one, weights)
+    return weights
+
+
+def _table(plan: _Plan, weights: "tuple[Weight, ...]") -> dict[str, Any]:
+    from tenuto.catalog.additions import table_of
+
+    licence = plan.engine.licence
+    return table_of(
+        plan.addition,
+        weights,
+        plan.settings,
+        interpreter=plan.interpreter,
+        accepted=licence.name if licence.needs_acceptance else None,
+    )
+
+
+def _as_file(addition: "Addition", table: dict[str, Any]) -> str:
+    lines = [
+        f"# Written by `tenuto admin models add {addition.name}`; `… remove {addition.name}` deletes it.",
+        "# What your own file of settings says of this model wins, key by key.",
+        f"[models.{toml(addition.model)}]",
+        *(f"{key} = {toml(value)}" for key, value in table.items()),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _tested(plan: _Plan, table: dict[str, Any]) -> str:
+    """What the model made of one question, sentence or recording. OperatorError: it is not enabled."""
+    from tenuto.catalog.additions import table_file
+    from tenuto.catalog.rules import models
+    from tenuto.config.models import read_models
+
+    name = plan.addition.model
+    faults: list[str] = []
+    added = read_models({name: table}, faults)
+    settings = replace(plan.settings, models={**added, **_own(plan, name)})
+    tell(t("testing {name} on its engine", name=plan.addition.name))
+    began_s = time.monotonic()
+    try:
+        if faults:
+            raise SettingsInvalid("\n".join(faults))
+        answer = self_test(models(settings)[name], settings)
+    except (SelfTestFailed, SettingsInvalid) as error:
+        table_file(plan.settings, plan.addition).unlink(missing_ok=True)
+        raise OperatorError(
+            f"{plan.addition.name} failed its test and is not enabled: {error.message}. Its weights are kept:"
+            f" run the same command to test it again, or tenuto admin models remove {plan.addition.name}"
+        ) from error
+    return t("{answer} ({seconds:.1f} s)", answer=answer, seconds=time.monotonic() - began_s)
+
+
+def _own(plan: _Plan, name: str) -> dict[str, Any]:
+    """Other models of the settings: a composition may name them."""
+    return {other: own for other, own in plan.settings.models.items() if other != name}
+
+
+class SelfTestFailed(OperatorError):
+    """The model did not give what it must; the message says what."""
+
+
+def self_test(model: "Model", settings: "Settings") -> str:
+    """One run on the engine, started as the service starts it; what it gave, in words."""
+    from tenuto_engine.conformance import Nonconformance, Subject
+    from tenuto_engine.conformance.process import Outcome
+    from tenuto_engine.conformance.results import check_result
+    from tenuto_engine.conformance.samples import sample_of
+
+    entry = model.entry
+    subject = Subject(
+        entry.engine, entry.kind, languages=entry.languages, role=entry.role, parameters=entry.defaults
+    )
+    sample = sample_of(subject)
+    parameters, inputs = _sample(entry.kind, dict(sample.parameters), dict(sample.inputs))
+    result = _run(model, settings, parameters, inputs)
+    header = {name: getattr(result, name) for name in ("media_type", "metadata", "duration_ms")}
+    try:
+        check_result(entry.kind, Outcome("result", header, result.content), parameters, inputs)
+    except Nonconformance as error:
+        raise SelfTestFailed(str(error)) from error
+    return _in_words(entry.kind, result)
+
+
+def _run(
+    model: "Model", settings: "Settings", parameters: dict[str, Any], inputs: dict[str, bytes]
+) -> "HostResult":
+    from tenuto.catalog.kinds import CHAT
+    from tenuto.chat import embedded
+    from tenuto.hosts.child import ChildHost
+    from tenuto.hosts.host import HostError
+    from tenuto.worker import engines
+
+    own = embedded.spec_of(model, settings) if model.kind == CHAT else engines.spec_of(model.entry, settings)
+    host = ChildHost(own)
+    try:
+        host.load()
+        return host.run(
+            parameters,
+            inputs,
+            on_segment=lambda *_: None,
+            on_progress=lambda _: None,
+            deadline_s=TEST_S,
+        )
+    except HostError as error:
+        # This is the operator's own terminal, and the only text is ours.
+        for line in error.evidence.strip().splitlines()[-EVIDENCE_LINES:]:
+            tell(line)
+        raise SelfTestFailed(error.message.rstrip(".")) from error
+    finally:
+        host.close()
+
+
+def _sample(
+    kind: str, parameters: dict[str, Any], inputs: dict[str, bytes]
+) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """The conformance suite's plain run, of a question and of speech in place of a hum."""
+    if kind == "chat":
+        messages = [{"role": "user", "content": QUESTION}]
+        return {**parameters, "max_tokens": ANSWER_TOKENS}, {"messages": json_line(messages).encode()}
+    if kind == "recognition":
+        import numpy as np
+        import soxr
+
+        from tenuto.media.wav import read_pcm16_wav
+
+        wav = read_pcm16_wav((files("tenuto.voices") / "recordings" / RECORDING).read_bytes())
+        spoken = soxr.resample(np.frombuffer(wav.frames, "<i2"), wav.sample_rate, 16_000)
+        return parameters, {**inputs, "audio": np.asarray(spoken, "<i2").tobytes()}
+    return parameters, inputs
+
+
+def _in_words(kind: str, result: "HostResult") -> str:
+    """What was made, as an operator may judge it. SelfTestFailed: nothing was."""
+    if kind == "recognition":
+        import msgspec
+
+        segments = msgspec.json.decode(result.content)["segments"]
+        text = " ".join(segment["text"].strip() for segment in segments)
+    elif kind == "chat":
+        text = " ".join(result.content.decode().split())
+    else:
+        return f"{result.media_type}, {readable_size(len(result.content))}"
+    if not text.strip():
+        raise SelfTestFailed("it gave no text")
+    return text
+
+
+def _result(plan: _Plan, console: Console, *, state: str, self_test: str | None = None) -> str:
+    if console.as_json:
+        return json_line(plan.described(state=state, self_test=self_test))
+    if state == "unchanged":
+        return f"{plan.addition.name} is added already, as {plan.addition.model}"
+    tested = t("the test gave: {answer}", answer=self_test)
+    done = translated(
+        f"{plan.addition.name} is added as {plan.addition.model}; restart the service to offer it"
+    )
+    return f"{tested}\n{done}"

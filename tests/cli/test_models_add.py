@@ -1,0 +1,280 @@
+"""`tenuto admin models add` and `remove`: from a hub of this machine to a model that answers, and back."""
+
+import json
+import os
+import signal
+import subprocess
+import tomllib
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.conftest import Operator, rows
+from servers import forking
+from servers.command_lines import told
+from servers.hub import Hub, Repository, commit_of
+from servers.service import RunningService
+from tenuto.catalog.additions import additions, named
+from tenuto.config import load
+from tenuto.errors import OperatorError, SettingsInvalid
+from tenuto.weights import default_cache
+
+NAME = "qwen2.5-1.5b"
+ADDITION = additions()[NAME]
+FILE = ADDITION.repository[0].file
+REAL = "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf"
+JUNK = b"This is no model. " * 100_000
+TIMEOUT_S = 300
+
+
+@pytest.fixture
+def hub(tmp_path: Path) -> Iterator[Hub]:
+    """A hub whose repository has a file that no engine can load."""
+    file = tmp_path / "junk"
+    file.write_bytes(JUNK)
+    with Hub() as running:
+        running.repositories[ADDITION.repository[0].repository] = Repository(
+            commit_of("first"), large={FILE: file}
+        )
+        yield running
+
+
+@pytest.fixture
+def adding(operator: Operator, hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Operator:
+    """The command line, with that hub and an empty cache."""
+    monkeypatch.setenv("HF_ENDPOINT", hub.url)
+    for proxy in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.delenv(proxy, raising=False)
+    return replace(operator, settings={"cache": str(tmp_path / "cache")})
+
+
+def table_of(operator: Operator) -> Any:
+    """The table that enables the model; None where it is not enabled."""
+    file = operator.folder / "models" / f"{NAME}.toml"
+    return tomllib.loads(file.read_text())["models"][ADDITION.model] if file.exists() else None
+
+
+def weights_in(operator: Operator) -> str:
+    """What `models list` says of the model's weights."""
+    listed = {line["model"]: line["weights"] for line in rows(operator("admin", "models", "list"))}
+    return listed[ADDITION.model]
+
+
+def begin(operator: Operator) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen(
+        [forking.TENUTO, "admin", "models", "add", NAME, "--yes"],
+        env=operator.environment(),
+        cwd=operator.folder.parent,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+
+
+@pytest.mark.real_engine
+def test_a_model_is_added_though_the_first_try_is_killed(adding: Operator, hub: Hub) -> None:
+    """SIGKILL in the middle of the download: the same command continues from there, tests the model with one
+    question on its engine and enables it; once more changes nothing and asks nobody. The next start offers
+    it, and it answers. Removed, it is listed as one that can be added.
+    """
+    repository = hub.repositories[ADDITION.repository[0].repository]
+    repository.large[FILE] = default_cache() / REAL
+    hub.stalls = True
+    first = begin(adding)
+    assert hub.stalled.wait(TIMEOUT_S)
+    os.kill(first.pid, signal.SIGKILL)
+    first.wait(TIMEOUT_S)
+    after_kill = table_of(adding)
+    hub.released.set()
+    added = adding.json("admin", "models", "add", NAME, "--yes")
+    asked = len(hub.asked)
+    again = adding.json("admin", "models", "add", ADDITION.model)
+    service = RunningService(adding.folder, variables={"TENUTO_CACHE": adding.settings["cache"]})
+    service.start()
+    service.key = service.make_key(credit="1")
+    try:
+        with service.client() as client:
+            body = {"model": ADDITION.model, "messages": [{"role": "user", "content": "Say yes."}]}
+            answer = client.post("/v1/chat/completions", json=body | {"max_tokens": 8}, timeout=TIMEOUT_S)
+    finally:
+        service.stop()
+    before_removal = weights_in(adding)
+    removed = adding.json("admin", "models", "remove", NAME, "--yes")
+
+    assert after_kill is None
+    assert ["", f"bytes={hub_middle(hub.downloads())}-"] == hub.downloads()
+    assert ("added", commit_of("first")) == (added["state"], added["sources"][0]["revision"])
+    assert "Paris" in added["self_test"]
+    assert ("unchanged", len(hub.asked)) == (again["state"], asked)
+    assert 200 == answer.status_code, answer.text
+    assert "verified" == before_removal
+    assert "removed" == removed["state"]
+    assert f"1.1 GB: tenuto admin models add {NAME}" == weights_in(adding)
+    assert not (Path(adding.settings["cache"]) / NAME).exists()
+
+
+def hub_middle(ranges: list[str]) -> int:
+    """Where the second download began: not at the beginning."""
+    start = int(ranges[-1].removeprefix("bytes=").removesuffix("-"))
+    assert start > 1 << 20
+    return start
+
+
+def test_a_model_that_fails_its_test_stays_disabled(adding: Operator, hub: Hub) -> None:
+    """The reason is there, exit code 1; the weights stay, so that the next try only tests."""
+    failed = adding("admin", "models", "add", NAME, "--yes")
+    downloads = len(hub.downloads())
+    again = adding("admin", "models", "add", NAME, "--yes")
+
+    assert (1, 1) == (failed.returncode, again.returncode)
+    assert f"{NAME} failed its test and is not enabled: " in failed.stderr
+    assert table_of(adding) is None
+    assert 1 == downloads == len(hub.downloads())
+
+
+def test_what_the_first_download_pinned_later_ones_must_match(adding: Operator, hub: Hub) -> None:
+    """After a removal, too: other bytes at the same revision are refused. `--update` makes a new pin."""
+    adding("admin", "models", "add", NAME, "--yes")
+    removed = adding("admin", "models", "remove", NAME, "--yes")
+    hub.sent_instead[FILE] = JUNK[::-1]
+    other = adding("admin", "models", "add", NAME, "--yes")
+    hub.sent_instead.clear()
+    hub.repositories[ADDITION.repository[0].repository].commit = commit_of("second")
+    pinned = adding("admin", "models", "add", NAME, "--yes")
+    updated = adding("admin", "models", "add", NAME, "--yes", "--update")
+
+    assert 0 == removed.returncode, removed.stderr
+    assert "has the SHA-256" in other.stderr
+    assert "404" in pinned.stderr
+    assert commit_of("second") in updated.stderr
+    assert "failed its test" in updated.stderr
+
+
+def test_wrong_bytes_are_refused_and_nothing_is_enabled(adding: Operator, hub: Hub) -> None:
+    """The hub lists a hash and sends something else of the same size."""
+    hub.sent_instead[FILE] = JUNK[::-1]
+    done = adding("admin", "models", "add", NAME, "--yes")
+
+    assert 1 == done.returncode
+    assert "has the SHA-256" in done.stderr
+    assert table_of(adding) is None
+    assert not (Path(adding.settings["cache"]) / NAME).exists()
+
+
+def test_without_a_terminal_nothing_is_downloaded_unasked(adding: Operator, hub: Hub) -> None:
+    """Exit code 2, and what to add; licence, size, memory, repository and revision were shown."""
+    done = adding("admin", "models", "add", NAME)
+
+    assert 2 == done.returncode
+    for shown in (ADDITION.licence.name, "1.8 MB on disk", "1.8 GB", commit_of("first"), "add --yes"):
+        assert shown in done.stderr, shown
+    assert [] == hub.downloads()
+
+
+def test_too_small_a_disk_is_reported_before_anything_is_downloaded(adding: Operator, hub: Hub) -> None:
+    """By the sizes that the hub lists."""
+    hub.repositories[ADDITION.repository[0].repository].listed_bytes = 1 << 40
+    done = adding("admin", "models", "add", NAME, "--yes")
+
+    assert 1 == done.returncode
+    assert "the weights need 1099.5 GB" in done.stderr
+    assert [] == hub.downloads()
+
+
+def test_without_a_network_the_remedies_are_named(adding: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One line; nothing is kept that the next try would trip over."""
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:1")
+    done = adding("admin", "models", "add", NAME, "--yes")
+    monkeypatch.setenv("HF_ENDPOINT", "nowhere")
+    wrong = adding("admin", "models", "add", NAME, "--yes")
+
+    assert (1, 1) == (done.returncode, wrong.returncode)
+    assert "the hub cannot be reached" in done.stderr
+    assert "HTTPS_PROXY" in done.stderr
+    assert "HF_ENDPOINT is not an http or https address" in wrong.stderr
+
+
+def test_two_at_once_download_once(adding: Operator, hub: Hub) -> None:
+    """The second waits for the first, and then finds what it left."""
+    hub.stalls = True
+    first = begin(adding)
+    assert hub.stalled.wait(TIMEOUT_S)
+    second = begin(adding)
+    hub.released.set()
+    codes = first.wait(TIMEOUT_S), second.wait(TIMEOUT_S)
+
+    assert (1, 1) == codes
+    assert 1 == len([path for path, _ in hub.asked if path.startswith("/api/")])
+
+
+def test_an_unknown_name_is_answered_with_the_nearest(adding: Operator) -> None:
+    """Of names in commands and of public names."""
+    unknown = adding("admin", "models", "add", "qwen2.5-1b", "--yes")
+    absent = adding("admin", "models", "remove", NAME, "--yes")
+
+    assert 1 == unknown.returncode
+    assert f"there is no model qwen2.5-1b to add; did you mean {NAME}" in told(unknown)
+    assert f"{NAME} is not added" in told(absent)
+    assert ADDITION == named(ADDITION.model)
+    with pytest.raises(OperatorError, match="did you mean"):
+        named("Qwen/Qwen2.5-7B")
+
+
+def test_an_engine_that_is_not_installed_is_named_with_what_installs_it() -> None:
+    """Before anything else is done."""
+    from tenuto.cli.additions import _engine
+
+    with pytest.raises(OperatorError, match=r"the engine nope.* is not installed: pip install"):
+        _engine(msgspec_replace(engine="nope"), None)
+
+
+def msgspec_replace(**changes: Any) -> Any:
+    import msgspec
+
+    return msgspec.structs.replace(ADDITION, **changes)
+
+
+def test_the_operators_own_file_wins_key_by_key(tmp_path: Path) -> None:
+    """A table that was added and a table of the same model in the file of settings are joined."""
+    folder = tmp_path / "data"
+    (folder / "models").mkdir(parents=True)
+    (folder / "models" / "one.toml").write_text(
+        '[models."a/b"]\nadapter = "llama-gguf"\nrevision = "1"\noptions = { path = "/x" }\n'
+    )
+    own = tmp_path / "tenuto.toml"
+    own.write_text('[models."a/b"]\nrevision = "2"\nthreads = 1\n')
+    settings = load({}, file=own, options={"folder": folder}).models["a/b"]
+    (folder / "models" / "two.toml").write_text("not TOML")
+    with pytest.raises(SettingsInvalid, match=r"two\.toml: cannot be read"):
+        load({}, options={"folder": folder})
+
+    assert settings.adapter is not None
+    assert ("llama-gguf", "2", 1) == (settings.adapter.name, settings.adapter.revision, settings.threads)
+
+
+def test_every_model_that_can_be_added_has_an_adapter_that_takes_its_table() -> None:
+    """Each of the list: its engine ships, its options are the engine's, and its table has no faults."""
+    from tenuto.catalog.additions import table_of as written
+    from tenuto.catalog.rules import models
+    from tenuto.config import Settings
+    from tenuto.config.models import read_models
+    from tenuto.engines import manifests
+    from tenuto.weights.manifest import File, HubSource, Weight
+
+    for one in additions().values():
+        manifest = manifests.adapters()[one.engine]
+        source = HubSource(one.repository[0].repository, commit_of("x"), "{file}")
+        weight = Weight("w", one.licence.name, "x", commit_of("x"), (source,), file=File(1, "0" * 64))
+        settings = Settings(folder=Path("x"))
+        accepted = manifest.licence.name if manifest.licence.needs_acceptance else None
+        interpreter = "python3" if manifest.own_interpreter else None
+        table = written(one, [weight], settings, interpreter=interpreter, accepted=accepted)
+        faults: list[str] = []
+        offered = models(
+            replace(settings, models=read_models({one.model: json.loads(json.dumps(table))}, faults))
+        )
+
+        assert [] == faults, one.name
+        assert one.kind == offered[one.model].kind

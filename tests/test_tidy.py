@@ -36,6 +36,7 @@ HANDS_ROWS_ON = ("tenuto/db/", "tenuto/jobs/audit/")
 IMPORTED = re.compile(r"^\s*(?:from|import) (\w+)", re.MULTILINE)
 # One letter of each stands in brackets, or this file would break its own rule.
 NEVER = re.compile(r"/w[o]rk/|/r[o]ot/|/opt/[pw][yh]|p[y]pi\.org|python[h]osted|npm[j]s\.org|T[O]DO|F[I]XME")
+CONFLICT = re.compile(r"^(<{7}|>{7}) ", re.MULTILINE)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -107,11 +108,12 @@ def test_wall_time_is_read_in_one_place_and_nothing_prints() -> None:
 
 
 def test_no_file_names_a_machine_a_registry_or_unfinished_work() -> None:
-    """What is committed holds on every machine; no requirement names an address."""
+    """What is committed holds on every machine and has no open merge; no requirement names an address."""
     names = committed()
     locks = [name for name in names if name.startswith("requirements/")]
 
     assert not [f"{n}: {found[0]}" for n in names if (found := NEVER.search(read(n)))]
+    assert not [name for name in names if CONFLICT.search(read(name))]
     assert not [name for name in locks if re.search(r"://|\s@\s|index-url|find-links", read(name))]
 
 

@@ -248,6 +248,23 @@ CONTENTS = {
         spoil("update part set job_id = '{failed}' where job_id = '{open}'"),
         spoil("update part set end_frame = start_frame"),
     ],
+    "live_text_attempt": [
+        spoil("update live_text set attempt_id = 'attempt_0'"),
+        spoil("update live_text set job_id = '{failed}'"),
+        spoil("update live_text set job_id = 'job_0'"),
+        spoil(
+            """update live_text set job_id = '{failed}',
+                      attempt_id = (select id from attempt where job_id = '{failed}');
+               update job set erased_at = {now} where id = '{failed}'"""
+        ),
+    ],
+    "live_text_ended": [
+        spoil(
+            """update live_text set job_id = '{failed}',
+                      attempt_id = (select id from attempt where job_id = '{failed}');
+               update job set finished_at = {now} - 93600001 where id = '{failed}'"""
+        ),
+    ],
     "voice_bytes": [
         spoil("delete from blob where id = '{voice_blob}'"),
         spoil("update blob set condemned_at = {now} where id = '{voice_blob}'"),

@@ -16,7 +16,7 @@ from tenuto.billing import calls
 from tenuto.billing.rows import CallRow, Used
 from tenuto.config import Price
 from tenuto.db.database import Transaction
-from tenuto.jobs import audio_segments, audit, chunks, states
+from tenuto.jobs import audio_segments, audit, chunks, live_text, states
 from tenuto.jobs.audit import runs
 from tenuto.jobs.queue import Claim
 from tenuto.jobs.rows import ChunkKey, NewSegment
@@ -175,6 +175,7 @@ def a_bit_of_everything(world: World) -> dict[str, Any]:
     open_job, input_id = hear(world, caller, finish=False)
     world.release(open_job.attempt_id)
     running = world.running()
+    world.write(lambda tx: live_text.add(tx, running.attempt_id, 0, ["Hold", " it."], now_ms=world.now_ms))
     open_call, settled_call = called(world, caller), called(world, caller)
     used = Used(1, 3, 4)
     world.write(lambda tx: calls.settle(tx, world.ids, settled_call, used, now_ms=world.now_ms))
@@ -316,7 +317,7 @@ def force(url: str, statements: Iterable[str]) -> None:
 
 REPAIRED = (
     *("account", "entry", "idempotency", "blob", "artifact", "job", "attempt", "slot", "event", "segment"),
-    *("part", "voice", "voice_preference", "job_recording", "upload_key"),
+    *("part", "live_text", "voice", "voice_preference", "job_recording", "upload_key"),
     *("model_call", "chat_usage"),
 )
 

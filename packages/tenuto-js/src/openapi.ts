@@ -2283,6 +2283,13 @@ export interface components {
          */
         IdempotencyKey: string;
         /**
+         * @description The trace that the job becomes part of, as [W3C Trace Context](https://www.w3.org/TR/trace-context/) writes it:
+         *     `00-`, 32 and 16 hexadecimal digits, `-` and two digits of flags. Used only if the operator exports spans; one that is
+         *     not valid is ignored, and nothing of it changes the job. The job that a request joins keeps the trace of the first one.
+         * @example 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01
+         */
+        Traceparent: string;
+        /**
          * @description The id of a job of this account, URL-encoded.
          * @example job_01jd4k0a3v6c8e9g2h5m7n0p1q
          */
@@ -2389,6 +2396,13 @@ export interface operations {
                  * @example 6f1c2d8e-3b47-4a59-8c60-9d2e7f5a1b34
                  */
                 "Idempotency-Key": components["parameters"]["IdempotencyKey"];
+                /**
+                 * @description The trace that the job becomes part of, as [W3C Trace Context](https://www.w3.org/TR/trace-context/) writes it:
+                 *     `00-`, 32 and 16 hexadecimal digits, `-` and two digits of flags. Used only if the operator exports spans; one that is
+                 *     not valid is ignored, and nothing of it changes the job. The job that a request joins keeps the trace of the first one.
+                 * @example 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01
+                 */
+                traceparent?: components["parameters"]["Traceparent"];
             };
             path?: never;
             cookie?: never;
@@ -4119,6 +4133,13 @@ export interface operations {
             header?: {
                 /** @description The same key with the same text, voice and model returns the same sound again, in any format. */
                 "Idempotency-Key"?: string;
+                /**
+                 * @description The trace that the job becomes part of, as [W3C Trace Context](https://www.w3.org/TR/trace-context/) writes it:
+                 *     `00-`, 32 and 16 hexadecimal digits, `-` and two digits of flags. Used only if the operator exports spans; one that is
+                 *     not valid is ignored, and nothing of it changes the job. The job that a request joins keeps the trace of the first one.
+                 * @example 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01
+                 */
+                traceparent?: components["parameters"]["Traceparent"];
             };
             path?: never;
             cookie?: never;
@@ -4173,6 +4194,13 @@ export interface operations {
             header?: {
                 /** @description The same key with the same recording, model and parameters returns the same transcript again, in any form. */
                 "Idempotency-Key"?: string;
+                /**
+                 * @description The trace that the job becomes part of, as [W3C Trace Context](https://www.w3.org/TR/trace-context/) writes it:
+                 *     `00-`, 32 and 16 hexadecimal digits, `-` and two digits of flags. Used only if the operator exports spans; one that is
+                 *     not valid is ignored, and nothing of it changes the job. The job that a request joins keeps the trace of the first one.
+                 * @example 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01
+                 */
+                traceparent?: components["parameters"]["Traceparent"];
             };
             path?: never;
             cookie?: never;
@@ -4300,6 +4328,13 @@ export interface operations {
             header?: {
                 /** @description The same key with the same prompt, model, number and parameters returns the same images again, in any format. */
                 "Idempotency-Key"?: string;
+                /**
+                 * @description The trace that the job becomes part of, as [W3C Trace Context](https://www.w3.org/TR/trace-context/) writes it:
+                 *     `00-`, 32 and 16 hexadecimal digits, `-` and two digits of flags. Used only if the operator exports spans; one that is
+                 *     not valid is ignored, and nothing of it changes the job. The job that a request joins keeps the trace of the first one.
+                 * @example 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01
+                 */
+                traceparent?: components["parameters"]["Traceparent"];
             };
             path?: never;
             cookie?: never;

@@ -37,6 +37,7 @@ _PAGE_KEYS = {
     "artifact": "id",
     "segment": "attempt_id",
     "part": "job_id",
+    "live_text": "attempt_id",
     "voice": "id",
     "voice_preference": "account_id",
     "job_recording": "job_id",

@@ -1,4 +1,6 @@
-"""The checks of contents: artifacts, segments, parts, voices; what is referred to is there (P5, P7, P11).
+"""The checks of contents: artifacts, segments, parts, live text, voices; what is referred to is there.
+
+It proves P5, P7 and P11.
 
 Rows only: whether the bytes are what the rows say is `artifacts.rehash`'s business.
 """
@@ -7,6 +9,7 @@ from tenuto.jobs.audit.check import Check
 
 _DEEP = "`tenuto admin audit --deep` reports whether the bytes are there; restore them from a backup"
 _REPORT = "report it; `tenuto admin evidence` has the job's story"
+_UPKEEP = "`tenuto serve` removes it; if it stays, look for `upkeep.failed` in the log"
 _SWEEP = "`tenuto serve` removes it; if it stays, look for `blob.not_removed` in the log"
 
 CHECKS: tuple[Check, ...] = (
@@ -129,6 +132,28 @@ CHECKS: tuple[Check, ...] = (
            where p.job_id > :after and p.job_id <= :last
              and (j.id is null or t.id is null or t.job_id <> p.job_id
                   or p.end_frame <= p.start_frame or p.start_frame < 0)""",
+    ),
+    Check(
+        "live_text_attempt",
+        "live_text",
+        "the live text belongs to no attempt of its job, or its job was erased",
+        _REPORT,
+        """select l.attempt_id as subject, l.job_id, t.job_id as attempt_job, j.erased_at, count(*) as pieces
+           from live_text l left join attempt t on t.id = l.attempt_id left join job j on j.id = l.job_id
+           where l.attempt_id > :after and l.attempt_id <= :last
+             and (j.id is null or t.id is null or t.job_id <> l.job_id or j.erased_at is not null)
+           group by l.attempt_id, l.job_id, t.job_id, j.erased_at""",
+    ),
+    Check(
+        "live_text_ended",
+        "live_text",
+        "the job ended more than a day ago, and its live text is still there",
+        _UPKEEP,
+        """select l.attempt_id as subject, l.job_id, j.state, j.finished_at, count(*) as pieces
+           from live_text l join job j on j.id = l.job_id
+           where l.attempt_id > :after and l.attempt_id <= :last
+             and j.state in ('succeeded', 'failed', 'cancelled') and j.finished_at < :before
+           group by l.attempt_id, l.job_id, j.state, j.finished_at""",
     ),
     Check(
         "voice_bytes",

@@ -92,13 +92,13 @@ test: $(TEST) $(STUDIO) $(JAVASCRIPT) $(BROWSER)/.is-unpacked $(FFMPEG)/.is-inst
 	@$(BIN)/python -m pytest $(MEASURED)
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --ignore=tests/test_tidy.py $(MEASURED:%=--ignore=%)
 
-dist: $(TEST) $(STUDIO)  ## wheels and source archives of all distributions, with the studio, checked, into build/dist
+dist: $(TEST) $(STUDIO) js  ## wheels and source archives of all distributions, with the studio, checked, into build/dist; build/js
 	@$(BIN)/python scripts/distributions.py --into $(DIST) $(DISTRIBUTIONS)
 	@$(BIN)/twine --no-color check --strict $(DIST)/*
 	@$(BIN)/check-wheel-contents $(DIST)/*.whl
 
 js: $(JAVASCRIPT)  ## the client for JavaScript, as npm installs it, into build/js
-	@mkdir -p build/js && cd packages/tenuto-js && npm pack --silent --ignore-scripts --pack-destination ../../build/js
+	@rm -rf build/js && mkdir -p build/js && cd packages/tenuto-js && npm pack --silent --ignore-scripts --pack-destination ../../build/js
 
 test-alone: $(TEST)  ## the service's own tests in an environment without any engine's package
 	@$(BIN)/python -m tests.alone

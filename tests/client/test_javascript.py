@@ -18,6 +18,11 @@ TESTS = PACKAGE / "tests"
 KILLED = -9
 NEVER = 1_000_000
 MAX_STEPS = 30
+SPEAK = """import { Tenuto } from 'tenuto/node'
+const client = new Tenuto()
+const job = await client.speech.create('Hold the note.', { model: 'fake/speech', lang: 'en' })
+await job.download('note.wav')
+"""
 
 pytestmark = pytest.mark.skipif(
     shutil.which("node") is None or not (PACKAGE / "dist" / "node.js").exists(),
@@ -146,6 +151,38 @@ def test_the_package_has_what_a_program_needs_and_nothing_else(tmp_path: Path) -
     assert ["Tenuto", "Tenuto"] == imported.stdout.split(), imported.stderr
     assert packed["unpackedSize"] < 400_000
     assert not {"dependencies", "peerDependencies", "optionalDependencies"} & set(manifest)
+
+
+@ON_ONE_DATABASE
+def test_the_packed_client_works_alone(service: RunningService, operator: Operator, tmp_path: Path) -> None:
+    """Packed twice it is the same bytes; in an empty folder it compiles, and a job gives its file."""
+    caller = operator.caller(credit="100")
+    archives: list[Path] = []
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        packed = run("npm", "pack", "--ignore-scripts", "--pack-destination", str(tmp_path / name))
+        assert 0 == packed.returncode, packed.stderr
+        archives += (tmp_path / name).glob("*.tgz")
+    folder = tmp_path / "empty"
+    folder.mkdir()
+    installed = run(
+        *("npm", "install", "--offline", "--no-audit", "--no-fund", str(archives[0])), folder=folder
+    )
+    (folder / "speak.mts").write_text(SPEAK, "utf-8")
+    (folder / "speak.mjs").write_text(SPEAK, "utf-8")
+    packages = PACKAGE / "node_modules"
+    compiler = (str(packages / ".bin" / "tsc"), "--noEmit", "--strict", "--module", "nodenext")
+    types = ("--skipLibCheck", "--typeRoots", str(packages / "@types"), "--types", "node")
+    compiled = run(*compiler, "--target", "es2022", *types, "speak.mts", folder=folder)
+    spoken = run(
+        *("node", "speak.mjs"), folder=folder, TENUTO_BASE_URL=service.url, TENUTO_API_KEY=caller.key
+    )
+
+    assert archives[0].read_bytes() == archives[1].read_bytes()
+    assert 0 == installed.returncode, installed.stderr
+    assert 0 == compiled.returncode, compiled.stdout
+    assert 0 == spoken.returncode, spoken.stderr
+    assert b"RIFF" == (folder / "note.wav").read_bytes()[:4]
 
 
 def test_the_lock_names_no_host_and_nothing_runs_when_it_is_installed() -> None:

@@ -26,7 +26,6 @@ SENDER = "worker_that_sends"
 
 def made(world: World, caller: Caller, url: str = "https://a.example/") -> str:
     """A webhook for all that a job may come to."""
-    world.write(webhooks.observe)
 
     def create(tx: Any) -> str:
         now_ms, ids = world.now_ms, world.ids
@@ -159,6 +158,41 @@ def test_a_sender_that_was_replaced_makes_nothing(world: World) -> None:
     assert (0, False) == old and new[1] and new[0] > 0
     assert f"{claim_of.job_id}_2" == outgoing.message_id
     assert late is None and [] == due(world)
+
+
+def test_what_ends_before_anybody_has_sent_is_sent(world: World) -> None:
+    """The first webhook says where the first sender begins, however late that comes."""
+    caller = world.caller()
+    is_wanted, jobs = world.read(webhooks.are_wanted), list[str]()
+    for key in ("before it", "behind it"):
+        jobs += [world.submit(caller, key).job_id]
+        claim = world.claim()
+        assert claim is not None
+        world.finish(claim.attempt_id)
+        if key == "before it":
+            made(world, caller)
+    become_sender(world)
+    make(world)
+
+    assert (False, True) == (is_wanted, world.read(webhooks.are_wanted))
+    assert [f"{jobs[1]}_2"] == [outgoing.message_id for outgoing in due(world)]
+
+
+def test_a_sender_waits_for_the_first_webhook(world: World, rig: Rig) -> None:
+    """It runs before anybody has one, and after the last was removed: the next one is informed."""
+    receiver, caller = Receiver(), world.caller()
+    settings = replace(rig.context.settings, webhooks="any")
+    sender = WebhookSender(replace(rig.context, settings=settings))
+    sender.start()
+    for number in (1, 2):
+        webhook_id = made(world, caller, receiver.url)
+        sent_a_test(world, caller, webhook_id)
+        receiver.wait(number)
+        world.write(lambda tx, one=webhook_id: webhooks.delete(tx, caller, one))  # type: ignore[misc]
+    sender.stop()
+    receiver.close()
+
+    assert 2 == len({message.id for message in receiver.messages})
 
 
 def test_whoever_fails_goes_last_with_one_message(world: World) -> None:

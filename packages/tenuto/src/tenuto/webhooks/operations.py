@@ -97,6 +97,8 @@ def create(
         "secret": secret,
         "now": now_ms,
     }
+    # Nobody may have sent anything yet: where the first sender begins is known from here on.
+    observe(tx)
     store.insert(tx, row)
     return get(tx, caller, webhook_id), secret
 
@@ -186,6 +188,11 @@ def observe(tx: Transaction) -> tuple[str, int]:
         store.begin_sender(tx, feed.end(tx).after)
         return "", 0
     return row.holder, row.beat
+
+
+def are_wanted(tx: Transaction) -> bool:
+    """Whether anybody has a webhook."""
+    return store.since(tx) is not None
 
 
 def news(tx: Transaction) -> Position | None:

@@ -273,9 +273,11 @@ def _remove(context: WorkerContext, blobs: list[str]) -> int:
 class WebhookSender:
     """The thread that makes and sends messages to webhooks: of all processes that share a database, one does.
 
-    It is chosen as dead workers are recognised: the beat of the one before has stood still for `SILENCE_S`
-    on the monotonic clock of the one that takes over. Two at once, after a process that stood still wakes
-    up, do no harm: each record is fenced, and a message that is sent twice has the same id both times.
+    While nobody has a webhook it asks for one every `POLL_S` and does nothing else, and a process that does
+    not send is not woken by changes. The sender is chosen as dead workers are recognised: the beat of the one
+    before has stood still for `SILENCE_S` on the monotonic clock of the one that takes over. Two at once,
+    after a process that stood still wakes up, do no harm: each record is fenced, and a message that is sent
+    twice has the same id both times.
     """
 
     def __init__(self, context: WorkerContext) -> None:
@@ -287,7 +289,6 @@ class WebhookSender:
         self._seen_since = float("-inf")
         self._beat_at = float("-inf")
         self._forget_at = 0.0
-        self._observed_at = float("-inf")
         self._end: Position | None = None
         """Behind the newest event of which the messages are made."""
         self._on_the_way: dict[str, Outgoing] = {}
@@ -310,18 +311,18 @@ class WebhookSender:
     def _run(self) -> None:
         while not self._stopping.is_set():
             try:
-                with closing(self._context.database.listen(TOPIC)) as listener:
-                    self._serve(listener)
+                if self._context.database.read(webhooks.are_wanted) and self._is_sender():
+                    with closing(self._context.database.listen(TOPIC)) as listener:
+                        self._serve(listener)
             except Unavailable:
-                self._stopping.wait(POLL_S)
+                pass
             except Exception:
                 _log.exception("webhooks.failed")
-                self._stopping.wait(POLL_S)
+            self._stopping.wait(POLL_S)
 
     def _serve(self, listener: Listener) -> None:
-        while not self._stopping.is_set():
-            if self._is_sender():
-                self._look()
+        """Be the sender, until another one is or the last webhook is removed."""
+        while not self._stopping.is_set() and self._is_sender() and self._look():
             listener.wait(POLL_S)
             self._stopping.wait(PAUSE_S)
 
@@ -330,9 +331,6 @@ class WebhookSender:
         now, me = time.monotonic(), self._context.worker_id
         if self._seen[0] == me and now - self._beat_at < BEAT_S:
             return True
-        if now - self._observed_at < POLL_S:
-            return False
-        self._observed_at = now
         holder, beat = self._context.database.write(webhooks.observe)
         if (holder, beat) != self._seen:
             self._seen, self._seen_since = (holder, beat), now
@@ -345,12 +343,16 @@ class WebhookSender:
         self._seen, self._beat_at = (me, beat + 1), now
         return True
 
-    def _look(self) -> None:
-        """Make the messages of what has happened, and send those that are due."""
+    def _look(self) -> bool:
+        """Make the messages of what has happened, and send those that are due; whether to look again."""
         context = self._context
-        if not self._make():
+        end = context.database.read(webhooks.news)
+        if end is None:
+            return False
+        if end != self._end and not self._make():
             self._seen = ("", -1)
-            return
+            return False
+        self._end = end
         now_ms = context.clock()
         for outgoing in context.database.read(lambda tx: webhooks.due(tx, limit=MAX_DUE, now_ms=now_ms)):
             if self._has_capacity(outgoing):
@@ -359,13 +361,11 @@ class WebhookSender:
         if time.monotonic() >= self._forget_at:
             self._forget_at = time.monotonic() + FORGET_S
             context.database.write(lambda tx: webhooks.forget(tx, now_ms=now_ms))
+        return True
 
     def _make(self) -> bool:
         """Make messages up to the newest event; whether this process is still the sender."""
         context = self._context
-        end = context.database.read(webhooks.news)
-        if end is None or end == self._end:
-            return True
         is_sender, count = True, 1
         while is_sender and count and not self._stopping.is_set():
             now_ms = context.clock()
@@ -374,7 +374,6 @@ class WebhookSender:
                     tx, context.ids, context.worker_id, low_micros=self._low_micros, now_ms=now_ms
                 )
             )
-        self._end = end
         return is_sender
 
     def _has_capacity(self, outgoing: Outgoing) -> bool:

@@ -88,7 +88,15 @@ def test_a_model_is_added_though_the_first_try_is_killed(adding: Operator, hub: 
     first.wait(TIMEOUT_S)
     after_kill = table_of(adding)
     hub.released.set()
-    added = adding.json("admin", "models", "add", NAME, "--yes")
+    # Half a gigabyte is hashed, and a model loaded.
+    done = forking.complete(
+        ["admin", "models", "add", NAME, "--yes", "--json"],
+        env=adding.environment(),
+        cwd=adding.folder.parent,
+        timeout=TIMEOUT_S,
+    )
+    assert 0 == done.returncode, done.stderr
+    added = json.loads(done.stdout)
     asked = len(hub.asked)
     again = adding.json("admin", "models", "add", ADDITION.model)
     service = RunningService(adding.folder, variables={"TENUTO_CACHE": adding.settings["cache"]})

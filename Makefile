@@ -49,7 +49,7 @@ install-into = $(3) -m venv --clear --without-pip $(1) && echo "installing $(2)"
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo serve check check-types check-rest fix test-fast test test-alone mutants faults soak cluster fuzz bench pictures quality ray adapters docs dist js
+.PHONY: help setup demo serve check check-types check-rest fix test-fast test test-alone mutants faults soak cluster fuzz simulation bench pictures quality ray adapters docs dist js
 
 help:  ## what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST)
@@ -57,7 +57,7 @@ help:  ## what there is to make
 	  '  unit          2       make test-fast: no process of the service, no PostgreSQL, no browser, no weights' \
 	  '  contract      }19-21  make test runs these and the unit tier: HTTP, both databases, real engines, studio, commands;' \
 	  '  adversity     }       crashes, attacks, limits, many machines' \
-	  '  measurements          make bench, quality, faults (10), soak (at most 360), cluster, fuzz, mutants'
+	  '  measurements          make bench, quality, faults (10), soak (at most 360), cluster, fuzz, simulation, mutants'
 
 setup: $(SERVE) $(STUDIO)  ## .venv with all that serving needs, and the studio where Node.js is; a second run does nothing
 
@@ -119,6 +119,10 @@ soak: $(TEST)  ## 20,000 faults, a tenth of them over S3, in at most six hours; 
 
 cluster: $(TEST)  ## many machines on this one: load, kills, cut links, a restarted database and store, 100,000 claims
 	@$(BIN)/python -m tests.cluster --seed $(SEED)
+
+simulation: $(TEST)  ## workers, callers and faults in virtual time, interleaved by a seed, for MINUTES
+	@TENUTO_SIMULATION_WORLDS=1000 $(BIN)/python -m pytest tests/simulation
+	@$(BIN)/python -m tests.simulation --seed $(SEED)000000 --seconds $$(($(MINUTES) * 60))
 
 fuzz: $(TEST)  ## our own parsers on bytes that nobody meant, for MINUTES; then a million readings of hostile texts
 	@$(BIN)/python -m tests.fuzz --minutes $(MINUTES)

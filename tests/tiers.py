@@ -7,7 +7,9 @@ import pytest
 UNIT, CONTRACT, ADVERSITY = "unit", "contract", "adversity"
 FOLDERS = {
     **dict.fromkeys(("alone", "client", "cli", "contract", "deploy", "documentation", "studio"), CONTRACT),
-    **dict.fromkeys(("attack", "backup", "cluster", "crash", "faults", "limits", "properties"), ADVERSITY),
+    **dict.fromkeys(
+        ("attack", "backup", "cluster", "crash", "faults", "limits", "properties", "simulation"), ADVERSITY
+    ),
 }
 """Folders of one tier as a whole. Elsewhere a test is in the unit tier unless it needs a server."""
 SERVERS = frozenset({"browser", "pool", "postgres_server", "seaweed", "service"})

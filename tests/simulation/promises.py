@@ -1,0 +1,224 @@
+"""What must hold after every commit, written down from the contract and shared with no code of the service.
+
+Triggers of the connection note what a transaction changes, in a temporary table that is undone with it. Once
+it has committed, the jobs and accounts that it touched are looked at whole. The first fault ends the world.
+"""
+
+import hashlib
+import sqlite3
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+FINAL = frozenset({"succeeded", "failed", "cancelled"})
+MAY_FOLLOW = {
+    "queued": {"running", "cancelled", "failed"},
+    "running": {"succeeded", "failed", "cancelled", "queued", "recovery_required"},
+    "recovery_required": {"succeeded", "failed", "queued", "cancelled"},
+}
+
+_TRIGGERS = """
+create temp table journal (
+    number integer primary key, what text, id text, job_id text, before text, after text, more text
+);
+create temp trigger seen_job after insert on job begin
+    insert into journal (what, id, job_id, after) values ('job', new.id, new.id, new.state); end;
+create temp trigger seen_job_change after update on job begin
+    insert into journal (what, id, job_id, before, after, more)
+    values ('job', new.id, new.id, old.state, new.state, new.attempt_id); end;
+create temp trigger seen_job_gone after delete on job begin
+    insert into journal (what, id, job_id, before) values ('gone', 'job', old.id, old.state); end;
+create temp trigger seen_attempt after insert on attempt begin
+    insert into journal (what, id, job_id, after, more)
+    values ('attempt', new.id, new.job_id, new.state, new.worker_id); end;
+create temp trigger seen_attempt_change after update of state, outcome, blob_id on attempt begin
+    insert into journal (what, id, job_id, before, after, more)
+    values ('attempt', new.id, new.job_id, old.state, new.state || ' ' || coalesce(new.outcome, ''),
+            new.worker_id); end;
+create temp trigger seen_beat after update of beat on attempt when old.state = 'ended' begin
+    insert into journal (what, id, job_id) values ('beat', new.id, new.job_id); end;
+create temp trigger seen_slot after update on slot begin
+    insert into journal (what, id, job_id, before, after)
+    values ('slot', new.number, coalesce(new.job_id, old.job_id), old.job_id, new.job_id); end;
+create temp trigger seen_entry after insert on entry begin
+    insert into journal (what, id, job_id, after, more)
+    values ('entry', new.id, new.job_id, new.type, new.account_id); end;
+create temp trigger seen_entry_change after update on entry begin
+    insert into journal (what, id, job_id) values ('gone', 'entry', old.job_id); end;
+create temp trigger seen_entry_gone after delete on entry begin
+    insert into journal (what, id, job_id) values ('gone', 'entry', old.job_id); end;
+create temp trigger seen_account after update on account begin
+    insert into journal (what, id, more) values ('account', new.id, new.id); end;
+create temp trigger seen_key after insert on idempotency begin
+    insert into journal (what, id, job_id) values ('key', new.idempotency_key, new.job_id); end;
+create temp trigger seen_key_change after update on idempotency begin
+    insert into journal (what, id, job_id) values ('gone', 'idempotency', old.job_id); end;
+create temp trigger seen_key_gone after delete on idempotency begin
+    insert into journal (what, id, job_id) values ('gone', 'idempotency', old.job_id); end;
+create temp trigger seen_artifact after insert on artifact begin
+    insert into journal (what, id, job_id) values ('artifact', new.id, new.job_id); end;
+"""
+
+
+class Broken(Exception):
+    """A promise does not hold."""
+
+
+@dataclass
+class Promises:
+    """Looks at each commit of one connection. `start` makes it forget the world before."""
+
+    connection: sqlite3.Connection
+    note: Callable[[str], None] = print
+    content: Callable[[str], bytes | None] = lambda _: None
+    """The bytes that a blob's id has in the store."""
+    was_silent: Callable[[str], bool] = lambda _: True
+    """Whether a worker was ever dead or stood still: only then may its attempt be taken from it."""
+    charge_micros: int = 0
+    """What every result of the simulation costs."""
+    states: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.connection.executescript(_TRIGGERS)
+
+    def start(self) -> None:
+        self.states.clear()
+        self.connection.execute("delete from journal")
+
+    def look(self, process: str) -> None:
+        """Check what the last commit has changed. Raises Broken."""
+        run = self.connection.execute
+        rows = run("select what, id, job_id, before, after, more from journal order by number").fetchall()
+        if not rows:
+            return
+        run("delete from journal")
+        jobs: dict[str, None] = {}
+        accounts: dict[str, None] = {}
+        for what, id_, job_id, before, after, more in rows:
+            if what == "gone":
+                raise Broken(f"a row of {id_} that is written once was changed or removed")
+            if what == "beat":
+                raise Broken(f"the lease of {id_} was renewed after its end")
+            if what in ("entry", "account"):
+                accounts[more] = None
+            if job_id is not None:
+                jobs[job_id] = None
+            if what == "job":
+                self._state(process, job_id, before, after)
+            elif what == "attempt":
+                self._attempt(id_, after, more)
+        for job_id in jobs:
+            self._job(job_id)
+        for account_id in accounts:
+            self._account(account_id)
+
+    def _state(self, process: str, job_id: str, before: str | None, after: str) -> None:
+        known = self.states.get(job_id)
+        if known != before:
+            raise Broken(f"{job_id} was {known} and is changed from {before}")
+        if before == after:
+            return
+        self.note(f"{process}: job {self._short(job_id)} {before or 'new'} -> {after}")
+        if before is None:
+            if after != "queued":
+                raise Broken(f"{job_id} begins as {after}")
+        elif after not in MAY_FOLLOW.get(before, set()):
+            raise Broken(f"{job_id} went from {before} to {after}")
+        self.states[job_id] = after
+
+    def _attempt(self, attempt_id: str, after: str, worker_id: str) -> None:
+        if after == "ended worker_lost" and not self.was_silent(worker_id):
+            raise Broken(f"{attempt_id} was taken from {worker_id}, which lives and never stood still")
+
+    def _job(self, job_id: str) -> None:
+        run = self.connection.execute
+        state, named, artifact_id, charged, hold, erased_at = run(
+            "select state, attempt_id, artifact_id, charged_micros, hold_micros, erased_at"
+            " from job where id = ?",
+            (job_id,),
+        ).fetchone()
+        short = f"job {self._short(job_id)} ({state})"
+        open_attempts = [
+            row[0] for row in run("select id from attempt where job_id = ? and state <> 'ended'", (job_id,))
+        ]
+        slots = run("select attempt_id from slot where job_id = ?", (job_id,)).fetchall()
+        if state == "running":
+            if open_attempts != [named] or [row[0] for row in slots] != [named]:
+                raise Broken(f"{short}: it runs with {len(open_attempts)} attempts in {len(slots)} slots")
+        elif state == "recovery_required" and open_attempts == [named] and not slots:
+            # The late result of a paid call whose outcome was unknown until now: about to be settled.
+            pass
+        elif open_attempts or slots:
+            raise Broken(f"{short}: it has {len(open_attempts)} open attempts and {len(slots)} slots")
+        self._money(short, job_id, state, charged, hold)
+        if (state == "succeeded") != bool(self._result(short, job_id, named, artifact_id, erased_at)):
+            raise Broken(f"{short}: success and a result do not go together")
+        keys = run("select count(*) from idempotency where job_id = ?", (job_id,)).fetchone()[0]
+        if keys != 1:
+            raise Broken(f"{short}: {keys} idempotency keys name it")
+
+    def _money(self, short: str, job_id: str, state: str, charged: int | None, hold: int) -> None:
+        """One hold; once the job has ended, one line that charges or releases exactly that hold."""
+        lines = self.connection.execute(
+            "select type, available_micros, held_micros, revenue_micros, funding_micros from entry"
+            " where job_id = ? and type <> 'adjust' order by type",
+            (job_id,),
+        ).fetchall()
+        expected = [("hold", -hold, hold, 0, 0)]
+        if state == "succeeded":
+            price = self.charge_micros
+            if charged != price:
+                raise Broken(f"{short}: it costs {price} and was charged {charged}")
+            expected.append(("settle", hold - price, -hold, price, 0))
+        elif state in FINAL:
+            if charged:
+                raise Broken(f"{short}: it did not succeed and was charged {charged}")
+            expected.append(("void", hold, -hold, 0, 0))
+        if [tuple(line) for line in lines] != expected:
+            raise Broken(f"{short}: its ledger is {[tuple(line) for line in lines]}")
+
+    def _result(
+        self, short: str, job_id: str, named: str | None, artifact_id: str | None, erased_at: int | None
+    ) -> int:
+        """How many results: at most one, of the attempt that has the job, its bytes durable and whole."""
+        results = self.connection.execute(
+            "select a.id, a.blob_id, b.sha256, b.size_bytes, t.blob_id, b.condemned_at from artifact a"
+            " left join blob b on b.id = a.blob_id left join attempt t on t.id = ? where a.job_id = ?",
+            (named, job_id),
+        ).fetchall()
+        if len(results) > 1:
+            raise Broken(f"{short}: it has {len(results)} results")
+        if not results or erased_at is not None:
+            return len(results)
+        id_, blob_id, sha256, size_bytes, recorded, condemned_at = results[0]
+        if id_ != artifact_id or blob_id != recorded:
+            raise Broken(f"{short}: its result is not that of its attempt")
+        content = self.content(blob_id)
+        if content is None or condemned_at is not None:
+            raise Broken(f"{short}: the bytes of its result are not there")
+        if (hashlib.sha256(content).hexdigest(), len(content)) != (sha256, size_bytes):
+            raise Broken(f"{short}: the bytes of its result are not those that were recorded")
+        return 1
+
+    def _account(self, account_id: str) -> None:
+        run = self.connection.execute
+        balance = run(
+            "select available_micros, held_micros from account where id = ?", (account_id,)
+        ).fetchone()
+        lines = run(
+            "select sum(available_micros), sum(held_micros),"
+            " sum(available_micros + held_micros + revenue_micros + funding_micros)"
+            " from entry where account_id = ?",
+            (account_id,),
+        ).fetchone()
+        if min(balance) < 0:
+            raise Broken(f"{account_id} has {tuple(balance)}")
+        if (*balance, 0) != tuple(lines):
+            raise Broken(f"{account_id} has {tuple(balance)}, and its ledger says {tuple(lines)}")
+
+    def _short(self, job_id: str) -> str:
+        known = list(self.states)
+        return str(known.index(job_id) + 1 if job_id in known else len(known) + 1)
+
+    def row(self, sql: str, *parameters: Any) -> Any:
+        return self.connection.execute(sql, parameters).fetchone()

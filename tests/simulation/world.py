@@ -1,0 +1,818 @@
+"""A whole small service in virtual time: callers, APIs, workers and an operator, and what goes wrong.
+
+A seed gives the plan (who does what, which faults come at which step) and the order in which threads run. The
+workers are the service's own `Worker`, the calls its own operations. After the last step of the plan no new
+fault comes; then every accepted job has to end.
+"""
+
+import gc
+import hashlib
+import shutil
+import sqlite3
+import sys
+import tempfile
+import threading
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import structlog
+
+from servers.world import LANE, METERED, SPEECH, any_key, offered, request_of
+from simulation.machine import Killed, Machine, VirtualBlobs, VirtualDatabase, VirtualHost
+from simulation.promises import FINAL, Broken, Promises
+from simulation.scheduler import Process, Scheduler, Stuck, installed
+from tenuto.accounts import operations as accounts
+from tenuto.accounts.restrictions import Caller
+from tenuto.artifacts import operations as artifacts
+from tenuto.artifacts.erasure import remove
+from tenuto.billing import operations as billing
+from tenuto.catalog import operations as catalog
+from tenuto.catalog.presence import Presence
+from tenuto.config import Price, Settings
+from tenuto.db.database import Transaction
+from tenuto.db.migrations import migrate
+from tenuto.db.sqlite import SqliteDatabase
+from tenuto.errors import (
+    Erased,
+    IdempotencyConflict,
+    InsufficientBalance,
+    InvalidRequest,
+    OperatorError,
+    TenutoError,
+    Unavailable,
+)
+from tenuto.ids import Ids
+from tenuto.jobs import audit, erasure, lifecycle, queue, read, recover
+from tenuto.jobs.audit import runs
+from tenuto.jobs.states import Decision
+from tenuto.jobs.submit import SubmitContext, submit
+from tenuto.worker import supervisor
+from tenuto.worker.abilities import Ability
+from tenuto.worker.context import WorkerContext
+from tenuto.worker.engines import Engines
+
+PRICE = Price("audio_minute", 50_000, 6_000_000)
+CHARGE_MICROS = 4
+"""Of a result of this simulation, which has four milliseconds, each begun micro counted."""
+CREDIT_MICROS = 2 * PRICE.hold_micros + 1
+MODELS = {name: model for name, model in offered(PRICE).items() if name in (SPEECH, METERED)}
+SILENCE_S = 3.0
+ANSWER_S = 5.0
+"""How long a caller waits for an answer before it sends the same again."""
+LATEST_S = 4 * 3600.0
+OFFERS = "worker_that_offers"
+
+UNEVENTFUL = frozenset({"worker.started", "audit.finished", "engine.loaded"})
+
+FAULTS = {
+    "kill worker": 5,
+    "kill worker inside": 4,
+    "freeze worker": 5,
+    "kill api": 2,
+    "kill api inside": 1,
+    "lose answer": 4,
+    "refuse commit": 3,
+    "put disk full": 1,
+    "put away": 1,
+    "put answer lost": 2,
+    "run slow": 2,
+    "run failed": 1,
+    "run transient": 2,
+    "run lost": 2,
+    "run shared": 1,
+    "run unknown": 1,
+    "run unforeseen": 1,
+    "run silent": 1,
+    "run deaf": 1,
+    "run not started": 1,
+    "clock": 3,
+    "drain worker": 1,
+}
+"""What goes wrong, and how often beside the others."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One fault, at one step of the schedule."""
+
+    at_step: int
+    what: str
+    whom: int = 0
+    amount: float = 0.0
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one caller does next."""
+
+    caller: int
+    what: str
+    job: int
+    """The number of the idempotency key."""
+    model: str = SPEECH
+    text: str = ""
+    pause_s: float = 0.0
+    api: int = 0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All that is decided before the first step. Shrinking leaves some of it out."""
+
+    seed: int
+    workers: int
+    apart: bool
+    """Whether the last worker is on a machine of its own, so that only its silence shows that it is gone."""
+    slots: int
+    run_s: tuple[float, ...]
+    """What runs of engines may take."""
+    steps: tuple[Step, ...]
+    faults: tuple[Fault, ...]
+    random_steps: int = 1 << 30
+    """From this switch on threads run in the order in which they became ready."""
+
+
+def plan_of(seed: int) -> Plan:
+    """The plan of a seed."""
+    random = Random(f"plan {seed}")
+    steps = []
+    for caller in range(2):
+        keys = random.randint(1, 3)
+        for key in range(keys):
+            model = random.choice((SPEECH, SPEECH, METERED))
+            text = f"{caller}{key}"
+            again = random.choice((0, 0, 1, 1, 2))
+            steps += [_step(random, caller, "submit", key, model=model, text=text) for _ in range(1 + again)]
+            if random.random() < 0.1:
+                steps.append(_step(random, caller, "submit", key, model=model, text=text + "x"))
+            if random.random() < 0.35:
+                steps.append(_step(random, caller, "cancel", key))
+            if random.random() < 0.5:
+                steps.append(_step(random, caller, "wait", key))
+            if random.random() < 0.25:
+                steps.append(_step(random, caller, "erase", key))
+    # Few kinds of fault in one world: together they would hide each other.
+    kinds = random.choices(list(FAULTS), list(FAULTS.values()), k=3)
+    faults = [
+        Fault(
+            int(random.triangular(100, 600, 230)),
+            random.choice(kinds),
+            random.randrange(6),
+            random.choice((0.3, 2.0, 4.5, 4.5, 12.0)),
+        )
+        for _ in range(random.choice((0, 1, 2, 3, 4, 6)))
+    ]
+    return Plan(
+        seed,
+        workers=random.choice((1, 2, 2)),
+        apart=random.random() < 0.5,
+        slots=random.choice((1, 2)),
+        run_s=random.choice(((0.0, 0.05, 0.4), (0.05, 0.4, 1.2), (1.2, 3.0))),
+        steps=tuple(steps),
+        faults=tuple(sorted(faults, key=lambda fault: fault.at_step)),
+    )
+
+
+def _step(random: Random, caller: int, what: str, job: int, **more: str) -> Step:
+    pause_s, api = random.choice((0.0, 0.0, 0.1, 1.0)), random.randrange(2)
+    return Step(caller, what, job, pause_s=pause_s, api=api, **more)
+
+
+@dataclass
+class Outcome:
+    """What became of one world."""
+
+    plan: Plan
+    broken: str | None
+    trace: list[str]
+    switches: int
+    commits: int
+
+
+class Ground:
+    """What worlds share, one after the other: the database with its tables, the folder of lock files."""
+
+    def __init__(self) -> None:
+        shm = Path("/dev/shm")
+        self.folder = Path(tempfile.mkdtemp(prefix="tenuto-simulation-", dir=shm if shm.is_dir() else None))
+        self.connection = self._database()
+        self.promises = Promises(self.connection, charge_micros=CHARGE_MICROS)
+        # Children first: a table refers to those that were made before it.
+        tables = self.connection.execute("select name from sqlite_master where type = 'table' order by rowid")
+        self._tables = [
+            name
+            for (name,) in reversed(tables.fetchall())
+            if not self.connection.execute(f"select 1 from {name} limit 1").fetchone()
+        ]
+
+    def _database(self) -> sqlite3.Connection:
+        """Migrated as the service does it, then read into memory."""
+        database = SqliteDatabase(self.folder / "template.db")
+        migrate(database)
+        database.close()
+        connection = sqlite3.connect(":memory:", isolation_level=None, cached_statements=1024)
+        with sqlite3.connect(self.folder / "template.db") as template:
+            template.backup(connection)
+        template.close()
+        connection.row_factory = sqlite3.Row
+        connection.execute("pragma foreign_keys = on")
+        connection.execute("pragma temp_store = memory")
+        return connection
+
+    def empty(self) -> None:
+        """The tables as they are after the migration."""
+        run = self.connection.execute
+        if self.connection.in_transaction:
+            run("rollback")
+        run("begin")
+        run("update job set artifact_id = null")
+        for name in self._tables:
+            run(f"delete from {name}")
+        self.promises.start()
+        run("commit")
+
+    def close(self) -> None:
+        self.connection.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def run(plan: Plan, ground: Ground) -> Outcome:
+    """One world from its first step to its end."""
+    ground.empty()
+    trace: list[str] = []
+    random = Random(f"schedule {plan.seed}")
+    scheduler = Scheduler(random, trace.append)
+    scheduler.random_steps = plan.random_steps
+    machine = Machine(
+        scheduler,
+        Random(f"machine {plan.seed}"),
+        lambda what: trace.append(f"{scheduler.steps:5} {scheduler.now_s - 1000:8.3f} s  {what}"),
+        ground.connection,
+        ground.promises.look,
+        plan.run_s,
+    )
+    world = World(plan, machine, ground)
+    broken = None
+    with logged(machine), installed(scheduler):
+        try:
+            # A collection in between takes as long as a world.
+            gc.disable()
+            world.begin()
+            scheduler.run_until(lambda: world.is_over, latest_s=scheduler.now_s + LATEST_S)
+            world.check_end()
+        except Stuck as error:
+            broken = f"{error}; {world.open_jobs()}"
+        except Broken as error:
+            broken = str(error)
+        except Exception as error:
+            # A thread of the service would have ended with it.
+            where = traceback.extract_tb(error.__traceback__)[-1]
+            broken = f"{error!r} in {where.name}, line {where.lineno} of {Path(where.filename).name}"
+        finally:
+            world.close()
+            gc.enable()
+    broken = world.broken or broken
+    if broken is not None:
+        machine.note(f"BROKEN: {broken}")
+    return Outcome(plan, broken, trace, scheduler.steps, machine.commits)
+
+
+@contextmanager
+def logged(machine: Machine) -> Iterator[None]:
+    """The service's own log becomes part of the trace."""
+
+    def note(_logger: Any, level: str, event: Any) -> Any:
+        scheduler = machine.scheduler
+        if not scheduler.is_closing and scheduler.current is not None and event["event"] not in UNEVENTFUL:
+            error = sys.exc_info()[1] if event.get("exc_info") is True else event.get("exc_info")
+            machine.note(
+                f"{scheduler.current.name}: {level} {event['event']}{f': {error!r}' if error else ''}"
+            )
+        raise structlog.DropEvent
+
+    before = structlog.get_config()
+    structlog.configure(
+        processors=[note],
+        wrapper_class=structlog.make_filtering_bound_logger(0),
+        cache_logger_on_first_use=False,
+    )
+    try:
+        yield
+    finally:
+        structlog.configure(**before)
+
+
+@dataclass(eq=False)
+class VirtualWorker:
+    """One worker process; `number` is its machine's."""
+
+    number: int
+    process: Process
+    worker_id: str
+    context: WorkerContext
+    has_stood_still: bool = False
+    is_draining: bool = False
+    worker: Any = None
+
+
+@dataclass(eq=False)
+class Api:
+    """One API process."""
+
+    process: Process
+    context: SubmitContext
+
+
+class Lost(Exception):
+    """No answer came in time."""
+
+
+@dataclass(eq=False)
+class World:
+    """The processes of one world, and what its callers know."""
+
+    plan: Plan
+    machine: Machine
+    ground: Ground
+    is_over: bool = False
+    broken: str | None = None
+    outside: Process = field(default_factory=lambda: Process("outside"))
+    workers: dict[int, VirtualWorker] = field(default_factory=dict)
+    all_workers: dict[str, VirtualWorker] = field(default_factory=dict)
+    apis: list[Api] = field(default_factory=list)
+    callers: list[Caller] = field(default_factory=list)
+    accepted: dict[tuple[int, int], str] = field(default_factory=dict)
+    """The job of each caller's key, once a 202 has arrived."""
+    requeued: dict[str, int] = field(default_factory=dict)
+    busy_callers: int = 0
+    started: int = 0
+
+    def __post_init__(self) -> None:
+        promises, scheduler = self.ground.promises, self.machine.scheduler
+        promises.note = self.machine.note
+        promises.content = lambda blob_id: self.machine.bytes.get(blob_id, (None, 0))[0]
+        promises.was_silent = self.was_silent
+        self.machine.hindered = self.hindered
+        self.machine.after_commit = self.after_commit
+        self._faults = list(self.plan.faults)
+        scheduler.before_step = self.before_step
+
+    # --- beginning and end -------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        self.machine.scheduler.spawn("outside", self.outside, self._set_up)
+
+    def _set_up(self) -> None:
+        """Accounts with credit, the lane's slots, then all processes and callers."""
+        database = VirtualDatabase(self.machine, self.outside)
+        ids, now_ms = self._ids("outside"), self.machine.clock()
+        self.database = database
+
+        def fill(tx: Transaction) -> None:
+            for name in ("one", "two"):
+                account_id = accounts.create_account(tx, ids, name=name, now_ms=now_ms)
+                billing.credit(
+                    tx,
+                    ids.new("entry"),
+                    account_id=account_id,
+                    amount_micros=CREDIT_MICROS,
+                    note=None,
+                    now_ms=now_ms,
+                )
+                self.callers.append(Caller(f"key_{name}", account_id, None, None))
+                tx.run(
+                    "insert into api_key (id, account_id, name, created_at)"
+                    " values (:id, :account, 'key', :now)",
+                    id=f"key_{name}",
+                    account=account_id,
+                    now=now_ms,
+                )
+            catalog.register_worker(
+                tx,
+                OFFERS,
+                machine="elsewhere",
+                pid=1,
+                lock_name=f"{OFFERS}.lock",
+                models=sorted(MODELS),
+                now_ms=now_ms,
+            )
+            queue.set_slots(tx, LANE, self.plan.slots)
+            if self.plan.seed % 8:
+                # Audited already; in every eighth world a worker does it.
+                runs.begin(tx, OFFERS, now_ms=now_ms)
+
+        database.write(fill)
+        scheduler = self.machine.scheduler
+        self.apis = [self._api(number) for number in range(2)]
+        for number in range(self.plan.workers):
+            self._start_worker(number)
+        for number in range(len(self.callers)):
+            self.busy_callers += 1
+            scheduler.spawn(f"caller {number}", self.outside, partial(self._call, number))
+        scheduler.spawn("operator", self.outside, self._operate)
+
+    def close(self) -> None:
+        for worker in self.all_workers.values():
+            if not worker.process.is_dead:
+                self.machine.scheduler.kill(worker.process)
+
+    def check_end(self) -> None:
+        """Every job has ended, and everything agrees."""
+        if self.broken is not None:
+            return
+        rows = self.ground.connection.execute(
+            "select j.id, j.state, i.key_id, i.idempotency_key, j.model, j.body from job j"
+            " join idempotency i on i.job_id = j.id order by j.id"
+        ).fetchall()
+        jobs = {row["id"]: row for row in rows}
+        for (caller, key), job_id in self.accepted.items():
+            row = jobs.get(job_id)
+            if row is None or (row["key_id"], row["idempotency_key"]) != (
+                self.callers[caller].key_id,
+                f"key {key}",
+            ):
+                raise Broken(f"the accepted job {job_id} is not there, or not its key's")
+        still_open = [row["id"] for row in rows if row["state"] not in FINAL]
+        if still_open:
+            raise Broken(f"these jobs have not ended: {still_open}")
+        for text, calls in self.machine.results.items():
+            if text.startswith("metered") and calls > 1 + self.requeued.get(text, 0):
+                raise Broken(f"the paid call for {text} was made {calls} times")
+        findings = audit.audit(self._tx())
+        if findings:
+            raise Broken("the audit finds " + "; ".join(finding.summary() for finding in findings))
+
+    def open_jobs(self) -> str:
+        rows = self.ground.connection.execute(
+            "select id, state, not_before_at from job where state not in ('succeeded', 'failed', 'cancelled')"
+        ).fetchall()
+        return f"open: {[tuple(row) for row in rows]}, callers under way: {self.busy_callers}"
+
+    def _tx(self) -> Transaction:
+        from tenuto.db.sqlite import SqliteTransaction
+
+        return SqliteTransaction(self.ground.connection)
+
+    def after_commit(self, process: str) -> None:
+        try:
+            self.ground.promises.look(process)
+        except Broken as error:
+            self.broken = self.broken or str(error)
+            self.is_over = True
+
+    def was_silent(self, worker_id: str) -> bool:
+        worker = self.all_workers[worker_id]
+        return worker.process.is_dead or worker.has_stood_still
+
+    def hindered(self, process: Process) -> None:
+        """A commit of this process was refused, or its answer lost: it may know of an attempt no more."""
+        for worker in self.all_workers.values():
+            if worker.process is process:
+                worker.has_stood_still = True
+
+    # --- processes ---------------------------------------------------------------------------------------
+
+    def _ids(self, name: str) -> Ids:
+        return Ids(self.machine.clock, Random(f"ids {name} {self.plan.seed}").getrandbits)
+
+    def _api(self, number: int) -> Api:
+        self.started += 1
+        process, me = Process(f"api-{number}"), self.machine.scheduler.me()
+        # The database's thread belongs to the process that opens it.
+        me.process = process
+        database = VirtualDatabase(self.machine, process)
+        me.process = self.outside
+        ids = self._ids(f"{process.name} {self.started}")
+        blobs, clock = VirtualBlobs(self.machine), self.machine.clock
+        return Api(process, SubmitContext(database, blobs, MODELS, ids, clock, Presence(), 20_000))
+
+    def _start_worker(self, number: int) -> None:
+        self.started += 1
+        worker_id = f"worker_{self.started}"
+        process = Process(f"worker-{number}")
+        is_apart = self.plan.apart and number == self.plan.workers - 1
+        folder = self.ground.folder / ("far" if is_apart else "near")
+        context = WorkerContext(
+            settings=Settings(
+                folder=self.ground.folder,
+                silence_s=SILENCE_S,
+                heartbeat_s=1.0,
+                engines="fake",
+                webhooks="off",
+                speech_slots=self.plan.slots,
+                drain_s=5,
+                engine_silence_s=60,
+            ),
+            database=None,  # type: ignore[arg-type]
+            blobs=VirtualBlobs(self.machine),
+            models=MODELS,
+            ids=self._ids(worker_id),
+            clock=self.machine.clock,
+            worker_id=worker_id,
+            locks=folder,
+        )
+        virtual = VirtualWorker(number, process, worker_id, context)
+        self.workers[number] = self.all_workers[worker_id] = virtual
+        self.machine.scheduler.spawn(f"{process.name}.main", process, partial(self._work, virtual))
+
+    def _work(self, virtual: VirtualWorker) -> None:
+        """The worker's process from its start."""
+        virtual.context = replace(virtual.context, database=VirtualDatabase(self.machine, virtual.process))
+        abilities = [Ability(name, LANE, self.plan.slots, "child", 0, None) for name in sorted(MODELS)]
+
+        def make_host(spec: Any) -> Any:
+            return VirtualHost(spec, self.machine, virtual.process)
+
+        # The engine's process is the only part of a worker that is not real.
+        vars(supervisor)["Engines"] = partial(Engines, make_host=make_host)
+        try:
+            worker = supervisor.Worker(virtual.context, abilities)
+        finally:
+            vars(supervisor)["Engines"] = Engines
+        virtual.process.on_death.append(lambda: _free(worker._lock))
+        try:
+            worker.start()
+        except Unavailable:
+            # The process ends with that, and the operator's systemd starts another one.
+            self._kill(virtual.process, is_inside=False, number=virtual.number)
+        else:
+            virtual.worker = worker
+
+    def _restart(self, number: int) -> None:
+        """The operator's systemd."""
+        self.machine.scheduler.sleep(self.machine.random.choice((0.2, 1.0, 6.0)))
+        self._start_worker(number)
+
+    # --- faults ------------------------------------------------------------------------------------------
+
+    def before_step(self) -> None:
+        while self._faults and self._faults[0].at_step <= self.machine.scheduler.steps:
+            self._happen(self._faults.pop(0))
+
+    def _happen(self, fault: Fault) -> None:
+        machine = self.machine
+        what, whom = fault.what, fault.whom
+        virtual = self.workers.get(whom % self.plan.workers)
+        machine.note(f"FAULT: {what} {whom} {fault.amount}")
+        if what.startswith("run "):
+            machine.runs.append(what.removeprefix("run "))
+        elif what.startswith("put "):
+            machine.refused_puts.append(what.removeprefix("put "))
+        elif what == "lose answer":
+            machine.lost_answers += 1
+        elif what == "refuse commit":
+            machine.refused_commits += 1
+        elif what == "clock":
+            machine.wall_offset_ms += (-1) ** whom * int(fault.amount * 86_400_000)
+        elif what.startswith("kill api") and self.apis:
+            api = self.apis[whom % 2]
+            self._kill(api.process, is_inside="inside" in what, number=-1 - whom % 2)
+        elif virtual is None or virtual.process.is_dead:
+            return
+        elif what.startswith("kill worker"):
+            self._kill(virtual.process, is_inside="inside" in what, number=virtual.number)
+        elif what == "freeze worker":
+            virtual.has_stood_still = True
+            virtual.process.frozen_until = machine.scheduler.now_s + fault.amount
+        elif what == "drain worker" and virtual.worker is not None and not virtual.is_draining:
+            virtual.is_draining = True
+            machine.scheduler.spawn(
+                f"{virtual.process.name}.stop", virtual.process, partial(self._drain, virtual)
+            )
+
+    def _kill(self, process: Process, *, is_inside: bool, number: int) -> None:
+        def born_again() -> None:
+            if number < 0:
+                self.machine.scheduler.spawn("init", self.outside, partial(self._restart_api, -1 - number))
+            else:
+                self.machine.scheduler.spawn("init", self.outside, partial(self._restart, number))
+
+        process.on_death.append(born_again)
+        if is_inside:
+            self.machine.doomed = process
+        else:
+            self.machine.scheduler.kill(process)
+
+    def _restart_api(self, number: int) -> None:
+        self.machine.scheduler.sleep(0.3)
+        self.apis[number] = self._api(number)
+
+    def _drain(self, virtual: VirtualWorker) -> None:
+        """SIGTERM, and after it a new worker."""
+        virtual.has_stood_still = True
+        virtual.worker.stop()
+        self.machine.note(f"{virtual.process.name} has stopped")
+        scheduler = self.machine.scheduler
+        virtual.process.on_death.clear()
+        scheduler.spawn("init", self.outside, partial(self._restart, virtual.number))
+
+    # --- callers -----------------------------------------------------------------------------------------
+
+    def ask(self, number: int, work: Callable[[Api], Any]) -> Any:
+        """A request to one API process; Lost when no answer comes."""
+        api = self.apis[number % 2]
+        answer: list[Any] = []
+        arrived = threading.Event()
+
+        def handle() -> None:
+            try:
+                answer.append((work(api), None))
+            except Exception as error:
+                answer.append((None, error))
+            arrived.set()
+
+        self.machine.scheduler.spawn(f"{api.process.name}.request", api.process, handle)
+        if not arrived.wait(ANSWER_S):
+            raise Lost
+        result, error = answer[0]
+        if error is not None:
+            raise error
+        return result
+
+    def persist(self, api: int, work: Callable[[Api], Any]) -> Any:
+        """The same, sent again until there is an answer."""
+        for attempt in range(50):
+            try:
+                return self.ask(api + attempt, work)
+            except (Lost, Unavailable):
+                self.machine.scheduler.sleep(0.5 + attempt)
+        raise Broken("no answer after 50 tries")
+
+    def _call(self, number: int) -> None:
+        """One caller, from its first step to its last."""
+        try:
+            for step in self.plan.steps:
+                if step.caller == number and not self.is_over:
+                    self.machine.scheduler.sleep(step.pause_s)
+                    getattr(self, f"_{step.what}")(step)
+        except Broken as error:
+            self.broken = self.broken or str(error)
+            self.is_over = True
+        except TenutoError as error:
+            self.broken = self.broken or f"a caller gets {error!r}"
+            self.is_over = True
+        finally:
+            self.busy_callers -= 1
+
+    def _submit(self, step: Step) -> None:
+        caller = self.callers[step.caller]
+        key = (step.caller, step.job)
+        text = f"{'metered' if step.model == METERED else 'plain'} {step.text}"
+        body = {"model": step.model, "parameters": {"text": text}}
+        request = request_of(caller, f"key {step.job}", body)
+        try:
+            accepted = self.persist(step.api, lambda api: submit(api.context, request))
+        except InsufficientBalance:
+            if key in self.accepted:
+                raise Broken(f"{key} was accepted, and is refused now") from None
+            return
+        except IdempotencyConflict:
+            if not step.text.endswith("x") and key not in self.accepted:
+                return
+            if not step.text.endswith("x"):
+                raise Broken(f"{key}: the same body is refused as another one") from None
+            return
+        if step.text.endswith("x") and key in self.accepted:
+            raise Broken(f"{key}: another body under the same key was accepted")
+        if self.accepted.setdefault(key, accepted.job_id) != accepted.job_id:
+            raise Broken(f"{key} has two jobs: {self.accepted[key]} and {accepted.job_id}")
+
+    def _cancel(self, step: Step) -> None:
+        job_id = self.accepted.get((step.caller, step.job))
+        if job_id is None:
+            return
+        caller = any_key(self.callers[step.caller].account_id)
+
+        def cancel(api: Api) -> bool:
+            now_ms, context = self.machine.clock(), api.context
+            wanted = context.database.write(
+                lambda tx: lifecycle.cancel(tx, context.ids, caller, job_id=job_id, now_ms=now_ms)
+            )
+            if wanted:
+                context.database.wake("cancel")
+            return wanted
+
+        self.persist(step.api, cancel)
+
+    def _wait(self, step: Step) -> None:
+        """Poll until the job ends, then download its result."""
+        job_id = self.accepted.get((step.caller, step.job))
+        if job_id is None:
+            return
+        account_id = self.callers[step.caller].account_id
+        for _ in range(600):
+            operation = self.persist(
+                step.api,
+                lambda api: api.context.database.read(
+                    lambda tx: read.get(tx, account_id=account_id, job_id=job_id)
+                ),
+            )
+            if operation.is_final():
+                break
+            self.machine.scheduler.sleep(1.0)
+        if operation.state == "succeeded":
+            self._download(step, account_id, operation)
+
+    def _download(self, step: Step, account_id: str, operation: read.Operation) -> None:
+        if not operation.artifacts:
+            raise Broken(f"{operation.id} has succeeded without a result")
+        artifact = operation.artifacts[0]
+
+        def download(api: Api) -> bytes:
+            opened = api.context.database.read(
+                lambda tx: artifacts.open_artifact(tx, account_id=account_id, artifact_id=artifact.id)
+            )
+            return api.context.blobs.read_all(opened.blob)
+
+        with suppress(Erased):
+            content = self.persist(step.api, download)
+            if (hashlib.sha256(content).hexdigest(), len(content)) != (artifact.sha256, artifact.size_bytes):
+                raise Broken(f"the result of {operation.id} is not what was promised")
+
+    def _erase(self, step: Step) -> None:
+        job_id = self.accepted.get((step.caller, step.job))
+        if job_id is None:
+            return
+        caller = any_key(self.callers[step.caller].account_id)
+
+        def erase(api: Api) -> None:
+            now_ms, context = self.machine.clock(), api.context
+            blobs = context.database.write(
+                lambda tx: erasure.erase_content(tx, caller, job_id=job_id, now_ms=now_ms)
+            )
+            remove(context.database, context.blobs, blobs)
+
+        with suppress(InvalidRequest):
+            self.persist(step.api, erase)
+
+    # --- the operator ------------------------------------------------------------------------------------
+
+    def _operate(self) -> None:
+        """Decides about jobs that wait for that, and sees when all have ended."""
+        random = self.machine.random
+        try:
+            while not self.is_over:
+                self.machine.scheduler.sleep(1.0)
+                waiting = self.database.read(recover.waiting)
+                for job in waiting:
+                    self._decide(job.id, random.choice(("requeue", "void", "complete")))
+                self.is_over = not self.busy_callers and not waiting and self._all_ended()
+        except Broken as error:
+            self.broken = self.broken or str(error)
+            self.is_over = True
+
+    def _all_ended(self) -> bool:
+        return (
+            self.ground.connection.execute(
+                "select 1 from job where state not in ('succeeded', 'failed', 'cancelled') limit 1"
+            ).fetchone()
+            is None
+        )
+
+    def _decide(self, job_id: str, how: str) -> None:
+        ids, now_ms = self._ids(f"operator {self.machine.scheduler.steps}"), self.machine.clock()
+        by = Decision("an operator", entry_id=ids.new("entry"))
+
+        def decide(tx: Transaction) -> None:
+            if how == "requeue":
+                recover.requeue(tx, ids, job_id, by=by, now_ms=now_ms)
+            elif how == "void":
+                recover.void(tx, ids, job_id, cancel=False, by=by, now_ms=now_ms)
+            else:
+                recover.complete(tx, ids, job_id, None, by=by, now_ms=now_ms)
+
+        for _ in range(10):
+            try:
+                self.database.write(decide)
+            except OperatorError:
+                return
+            except Unavailable:
+                self.machine.scheduler.sleep(0.5)
+                continue
+            self.machine.note(f"the operator decides: {how}")
+            if how == "requeue":
+                text = self._text(job_id)
+                self.requeued[text] = self.requeued.get(text, 0) + 1
+            return
+
+    def _text(self, job_id: str) -> str:
+        import json
+
+        row = self.ground.connection.execute("select parameters from job where id = ?", (job_id,)).fetchone()
+        return str(json.loads(row[0])["text"])
+
+
+def _free(lock: Any) -> None:
+    import os
+
+    with suppress(OSError):
+        os.close(lock._descriptor)
+
+
+__all__ = ["Fault", "Ground", "Killed", "Outcome", "Plan", "Step", "plan_of", "run"]

@@ -1,13 +1,17 @@
 """`/mcp` as the official client sees it, and what it answers to requests that no such client sends."""
 
 import asyncio
+import base64
 import hashlib
+import io
 import json
+import re
 import socket
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -19,12 +23,14 @@ from mcp_types import CallToolResult, EmptyResult, GetTaskRequestParams, ImageCo
 from client.assistant import CancelTask, Tasks, facts, task_of
 from client.test_mcp import text_of
 from servers.callers import Caller, Operator, job
-from servers.recordings import upload
+from servers.recordings import recording, upload
 from servers.service import PLAIN, RunningService
 from tenuto import config
 from tenuto.api.mcp import MAX_BODY_BYTES, MOST_CALLS
 from tenuto.errors import SettingsInvalid
+from tenuto_mcp.arguments import MAX_RECORDING_BYTES
 
+SAID = "Hold the note for its full value."
 ALLOWED = "https://app.example.com"
 INITIALIZE: dict[str, Any] = {
     "jsonrpc": "2.0",
@@ -84,6 +90,15 @@ def calling(service: RunningService, key: str, *calls: tuple[str, dict[str, Any]
             return [await client.call_tool(name, arguments) for name, arguments in calls]
 
     return asyncio.run(main())
+
+
+def in_form(flac: bytes, form: str) -> bytes:
+    """The same sound in another form."""
+    import soundfile
+
+    file = io.BytesIO()
+    soundfile.write(file, *soundfile.read(io.BytesIO(flac)), format=form)
+    return file.getvalue()
 
 
 def post(caller: Caller, body: Any, **headers: str) -> httpx2.Response:
@@ -352,6 +367,100 @@ def test_calls_of_a_key_have_a_limit_and_leave_with_their_clients(
 
     assert "8 calls of tools in progress" in refused.text and "1" == refused.headers["retry-after"]
     assert 200 == other.status_code
+
+
+def test_a_recording_comes_with_its_call(service: RunningService, caller: Caller) -> None:
+    """WAV or FLAC, alone or as a `data:` URL; the same bytes are the same job, and answers are small."""
+    flac, wav = recording(3), in_form(recording(2), "WAV")
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("transcribe", {"recording": base64.b64encode(flac).decode()}),
+        ("transcribe", {"recording": "data:audio/flac;base64," + base64.encodebytes(flac).decode()}),
+        ("transcribe", {"recording": base64.b64encode(wav).decode(), "lang": "en"}),
+    ]
+    one, again, other = results = calling(service, caller.key, *calls)
+    inputs = caller.get("/v1/jobs").json()["data"]
+
+    assert facts(one)["text"] and facts(other)["text"] and not any(each.is_error for each in results)
+    assert facts(one)["job_id"] == facts(again)["job_id"] != facts(other)["job_id"]
+    assert 2 == len(inputs)
+    assert all(len(each.model_dump_json()) < 8_000 for each in results)
+
+
+def test_what_is_not_a_recording_is_an_answer_that_says_what_is(
+    service: RunningService, caller: Caller
+) -> None:
+    """Nothing of it is stored or logged; more than a body may have is refused as everywhere."""
+    secret = "bm90IGEgcmVjb3JkaW5n"
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("transcribe", {}),
+        ("transcribe", {"recording": secret, "input_artifact_id": "artifact_x"}),
+        ("transcribe", {"recording": f"{secret}*"}),
+        ("transcribe", {"recording": secret}),
+        ("transcribe", {"recording": base64.b64encode(bytes(MAX_RECORDING_BYTES + 1)).decode()}),
+        ("transcribe", {"recording": base64.b64encode(recording(2)[:-100]).decode()}),
+        ("transcribe", {"recording": {"secret": secret}}),
+    ]
+    answers = [text_of(each) for each in calling(service, caller.key, *calls)]
+    refused = post(caller, b" " * (MAX_BODY_BYTES + 1))
+    log = service.log_path.read_text("utf-8")
+
+    both, large = "give either", "input_artifact_id"
+    expected = [both, both, "is not base64", "is not read", large, "is not read", "valid string"]
+    assert [] == [one for one in zip(expected, answers, strict=True) if one[0] not in one[1]]
+    assert 413 == refused.status_code
+    assert [] == caller.get("/v1/jobs").json()["data"]
+    assert secret not in log and secret not in "".join(answers)
+
+
+def test_a_call_that_waits_reports_progress(service: RunningService, caller: Caller) -> None:
+    """To a client that asks for it, rising to the end, with words; others get one document as before."""
+    seen: list[tuple[float, float | None, str | None]] = []
+
+    async def note(progress: float, total: float | None, message: str | None) -> None:
+        seen.append((progress, total, message))
+
+    async def ask() -> CallToolResult:
+        async with connected(service, caller.key) as client:
+            words = {"text": "[fake:sleep=1] Hold the note."}
+            return await client.call_tool("say", words, progress_callback=note)
+
+    said = asyncio.run(ask())
+    call = {"name": "say", "arguments": {"text": "Hold."}, "_meta": {"progressToken": "mine"}}
+    stream = post(caller, {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call})
+    messages = [json.loads(line[6:]) for line in stream.text.splitlines() if line.startswith("data: {")]
+
+    assert not said.is_error and len(seen) > 1 and all(message for _, _, message in seen)
+    assert sorted({one for one, _, _ in seen}) == [one for one, _, _ in seen]
+    assert all(one <= total == 100 for one, total, _ in seen if total is not None)
+    assert "text/event-stream" in stream.headers["content-type"] and stream.headers["x-request-id"]
+    assert {"mine"} == {one["params"]["progressToken"] for one in messages[:-1]}
+    assert not messages[-1]["result"]["isError"]
+
+
+@pytest.mark.real_engine
+def test_what_is_said_here_is_transcribed_here(tmp_path: Path) -> None:
+    """With real engines: the speech that a tool made comes back as a recording, and its words with it."""
+    running = RunningService(tmp_path / "data", engines="real", variables={"TENUTO_MCP": "on"})
+    running.start()
+    operator = Operator(running)
+    caller = operator.caller(credit="20")
+    model = {"model": "hexgrad/Kokoro-82M"}
+    [said] = calling(running, caller.key, ("say", {"text": SAID, "lang": "en", **model, "wait_s": 0}))
+    caller.wait(facts(said)["job_id"], timeout_s=240)
+    [said] = calling(running, caller.key, ("say", {"text": SAID, "lang": "en", **model}))
+    wav = base64.b64encode(caller.get(facts(said)["url"]).content).decode()
+    [begun] = calling(running, caller.key, ("transcribe", {"recording": wav, "lang": "en", "wait_s": 0}))
+    caller.wait(facts(begun)["job_id"], timeout_s=240)
+    [heard] = calling(running, caller.key, ("transcribe", {"recording": wav, "lang": "en"}))
+    operator.close()
+    running.stop()
+
+    assert words(SAID) == words(facts(heard)["text"]), text_of(heard)
+
+
+def words(text: str) -> list[str]:
+    """In lower case, without marks."""
+    return re.findall(r"[a-z]+", text.lower())
 
 
 def test_without_the_setting_there_is_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping
 from functools import cache
 from typing import Any, Literal, TypeVar
@@ -13,6 +14,8 @@ from tenuto_client.errors import InvalidSetting
 WAIT_S = 45
 """How long a call waits for its job: clients commonly give up after 60 s."""
 MAX_WAIT_S = 600
+MAX_RECORDING_BYTES = 4 << 20
+"""Of a recording that comes with a call, before base64: four minutes of MP3 at 128 kbit/s."""
 
 Kind = Literal["speech", "recognition", "image", "chat", "embedding"]
 Language = Literal["zh", "en", "ja", "es", "ar"]
@@ -135,13 +138,43 @@ class JobToFile(Job):
 
 
 class TranscribeUpload(Transcribe):
-    """A recording that the service has."""
+    """A recording that comes with the call, or that the service has."""
 
-    input_artifact_id: str = Field(
+    recording: str | None = Field(
+        None,
+        min_length=1,
+        description="The recording's file in base64, or as a `data:` URL: at most "
+        f"{MAX_RECORDING_BYTES >> 20} MiB before base64; WAV, MP3, FLAC, Ogg, AIFF, AU or CAF.",
+    )
+    input_artifact_id: str | None = Field(
+        None,
         min_length=1,
         max_length=200,
-        description="The id of a FLAC that was uploaded with this key by `POST /v1/input-artifacts`.",
+        description="Instead of `recording`, for larger ones: the id of a FLAC that was uploaded with this "
+        "key by `POST /v1/input-artifacts`.",
     )
+
+    def content(self) -> bytes | None:
+        """The recording, if it came with the call. InvalidSetting: neither, both, not base64, too large."""
+        if (self.recording is None) == (self.input_artifact_id is None):
+            raise InvalidSetting("give either `recording`, in base64, or `input_artifact_id`")
+        if self.recording is None:
+            return None
+        head, separator, encoded = self.recording.partition(";base64,")
+        text = encoded if separator and head.startswith("data:") else self.recording
+        try:
+            content = base64.b64decode("".join(text.split()), validate=True)
+        except ValueError:
+            raise InvalidSetting(
+                "recording: is not base64; send its bytes in base64 (A–Z, a–z, 0–9, +, /, and = to fill up), "
+                "alone or behind `data:audio/…;base64,`"
+            ) from None
+        if not 0 < len(content) <= MAX_RECORDING_BYTES:
+            raise InvalidSetting(
+                f"recording: has {len(content):,} bytes; 1 to {MAX_RECORDING_BYTES:,} are sent with a call. "
+                "Upload a larger one as FLAC by `POST /v1/input-artifacts`, and send its `input_artifact_id`"
+            )
+        return content
 
 
 def waiting_at_most(model: type[T], most_s: int) -> type[T]:

@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -44,10 +46,25 @@ RETRIES = 1
 """Of one request; an assistant that reads of a limit can wait better than a call can."""
 
 
+Decode = Callable[[bytes], AbstractAsyncContextManager[Path]]
+"""A recording in any form that the service reads, as a FLAC while the context lasts. ValueError: why not."""
+
+
 async def answer(
-    scope: Any, body: bytes, send: Any, *, app: Any, api_key: str, address: str, timeout_s: float = 60.0
+    scope: Any,
+    body: bytes,
+    send: Any,
+    *,
+    app: Any,
+    api_key: str,
+    address: str,
+    decode: Decode,
+    timeout_s: float = 60.0,
 ) -> None:
-    """Answer one request of the protocol. The tools call `app` with the key; links begin with `address`."""
+    """Answer one request of the protocol. The tools call `app` with the key; links begin with `address`.
+
+    The answer is one document, or a stream of events if the request asks for progress.
+    """
     messages = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def receive() -> Any:
@@ -55,8 +72,13 @@ async def answer(
         return messages.pop() if messages else await asyncio.Event().wait()
 
     link = Link(HERE, api_key, timeout_s, RETRIES, transport=httpx2.ASGITransport(app=app))
-    desk = HostedDesk(link, address)
-    manager = StreamableHTTPSessionManager(make_server(desk), stateless=True, json_response=True)
+    desk = HostedDesk(link, address, decode)
+    manager = StreamableHTTPSessionManager(
+        make_server(desk),
+        stateless=True,
+        json_response=b'"progressToken"' not in body,
+        max_request_body_size=len(body) + 1,
+    )
     try:
         async with manager.run():
             await manager.handle_request(scope, receive, send)
@@ -73,10 +95,11 @@ class HostedDesk:
         "request that is sent again is the same job and is charged once."
     )
 
-    def __init__(self, link: Link, address: str) -> None:
+    def __init__(self, link: Link, address: str, decode: Decode) -> None:
         self.service = Service(AsyncSession(link))
         self._link = link
         self._address = address
+        self._decode = decode
         self._works: list[Work] = []
 
     async def call(self, tool: str, taken: arguments.Arguments) -> CallToolResult | Work:
@@ -108,11 +131,14 @@ class HostedDesk:
 
     async def _make(self, tool: str, taken: arguments.Making) -> Work:
         kind, parameters = await self.service.parameters(taken)
-        document = {"model": await self.service.model(taken, kind), "parameters": parameters}
+        model = await self.service.model(taken, kind)
+        document: dict[str, Any] = {"model": model, "parameters": parameters}
+        content = None
         if isinstance(taken, arguments.TranscribeUpload):
+            content = taken.content()
             document["input_artifact_ids"] = [taken.input_artifact_id]
         work, form = self._begin(), getattr(taken, "format", None)
-        return work.start(self._carry_out(work, document, _key_of(tool, taken), form))
+        return work.start(self._carry_out(work, document, content, _key_of(tool, taken, content), form))
 
     def _begin(self) -> Work:
         work = Work()
@@ -120,9 +146,11 @@ class HostedDesk:
         return work
 
     async def _carry_out(
-        self, work: Work, document: Mapping[str, Any], key: str, form: str | None
+        self, work: Work, document: dict[str, Any], content: bytes | None, key: str, form: str | None
     ) -> CallToolResult:
         try:
+            if content is not None:
+                document["input_artifact_ids"] = [await self._upload(work, content, key)]
             reading = await self.service.run(submission.post(self._link, submission.encode(document), key))
         except IdempotencyConflict as error:
             raise InvalidSetting(
@@ -130,6 +158,16 @@ class HostedDesk:
                 " the id of the voice, or use the next number as `take`, for another job"
             ) from error
         return await self._finish(work, reading, form)
+
+    async def _upload(self, work: Work, content: bytes, key: str) -> str:
+        """The id of the input that the recording becomes; the same for the same key and bytes."""
+        try:
+            async with self._decode(content) as flac:
+                recording = await asyncio.to_thread(submission.Recording.of, flac)
+                upload = submission.upload(self._link, recording, key, work.note_bytes)
+                return (await self.service.run(upload)).id
+        except ValueError as error:
+            raise InvalidSetting(f"recording: {error}") from error
 
     async def _finish(self, work: Work, reading: Reading, form: str | None) -> CallToolResult:
         """Wait for the job; its result as an answer."""
@@ -161,9 +199,11 @@ class HostedDesk:
         return answers.answer(text, facts, *more)
 
 
-def _key_of(tool: str, taken: arguments.Making) -> str:
+def _key_of(tool: str, taken: arguments.Making, content: bytes | None) -> str:
     """The idempotency key: equal for all that is the same job, whatever form its result is asked for in."""
-    asked = taken.model_dump(mode="json", exclude={"wait_s", "format"}, exclude_defaults=True)
+    asked = taken.model_dump(mode="json", exclude={"wait_s", "format", "recording"}, exclude_defaults=True)
+    if content is not None:
+        asked["recording"] = hashlib.sha256(content).hexdigest()
     return "mcp-" + hashlib.sha256(json.dumps([tool, asked], sort_keys=True).encode()).hexdigest()
 
 

@@ -1,14 +1,17 @@
 """`/mcp`: the tools of assistants over streamable HTTP, each call with the rights of the key that sends it.
 
 The tools are those of the distribution `tenuto-mcp` (the extra `mcp`), which calls the routes of this API as
-any program does. Nothing of a request is left for the next one: there are no sessions and no open streams.
+any program does. Nothing of a request is left for the next one: there are no sessions, and a stream of events
+ends with the call whose progress it reports.
 """
 
 import ipaddress
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from functools import partial
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -17,12 +20,15 @@ from tenuto.api import cors
 from tenuto.api.answers import Answer
 from tenuto.api.call import Call
 from tenuto.api.chat import answered_while_there
+from tenuto.api.openai import recordings
 from tenuto.api.service import Service
-from tenuto.errors import Forbidden, RateLimited
+from tenuto.errors import Forbidden, InvalidRequest, RateLimited
 
 PATH = "/mcp"
-MAX_BODY_BYTES = 256 * 1024
-"""The longest prompt, were each of its characters written as an escape."""
+SMALL_BODY_BYTES = 256 * 1024
+"""The longest prompt, were each of its characters written as an escape. A larger body is an upload."""
+MAX_BODY_BYTES = 8 << 20
+"""A recording that is too large by a third is still answered by the tool, which says what would be right."""
 MOST_CALLS = 8
 """Requests of a key that are answered at once; each may wait for its job, and makes further ones."""
 
@@ -44,28 +50,36 @@ class Tools:
         self._origins = cors.origins(service.settings.cors_origins)
         self._calls: Counter[str] = Counter()
 
-    async def call(self, call: Call) -> Answer:
+    async def call(self, call: Call) -> Answer | None:
         """POST /mcp. A client that leaves stops the call; its job continues."""
         self._refuse_other_origins(call)
         caller = await call.authenticate()
-        body = await call.read_body(MAX_BODY_BYTES)
+        body = await _body(call, caller.account_id)
         with self._counted(caller.key_id):
             return await answered_while_there(call, self._answered(call, body))
 
-    async def _answered(self, call: Call, body: bytes) -> Answer:
-        answer = Answer(500, b"")
+    async def _answered(self, call: Call, body: bytes) -> Answer | None:
+        """The answer; None if it was sent already, as events."""
+        answer, is_stream = Answer(500, b""), False
 
         async def send(message: Any) -> None:
+            nonlocal is_stream
             if message["type"] == "http.response.start":
                 answer.status = message["status"]
                 types = [one for one in message.get("headers", ()) if one[0] == b"content-type"]
                 answer.media_type = (types or [answer.media_type])[0]
+                is_stream = answer.media_type[1].startswith(b"text/event-stream")
+                if is_stream:
+                    await call.send(_head_of_stream(call, answer))
+            elif is_stream:
+                await call.send(message)
             else:
                 answer.body += message.get("body", b"")
 
         key = call.header_values(b"authorization")[0][7:].strip().decode("ascii")
-        await self._answer(call.scope, body, send, app=self._app, api_key=key, address=_address(call))
-        return answer
+        decode, address = partial(_decoded, call), _address(call)
+        await self._answer(call.scope, body, send, app=self._app, api_key=key, address=address, decode=decode)
+        return None if is_stream else answer
 
     @contextmanager
     def _counted(self, key_id: str) -> Iterator[None]:
@@ -95,6 +109,40 @@ class Tools:
             ours |= {f"http://{host}", f"https://{host}"}
         if len(origins) > 1 or not ("*" in self._origins or origins[0] in self._origins | ours):
             raise Forbidden("pages of this origin may not call tools; `cors_origins` names those that may")
+
+
+async def _body(call: Call, account_id: str) -> bytes:
+    """The whole body; a large one is admitted as an upload is."""
+    length = call.header(b"content-length")
+    if length is not None and int(length) <= SMALL_BODY_BYTES:
+        return await call.read_body(SMALL_BODY_BYTES)
+    with call.service.uploads.slot(account_id):
+        return await call.read_body(MAX_BODY_BYTES)
+
+
+def _head_of_stream(call: Call, answer: Answer) -> dict[str, Any]:
+    headers = [
+        answer.media_type,
+        (b"cache-control", b"no-store"),
+        (b"x-request-id", call.request_id.encode()),
+    ]
+    return {"type": "http.response.start", "status": answer.status, "headers": headers}
+
+
+@asynccontextmanager
+async def _decoded(call: Call, content: bytes) -> AsyncIterator[Path]:
+    """A recording that came with a call, as the FLAC that the upload takes. ValueError: it is not one."""
+    service = call.service
+    folder = service.settings.folder if service.settings.folder.is_dir() else None
+    with recordings.scratch_file(call) as file, recordings.scratch_file(call) as flac:
+        file.write(content)
+        work = partial(recordings.decode, file, flac, service.settings.ffmpeg, folder)
+        try:
+            await call.beside(service.decoders, work)
+        except InvalidRequest as error:
+            raise ValueError(error.faults[0].message) from error
+        # The file has no name, so that nothing is left of it; the upload opens it by this one.
+        yield Path(f"/proc/self/fd/{flac.fileno()}")
 
 
 def _is_address(host: str) -> bool:

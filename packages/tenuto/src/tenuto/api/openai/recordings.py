@@ -165,12 +165,7 @@ def _store(
 ) -> tuple[BlobRecord, FlacSummary]:
     folder = settings.folder if settings.folder.is_dir() else None
     with _scratch(folder) as flac:
-        try:
-            frames = _decode(file, flac, settings.ffmpeg, folder)
-        except (NotReadable, DecoderEnded) as error:
-            raise InvalidRequest([Fault(FILE, "invalid_recording", f"is not read: {error}")]) from error
-        except DecoderFailed as error:
-            raise StorageFailed(f"The recording could not be decoded: {error}.") from error
+        frames = decode(file, flac, settings.ffmpeg, folder)
         flac.seek(0)
         # The child has seen a caller's bytes: what it wrote is judged like what a caller sends.
         blob, summary = admit_flac(
@@ -182,8 +177,18 @@ def _store(
     return blob, summary
 
 
+def decode(file: BinaryIO, flac: BinaryIO, program: str, folder: Path | None) -> int:
+    """How many samples a child has written to `flac`. StorageFailed; InvalidRequest: it is not read."""
+    try:
+        return _decode(file, flac, program, folder)
+    except (NotReadable, DecoderEnded) as error:
+        raise InvalidRequest([Fault(FILE, "invalid_recording", f"is not read: {error}")]) from error
+    except DecoderFailed as error:
+        raise StorageFailed(f"The recording could not be decoded: {error}.") from error
+
+
 def _decode(file: BinaryIO, flac: BinaryIO, program: str, folder: Path | None) -> int:
-    """How many samples were written to `flac`. What libsndfile does not read, ffmpeg does if there is one."""
+    """What libsndfile does not read, ffmpeg does if there is one."""
     file.seek(0)
     form = ffmpeg.format_of(file.read(ffmpeg.START_BYTES))
     if form is None:

@@ -33,7 +33,7 @@ WYOMING := build/wyoming
 # The distributions of this repository, as they lie here.
 DISTRIBUTIONS := packages/tenuto-engine packages/tenuto-engine-kit packages/tenuto-client packages/tenuto-mcp packages/tenuto \
   engines/diffusers engines/kokoro engines/llama engines/pictograms engines/remote engines/whisper \
-  contrib/indextts contrib/moss contrib/qwen3-asr contrib/ray contrib/vibevoice
+  contrib/indextts contrib/moss contrib/qwen3-asr contrib/ray contrib/supertonic contrib/vibevoice
 DIST := build/dist
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # uv is four times as fast as pip, but does not read pip's settings; where it finds no index, pip does the work.

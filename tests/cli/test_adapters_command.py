@@ -87,13 +87,15 @@ def test_added_models_are_listed_with_tenutos_own(operator: Operator, tmp_path: 
     file = tmp_path / "tenuto.toml"
     table = as_table(manifests.adapters()["openai-image"], None)
     file.write_text(table + '\nrevision = "r7"\n')
-    listed = rows(operator("admin", "models", "list", "--config", str(file)))
+    listed = {
+        line["model"]: line for line in rows(operator("admin", "models", "list", "--config", str(file)))
+    }
     operator("admin", "accounts", "create", "me", "--config", str(file))
     key = operator(
         "admin", "keys", "create", "--account", "me", "--models", "openai/gpt-image-1", "--config", str(file)
     )
 
-    assert ("openai/gpt-image-1", "image", "r7", "none needed") == tuple(
-        listed[-1][name] for name in ("model", "kind", "revision", "weights")
+    assert ("image", "r7", "none needed") == tuple(
+        listed["openai/gpt-image-1"][name] for name in ("kind", "revision", "weights")
     )
     assert 0 == key.returncode

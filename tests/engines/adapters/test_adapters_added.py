@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from engines.adapters.tiny_supertonic import write
 from servers import forking
 from servers.hub import Hub, Repository, commit_of
 from tenuto.catalog.additions import Addition, additions
@@ -101,6 +102,19 @@ def test_a_model_that_draws_is_added_with_its_licence(
     assert (2, True) == (wrong.returncode, one.licence.url in wrong.stderr)
     assert result["self_test"].startswith("image/png, ")
     assert not (tmp_path / "cache" / name / "pytorch_model.bin").exists()
+
+
+def test_an_arabic_voice_is_added_once_it_speaks(hub: Hub, tmp_path: Path) -> None:
+    """Its graphs are tiny; it runs in Tenuto's own Python."""
+    one = additions()["supertonic-3"]
+    folder = write(tmp_path / "tiny")
+    files = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
+    repository = hub.repositories[one.repository[0].repository]
+    repository.large = {name: path for name, path in files.items() if name.endswith(".onnx")}
+    repository.small = {name: path.read_bytes() for name, path in files.items() if name.endswith(".json")}
+    result = added(tmp_path, one, "--accept-licence", one.licence.name)
+
+    assert result["self_test"].startswith("audio/wav, ")
 
 
 def test_an_engine_with_its_own_python_asks_for_it(hub: Hub, tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ ADAPTERS = {
     "VibeVoice-ASR": ("vibevoice-asr",),
     "faster-whisper": ("faster-whisper",),
     "Qwen3-ASR": ("qwen3-asr",),
+    "Supertonic": ("supertonic",),
 }
 PARAMETERS = {"speech": speech.FIELDS, "recognition": recognition.FIELDS}
 

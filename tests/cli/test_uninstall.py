@@ -24,6 +24,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("LC_ALL", "C.UTF-8")
     files = {
         ".cache/tenuto/.verified/old-model.json": "{}",
+        ".cache/tenuto/.compiled/decoder.compiled": "x",
         ".cache/tenuto/old-model/part": "x" * 2000,
         ".cache/tenuto/pictograms/a.png": "x",
         ".config/tenuto/credentials.json": "{}",
@@ -65,7 +66,7 @@ def test_it_says_what_lies_where_and_removes_nothing(home: Path, data: Path) -> 
     assert ["--data", "--cache", "--all", "--all", "--all"] == [
         found[name]["option"] for name in ("data", "weights", "logins", "journal", "completion")
     ]
-    assert str(data) == found["data"]["path"] and 2003 == found["weights"]["size_bytes"]
+    assert str(data) == found["data"]["path"] and 2004 == found["weights"]["size_bytes"]
     assert "数据\t" in people.stdout and "没有删除任何东西" in people.stderr
     assert before == after
 

@@ -22,7 +22,7 @@ ONE = bytes(range(256)) * 4096
 TWO = b"and the second." * 4096
 MODEL = "small/speech"
 WAIT_S = 60.0
-HIDDEN = {".verified", ".partial", ".lock"}
+HIDDEN = {".compiled", ".verified", ".partial", ".lock"}
 
 ENGINE = """
 [[engine]]

@@ -4,6 +4,7 @@ import hashlib
 import subprocess
 import sys
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,12 +15,10 @@ from servers.cores import ENGINE_THREADS
 from tenuto.weights.cache import default_cache
 from tenuto_engine import EngineError, Result
 from tenuto_kokoro import KokoroEngine, graph, operations, runtimes
-from tenuto_kokoro.runtimes import AUTO, DECODED, ONNXRUNTIME, OPENVINO
+from tenuto_kokoro.runtimes import AUTO, COMPILED, DECODED, DECODER_SHA256, ONNXRUNTIME, OPENVINO
 
 CACHE = default_cache()
 MODEL = CACHE / "kokoro-v1.0-int8.onnx"
-DECODER_SHA256 = "79026dd688b8c2bc082976c9afdb212dd4148f971e8c22204e977e031e44dfa9"
-"""Of the rewritten decoder: every machine runs the same model."""
 SENTENCES = {
     "zh": "他把手机忘在出租车上了。",
     "en": "The bridge had to be repaired.",
@@ -44,7 +43,8 @@ def spoken(runtime: str, **parameters: Any) -> Result:
 
 
 def test_the_rewritten_decoder_is_the_same_everywhere() -> None:
-    """Bytes that depend on the weights and on the package alone, like weights that were downloaded."""
+    """Bytes that depend on the weights and on the package alone, like weights that were downloaded. What was
+    compiled before is used by this hash: it must change with every change of the rewriting."""
     content = graph.part(MODEL, inputs=DECODED, rewrite=operations.fast)
 
     assert DECODER_SHA256 == hashlib.sha256(content).hexdigest()
@@ -84,6 +84,39 @@ def test_openvino_repeats_itself_to_the_bit() -> None:
 
     assert first == second == fresh.run(RecordedRun(lang="en", text=texts[0])).content
     assert OPENVINO == fresh.info["runtime"]
+
+
+@needs_openvino
+def test_the_decoder_is_compiled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A load after that neither rewrites nor compiles it and gives the same samples; a damaged file is made
+    again."""
+    weights = {name: str(CACHE / name) for name in WEIGHTS}
+    weights[MODEL.name] = str(tmp_path / MODEL.name)
+    (tmp_path / MODEL.name).symlink_to(MODEL)
+
+    def sound() -> bytes:
+        fresh = KokoroEngine({"weights": weights, "threads": ENGINE_THREADS, "runtime": OPENVINO})
+        assert OPENVINO == fresh.info["runtime"]
+        return fresh.run(RecordedRun(lang="en", text=SENTENCES["en"])).content
+
+    first = sound()
+    (file,) = (tmp_path / COMPILED).iterdir()
+    file.write_bytes(file.read_bytes()[:-1])
+    damaged = sound()
+    monkeypatch.setattr(operations, "fast", None)
+
+    assert first == damaged == sound()
+
+
+@needs_openvino
+def test_a_folder_that_cannot_be_written_costs_only_time(tmp_path: Path) -> None:
+    """The operator sees why each load compiles the decoder."""
+    (tmp_path / MODEL.name).symlink_to(MODEL)
+    (tmp_path / COMPILED).write_bytes(b"")
+    runtime, reason = runtimes.loaded(tmp_path / MODEL.name, ENGINE_THREADS, OPENVINO)
+
+    assert OPENVINO == runtime.name
+    assert f"compiled at each load, for {tmp_path / COMPILED} cannot be written: File exists" == reason
 
 
 def test_without_openvino_it_is_onnx_runtime(monkeypatch: pytest.MonkeyPatch) -> None:

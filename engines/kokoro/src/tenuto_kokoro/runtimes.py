@@ -3,8 +3,12 @@ with it. Knows no symbols and no voices."""
 
 from __future__ import annotations
 
+import ctypes
+import hashlib
+import io
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -15,9 +19,9 @@ import numpy.typing as npt
 import onnxruntime
 
 from tenuto_engine import EngineError
-from tenuto_engine.processor import fault
+from tenuto_engine.processor import fault, flags
 
-from . import graph, operations
+from . import compiled, graph, operations
 
 AUTO = "auto"
 OPENVINO, ONNXRUNTIME = "openvino", "onnxruntime"
@@ -35,8 +39,19 @@ DECODED: Mapping[str, graph.Shape] = MappingProxyType(
 """What the encoder gives to the decoder, beside the style: the text by frames of 25 ms, the pitch and the
 loudness by half frames."""
 
+DECODER_SHA256 = "79026dd688b8c2bc082976c9afdb212dd4148f971e8c22204e977e031e44dfa9"
+"""Of the decoder as it is rewritten from the shipped weights: it changes with `operations` and the ranges."""
+
+COMPILED = ".compiled"
+"""Beside the weights: the folder of what OpenVINO compiled."""
+
 INSTRUCTIONS = ("avx512_vnni", "avx_vnni")
 """Either multiplies 8-bit numbers exactly and fast; with neither, OpenVINO may round sums of products."""
+
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
+"""Of glibc's malloc.h. What is free at the end of the heap is given back from the one size on; from the other
+on, a block is mapped by itself, and unmapped when it is freed."""
+LARGE_BLOCK_BYTES = 1 << 20
 
 Floats = npt.NDArray[np.float32]
 Feed = Mapping[str, npt.NDArray[Any]]
@@ -55,7 +70,8 @@ class Runtime(Protocol):
 
 
 def loaded(model: Path, threads: int, wanted: str) -> tuple[Runtime, str]:
-    """The model in the runtime that is wanted, and with AUTO the reason why that is not OpenVINO, or "".
+    """The model in the runtime that is wanted, and what the operator should know, or "": with AUTO the reason
+    why it is not OpenVINO; why OpenVINO has to compile the model at each load.
 
     Raises EngineError for a name that is none of the three, and if OPENVINO is wanted and cannot run here.
     """
@@ -67,7 +83,8 @@ def loaded(model: Path, threads: int, wanted: str) -> tuple[Runtime, str]:
         raise EngineError("runtime_unavailable", f"OpenVINO cannot run here: {reason}")
     if reason or wanted == ONNXRUNTIME:
         return OnnxRuntime(model, threads), reason
-    return OpenVino(model, threads), ""
+    runtime = OpenVino(model, threads)
+    return runtime, runtime.reason
 
 
 def lacking(cpuinfo: str = "") -> str:
@@ -111,11 +128,10 @@ class OpenVino:
     def __init__(self, model: Path, threads: int) -> None:
         import openvino
 
+        _return_large_blocks()
         self._sessions = _Sessions(model, threads)
         self._encoder = self._sessions.loaded(graph.part(model, list(DECODED)))
-        core = openvino.Core()
-        decoder = core.read_model(graph.part(model, inputs=DECODED, rewrite=operations.fast))
-        settings = {
+        self._settings = {
             "INFERENCE_NUM_THREADS": threads,
             "NUM_STREAMS": 1,
             "PERFORMANCE_HINT": "LATENCY",
@@ -126,18 +142,67 @@ class OpenVino:
             # Segments are of all lengths: what was prepared for one is hardly ever used again.
             "CPU_RUNTIME_CACHE_CAPACITY": 0,
         }
-        self._request = core.compile_model(decoder, "CPU", settings).create_infer_request()
+        self._core = openvino.Core()
+        self.reason = ""
+        """Why what was compiled could not be kept for the next load, or ""."""
+        self._content, self._decoder = self._load(model)
+        self._request = self._decoder.create_infer_request()
 
     def samples(self, feed: Feed) -> Floats:
-        """As in the protocol."""
+        """As in the protocol. What a segment took is given back after it, and so are the weights that were
+        read: OpenVINO holds them in an order of its own."""
         values = dict(zip(DECODED, self._sessions.run(self._encoder, feed), strict=True))
         self._request.infer({"style": feed["style"], **values}, share_inputs=True)
         samples: Floats = self._request.get_output_tensor(0).data.copy()
+        self._content.release()
+        self._decoder.release_memory()
         return samples
+
+    def _load(self, model: Path) -> tuple[compiled.Content, Any]:
+        """The decoder is always imported, whether it was compiled now or before: so the samples are the same,
+        and compiling leaves less in memory."""
+        kept = compiled.Kept(model.parent / COMPILED, self._depends_on(model))
+        content = kept.read()
+        if content is not None:
+            with suppress(RuntimeError):
+                return content, self._imported(content)
+        content = self._compiled(model)
+        try:
+            kept.write(content)
+        except OSError as error:
+            self.reason = f"compiled at each load, for {kept.path.parent} cannot be written: {error.strerror}"
+        else:
+            content = kept.read() or content
+        return content, self._imported(content)
+
+    def _depends_on(self, model: Path) -> list[str]:
+        import openvino
+
+        with model.open("rb") as file:
+            weights = hashlib.file_digest(file, "sha256").hexdigest()
+        return [weights, DECODER_SHA256, openvino.__version__, repr(self._settings), *flags()]
+
+    def _compiled(self, model: Path) -> compiled.Content:
+        rewritten = self._core.read_model(graph.part(model, inputs=DECODED, rewrite=operations.fast))
+        exported = io.BytesIO()
+        self._core.compile_model(rewritten, "CPU", self._settings).export_model(exported)
+        return compiled.Content(np.frombuffer(exported.getbuffer(), np.uint8))
+
+    def _imported(self, content: compiled.Content) -> Any:
+        from openvino import Tensor
+
+        return self._core.import_model(Tensor(content.array, shared_memory=True), "CPU", self._settings)
 
     def durations(self, feed: Feed) -> Floats:
         """As in the protocol."""
         return self._sessions.durations(feed)
+
+
+def _return_large_blocks() -> None:
+    """Else glibc keeps up to 32 MiB of each size that was freed, and a long segment's memory adds up."""
+    with suppress(AttributeError, OSError):  # another C library
+        for option in (M_TRIM_THRESHOLD, M_MMAP_THRESHOLD):
+            ctypes.CDLL(None).mallopt(option, LARGE_BLOCK_BYTES)
 
 
 class _Sessions:

@@ -24,6 +24,11 @@ def fault(processors: Mapping[str, Sequence[str]], *, machine: str = "", cpuinfo
     return f"its libraries need a processor with {names}, which this machine's lacks" if lacking else ""
 
 
+def flags() -> list[str]:
+    """Of this machine's processor, as /proc/cpuinfo names them, sorted; empty if they cannot be read."""
+    return sorted(_flags(_read()))
+
+
 @functools.cache
 def _read() -> str:
     try:

@@ -30,7 +30,7 @@ HERE = Path()
 DATABASE_FILES = ("-journal", "-shm", "-wal", ".lock", ".turn", "")
 DATA_NAMES = ("blobs", "locks", "models", "rescued", "wake", "restore.unfinished")
 """What a data folder holds besides its database and the lock of `serve`: those go last, for they mark it."""
-CACHE_NAMES = (".partial", ".verified", ".lock")
+CACHE_NAMES = (".compiled", ".partial", ".verified", ".lock")
 BY_ROOT = (
     "etc/systemd/system/tenuto-*.service",
     "etc/sysusers.d/tenuto.conf",

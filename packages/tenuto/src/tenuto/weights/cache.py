@@ -1,8 +1,8 @@
 """The cache of weights on this machine: where each one lies, and which were verified by a full hash.
 
-Beside the weights lie three hidden things: `.verified/NAME.json` (size, mtime and hash of every file, written
-after a full hash), `.partial/` (what a pull has downloaded but not yet assembled) and `.lock`. Knows no
-network.
+Beside the weights lie hidden things: `.verified/NAME.json` (size, mtime and hash of every file, written after
+a full hash), `.partial/` (what a pull has downloaded but not yet assembled), `.lock`, and `.compiled/` (what
+an engine compiled for this processor). Knows no network.
 """
 
 import fcntl

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from servers.world import METERED, PRICE_MICROS, World, offered
+from servers.world import METERED, PRICE_MICROS, World, offered, wait_until_somebody_waits
 from tenuto.config import Price
 from tenuto.db.database import Transaction
 from tenuto.errors import Stale, Swept
@@ -505,19 +505,6 @@ def test_a_rescuer_that_had_to_wait_sees_what_was_written(world: World, first: s
     rescuer.join(10)
 
     assert [then] == done
-
-
-def wait_until_somebody_waits(world: World) -> None:
-    """On PostgreSQL until another session waits for a lock; SQLite's writer lets nobody begin."""
-    if world.database.dialect == "sqlite":
-        return
-    for _ in range(2000):
-        waiting = world.all(
-            "select pid from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
-        )
-        if waiting:
-            return
-    raise AssertionError("nobody waits")
 
 
 # --- helpers --------------------------------------------------------------------------------------

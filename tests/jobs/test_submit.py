@@ -1,6 +1,7 @@
 """Accepting a job: one key one operation, all faults at once, the order of checks, the hold."""
 
 import asyncio
+import threading
 from dataclasses import replace
 from urllib.parse import urlsplit
 
@@ -8,11 +9,22 @@ import pytest
 
 from servers.postgres import THROUGH, PostgresServer
 from servers.proxy import Proxy, Towards
-from servers.world import EVERY_MODEL, METERED, PRICE_MICROS, SPEECH, World, at_once, offered, request_of
+from servers.world import (
+    EVERY_MODEL,
+    METERED,
+    PRICE_MICROS,
+    SPEECH,
+    World,
+    at_once,
+    offered,
+    request_of,
+    wait_until_somebody_waits,
+)
 from tenuto.accounts.restrictions import Caller
 from tenuto.catalog import operations as catalog
 from tenuto.catalog.presence import Presence
 from tenuto.config import Price
+from tenuto.db.database import Transaction
 from tenuto.db.opening import open_database
 from tenuto.errors import (
     IdempotencyConflict,
@@ -23,7 +35,7 @@ from tenuto.errors import (
 )
 from tenuto.jobs.queue import QueueFull
 from tenuto.jobs.states import DEADLINE_MS
-from tenuto.jobs.submit import Accepted, submit, submit_async
+from tenuto.jobs.submit import Accepted, prepare, submit, submit_async
 
 MANY = 50
 COMMITTED = b"COMMIT\0"
@@ -151,6 +163,30 @@ def test_many_at_once_with_one_key_and_body_make_one_job(world: World) -> None:
     assert 1 == len({answer.job_id for answer in accepted})
     assert MANY - 1 == sum(answer.replayed for answer in accepted)
     assert (99 * PRICE_MICROS, PRICE_MICROS) == world.balance(caller.account_id)
+    assert 1 == len(world.all("select id from job"))
+
+
+def test_two_processes_with_one_key_at_the_same_moment_make_one_job(world: World, database_url: str) -> None:
+    """The second looks before the first commits, waits for its commit, and answers with its job (P2)."""
+    # With a limit, the account's place in the queue would keep the second waiting before it looks.
+    world.max_queued = 0
+    request = world.request(world.caller(), "key")
+    transaction = prepare(world.submitting, request)
+    other = replace(world.submitting, database=open_database(database_url))
+    answers: list[Accepted] = []
+    second = threading.Thread(target=lambda: answers.append(submit(other, request)))
+
+    def first(tx: Transaction) -> Accepted:
+        accepted = transaction(tx)
+        second.start()
+        wait_until_somebody_waits(world)
+        return accepted
+
+    accepted = world.write(first)
+    second.join(30)
+    other.database.close()
+
+    assert [(accepted.job_id, True)] == [(answer.job_id, answer.replayed) for answer in answers]
     assert 1 == len(world.all("select id from job"))
 
 

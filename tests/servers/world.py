@@ -7,6 +7,7 @@ when a test says so.
 import hashlib
 import json
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -322,6 +323,19 @@ class World:
     def findings(self) -> list[str]:
         """What the audit finds."""
         return [finding.summary() for finding in self.read(audit.audit)]
+
+
+def wait_until_somebody_waits(world: World) -> None:
+    """On PostgreSQL until another session waits for a lock; SQLite's writer lets nobody begin."""
+    if world.database.dialect == "sqlite":
+        return
+    until = time.monotonic() + 60
+    waiting = (
+        "select pid from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
+    )
+    while not world.all(waiting):
+        assert time.monotonic() < until, "nobody waits"
+        time.sleep(0.005)
 
 
 def any_key(account_id: str) -> Caller:

@@ -147,8 +147,8 @@ def _remove(options: argparse.Namespace, console: Console) -> int:
     if not file.exists() and not any(place.exists() for place in places):
         raise OperatorError(f"{addition.name} is not added; tenuto admin models list shows what is")
     size = sum(weight.size_bytes for weight in weights)
-    for place in places:
-        tell(f"{place}  {readable_size(size)}")
+    for weight, place in zip(weights, places, strict=True):
+        tell(f"{place}  {readable_size(weight.size_bytes)}")
     if not options.yes:
         if not console.can_ask:
             console.error(t("nothing was removed: nobody is here to say yes; add --yes"))
@@ -162,7 +162,7 @@ def _remove(options: argparse.Namespace, console: Console) -> int:
         for weight in weights:
             remove(settings.cache, weight.name)
     described = {"name": addition.name, "model": addition.model, "state": "removed", "size_bytes": size}
-    line = f"{addition.name} is removed; a service that is running offers {addition.model} until it restarts"
+    line = f"{addition.name} is removed; a service that is running lists {addition.model} until it restarts"
     report(json_line(described) if console.as_json else line)
     return 0
 

@@ -182,9 +182,9 @@ def test_without_a_terminal_nothing_is_downloaded_unasked(adding: Operator, hub:
 
 
 def test_too_small_a_disk_is_reported_before_anything_is_downloaded(adding: Operator, hub: Hub) -> None:
-    """By the sizes that the hub lists."""
+    """By the sizes that the hub lists, and before the question."""
     hub.repositories[ADDITION.repository[0].repository].listed_bytes = 1 << 40
-    done = adding("admin", "models", "add", NAME, "--yes")
+    done = adding("admin", "models", "add", NAME)
 
     assert 1 == done.returncode
     assert "the weights need 1099.5 GB" in done.stderr

@@ -47,6 +47,7 @@ from tenuto.media.wav import pcm16_wav
 
 T = TypeVar("T")
 
+FROZEN_S = 4.5
 START_MS = 1_800_000_000_000
 
 
@@ -278,6 +279,12 @@ class VirtualBlobs:
         how = machine.refused_puts.popleft() if machine.refused_puts else ""
         if how:
             machine.note(f"{machine.scheduler.me().name}: bytes are not stored: {how}")
+        if how == "frozen":
+            # The result is there; while the process stands still, others take its attempt for silent.
+            process = machine.scheduler.me().process
+            machine.hindered(process)
+            process.frozen_until = machine.scheduler.now_s + FROZEN_S
+            machine.switch()
         if how == "disk full":
             raise StorageFailed from OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         if how == "away":
@@ -372,6 +379,9 @@ class VirtualHost:
             if not cancelled.is_set():
                 stopped.wait(takes_s / 2)
                 on_progress({"done": 1})
+                if parameters["stream"]:
+                    for _ in range(2):
+                        on_segment(self._sound(), {})
             if not cancelled.is_set():
                 stopped.wait(takes_s / 2)
         if cancelled.is_set() and how != "deaf":
@@ -379,7 +389,6 @@ class VirtualHost:
         return self._ended(how)
 
     def _ended(self, how: str) -> HostResult:
-        machine = self._machine
         match how:
             case "failed":
                 raise EngineFailed("engine_failed", "it cannot do this", transient=False)
@@ -396,9 +405,13 @@ class VirtualHost:
                 raise ZeroDivisionError("nobody has thought of this")
             case "silent":
                 return HostResult("audio/wav", pcm16_wav(bytes(64), 8000, 1), {}, None)
-        machine.results_made += 1
-        samples = (20_000 + machine.results_made).to_bytes(2, "little") * 32
-        return HostResult("audio/wav", pcm16_wav(samples, 8000, 1), {"segments": 1}, 4)
+        return HostResult("audio/wav", self._sound(), {"segments": 1}, 4)
+
+    def _sound(self) -> bytes:
+        """A WAV of four milliseconds that is like no other."""
+        self._machine.results_made += 1
+        samples = (20_000 + self._machine.results_made).to_bytes(2, "little") * 32
+        return pcm16_wav(samples, 8000, 1)
 
 
 __all__ = [

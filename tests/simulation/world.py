@@ -65,15 +65,22 @@ MODELS = {name: model for name, model in offered(PRICE).items() if name in (SPEE
 SILENCE_S = 3.0
 ANSWER_S = 5.0
 """How long a caller waits for an answer before it sends the same again."""
-LATEST_S = 4 * 3600.0
+LATEST_S = 200 * 86_400.0
 OFFERS = "worker_that_offers"
 
+FAULTS_OF_OURS = frozenset(
+    {
+        *("attempt.abandoned", "upkeep.failed", "heartbeat.failed", "claim.failed", "job.unsettled"),
+        *("sweep.failed", "audit.failed"),
+    }
+)
+"""What the service logs about errors that nobody foresaw in its own code."""
 UNEVENTFUL = frozenset({"worker.started", "audit.finished", "engine.loaded"})
 
 FAULTS = {
     "kill worker": 5,
     "kill worker inside": 4,
-    "freeze worker": 5,
+    "freeze worker": 9,
     "kill api": 2,
     "kill api inside": 1,
     "lose answer": 4,
@@ -81,6 +88,7 @@ FAULTS = {
     "put disk full": 1,
     "put away": 1,
     "put answer lost": 2,
+    "put frozen": 6,
     "run slow": 2,
     "run failed": 1,
     "run transient": 2,
@@ -93,6 +101,7 @@ FAULTS = {
     "run not started": 1,
     "clock": 3,
     "drain worker": 1,
+    "sleep": 2,
 }
 """What goes wrong, and how often beside the others."""
 
@@ -119,6 +128,7 @@ class Step:
     text: str = ""
     pause_s: float = 0.0
     api: int = 0
+    stream: bool = False
 
 
 @dataclass(frozen=True)
@@ -146,11 +156,11 @@ def plan_of(seed: int) -> Plan:
         keys = random.randint(1, 3)
         for key in range(keys):
             model = random.choice((SPEECH, SPEECH, METERED))
-            text = f"{caller}{key}"
+            more = {"model": model, "text": f"{caller}{key}", "stream": random.random() < 0.3}
             again = random.choice((0, 0, 1, 1, 2))
-            steps += [_step(random, caller, "submit", key, model=model, text=text) for _ in range(1 + again)]
+            steps += [_step(random, caller, "submit", key, **more) for _ in range(1 + again)]
             if random.random() < 0.1:
-                steps.append(_step(random, caller, "submit", key, model=model, text=text + "x"))
+                steps.append(_step(random, caller, "submit", key, **more | {"text": f"{caller}{key}x"}))
             if random.random() < 0.35:
                 steps.append(_step(random, caller, "cancel", key))
             if random.random() < 0.5:
@@ -173,13 +183,13 @@ def plan_of(seed: int) -> Plan:
         workers=random.choice((1, 2, 2)),
         apart=random.random() < 0.5,
         slots=random.choice((1, 2)),
-        run_s=random.choice(((0.0, 0.05, 0.4), (0.05, 0.4, 1.2), (1.2, 3.0))),
+        run_s=random.choice(((0.0, 0.05, 0.4), (0.05, 0.4, 1.2), (1.2, 3.0), (1.2, 3.0))),
         steps=tuple(steps),
         faults=tuple(sorted(faults, key=lambda fault: fault.at_step)),
     )
 
 
-def _step(random: Random, caller: int, what: str, job: int, **more: str) -> Step:
+def _step(random: Random, caller: int, what: str, job: int, **more: Any) -> Step:
     pause_s, api = random.choice((0.0, 0.0, 0.1, 1.0)), random.randrange(2)
     return Step(caller, what, job, pause_s=pause_s, api=api, **more)
 
@@ -259,7 +269,7 @@ def run(plan: Plan, ground: Ground) -> Outcome:
     )
     world = World(plan, machine, ground)
     broken = None
-    with logged(machine), installed(scheduler):
+    with logged(world), installed(scheduler):
         try:
             # A collection in between takes as long as a world.
             gc.disable()
@@ -284,8 +294,9 @@ def run(plan: Plan, ground: Ground) -> Outcome:
 
 
 @contextmanager
-def logged(machine: Machine) -> Iterator[None]:
-    """The service's own log becomes part of the trace."""
+def logged(world: "World") -> Iterator[None]:
+    """The service's own log becomes part of the trace; an error that nobody foresaw ends the world."""
+    machine = world.machine
 
     def note(_logger: Any, level: str, event: Any) -> Any:
         scheduler = machine.scheduler
@@ -294,6 +305,9 @@ def logged(machine: Machine) -> Iterator[None]:
             machine.note(
                 f"{scheduler.current.name}: {level} {event['event']}{f': {error!r}' if error else ''}"
             )
+            if event["event"] in FAULTS_OF_OURS:
+                world.broken = world.broken or f"{event['event']}: {error!r}"
+                world.is_over = True
         raise structlog.DropEvent
 
     before = structlog.get_config()
@@ -508,6 +522,7 @@ class World:
                 speech_slots=self.plan.slots,
                 drain_s=5,
                 engine_silence_s=60,
+                retention_days=self.plan.seed % 2,
             ),
             database=None,  # type: ignore[arg-type]
             blobs=VirtualBlobs(self.machine),
@@ -570,6 +585,11 @@ class World:
             machine.refused_commits += 1
         elif what == "clock":
             machine.wall_offset_ms += (-1) ** whom * int(fault.amount * 86_400_000)
+        elif what == "sleep":
+            # Every machine, for days: deadlines pass, orphans and old results are due.
+            machine.scheduler.now_s += fault.amount * (1 + whom % 2) * 86_400
+            for worker in self.all_workers.values():
+                worker.has_stood_still = True
         elif what.startswith("kill api") and self.apis:
             api = self.apis[whom % 2]
             self._kill(api.process, is_inside="inside" in what, number=-1 - whom % 2)
@@ -664,7 +684,7 @@ class World:
         caller = self.callers[step.caller]
         key = (step.caller, step.job)
         text = f"{'metered' if step.model == METERED else 'plain'} {step.text}"
-        body = {"model": step.model, "parameters": {"text": text}}
+        body = {"model": step.model, "parameters": {"text": text, "stream": step.stream}}
         request = request_of(caller, f"key {step.job}", body)
         try:
             accepted = self.persist(step.api, lambda api: submit(api.context, request))

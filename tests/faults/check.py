@@ -3,6 +3,8 @@
 The shipped audit comes first; what it cannot know, because only clients know it, is here.
 """
 
+import base64
+import hmac
 import itertools
 import json
 import re
@@ -12,16 +14,18 @@ from pathlib import Path
 from typing import Any
 
 from faults.clients import Client
+from faults.inbox import EVENTS, Inbox
 from faults.programs import Program
 from faults.works import CANARY
 from faults.world import World
 from servers import checker
+from servers.receiver import Message
 from servers.service import RunningService
 from tenuto.db.database import Database
 
 DEFECTS = (
     *("attempt.abandoned", "attempt.unforeseen", "claim.failed", "upkeep.failed"),
-    *("http.failed", "changes.failed", "audit.finding"),
+    *("http.failed", "changes.failed", "audit.finding", "webhooks.failed", "webhook.failed"),
 )
 """Events that a fault from outside may not cause."""
 
@@ -58,7 +62,12 @@ _KEY = re.compile(r"tn_[0-9A-Za-z]{49}")
 def findings(world: World, clients: list[Client]) -> list[str]:
     """Everything that is not as it must be; for a world that has come to rest."""
     logs = [world.service.log_path, world.folder / "elsewhere.log"]
-    return findings_of(world.service, clients, logs) + ([] if world.bucket is None else _stored(world))
+    found = findings_of(world.service, clients, logs) + ([] if world.bucket is None else _stored(world))
+    database = checker.open_records(world.service)
+    try:
+        return found + list(itertools.islice(informed(database, world.inbox), MOST_OF_A_LOG))
+    finally:
+        database.close()
 
 
 def findings_of(service: RunningService, clients: list[Client], logs: list[Path]) -> list[str]:
@@ -78,6 +87,39 @@ def findings_of(service: RunningService, clients: list[Client], logs: list[Path]
     if service.database_url is None:
         found += _said(checker.check_integrity, service)
     return found + list(_logs(logs))
+
+
+def informed(database: Database, inbox: Inbox) -> Iterator[str]:
+    """Webhooks: each end of an account's jobs comes at least once, always as the same message, signed, and
+    nothing of another account's."""
+    sql = """select e.job_id, e.sequence, e.type, a.name as account from event e
+             join job j on j.id = e.job_id join account a on a.id = j.account_id"""
+    ends = {
+        (f"/{row['account']}", f"{row['job_id']}_{row['sequence']}"): EVENTS[row["type"]]
+        for row in checker.rows(database, sql)
+        if row["type"] in EVENTS and row["account"] in inbox.secrets
+    }
+    bodies: dict[tuple[str, str], bytes] = {}
+    for message in inbox.messages():
+        name = (message.path, message.id)
+        content = json.loads(message.body)
+        if not _is_signed(inbox.secrets[message.path[1:]], message):
+            yield f"webhook: {name} is not signed by its secret"
+        if name not in ends:
+            yield f"webhook: {name} is no end of this account's jobs: {content}"
+        elif (content["type"], content["data"]["job_id"]) != (ends[name], message.id.rpartition("_")[0]):
+            yield f"webhook: {name} says {content}, and it is {ends[name]}"
+        if bodies.setdefault(name, message.body) != message.body:
+            yield f"webhook: {name} came with two bodies"
+    yield from (f"webhook: {name} has not come, {ends[name]}" for name in sorted(ends.keys() - bodies.keys()))
+
+
+def _is_signed(secret: str, message: Message) -> bool:
+    """As the specification Standard Webhooks says, without the service's own code."""
+    key = base64.b64decode(secret.removeprefix("whsec_"))
+    signed = f"{message.id}.{message.headers['webhook-timestamp']}.".encode() + message.body
+    expected = base64.b64encode(hmac.digest(key, signed, "sha256")).decode()
+    return f"v1,{expected}" in message.headers["webhook-signature"].split()
 
 
 def outcomes(service: RunningService) -> Counter[str]:

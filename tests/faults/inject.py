@@ -237,6 +237,19 @@ def _cut_commit(world: World, fault: Fault) -> bool:
     return hit
 
 
+# --- a caller's server for messages ----------------------------------------------------------------------
+
+
+def _kill_inbox(world: World, fault: Fault) -> bool:
+    world.inbox.kill(fault.seconds)
+    return True
+
+
+def _refuse_inbox(world: World, fault: Fault) -> bool:
+    world.inbox.refuse(fault.seconds)
+    return True
+
+
 # --- the store of bytes ----------------------------------------------------------------------------------
 
 
@@ -354,4 +367,6 @@ _KINDS: Mapping[str, Callable[[World, Fault], bool]] = {
     plan.REFUSE_STORE: _refuse_store,
     plan.CUT_STORE: _cut_store,
     plan.CUT_STORED: _cut_stored,
+    plan.KILL_INBOX: _kill_inbox,
+    plan.REFUSE_INBOX: _refuse_inbox,
 }

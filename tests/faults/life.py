@@ -16,6 +16,7 @@ from faults.plan import Fault, Shape
 from faults.programs import Program
 from faults.seen import Book
 from faults.world import World
+from servers import checker
 from servers.postgres import PostgresServer
 
 ACCOUNTS = {"rich": "1000", "other": "1000", "poor": "2"}
@@ -23,9 +24,14 @@ ACCOUNTS = {"rich": "1000", "other": "1000", "poor": "2"}
 CLIENTS = ("rich", "rich", "other", "other", "poor")
 PROGRAMS = (("rich", True), ("other", False))
 """Programs made for OpenAI, by account, and whether they ask again."""
+INFORMED = ("rich", "other")
+"""The accounts that have a webhook; they share its server."""
+INFORM_S = 60.0
+"""Until every message must have come, once nothing goes wrong any more."""
 PATIENCE_S, REST_S = 25.0, 60.0
 """After the first, clients cancel unfinished jobs; after the second, an unfinished job is a finding."""
 WARM_S, READY_S = 1.0, 20.0
+MESSAGES_LOOK_S = 0.3
 RECOVERIES = 3
 """How many jobs of unknown charge an operator decides at the end of a life, each differently."""
 
@@ -140,6 +146,8 @@ def _clients(world: World, book: Book, seed: str) -> list[Client]:
         key = world.service.make_key(account, credit=ACCOUNTS[account])
         url = cut if number % 2 else direct
         clients.append(Client(url, account, key, book, f"{seed}/{number}"))
+        if account in INFORMED and account not in world.inbox.secrets:
+            world.inbox.register(world.service, account, key)
     for account, is_patient in PROGRAMS:
         key = world.service.make_key(account)
         clients.append(Program(cut, account, key, book, f"{seed}/{is_patient}", is_patient=is_patient))
@@ -171,7 +179,22 @@ def _rest(world: World, clients: list[Client], dice: random.Random) -> list[str]
     found = _recover(world, clients, dice)
     for client in clients:
         client.join(10)
+    _await_messages(world)
     return found
+
+
+def _await_messages(world: World) -> None:
+    """What was refused is due now, not after the hours of its schedule; `check` finds what is missing."""
+    until = time.monotonic() + INFORM_S
+    database = checker.open_records(world.service)
+    try:
+        while list(check.informed(database, world.inbox)) and time.monotonic() < until:
+            database.write(
+                lambda tx: tx.run("update webhook_delivery set next_at = 0 where state = 'pending'")
+            )
+            time.sleep(MESSAGES_LOOK_S)
+    finally:
+        database.close()
 
 
 def _recover(world: World, clients: list[Client], dice: random.Random) -> list[str]:

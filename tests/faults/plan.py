@@ -32,6 +32,7 @@ DEAF_RUN = "a cancelled run that does not stop, beside others"
 KILL_STORE, STALL_STORE, REFUSE_STORE = "store killed", "store stalled", "store refuses"
 CUT_STORE, CUT_STORED = "store's links cut", "stored, and its answer lost"
 KILL_ALL_AND_STORE = "everything and the store killed"
+KILL_INBOX, REFUSE_INBOX = "webhooks' receiver killed", "webhooks' receiver refuses"
 
 _WEIGHTS: Mapping[str, int] = {
     KILL_WORKER: 16,
@@ -52,6 +53,8 @@ _WEIGHTS: Mapping[str, int] = {
     DEAF_RUN: 1,
     CUT_CLIENTS: 4,
     CUT_ANSWER: 4,
+    KILL_INBOX: 3,
+    REFUSE_INBOX: 3,
 }
 _OF_POSTGRESQL: Mapping[str, int] = {
     KILL_DATABASE: 2,

@@ -1,17 +1,22 @@
 """The campaign's own checks can fail: each fault that they look for is created, and is detected."""
 
+import base64
+import hmac
+import json
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from faults import check
 from faults.bucket import Bucket
 from faults.clients import Client
+from faults.inbox import Inbox
 from faults.seen import Book, see
 from faults.works import CANARY, Media, Work
+from servers.receiver import Message
 from servers.seaweedfs import SeaweedServer
 from servers.world import METERED, World
 from tenuto.blobs.s3 import S3Blobs
@@ -195,3 +200,58 @@ def test_a_job_may_fail_whose_engine_was_killed_three_times() -> None:
 def test_a_defect_in_a_log_is_found(line: str, is_found: bool) -> None:
     """Events that no fault from outside may cause, and tracebacks."""
     assert is_found == bool(list(check._defects(Path("data.log"), line)))
+
+
+@dataclass
+class Letterbox:
+    """What a receiver has taken, as a test says."""
+
+    secrets: dict[str, str]
+    taken: list[Message]
+
+    def messages(self) -> list[Message]:
+        return self.taken
+
+
+def message(account: str, job_id: str, secret: str, *, number: int = 2, **more: Any) -> Message:
+    """That a job succeeded, signed as the specification says."""
+    id_ = f"{job_id}_{number}"
+    body = json.dumps({"type": "job.succeeded", "data": {"job_id": job_id, **more}}).encode()
+    key = base64.b64decode(secret.removeprefix("whsec_"))
+    signed = base64.b64encode(hmac.digest(key, f"{id_}.7.".encode() + body, "sha256")).decode()
+    headers = {"webhook-id": id_, "webhook-timestamp": "7", "webhook-signature": f"v1,{signed}"}
+    return Message(f"/{account}", headers, body)
+
+
+def test_a_message_that_is_lost_forged_doubled_or_astray_is_found(world: World) -> None:
+    """Each end of an informed account's jobs comes under one id, signed, and to nobody else."""
+    claims = []
+    for _ in range(2):
+        claims.append(world.running())
+        world.finish(claims[-1].attempt_id)
+    one, other = (
+        world.row("select a.name from account a join job j on j.account_id = a.id where j.id = :id", id=each)[
+            "name"
+        ]
+        for each in (claims[0].job_id, claims[1].job_id)
+    )
+    secret, wrong = (f"whsec_{base64.b64encode(each * 24).decode()}" for each in (b"a", b"b"))
+    good = message(one, claims[0].job_id, secret)
+    found = [
+        [line.split(")")[-1][:20] for line in check.informed(world.database, cast(Inbox, Letterbox(*each)))]
+        for each in (
+            ({one: secret}, [good, good]),
+            ({one: secret}, []),
+            ({one: secret}, [message(one, claims[0].job_id, wrong)]),
+            ({one: secret}, [good, message(one, claims[0].job_id, secret, more=1)]),
+            ({one: secret}, [good, message(one, claims[1].job_id, secret)]),
+            ({one: secret}, [good, message(one, claims[0].job_id, secret, number=1)]),
+        )
+    ]
+
+    assert one != other
+    assert [] == found[0]
+    assert [" has not come, job.s"] == found[1]
+    assert [" is not signed by it"] == found[2]
+    assert [" came with two bodie"] == found[3]
+    assert [[" is no end of this a"]] * 2 == found[4:]

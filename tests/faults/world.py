@@ -17,6 +17,7 @@ from pathlib import Path
 import httpx2
 
 from faults.bucket import Bucket
+from faults.inbox import Inbox
 from faults.own import OwnJobs
 from faults.plan import Shape
 from servers.elsewhere import OtherWorker
@@ -42,6 +43,7 @@ SETTINGS: Mapping[str, str] = {
     "TENUTO_HOST_GRACE_S": "1",
     "TENUTO_DRAIN_S": "1",
     "TENUTO_ENGINE_SILENCE_S": "5",
+    "TENUTO_WEBHOOKS": "any",
 }
 LOOK_S = 0.03
 
@@ -69,12 +71,14 @@ class World:
             self.folder / "data", self._database(), variables={**SETTINGS, **own, **self.settings}
         )
         self._starting = threading.Lock()
+        self.inbox = Inbox(self.folder / "inbox")
 
     def start(self) -> None:
         """All of it, ready."""
         try:
             self.service.start()
         except BaseException:
+            self.inbox.close()
             if self.bucket is not None:
                 self.bucket.close()
             raise
@@ -94,7 +98,8 @@ class World:
         self.supervisor.give_up()
 
     def close(self, *, is_kept: bool) -> None:
-        """Nobody needs the links and the store any more; its data may be wanted."""
+        """Nobody needs the links, the store and the receiver any more; their data may be wanted."""
+        self.inbox.close()
         for proxy in (self.client_proxy, self.database_proxy):
             if proxy is not None:
                 proxy.close()

@@ -314,8 +314,8 @@ class WebhookSender:
                 if self._context.database.read(webhooks.are_wanted) and self._is_sender():
                     with closing(self._context.database.listen(TOPIC)) as listener:
                         self._serve(listener)
-            except Unavailable:
-                pass
+            except (Unavailable, OSError):
+                pass  # The database is away, or the machine lacks something such as descriptors.
             except Exception:
                 _log.exception("webhooks.failed")
             self._stopping.wait(POLL_S)

@@ -286,7 +286,7 @@ def hold(world: World, account_id: str, job_id: str, amount: int) -> None:
             job_id=job_id,
             amount_micros=amount,
             now_ms=world.now_ms,
-        )
+        ).check()
     )
 
 

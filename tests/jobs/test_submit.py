@@ -200,6 +200,32 @@ def test_many_at_once_with_one_key_and_other_bodies(world: World) -> None:
     assert (99 * PRICE_MICROS, PRICE_MICROS) == world.balance(caller.account_id)
 
 
+def test_another_body_with_a_key_that_is_bound_after_the_look(world: World) -> None:
+    """Two look before either writes: the second is undone, finds the key bound, and is refused (P2)."""
+    world.max_queued = 0  # Else the lock of the account would let the second one look later.
+    caller = world.caller()
+    answers: list[Accepted | Exception] = []
+
+    def second() -> None:
+        answers.extend(at_once(1, lambda _: world.submit(caller, "key", text="Another text.")))
+
+    meanwhile = threading.Thread(target=second)
+    accept = prepare(world.submitting, world.request(caller, "key"))
+
+    def first(tx: Transaction) -> Accepted:
+        accepted = accept(tx)
+        meanwhile.start()
+        wait_until_somebody_waits(world)
+        return accepted
+
+    world.write(first)
+    meanwhile.join(30)
+
+    assert [IdempotencyConflict] == [type(answer) for answer in answers]
+    assert (99 * PRICE_MICROS, PRICE_MICROS) == world.balance(caller.account_id)
+    assert 1 == len(world.all("select id from job"))
+
+
 def test_parallel_submissions_never_overdraw(world: World) -> None:
     """With credit for N-1 of N exactly N-1 are accepted, and `available` is 0 (P4)."""
     caller = world.caller((MANY - 1) * PRICE_MICROS)

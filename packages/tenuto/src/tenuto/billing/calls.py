@@ -34,7 +34,7 @@ def begin(tx: Transaction, ids: Ids, call: CallRow, *, now_ms: int) -> None:
         call_id=call.id,
         amount_micros=call.hold_micros,
         now_ms=now_ms,
-    )
+    ).check()
     store.add_call(tx, call, now_ms)
 
 

@@ -5,13 +5,15 @@ one of each per job. Calls of models that have a price are held and resolved ali
 amount of 0 writes its entry and locks no account row.
 """
 
+from dataclasses import dataclass
+
 from msgspec.structs import replace
 
 from tenuto.billing import store
 from tenuto.billing.rows import HoldRow
 from tenuto.billing.rules import MAX_CNY, MAX_MICROS, cny, short_cny
 from tenuto.billing.store import Entry
-from tenuto.db.database import Transaction
+from tenuto.db.database import Deferred, Transaction
 from tenuto.errors import IdempotencyConflict, InsufficientBalance, OperatorError
 from tenuto.ids import Ids
 
@@ -53,6 +55,22 @@ def credit(
     store.append(tx, entry, now_ms)
 
 
+@dataclass(frozen=True, slots=True)
+class PendingHold:
+    """A hold whose entry is written; `check` says whether the balance covers it."""
+
+    tx: Transaction
+    entry: Entry
+    moved: Deferred | None
+    """None: nothing is held."""
+
+    def check(self) -> None:
+        """Raises InsufficientBalance; everything that the transaction wrote is then undone."""
+        if self.moved is not None and not self.moved.changed():
+            what = "job" if self.entry.call_id is None else "request"
+            raise _refusal(self.tx, self.entry.account_id, self.entry.held_micros, what)
+
+
 def hold(
     tx: Transaction,
     ids: Ids,
@@ -62,13 +80,13 @@ def hold(
     call_id: str | None = None,
     amount_micros: int,
     now_ms: int,
-) -> None:
-    """Pre-authorise a job or a call. Raises InsufficientBalance when `available` does not cover it."""
-    if (
-        amount_micros
-        and store.move(tx, account_id, available_micros=-amount_micros, held_micros=amount_micros) == 0
-    ):
-        raise _refusal(tx, account_id, amount_micros, "job" if call_id is None else "request")
+) -> PendingHold:
+    """Pre-authorise a job or a call. Its entry is written whether or not the balance covers it: `check` must
+    be called on what this returns before the transaction ends, and more may be sent along before that.
+    """
+    moved = None
+    if amount_micros:
+        moved = store.ask_move(tx, account_id, available_micros=-amount_micros, held_micros=amount_micros)
     entry = Entry(
         ids.new("entry"),
         "hold",
@@ -79,6 +97,7 @@ def hold(
         call_id=call_id,
     )
     store.append(tx, entry, now_ms)
+    return PendingHold(tx, entry, moved)
 
 
 def settle(

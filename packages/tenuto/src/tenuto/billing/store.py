@@ -14,7 +14,7 @@ from tenuto.billing.rows import (
     Used,
 )
 from tenuto.db import records
-from tenuto.db.database import Transaction
+from tenuto.db.database import Deferred, Transaction
 
 _AFTER_ALL = "entrz"
 """Greater than any id of an entry."""
@@ -61,7 +61,12 @@ def lock(tx: Transaction, account_id: str) -> None:
 
 def move(tx: Transaction, account_id: str, *, available_micros: int, held_micros: int) -> int:
     """Change both balances, or change no row when one of them would become negative."""
-    return tx.run(
+    return ask_move(tx, account_id, available_micros=available_micros, held_micros=held_micros).changed()
+
+
+def ask_move(tx: Transaction, account_id: str, *, available_micros: int, held_micros: int) -> Deferred:
+    """`move`, for who looks at the number of changed rows later."""
+    return tx.ask(
         """update account
            set available_micros = available_micros + :available, held_micros = held_micros + :held
            where id = :id and available_micros + :available >= 0 and held_micros + :held >= 0""",

@@ -1,7 +1,7 @@
 """One connection to PostgreSQL, spoken through libpq's pipeline: what needs no answer travels with what does.
 
 A transaction's `begin` goes out with its first statement, its `commit` with those that nobody waits for, and
-what is asked together is answered together, so a submission takes four round trips instead of ten.
+what is asked together is answered together, so a submission takes three round trips instead of ten.
 psycopg's cursors cost three times this processor time. Knows neither threads nor tables.
 """
 

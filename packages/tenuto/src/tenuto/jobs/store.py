@@ -8,7 +8,7 @@ import msgspec
 from msgspec.structs import asdict
 
 from tenuto.db import records
-from tenuto.db.database import Row, Transaction
+from tenuto.db.database import Deferred, Row, Transaction
 from tenuto.jobs.rows import BoundKey, CancelNoted, JobRow, NewestKey, OwnedJob, WaitingJob
 from tenuto.jobs.states import Decision
 
@@ -51,9 +51,9 @@ class NewJob(msgspec.Struct, frozen=True):
     traceparent: str | None
 
 
-def bind_key(tx: Transaction, new: NewJob) -> bool:
-    """Bind the idempotency key to the job; False when it is bound already."""
-    changed = tx.run(
+def ask_bind_key(tx: Transaction, new: NewJob) -> Deferred:
+    """Bind the idempotency key to the job; no row is changed when it is bound already."""
+    return tx.ask(
         """insert into idempotency (key_id, idempotency_key, body_sha256, job_id, created_at)
            values (:key_id, :idempotency_key, :body_sha256, :job_id, :now)
            on conflict (key_id, idempotency_key) do nothing""",
@@ -63,7 +63,6 @@ def bind_key(tx: Transaction, new: NewJob) -> bool:
         job_id=new.job_id,
         now=new.created_at,
     )
-    return changed == 1
 
 
 def bound(tx: Transaction, key_id: str, idempotency_key: str) -> BoundKey | None:

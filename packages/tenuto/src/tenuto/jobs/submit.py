@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from tenuto import failpoints
 from tenuto.accounts.restrictions import Caller
@@ -41,6 +41,8 @@ from tenuto.jobs.states import DEADLINE_MS, QUEUED
 from tenuto.jobs.store import NewJob
 from tenuto.jobs.titles import title_and_search_text
 from tenuto.telemetry.spans import Submission
+
+T = TypeVar("T")
 
 PATIENCE_S = 10.0
 """How long `submit` looks for the outcome of a commit whose answer was lost."""
@@ -101,7 +103,10 @@ def submit(context: SubmitContext, request: Request) -> Accepted:
     except TenutoError as refusal:
         return context.database.read(partial(_replay_or_refuse, request, refusal))
     with context.full_queues.noting():
-        accepted = write_known(context.database, transaction, patience_s=PATIENCE_S)
+        try:
+            accepted = write_known(context.database, transaction, patience_s=PATIENCE_S)
+        except _BoundMeanwhile:
+            accepted = write_known(context.database, transaction, patience_s=PATIENCE_S)
     return _announced(context, request, accepted)
 
 
@@ -111,8 +116,7 @@ async def submit_async(context: SubmitContext, request: Request) -> Accepted:
         transaction = prepare(context, request)
     except TenutoError as refusal:
         return await context.database.read_async(partial(_replay_or_refuse, request, refusal))
-    with context.full_queues.noting():
-        accepted = await write_known_async(context.database, transaction)
+    accepted = await _write_async(context, transaction)
     return _announced(context, request, accepted)
 
 
@@ -123,8 +127,7 @@ async def submit_all_async(context: SubmitContext, requests: Sequence[Request]) 
     except TenutoError as refusal:
         replays = [partial(_replay_or_refuse, request, refusal) for request in requests]
         return await context.database.read_async(lambda tx: [replay(tx) for replay in replays])
-    with context.full_queues.noting():
-        accepted = await write_known_async(context.database, lambda tx: [each(tx) for each in transactions])
+    accepted = await _write_async(context, lambda tx: [each(tx) for each in transactions])
     return [_announced(context, each, job) for each, job in zip(requests, accepted, strict=True)]
 
 
@@ -149,25 +152,25 @@ async def submit_with_input_async(
             return replay
         add_input(tx)
         accepted = transaction(tx)
-        if accepted.replayed:
-            raise _First(accepted)
+        if accepted.replayed:  # Its input would be one too many.
+            raise _BoundMeanwhile
         inputs.send_with_job(tx, request.value["input_artifact_ids"], job_id=accepted.job_id)
         return accepted
 
-    try:
-        with context.full_queues.noting():
-            accepted = await write_known_async(context.database, with_input)
-    except _First as error:
-        accepted = error.accepted
-    return _announced(context, request, accepted)
+    return _announced(context, request, await _write_async(context, with_input))
 
 
-class _First(Exception):
-    """Another submission bound the key while this one added its input, which is rolled back."""
+class _BoundMeanwhile(Exception):
+    """Another submission bound the key after this one looked: it is undone, and finds that one's job when it
+    runs again, for a key that is bound stays bound."""
 
-    def __init__(self, accepted: Accepted) -> None:
-        self.accepted = accepted
-        super().__init__(accepted.job_id)
+
+async def _write_async(context: SubmitContext, transaction: Callable[[Transaction], T]) -> T:
+    with context.full_queues.noting():
+        try:
+            return await write_known_async(context.database, transaction)
+        except _BoundMeanwhile:
+            return await write_known_async(context.database, transaction)
 
 
 def newest_key(tx: Transaction, caller: Caller, since: str, until: str) -> NewestKey | None:
@@ -361,19 +364,17 @@ def _bind(tx: Transaction, caller: Caller, parsed: _Parsed) -> Binding:
 def _accept(
     tx: Transaction, ids: Ids, request: Request, parsed: _Parsed, bound: Binding, *, now_ms: int
 ) -> Accepted:
-    """Idempotency key → job → event → hold. A key that somebody else has bound meanwhile is a replay."""
+    """Idempotency key → job → event → hold. All is sent before any answer is looked at, for on PostgreSQL
+    that is one round trip; what turns out to be refused is undone as a whole. Raises _BoundMeanwhile.
+    """
     new = _new_job(ids.new("job"), request, parsed, bound, now_ms=now_ms)
-    if not store.bind_key(tx, new):
-        replay = _find_replay(tx, request)
-        assert replay is not None, "a key that is bound stays bound"
-        return replay
+    key = store.ask_bind_key(tx, new)
     store.insert_job(tx, new)
     for blob_id in bound.recordings:
         store.add_recording(tx, new.job_id, blob_id)
     store.add_event(tx, new.job_id, 0, "queued", now_ms=now_ms)
     position = read.ask_position(tx, new.lane, new.job_id)
-    # Last, because it waits for its answer: on PostgreSQL all statements above are sent with it.
-    billing.hold(
+    hold = billing.hold(
         tx,
         ids,
         account_id=new.account_id,
@@ -381,6 +382,9 @@ def _accept(
         amount_micros=new.hold_micros,
         now_ms=now_ms,
     )
+    if not key.changed():
+        raise _BoundMeanwhile
+    hold.check()
     operation = read.accepted(new, read.position(position))
     return Accepted(operation, replayed=False, traceparent=new.traceparent)
 

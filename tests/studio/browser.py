@@ -160,9 +160,13 @@ def person(
     language: str = "en",
     theme: str = "light",
     width: int = 1280,
+    follows: bool = False,
     **options: Any,
 ) -> Iterator[Person]:
-    """A new visitor with a language and a theme; an empty browser each."""
+    """A new visitor with a language and a theme; an empty browser each.
+
+    `follows`: pages have their stream of events; without it they ask, and their network becomes idle.
+    """
     context = browser.new_context(
         viewport={"width": width, "height": 860},
         locale="zh-CN" if language == "zh" else "en-GB",
@@ -171,6 +175,8 @@ def person(
         **options,
     )
     context.set_default_timeout(WAIT_MS)
+    if not follows:
+        context.add_init_script("delete window.SharedWorker")
     visitor = Person(context.new_page(), url)
     visitor.watch()
     yield visitor

@@ -1,7 +1,9 @@
 // Work that takes a while: submitting it once, and following it until it ends.
-import { follow as readings, show } from 'tenuto/following.ts'
+import { follow as readings, show, type Waiting } from 'tenuto/following.ts'
 import { pause, GIVE_UP_S, waitS } from 'tenuto/pacing.ts'
 import { submit as submitted, type Reading } from 'tenuto/submission.ts'
+import { isPending } from 'tenuto/types.ts'
+import { changed, isFollowing, onChange } from './changes.ts'
 import { call, link, Problem } from './http.ts'
 import { t } from './i18n.svelte.ts'
 import { isFinal, type Artifact, type Job } from './types.ts'
@@ -11,6 +13,10 @@ export { pause }
 const TRIES = 4
 // Who follows a job waits longer: a service that restarts, a network that is gone for a minute and a half.
 const PATIENT_TRIES = 20
+
+// How often a job is read between its events: while it runs, and while it waits.
+const PROGRESS_MS = 2000
+const PLACE_MS = 15_000
 
 // Of the jobs that have not ended: when each may be read again.
 const known = new Map<string, Reading>()
@@ -31,22 +37,37 @@ export async function submit(
 }
 
 /**
- * The job again and again, each time that it may have changed, until it has ended. Between two reads there is the pause
- * that the service asks for, unless it held its answer back for so long.
+ * The job again and again, each time that it may have changed, until it has ended: at each of its events, and between
+ * them for its progress or its place in the queue; without a stream as often as the service asks, which may hold its answer back.
  */
 export async function* follow(id: string, signal: AbortSignal): AsyncGenerator<Job> {
   const patience = { signal, maxRetries: PATIENT_TRIES - 1 }
-  let reading = known.get(id)
-  if (reading === undefined) {
-    reading = await show(link, id, 0, patience)
-    known.set(id, reading)
-    yield reading.operation as Job
+  const until = Date.now() + GIVE_UP_S * 1000
+  let isOld = false
+  const stop = onChange((one) => void (isOld ||= one === null || one === id))
+  try {
+    let reading = known.get(id)
+    while (reading === undefined || isPending(reading.operation.state)) {
+      if (reading && isFollowing() && Date.now() < until) {
+        const pauseMs = reading.operation.state === 'running' ? PROGRESS_MS : PLACE_MS
+        if (!isOld) await changed(id, Math.max(pauseMs, reading.dueAt - Date.now()), signal)
+        isOld = false
+        reading = await show(link, id, 0, patience)
+      } else if (reading) reading = await asked(reading, { ...patience, timeoutS: (until - Date.now()) / 1000 })
+      else reading = await show(link, id, 0, patience)
+      known.set(id, reading)
+      yield reading.operation as Job
+    }
+    known.delete(id)
+  } finally {
+    stop()
   }
-  for await (const next of readings(link, reading, patience)) {
-    known.set(id, next)
-    yield next.operation as Job
-  }
-  known.delete(id)
+}
+
+/** The next reading, at the pace that the service asks for. */
+async function asked(reading: Reading, waiting: Waiting): Promise<Reading> {
+  for await (const next of readings(link, reading, waiting)) return next
+  return reading
 }
 
 /** What a job is recognised by, in every list and above its page. */

@@ -14,12 +14,17 @@ export class Loaded<T> {
   isBusy = $state(false)
   #path: () => string
   #turn = 0
+  #reading: Promise<void> | null = null
 
   constructor(path: () => string) {
     this.#path = path
   }
 
-  async again(): Promise<void> {
+  again(): Promise<void> {
+    return (this.#reading = this.#again())
+  }
+
+  async #again(): Promise<void> {
     const turn = ++this.#turn
     this.isBusy = true
     try {
@@ -37,6 +42,8 @@ export class Loaded<T> {
 
   /** Reads it again without a word about failures; says whether anything changed. */
   async refresh(): Promise<boolean> {
+    // What is being read may have been answered before the change.
+    await this.#reading
     if (this.isBusy || this.data === null) return false
     const turn = this.#turn
     const data = await call<T>('GET', this.#path())

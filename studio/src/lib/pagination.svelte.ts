@@ -13,6 +13,7 @@ export class Pages<T> {
   #next = $state<string | undefined>(undefined)
   #path: () => string
   #turn = 0
+  #reading: Promise<void> | null = null
 
   constructor(path: () => string) {
     this.#path = path
@@ -24,12 +25,12 @@ export class Pages<T> {
 
   /** From the start. */
   async again(): Promise<void> {
-    await this.#read(null)
+    await (this.#reading = this.#read(null))
   }
 
   /** The next page, below what is there. */
   async more(): Promise<void> {
-    if (this.#next !== undefined) await this.#read(this.#next)
+    if (this.#next !== undefined) await (this.#reading = this.#read(this.#next))
   }
 
   /**
@@ -37,6 +38,8 @@ export class Pages<T> {
    * added stays. Says whether anything changed. Of records whose ids sort by time.
    */
   async refresh(idOf: (item: T) => string): Promise<boolean> {
+    // What is being read may have been answered before the change.
+    await this.#reading
     if (this.isBusy || !this.isRead) return false
     const turn = this.#turn
     const page = await call<Page<T>>('GET', this.#path())

@@ -30,6 +30,8 @@ DOCS := build/docs-tools
 # Other people's programs that the tests call us with: their pins are not ours, so each has an environment of its own.
 LITELLM := build/litellm
 WYOMING := build/wyoming
+# What Tenuto is measured beside; its servers and libraries are seen by `make race` alone.
+RACE := build/race
 # The distributions of this repository, as they lie here.
 DISTRIBUTIONS := packages/tenuto-engine packages/tenuto-engine-kit packages/tenuto-client packages/tenuto-mcp packages/tenuto \
   engines/diffusers engines/kokoro engines/llama engines/pictograms engines/remote engines/whisper \
@@ -135,6 +137,10 @@ adapters: $(TEST) $(ADAPTERS)  ## adapters on the real diffusers and transformer
 bench: $(TEST)  ## benchmarks, beside their limits
 	@$(BIN)/python -m bench
 
+.PHONY: race
+race: $(TEST) $(RACE)/.is-installed  ## Tenuto beside FastAPI with Procrastinate, DBOS and Celery, in turns, into docs/race.md: ten minutes at most
+	@$(BIN)/python -m bench.race --write
+
 .PHONY: fresh
 fresh: dist  ## the wheels and the container image in a bare Debian: 10 minutes, as root, with mmdebstrap and buildah
 	@$(BIN)/python -m pytest -rs --timeout=2400 tests/fresh/fresh_install.py tests/fresh/fresh_image.py
@@ -212,6 +218,10 @@ $(DOCS)/.is-installed: requirements/docs.txt $(SERVE)
 
 $(LITELLM)/.is-installed: requirements/litellm.txt $(SERVE)
 	@$(call install-into,$(LITELLM),requirements/litellm.txt,$(BIN)/python)
+	@touch $@
+
+$(RACE)/.is-installed: requirements/race.txt $(SERVE)
+	@$(call install-into,$(RACE),requirements/race.txt,$(BIN)/python)
 	@touch $@
 
 # Its sources need Python 3.12. Where there is none, its test is skipped and says so.

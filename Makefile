@@ -138,7 +138,7 @@ bench: $(TEST)  ## benchmarks, beside their limits
 	@$(BIN)/python -m bench
 
 .PHONY: race
-race: $(TEST) $(RACE)/.is-installed  ## Tenuto beside FastAPI with Procrastinate, DBOS and Celery, in turns, into docs/race.md: ten minutes at most
+race: $(TEST) $(RACE)/.is-installed  ## Tenuto beside FastAPI with Procrastinate, DBOS and Celery, in turns, into docs/race.md
 	@$(BIN)/python -m bench.race --write
 
 .PHONY: fresh

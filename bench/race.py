@@ -1,7 +1,7 @@
 """`python -m bench.race [--only NAME] [--short] [--write]`: Tenuto beside its peers, in turns, in one run.
 
 Contestants differ in the service alone: one client sends all of them the same requests. All are running all
-the time, idle while another one's turn lasts. Ends within ten minutes on two cores, and prints where it is.
+the time, idle while another one's turn lasts. It prints where it is.
 """
 
 import argparse

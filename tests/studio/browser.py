@@ -7,6 +7,7 @@ to another host.
 import json
 import os
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ BUILT = ROOT / "packages" / "tenuto" / "src" / "tenuto" / "web" / "static" / "in
 PACKAGED = ROOT / "build" / "browser"
 PASSWORD = "a password for tests"
 WAIT_MS = 30_000
+SETTLED_MS = 500
 LAN_NAME = "lan.test"
 """This machine under a name that browsers take for another one, so that plain HTTP to it is not secure."""
 ARGUMENTS = [
@@ -76,25 +78,44 @@ class Person:
     page: Page
     url: str
     faults: list[str] = field(default_factory=list)
+    _asking: set[Any] = field(default_factory=set)
+    """The page's requests that are not answered yet."""
 
     def watch(self) -> None:
         """Note what a page must never do. A 4xx that a script asked for is none of it."""
         self.page.on("pageerror", lambda error: self.faults.append(f"script: {error}"))
         self.page.on("console", self._hear)
         self.page.on("request", self._see)
+        self.page.on("requestfinished", self._forget)
+        self.page.on("requestfailed", self._forget)
 
     def _hear(self, message: Any) -> None:
         if message.type == "error" and not message.text.startswith("Failed to load resource"):
             self.faults.append(f"console: {message.text}")
 
     def _see(self, request: Any) -> None:
+        if "/changes.worker-" not in request.url:  # Of the worker, whose answers no page sees.
+            self._asking.add(request)
         if not request.url.startswith((self.url, "blob:", "data:")):
             self.faults.append(f"another host: {request.url}")
+
+    def _forget(self, request: Any) -> None:
+        self._asking.discard(request)
 
     def open(self, path: str) -> None:
         """Go to a page and wait until it has its head."""
         self.page.goto(self.url + path)
         self.page.wait_for_selector("main h1, .door h1")
+
+    def settle(self) -> None:
+        """Wait until the page has asked for nothing for half a second. Its stream of events, which has no
+        end, belongs to a worker and does not count; an idle network, as browsers define it, never comes.
+        """
+        until, quiet_ms = time.monotonic() + WAIT_MS / 1000, 0
+        while quiet_ms < SETTLED_MS:
+            assert time.monotonic() < until, [request.url for request in self._asking]
+            self.page.wait_for_timeout(50)
+            quiet_ms = 0 if self._asking else quiet_ms + 50
 
     def speak(self, language: str) -> None:
         """Choose the language of the pages ("en" or "zh") and wait until its texts are loaded and shown."""
@@ -160,13 +181,9 @@ def person(
     language: str = "en",
     theme: str = "light",
     width: int = 1280,
-    follows: bool = False,
     **options: Any,
 ) -> Iterator[Person]:
-    """A new visitor with a language and a theme; an empty browser each.
-
-    `follows`: pages have their stream of events; without it they ask, and their network becomes idle.
-    """
+    """A new visitor with a language and a theme; an empty browser each."""
     context = browser.new_context(
         viewport={"width": width, "height": 860},
         locale="zh-CN" if language == "zh" else "en-GB",
@@ -175,8 +192,6 @@ def person(
         **options,
     )
     context.set_default_timeout(WAIT_MS)
-    if not follows:
-        context.add_init_script("delete window.SharedWorker")
     visitor = Person(context.new_page(), url)
     visitor.watch()
     yield visitor

@@ -122,7 +122,7 @@ def _take(
             somebody.become(cookies)
         somebody.open(scene.path(somebody))
         scene.set_up(somebody)
-        somebody.page.wait_for_load_state("networkidle")
+        somebody.settle()
         somebody.page.mouse.move(0, 0)
         somebody.hide_keys()
         png = somebody.page.screenshot(full_page=True, animations="disabled")

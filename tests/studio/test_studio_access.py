@@ -50,7 +50,7 @@ def _look(somebody: Person, path: str) -> list[str]:
     """What is wrong with a page in each language, wide, narrow and in each theme."""
     page = somebody.page
     somebody.open(path)
-    page.wait_for_load_state("networkidle")
+    somebody.settle()
     theme = page.locator(".looks select").last
     faults = []
     for one in LANGUAGES:
@@ -218,7 +218,7 @@ def test_the_language_chosen_last_wins(visitor: Person, member: Cookies) -> None
     menu.select_option("en")
     with visitor.page.expect_response("**/zh-*.js"):
         late[0].continue_()
-    visitor.page.wait_for_load_state("networkidle")
+    visitor.settle()
 
     expect(visitor.page.get_by_role("heading", name="Jobs")).to_be_visible()
     assert "en" == visitor.page.evaluate("document.documentElement.lang")

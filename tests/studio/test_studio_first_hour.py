@@ -76,12 +76,12 @@ def test_the_first_steps_are_gone_when_they_are_done(browser: Browser, tmp_path:
         expect(steps).to_have_count(0)
         page.reload()
         page.get_by_role("heading", name="Recent jobs").wait_for()
-        page.wait_for_load_state("networkidle")
+        operator.settle()
         expect(steps).to_have_count(0)
         page.context.clear_cookies()
         operator.register("somebody")
         operator.open("/")
-        page.wait_for_load_state("networkidle")
+        operator.settle()
 
         expect(steps).to_have_count(0)
 
@@ -123,7 +123,7 @@ def test_a_service_without_prices_speaks_of_no_money(browser: Browser, tmp_path:
             operator.open(path)
             for language in ("en", "zh"):
                 operator.speak(language)
-                operator.page.wait_for_load_state("networkidle")
+                operator.settle()
                 text = operator.page.evaluate(VISIBLE)
                 if words := sorted({found[0] for found in MONEY.finditer(text)}):
                     found[path, language] = words

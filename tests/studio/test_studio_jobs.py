@@ -189,7 +189,7 @@ def test_tables_fit_a_phone(browser: Browser, fake_house: RunningService, operat
                 operator.open(path)
                 operator.page.locator("main details:not([open]) > summary:visible").evaluate_all(OPENED)
                 operator.page.locator(".scroll tbody tr").last.wait_for()
-                operator.page.wait_for_load_state("networkidle")
+                operator.settle()
                 hidden[path, language] = operator.page.evaluate(BESIDE)
 
             assert [] == operator.faults

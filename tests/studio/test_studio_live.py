@@ -38,7 +38,7 @@ def house(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 def somebody(browser: Browser, house: RunningService, request: pytest.FixtureRequest) -> Iterator[Person]:
     """A new account with credit, whose key the service's own requests have."""
     name = request.node.name[5:45]
-    with person(browser, house.url, follows=True) as visitor:
+    with person(browser, house.url) as visitor:
         visitor.register(name)
         house.key = house.make_key(name, credit="10")
         yield visitor

@@ -421,7 +421,7 @@ def test_the_first_load_is_small(visitor: Person, member: Cookies, path: str) ->
     """90 KB at most, compressed, with all that a page needs; what draws waveforms comes with the first."""
     visitor.become(member)
     visitor.open(path)
-    visitor.page.wait_for_load_state("networkidle")
+    visitor.settle()
     loaded = visitor.page.evaluate(
         """() => [...performance.getEntriesByType('navigation'), ...performance.getEntriesByType('resource')]
           .filter(one => one.name.includes('/assets/') || one.entryType === 'navigation')

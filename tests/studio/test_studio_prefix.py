@@ -49,7 +49,7 @@ def test_a_person_walks_through_the_studio_below_a_path(
         links = [link.get_attribute("href") or "" for link in page.locator("a[href]").all()]
         for path in PAGES:
             somebody.open(path)
-            page.wait_for_load_state("networkidle")
+            somebody.settle()
         cookies = [(cookie["name"], cookie["path"]) for cookie in page.context.cookies()]
 
     assert asked_first.endswith(f"{PREFIX}/login?next=%2Fspeech")

@@ -244,6 +244,36 @@ def test_servers_that_hang_leave_half_of_the_senders_to_others(
     assert 20 + SENDERS_OF_FAILING == asked
 
 
+def test_a_message_that_fails_while_the_sender_looks_has_its_pause(
+    world: World, rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The look still sees it as due after its failure was recorded: it is not sent again at once."""
+    may_answer, looked, look = threading.Event(), threading.Event(), webhooks.due
+    failing, sound = Receiver(lambda *_: void(may_answer.wait(60))), Receiver()
+    sender = WebhookSender(replace(rig.context, settings=replace(rig.context.settings, webhooks="any")))
+
+    def look_long(tx: Any, *, limit: int, now_ms: int) -> list[Outgoing]:
+        found = look(tx, limit=limit, now_ms=now_ms)
+        if failing.messages and not looked.is_set():
+            may_answer.set()
+            until(lambda: not sender._on_the_way, 60, "the message has failed")
+            looked.set()
+        return found
+
+    monkeypatch.setattr(webhooks, "due", look_long)
+    caller = world.caller()
+    sent_a_test(world, caller, made(world, caller, failing.url))
+    sender.start()
+    assert looked.wait(60)
+    sent_a_test(world, caller, made(world, caller, sound.url))
+    sound.wait(1)
+    sender.stop()
+    failing.close()
+    sound.close()
+
+    assert 1 == len(failing.messages)
+
+
 def failing(world: World) -> int:
     """Webhooks whose last attempt failed."""
     count: int = world.row("select count(*) as n from webhook where failing_since is not null")["n"]

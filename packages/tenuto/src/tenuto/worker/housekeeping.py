@@ -354,8 +354,10 @@ class WebhookSender:
             return False
         self._end = end
         now_ms = context.clock()
+        # What ends while we read is read as it was before: it would be sent again at once, without its pause.
+        busy = set(self._on_the_way)
         for outgoing in context.database.read(lambda tx: webhooks.due(tx, limit=MAX_DUE, now_ms=now_ms)):
-            if self._has_capacity(outgoing):
+            if outgoing.webhook_id not in busy and self._has_capacity(outgoing):
                 self._on_the_way[outgoing.webhook_id] = outgoing
                 self._pool.submit(self._send, outgoing)
         if time.monotonic() >= self._forget_at:

@@ -27,7 +27,7 @@ BROUGHT = """
 from pathlib import Path
 from tenuto.cli import models
 from tenuto.config import Settings
-models._bring = lambda names, cache: print(*names)
+models.bring = lambda names, cache, manifest: print(*names)
 models.pull_missing(Settings(folder=Path()))
 """
 

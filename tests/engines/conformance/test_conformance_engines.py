@@ -15,10 +15,10 @@ from tenuto.engines.registry import ENTRIES
 from tenuto_engine.conformance import CHECKS, Nonconformance, Trial, checks, examine
 
 REMOTE = ("openai-image", "openai-speech", "openai-transcription", "vllm-omni-image", "vllm-omni-speech")
-OTHER_MODELS = {"diffusers", "diffusers-flux-dev", "diffusers-flux-schnell"}
-"""The same class as others of diffusers, with other defaults."""
-ELSEWHERE = {"faster-whisper"}
-"""With weights: in the file beside this one."""
+OTHER_MODELS = {"diffusers", "diffusers-flux-dev", "diffusers-flux-schnell", "llama-gguf"}
+"""The same class as another that is examined, with other defaults."""
+ELSEWHERE = {"faster-whisper", "supertonic"}
+"""With weights, in the file beside this one; with tiny graphs, in `test_speech_supertonic.py`."""
 
 
 @pytest.mark.parametrize("name", FAKES)

@@ -208,18 +208,19 @@ _PANELS = (0, 1, 4, 6, 8, 9)
 """Of MEASURES."""
 _COLUMNS = 2
 _WIDTH, _TITLE, _BAR, _GAP, _NAME, _VALUE = 420, 34, 20, 24, 150, 80
+_PRODUCT = "Tenuto"
 _INK, _OURS, _THEIRS, _PAPER = "#1f2933", "#0f766e", "#94a3b8", "#ffffff"
 
 
 def as_chart(results: Sequence[Result]) -> str:
-    """An SVG image: a panel for each measure, a bar for each contestant, the first of them in colour."""
+    """An SVG image: a panel for each measure, a bar for each contestant, ours in colour."""
     height = _TITLE + _BAR * len(results) + _GAP
     rows = -(-len(_PANELS) // _COLUMNS)
     width, whole = _WIDTH * _COLUMNS, height * rows + _GAP
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {whole}" width="{width}" '
         f'height="{whole}" font-family="system-ui, sans-serif" font-size="12" role="img">',
-        f"<title>{escape(' beside '.join(result.name for result in results[:2]))} and others</title>",
+        f"<title>{_PRODUCT} beside its peers</title>",
         f'<rect width="{width}" height="{whole}" fill="{_PAPER}"/>',
     ]
     for place, number in enumerate(_PANELS):
@@ -243,7 +244,7 @@ def _panel(measure: Measure, results: Sequence[Result], across: int, down: int) 
             f'<text x="{across + _NAME - 6}" y="{top + 12}" text-anchor="end" fill="{_INK}">'
             f"{escape(result.name)}</text>",
             f'<rect x="{across + _NAME}" y="{top + 1}" width="{length:.1f}" height="{_BAR - 6}" rx="2" '
-            f'fill="{_THEIRS if line else _OURS}"/>',
+            f'fill="{_OURS if result.name.startswith(_PRODUCT) else _THEIRS}"/>',
             f'<text x="{across + _NAME + length + 6:.1f}" y="{top + 12}" fill="{_INK}">'
             f"{_short(value)} {measure.unit}</text>",
         ]

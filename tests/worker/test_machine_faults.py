@@ -39,7 +39,7 @@ def is_told(logs: list[EventDict], event: str, attempt_id: str) -> bool:
     return any((event, attempt_id) == (line["event"], line.get("attempt_id")) for line in list(logs))
 
 
-@pytest.mark.parametrize("error", ["ENOSPC", "EDQUOT", "EROFS", "EIO", "EMFILE", "ENFILE", "ENOMEM"])
+@pytest.mark.parametrize("error", ["ENOSPC", "EDQUOT", "EFBIG", "EROFS", "EIO", "EMFILE", "ENFILE", "ENOMEM"])
 def test_what_is_the_machines_fault(error: str) -> None:
     """Whatever wraps it; no room for memory or a thread is one, too. A missing file is not."""
     number = getattr(errno, error)

@@ -279,7 +279,7 @@ class FolderInUse(OperatorError):
 
 _OF_THE_MACHINE = frozenset(
     (
-        *(errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO),
+        *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO),
         *(errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS, errno.EAGAIN),
     )
 )
@@ -287,8 +287,8 @@ _NO_THREAD = "can't start new thread"
 
 
 def is_of_the_machine(error: BaseException | None) -> bool:
-    """Whether the error, or one of its causes, is the machine's, so that waiting may help: no disk space, no
-    descriptor, no memory, no thread, a disk that fails.
+    """Whether the error, or one of its causes, is the machine's, so that waiting may help: no disk space, a
+    limit on the size of files, no descriptor, no memory, no thread, a disk that fails.
     """
     return any(map(_lacks_something, _chain(error)))
 

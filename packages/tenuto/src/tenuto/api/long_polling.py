@@ -80,7 +80,7 @@ class Watch:
             try:
                 with closing(self._database.listen(TOPIC)) as listener:
                     self._serve(listener)
-            except Unavailable:
+            except (Unavailable, OSError):  # No database, or no descriptor to listen with.
                 self._stopping.wait(POLL_S)
             except Exception:
                 _log.exception("changes.failed", watch=self._name)

@@ -17,7 +17,7 @@ QUEUE = "speech"
 
 @DBOS.step()
 def synthesize(text: str) -> int:
-    """A step, whose result is stored before the workflow goes on."""
+    """A step, whose result is stored before the workflow continues."""
     assert DBOS.workflow_id is not None
     return work.speak(DBOS.workflow_id, text)
 

@@ -21,7 +21,7 @@ KOKORO = "hexgrad/Kokoro-82M"
 def test_models_are_listed_with_licence_and_state_of_their_weights(
     operator: Operator, tmp_path: Path
 ) -> None:
-    """A cache without weights is told with the remedy; real and fake models never stand beside each other.
+    """A cache without weights is named with the remedy; real and fake models never stand beside each other.
     Behind the real ones are those that can be added.
     """
     listed = {

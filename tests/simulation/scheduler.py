@@ -94,7 +94,7 @@ class Scheduler:
             if self.steps > LONGEST_STEPS:
                 raise Stuck(f"it goes round in circles, at {self.now_s - 1000:.3f} s")
             if not self._ready and not self._pass_time(latest_s):
-                raise Stuck(f"nobody can go on, at {self.now_s - 1000:.3f} s")
+                raise Stuck(f"nobody can continue, at {self.now_s - 1000:.3f} s")
             self._step()
 
     def _step(self) -> None:
@@ -164,7 +164,7 @@ class Scheduler:
             self._make_ready(actor)
 
     def switch(self) -> None:
-        """A switch point: perhaps another thread goes on here."""
+        """A switch point: another thread may continue here."""
         actor = self._me()
         self._ready.append(actor)
         self._leave()

@@ -39,7 +39,7 @@ def test_no_interleaving_breaks_a_promise(ground: Ground) -> None:
     "mutant", [each for each in mutants() if each.often or WORLDS], ids=lambda mutant: mutant.name
 )
 def test_each_mutant_is_found(ground: Ground, mutant: Mutant) -> None:
-    """A service with this fault breaks a promise within so many worlds."""
+    """A service with this fault breaks a promise within the limit of worlds."""
     with applied(mutant):
         found = any(run(plan_of(seed), ground).broken is not None for seed in range(mutant.worlds))
 

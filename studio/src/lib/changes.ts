@@ -31,7 +31,7 @@ export function onChange(listener: Listener): () => void {
   }
 }
 
-/** Until this job has changed, or so many milliseconds have passed. */
+/** Until this job has changed, or `ms` milliseconds have passed. */
 export function changed(jobId: string, ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     const end = (): void => {

@@ -4,9 +4,9 @@ import { isFollowing, onChange } from './changes.ts'
 const SOON_MS = 2000
 const SELDOM_MS = 30_000
 const SLOWER = 1.5
-// How far a job is, is no event.
+// Progress has no event of its own.
 const PROGRESS_MS = 5000
-// Many events at once, as of a batch, are one reason to read; and the next reading waits for so long.
+// Many events at once, as of a batch, are one reason to read; and the next reading waits this long.
 const TOGETHER_MS = 150
 const APART_MS = 1000
 

@@ -9,7 +9,7 @@ export type Wish = { url: string; account: string | undefined; isWanted: boolean
 export type News = { isUp: boolean; jobId?: string }
 
 declare const self: SharedWorkerGlobalScope
-// The service sends something every 20 s. A proxy that keeps it back for longer is no use, nor is a dead connection.
+// The service sends something every 20 s. A proxy that holds it back for longer is useless, and so is a dead connection.
 const SILENCE_MS = 30_000
 const MOST_WAIT_S = 60
 // Whoever looks at another tab for a moment comes back to the same stream.

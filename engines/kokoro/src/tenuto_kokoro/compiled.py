@@ -83,7 +83,7 @@ class Kept:
         return hashlib.sha256(self._key + hashlib.sha256(content).digest()).digest()
 
     def _prune(self) -> None:
-        """Another process may do the same: a file that is gone already is no error."""
+        """Another process may do the same: a file that is already gone is not an error."""
         with contextlib.suppress(OSError):
             used = {path: path.stat().st_mtime for path in self._folder.iterdir()}
             now = used[self.path]

@@ -28,7 +28,7 @@ from tenuto.jobs.states import EVENTS, FINAL
 CHECK_S = 5.0
 """A revoked key receives events for this long at most."""
 QUIET_CHECK_S = 300.0
-"""Its stream ends after so long at the latest if there are none."""
+"""Without events its stream ends within this time."""
 RECONNECT_MS = 1_000
 """How long a browser waits before it connects again."""
 

@@ -24,7 +24,7 @@ MAX_STREAMS_OF_ACCOUNT = 100
 MAX_WAITING = 1_000
 """Events that wait for one client; beyond, it is cut off."""
 HEARTBEAT_S = 20
-"""The longest that a stream sends nothing: each has its second of every so many, and all share one timer."""
+"""The longest that a stream sends nothing. Each stream has one of these seconds, and all share one timer."""
 
 
 @dataclass(eq=False, slots=True)

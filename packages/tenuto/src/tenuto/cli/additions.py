@@ -261,7 +261,7 @@ def _refuse_without_space(plan: _Plan) -> None:
 
 
 def _ask(plan: _Plan, options: argparse.Namespace, console: Console) -> int | None:
-    """None if the operator wants it and accepts its licence; otherwise the exit code, said why."""
+    """None if the operator wants it and accepts its licence; else the exit code, with the reason printed."""
     licence = plan.addition.licence
     accepted = options.accept_licence
     if accepted not in (None, licence.name):

@@ -32,7 +32,7 @@ OnReady = Callable[[list[Any]], None]
 _log = get_logger("tenuto.api")
 SWEEP_S = 0.5
 ALL_SWEPT_EVERY = 10
-"""One sweep in so many looks at all connections, also at those whose clients wait for us: one that is closed
+"""Every tenth sweep looks at all connections, also at those whose clients wait for us: one that is closed
 meanwhile has a deadline again."""
 SWEPT_AT_ONCE = 16
 SWEPT_FOR_S = 0.001

@@ -140,7 +140,7 @@ def needed_bytes(manifest: Manifest, weights: Sequence[Weight], cache: Path) -> 
 
 
 def refuse_without_space(needed: int, cache: Path) -> None:
-    """OperatorError if so many bytes do not fit."""
+    """OperatorError if they do not fit."""
     free = shutil.disk_usage(next(one for one in (cache, *cache.absolute().parents) if one.exists())).free
     if needed > free:
         raise OperatorError(

@@ -74,13 +74,14 @@ def test_the_documented_file_of_settings_is_sound(tmp_path: Path) -> None:
     )
 
 
+_LOGGED = re.compile(
+    r'(?:log(?:\(\))?\.(?!get_logger)\w+\(|log_failure\(\w+(?:\(\))?,)\s*"([a-z_]+\.[a-z_]+)"'
+)
+
+
 def test_every_event_of_the_log_and_every_metric_is_documented() -> None:
     """Names in the code are names in the tables, and the other way round."""
-    logged = {
-        name
-        for text in SOURCES.values()
-        for name in re.findall(r"log(?:\(\))?\.(?!get_logger)\w+\(\s*\"([a-z_]+\.[a-z_]+)\"", text)
-    }
+    logged = {name for text in SOURCES.values() for name in _LOGGED.findall(text)}
 
     assert logged == {name for row in rows(RUNNING, "## Logs") for name in row[0].replace("`", "").split()}
     assert exported() == {row[0] for row in rows(RUNNING, "## Metrics")}

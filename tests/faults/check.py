@@ -274,13 +274,15 @@ def _defects(path: Path, text: str) -> Iterator[str]:
             event: dict[str, Any] = json.loads(line) if line.endswith("}") else {}
             if event.get("event") in DEFECTS:
                 yield f"{path.name}: {line[:3000]}"
-        elif "Traceback" in line and NO_DESCRIPTOR not in _end_of(lines[number + 1 :]):
-            yield f"{path.name}: {line[:500]}"
+        elif "Traceback" in line and NO_DESCRIPTOR not in (end := _end_of(lines[number + 1 :])):
+            frames = itertools.takewhile(lambda each: each != end, lines[number + 1 :])
+            trace = "\n".join([line, *frames, end])
+            yield f"{path.name}: {trace[-3000:]}"
 
 
 def _end_of(lines: list[str]) -> str:
-    """What a traceback says, behind its frames."""
-    return next((line for line in lines if not line.startswith(" ")), "")
+    """What a traceback says, behind its frames; other processes' events may stand between its lines."""
+    return next((line for line in lines if not line.startswith((" ", "{"))), "")
 
 
 def _said(check: Any, *arguments: Any) -> list[str]:

@@ -195,6 +195,8 @@ def test_a_job_may_fail_whose_engine_was_killed_three_times() -> None:
         ("Traceback (most recent call last):", True),
         ("Traceback (most recent call last):\n  File\nOSError: [Errno 24] Too many open files: 'x'", False),
         ("Traceback (most recent call last):\n  File\nKeyError: 'x'", True),
+        ('Traceback (most recent call last):\n  File\n{"event": "a"}\nOSError: Too many open files', False),
+        ('Traceback (most recent call last):\n  File\n{"event": "a"}\n  File\nKeyError', True),
     ],
 )
 def test_a_defect_in_a_log_is_found(line: str, is_found: bool) -> None:

@@ -1,6 +1,8 @@
 """Sound in other forms: whole, of the same length, joinable, and never cut short without an error."""
 
 import io
+import subprocess
+import sys
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -32,6 +34,38 @@ def heard(name: str, content: bytes) -> tuple[np.ndarray, int]:
         return np.frombuffer(content, "<i2"), RATE
     samples, rate = soundfile.read(io.BytesIO(content), dtype="int16")
     return samples, rate
+
+
+RENDER_ALL = """
+import io, struct, sys, zlib
+from tenuto.api.openai import speech, streams
+from tenuto.media import renditions, wav
+
+def chunk(name, data):
+    return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+renditions.load_libraries()
+before = set(sys.modules)
+sound = wav.pcm16_wav(bytes(2 * 24_000), 24_000, 1)
+for form in renditions.AUDIO_FORMS.values():
+    renditions.write_audio(form, [io.BytesIO(sound)], io.BytesIO())
+head = struct.pack(">IIBBBBB", 1, 1, 8, 2, 0, 0, 0)
+rows = zlib.compress(bytes(4))
+png = b"\\x89PNG\\r\\n\\x1a\\n" + chunk(b"IHDR", head) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
+for form in renditions.IMAGE_FORMS.values():
+    renditions.write_image(form, io.BytesIO(png), io.BytesIO())
+print(sorted(set(sys.modules) - before))
+"""
+
+
+def test_a_rendition_loads_no_library() -> None:
+    """All are loaded before a service answers: numpy's first import can never be repeated in a process which
+    lacked descriptors halfway through it, and every rendition would fail until the service was restarted.
+    """
+    done = subprocess.run([sys.executable, "-c", RENDER_ALL], capture_output=True, text=True, timeout=60)
+
+    assert "" == done.stderr
+    assert "[]" == done.stdout.strip()
 
 
 @pytest.mark.parametrize("rate", [8_000, 22_050, 24_000, 44_100, 96_000])

@@ -5,6 +5,7 @@ code its status.
 """
 
 import errno
+import os
 import traceback
 from dataclasses import dataclass
 from pathlib import PurePath
@@ -284,11 +285,13 @@ _OF_THE_MACHINE = frozenset(
     )
 )
 _NO_THREAD = "can't start new thread"
+_WITHOUT_NUMBER = tuple(os.strerror(number) for number in (errno.EMFILE, errno.ENFILE, errno.ENOMEM))
 
 
 def is_of_the_machine(error: BaseException | None) -> bool:
     """Whether the error, or one of its causes, is the machine's, so that waiting may help: no disk space, a
-    limit on the size of files, no descriptor, no memory, no thread, a disk that fails.
+    limit on the size of files, no descriptor, also for a library that is loaded, no memory, no thread, a disk
+    that fails.
     """
     return any(map(_lacks_something, _chain(error)))
 
@@ -306,6 +309,9 @@ def causes(error: BaseException | None) -> str:
 def _lacks_something(error: BaseException) -> bool:
     if isinstance(error, OSError):
         return error.errno in _OF_THE_MACHINE
+    if isinstance(error, ImportError):
+        # The loader of shared objects gives the system's words alone.
+        return any(str(error).endswith(words) for words in _WITHOUT_NUMBER)
     return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and str(error) == _NO_THREAD)
 
 

@@ -20,6 +20,8 @@ from typing import Any, TextIO
 
 import msgspec
 
+from tenuto.errors import is_of_the_machine
+
 try:
     # Where rich is installed, structlog loads it for tracebacks at a terminal, which we never print: it costs
     # 100 ms of processor time in every process. So we import structlog as if rich were not installed.
@@ -32,6 +34,17 @@ finally:
 _encode = msgspec.json.Encoder().encode
 get_logger = structlog.get_logger
 """Every module gets its logger here; no other module imports structlog."""
+
+
+def log_failure(log: Any, event: str, error: Exception, **keys: object) -> None:
+    """Log what ended one turn of work that is repeated, where it is handled: a fault of ours as this event
+    with its traceback, or what the machine lacks just now, such as descriptors, as a warning.
+    """
+    if is_of_the_machine(error):
+        log.warning("machine.lacks", during=event, reason=f"{type(error).__name__}: {error}", **keys)
+    else:
+        log.exception(event, **keys)
+
 
 Listener = Callable[[str, str, Mapping[str, Any]], None]
 """Called with an event, its level and its keys; from any thread, before it is written."""

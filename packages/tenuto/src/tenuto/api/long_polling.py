@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from tenuto.db.database import Database, Listener, Transaction
 from tenuto.errors import Unavailable
 from tenuto.jobs import read
-from tenuto.logs import get_logger
+from tenuto.logs import get_logger, log_failure
 
 TOPIC = "changes"
 """Woken by whoever has changed a job's state."""
@@ -82,8 +82,8 @@ class Watch:
                     self._serve(listener)
             except (Unavailable, OSError):  # No database, or no descriptor to listen with.
                 self._stopping.wait(POLL_S)
-            except Exception:
-                _log.exception("changes.failed", watch=self._name)
+            except Exception as error:
+                log_failure(_log, "changes.failed", error, watch=self._name)
                 self._stopping.wait(POLL_S)
 
     def _serve(self, listener: Listener) -> None:

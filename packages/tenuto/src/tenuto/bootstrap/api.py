@@ -100,6 +100,7 @@ def serve_api(
     """The same, with the worker and the lock of a `serve` where there are any."""
     from tenuto.api import health, metrics
     from tenuto.http import server
+    from tenuto.media.renditions import load_libraries
     from tenuto.web.studio import make_studio
 
     def on_ready(addresses: list[Any]) -> None:
@@ -116,6 +117,7 @@ def serve_api(
         service.long_polls.stop()
         service.live_events.stop()
 
+    load_libraries()
     database = open_records(settings, patience_s=MIGRATIONS_PATIENCE_S)
     service = build_service(settings, database, needs_worker=child is not None)
     store_watch = StoreWatch(settings, database, service.blobs)
@@ -217,14 +219,16 @@ def _make_server(service: "Service", studio: "Studio", on_ready: Callable[[list[
 
 
 def _flush_use(service: "Service", studio: "Studio", stopping: threading.Event) -> None:
+    from tenuto.logs import log_failure
+
     while not stopping.wait(FLUSH_S):
         try:
             studio.note_use(service)
         except Unavailable as error:
             log().warning("key_use.not_written", reason=error.message)
-        except Exception:
+        except Exception as error:
             # It is tried again in any case: sessions whose use is not written down would end early.
-            log().exception("key_use.failed")
+            log_failure(log(), "key_use.failed", error)
 
 
 def _observe_workers(service: "Service", stopping: threading.Event) -> None:
@@ -236,13 +240,15 @@ def _observe_once(service: "Service") -> None:
     """See which workers are away. What fails is tried again: a process that did not look would take jobs for
     models that nobody runs any more.
     """
+    from tenuto.logs import log_failure
+
     try:
         rows = service.database.read(workers.workers)
         service.presence.observe(rows, now_s=time.monotonic(), now_ms=clock())
     except Unavailable as error:
         log().warning("workers.not_observed", reason=error.message)
-    except Exception:
-        log().exception("workers.not_observed")
+    except Exception as error:
+        log_failure(log(), "workers.not_observed", error)
 
 
 def _close(service: "Service", studio: "Studio") -> None:

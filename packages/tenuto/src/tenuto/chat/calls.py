@@ -20,7 +20,7 @@ from tenuto.catalog.rules import MILLION_TOKENS, Model
 from tenuto.chat.answers import Usage
 from tenuto.chat.meter import Meter
 from tenuto.db.database import Database, Transaction
-from tenuto.errors import Unavailable
+from tenuto.errors import Unavailable, is_of_the_machine
 from tenuto.ids import Clock, Ids
 from tenuto.logs import get_logger
 
@@ -167,15 +167,15 @@ class Calls:
         while True:
             try:
                 return await self._database.write_async(operation)
-            except Unavailable as error:
-                _log.warning("call.not_written", call_id=call_id, reason=error.message)
+            except Exception as error:
+                if not isinstance(error, Unavailable) and not is_of_the_machine(error):
+                    # Its hold is released by upkeep.
+                    _log.exception("call.failed", call_id=call_id)
+                    return None
+                _log.warning("call.not_written", call_id=call_id, reason=str(error))
                 if self._closing:
                     return None
                 await asyncio.sleep(RETRY_S)
-            except Exception:
-                # Its hold is released by upkeep.
-                _log.exception("call.failed", call_id=call_id)
-                return None
 
 
 def _release(calls: Calls, call_id: str, usage: Usage | None) -> Callable[[Transaction], bool]:

@@ -12,7 +12,7 @@ from tenuto.billing.rows import Use, Used
 from tenuto.billing.usage import day_of
 from tenuto.chat.answers import Usage
 from tenuto.db.database import Database, Transaction
-from tenuto.errors import Unavailable
+from tenuto.errors import Unavailable, is_of_the_machine
 from tenuto.ids import Clock, Ids
 from tenuto.logs import get_logger
 
@@ -69,15 +69,15 @@ class Meter:
             try:
                 await self._database.write_async(_recording(uses))
                 return
-            except Unavailable as error:
-                _log.warning("chat_usage.not_written", rows=len(uses), reason=error.message)
+            except Exception as error:
+                if not isinstance(error, Unavailable) and not is_of_the_machine(error):
+                    # What cannot be written must not delay what comes after it.
+                    _log.exception("chat_usage.forgotten", calls=sum(used.calls for _, used in uses.values()))
+                    return
+                _log.warning("chat_usage.not_written", rows=len(uses), reason=str(error))
                 if self._closing:
                     return
                 await asyncio.sleep(RETRY_S)
-            except Exception:
-                # What cannot be written must not delay what comes after it.
-                _log.exception("chat_usage.forgotten", calls=sum(used.calls for _, used in uses.values()))
-                return
 
 
 def _recording(uses: dict[str, tuple[Use, Used]]) -> Callable[[Transaction], None]:

@@ -12,7 +12,7 @@ import psycopg
 from psycopg import pq
 
 from tenuto.db.connection import NETWORK, SERVER_NETWORK
-from tenuto.logs import get_logger
+from tenuto.logs import get_logger, log_failure
 
 CHANNEL = "tenuto"
 # Parsed and planned each time, a notice takes the server three times as long.
@@ -124,8 +124,8 @@ class Notices:
             try:
                 with suppress(psycopg.Error):
                     self._hear()
-            except Exception:
-                _log.exception("notices.failed")
+            except Exception as error:
+                log_failure(_log, "notices.failed", error)
             self._closed.wait(RECONNECT_PAUSE_S)
 
     def _hear(self) -> None:

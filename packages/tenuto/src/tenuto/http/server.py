@@ -25,7 +25,7 @@ from tenuto.api.limits import HttpLimits
 from tenuto.errors import OperatorError
 from tenuto.http.connection import Connection, OnRefusal
 from tenuto.http.shares import Connections, Lingering
-from tenuto.logs import get_logger
+from tenuto.logs import get_logger, log_failure
 
 OnReady = Callable[[list[Any]], None]
 """Called with the addresses of the server once it accepts."""
@@ -109,8 +109,8 @@ class Server(uvicorn.Server):
                 if connection in connections:
                     try:
                         connection.sweep(elapsed_s)
-                    except Exception:  # It is cut off: the deadlines of all others still hold.
-                        _log.exception("http.sweep_failed")
+                    except Exception as error:  # It is cut off: the deadlines of all others still hold.
+                        log_failure(_log, "http.sweep_failed", error)
                         connection.transport.abort()
                 if number % SWEPT_AT_ONCE == 0 and clock() - since > SWEPT_FOR_S:
                     await asyncio.sleep(0)

@@ -28,7 +28,7 @@ from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.samples import Sample
 
 from tenuto.ids import Clock
-from tenuto.logs import get_logger
+from tenuto.logs import get_logger, log_failure
 from tenuto.telemetry.spans import NS_PER_MS, Span, Trace
 
 STOP_S = 2.0
@@ -83,8 +83,8 @@ class Telemetry:
         try:
             for span in self._readable(spans):
                 self._batches.on_end(span)
-        except Exception:
-            _log.exception("telemetry.failed")
+        except Exception as error:
+            log_failure(_log, "telemetry.failed", error)
 
     def export(self, spans: Iterable[Span]) -> bool:
         """Send spans now, within 10 s or `OTEL_EXPORTER_OTLP_TIMEOUT`; whether they were taken."""
@@ -134,8 +134,8 @@ class Telemetry:
             try:
                 result = exporter.export(metrics_data(self._resource, registry.collect(), self._clock()))
                 self._outages.note("metrics", is_sent=result is points.MetricExportResult.SUCCESS)
-            except Exception:
-                _log.exception("telemetry.failed")
+            except Exception as error:
+                log_failure(_log, "telemetry.failed", error)
 
 
 class _GivenIds(IdGenerator):

@@ -27,7 +27,7 @@ from tenuto.jobs import lifecycle, trace
 from tenuto.jobs.lifecycle import RecordedResult
 from tenuto.jobs.queue import Claim
 from tenuto.jobs.states import ENGINE_CODES, UNSETTLED, FailureCode, ReleaseReason
-from tenuto.logs import get_logger
+from tenuto.logs import get_logger, log_failure
 from tenuto.worker.calls import EngineCalls, ResultInvalid
 from tenuto.worker.context import WorkerContext
 from tenuto.worker.engines import Engines
@@ -76,8 +76,8 @@ def run(
         return settled.following
     except Stale:
         log.warning("attempt.superseded")
-    except Exception:
-        log.exception("attempt.abandoned")
+    except Exception as error:
+        log_failure(log, "attempt.abandoned", error)
     finally:
         heartbeat.forget(claim.attempt_id)
         context.database.wake("changes")

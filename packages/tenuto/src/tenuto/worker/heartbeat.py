@@ -16,7 +16,7 @@ from tenuto.db.database import Transaction
 from tenuto.errors import Unavailable
 from tenuto.hosts.host import Cancellation
 from tenuto.jobs import lifecycle, queue
-from tenuto.logs import get_logger
+from tenuto.logs import get_logger, log_failure
 from tenuto.worker.context import WorkerContext
 
 CLOCKS_AGREE_MS = 60_000
@@ -191,9 +191,9 @@ class Heartbeat:
         except Unavailable as error:
             _log.warning("heartbeat.not_written", reason=error.message)
             return
-        except Exception:
+        except Exception as error:
             # A fault of ours; a heart that stops would give every attempt of this worker away.
-            _log.exception("heartbeat.failed")
+            log_failure(_log, "heartbeat.failed", error)
             return
         for watched in due:
             is_cancelled = answer[watched.attempt_id]
@@ -210,8 +210,8 @@ class Heartbeat:
             )
         except Unavailable:
             return
-        except Exception:
-            _log.exception("heartbeat.failed")
+        except Exception as error:
+            log_failure(_log, "heartbeat.failed", error)
             return
         for watched in active:
             if watched.attempt_id in wanted:

@@ -24,7 +24,7 @@ from tenuto.errors import ArtifactUnavailable, Unavailable
 from tenuto.jobs import audit, erasure
 from tenuto.jobs.audit import Report, runs
 from tenuto.jobs.feed import Position
-from tenuto.logs import get_logger
+from tenuto.logs import get_logger, log_failure
 from tenuto.webhooks import operations as webhooks
 from tenuto.webhooks import sending
 from tenuto.webhooks.operations import Outgoing
@@ -115,7 +115,7 @@ class Sweeper:
         if isinstance(error, Unavailable | ArtifactUnavailable):
             _log.warning("sweep.not_possible", reason=error.message)
         else:
-            _log.error("sweep.failed", exc_info=error)
+            log_failure(_log, "sweep.failed", error)
 
     def _sweep(self) -> None:
         """Mark in a transaction that sees no reference, then remove the bytes, then the row."""
@@ -182,7 +182,7 @@ class Auditor:
         if isinstance(error, Unavailable):
             _log.warning("audit.not_possible", reason=error.message)
         else:
-            _log.error("audit.failed", exc_info=error)
+            log_failure(_log, "audit.failed", error)
 
     def _audit(self, now_ms: int | None) -> None:
         context, began, is_stopping = self._context, time.monotonic(), self.thread.stopping.is_set
@@ -316,8 +316,8 @@ class WebhookSender:
                         self._serve(listener)
             except (Unavailable, OSError):
                 pass  # The database is away, or the machine lacks something such as descriptors.
-            except Exception:
-                _log.exception("webhooks.failed")
+            except Exception as error:
+                log_failure(_log, "webhooks.failed", error)
             self._stopping.wait(POLL_S)
 
     def _serve(self, listener: Listener) -> None:
@@ -414,8 +414,8 @@ class WebhookSender:
                 _log.warning("webhook.disabled", webhook_id=outgoing.webhook_id, reason=because)
         except Unavailable:
             pass  # It is sent again, under the same id.
-        except Exception:
-            _log.exception("webhook.failed", webhook_id=outgoing.webhook_id)
+        except Exception as error:
+            log_failure(_log, "webhook.failed", error, webhook_id=outgoing.webhook_id)
         finally:
             self._on_the_way.pop(outgoing.webhook_id, None)
             context.database.wake(TOPIC)

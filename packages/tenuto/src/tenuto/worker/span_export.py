@@ -5,7 +5,7 @@ import time
 
 from tenuto.errors import Unavailable
 from tenuto.jobs import trace
-from tenuto.logs import get_logger
+from tenuto.logs import get_logger, log_failure
 from tenuto.telemetry.otlp import Telemetry
 from tenuto.worker.context import WorkerContext
 
@@ -54,8 +54,8 @@ class SpanExport:
                     continue
             except Unavailable:
                 continue
-            except Exception:
-                _log.exception("telemetry.failed")
+            except Exception as error:
+                log_failure(_log, "telemetry.failed", error)
 
     def _is_exporter(self) -> bool:
         """Whether it is this process's turn; a beat every few seconds says that it lives."""

@@ -3,6 +3,7 @@
 `expose` answers those who watch it: whether it lives, whether it takes jobs, how its attempts went.
 """
 
+import importlib
 import os
 import threading
 import time
@@ -24,7 +25,7 @@ from tenuto.errors import Unavailable
 from tenuto.hosts.host import HostNotReady
 from tenuto.jobs import queue
 from tenuto.jobs.queue import Claim
-from tenuto.logs import get_logger
+from tenuto.logs import get_logger, log_failure
 from tenuto.worker import attempt, locks
 from tenuto.worker.abilities import Ability
 from tenuto.worker.context import Bell, WorkerContext
@@ -95,6 +96,8 @@ class Worker:
 
         context.database.write(register)
         failpoints.hit("register.after_commit")
+        # Before any work: without descriptors halfway through its first import, numpy cannot be had any more.
+        importlib.import_module("numpy")
         if self._spans is not None:
             self._spans.start()
         self._heartbeat.start()
@@ -287,9 +290,9 @@ class Slot:
             except Unavailable as error:
                 _log.warning("claim.not_possible", lane=self._lane, reason=error.message)
                 return None
-            except Exception:
+            except Exception as error:
                 # A fault of ours; a slot whose thread has ended would leave its lane standing still.
-                _log.exception("claim.failed", lane=self._lane)
+                log_failure(_log, "claim.failed", error, lane=self._lane)
                 self.faults += 1
                 return None
             if claim is not None:

@@ -31,7 +31,7 @@ from tenuto.hosts.host import HostNotReady
 from tenuto.jobs import chunks, lifecycle, live_text, queue
 from tenuto.jobs.rows import OpenAttempt
 from tenuto.jobs.states import UNFORESEEN, UNSETTLED
-from tenuto.logs import get_logger
+from tenuto.logs import get_logger, log_failure
 from tenuto.worker import locks
 from tenuto.worker.context import Bell, WorkerContext
 from tenuto.worker.engines import Engines
@@ -84,8 +84,8 @@ class Duties:
         except Unavailable as error:
             self._away = self._away or error
             _log.warning("upkeep.not_possible", duty=duty, reason=error.message, **ids)
-        except Exception:
-            _log.exception("upkeep.failed", duty=duty, **ids)
+        except Exception as error:
+            log_failure(_log, "upkeep.failed", error, duty=duty, **ids)
 
     def end(self) -> None:
         """Raises Unavailable if a duty was not possible: then we cannot tell which workers were silent."""
@@ -132,8 +132,8 @@ class Upkeep:
                 self.look(time.monotonic())
             except Unavailable:
                 pass  # Each duty has logged it.
-            except Exception:
-                _log.exception("upkeep.failed", duty="round")
+            except Exception as error:
+                log_failure(_log, "upkeep.failed", error, duty="round")
             self._stopping.wait(LOOK_S)
 
     def look(self, now: float) -> None:

@@ -19,6 +19,7 @@ from faults.clients import Client
 from faults.seen import Book
 from faults.works import CANARY, RECORDINGS
 from servers import recordings
+from tenuto.api.errors import STATUS
 from tenuto.jobs.states import MAX_HOSTS_LOST
 
 SPEECH, IMAGES, TRANSCRIPTS = "/v1/audio/speech", "/v1/images/generations", "/v1/audio/transcriptions"
@@ -148,7 +149,8 @@ class Program(Client):
         events = [json.loads(line[6:]) for line in answer.text.splitlines() if line.startswith("data: ")]
         last = events[-1] if events else {}
         if "error" in last:
-            status = {"still_running": 503, "unavailable": 503}.get(last["error"]["code"], 500)
+            code = last["error"]["code"]
+            status = 503 if code == "still_running" else STATUS.get(code, 500)
             retry = {"x-should-retry": "false", "retry-after": "1"}
             self._see_refusal(ask, status, retry, last["error"])
         elif last.get("type") != LAST_EVENTS[ask.path]:

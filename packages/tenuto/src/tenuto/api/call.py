@@ -14,7 +14,7 @@ from tenuto.accounts import operations as accounts
 from tenuto.accounts.restrictions import Caller
 from tenuto.api.answers import Answer
 from tenuto.api.body import ClientGone, read_body, stream_body
-from tenuto.api.errors import cause_of_503, error_answer, status_of
+from tenuto.api.errors import cause_of_503, error_answer, stated, status_of
 from tenuto.api.limits import FairThreads
 from tenuto.api.service import Service
 from tenuto.db.database import Transaction
@@ -146,6 +146,12 @@ class Call:
         """Whether the client has left, or was cut off: what is sent now goes nowhere."""
         is_closing: Callable[[], bool] | None = self.scope.get("is_closing")
         return is_closing is not None and is_closing()
+
+    def stated(self, error: Exception) -> TenutoError:
+        """The error that a client receives in mid-answer; one of ours is logged."""
+        if status_of(error) == 500:
+            _log.exception("http.failed", request_id=self.request_id, route=self.scope["path"])
+        return stated(error)
 
     async def _gone(self) -> None:
         while (await self.receive())["type"] != "http.disconnect":

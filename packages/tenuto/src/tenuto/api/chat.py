@@ -20,7 +20,7 @@ from tenuto.bodies.chat import ChatRequest
 from tenuto.catalog import operations as catalog
 from tenuto.chat.answers import Completion, Piece, Usage
 from tenuto.config import CHAT_FEATURES
-from tenuto.errors import Fault, InvalidRequest, ModelNotAllowed, ModelUnavailable, TenutoError
+from tenuto.errors import Fault, InvalidRequest, ModelNotAllowed, ModelUnavailable
 from tenuto.logs import get_logger
 
 T = TypeVar("T")
@@ -155,15 +155,7 @@ async def _send(call: Call, data: bytes) -> None:
 
 def _error(call: Call, error: Exception) -> bytes:
     """The last event of a stream that failed on its way; there is no [DONE] behind it."""
-    return error_body(stated(call, error), call.request_id, status_of(error))
-
-
-def stated(call: Call, error: Exception) -> TenutoError:
-    """The error that a client receives in mid-answer; one of ours is logged."""
-    if status_of(error) == 500:
-        _log.exception("http.failed", request_id=call.request_id, route=call.scope["path"])
-        return TenutoError()
-    return error if isinstance(error, TenutoError) else TenutoError()
+    return error_body(call.stated(error), call.request_id, status_of(error))
 
 
 async def next_piece(pieces: AsyncIterator[Piece]) -> Piece | None:

@@ -87,7 +87,7 @@ _UNEXPECTED = errors.TenutoError("The service failed to answer; the fault is log
 
 def status_of(error: Exception) -> int:
     """The status that `error_answer` gives; for logs and metrics."""
-    return STATUS[_stated(error).code]
+    return STATUS[stated(error).code]
 
 
 def cause_of_503(error: Exception) -> str:
@@ -99,7 +99,7 @@ def cause_of_503(error: Exception) -> str:
     if getattr(error, "limit", None) is not None:
         return "limit"
     is_away = isinstance(error.__cause__ or error, errors.StoreUnreachable)
-    return "artifact" if _stated(error).code == "artifact_unavailable" and not is_away else "service"
+    return "artifact" if stated(error).code == "artifact_unavailable" and not is_away else "service"
 
 
 def error_answer(error: Exception, request_id: str, status: int | None = None) -> Answer:
@@ -107,16 +107,16 @@ def error_answer(error: Exception, request_id: str, status: int | None = None) -
 
     `status` is a Refusal's; else the code gives it.
     """
-    stated = _stated(error)
-    status = status or STATUS[stated.code]
-    answer = Answer(status, error_body(stated, request_id, status))
-    if stated.code == "invalid_api_key":
+    known = stated(error)
+    status = status or STATUS[known.code]
+    answer = Answer(status, error_body(known, request_id, status))
+    if known.code == "invalid_api_key":
         answer.headers.append((b"www-authenticate", b"Bearer"))
     elif status == 409:
-        is_open = isinstance(stated, errors.CallStillOpen)
+        is_open = isinstance(known, errors.CallStillOpen)
         answer.headers.append((b"x-should-retry", b"true" if is_open else b"false"))
-    if status in (429, 503) or isinstance(stated, errors.CallStillOpen):
-        answer.headers.append((b"retry-after", b"%d" % retry_after.of_error(stated)))
+    if status in (429, 503) or isinstance(known, errors.CallStillOpen):
+        answer.headers.append((b"retry-after", b"%d" % retry_after.of_error(known)))
     return answer
 
 
@@ -138,7 +138,7 @@ def error_body(error: errors.TenutoError, request_id: str, status: int) -> bytes
     return msgspec.json.encode({"error": body})
 
 
-def _stated(error: Exception) -> errors.TenutoError:
+def stated(error: Exception) -> errors.TenutoError:
     """The error as the contract knows it."""
     if isinstance(error, errors.TenutoError) and error.code != "internal_error" and error.code in STATUS:
         return error

@@ -23,7 +23,6 @@ from tenuto.api.chat import (
     or_gone,
     refuse_switched_off,
     request_key,
-    stated,
 )
 from tenuto.api.openai.jobs import ignored_header, lenient
 from tenuto.api.openai.keys import quota_errors
@@ -293,7 +292,7 @@ async def _stream(call: Call, about: _About, pieces: AsyncIterator[Piece], heade
     except ClientGone:
         raise
     except Exception as error:
-        message = stated(call, error).message
+        message = call.stated(error).message
         await events.send("response.failed", response=about.failed(message))
     finally:
         gone.cancel()

@@ -292,8 +292,10 @@ async def _send_events(call: Call, form: AudioForm, submitted: Submitted, header
                     sent_at = loop.time()
     except _Refused as refused:
         await _send_piece(call, b"event: error\ndata: " + refused.body + b"\n\n")
-    except TenutoError as error:
-        body = error_body(error, call.request_id, status_of(error))
+    except ClientGone:
+        raise
+    except Exception as error:
+        body = error_body(call.stated(error), call.request_id, status_of(error))
         await _send_piece(call, b"event: error\ndata: " + body + b"\n\n")
     else:
         usage = {"input_tokens": 0, "output_tokens": 0, "total_tokens": 0}

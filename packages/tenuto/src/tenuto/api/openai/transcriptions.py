@@ -37,7 +37,7 @@ from tenuto.bodies.envelope import MAX_MODEL_CHARACTERS
 from tenuto.bodies.fields import Field, Text, Texts, by_name, quoted, read_fields
 from tenuto.db.database import Transaction
 from tenuto.engines.registry import SEGMENT_TEXT
-from tenuto.errors import ArtifactUnavailable, CorruptBlob, Fault, InvalidRequest, TenutoError, Unavailable
+from tenuto.errors import ArtifactUnavailable, CorruptBlob, Fault, InvalidRequest, Unavailable
 from tenuto.jobs import live_text, read
 from tenuto.jobs.live_text import LiveText
 from tenuto.jobs.read import Operation
@@ -242,8 +242,10 @@ async def _send_events(call: Call, form: str, submitted: Submitted, headers: Hea
             call.service.openai.note_answered(submitted.job_ids)
         else:
             await _send_piece(call, b"event: error\ndata: " + refusal.body)
-    except TenutoError as error:
-        body = error_body(error, call.request_id, status_of(error))
+    except ClientGone:
+        raise
+    except Exception as error:
+        body = error_body(call.stated(error), call.request_id, status_of(error))
         await _send_piece(call, b"event: error\ndata: " + body)
     await call.send({"type": "http.response.body", "body": b""})
 

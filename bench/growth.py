@@ -1,19 +1,21 @@
-"""The same figures with a million finished and twenty thousand queued jobs in the database, and with few.
+"""The same figures with a million finished and twenty thousand queued jobs in the database, and with few; and
+how long an operator's commands take there, and how much memory.
 
 Two services on two databases of one server, asked in turns, so that what else the machine does meets both.
 The queue is of a model whose workers are away, and stands in the lane of the jobs that are measured.
-`BENCH_FINISHED` is for those who have no quarter of an hour.
+`BENCH_FINISHED` and `BENCH_WAITING` are for those who have less than a quarter of an hour, or hours.
 """
 
 import itertools
 import os
 import random
 import statistics
+import subprocess
 import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -22,6 +24,7 @@ from bench.client import Connection, flood, for_seconds, get
 from bench.report import Row, above, below, p50_ms
 from bench.stage import PRICES, TEXT, Stage, clients, stage, submissions
 from cluster import grown
+from servers.forking import TENUTO
 from servers.plans import plans_of
 from servers.postgres import PostgresServer
 from servers.world import OPEN, World, request_of
@@ -36,7 +39,8 @@ from tenuto.jobs import lifecycle, queue, read
 from tenuto.jobs.audit import runs
 from tenuto.jobs.submit import submit
 
-FINISHED, WAITING = int(os.environ.get("BENCH_FINISHED", "1000000")), 20_000
+FINISHED = int(os.environ.get("BENCH_FINISHED", "1000000"))
+WAITING = int(os.environ.get("BENCH_WAITING", "20000"))
 FEW = 1_000
 """How many finished jobs the other database has, because there must be something to poll."""
 MORE = 1.10
@@ -44,6 +48,9 @@ PAIRS, PROBES, ROUNDS, ROUND_S = 300, 60, 5, 1.5
 CLIENTS, SLOTS = 32, 8
 LONGER = 16
 """By how many characters each copied text is longer than the one before."""
+COMMANDS = {"doctor": 60, "audit": 1_800}
+"""The commands, and how many seconds each may take."""
+MOST_MIB = 256
 AWAY = "fake/metered-speech"
 CLOSED = f'[models."fake/speech"]\nprice = "0.001"\n[models."{AWAY}"]\nenabled = false\n'
 
@@ -135,6 +142,7 @@ def _rows(pair: Pair, much: str) -> Iterator[Row]:
             running.submit("[fake:sleep=3600] Busy.")
     accepts = [submissions(running.keys[1], replays=0) for running in pair.each()]
     yield _quicker(f"accept, 1 client, p50 of {PAIRS}", *_in_turns(pair, accepts), how)
+    yield from _commands(pair.many, much)
     few, many = _floods(pair)
     yield above(f"growth: accept, {CLIENTS} clients", many, few / MORE, "jobs/s", how)
 
@@ -193,6 +201,37 @@ def _floods(pair: Pair) -> tuple[float, float]:
             assert not tally.other, tally.other
             accepted.append(tally.new / tally.seconds)
     return statistics.median(rates[0]), statistics.median(rates[1])
+
+
+def _commands(running: Stage, much: str) -> Iterator[Row]:
+    """What an operator runs over all records, beside the service. Copied jobs have no bytes: a backup would
+    only count them as missing.
+    """
+    for command, most_s in COMMANDS.items():
+        began, peak_mib = time.monotonic(), 0.0
+        with tempfile.TemporaryFile() as output:
+            process = subprocess.Popen(
+                [TENUTO, "admin", command],
+                env=running.service.environment,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+            while process.poll() is None:
+                with suppress(OSError, IndexError):
+                    peak_mib = max(peak_mib, _peak_mib(process.pid))
+                time.sleep(0.05)
+            took_s = time.monotonic() - began
+            output.seek(0)
+            answer = output.read().decode()
+        assert process.returncode == 0, answer
+        yield below(f"growth: tenuto admin {command}", took_s, most_s, "s", f"fixed; {much}")
+        what = f"growth: tenuto admin {command}, its memory"
+        yield below(what, peak_mib, MOST_MIB, "MiB", f"fixed; {much}")
+
+
+def _peak_mib(pid: int) -> float:
+    status = Path(f"/proc/{pid}/status").read_text("ascii")
+    return int(status.partition("VmHWM:")[2].split()[0]) / 1024
 
 
 def _plans(running: Stage) -> Iterator[Row]:

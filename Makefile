@@ -32,6 +32,8 @@ LITELLM := build/litellm
 WYOMING := build/wyoming
 # What Tenuto is measured beside; its servers and libraries are seen by `make race` alone.
 RACE := build/race
+# The libraries that our engines are measured beside; the programs of `make bench` that call them see them, and nothing else.
+PEERS := build/peers
 # The distributions of this repository, as they lie here.
 DISTRIBUTIONS := packages/tenuto-engine packages/tenuto-engine-kit packages/tenuto-client packages/tenuto-mcp packages/tenuto \
   engines/diffusers engines/kokoro engines/llama engines/pictograms engines/remote engines/whisper \
@@ -134,7 +136,7 @@ fuzz: $(TEST)  ## our own parsers on bytes that nobody meant, for MINUTES; then 
 adapters: $(TEST) $(ADAPTERS)  ## adapters on the real diffusers and transformers, which with torch take 1.3 GB
 	@$(BIN)/python -m pytest tests/engines/adapters/real/real_diffusers.py tests/engines/adapters/real/real_generation.py
 
-bench: $(TEST)  ## benchmarks, beside their limits
+bench: $(TEST) $(PEERS)/.is-installed  ## benchmarks, beside their limits
 	@$(BIN)/python -m bench
 
 .PHONY: race
@@ -222,6 +224,10 @@ $(LITELLM)/.is-installed: requirements/litellm.txt $(SERVE)
 
 $(RACE)/.is-installed: requirements/race.txt $(SERVE)
 	@$(call install-into,$(RACE),requirements/race.txt,$(BIN)/python)
+	@touch $@
+
+$(PEERS)/.is-installed: requirements/peers.txt $(SERVE)
+	@$(call install-into,$(PEERS),requirements/peers.txt,$(BIN)/python)
 	@touch $@
 
 # Its sources need Python 3.12. Where there is none, its test is skipped and says so.

@@ -12,6 +12,7 @@ from multiprocessing import get_context
 from typing import Any
 
 from bench.client import Connection, get
+from bench.own_engine import DirectRun
 from bench.report import Row, below
 from bench.stage import Stage, stage
 from servers.postgres import PostgresServer
@@ -30,25 +31,6 @@ TEXT = (
     "one takes over, and the caller, who only asks now and then, sees nothing of it but a slightly later "
     "answer. That is all that most people want from a machine: that it does what it said it would do."
 )
-
-
-class DirectRun:
-    """A run that discards everything."""
-
-    run_id = "direct"
-
-    def __init__(self, parameters: dict[str, Any]) -> None:
-        self.parameters = parameters
-        self.inputs: dict[str, bytes] = {}
-
-    def segment(self, content: bytes, metadata: dict[str, Any]) -> None:
-        pass
-
-    def progress(self, stage: str, completed: int, total: int, unit: str) -> None:
-        pass
-
-    def check_cancelled(self) -> None:
-        pass
 
 
 def measure(postgres: PostgresServer | None) -> list[Row]:

@@ -12,7 +12,8 @@ from typing import Any
 
 import uvicorn
 
-from bench.overhead import DirectRun, direct_engine
+from bench.overhead import direct_engine
+from bench.own_engine import DirectRun
 
 
 def main(parameters: dict[str, Any]) -> None:

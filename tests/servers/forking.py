@@ -4,6 +4,9 @@
 has only the modules loaded, and no thread, file or database open, forks for each command; what it forks has
 the arguments, environment, folder and streams of the command, and ends as any interpreter does. A command
 whose environment acts on the interpreter or its libraries is started in the usual way.
+
+`serve` starts a worker, which would load all modules once more. So whoever becomes a `serve` first forks a
+child that waits to become its first worker; the workers after that are started in the usual way.
 """
 
 import gc
@@ -11,6 +14,8 @@ import importlib
 import json
 import os
 import pkgutil
+import resource
+import runpy
 import select
 import signal
 import socket
@@ -21,12 +26,18 @@ import threading
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import IO, Any
+from types import SimpleNamespace
+from typing import IO, Any, NoReturn
 
 TENUTO = str(Path(sys.executable).with_name("tenuto"))
 READ_WHEN_RUN = ("TENUTO_", "XDG_")
 """Names of variables begin so that are read by our own code alone, and by none of it when it is loaded."""
 MOST_BYTES = 1 << 20
+WORKER = "tenuto.bootstrap"
+"""The module that `serve` runs as its worker."""
+TITLE = "-" * 120
+"""An argument of the process that forks, which makes space for the command line of a worker."""
+LIMITS = [getattr(resource, name) for name in sorted(vars(resource)) if name.startswith("RLIMIT_")]
 
 
 class Forked(subprocess.Popen[str]):
@@ -136,7 +147,7 @@ def _forker() -> socket.socket:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, MOST_BYTES)
     env = {name: value for name, value in os.environ.items() if not name.startswith(READ_WHEN_RUN)}
-    command = [sys.executable, __file__, str(theirs.fileno())]
+    command = [sys.executable, __file__, str(theirs.fileno()), TITLE]
     subprocess.Popen(command, env=env, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
     theirs.close()
     return ours
@@ -194,6 +205,89 @@ def _become(request: dict[str, Any], files: list[int]) -> None:
     sys.argv = [TENUTO, *request["arguments"]]
 
 
+class _Worker(subprocess.Popen[bytes]):
+    """The first worker of a `serve`: its child from the beginning, which has waited for this."""
+
+    def __init__(self, pid: int, asked: socket.socket, arguments: list[str], env: Mapping[str, str]) -> None:
+        self.args, self.pid, self.returncode = arguments, pid, None
+        self._child_created, self._waitpid_lock = True, threading.Lock()
+        self.stdout = self.stderr = None
+        read, written = os.pipe()
+        request = {
+            "arguments": arguments,
+            "env": dict(env),
+            "cwd": str(Path.cwd()),
+            "umask": int(_status_of_ours("Umask"), 8),
+            "limits": [resource.getrlimit(limit) for limit in LIMITS],
+        }
+        with asked:
+            socket.send_fds(asked, [json.dumps(request).encode()], [read, int(arguments[-1])])
+        os.close(read)
+        self.stdin = os.fdopen(written, "wb")
+
+
+def _fork_worker() -> None:
+    """Fork what becomes the first worker; it ends if we do before that."""
+    from tenuto.worker import child
+
+    asked, asking = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    asking.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, MOST_BYTES)
+    pid = os.fork()
+    if pid == 0:
+        asking.close()
+        _become_worker(asked)
+    asked.close()
+    waiting = [pid]
+
+    def begin_worker(arguments: list[str], *, env: Mapping[str, str], **options: Any) -> Any:
+        if arguments[1:3] == ["-m", WORKER] and waiting:
+            return _Worker(waiting.pop(), asking, arguments, env)
+        return subprocess.Popen(arguments, env=env, **options)
+
+    names = {name: getattr(subprocess, name) for name in ("PIPE", "TimeoutExpired")}
+    vars(child)["subprocess"] = SimpleNamespace(Popen=begin_worker, **names)
+
+
+def _become_worker(asked: socket.socket) -> NoReturn:
+    """What `python -m` would have been, in a session of its own."""
+    text, files, *_ = socket.recv_fds(asked, MOST_BYTES, 2)
+    asked.close()
+    if not text:
+        os._exit(0)
+    request = json.loads(text)
+    os.setsid()
+    for received, number in zip(files, (0, int(request["arguments"][-1])), strict=True):
+        if received != number:
+            os.dup2(received, number)
+            os.close(received)
+    sys.stdin = open(0, closefd=False)  # noqa: SIM115, as is the interpreter's own
+    os.chdir(request["cwd"])
+    os.umask(request["umask"])
+    for limit, pair in zip(LIMITS, request["limits"], strict=True):
+        resource.setrlimit(limit, tuple(pair))
+    os.environ.clear()
+    os.environ.update(request["env"])
+    sys.argv = request["arguments"][2:]
+    _show(request["arguments"])
+    runpy.run_module(WORKER, run_name="__main__", alter_sys=True)
+    sys.exit()
+
+
+def _status_of_ours(name: str) -> str:
+    """What the kernel states of this process; to ask with `os.umask` would change it for all threads."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(line.split()[1] for line in lines if line.startswith(f"{name}:"))
+
+
+def _show(arguments: list[str]) -> None:
+    """Have our command line be this one, by which a worker is recognised."""
+    first, end = map(int, Path("/proc/self/stat").read_text().rpartition(")")[2].split()[45:47])
+    line = "\0".join(arguments).encode()[: end - first].ljust(end - first, b"\0")
+    with Path("/proc/self/mem").open("r+b", buffering=0) as memory:
+        memory.seek(first)
+        memory.write(line)
+
+
 if __name__ == "__main__":
     sys.path.pop(0)  # Our folder, whose modules are called as others are.
     import tenuto
@@ -205,4 +299,7 @@ if __name__ == "__main__":
             importlib.import_module(module.name)
     gc.freeze()
     _fork_on_demand(socket.socket(fileno=int(sys.argv[1])))
+    if sys.argv[1] == "serve":
+        # Not before: what is forgotten with that call closes its numbers of files, which a new file may have.
+        _fork_worker()
     main()

@@ -30,6 +30,8 @@ DOCS := build/docs-tools
 # Other people's programs that the tests call us with: their pins are not ours, so each has an environment of its own.
 LITELLM := build/litellm
 WYOMING := build/wyoming
+# What the tests need beside packages.
+TESTED := $(TEST) $(STUDIO) $(JAVASCRIPT) $(BROWSER)/.is-unpacked $(FFMPEG)/.is-installed $(DOCS)/.is-installed
 # What Tenuto is measured beside; its servers and libraries are seen by `make race` alone.
 RACE := build/race
 # The libraries that our engines are measured beside; the programs of `make bench` that call them see them, and nothing else.
@@ -53,14 +55,15 @@ install-into = $(3) -m venv --clear --without-pip $(1) && echo "installing $(2)"
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo serve check check-types check-rest fix test-fast test test-alone mutants faults soak cluster fuzz simulation bench pictures quality ray adapters docs dist js
+.PHONY: help setup demo serve check check-types check-rest fix test-fast test test-variants test-alone mutants faults soak cluster fuzz simulation bench pictures quality ray adapters docs dist js
 
 help:  ## what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST)
 	@printf '%s\n' '' 'Tests have four tiers (docs/testing.md); minutes on two cores:' \
 	  '  unit          2       make test-fast: no process of the service, no PostgreSQL, no browser, no weights' \
-	  '  contract      }19-21  make test runs these and the unit tier: HTTP, both databases, real engines, studio, commands;' \
+	  '  contract      }15     make test runs these and the unit tier: HTTP, both databases, real engines, studio, commands;' \
 	  '  adversity     }       crashes, attacks, limits, many machines' \
+	  '  variants      6       make test-variants: those tests again in other languages, with other programs and models' \
 	  '  measurements          make bench, quality, faults (10), soak (at most 360), cluster, fuzz, simulation, mutants'
 
 setup: $(SERVE) $(STUDIO)  ## .venv with all that serving needs, and the studio where Node.js is; a second run does nothing
@@ -90,11 +93,16 @@ fix: $(TEST)  ## what ruff can fix by itself
 test-fast: $(TEST)  ## the unit tier alone, in two minutes; docs/testing.md says what it does not cover
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m unit
 
-test: $(TEST) $(STUDIO) $(JAVASCRIPT) $(BROWSER)/.is-unpacked $(FFMPEG)/.is-installed $(LITELLM)/.is-installed $(WYOMING)/.is-installed $(DOCS)/.is-installed check  ## everything a change must pass; continuous integration runs this
+test: $(TESTED) check  ## what a change must pass before it is committed
 	@$(BIN)/tenuto models pull
 	@$(BIN)/tenuto models pull whisper-base
 	@$(BIN)/python -m pytest $(MEASURED)
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --ignore=tests/test_tidy.py $(MEASURED:%=--ignore=%)
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not in_variants" --ignore=tests/test_tidy.py $(MEASURED:%=--ignore=%)
+
+test-variants: $(TESTED) $(LITELLM)/.is-installed $(WYOMING)/.is-installed  ## all other tests: other languages, programs, pages, texts; continuous integration runs both
+	@$(BIN)/tenuto models pull
+	@$(BIN)/tenuto models pull whisper-base
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m in_variants
 
 dist: $(TEST) $(STUDIO) js  ## wheels and source archives of all distributions, with the studio, checked, into build/dist; build/js
 	@$(BIN)/python scripts/distributions.py --into $(DIST) $(DISTRIBUTIONS)

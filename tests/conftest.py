@@ -17,7 +17,7 @@ from servers.service import RunningService
 from tenuto.db.database import Database
 from tenuto.db.migrations import migrate
 from tenuto.db.opening import open_database
-from tiers import FOLDERS, LONGEST, UNIT, tier
+from tiers import FOLDERS, LONGEST, UNIT, VARIANT, is_variant, tier
 
 # As in a host: numpy's own threads only get in the way. It reads this when a test first imports it.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -54,13 +54,16 @@ def pytest_collection() -> Iterator[None]:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
-    """Each test is marked with its tier, so that `-m unit` chooses those of one; the longest run first.
+    """Each test is marked with its tier, so that `-m unit` chooses those of one, and each variant as one; the
+    longest run first.
 
     Workers get an equal share of the list each, and who is done takes from the end of another's: a test of a
     minute that came last would run alone. Most of the longest wait, so they cost the other workers little.
     """
     for item in items:
         item.add_marker(tier(item))
+        if is_variant(item):
+            item.add_marker(VARIANT)
     yield
     items.sort(key=lambda item: item.path.name not in LONGEST)
 

@@ -33,6 +33,7 @@ def serve(tmp_path: Path) -> Iterator[RunningService]:
 
 
 @pytest.mark.real_engine
+@pytest.mark.variant("language", only="zh")
 @pytest.mark.parametrize("language", PAGES)
 def test_thirty_seconds_of_use_work_as_they_stand(serve: RunningService, language: str) -> None:
     """Copied block by block: an account, a key, the four verbs, curl, the SDK, the openai package."""

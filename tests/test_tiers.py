@@ -1,12 +1,23 @@
-"""The table of the tiers and its page name folders that are there."""
+"""The table of the tiers and its page name folders that are there; two targets run every test once."""
 
+import ast
 import re
+import shlex
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
-from tiers import FOLDERS
+import pytest
+from scripts import contract_table
+
+from tiers import ALWAYS, FOLDERS, VARIANT, VARIANTS, is_variant
 
 TESTS = Path(__file__).parent
-PAGE = TESTS.parent / "docs" / "testing.md"
+ROOT = TESTS.parent
+PAGE = ROOT / "docs" / "testing.md"
+MAKEFILE = (ROOT / "Makefile").read_text("utf-8")
+WHOLE = re.compile(r"pytest\.mark\.variant\('\w+'\)")
+"""A mark that is for all parameters of a test."""
 
 
 def test_the_page_of_the_tiers_names_every_folder_that_has_one() -> None:
@@ -14,4 +25,108 @@ def test_the_page_of_the_tiers_names_every_folder_that_has_one() -> None:
     named = set(re.findall(r"`tests/(\w+)`", PAGE.read_text("utf-8")))
 
     assert not set(FOLDERS) - named
-    assert not [folder for folder in {*FOLDERS, *named} if not (TESTS / folder).is_dir()]
+    assert not [folder for folder in {*FOLDERS, *named, *ALWAYS} if not (TESTS / folder).is_dir()]
+
+
+def test_the_page_explains_every_reason_for_a_variant() -> None:
+    """As the table does, in its order."""
+    rows = re.findall(r"^\| `(\w+)` \| (.+?) \|", PAGE.read_text("utf-8"), re.MULTILINE)
+
+    assert list(VARIANTS.items()) == rows
+
+
+def test_every_test_is_run_by_one_of_two_targets() -> None:
+    """`make test` leaves out what has the mark, `make test-variants` runs just that, and both run in CI.
+
+    What the first ignores runs before it: the tidy rules in `make check`, what is measured by itself.
+    """
+    measured = re.findall(r"^MEASURED := (.+)$", MAKEFILE, re.MULTILINE)[0].split()
+    first, second = runs("test"), runs("test-variants")
+
+    most = ["-m", f"not {VARIANT}", "--ignore=tests/test_tidy.py", "$(MEASURED:%=--ignore=%)"]
+
+    assert [["$(MEASURED)"], most] == first
+    assert [["-m", VARIANT]] == second
+    assert re.search(r"^test: .*\bcheck\b", MAKEFILE, re.MULTILINE)
+    assert ["tests/test_tidy.py"] == [name for run in runs("check-rest") for name in run if "/" in name]
+    assert not [name for name in [*measured, "tests/test_tidy.py"] if "mark.variant" in text(ROOT / name)]
+    assert {"make test", "make test-variants"} <= set(text(ROOT / ".ci" / "run").splitlines())
+
+
+def test_no_row_of_the_contract_is_left_to_variants() -> None:
+    """`make test` proves each at least once."""
+    left = {test for path in TESTS.rglob("test_*.py") for test in variants_of(path)}
+    alone = {row for row, tests in contract_table.proofs().items() if left.issuperset(tests)}
+
+    assert left
+    assert set() == alone
+
+
+@pytest.mark.parametrize(
+    ("file", "marks", "values", "expected"),
+    [
+        ("studio/test_x.py", [("page", None)], [], True),
+        ("studio/test_x.py", [("language", "zh")], ["zh"], True),
+        ("studio/test_x.py", [("language", "zh")], ["en"], False),
+        ("studio/test_x.py", [("language", "zh"), ("language", "ja")], ["ja"], True),
+        ("crash/test_x.py", [], ["postgresql"], False),
+    ],
+)
+def test_a_mark_makes_a_variant(
+    file: str, marks: list[tuple[str, str | None]], values: list[str], expected: bool
+) -> None:
+    """Of all parameters, or of the one that it names."""
+    assert expected == is_variant(item(file, marks, values))
+
+
+@pytest.mark.parametrize(
+    ("file", "reason", "message"),
+    [
+        ("studio/test_x.py", "slow", "'slow' is no reason"),
+        ("crash/test_x.py", "database", "`make test` runs everything"),
+        ("jobs/test_x.py", "depth", "`make test` runs everything"),
+    ],
+)
+def test_a_mark_without_a_reason_or_where_none_may_be_ends_the_run(
+    file: str, reason: str, message: str
+) -> None:
+    """A crash is no variant, and that a test is slow is no reason."""
+    with pytest.raises(pytest.UsageError, match=re.escape(message)):
+        is_variant(item(file, [(reason, None)], []))
+
+
+def text(path: Path) -> str:
+    return path.read_text("utf-8")
+
+
+def runs(target: str) -> list[list[str]]:
+    """How a target calls pytest: its arguments but for the number of processes and what is printed."""
+    recipe = MAKEFILE.partition(f"\n{target}:")[2].partition("\n\n")[0]
+    calls = re.findall(r"-m pytest (.*)", recipe)
+    left_out = re.compile(r"-n \$\(WORKERS\) --dist worksteal|--durations\S*")
+    return [shlex.split(left_out.sub("", call)) for call in calls]
+
+
+def variants_of(path: Path) -> list[str]:
+    """The tests of a file that are variants with all their parameters, as `file::test`."""
+    tree = ast.parse(text(path))
+    assigned = [ast.unparse(one.value) for one in tree.body if isinstance(one, ast.Assign)]
+    is_whole = any(WHOLE.search(value) for value in assigned if "pytest.mark" in value)
+    tests = [one for one in tree.body if isinstance(one, ast.FunctionDef) and one.name.startswith("test_")]
+    return [
+        f"{path.name}::{one.name}"
+        for one in tests
+        if is_whole or any(WHOLE.fullmatch(ast.unparse(each)) for each in one.decorator_list)
+    ]
+
+
+def item(file: str, marks: list[tuple[str, str | None]], values: list[str]) -> pytest.Item:
+    """A collected test with these marks and parameters."""
+    found = [pytest.mark.variant(reason, only=only).mark for reason, only in marks]
+    stub = SimpleNamespace(
+        path=TESTS / file,
+        nodeid=file,
+        iter_markers=lambda name: found,
+        callspec=SimpleNamespace(params=dict(enumerate(values))),
+    )
+    return cast(pytest.Item, cast(Any, stub))

@@ -1,4 +1,7 @@
-"""The tier of each test, by its folder and by what it needs. `docs/testing.md` says what each tier is for."""
+"""The tier of each test, by its folder and by what it needs, and whether it is a variant of another.
+
+`docs/testing.md` says what each tier is for, and what may be a variant.
+"""
 
 from pathlib import Path
 
@@ -40,19 +43,55 @@ LONGEST = frozenset(
     }
 )
 """Files with a test that takes a quarter of a minute or more (`--durations=20` names them)."""
+VARIANTS = {
+    "language": "the other language of a page whose code is the same",
+    "database": "the second database, under a suite that reaches it by calls which others prove on both",
+    "program": "somebody else's program or library, on routes that the contract's suites prove",
+    "model": "what a real model makes of more texts and recordings than `make test` gives it",
+    "package": "a distribution in an environment of its own; that of the tests has all of them",
+    "page": "one more page, screen, width or theme, of a program whose walks `make test` does",
+    "depth": "more inputs of a sort of which `make test` has some",
+}
+"""Why a test may be left to `make test-variants`: `@pytest.mark.variant(REASON, only=PARAMETER)`."""
+VARIANT = "in_variants"
+"""The mark of those tests, by which the two targets choose theirs."""
+ALWAYS = frozenset(
+    {"accounts", "artifacts", "attack", "backup", "billing", "blobs", "cluster", "crash", "db", "faults"}
+    | {"jobs", "limits", "properties", "simulation", "webhooks", "worker"}
+)
+"""Folders of which `make test` runs all: the ledger, leases, fencing, crashes, the commit of results."""
 _TESTS = Path(__file__).parent
 
 
 def tier(item: pytest.Item) -> str:
     """The tier of a collected test."""
-    folder = item.path.relative_to(_TESTS).parts[0] if item.path.is_relative_to(_TESTS) else ""
-    return FOLDERS.get(folder) or (CONTRACT if _needs_a_server(item) else UNIT)
+    return FOLDERS.get(_folder(item)) or (CONTRACT if _needs_a_server(item) else UNIT)
+
+
+def is_variant(item: pytest.Item) -> bool:
+    """Whether `make test-variants` runs it; a mark with `only` is for that value of a parameter alone."""
+    values = {None, *map(str, _parameters(item))}
+    marks = [mark for mark in item.iter_markers("variant") if mark.kwargs.get("only") in values]
+    reasons = [str(mark.args[0]) if mark.args else "" for mark in marks]
+    if wrong := [reason for reason in reasons if reason not in VARIANTS]:
+        raise pytest.UsageError(f"{item.nodeid}: {wrong[0]!r} is no reason of tests/tiers.py for a variant")
+    if marks and _folder(item) in ALWAYS:
+        raise pytest.UsageError(f"{item.nodeid}: of tests/{_folder(item)}, `make test` runs everything")
+    return bool(marks)
+
+
+def _folder(item: pytest.Item) -> str:
+    """The folder of the tests that it is in; that of another distribution has no name here."""
+    return item.path.relative_to(_TESTS).parts[0] if item.path.is_relative_to(_TESTS) else ""
+
+
+def _parameters(item: pytest.Item) -> list[object]:
+    return list(item.callspec.params.values()) if hasattr(item, "callspec") else []
 
 
 def _needs_a_server(item: pytest.Item) -> bool:
     """PostgreSQL, S3, the service as a process, or a model with its weights."""
     if not isinstance(item, pytest.Function) or item.get_closest_marker("real_engine") is not None:
         return True
-    parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
     names = {*item.fixturenames, *vars(item.module)}
-    return "postgresql" in parameters or bool(names & (SERVERS | STARTERS))
+    return "postgresql" in _parameters(item) or bool(names & (SERVERS | STARTERS))

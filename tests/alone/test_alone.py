@@ -12,6 +12,8 @@ import pytest
 
 from alone.environment import OURS, installed, others
 
+pytestmark = pytest.mark.variant("package")
+
 ENGINES = [
     name
     for name, folder in OURS.items()

@@ -17,6 +17,8 @@ from scripts import distributions
 from alone.environment import OURS, ROOT, UV, constraints
 from tenuto.weights import default_cache
 
+pytestmark = pytest.mark.variant("package")
+
 BIN = Path(sys.executable).parent
 STUDIO = ROOT / distributions.STUDIO / "index.html"
 EMBEDDED = {"e5", "kokoro", "whisper", "llama", "pictograms"}

@@ -3,11 +3,14 @@
 import uuid
 
 import httpx2
+import pytest
 
 from cli.conftest import Operator, rows
 from servers.command_lines import told
 from servers.service import RunningService
 from tenuto.db.opening import open_database
+
+pytestmark = pytest.mark.variant("database", only="postgresql")
 
 
 def test_accounts_are_made_listed_and_credited(operator: Operator) -> None:

@@ -4,6 +4,8 @@ import json
 import re
 from pathlib import Path
 
+import pytest
+
 from cli.conftest import Operator
 from servers import forking
 from servers.command_lines import told
@@ -11,6 +13,8 @@ from servers.service import RunningService
 from tenuto.db.database import Database
 from tenuto.db.migrations import pending
 from tenuto.db.opening import open_database
+
+pytestmark = pytest.mark.variant("database", only="postgresql")
 
 
 def test_the_audit_of_a_sound_service_finds_nothing(paid_service: RunningService) -> None:

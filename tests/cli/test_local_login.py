@@ -14,6 +14,8 @@ import pytest
 from servers.postgres import PostgresServer
 from servers.service import TENUTO, RunningService
 
+pytestmark = pytest.mark.variant("database", only="postgresql")
+
 LOGGED_OUT = 4
 
 

@@ -15,6 +15,8 @@ from tenuto.db.opening import open_database
 from tenuto.engines.registry import ENTRIES
 from tenuto.weights import default_cache, manifest
 
+pytestmark = pytest.mark.variant("database", only="postgresql")
+
 KOKORO = "hexgrad/Kokoro-82M"
 
 

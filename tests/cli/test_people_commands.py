@@ -4,10 +4,13 @@ import json
 import re
 
 import httpx2
+import pytest
 
 from cli.conftest import Operator, rows
 from servers.command_lines import told
 from servers.service import RunningService
+
+pytestmark = pytest.mark.variant("database", only="postgresql")
 
 PASSWORD = "a long enough password"
 

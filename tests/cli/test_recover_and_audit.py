@@ -10,6 +10,8 @@ from cli.conftest import rows
 from servers.command_lines import told
 from servers.service import RunningService
 
+pytestmark = pytest.mark.variant("database", only="postgresql")
+
 METERED = "fake/metered-speech"
 
 

@@ -3,12 +3,16 @@
 import hashlib
 from pathlib import Path
 
+import pytest
+
 from cli.conftest import Operator, rows
 from servers.command_lines import told
 from servers.service import RunningService
 from tenuto.db.database import Transaction
 from tenuto.db.opening import open_database
 from tenuto.media.wav import pcm16_wav
+
+pytestmark = pytest.mark.variant("database", only="postgresql")
 
 CONTENT = pcm16_wav(bytes(2 * 16_000), 16_000, 1)
 

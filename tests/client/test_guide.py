@@ -55,7 +55,12 @@ def command(language: str, text: str) -> list[str] | None:
 # what pytest takes where a parameter is no fixture, each page would start a service of its own.
 @pytest.mark.parametrize(
     ("service", "page"),
-    [("sqlite" if page.startswith("en") else "postgresql", page) for page in PAGES],
+    [
+        ("sqlite", page)
+        if page.startswith("en")
+        else pytest.param("postgresql", page, marks=pytest.mark.variant("language"))
+        for page in PAGES
+    ],
     indirect=["service"],
     scope="session",
 )

@@ -14,6 +14,8 @@ import pytest
 from client.assistant import connected, facts
 from servers.service import TENUTO, RunningService
 
+pytestmark = pytest.mark.variant("model")
+
 TEXT = "Hold the note for its full value."
 
 

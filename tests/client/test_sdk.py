@@ -43,6 +43,8 @@ from tenuto_client import (
 )
 from tenuto_client.audio import as_flac
 
+pytestmark = pytest.mark.variant("database", only="postgresql")
+
 ROOT = Path(__file__).parents[2]
 
 

@@ -28,6 +28,8 @@ from tenuto_client.commands import VERBS, completion, exits, local, words
 from tenuto_client.commands.completion import VALUES
 from tenuto_client.exchange import SystemClock
 
+pytestmark = pytest.mark.variant("database", only="postgresql")
+
 ROOT = Path(__file__).parents[2]
 
 IMPATIENT = {"PYTHONPATH": str(Path(__file__).parent / "impatient")}

@@ -14,6 +14,8 @@ from servers.chats import CHAT, NARROW, THERE, body, events, post, said, used
 from servers.upstream import PRIVATE, UpstreamServer
 from tenuto.billing.rows import Used
 
+pytestmark = pytest.mark.variant("database", only="postgresql")
+
 if TYPE_CHECKING:
     import openai
 

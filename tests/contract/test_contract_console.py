@@ -12,6 +12,8 @@ import pytest
 from servers.callers import SPEECH, Operator, error_code
 from servers.recordings import recording
 
+pytestmark = pytest.mark.variant("database", only="postgresql")
+
 PASSWORD = "a long enough password"
 
 

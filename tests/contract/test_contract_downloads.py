@@ -14,6 +14,8 @@ import pytest
 from servers.callers import Caller, Operator, error_code
 from tenuto.api.artifacts import STALL_S
 
+pytestmark = pytest.mark.variant("database", only="postgresql")
+
 BLOCK = 1 << 20
 LONG = " ".join(["A long text that fills more than one block."] * 20)
 """879 characters of 60 ms, 24,000 samples of two bytes a second, and silences: 2.9 MB."""

@@ -15,6 +15,8 @@ from servers.service import RunningService
 from servers.voices import headers_of, recording
 from tenuto.ids import Ids
 
+pytestmark = pytest.mark.variant("database", only="postgresql")
+
 GUARDED = [route for route in routes() if route.wants_key]
 SPEECH, METERED = "fake/speech", "fake/metered-speech"
 BODIES: dict[str, Any] = {

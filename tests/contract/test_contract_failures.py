@@ -8,6 +8,8 @@ import pytest
 from servers.callers import METERED, Caller, Operator
 from tenuto.jobs.states import SENTENCES, ReleaseReason
 
+pytestmark = pytest.mark.variant("database", only="postgresql")
+
 FAILURES = [
     ("raise", "engine_failed", 1),
     ("garbage", "engine_failed", 1),

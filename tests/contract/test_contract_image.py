@@ -11,6 +11,8 @@ import pytest
 from servers.callers import ON_ONE_DATABASE, Caller, Operator, error_code, job
 from servers.service import FINAL
 
+pytestmark = pytest.mark.variant("database", only="postgresql")
+
 IMAGE = "fake/image"
 MAX_SEED = 2**63 - 1
 SMALL = {"width": 256, "height": 256}

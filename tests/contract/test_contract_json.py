@@ -7,6 +7,8 @@ import pytest
 
 from servers.callers import Caller, Faults, error_code, job
 
+pytestmark = pytest.mark.variant("database", only="postgresql")
+
 TEXT = b'{"model": "fake/speech", "parameters": {"text": %s}}'
 TOP_P = b'{"model": "fake/speech", "parameters": {"text": "x", "top_p": %s}}'
 SOUND = json.dumps(job()).encode()

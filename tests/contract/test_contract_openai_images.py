@@ -12,6 +12,8 @@ import pytest
 
 from servers.callers import HELD, Caller, Operator, error_code, faults
 
+pytestmark = pytest.mark.variant("database", only="postgresql")
+
 if TYPE_CHECKING:
     import openai
 

@@ -18,6 +18,8 @@ from servers.callers import Caller, Operator, error_code, faults
 from tenuto.api.openai.speech import cut_at_sentences
 from tenuto_client.languages import spoken
 
+pytestmark = pytest.mark.variant("database", only="postgresql")
+
 if TYPE_CHECKING:
     import openai
 

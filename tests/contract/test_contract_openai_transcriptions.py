@@ -20,6 +20,8 @@ from servers.callers import Caller, Operator, error_code, faults
 from servers.processes import until
 from tenuto.api.openai.transcriptions import read_transcript
 
+pytestmark = pytest.mark.variant("database", only="postgresql")
+
 if TYPE_CHECKING:
     import openai
 

@@ -59,6 +59,7 @@ def test_what_is_spoken_is_recognised_by_both_engines(real: Caller) -> None:
     }
 
 
+@pytest.mark.variant("program")
 def test_openais_own_package_hears_what_it_has_spoken(real: Caller) -> None:
     """Spoken as MP3, heard from that MP3, both by OpenAI's routes; the language is detected."""
     import openai
@@ -75,6 +76,7 @@ def test_openais_own_package_hears_what_it_has_spoken(real: Caller) -> None:
     assert 3 < heard.duration == pytest.approx((heard.segments or [])[-1].end, abs=1)
 
 
+@pytest.mark.variant("program")
 def test_openais_package_for_node_speaks_transcribes_and_draws(real: Caller) -> None:
     """The same by the package of npm's registry, and a picture of the size that was asked for."""
     address = str(real.http.base_url).rstrip("/") + "/v1"
@@ -93,9 +95,11 @@ def test_openais_package_for_node_speaks_transcribes_and_draws(real: Caller) -> 
     assert [256, 256] == printed["size"]
 
 
+@pytest.mark.variant("program")
 def test_litellm_speaks_transcribes_draws_chats_and_embeds(real: Caller) -> None:
     """LiteLLM's own package makes every call that it has in common with us, and connects to nobody else."""
-    printed = run_program("litellm", real, SAID, "needs LiteLLM, which `make test` installs in build/litellm")
+    missing = "needs LiteLLM, which `make test-variants` installs in build/litellm"
+    printed = run_program("litellm", real, SAID, missing)
     jobs = [real.get(f"/v1/jobs/{job_id}").json() for job_id in printed["jobs"]]
 
     assert ["fff3", "RIFF"] == printed["starts"]
@@ -111,12 +115,12 @@ def test_litellm_speaks_transcribes_draws_chats_and_embeds(real: Caller) -> None
     assert 400 == printed["refused"]
 
 
+@pytest.mark.variant("program")
 def test_home_assistant_speaks_and_transcribes_through_wyoming_openai(real: Caller) -> None:
     """wyoming_openai runs beside the service, and the `wyoming` package calls it as Home Assistant does: a
     text whole, the same text word by word, and a recording."""
-    printed = run_program(
-        "wyoming", real, SAID, "needs wyoming_openai, which `make test` installs if Python 3.12 is here"
-    )
+    missing = "needs wyoming_openai, which `make test-variants` installs if Python 3.12 is here"
+    printed = run_program("wyoming", real, SAID, missing)
     voices = [f"{voice} ({model})" for model in ("gpt-4o-mini-tts", "tts-1") for voice in ("alloy", "nova")]
 
     assert voices == sorted(printed["voices"], key=voices.index)

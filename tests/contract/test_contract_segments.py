@@ -14,6 +14,8 @@ from contract.test_contract_read import WRONG_IDS
 from servers.callers import METERED, Caller, Operator, error_code, faults
 from servers.service import FINAL
 
+pytestmark = pytest.mark.variant("database", only="postgresql")
+
 FIELDS = {
     "object",
     "segment_id",

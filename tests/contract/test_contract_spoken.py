@@ -69,6 +69,7 @@ def test_an_emotion_acts_as_much_as_is_asked(real: RunningService, plain: dict[s
     assert whole["duration_ms"] < half["duration_ms"] < plain["duration_ms"]
 
 
+@pytest.mark.variant("model")
 def test_an_emotion_comes_from_words_or_from_a_reference(real: RunningService) -> None:
     """The text's own words, other words, and a voice that lends its emotion, not itself (R77, R80, R81)."""
     with real.client() as client:
@@ -92,6 +93,7 @@ def test_a_random_emotion_is_one_of_the_eight(real: RunningService) -> None:
     assert 1 == len(found["strengths"])
 
 
+@pytest.mark.variant("model")
 def test_a_reading_is_spoken_as_written(real: RunningService) -> None:
     """The same character with two readings is two sounds; the usual one is as without (R97)."""
     usual, hang, xing = (

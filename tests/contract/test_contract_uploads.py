@@ -17,6 +17,8 @@ from servers.callers import Caller, Operator, error_code, faults
 from servers.flacs import ADMITTED, ONLY_DECODED, REFUSED, tiny_frames
 from servers.recordings import RATE, body, post, recording, upload
 
+pytestmark = pytest.mark.variant("database", only="postgresql")
+
 T = TypeVar("T")
 
 LIMIT_BYTES = 268_435_456

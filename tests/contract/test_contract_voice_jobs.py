@@ -10,6 +10,8 @@ import pytest
 from servers.callers import Caller, Operator, error_code, job
 from servers.voices import listed, own_voice, recording, upload, voice_of_kind
 
+pytestmark = pytest.mark.variant("database", only="postgresql")
+
 SHARED_DEFAULTS = {
     "duration_factor": 1.1,
     "interval_silence": 350,

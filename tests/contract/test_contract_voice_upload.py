@@ -14,6 +14,8 @@ from servers.callers import Caller, Faults, Operator, error_code, faults
 from servers.voices import chunks, headers_of, listed, recording, upload
 from servers.wavs import PCM_SUBFORMAT, chunk, extensible, fmt, riff
 
+pytestmark = pytest.mark.variant("database", only="postgresql")
+
 SECOND = bytes(2 * 16_000)
 DATA = chunk(b"data", SECOND)
 LIMIT = 12 * 1024 * 1024

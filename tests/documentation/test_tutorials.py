@@ -86,7 +86,7 @@ class Reader:
         return text
 
 
-@pytest.fixture(scope="module", params=["en", "zh"])
+@pytest.fixture(scope="module", params=["en", pytest.param("zh", marks=pytest.mark.variant("language"))])
 def reader(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
     """One service for the tutorials of a language, and somebody who is logged in."""
     reader = _reader(request.param, tmp_path_factory.mktemp(request.param))
@@ -118,6 +118,7 @@ def test_the_first_job_can_be_done_as_it_stands(reader: Reader) -> None:
     assert ("interrupt" if reader.language == "en" else "打断") in printed
 
 
+@pytest.mark.variant("page")
 @pytest.mark.real_engine
 def test_a_podcast_can_be_made_as_it_stands(reader: Reader) -> None:
     """All lines in one file, with pauses; the program run again makes no further job."""
@@ -136,6 +137,7 @@ def test_a_podcast_can_be_made_as_it_stands(reader: Reader) -> None:
     assert abs(length_s - (spoken_s + 3 * 0.4)) < 0.01
 
 
+@pytest.mark.variant("page")
 @pytest.mark.real_engine
 def test_a_folder_is_transcribed_as_it_stands(reader: Reader) -> None:
     """Subtitles and a text for each recording, with half of the words or characters that were said."""
@@ -150,6 +152,7 @@ def test_a_folder_is_transcribed_as_it_stands(reader: Reader) -> None:
         assert sum(word in text for word in words) >= len(words) / 2, text
 
 
+@pytest.mark.variant("page")
 @pytest.mark.real_engine
 def test_an_own_model_is_added_as_it_stands(tmp_path: Path) -> None:
     """In English; the code in Chinese is the same. The engine passes the suite, and its model speaks."""
@@ -174,6 +177,7 @@ def test_an_own_model_is_added_as_it_stands(tmp_path: Path) -> None:
         assert (16_000, 1) == (sound.getframerate(), sound.getnchannels())
 
 
+@pytest.mark.variant("page")
 @pytest.mark.real_engine
 def test_one_machine_becomes_three_as_it_stands(
     tmp_path: Path, postgres_server: PostgresServer, seaweed: SeaweedServer, monkeypatch: pytest.MonkeyPatch

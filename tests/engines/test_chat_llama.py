@@ -96,6 +96,7 @@ def test_it_answers(model: Model, question: str, word: str) -> None:
     assert said.text == "".join(said.pieces)
 
 
+@pytest.mark.variant("model")
 def test_the_same_request_gives_the_same_answer(model: Model) -> None:
     """At temperature 0 and for one seed, from memory or anew, whatever was asked in between (R193)."""
     long = "Here is a list: " + ", ".join(f"item {number}" for number in range(36)) + ". Name the first item."

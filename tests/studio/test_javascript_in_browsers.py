@@ -17,9 +17,13 @@ from studio.browser import LAN_NAME, ROOT
 
 DIST = ROOT / "packages" / "tenuto-js" / "dist"
 
-pytestmark = pytest.mark.skipif(
-    not (DIST / "index.js").exists(), reason="the client for JavaScript is not built; `make test` does that"
-)
+pytestmark = [
+    pytest.mark.variant("program"),
+    pytest.mark.skipif(
+        not (DIST / "index.js").exists(),
+        reason="the client for JavaScript is not built; `make test-variants` does that",
+    ),
+]
 
 
 class _Quiet(SimpleHTTPRequestHandler):

@@ -1,5 +1,6 @@
 """Everybody can use the studio: by screen reader, keyboard or input method, on a narrow screen."""
 
+import pytest
 from playwright.sync_api import Browser, Route, expect
 
 from servers.service import RunningService
@@ -30,6 +31,7 @@ SETTLED = """async () => {
 all are brought to their end, and those that this begins."""
 
 
+@pytest.mark.variant("page")
 def test_every_page_can_be_used_by_everybody(
     browser: Browser, fake_house: RunningService, operator_cookie: Cookies
 ) -> None:

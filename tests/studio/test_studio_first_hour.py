@@ -102,6 +102,7 @@ def test_recognition_is_tried_with_an_example(visitor: Person, member: Cookies) 
     assert f"Example {english['name']}.wav" == job["title"]
 
 
+@pytest.mark.variant("page")
 @pytest.mark.timeout(300)
 def test_a_service_without_prices_speaks_of_no_money(browser: Browser, tmp_path: Path) -> None:
     """No page, label or hint, in either language: of jobs of every end and of what asks before it acts."""

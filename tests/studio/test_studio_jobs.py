@@ -5,6 +5,7 @@ import re
 import zipfile
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Browser, expect
 
 from servers.service import RunningService
@@ -148,6 +149,7 @@ def test_a_long_list_goes_on_by_itself(browser: Browser, fake_house: RunningServ
         assert [] == somebody.faults
 
 
+@pytest.mark.variant("depth")
 def test_of_hundreds_of_jobs_only_those_near_are_drawn(
     browser: Browser, fake_house: RunningService, member: Cookies
 ) -> None:
@@ -177,6 +179,7 @@ def test_of_hundreds_of_jobs_only_those_near_are_drawn(
         assert [] == somebody.faults
 
 
+@pytest.mark.variant("page")
 def test_tables_fit_a_phone(browser: Browser, fake_house: RunningService, operator_cookie: Cookies) -> None:
     """Queue, statistics, ledger and usage at 390 pixels: nothing is beside the screen, in either language."""
     hidden = {}

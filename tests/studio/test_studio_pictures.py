@@ -12,6 +12,8 @@ from studio.browser import ROOT, Cookies, Person
 from studio.scenes import make_key
 from tenuto.accounts.rules import is_well_formed
 
+pytestmark = pytest.mark.variant("page")
+
 PICTURES = sorted(path for kind in ("png", "webp") for path in (ROOT / "docs").rglob(f"*.{kind}"))
 KEY = re.compile(r"[tT][nN][_\-. ]?[0-9A-Za-z]{24,}")
 """What a full key looks like to a reader who mistakes a letter now and then."""

@@ -8,6 +8,8 @@ from playwright.sync_api import Browser
 from servers.service import RunningService
 from studio.browser import PASSWORD, person
 
+pytestmark = pytest.mark.variant("page")
+
 PREFIX = "/a/tenuto"
 PAGES = ("/voices", "/chat", "/jobs", "/keys", "/nowhere")
 

@@ -212,6 +212,7 @@ def test_every_example_is_accepted(reader: Person, key: str, tmp_path: Path) -> 
     assert forms | openai == set(bodies())
 
 
+@pytest.mark.variant("model")
 @pytest.mark.real_engine
 def test_every_example_runs_on_the_real_models(
     browser: Browser, real_house: RunningService, tmp_path: Path
@@ -294,6 +295,7 @@ def test_a_chat_is_shown_as_it_arrives(reader: Person, key: str) -> None:
     expect(form.locator("[aria-label=body]")).to_contain_text('"code": "invalid_request"')
 
 
+@pytest.mark.variant("page")
 def test_the_studio_leads_to_the_reference_and_back(visitor: Person, member: Cookies) -> None:
     """For visitors who are not signed in, and from the menu; the language and the theme are the same."""
     page = visitor.page
@@ -324,6 +326,7 @@ def test_a_wrong_key_is_reported(reader: Person) -> None:
     expect(form.locator(".told")).to_have_text(re.compile("^A header cannot carry this value: Authorization"))
 
 
+@pytest.mark.variant("page")
 def test_everybody_can_use_the_reference(browser: Browser, fake_house: RunningService) -> None:
     """Wide and narrow, light and dark, in both languages: axe finds nothing serious, nothing is wider than
     the screen; texts of the page exist in both languages."""
@@ -350,6 +353,7 @@ def test_everybody_can_use_the_reference(browser: Browser, fake_house: RunningSe
     assert {} == {one: faults for one, faults in found.items() if faults}
 
 
+@pytest.mark.variant("page")
 def test_the_reference_works_below_a_path(browser: Browser, tmp_path: Path) -> None:
     """Page, files, document and requests are below it."""
     running = RunningService(tmp_path / "data", variables={**VARIABLES, "TENUTO_BASE_PATH": PREFIX})

@@ -55,6 +55,7 @@ def test_code_of_a_speech_job_speaks_the_same(
     assert dict.fromkeys([*JOB, "openai-python"], spoken) == made
 
 
+@pytest.mark.variant("page")
 def test_code_of_a_form_draws_what_the_form_says(
     visitor: Person, member: Cookies, environment: dict[str, str], tmp_path: Path
 ) -> None:
@@ -80,6 +81,7 @@ def test_code_of_a_form_draws_what_the_form_says(
     expect(button).to_have_text("JavaScript")
 
 
+@pytest.mark.variant("page")
 def test_code_of_the_speech_form_speaks_what_the_form_says(
     visitor: Person, member: Cookies, environment: dict[str, str], tmp_path: Path
 ) -> None:
@@ -105,6 +107,7 @@ def test_code_of_the_speech_form_speaks_what_the_form_says(
     assert dict.fromkeys([*JOB, "openai-python"], spoken) == made
 
 
+@pytest.mark.variant("page")
 def test_code_transcribes_a_recording_of_the_disk(
     visitor: Person, member: Cookies, environment: dict[str, str], tmp_path: Path
 ) -> None:
@@ -124,6 +127,7 @@ def test_code_transcribes_a_recording_of_the_disk(
     assert [True] == list({b'"segment_text"' in content for content in made.values()})
 
 
+@pytest.mark.variant("page")
 def test_code_of_a_chat_asks_the_same(
     visitor: Person, member: Cookies, environment: dict[str, str], tmp_path: Path
 ) -> None:

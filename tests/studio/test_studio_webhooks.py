@@ -69,6 +69,7 @@ def test_a_webhook_from_its_making_to_its_end(visitor: Person, member: Cookies, 
     assert [] == visitor.ask("GET", "/web/v1/webhooks")[1]["data"]
 
 
+@pytest.mark.variant("page")
 def test_everybody_can_see_what_became_of_a_webhook(
     visitor: Person, member: Cookies, receiver: Receiver, tmp_path: Path
 ) -> None:

@@ -7,6 +7,8 @@ from tenuto.errors import OperatorError
 from tenuto.web import keys
 from web.browsers import HOUR_MS, START_MS, Studio, error, faults
 
+pytestmark = pytest.mark.variant("database", only="postgresql")
+
 NOW_S = START_MS // 1000
 OTHER_KEY = "key_" + "0" * 26
 

@@ -13,6 +13,8 @@ from tenuto.web import money
 from web.browsers import DAY_MS, Browser, Studio, error, faults
 from web.conftest import Open
 
+pytestmark = pytest.mark.variant("database", only="postgresql")
+
 IMAGE = "fake/image"
 PRICES = {SPEECH: {"price": "0.05", "hold": "0.07"}, METERED: {"price": "0.000001"}}
 FORMULAS = ('=HYPERLINK("http://evil.test")', "+1", "-1", "@SUM(A1)", "＝1", "\t=1")

@@ -13,6 +13,8 @@ from tenuto.web.app import ROUTES
 from web.browsers import Browser, Studio, error, faults
 from web.conftest import Open
 
+pytestmark = pytest.mark.variant("database", only="postgresql")
+
 NOBODY = "account_" + "0" * 26
 
 

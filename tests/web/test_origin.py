@@ -2,10 +2,14 @@
 
 from collections.abc import Iterator
 
+import pytest
+
 from tenuto.api import app as api
 from tenuto.web.app import ROUTES
 from web.browsers import PROXY, Browser, Studio, error
 from web.conftest import Open
+
+pytestmark = pytest.mark.variant("database", only="postgresql")
 
 HOST = "http://studio.test"
 JSON = {"Content-Type": "application/json"}

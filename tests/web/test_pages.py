@@ -10,6 +10,8 @@ from tenuto.web.app import PAGES
 from web.browsers import Studio, error
 from web.conftest import Open
 
+pytestmark = pytest.mark.variant("database", only="postgresql")
+
 INDEX = "<!doctype html><script src=/assets/app-1a2b.js></script>"
 SCRIPT = "console.log('studio');" * 50
 POLICY = (

@@ -7,6 +7,8 @@ import pytest
 from web.browsers import PASSWORD, Studio
 from web.conftest import Open
 
+pytestmark = pytest.mark.variant("database", only="postgresql")
+
 INDEX = '<!doctype html><html lang="zh"><script src="/assets/app-1a2b.js"></script></html>'
 PLACED = (
     '<!doctype html><html data-base="/a/tenuto" lang="zh">'

@@ -13,6 +13,8 @@ from web.browsers import Studio
 from web.conftest import Open
 from web.test_pages import POLICY
 
+pytestmark = pytest.mark.variant("database", only="postgresql")
+
 DOCUMENT = openapi_json.DOCUMENT
 MOST_BYTES = 50 * 1024
 """Of all that the page loads, compressed."""

@@ -13,6 +13,8 @@ from tenuto.web.studio import MAX_WAITING_HASHES
 from web.browsers import DAY_MS, HOUR_MS, PASSWORD, Browser, Studio, error, faults
 from web.conftest import Open
 
+pytestmark = pytest.mark.variant("database", only="postgresql")
+
 
 def test_the_set_up_link_makes_the_operator_once(studio: Studio) -> None:
     """The first who uses one is the operator; that link and all others are worth nothing after it."""

@@ -20,7 +20,7 @@ from tenuto.hosts.child import ChildHost
 from tenuto.hosts.host import Cancelled, EngineSpec
 from tenuto.kinds.recognition.recognise_chunk import check_transcript, checked
 
-pytestmark = pytest.mark.real_engine
+pytestmark = [pytest.mark.real_engine, pytest.mark.variant("program")]
 
 VOICES = Path(tenuto.voices.__file__ or "").parent
 

@@ -12,12 +12,15 @@ from tenuto_engine.conformance import examine, subjects
 pytestmark = [pytest.mark.real_engine, pytest.mark.timeout(1200)]
 
 
+@pytest.mark.variant("model", only="llama")
+@pytest.mark.variant("model", only="kokoro")
 @pytest.mark.parametrize("name", REAL)
 def test_an_engine_with_its_weights_conforms(name: str) -> None:
     """Loads, runs, stops, and leaves nothing behind."""
     assert {} == faults(examine(real(name)))
 
 
+@pytest.mark.variant("program")
 def test_faster_whisper_conforms_with_the_base_model() -> None:
     """The package of others, in the interpreter that has it."""
     options = {

@@ -142,6 +142,7 @@ def test_a_cancelled_run_stops_within_a_batch(steps: int, looks: int) -> None:
     assert looks == run.looks
 
 
+@pytest.mark.variant("model")
 def test_a_window_has_the_same_text_in_a_batch_as_alone() -> None:
     """To the last digit of its likelihood, beside longer windows in other languages; a text that is stopped
     at the limit of its own window is stopped there in a batch, too."""

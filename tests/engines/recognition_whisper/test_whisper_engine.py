@@ -97,6 +97,9 @@ def test_music_noise_and_silence_are_told_and_have_no_words() -> None:
     )
 
 
+@pytest.mark.variant("model", only="ar")
+@pytest.mark.variant("model", only="es")
+@pytest.mark.variant("model", only="ja")
 @pytest.mark.parametrize(
     ("lang", "text", "limit"),
     [

@@ -11,7 +11,7 @@ from engines.speech_kokoro.test_kokoro_engine import spoken
 from servers.cores import ENGINE_THREADS
 from tenuto.weights.cache import default_cache
 
-pytestmark = pytest.mark.real_engine
+pytestmark = [pytest.mark.real_engine, pytest.mark.variant("model")]
 
 
 @pytest.fixture(scope="module")

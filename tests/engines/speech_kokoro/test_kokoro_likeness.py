@@ -98,6 +98,7 @@ def likeness_of() -> Likeness:
     return Likeness(CACHE / "resemblyzer.pt", CACHE / "kokoro-voices")
 
 
+@pytest.mark.variant("model")
 def test_a_recording_changes_the_speech_and_the_same_recording_gives_the_same() -> None:
     """An own voice is no decoration: the samples differ from the original voice's, run after run alike."""
     run = VoicedRun(recorded("martin"), stream=True)
@@ -116,6 +117,7 @@ def test_speech_is_more_like_its_own_recording_than_like_another() -> None:
     assert [0, 1] == list((made @ known.T).argmax(axis=1))
 
 
+@pytest.mark.variant("model")
 def test_the_official_readers_are_spoken_in_their_likeness() -> None:
     """Linda and Edward, who are people, sound more like themselves than the original voice does (R161)."""
     known = [embedding(recorded(name)) for name in ("linda", "edward")]

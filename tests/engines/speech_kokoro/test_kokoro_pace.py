@@ -50,6 +50,10 @@ def at_pace(lang: str, factor: float) -> Result:
     return spoken(SENTENCES[lang], lang=lang, duration_factor=factor)
 
 
+@pytest.mark.variant("model", only="ar")
+@pytest.mark.variant("model", only="es")
+@pytest.mark.variant("model", only="ja")
+@pytest.mark.variant("model", only="zh")
 @pytest.mark.real_engine
 @pytest.mark.parametrize(("lang", "factor"), [*((lang, 0.5) for lang in SENTENCES), ("ar", 2.0)])
 def test_the_length_is_scaled_to_ten_percent(lang: str, factor: float) -> None:
@@ -60,6 +64,10 @@ def test_the_length_is_scaled_to_ten_percent(lang: str, factor: float) -> None:
     assert abs(lengths[1] / lengths[0] / factor - 1) < 0.1
 
 
+@pytest.mark.variant("model", only="ar")
+@pytest.mark.variant("model", only="es")
+@pytest.mark.variant("model", only="ja")
+@pytest.mark.variant("model", only="zh")
 @pytest.mark.real_engine
 @pytest.mark.parametrize(
     ("lang", "factor", "tolerance"),

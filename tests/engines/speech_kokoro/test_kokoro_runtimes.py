@@ -61,6 +61,7 @@ def test_the_square_of_a_sine_is_right() -> None:
     assert np.abs(found - np.sin(angles.astype(np.float64)) ** 2).max() < 5e-5
 
 
+@pytest.mark.variant("model")
 @needs_openvino
 @pytest.mark.parametrize("lang", SENTENCES)
 def test_both_runtimes_speak_alike(lang: str) -> None:
@@ -74,6 +75,7 @@ def test_both_runtimes_speak_alike(lang: str) -> None:
     assert abs(levels[0] - levels[1]) < 0.5
 
 
+@pytest.mark.variant("model")
 @needs_openvino
 def test_openvino_repeats_itself_to_the_bit() -> None:
     """Another attempt at a job gives the same bytes (0047), whatever was spoken in between."""

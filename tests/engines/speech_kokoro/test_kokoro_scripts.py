@@ -138,6 +138,9 @@ def test_the_units_of_all_languages_make_up_the_text(text: str, lang: str, norma
     )
 
 
+@pytest.mark.variant("depth", only="ar")
+@pytest.mark.variant("depth", only="es")
+@pytest.mark.variant("depth", only="ja")
 @pytest.mark.parametrize("lang", LANGS)
 @pytest.mark.parametrize(
     "text",

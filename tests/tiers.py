@@ -46,10 +46,11 @@ LONGEST = frozenset(
 VARIANTS = {
     "language": "the other language of a page whose code is the same",
     "database": "the second database, under a suite that reaches it by calls which others prove on both",
-    "program": "somebody else's program or library, on routes that the contract's suites prove",
+    "program": "somebody else's program, library or system, on ways that other suites prove",
     "model": "what a real model makes of more texts and recordings than `make test` gives it",
     "package": "a distribution in an environment of its own; that of the tests has all of them",
     "page": "one more page, screen, width or theme, of a program whose walks `make test` does",
+    "site": "the documentation built as a site; its pages, links and code are read as files",
     "depth": "more inputs of a sort of which `make test` has some",
 }
 """Why a test may be left to `make test-variants`: `@pytest.mark.variant(REASON, only=PARAMETER)`."""

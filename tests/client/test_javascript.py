@@ -133,6 +133,7 @@ def test_the_types_are_those_of_openapi_yaml_and_refuse_what_the_service_would()
     assert 0 == compiled.returncode, compiled.stdout
 
 
+@pytest.mark.variant("package")
 def test_the_package_has_what_a_program_needs_and_nothing_else(tmp_path: Path) -> None:
     """Modules with their types, the licence and the README; installed, both entries are imported from it."""
     pack = ("npm", "pack", "--json", "--ignore-scripts", "--pack-destination", str(tmp_path))
@@ -153,6 +154,7 @@ def test_the_package_has_what_a_program_needs_and_nothing_else(tmp_path: Path) -
     assert not {"dependencies", "peerDependencies", "optionalDependencies"} & set(manifest)
 
 
+@pytest.mark.variant("package")
 @ON_ONE_DATABASE
 def test_the_packed_client_works_alone(service: RunningService, operator: Operator, tmp_path: Path) -> None:
     """Packed twice it is the same bytes; in an empty folder it compiles, and a job gives its file."""

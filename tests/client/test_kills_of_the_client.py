@@ -72,7 +72,7 @@ def check(caller: Caller, file: Path) -> str:
     [
         ("sqlite", "say", ("client.killed", "before")),
         ("postgresql", "transcribe", ("client.killed", "after")),
-        ("sqlite", "say", ("client.windows", "after")),
+        pytest.param("sqlite", "say", ("client.windows", "after"), marks=pytest.mark.variant("program")),
     ],
     ids=["say", "transcribe", "say-windows"],
     indirect=["service"],

@@ -30,6 +30,8 @@ from servers.service import RunningService
 from tenuto_client.errors import InvalidSetting
 from tenuto_mcp.folder import Folder
 
+pytestmark = pytest.mark.variant("database", only="postgresql")
+
 __all__ = ["run"]
 
 TESTS = Path(__file__).parents[1]

@@ -47,6 +47,7 @@ def test_the_studio_and_the_client_have_one_table() -> None:
     assert client == studio
 
 
+@pytest.mark.variant("model")
 @pytest.mark.real_engine
 @pytest.mark.parametrize(("lang", "step"), [("en", 1), ("zh", 7), ("ja", 7), ("es", 7), ("ar", 7)])
 def test_the_table_is_what_the_model_does(lang: str, step: int) -> None:

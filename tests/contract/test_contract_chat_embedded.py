@@ -43,6 +43,7 @@ def bare(tmp_path: Path) -> Iterator[RunningService]:
     yield from running(tmp_path, {"TENUTO_CACHE": str(cache)})
 
 
+@pytest.mark.variant("program")
 def test_a_real_model_answers_openais_package(real: RunningService) -> None:
     """Whole and streamed, with the usage of the model's own tokenizer (R191, R195–R197)."""
     import openai  # Not above: it takes a second, which every process that collects this file would spend.

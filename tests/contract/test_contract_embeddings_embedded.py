@@ -42,6 +42,7 @@ def refused(client: httpx2.Client, **fields: Any) -> list[tuple[str, str]]:
     return [(fault["param"], fault["code"]) for fault in answer.json()["error"]["details"]]
 
 
+@pytest.mark.variant("program")
 def test_openais_package_embeds_with_a_real_model(real: RunningService) -> None:
     """Numbers and base64 are the same vectors, and a translation is nearer than another subject."""
     import openai  # Not above: it takes a second, which every process that collects this file would spend.

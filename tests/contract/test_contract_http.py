@@ -7,6 +7,8 @@ import pytest
 
 from servers.callers import Caller, error_code, job
 
+pytestmark = pytest.mark.variant("database", only="postgresql")
+
 REQUEST_ID = re.compile("req_[0-9a-hjkmnp-tv-z]{26}")
 
 

@@ -22,7 +22,7 @@ import soundfile
 from servers import recordings
 from servers.callers import ON_ONE_DATABASE, Caller, Operator, faults
 
-pytestmark = ON_ONE_DATABASE
+pytestmark = [ON_ONE_DATABASE, pytest.mark.variant("program")]
 
 SCRIPT = Path(__file__).parents[1] / "browser" / "openai.mjs"
 SIX_VOICES = ("alloy", "echo", "fable", "onyx", "nova", "shimmer")

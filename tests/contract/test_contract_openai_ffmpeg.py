@@ -14,6 +14,8 @@ from servers.callers import Caller, Operator, faults
 from servers.ffmpegs import ffmpeg
 from servers.service import RunningService
 
+pytestmark = pytest.mark.variant("program")
+
 WAYS = {
     "voice.webm": ["-c:a", "libopus", "-f", "webm"],
     "voice.m4a": ["-c:a", "aac", "-f", "ipod"],

@@ -12,6 +12,8 @@ from servers.chats import CHAT, THERE, used
 from servers.upstream import PRIVATE, UpstreamServer
 from tenuto.billing.rows import Used
 
+pytestmark = pytest.mark.variant("database", only="postgresql")
+
 if TYPE_CHECKING:
     import openai
 

@@ -9,6 +9,8 @@ import pytest
 from servers.callers import Caller, Operator, error_code, faults
 from servers.voices import JSON, own_voice, voice_of_kind
 
+pytestmark = pytest.mark.variant("database", only="postgresql")
+
 UNKNOWN = "voice_01jd4k0a3v6c8e9g2h5m7n0p1q"
 
 

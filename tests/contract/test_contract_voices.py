@@ -11,6 +11,8 @@ from servers.callers import Caller, Operator, error_code, faults
 from servers.voices import JSON, headers_of, listed, own_voice, recording, upload, voice_of_kind
 from tenuto.media.wav import read_pcm16_wav
 
+pytestmark = pytest.mark.variant("database", only="postgresql")
+
 MISSING = "voice_01jd4k0a3v6c8e9g2h5m7n0p1q"
 
 

@@ -24,6 +24,8 @@ from servers.service import TENUTO, RunningService
 from tenuto.artifacts.inputs import MAX_INPUT_BYTES
 from tenuto_client import Tenuto
 
+pytestmark = pytest.mark.variant("program")
+
 PASSWORD = "a password for tests"
 
 

@@ -15,6 +15,7 @@ FOLDERS = ("start", "tutorials", "guide")
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
+@pytest.mark.variant("site")
 def test_the_site_builds_strictly_and_every_link_leads_somewhere(tmp_path: Path) -> None:
     """`make docs`, in a folder of the test: pages in both languages, and a search index."""
     if not TOOLS.exists():

@@ -105,6 +105,7 @@ def _reader(language: str, folder: Path) -> Reader:
     return reader
 
 
+@pytest.mark.variant("page")
 @pytest.mark.real_engine
 def test_the_first_job_can_be_done_as_it_stands(reader: Reader) -> None:
     """Three sounds and a text: four jobs, for the interrupted command made only one."""

@@ -92,6 +92,7 @@ def test_nobody_speaks_no_words() -> None:
     assert [[]] * 4 == [told(QuietRun({"language": "en"}, pcm(samples)))["segments"] for samples in nothing]
 
 
+@pytest.mark.variant("model")
 def test_an_unknown_language_is_found_and_told() -> None:
     """The model finds the language, and a warning says so; Chinese is written in simplified characters."""
     value = told(QuietRun({"language": "Klingon"}, pcm(speech(CHINESE, "zh"))))

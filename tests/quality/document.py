@@ -15,12 +15,17 @@ DOCUMENT = ROOT / "docs" / "quality.md"
 
 
 def provenance() -> str:
+    """A section's first sentence."""
+    return f"Written by `make quality` {circumstances()}."
+
+
+def circumstances() -> str:
     """When, at which commit and on what it was measured."""
     commit = subprocess.run(
         ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout.strip()
     today = datetime.now(UTC).date().isoformat()
-    return f"Written by `make quality` on {today} at commit {commit}, on {os.cpu_count()} processor cores."
+    return f"on {today} at commit {commit}, on {os.cpu_count()} processor cores"
 
 
 def write_head(text: str) -> None:

@@ -1,6 +1,6 @@
 """What emotion, pace and streaming do to speech, measured on its samples.
 
-    python -m tests.quality.emotions [--write] [--only zh,en] [--each 4]
+    python -m tests.quality.emotions [--write] [--only zh,en] [--each 4] [--runtime openvino]
 
 Sentences are the shortest of sentences.tsv; none was used to fit the engine's directions. Exits with 1 when a
 target is missed.
@@ -28,6 +28,7 @@ from tenuto_engine_kit.speaker_embedding import SAMPLE_RATE as EMBEDDED_RATE
 from tenuto_engine_kit.speaker_embedding import SpeakerEncoder
 from tenuto_kokoro import KokoroEngine, audio, prosody
 from tenuto_kokoro.emotion import EMOTIONS, SHIFTS
+from tenuto_kokoro.runtimes import ONNXRUNTIME, OPENVINO
 
 from . import document
 from .read_back import CACHE, PARAMETERS, WEIGHTS, QuietRun, Sentence, heard, read_sentences
@@ -69,8 +70,9 @@ class Spoken:
 class Studio:
     """The engine and the judges, loaded once."""
 
-    def __init__(self) -> None:
-        self.engine = KokoroEngine({"weights": {name: str(CACHE / name) for name in WEIGHTS}})
+    def __init__(self, runtime: str) -> None:
+        weights = {name: str(CACHE / name) for name in WEIGHTS}
+        self.engine = KokoroEngine({"weights": weights, "runtime": runtime})
 
     @cached_property
     def whisper(self) -> WhisperModel:
@@ -283,7 +285,7 @@ SECTIONS: dict[str, Callable[[Studio, list[Sentence]], tuple[list[str], bool]]] 
 def measured(arguments: argparse.Namespace) -> Iterator[bool]:
     """Whether each section is good, printed and written where asked."""
     all_sentences = read_sentences(Path(__file__).with_name("sentences.tsv"))
-    studio = Studio()
+    studio = Studio(arguments.runtime)
     sentences = chosen(all_sentences, arguments.only.split(","), arguments.each)
     for title in arguments.sections.split(","):
         lines, is_good = SECTIONS[title](studio, sentences)
@@ -300,6 +302,7 @@ def main() -> int:
     parser.add_argument("--only", default="zh,en,ja,es,ar", help="languages, parted by commas")
     parser.add_argument("--each", type=int, default=4, help="sentences of each language")
     parser.add_argument("--sections", default=",".join(SECTIONS), help="which, parted by commas")
+    parser.add_argument("--runtime", choices=(ONNXRUNTIME, OPENVINO), default=ONNXRUNTIME)
     return 0 if all(list(measured(parser.parse_args()))) else 1
 
 

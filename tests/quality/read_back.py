@@ -4,8 +4,8 @@ with what should have been said, as both sound.
     python -m tests.quality.read_back [--write] [--sentences FILE] [--only zh,ar] [--runtime openvino]
 
 Sentences stand in sentences.tsv: language, text, and its sounds written by hand (numbers written out;
-Japanese in kana as pronounced). They were not used for tuning the engine. new_sentences.tsv has fifty more in
-four languages, to compare runtimes by: their sounds are taken from the text. Exits with 1 when a language
+Japanese in kana as pronounced). They were not used for tuning the engine. new_sentences.tsv has more in four
+languages, to compare runtimes by: their sounds are taken from the text. Exits with 1 when a language
 misses its target.
 """
 
@@ -111,10 +111,11 @@ def speak_all(texts: list[tuple[str, str, dict[str, Any]]], runtime: str) -> lis
         engine.run(
             QuietRun({**PARAMETERS, "lang": lang, "text": next(t for at, t, _ in texts if at == lang)})
         )
-    return [_speak(engine, {**PARAMETERS, "lang": lang, "text": text, **more}) for lang, text, more in texts]
+    return [speak(engine, {**PARAMETERS, "lang": lang, "text": text, **more}) for lang, text, more in texts]
 
 
-def _speak(engine: KokoroEngine, parameters: dict[str, Any]) -> Speech:
+def speak(engine: KokoroEngine, parameters: dict[str, Any]) -> Speech:
+    """What the engine makes of one text."""
     run = QuietRun(parameters)
     started, worked = time.perf_counter(), time.process_time()
     result = engine.run(run)

@@ -4,7 +4,6 @@
   ConvInteger). Here the range is known beforehand (`ranges.json`), which runtimes turn into the processor's
   8-bit instructions (QuantizeLinear, DequantizeLinear, Conv).
 - Products of matrices are floating-point ones: they take little time, and durations depend on them.
-- The angle of a negative number is π, whatever the rounding of a transform makes of its imaginary part.
 - The square of a sine is a chain of operations with one input each, which become one pass over memory.
 
 Knows the file's patterns, and no runtime.
@@ -50,13 +49,6 @@ SINE_SQUARED = (
 """sin(x)² in steps: the distance of x/π from the middle between two whole numbers; the cosine of a quarter of
 the angle, whose polynomial of degree four has an error of 2e-7; twice the cosine of the double angle; the
 square. The whole is right to 2e-5, a thousandth of what eight bits can tell apart."""
-
-
-IS_UPPER_HALF = "/decoder/decoder/generator/Greater_output_0"
-"""Whether the imaginary part of the harmonic source's spectrum is above zero, which makes the angle of a
-negative number π or -π. At frequency 0 the part is zero: the model was trained with π there, and in the file
-π comes from rounding in ONNX Runtime's transform. OpenVINO's gives a true zero; -π makes speech 1 to 1.6 dB
-quieter."""
 
 
 def fast(nodes: Sequence[Node], constant: Constants, ranges: Mapping[str, Range] = RANGES) -> Rewritten:
@@ -111,8 +103,6 @@ class _Rewriting:
                 self.made += self._floating(products[output], output)
             elif each.type == "Pow" and (sine := self.makers.get(each.inputs[0])) and sine.type == "Sin":
                 self.made += self._sine_squared(sine.inputs[0], output)
-            elif output == IS_UPPER_HALF:
-                self.made.append(node("GreaterOrEqual", each.inputs, output))
             else:
                 self.made.append(each)
         return self.made, list(self.constants.values())

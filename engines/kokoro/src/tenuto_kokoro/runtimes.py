@@ -6,6 +6,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import io
+import os
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
@@ -48,6 +49,10 @@ DECODER_SHA256 = "b667f7985c908594f99349c615d0681d994041998e1fd36a716da53f065d49
 
 COMPILED = ".compiled"
 """Beside the weights: the folder of what OpenVINO compiled."""
+
+NO_GENERATED_CODE_KEPT = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "0")
+"""For oneDNN, which OpenVINO computes with: else it keeps 1,024 operations, each generated for one shape. As
+hardly two segments have the same length, that is 8 MB for each segment."""
 
 INSTRUCTIONS = ("avx512_vnni", "avx_vnni")
 """Either multiplies 8-bit numbers exactly and fast; with neither, OpenVINO may round sums of products."""
@@ -130,6 +135,8 @@ class OpenVino:
     name = OPENVINO
 
     def __init__(self, model: Path, threads: int) -> None:
+        # oneDNN reads it when it is first used.
+        os.environ.setdefault(*NO_GENERATED_CODE_KEPT)
         import openvino
 
         _return_large_blocks()

@@ -29,6 +29,7 @@ from bench import (
     streams,
     transfer,
     webhooks,
+    whole_job,
 )
 from bench.report import Row
 from servers.postgres import PostgresServer, start_postgres
@@ -58,7 +59,11 @@ PARTS: dict[str, Measure] = {
     "streams": streams.measure,
     "webhooks": webhooks.measure,
 }
-MANY: dict[str, Measure] = {"cluster": cluster.measure, "growth": growth.measure}
+MANY: dict[str, Measure] = {
+    "cluster": cluster.measure,
+    "whole-job": whole_job.measure,
+    "growth": growth.measure,
+}
 """Many machines, and a database that has grown: half an hour and more, so on a page of their own."""
 
 

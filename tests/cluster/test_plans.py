@@ -303,3 +303,29 @@ def test_a_queue_that_came_suddenly_is_not_read(
     postgres_server.run(f"drop database {name} with (force)")
 
     assert [] == [plan.line() for plan in plans if plan.pages > PAGES]
+
+
+def test_a_queue_that_is_nearly_all_of_a_table_is_not_read(
+    postgres_server: PostgresServer, postgres_template: str, tmp_path: Path
+) -> None:
+    """A worker of two models in a service that has just begun: the planner takes any queue for a 200th of the
+    table, and such a queue for a handful of jobs.
+    """
+    name = "beginning"
+    postgres_server.run(f"create database {name} template {postgres_template} strategy file_copy")
+    database = open_database(postgres_server.url(name))
+    world = World(database, tmp_path, now_ms=time.time_ns() // 1_000_000)
+    world.slots(2)
+    world.register("worker_a")
+    caller = world.caller(10**9)
+    running = world.submit(caller, "running", model=SPEECH).job_id
+    claim = world.claim()
+    assert claim is not None
+    waiting = world.submit(caller, "waits", model=SPEECH).job_id
+    grown.copy(postgres_server.url(name), [waiting], WAITING // 2)
+    beginning = Grown(world, postgres_server.url(name), caller, "", running, waiting, claim)
+    plans = plans_of(database, _claim(frozenset({SPEECH, METERED}))(beginning))
+    database.close()
+    postgres_server.run(f"drop database {name} with (force)")
+
+    assert [] == [plan.line() for plan in plans if plan.pages > PAGES]

@@ -21,6 +21,9 @@ CANDIDATES = 4
 # In this form it matches the predicate of one index only (see its migration), so that a queue which
 # PostgreSQL's statistics do not reflect is never read from end to end.
 _QUEUED = "state || '' = 'queued'"
+# And in this one that of no index: the few candidates are looked up by their ids. The planner takes a queue
+# for a 200th of the table, whatever its length, and would read all of it instead.
+_STILL_QUEUED = "j.state || '' || '' = 'queued'"
 # A pause that ends later than any pause can was set by a clock that has been set back since: it is ignored.
 # The index's columns are compared as rows, and ordered by from the first on: with equalities, the planner
 # could use another index that has the same order and covers all jobs there ever were.
@@ -303,7 +306,7 @@ def _oldest_queued(models: int) -> str:
     candidates = _for_each(models, _OF_ACCOUNT, "id", f"{_FIRST} limit {CANDIDATES}")
     return f"""
         select j.id from ({candidates}) as candidate join job j on j.id = candidate.id
-        where j.{_QUEUED} order by j.id limit 1 for update of j skip locked"""  # noqa: S608
+        where {_STILL_QUEUED} order by j.id limit 1 for update of j skip locked"""  # noqa: S608
 
 
 @lru_cache

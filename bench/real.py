@@ -52,7 +52,7 @@ def measure(postgres: PostgresServer | None) -> list[Row]:
     if postgres is not None:
         return []
     with stage(None, TENUTO_ENGINES="real", TENUTO_CONFIG="") as running:
-        client = _Client(running)
+        client = Client(running)
         try:
             spoken = client.final(client.submit(MODEL, {"text": MINUTE, "lang": "en"}))
             seconds = spoken["result"]["duration_ms"] / 1000
@@ -63,7 +63,7 @@ def measure(postgres: PostgresServer | None) -> list[Row]:
             client.close()
 
 
-def _first_segment(client: "_Client", beginning: str, text: str, seconds: float) -> Row:
+def _first_segment(client: "Client", beginning: str, text: str, seconds: float) -> Row:
     waited_s = []
     for _ in range(FIRSTS):
         # Whoever is cancelled may take the host with him, and the next one loads it.
@@ -80,7 +80,7 @@ def _first_segment(client: "_Client", beginning: str, text: str, seconds: float)
     )
 
 
-def _eight(running: Stage, client: "_Client", artifact_id: str) -> list[Row]:
+def _eight(running: Stage, client: "Client", artifact_id: str) -> list[Row]:
     def recognise(number: int) -> tuple[float, float, int]:
         """Seconds that so many take, their peak in MiB, and how many ran at once."""
         jobs = [
@@ -119,7 +119,7 @@ def _heard(wav: bytes) -> bytes:
     return file.getvalue()
 
 
-class _Client:
+class Client:
     """One caller with one connection."""
 
     def __init__(self, running: Stage) -> None:
@@ -154,10 +154,10 @@ class _Client:
     def first_segment_s(self, job_id: str) -> float:
         """From the last look that found it waiting, so no less than from `running`."""
         began = time.perf_counter()
-        while self._read(f"/v1/jobs/{job_id}")["state"] == "queued":
+        while self.read(f"/v1/jobs/{job_id}")["state"] == "queued":
             time.sleep(LOOK_S)
             began = time.perf_counter()
-        while not (segments := self._read(f"/v1/jobs/{job_id}/audio-segments")["data"]):
+        while not (segments := self.read(f"/v1/jobs/{job_id}/audio-segments")["data"]):
             time.sleep(LOOK_S)
         content = self.content(f"/v1/jobs/{job_id}/audio-segments/{segments[0]['segment_id']}/content")
         took_s = time.perf_counter() - began
@@ -171,11 +171,11 @@ class _Client:
         self._connection.close()
 
     def _ended(self, job_id: str) -> dict[str, Any]:
-        while (found := self._read(f"/v1/jobs/{job_id}?wait=20"))["state"] in ("queued", "running"):
+        while (found := self.read(f"/v1/jobs/{job_id}?wait=20"))["state"] in ("queued", "running"):
             pass
         return found
 
-    def _read(self, path: str) -> dict[str, Any]:
+    def read(self, path: str) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(self.content(path))
         return found
 

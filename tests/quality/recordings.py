@@ -39,27 +39,19 @@ class QuietRun:
         self.steps: list[tuple[str, int, int, str]] = []
         self.pieces: list[tuple[str, float, float]] = []
         """Text, start and end of what was reported."""
-        self.reached: list[int] = []
-        """How many pieces had been reported at each step."""
+        self.shares: list[float] = [0.0]
+        """The progress at each step, of 1."""
+        self.share_before_text = 0.0
+        """The progress when the first text was reported."""
 
     def segment(self, content: bytes, metadata: dict[str, Any]) -> None:
+        if not self.pieces:
+            self.share_before_text = self.shares[-1]
         self.pieces.append((content.decode(), metadata["start"], metadata["end"]))
 
     def progress(self, stage: str, completed: int, total: int, unit: str) -> None:
         self.steps.append((stage, completed, total, unit))
-        self.reached.append(len(self.pieces))
-
-    def wrong_steps(self, segments: list[dict[str, Any]]) -> list[tuple[int, float]]:
-        """Steps beside the seconds up to which the text was reported, where they differ by a second or more
-        though the transcript has words between."""
-        wrong = []
-        for (_, completed, _, _), count in zip(self.steps, self.reached, strict=True):
-            reached = max((end for _, _, end in self.pieces[:count]), default=0.0)
-            low, high = sorted((completed + 1.0, reached))
-            is_between = any(one["text"] and low < one["start"] and one["end"] < high for one in segments)
-            if is_between or completed + 1 < reached:
-                wrong.append((completed, reached))
-        return wrong
+        self.shares.append(completed / total)
 
     def check_cancelled(self) -> None:
         pass
@@ -153,6 +145,14 @@ def noise(seconds: float, level: float = 0.1, seed: int = 0) -> Floats:
 
 def silence(seconds: float) -> Floats:
     return np.zeros(round(seconds * RATE), np.float32)
+
+
+def apart() -> Floats:
+    """Six short sentences, each in a window of its own: so far are they apart."""
+    made = Recording()
+    for number in range(6):
+        made.say("The garden gate is open.", VOICES[number % 2]).add("silence", silence(4.5))
+    return made.samples
 
 
 def pcm(samples: Floats) -> bytes:

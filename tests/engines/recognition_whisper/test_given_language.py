@@ -3,12 +3,13 @@
 import json
 from dataclasses import replace
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
 
-from quality.recordings import CACHE, QuietRun, Recording, music, noise, pcm, silence, speech
+from quality.recordings import CACHE, QuietRun, Recording, apart, music, noise, pcm, silence, speech
 from quality.sounding import error_rate, sounding
 from servers.cores import ENGINE_THREADS
 from tenuto_engine import Cancelled, EngineError, Result
@@ -158,23 +159,23 @@ def test_a_window_has_the_same_text_in_a_batch_as_alone() -> None:
     assert len(alone[3].tokens) < len(alone[2].tokens)
 
 
-def test_progress_grows_to_the_end() -> None:
-    """Seconds of the part, from none to all."""
-    run, _ = heard()
-    done = [completed for _, completed, _, _ in run.steps]
+def test_progress_is_the_share_of_the_work_that_is_done() -> None:
+    """Seconds of the part, from none to all, without a long step."""
+    run = QuietRun({"language": "en"}, pcm(apart()))
+    engine().run(run)
 
-    assert done == sorted(done)
-    assert int(meeting().length / 16_000) == done[-1]
+    assert run.shares == sorted(run.shares)
+    assert 1 == run.shares[-1]
+    assert max(after - before for before, after in pairwise(run.shares)) <= 0.25
+    assert 0.4 <= run.share_before_text <= 0.75
 
 
 def test_text_is_reported_as_it_becomes_final() -> None:
-    """Each piece is a segment of the transcript, and progress is how far the pieces reach."""
+    """Each piece is a segment of the transcript."""
     run, made = heard()
     segments = json.loads(made.content)["segments"]
 
     assert [(one["text"], one["start"], one["end"]) for one in segments] == run.pieces
-    assert [] == run.wrong_steps(segments)
-    assert 2 <= len({completed for _, completed, _, _ in run.steps})
 
 
 @pytest.mark.parametrize("audio", [b"\0", bytes(2 * 16_000 * (15 * 60 + 1))], ids=["half", "long"])

@@ -2,6 +2,7 @@
 
 import json
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from quality.recordings import (
     VOICES,
     QuietRun,
     Recording,
+    apart,
     music,
     noise,
     pcm,
@@ -148,7 +150,7 @@ def test_a_run_says_how_far_it_is_and_can_be_cancelled_between_windows() -> None
     """Progress in seconds of the audio; a cancel is noticed."""
     made, _, told = meeting()
 
-    assert {"events", "recognition", "speakers"} == {stage for stage, *_ in told.steps}
+    assert {"events", "encoding", "recognition", "speakers"} == {stage for stage, *_ in told.steps}
     assert all(0 <= completed <= total and unit == "seconds" for _, completed, total, unit in told.steps)
     first = next(step for step in told.steps if step[0] == "recognition")
 
@@ -162,12 +164,21 @@ def test_a_run_says_how_far_it_is_and_can_be_cancelled_between_windows() -> None
 
 
 def test_text_is_reported_as_it_becomes_final() -> None:
-    """The pieces joined are the text of the transcript, and progress is how far they reach."""
+    """The pieces joined are the text of the transcript."""
     _, value, run = meeting()
 
     assert said(value) == " ".join(text for text, _, _ in run.pieces)
-    assert [] == run.wrong_steps(value["segments"])
-    assert run.steps[-1][1] == run.steps[-1][2]
+
+
+def test_progress_is_the_share_of_the_work_that_is_done() -> None:
+    """It never falls and makes no long step: a window at a time until four are decoded at once."""
+    run = QuietRun({"language": None})
+    recognised(apart(), run)
+
+    assert run.shares == sorted(run.shares)
+    assert 1 == run.shares[-1]
+    assert max(after - before for before, after in pairwise(run.shares)) <= 0.2
+    assert 0.4 <= run.share_before_text <= 0.75
 
 
 def test_the_result_is_json_that_names_the_model() -> None:

@@ -12,7 +12,7 @@ from tenuto_engine_kit.languages import understood
 from tenuto_whisper import placing, segments, speakers, timeline
 from tenuto_whisper.chinese import simplified
 from tenuto_whisper.given_language import tail_of
-from tenuto_whisper.progress import Progress
+from tenuto_whisper.progress import ENCODING, EVENTS, RECOGNITION, Costs, Progress
 from tenuto_whisper.segments import Spoken
 from tenuto_whisper.sound_events import FRAMES_PER_SECOND, memory_block, remembered
 from tenuto_whisper.timeline import Window
@@ -292,11 +292,20 @@ def test_progress_is_one_scale_and_never_falls() -> None:
         def check_cancelled(self) -> None:
             pass
 
-    progress = Progress(Reported(), 200.4)
-    progress.report("events")
-    for done_s in (0.0, 20.9, 110.0, 90.0, 201.0):
-        progress.report("recognition", done_s)
-    progress.report("speakers")
+    progress = Progress(Reported(), 200.4, Costs(events=1.0, encoding=100.2, recognition=2.0))
+    progress.report(EVENTS, 1.0)
+    # The work: 200.4 for events, 200.4 for two windows, 200.4 for 100.2 s of speech.
+    progress.expect([Window(0, 60, ((0.0, 50.0),)), Window(100, 160, ((100.0, 150.2),))])
+    for stage, share in (
+        (EVENTS, 0.5),
+        (ENCODING, 0.5),
+        (RECOGNITION, 0.5),
+        (ENCODING, 0.2),
+        (ENCODING, 1.0),
+    ):
+        progress.report(stage, share)
+    progress.finish(RECOGNITION)
 
-    assert [0, 0, 20, 110, 110, 200, 200] == [completed for _, completed, _, _ in reports]
+    assert reports[0][1] < 67
+    assert [66, 100, 133, 133, 167, 200] == [completed for _, completed, _, _ in reports[1:]]
     assert {(200, "seconds")} == {report[2:] for report in reports}

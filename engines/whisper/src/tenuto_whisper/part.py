@@ -16,9 +16,9 @@ from tenuto_engine_kit.speaker_embedding import DIMENSIONS, SpeakerEncoder
 from . import segments, speakers, timeline
 from .chinese import simplified
 from .placing import placed
-from .progress import Progress
+from .progress import ENCODING, EVENTS, RECOGNITION, SPEAKERS, Costs, Progress
 from .segments import Spoken
-from .sound_events import Events
+from .sound_events import FRAMES_PER_SECOND, Events
 from .timeline import Window
 from .transcription import BATCH, SAMPLE_RATE, Draft, Heard, Whisper, Word
 
@@ -33,6 +33,8 @@ UNHEARD_S = 2.0
 """Speech of at least this length without words is transcribed once more, separately."""
 CLIPS = 32
 """Embeddings computed between two checks for cancellation."""
+COSTS = Costs(events=0.0063, encoding=0.67, recognition=0.046, speakers=0.006)
+"""Processor seconds, measured with two threads on people reading English."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,7 @@ class Part:
         self._run = run
         self._samples = samples
         self._length_s = len(samples) / SAMPLE_RATE
-        self._progress = Progress(run, self._length_s)
+        self._progress = Progress(run, self._length_s, COSTS)
         self._levels = np.zeros(0, np.float32)
         """The loudness of each frame; measured first."""
         self._whisper = whisper
@@ -69,6 +71,7 @@ class Part:
         probabilities = self._probabilities()
         self._levels = timeline.levels(self._samples, len(probabilities))
         windows = timeline.windows(timeline.voices(probabilities), self._levels, self._length_s)
+        self._progress.expect(windows)
         words = self._words(windows, probabilities)
         spoken, embeddings = self._speakers(words, probabilities)
         found = [_segment(piece) for piece in segments.split(spoken)]
@@ -85,9 +88,9 @@ class Part:
     def _probabilities(self) -> Floats:
         """Speech, singing and music in each hundredth of a second."""
         pieces = [np.zeros((0, 3), np.float32)]
-        for _, piece in self._events.probabilities(self._samples):
+        for first, piece in self._events.probabilities(self._samples):
             self._run.check_cancelled()
-            self._progress.report("events")
+            self._progress.report(EVENTS, (first + len(piece)) / FRAMES_PER_SECOND / self._length_s)
             pieces.append(piece)
         return np.concatenate(pieces)
 
@@ -95,12 +98,16 @@ class Part:
         """The words of all windows that are in speech or singing, in order; reported as they come."""
         found, unreported = list[Word](), list[Word]()
         following = iter([*(window.start for window in windows[1:]), None])
+        speech_s, written_s = sum(window.speech_s for window in windows), 0.0
         for batch in self._batches(windows):
-            for words in self._written(batch, again=True):
+            for one, words in zip(batch, self._written(batch, again=True), strict=True):
                 voiced = [word for word in words if timeline.is_voiced(probabilities, (word.start, word.end))]
                 voiced.sort(key=lambda word: word.start)
                 found += voiced
                 unreported = self._report([*unreported, *voiced], next(following))
+                # Behind the text: it is stored with the progress.
+                written_s += one.window.speech_s
+                self._progress.report(RECOGNITION, written_s / speech_s)
         return found
 
     def _report(self, words: Sequence[Word], next_s: float | None) -> list[Word]:
@@ -115,8 +122,6 @@ class Part:
         for piece in pieces:
             start, end = piece[0].word.start, max(spoken.word.end for spoken in piece)
             report_piece(self._run, start, min(end, self._length_s), segments.text(piece))
-        reached = last[0].start if last else self._length_s if next_s is None else next_s
-        self._progress.report("recognition", reached)
         return last
 
     def _batches(self, windows: Sequence[Window]) -> Iterator[list[Encoded]]:
@@ -129,9 +134,9 @@ class Part:
         self._vote(first)
         for start in range(0, len(windows), BATCH):
             batch = list[Encoded]()
-            for window in windows[start : start + BATCH]:
+            for number, window in enumerate(windows[start : start + BATCH], start + 1):
                 batch.append(first if window is fullest else self._encoded(window))
-                self._progress.report("recognition")
+                self._progress.report(ENCODING, number / len(windows))
             yield batch
 
     def _encoded(self, window: Window) -> Encoded:
@@ -196,11 +201,11 @@ class Part:
         self, words: Sequence[Word], probabilities: Floats
     ) -> tuple[list[Spoken], dict[str, list[float]]]:
         """The words with S01, S02, … in the order of their first words, and the embedding of each speaker."""
-        self._progress.report("speakers", self._length_s)
         found = speakers.groups(words)
         spoken = [one for one in found if not timeline.is_sung(probabilities, (one.start, one.end))]
         embeddings = self._embeddings(spoken)
         numbers = speakers.assign(spoken, embeddings)
+        self._progress.finish(SPEAKERS)
         labels: dict[int, str] = {}
         who: dict[int, str] = {}
         for group, number in zip(spoken, numbers, strict=True):
@@ -216,7 +221,7 @@ class Part:
         made = [np.zeros((0, DIMENSIONS), np.float32)]
         for start in range(0, len(found), CLIPS):
             self._run.check_cancelled()
-            self._progress.report("speakers")
+            self._progress.report(SPEAKERS, start / len(found))
             clips = [speakers.clip(self._samples, group) for group in found[start : start + CLIPS]]
             made.append(self._encoder.embed_all(clips))
         return np.concatenate(made)

@@ -32,6 +32,7 @@ PROGRAMS = ROOT / "bench" / "peers"
 MISSING = "not measured: `make bench` installs it (`requirements/peers.txt`)"
 THREADS = min(2, os.cpu_count() or 1)
 LOADS, ROUNDS = 3, 3
+RUNTIMES = {"ONNX Runtime": "onnxruntime", "OpenVINO": "openvino"}
 VOICE = "af_heart"
 SHORT = "Hold the note for its full value."
 TEXTS = (SHORT, TEXT[: TEXT.index(" Later")], TEXT)
@@ -90,19 +91,9 @@ def _speech(folder: Path) -> list[Row]:
     styles = np.fromfile(cache / "kokoro-voices" / f"{VOICE}.bin", np.float32).reshape(-1, 1, 256)
     voices: dict[str, Any] = {VOICE: styles}
     np.savez(folder / "voices.npz", **voices)
-    parameters = {
-        "lang": "en",
-        "stream": False,
-        "voice": {"profile": {"style": VOICE}},
-        "duration_factor": 1,
-        "interval_silence": 200,
-        "max_text_tokens_per_segment": 120,
-        "text_normalization": True,
-    }
     model = {"model": str(cache / SPEAKING[0]), "voices": str(folder / "voices.npz"), "voice": VOICE}
     contestants = [
-        _own("ours on ONNX Runtime", "kokoro", SPEAKING, parameters, runtime="onnxruntime"),
-        _own("ours on OpenVINO", "kokoro", SPEAKING, parameters, runtime="openvino"),
+        *map(own_speech, RUNTIMES),
         _peer("kokoro-onnx", "with_kokoro_onnx.py", model),
     ]
     figures = in_turns(contestants, [{"text": text} for text in TEXTS], {"text": SHORT})
@@ -142,6 +133,22 @@ def _recognition(folder: Path) -> list[Row]:
     return rows("recognition, Whisper base in 8 bits, people reading English", figures, errors)
 
 
+def own_speech(runtime: str) -> Contestant:
+    """Our engine on one of the RUNTIMES."""
+    from quality.recordings import SPEAKING
+
+    parameters = {
+        "lang": "en",
+        "stream": False,
+        "voice": {"profile": {"style": VOICE}},
+        "duration_factor": 1,
+        "interval_silence": 200,
+        "max_text_tokens_per_segment": 120,
+        "text_normalization": True,
+    }
+    return _own(f"ours on {runtime}", "kokoro", SPEAKING, parameters, runtime=RUNTIMES[runtime])
+
+
 def _own(
     name: str,
     engine: str,
@@ -159,7 +166,7 @@ def _peer(name: str, program: str, options: dict[str, Any]) -> Contestant:
     return Contestant(name, (str(PYTHON), str(PROGRAMS / program)), options | {"threads": THREADS})
 
 
-class _Program:
+class Program:
     """A contestant's process, loaded."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
@@ -185,20 +192,23 @@ class _Program:
         figures.sound_s = sum(answer["seconds"] for answer in answers)
         figures.text = " ".join(answer.get("text", "") for answer in answers).strip()
         figures.rounds.append((took_s / figures.sound_s, spent_s / figures.sound_s))
+        figures.peak_mib = self.peak_mib()
+
+    def peak_mib(self) -> float:
         status = Path(f"/proc/{self._process.pid}/status").read_text()
-        figures.peak_mib = int(status.partition("VmHWM:")[2].split()[0]) / MIB
+        return int(status.partition("VmHWM:")[2].split()[0]) / MIB
 
     def cpu_s(self) -> float:
         return cpu_s(self._process.pid)
 
 
 @contextmanager
-def _loaded(contestant: Contestant, figures: Figures) -> Iterator[_Program]:
+def loaded(contestant: Contestant, figures: Figures) -> Iterator[Program]:
     command = [*contestant.command, json.dumps(contestant.options)]
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     began = time.perf_counter()
     with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL, **pipes) as process:
-        program = _Program(process)
+        program = Program(process)
         try:
             program.ask({})
             figures.loads.append((time.perf_counter() - began, program.cpu_s()))
@@ -217,9 +227,9 @@ def in_turns(
     with ExitStack() as stack:
         for _ in range(LOADS - 1):
             for contestant, figures in here:
-                with _loaded(contestant, figures):
+                with loaded(contestant, figures):
                     pass
-        running = [(stack.enter_context(_loaded(*pair)), pair[1]) for pair in here]
+        running = [(stack.enter_context(loaded(*pair)), pair[1]) for pair in here]
         for program, _ in running:
             program.ask(first)
         for number in range(ROUNDS):

@@ -2,13 +2,14 @@
 
 `begin` and `complete` are to a `tenuto` command what `Popen` and `run` of `subprocess` are. A process that
 has only the modules loaded, and no thread, file or database open, forks for each command; what it forks has
-the arguments, environment, folder and streams of the command, and ends as any interpreter does. A command
+the arguments, environment, folder and streams of the command, and ends as an interpreter does. A command
 whose environment acts on the interpreter or its libraries is started in the usual way.
 
 `serve` starts a worker, which would load all modules once more. So whoever becomes a `serve` first forks a
 child that waits to become its first worker; the workers after that are started in the usual way.
 """
 
+import atexit
 import gc
 import importlib
 import json
@@ -23,7 +24,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -269,7 +270,7 @@ def _become_worker(asked: socket.socket) -> NoReturn:
     os.environ.update(request["env"])
     sys.argv = request["arguments"][2:]
     _show(request["arguments"])
-    runpy.run_module(WORKER, run_name="__main__", alter_sys=True)
+    _run(lambda: runpy.run_module(WORKER, run_name="__main__", alter_sys=True))
     sys.exit()
 
 
@@ -288,6 +289,28 @@ def _show(arguments: list[str]) -> None:
         memory.write(line)
 
 
+def _run(command: Callable[[], object]) -> None:
+    """Run it and end as an interpreter does, but for taking its modules apart, which copies what we share.
+
+    What ends with an error, by a signal or with output that nobody takes ends entirely as usual.
+    """
+    code: object = None
+    try:
+        command()
+    except SystemExit as end:
+        code = end.code
+    if not isinstance(code, int | None):
+        sys.exit(str(code))
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        sys.exit(code)
+    os._exit((code or 0) & 0xFF)
+
+
 if __name__ == "__main__":
     sys.path.pop(0)  # Our folder, whose modules are called as others are.
     import tenuto
@@ -302,4 +325,4 @@ if __name__ == "__main__":
     if sys.argv[1] == "serve":
         # Not before: what is forgotten with that call closes its numbers of files, which a new file may have.
         _fork_worker()
-    main()
+    _run(main)

@@ -55,7 +55,7 @@ def _idle(stages: list[Stage]) -> list[Row]:
         share = (_spent_s(running) - spent_s) / IDLE_S * 100
         number = len(running.processes())
         how = f"fixed; {number} processes (API, worker, a loaded host) over {IDLE_S:.0f} s"
-        rows.append(below(f"{running.name}: the idle service, of one core", share, 1, "%", how))
+        rows.append(below(f"{running.name}: the idle service, of one core", share, 0.5, "%", how))
     return rows
 
 

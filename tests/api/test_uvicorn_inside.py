@@ -48,7 +48,17 @@ MADE_WITH = {
 """How a `RequestResponseCycle` is made: these arguments and no others."""
 STATE = {"connections", "default_headers", "total_requests"}
 FLOW = {"pause_reading", "resume_reading", "write_paused"}
-SERVER = {"capture_signals", "force_exit", "run", "serve", "server_state", "should_exit", "startup"}
+SERVER = {
+    "capture_signals",
+    "force_exit",
+    "main_loop",
+    "on_tick",
+    "run",
+    "serve",
+    "server_state",
+    "should_exit",
+    "startup",
+}
 PARSER = {"feed_data", "get_http_version", "get_method", "should_keep_alive", "should_upgrade"}
 
 

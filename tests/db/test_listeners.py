@@ -33,14 +33,15 @@ database.close()
 """
 IDLE = """
 import sys, time
+from resource import RUSAGE_SELF, getrusage
 from tenuto.db.opening import open_database
 database = open_database(sys.argv[1])
 listener = database.listen("jobs")
 while listener.wait(0.3):
     pass
-before = time.process_time()
+before, woken = time.process_time(), getrusage(RUSAGE_SELF).ru_nvcsw
 listener.wait(2)
-print(time.process_time() - before)
+print(time.process_time() - before, getrusage(RUSAGE_SELF).ru_nvcsw - woken)
 listener.close()
 database.close()
 """
@@ -239,7 +240,7 @@ def test_the_wait_ends_in_time(empty_database: Database) -> None:
 
 
 def test_sqlite_notices_a_commit_without_a_wake_up(tmp_path: Path) -> None:
-    """When the wake-up is lost, the listener sees the commit itself within a tenth of a second or so."""
+    """When the wake-up is lost, the listener sees the commit itself within a second or so."""
     url = f"sqlite:///{tmp_path}/tenuto.db"
     with (
         closing(open_database(url)) as database,
@@ -249,7 +250,7 @@ def test_sqlite_notices_a_commit_without_a_wake_up(tmp_path: Path) -> None:
         assert not listener.wait(0.15)
         other.write(lambda tx: tx.run("create table note (id text)"))
 
-        assert [{"jobs"}, set()] == [listener.wait(1), listener.wait(0.15)]
+        assert [{"jobs"}, set()] == [listener.wait(2), listener.wait(0.15)]
 
 
 def test_a_dead_listener_is_swept(tmp_path: Path) -> None:
@@ -279,7 +280,7 @@ def test_a_deep_folder_can_be_listened_in(tmp_path: Path) -> None:
 
 
 def test_a_database_that_is_listened_to_closes_at_once(empty_database_url: str) -> None:
-    """The thread that listens is told; it waits for half a second at a time."""
+    """The thread that listens waits for notices and for the end alike."""
     took_s = []
     for _ in range(3):
         database = open_database(empty_database_url)
@@ -312,7 +313,7 @@ def test_closing_while_somebody_begins_to_listen_raises_nothing() -> None:
 
 
 def test_waiting_costs_next_to_nothing(empty_database_url: str) -> None:
-    """An idle listener uses at most 0.5 % of a core (0.05 % when measured alone).
+    """An idle listener uses at most 0.5 % of a core (0.05 % when measured alone), and wakes once a second.
 
     In a process of its own: what threads of earlier tests do in this one isn't the listener's.
     """
@@ -323,6 +324,7 @@ def test_waiting_costs_next_to_nothing(empty_database_url: str) -> None:
         text=True,
         timeout=60,
     )
-    used_s = float(waiting.stdout)
+    used_s, woken = waiting.stdout.split()
 
-    assert used_s < 2 * 0.005
+    assert float(used_s) < 2 * 0.005
+    assert int(woken) < 15

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _PR_SET_DUMPABLE = 4
 
-SIGNAL_LOOK_S = 0.5
+SIGNAL_LOOK_S = 2.0
 
 Say = Callable[[str], None]
 """Takes a line for the person at the terminal."""

@@ -19,7 +19,9 @@ from tenuto.db.database import Database
 from tenuto.errors import OperatorError, StorageFailed, StoreUnreachable, Unavailable
 from tenuto.ids import Ids
 
-LOOK_S = 0.5
+LOOK_S = 2.5
+AWAIT_S = 0.5
+"""The pause between two tries of a start whose store did not answer."""
 CLOCKS_MS = 600_000
 """How far the store's clock may be behind ours."""
 COMPARE_S = 5.0
@@ -68,7 +70,7 @@ class StoreWatch:
         """
         until = time.monotonic() + COMPARE_S
         while not self._is_compared and time.monotonic() < until and not pairing.is_paired(self._database):
-            self._stopping.wait(LOOK_S)
+            self._stopping.wait(AWAIT_S)
             self._compare(pairing.ANY_AGE_MS)
 
     def start(self) -> None:

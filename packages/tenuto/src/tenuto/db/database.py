@@ -78,7 +78,7 @@ class Transaction(Protocol):
 
 
 class Listener(Protocol):
-    """Learns that something happened on its topics: perhaps too often, perhaps 100 ms late, but it does."""
+    """Learns that something happened on its topics: perhaps too often, perhaps a second late, but it does."""
 
     def arm(self, topic: str) -> None:
         """Ask for the topic's next wake-up; from any thread, before looking at what it would be about.

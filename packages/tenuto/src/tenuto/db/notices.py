@@ -4,9 +4,12 @@ A NOTIFY inside the accepting transaction would serialise all commits. A lost no
 stands the listener's own look at the database.
 """
 
+import os
+import select
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 
 import psycopg
 from psycopg import pq
@@ -22,8 +25,6 @@ _NOTIFY = b"notify"
 COALESCE_S = 0.002
 LONGEST_COALESCE_S = 0.008
 RECONNECT_PAUSE_S = 1.0
-# How soon the listening thread sees that it shall end.
-LISTEN_SLICE_S = 0.5
 CLOSE_S = 5.0
 
 _log = get_logger("tenuto.db")
@@ -40,6 +41,8 @@ class Notices:
         self._receiving: threading.Thread | None = None
         self._is_due = threading.Event()
         self._closed = threading.Event()
+        # A pipe, closed with us: the thread that listens waits for its end, too.
+        self._ends: tuple[int, int] | None = None
         # Guards the listeners, the topics and the starting of threads.
         self._changing = threading.Lock()
         # The backend that sends our notices: our own listeners have been woken already.
@@ -63,7 +66,8 @@ class Notices:
                 # Replaced as a whole, so that it can be read without the lock.
                 self._listeners[topic] = [*self._listeners.get(topic, ()), listener]
             if self._receiving is None and not self._closed.is_set():
-                self._receiving = _started(self._receive, "postgres-listen")
+                self._ends = self._ends or os.pipe()
+                self._receiving = _started(partial(self._receive, self._ends[0]), "postgres-listen")
         return listener
 
     def forget(self, listener: "PostgresListener") -> None:
@@ -75,10 +79,15 @@ class Notices:
         with self._changing:
             self._closed.set()
             threads = (self._sending, self._receiving)
+            ends, self._ends = self._ends, None
         self._is_due.set()
+        if ends is not None:
+            os.close(ends[1])
         for thread in threads:
             if thread is not None:
                 thread.join(CLOSE_S)
+        if ends is not None:
+            os.close(ends[0])
 
     def _tell(self, topic: str | None) -> None:
         """Wakes the listeners of a topic in this process; of all topics when notices may have been lost."""
@@ -114,30 +123,31 @@ class Notices:
                 self._closed.wait(RECONNECT_PAUSE_S)
             self._closed.wait(pause_s)
         if connection is not None:
-            # The thread that listens hears that it shall end, rather than see it after its wait.
-            with suppress(psycopg.Error):
-                _notify(connection.pgconn, "")
             connection.close()
 
-    def _receive(self) -> None:
+    def _receive(self, end: int) -> None:
         while not self._closed.is_set():
             try:
                 with suppress(psycopg.Error):
-                    self._hear()
+                    self._hear(end)
             except Exception as error:
                 log_failure(_log, "notices.failed", error)
             self._closed.wait(RECONNECT_PAUSE_S)
 
-    def _hear(self) -> None:
+    def _hear(self, end: int) -> None:
         with _connect(self._url) as connection:
             connection.execute(f"listen {CHANNEL}")
             self._tell(None)
+            # Past psycopg's `notifies`, which looks ten times a second whether Ctrl-C was pressed.
+            libpq, readable = connection.pgconn, select.poll()
+            readable.register(libpq.socket, select.POLLIN)
+            readable.register(end, select.POLLIN)
             while not self._closed.is_set():
-                for notice in connection.notifies(timeout=LISTEN_SLICE_S):
-                    if notice.pid != self._own_backend:
-                        self._tell(notice.payload)
-                    if self._closed.is_set():
-                        break
+                libpq.consume_input()
+                while notice := libpq.notifies():
+                    if notice.be_pid != self._own_backend:
+                        self._tell(notice.extra.decode())
+                readable.poll()
 
 
 class PostgresListener:

@@ -31,6 +31,8 @@ OnReady = Callable[[list[Any]], None]
 """Called with the addresses of the server once it accepts."""
 _log = get_logger("tenuto.api")
 SWEEP_S = 0.5
+TICK_EVERY = 2
+"""Every second sweep writes the answers' `Date` again."""
 ALL_SWEPT_EVERY = 10
 """Every tenth sweep looks at all connections, also at those whose clients wait for us: one that is closed
 meanwhile has a deadline again."""
@@ -56,6 +58,7 @@ class Server(uvicorn.Server):
         on_ready: OnReady,
         with_deadline: set[Connection],
     ) -> None:
+        self._should_exit = False
         super().__init__(config)
         self.sockets = sockets
         self.with_deadline = with_deadline
@@ -65,6 +68,20 @@ class Server(uvicorn.Server):
         self.on_ready = on_ready
         self.swept_at = time.monotonic()
         """When the event loop last came round to the sweep."""
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._ending = asyncio.Event()
+
+    @property
+    def should_exit(self) -> bool:
+        """Set it to end the service; from the loop's thread, which a signal's handler runs in, too."""
+        return self._should_exit
+
+    @should_exit.setter
+    def should_exit(self, value: bool) -> None:
+        self._should_exit = value
+        if value and self._loop is not None:
+            with contextlib.suppress(RuntimeError):  # The loop has ended already.
+                self._loop.call_soon_threadsafe(self._ending.set)
 
     @property
     def addresses(self) -> list[Any]:
@@ -87,6 +104,12 @@ class Server(uvicorn.Server):
         gc.freeze()
         self.on_ready(self.addresses)
 
+    async def main_loop(self) -> None:
+        """Wait until `should_exit` is set. uvicorn's own loop looks ten times a second."""
+        self._loop = asyncio.get_running_loop()
+        while not await self.on_tick(0):
+            await self._ending.wait()
+
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
         """uvicorn would take SIGTERM and SIGINT here."""
@@ -100,6 +123,8 @@ class Server(uvicorn.Server):
             await asyncio.sleep(SWEEP_S)
             now = clock()
             self.swept_at = time.monotonic()
+            if turn % TICK_EVERY == 0:
+                await self.on_tick(0)
             # When our own loop stood still, the clients are not to blame for the time.
             elapsed_s = min(now - before, 2 * SWEEP_S)
             before = now

@@ -227,7 +227,15 @@ def has_open_attempts(tx: Transaction, worker_id: str) -> bool:
 
 def has_work(tx: Transaction, lane: str, *, models: frozenset[str], now_ms: int) -> bool:
     """Whether a claim for these models could succeed; cheap enough to ask every second."""
-    return bool(models) and store.has_work(tx, lane, sorted(models), now_ms)
+    return bool(lanes_with_work(tx, {lane: models}, now_ms=now_ms))
+
+
+def lanes_with_work(tx: Transaction, offered: dict[str, frozenset[str]], *, now_ms: int) -> list[str]:
+    """The lanes in which a claim for the models that are offered there could succeed."""
+    asked = [
+        (lane, store.ask_work(tx, lane, sorted(models), now_ms)) for lane, models in offered.items() if models
+    ]
+    return [lane for lane, work in asked if work.one() is not None]
 
 
 def cancel_requests(tx: Transaction, worker_id: str) -> list[str]:

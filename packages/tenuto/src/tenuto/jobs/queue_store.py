@@ -59,9 +59,9 @@ def oldest_queued(
     return None if row is None else str(row["id"])
 
 
-def has_work(tx: Transaction, lane: str, models: Sequence[str], now_ms: int) -> bool:
-    row = tx.one(_has_work(len(models)), **_parameters(lane, models, now_ms))
-    return row is not None
+def ask_work(tx: Transaction, lane: str, models: Sequence[str], now_ms: int) -> Deferred:
+    """A row if there is something to claim in the lane."""
+    return tx.ask(_has_work(len(models)), **_parameters(lane, models, now_ms))
 
 
 def free_slot(tx: Transaction, lane: str, slots: int) -> int | None:

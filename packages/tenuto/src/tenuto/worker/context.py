@@ -89,7 +89,7 @@ class Bell:
                 self._rung[lane] += 1
                 self._conditions[lane].notify_all()
 
-    def wait(self, lane: str, since: int, timeout_s: float) -> bool:
+    def wait(self, lane: str, since: int, timeout_s: float | None = None) -> bool:
         """True as soon as it has rung more often in the lane than `since`."""
         with self._conditions[lane]:
             return self._conditions[lane].wait_for(lambda: self._rung[lane] != since, timeout_s)

@@ -43,6 +43,9 @@ STOP_S = 5.0
 WITHDRAW_AGAIN_S = 0.5
 POLL_S = 1.0
 """The safety net behind wake-ups: work is looked for at least as often."""
+EARLY_S = 0.1
+"""A wait may end a little before its time; the look that is due with it is not put off to the next one."""
+LISTEN_AGAIN_S = 0.5
 
 STUCK_S = 60.0
 """A heartbeat this old, whether the database answered or not, never comes back."""
@@ -199,12 +202,34 @@ class Worker:
         return all(slot.join(max(0.0, until - time.monotonic())) for slot in self._slots)
 
     def _listen(self) -> None:
+        """Ring where work was announced, and where it is found by a look each second: one for all slots."""
+        poll_at = 0.0
         while not self._stopping.is_set():
             try:
-                if woken := self._listener.wait(1.0):
+                if woken := self._listener.wait(POLL_S):
                     self._bell.ring(*(self._topics[topic] for topic in woken))
+                if time.monotonic() >= poll_at:
+                    poll_at = time.monotonic() + POLL_S - EARLY_S
+                    if lanes := self._lanes_with_work():
+                        self._bell.ring(*lanes)
             except Unavailable:
-                self._stopping.wait(0.5)
+                self._stopping.wait(LISTEN_AGAIN_S)
+            except Exception as error:
+                # A fault of ours; slots wait for nothing but the bell.
+                log_failure(_log, "claim.failed", error)
+                self._stopping.wait(LISTEN_AGAIN_S)
+
+    def _lanes_with_work(self) -> list[str]:
+        """Those in which a slot has nothing to do, though something waits that it could run."""
+        idle = {slot.lane: slot.offered() for slot in self._slots if slot.is_idle}
+        if not idle:
+            return []
+        # Before the look, as slots do it; each second, for whoever should have woken us may have died.
+        for topic, lane in self._topics.items():
+            if lane in idle:
+                self._listener.arm(topic)
+        now_ms = self._context.clock()
+        return self._context.database.read(lambda tx: queue.lanes_with_work(tx, idle, now_ms=now_ms))
 
     def _warm(self) -> None:
         """Load what is marked so before the first job asks for it."""
@@ -232,7 +257,9 @@ class Slot:
     ) -> None:
         """`arm` asks for the lane's next wake-up."""
         self._context = context
-        self._lane = lane
+        self.lane = lane
+        self.is_idle = False
+        """It waits for the bell."""
         self._arm = arm
         self._slots = slots(context.settings)[lane]
         self._engines = engines
@@ -258,13 +285,20 @@ class Slot:
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
+    def offered(self) -> frozenset[str]:
+        """The lane's models that this worker claims now."""
+        models = self._context.models
+        return frozenset(name for name in self._engines.offered() if models[name].lane == self.lane)
+
     def _run(self) -> None:
         claim: Claim | None = None
         while claim is not None or not self._stopping.is_set():
-            since = self._bell.rung(self._lane)
+            since = self._bell.rung(self.lane)
             claim = claim or self._claim(since)
             if claim is None:
-                self._bell.wait(self._lane, since, POLL_S)
+                self.is_idle = True
+                self._bell.wait(self.lane, since)
+                self.is_idle = False
                 continue
             claim = attempt.run(self._context, self._engines, self._heartbeat, claim, self._take)
 
@@ -275,24 +309,24 @@ class Slot:
         context, now_ms = self._context, self._context.clock()
 
         def look(tx: Transaction) -> bool:
-            return queue.has_work(tx, self._lane, models=self._offered(), now_ms=now_ms)
+            return queue.has_work(tx, self.lane, models=self.offered(), now_ms=now_ms)
 
         with self._engines.claiming:
             try:
-                if not self._offered() or self._bell.rang_in_vain(self._lane, since):
+                if not self.offered() or self._bell.rang_in_vain(self.lane, since):
                     return None
                 # In this order: what is queued after the look rings again.
                 self._arm()
                 if not context.database.read(look):
-                    self._bell.found_nothing(self._lane, since)
+                    self._bell.found_nothing(self.lane, since)
                     return None
                 claim = context.database.write(lambda tx: self._take(tx, now_ms))
             except Unavailable as error:
-                _log.warning("claim.not_possible", lane=self._lane, reason=error.message)
+                _log.warning("claim.not_possible", lane=self.lane, reason=error.message)
                 return None
             except Exception as error:
                 # A fault of ours; a slot whose thread has ended would leave its lane standing still.
-                log_failure(_log, "claim.failed", error, lane=self._lane)
+                log_failure(_log, "claim.failed", error, lane=self.lane)
                 self.faults += 1
                 return None
             if claim is not None:
@@ -302,14 +336,14 @@ class Slot:
             return claim
 
     def _take(self, tx: Transaction, now_ms: int) -> Claim | None:
-        models = self._offered()
+        models = self.offered()
         if self._stopping.is_set() or not models:
             return None
         claim = queue.claim(
             tx,
             self._context.ids,
             worker_id=self._context.worker_id,
-            lane=self._lane,
+            lane=self.lane,
             slots=self._slots,
             models=models,
             now_ms=now_ms,
@@ -317,11 +351,6 @@ class Slot:
         if claim is not None:
             failpoints.hit("claim.before_commit")
         return claim
-
-    def _offered(self) -> frozenset[str]:
-        """The lane's models that this worker claims now."""
-        models = self._context.models
-        return frozenset(name for name in self._engines.offered() if models[name].lane == self._lane)
 
 
 class Watch:

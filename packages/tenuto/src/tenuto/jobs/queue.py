@@ -83,27 +83,27 @@ def claim(
     offered = sorted(models)
     if not offered:
         return None
-    number = store.free_slot(tx, lane, slots)
-    if number is None:
-        return None
+    slot = store.ask_free_slot(tx, lane, offered, now_ms, slots)
     for _ in range(UNREADABLE_AT_ONCE):
         attempt_id = ids.new("attempt")
-        account_id = _take_turn(tx, lane, offered, now_ms, draw=attempt_id)
+        accounts = store.next_accounts(tx, lane, offered, now_ms, ACCOUNTS_LOOKED_AT)
+        free = slot.one()
+        if free is None:
+            return None
+        account_id = _take_turn(tx, lane, accounts, draw=attempt_id)
         job_id = account_id and store.oldest_queued(tx, lane, account_id, offered, now_ms)
         if not account_id or not job_id:
             return None
         started = store.start(tx, job_id, attempt_id, now_ms)
         work = store.work(tx, job_id)
+        taken = store.ask_take_slot(tx, lane, free.number, job_id, attempt_id)
         attempts = _begin(tx, job_id, attempt_id, started.one(), worker_id=worker_id, now_ms=now_ms)
-        if attempts is None:
-            return None
+        assert taken.changed() == 1, "the slot row was locked"
         try:
             claimed = _claim_of(work, job_id, account_id, lane, attempt_id=attempt_id, number=attempts)
         except Unreadable as error:
-            _hand_over(tx, attempt_id, error, now_ms)
+            _hand_over(tx, attempt_id, error, now_ms)  # It frees the slot.
             continue
-        taken = store.take_slot(tx, lane, number, job_id, attempt_id)
-        assert taken == 1, "the slot row was locked"
         return claimed
     return None
 
@@ -116,19 +116,17 @@ def _hand_over(tx: Transaction, attempt_id: str, error: Unreadable, now_ms: int)
 
 def _begin(
     tx: Transaction, job_id: str, attempt_id: str, started: Started | None, *, worker_id: str, now_ms: int
-) -> int | None:
-    """The attempt's number, its row and its event written; None when another was first."""
-    if started is None:
-        return None
+) -> int:
+    """The attempt's number, its row and its event written."""
+    assert started is not None, "the job's row was locked"
     number = started.attempts
     store.add_attempt(tx, attempt_id, job_id=job_id, number=number, worker_id=worker_id, now_ms=now_ms)
     add_event(tx, job_id, started.event_sequence, "running", now_ms=now_ms, attempt_id=attempt_id)
     return number
 
 
-def _take_turn(tx: Transaction, lane: str, offered: list[str], now_ms: int, *, draw: str) -> str | None:
+def _take_turn(tx: Transaction, lane: str, accounts: list[WaitingAccount], *, draw: str) -> str | None:
     """The account to serve: the first that no other worker serves at this moment, else the first."""
-    accounts = store.next_accounts(tx, lane, offered, now_ms, ACCOUNTS_LOOKED_AT)
     accounts.sort(key=lambda account: _turn(account, draw))
     for account in accounts:
         if account.served is None:

@@ -11,7 +11,7 @@ from functools import lru_cache
 from tenuto.db import records
 from tenuto.db.database import Deferred, Transaction
 from tenuto.db.records import DeferredRecord
-from tenuto.jobs.rows import Counted, JobWork, OpenAttempt, SlotRow, Started, WaitingAccount
+from tenuto.jobs.rows import Counted, FreeSlot, JobWork, OpenAttempt, SlotRow, Started, WaitingAccount
 from tenuto.jobs.states import MAX_PAUSE_MS
 from tenuto.jobs.store import AFTER_ALL
 
@@ -64,14 +64,19 @@ def ask_work(tx: Transaction, lane: str, models: Sequence[str], now_ms: int) -> 
     return tx.ask(_has_work(len(models)), **_parameters(lane, models, now_ms))
 
 
-def free_slot(tx: Transaction, lane: str, slots: int) -> int | None:
-    row = tx.one(
-        """select number from slot where lane = :lane and job_id is null and number <= :slots
-           order by number limit 1 for update skip locked""",
-        lane=lane,
+def ask_free_slot(
+    tx: Transaction, lane: str, models: Sequence[str], now_ms: int, slots: int
+) -> DeferredRecord[FreeSlot]:
+    """A free one of the first `slots` slots; it is locked, which is a write, only if there is work."""
+    return records.ask(
+        tx,
+        FreeSlot,
+        f"""select number from slot
+            where lane = :lane and job_id is null and number <= :slots and exists ({_has_work(len(models))})
+            order by number limit 1 for update skip locked""",  # noqa: S608 (texts of this file)
+        **_parameters(lane, models, now_ms),
         slots=slots,
     )
-    return None if row is None else int(row["number"])
 
 
 def start(tx: Transaction, job_id: str, attempt_id: str, now_ms: int) -> DeferredRecord[Started]:
@@ -102,7 +107,7 @@ def work(tx: Transaction, job_id: str) -> DeferredRecord[JobWork]:
 def add_attempt(
     tx: Transaction, attempt_id: str, *, job_id: str, number: int, worker_id: str, now_ms: int
 ) -> None:
-    tx.run(
+    tx.do(
         """insert into attempt (id, job_id, number, worker_id, state, started_at, heard_at, machine, pid)
            values (:id, :job_id, :number, :worker_id, 'running', :now, :now,
                    (select w.machine from worker w where w.id = :worker_id),
@@ -115,8 +120,8 @@ def add_attempt(
     )
 
 
-def take_slot(tx: Transaction, lane: str, number: int, job_id: str, attempt_id: str) -> int:
-    return tx.run(
+def ask_take_slot(tx: Transaction, lane: str, number: int, job_id: str, attempt_id: str) -> Deferred:
+    return tx.ask(
         """update slot set job_id = :job_id, attempt_id = :attempt_id
            where lane = :lane and number = :number and job_id is null""",
         lane=lane,
@@ -127,7 +132,7 @@ def take_slot(tx: Transaction, lane: str, number: int, job_id: str, attempt_id: 
 
 
 def add_turn(tx: Transaction, lane: str, account_id: str) -> None:
-    tx.run(
+    tx.do(
         """insert into turn (lane, account_id, served) values (:lane, :account_id, 0)
            on conflict (lane, account_id) do nothing""",
         lane=lane,

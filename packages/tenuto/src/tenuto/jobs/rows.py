@@ -269,6 +269,12 @@ class NewestKey(msgspec.Struct, frozen=True):
     job_id: str
 
 
+class FreeSlot(msgspec.Struct, frozen=True):
+    """A slot in which nothing runs."""
+
+    number: int
+
+
 class Counted(msgspec.Struct, frozen=True):
     """How many rows there are, up to the limit of the count."""
 

@@ -77,6 +77,8 @@ class Bell:
         self._rung = dict.fromkeys(self._conditions, 0)
         # By lane: how often it had rung before a look that found nothing, and when that was.
         self._in_vain: dict[str, tuple[int, float]] = {}
+        # By lane: how often it had rung when somebody came because of it.
+        self._answered: dict[str, int] = {}
 
     def rung(self, lane: str) -> int:
         """How often it has rung in the lane; take it before looking for work."""
@@ -93,6 +95,12 @@ class Bell:
         """True as soon as it has rung more often in the lane than `since`."""
         with self._conditions[lane]:
             return self._conditions[lane].wait_for(lambda: self._rung[lane] != since, timeout_s)
+
+    def is_first(self, lane: str, since: int) -> bool:
+        """Whether nobody has come because of this ring: there is work for one, and perhaps for no more."""
+        is_first = self._answered.get(lane) != since
+        self._answered[lane] = since
+        return is_first
 
     def found_nothing(self, lane: str, since: int) -> None:
         """A look at the lane that was begun after so many rings found nothing."""

@@ -303,8 +303,8 @@ class Slot:
             claim = attempt.run(self._context, self._engines, self._heartbeat, claim, self._take)
 
     def _claim(self, since: int) -> Claim | None:
-        """A claim, or None. A look is taken before a transaction is opened: the bell rings for every slot,
-        and to lock one for nothing would be a write, in the way of those who submit.
+        """A claim, or None. The bell rings for every slot of the lane: the first claims at once, the
+        others look before they open a transaction, which would be in the way of those who submit.
         """
         context, now_ms = self._context, self._context.clock()
 
@@ -317,7 +317,7 @@ class Slot:
                     return None
                 # In this order: what is queued after the look rings again.
                 self._arm()
-                if not context.database.read(look):
+                if not self._bell.is_first(self.lane, since) and not context.database.read(look):
                     self._bell.found_nothing(self.lane, since)
                     return None
                 claim = context.database.write(lambda tx: self._take(tx, now_ms))

@@ -224,6 +224,10 @@ class _Sessions:
         self._options = onnxruntime.SessionOptions()
         self._options.intra_op_num_threads = threads
         self._options.inter_op_num_threads = 1
+        # Threads that spin between operators take the processor from other engines: 20 sentences in turns
+        # took 0.43 instead of 0.51 s of it for a second of speech, in 5 % more time on a machine that does
+        # nothing else, and in 5 % less beside others.
+        self._options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         self._run_options = onnxruntime.RunOptions()
         # What a long segment took is given back after it, or the memory of all shapes would add up.
         self._run_options.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")

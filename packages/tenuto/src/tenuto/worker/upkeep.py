@@ -39,8 +39,6 @@ from tenuto.worker.heartbeat import ClockAgreement, Heartbeat
 from tenuto.worker.housekeeping import Auditor, Sweeper, retain
 
 LOOK_S = 0.5
-IDLE_LOOK_S = 1.0
-"""While no attempt is open anywhere, there is nobody to rescue."""
 HOUSEKEEPING_S = 60.0
 FORGOTTEN_S = 600.0
 """A worker is forgotten when we have not seen its row change for this long, whatever its clock says."""
@@ -110,7 +108,6 @@ class Upkeep:
         self._calls = Presence(away_s=context.settings.chat_timeout_s + ABANDONED_CALL_S, observe_s=CALLS_S)
         self._troubles: dict[str, _Trouble] = {}
         self._looked_at = float("-inf")
-        self._pause_s = LOOK_S
         self._agreement = ClockAgreement(context.clock(), time.monotonic())
         self._auditor = Auditor(context)
         self.sweeper = Sweeper(context)
@@ -137,7 +134,7 @@ class Upkeep:
                 pass  # Each duty has logged it.
             except Exception as error:
                 log_failure(_log, "upkeep.failed", error, duty="round")
-            self._stopping.wait(self._pause_s)
+            self._stopping.wait(LOOK_S)
 
     def look(self, now: float) -> None:
         """One round; `now` is monotonic seconds.
@@ -176,9 +173,11 @@ class Upkeep:
 
     def _rescue(self, duties: "Duties", now: float) -> None:
         ours = {watched.attempt_id for watched in self._heartbeat.active()}
-        attempts = self._context.database.read(queue.open_attempts)
-        self._pause_s = LOOK_S if attempts else IDLE_LOOK_S
-        others = [attempt for attempt in attempts if attempt.attempt_id not in ours]
+        others = [
+            attempt
+            for attempt in self._context.database.read(queue.open_attempts)
+            if attempt.attempt_id not in ours
+        ]
         self._seen = {
             attempt.attempt_id: self._seen[attempt.attempt_id]
             for attempt in others

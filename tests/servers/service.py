@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import ssl
 import subprocess
@@ -108,6 +109,15 @@ class RunningService:
         while not self._is_ready():
             assert time.monotonic() < until, self.log_path.read_text()[-2000:]
             time.sleep(0.02)
+
+    def set_up_link(self) -> str:
+        """The path behind which the operator account is made, which a new service prints; read a moment after
+        it is ready, perhaps."""
+        until = time.monotonic() + READY_S
+        while not (found := re.search(r"/setup#\S+", "".join(self.said))):
+            assert time.monotonic() < until, self.said
+            time.sleep(0.02)
+        return found[0]
 
     def stop(self) -> int:
         """SIGTERM, and the exit code."""

@@ -3,7 +3,6 @@
 Without a browser or a built studio everything here fails with the reason: what is skipped is not tested.
 """
 
-import re
 from collections.abc import Iterator
 
 import pytest
@@ -64,7 +63,7 @@ def visitor(browser: Browser, fake_house: RunningService) -> Iterator[Person]:
 @pytest.fixture(scope="module")
 def operator_cookie(browser: Browser, fake_house: RunningService) -> Cookies:
     """The session of the operator, who used the link that the service printed."""
-    link = next(found[0] for line in fake_house.said if (found := re.search(r"/setup#\S+", line)))
+    link = fake_house.set_up_link()
     with person(browser, fake_house.url) as somebody:
         somebody.open(link)
         somebody.page.get_by_label("Account name").fill("operator")

@@ -6,7 +6,6 @@ WebP. The service is started for it with the real engines, and some work is done
 
 import argparse
 import base64
-import re
 import tempfile
 from pathlib import Path
 
@@ -99,7 +98,7 @@ def main() -> None:
 
 def _prepare(operator: Person, house: RunningService) -> Cookies:
     """The operator's account, with some money and some work behind it."""
-    link = next(found[0] for line in house.said if (found := re.search(r"/setup#\S+", line)))
+    link = house.set_up_link()
     operator.open(link)
     page = operator.page
     page.get_by_label("Account name").fill("Clara")

@@ -44,7 +44,7 @@ def operator_of(
     running = RunningService(folder / "data", engines=engines, variables={**VARIABLES, **variables})
     running.start()
     try:
-        link = next(found[0] for line in running.said if (found := re.search(r"/setup#\S+", line)))
+        link = running.set_up_link()
         with person(browser, running.url) as somebody:
             somebody.open(link)
             somebody.page.get_by_label("Account name").fill("operator")

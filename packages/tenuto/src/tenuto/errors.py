@@ -224,6 +224,10 @@ class StoreUnreachable(ArtifactUnavailable):
     """The store of bytes does not answer, or refuses us; whether the content is there is not known."""
 
 
+class BucketMissing(StoreUnreachable):
+    """The store has no such bucket."""
+
+
 class StorageFailed(Unavailable):
     """The bytes could not be stored durably."""
 

@@ -8,7 +8,7 @@ compares them. A service that was restored has none yet and takes one when its b
 from tenuto.artifacts import store
 from tenuto.blobs.blob import BlobRecord, BlobStore
 from tenuto.db.database import Database, Transaction
-from tenuto.errors import ArtifactUnavailable, CorruptBlob, OperatorError, StoreUnreachable
+from tenuto.errors import ArtifactUnavailable, BucketMissing, CorruptBlob, OperatorError, StoreUnreachable
 from tenuto.ids import Ids
 
 SAMPLED = 20
@@ -30,7 +30,7 @@ def pair(
         stranger = _stranger(database, blobs, place, before_ms)
         if stranger is None:
             # The store first: whoever finds an id in the database knows that some store holds it.
-            named = blobs.store_id() or blobs.name_store(ids.new("store"))
+            named = _store_id(blobs) or blobs.name_store(ids.new("store"))
             database.write(lambda tx: store.pair(tx, named, now_ms))
         elif database.read(store.paired) is None:
             # Asked once more: the bytes may be those of another process that has paired the two meanwhile.
@@ -89,12 +89,30 @@ def _stranger(database: Database, blobs: BlobStore, place: str, before_ms: int) 
             f"the database names bytes, and {place} has none of the {len(sample)} that were looked for;"
             " set `blobs` and the data folder to the place where they are"
         )
-    if not sample and next(iter(blobs.ids(before_ms)), None) is not None:
+    if not sample and _holds_any(blobs, before_ms):
         return (
             f"{place} holds the bytes of another database, which this one would sweep away;"
             " set `database` to the one that belongs here, or `blobs` and the data folder to an empty place"
         )
     return None
+
+
+# Some stores make a bucket when the first object is put into it: one that is missing is an empty one there.
+# Elsewhere the id cannot be written, and nothing is paired.
+
+
+def _holds_any(blobs: BlobStore, before_ms: int) -> bool:
+    try:
+        return next(iter(blobs.ids(before_ms)), None) is not None
+    except BucketMissing:
+        return False
+
+
+def _store_id(blobs: BlobStore) -> str | None:
+    try:
+        return blobs.store_id()
+    except BucketMissing:
+        return None
 
 
 def _is_there(blobs: BlobStore, record: BlobRecord) -> bool:

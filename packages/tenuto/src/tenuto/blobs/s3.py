@@ -34,6 +34,7 @@ from tenuto.blobs.reasons import reason
 from tenuto.blobs.s3_client import RequestFailed, S3Location, Uploads, client
 from tenuto.errors import (
     ArtifactUnavailable,
+    BucketMissing,
     CorruptBlob,
     StorageFailed,
     StoreUnreachable,
@@ -397,7 +398,8 @@ def _looking(what: str) -> Iterator[None]:
         # Without its bucket the store knows nothing of what is there and what is not.
         if isinstance(error, FileNotFoundError) and "NoSuchBucket" not in str(error):
             raise ArtifactUnavailable(f"{what} is not there.") from error
-        raise StoreUnreachable(f"{what} cannot be read: the store {reason(error)}.") from error
+        kind = BucketMissing if "NoSuchBucket" in str(error) else StoreUnreachable
+        raise kind(f"{what} cannot be read: the store {reason(error)}.") from error
 
 
 def _key(blob_id: str) -> str:

@@ -16,6 +16,7 @@ import pytest
 from limits.conftest import WAITED_S, Refusals, is_there, resident_bytes, start_flood
 from servers.callers import Caller, Operator
 from tenuto.accounts.rules import make_key
+from tenuto.http.shares import YIELD_S
 
 COUNT = int(os.environ.get("FLOOD_CLIENTS", "170"))
 """Of each kind; the promise speaks of 500, which a quiet machine can be asked for."""
@@ -120,6 +121,8 @@ def test_two_thousand_connections_and_fifty_keys(plain: Limited, calm: Limited) 
     def flood() -> Round:
         crowd = start_flood(operator.service, "2000", "60", "crowd", *keys)
         assert is_there(crowd)
+        # Until a connection has been idle for so long, nobody's gives way to a new one.
+        time.sleep(2 * YIELD_S)
         took = p99s(operator, calm[0], headers={"Connection": "close"})
         assert crowd.poll() is None
         crowd.kill()

@@ -43,7 +43,8 @@ export async function submit(
 export async function* follow(id: string, signal: AbortSignal): AsyncGenerator<Job> {
   const patience = { signal, maxRetries: PATIENT_TRIES - 1 }
   const until = Date.now() + GIVE_UP_S * 1000
-  let isOld = false
+  // It may have begun since it was accepted: that event came before anybody listened here.
+  let isOld = true
   const stop = onChange((one) => void (isOld ||= one === null || one === id))
   try {
     let reading = known.get(id)

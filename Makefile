@@ -61,9 +61,9 @@ help:  ## what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST)
 	@printf '%s\n' '' 'Tests have four tiers (docs/testing.md); minutes on two cores:' \
 	  '  unit          2       make test-fast: no process of the service, no PostgreSQL, no browser, no weights' \
-	  '  contract      }14     make test runs these and the unit tier: HTTP, both databases, real engines, studio, commands;' \
+	  '  contract      }11     make test runs these and the unit tier: HTTP, both databases, real engines, studio, commands;' \
 	  '  adversity     }       crashes, attacks, limits, many machines' \
-	  '  variants      7       make test-variants: those tests again in other languages, with other programs and models' \
+	  '  variants      6       make test-variants: those tests again in other languages, with other programs and models' \
 	  '  measurements          make bench, quality, faults (10), soak (at most 360), cluster, fuzz, simulation, mutants'
 
 setup: $(SERVE) $(STUDIO)  ## .venv with all that serving needs, and the studio where Node.js is; a second run does nothing

@@ -56,7 +56,7 @@ class Contestant:
     command: tuple[str, ...]
     options: dict[str, Any]
     does_more: str = ""
-    """What it does beyond the others, so that there is no limit."""
+    """What it does that the others do not; such a contestant has no limit."""
 
     @property
     def is_ours(self) -> bool:

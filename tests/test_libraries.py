@@ -12,7 +12,7 @@ from bench.ggml import blocks, write
 from bench.libraries import MISSING, Contestant, Figures, in_turns, rows
 
 WIDTH, VOCABULARY = 64, 70
-"""Of a Whisper model with a layer on either side that nobody trained."""
+"""Of an untrained Whisper model with one layer on each side."""
 PROGRAM = """
 from bench.peers.answering import answer
 

@@ -82,7 +82,7 @@ def test_a_mark_makes_a_variant(
 @pytest.mark.parametrize(
     ("file", "reason", "message"),
     [
-        ("studio/test_x.py", "slow", "'slow' is no reason"),
+        ("studio/test_x.py", "slow", "'slow' is not one of the reasons"),
         ("crash/test_x.py", "database", "`make test` runs everything"),
         ("jobs/test_x.py", "depth", "`make test` runs everything"),
     ],
@@ -90,7 +90,7 @@ def test_a_mark_makes_a_variant(
 def test_a_mark_without_a_reason_or_where_none_may_be_ends_the_run(
     file: str, reason: str, message: str
 ) -> None:
-    """A crash is no variant, and that a test is slow is no reason."""
+    """A crash test cannot be a variant, and being slow is not a valid reason."""
     with pytest.raises(pytest.UsageError, match=re.escape(message)):
         is_variant(item(file, [(reason, None)], []))
 

@@ -46,7 +46,7 @@ LONGEST = frozenset(
 VARIANTS = {
     "language": "the other language of a page whose code is the same",
     "database": "the second database, under a suite that reaches it by calls which others prove on both",
-    "program": "somebody else's program, library or system, on ways that other suites prove",
+    "program": "third-party programs, libraries or systems, on paths that other suites prove",
     "model": "what a real model makes of more texts and recordings than `make test` gives it",
     "package": "a distribution in an environment of its own; that of the tests has all of them",
     "page": "one more page, screen, width or theme, of a program whose walks `make test` does",
@@ -75,7 +75,7 @@ def is_variant(item: pytest.Item) -> bool:
     marks = [mark for mark in item.iter_markers("variant") if mark.kwargs.get("only") in values]
     reasons = [str(mark.args[0]) if mark.args else "" for mark in marks]
     if wrong := [reason for reason in reasons if reason not in VARIANTS]:
-        raise pytest.UsageError(f"{item.nodeid}: {wrong[0]!r} is no reason of tests/tiers.py for a variant")
+        raise pytest.UsageError(f"{item.nodeid}: {wrong[0]!r} is not one of the reasons in tests/tiers.py")
     if marks and _folder(item) in ALWAYS:
         raise pytest.UsageError(f"{item.nodeid}: of tests/{_folder(item)}, `make test` runs everything")
     return bool(marks)

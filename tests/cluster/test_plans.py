@@ -276,17 +276,21 @@ def test_copies_are_as_true_as_their_models(big: Grown) -> None:
     assert [] == big.world.database.snapshot(audit.audit)
 
 
+def _empty(server: PostgresServer, template: str, name: str, folder: Path) -> tuple[World, Caller]:
+    """A new database of this name, with a worker and a caller; who asks for it closes and drops it."""
+    server.run(f"create database {name} template {template} strategy file_copy")
+    world = World(open_database(server.url(name)), folder, now_ms=time.time_ns() // 1_000_000)
+    world.slots(2)
+    world.register("worker_a")
+    return world, world.caller(10**9)
+
+
 def test_a_queue_that_came_suddenly_is_not_read(
     postgres_server: PostgresServer, postgres_template: str, tmp_path: Path
 ) -> None:
     """Statistics that know of no queue do not make a worker read through the jobs of another's models."""
     name = "sudden"
-    postgres_server.run(f"create database {name} template {postgres_template} strategy file_copy")
-    database = open_database(postgres_server.url(name))
-    world = World(database, tmp_path, now_ms=time.time_ns() // 1_000_000)
-    world.slots(2)
-    world.register("worker_a")
-    caller = world.caller(10**9)
+    world, caller = _empty(postgres_server, postgres_template, name, tmp_path)
     done = world.submit(caller, "done", model=SPEECH).job_id
     claim = world.claim()
     assert claim is not None
@@ -298,8 +302,8 @@ def test_a_queue_that_came_suddenly_is_not_read(
     models = frozenset({SPEECH, "fake/nobody"})
     sudden = Grown(world, postgres_server.url(name), caller, "", done, away, claim)
     look = _look(lambda tx, _: queue.has_work(tx, LANE, models=models, now_ms=world.now_ms))
-    plans = [*plans_of(database, _claim(models)(sudden)), *plans_of(database, look(sudden))]
-    database.close()
+    plans = [*plans_of(world.database, _claim(models)(sudden)), *plans_of(world.database, look(sudden))]
+    world.database.close()
     postgres_server.run(f"drop database {name} with (force)")
 
     assert [] == [plan.line() for plan in plans if plan.pages > PAGES]
@@ -312,20 +316,15 @@ def test_a_queue_that_is_nearly_all_of_a_table_is_not_read(
     table, and such a queue for a handful of jobs.
     """
     name = "beginning"
-    postgres_server.run(f"create database {name} template {postgres_template} strategy file_copy")
-    database = open_database(postgres_server.url(name))
-    world = World(database, tmp_path, now_ms=time.time_ns() // 1_000_000)
-    world.slots(2)
-    world.register("worker_a")
-    caller = world.caller(10**9)
+    world, caller = _empty(postgres_server, postgres_template, name, tmp_path)
     running = world.submit(caller, "running", model=SPEECH).job_id
     claim = world.claim()
     assert claim is not None
     waiting = world.submit(caller, "waits", model=SPEECH).job_id
     grown.copy(postgres_server.url(name), [waiting], WAITING // 2)
     beginning = Grown(world, postgres_server.url(name), caller, "", running, waiting, claim)
-    plans = plans_of(database, _claim(frozenset({SPEECH, METERED}))(beginning))
-    database.close()
+    plans = plans_of(world.database, _claim(frozenset({SPEECH, METERED}))(beginning))
+    world.database.close()
     postgres_server.run(f"drop database {name} with (force)")
 
     assert [] == [plan.line() for plan in plans if plan.pages > PAGES]

@@ -292,7 +292,7 @@ def _show(arguments: list[str]) -> None:
 def _run(command: Callable[[], object]) -> None:
     """Run it and end as an interpreter does, but for taking its modules apart, which copies what we share.
 
-    What ends with an error, by a signal or with output that nobody takes ends entirely as usual.
+    A process that ends with an error, by a signal or with unread output ends as usual.
     """
     code: object = None
     try:

@@ -42,7 +42,7 @@ class Progress:
         self._run = run
         self._length_s = length_s
         self._costs = costs
-        # Until the windows are known: somebody speaks all the time.
+        # Until the windows are known, assume speech throughout.
         self._work = costs.work(length_s, length_s / WINDOW_S, length_s)
         self._done = dict.fromkeys(self._work, 0.0)
         self._latest = 0

@@ -77,7 +77,7 @@ class Bell:
         self._rung = dict.fromkeys(self._conditions, 0)
         # By lane: how often it had rung before a look that found nothing, and when that was.
         self._in_vain: dict[str, tuple[int, float]] = {}
-        # By lane: how often it had rung when somebody came because of it.
+        # By lane: how often it had rung when a slot last answered.
         self._answered: dict[str, int] = {}
 
     def rung(self, lane: str) -> int:
@@ -97,7 +97,7 @@ class Bell:
             return self._conditions[lane].wait_for(lambda: self._rung[lane] != since, timeout_s)
 
     def is_first(self, lane: str, since: int) -> bool:
-        """Whether nobody has come because of this ring: there is work for one, and perhaps for no more."""
+        """Whether no slot has answered this ring yet: there may be work for only one."""
         is_first = self._answered.get(lane) != since
         self._answered[lane] = since
         return is_first

@@ -224,7 +224,7 @@ class Worker:
         idle = {slot.lane: slot.offered() for slot in self._slots if slot.is_idle}
         if not idle:
             return []
-        # Before the look, as slots do it; each second, for whoever should have woken us may have died.
+        # Before the look, as slots do; every second, as the process that should wake us may have died.
         for topic, lane in self._topics.items():
             if lane in idle:
                 self._listener.arm(topic)

@@ -8,6 +8,7 @@ system, so the service's own threads run as they are. Knows neither the service 
 
 import heapq
 import queue
+import sys
 import threading
 import time
 from collections import deque
@@ -16,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from random import Random
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Any
 
 from greenlet import GreenletExit, getcurrent, greenlet
@@ -427,6 +428,11 @@ _VIRTUAL: dict[tuple[Any, str], Any] = {
 }
 
 
+def _outlives_a_world(place: FrameType) -> bool:
+    """Whether what is made there is used after the world: a module's own, or a lock of a log's file."""
+    return place.f_code.co_name == "<module>" or place.f_globals["__name__"] == "structlog._output"
+
+
 @contextmanager
 def installed(scheduler: Scheduler) -> Iterator[None]:
     """While the block lasts, this thread's time and threads are the scheduler's; others keep theirs."""
@@ -439,11 +445,18 @@ def installed(scheduler: Scheduler) -> Iterator[None]:
             virtual(*args, **kwargs) if threading.get_ident() == ours else actual(*args, **kwargs)
         )
 
+    def made(virtual: Any, actual: Any) -> Any:
+        def make(*args: Any, **kwargs: Any) -> Any:
+            kind = actual if _outlives_a_world(sys._getframe(1)) else chosen(virtual, actual)
+            return kind(*args, **kwargs)
+
+        return make
+
     def now_s() -> float:
         return scheduler.now_s
 
     for (module, name), virtual in _VIRTUAL.items():
-        setattr(module, name, chosen(virtual, real[module, name]))
+        setattr(module, name, made(virtual, real[module, name]))
     for name, actual in clocks.items():
         setattr(time, name, chosen(scheduler.sleep if name == "sleep" else now_s, actual))
     _installed.append(scheduler)

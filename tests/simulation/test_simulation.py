@@ -1,14 +1,18 @@
 """A few seconds of the simulation; `make simulation` is the long form. Each mutant shows that it can fail."""
 
+import io
 import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 
 import pytest
+import structlog
 
 from simulation.mutants import Mutant, applied, mutants
+from simulation.scheduler import Lock, Scheduler, installed
 from simulation.shrinking import shrunk
 from simulation.world import Ground, plan_of, run
 
@@ -82,3 +86,14 @@ def test_a_seed_gives_the_same_trace_in_every_process() -> None:
         return done.stdout
 
     assert trace("1") == trace("2")
+
+
+def test_no_virtual_lock_outlives_its_world() -> None:
+    """A log's file and a module imported meanwhile keep theirs, which real threads wait for afterwards."""
+    log, module = io.StringIO(), {"__name__": "imported_meanwhile"}
+    with installed(Scheduler(Random(0), lambda line: None)):
+        structlog.PrintLogger(log)
+        exec("import threading; lock, inner = threading.Lock(), (lambda: threading.Lock())()", module)
+    kept = [structlog._output.WRITE_LOCKS[log], module["lock"], module["inner"]]
+
+    assert [False, False, True] == [isinstance(lock, Lock) for lock in kept]

@@ -1,5 +1,6 @@
 """A service whose limits are small enough to be reached, and one with the usual ones and short times."""
 
+import os
 import re
 import socket
 import subprocess
@@ -31,11 +32,13 @@ SMALL = {
 }
 SHORT = {"TENUTO_HOST_GRACE_S": "0.2", "TENUTO_DRAIN_S": "0"}
 """So that the end of a test waits for no job."""
+COUNT = int(os.environ.get("FLOOD_CLIENTS", "170"))
+"""Slow clients of each kind; a quiet machine can be asked for 2,000."""
 WAITED_S = 4
 TIMES = {"TENUTO_SLOW_HEAD_S": "4", "TENUTO_SLOW_BODY_S": "4", "TENUTO_SLOW_READER_S": "4"}
-TIMES["TENUTO_CONNECTIONS"] = TIMES["TENUTO_CONNECTIONS_PER_ADDRESS"] = "1800"
-# All the slow ones come from one account.
-TIMES["TENUTO_REQUESTS_AT_ONCE"] = "1000"
+# All the slow ones come from one address and one account, and may take half of the places together.
+TIMES["TENUTO_CONNECTIONS"] = TIMES["TENUTO_CONNECTIONS_PER_ADDRESS"] = str(max(1800, 8 * COUNT))
+TIMES["TENUTO_REQUESTS_AT_ONCE"] = str(max(1000, 4 * COUNT))
 
 
 class Refusals:

@@ -3,7 +3,8 @@
     python flood.py HOST PORT COUNT LIMIT_S KIND KEY… [PATH]
 
 KIND is `head` (a header that never ends), `body` (a job's body, a byte at a time), `reader` (asks for PATH
-and reads nothing; how it ends only the service can tell), `hasty` (asks for PATH again and again), `crowd`
+and reads nothing; how it ends only the service can tell), `follower` (follows the events at PATH and reads
+nothing but the head of the answer), `hasty` (asks for PATH again and again), `crowd`
 (every other one asks without a key and stays, the others begin a body and stay; who is closed comes back,
 from several addresses) or `heavy` (a chat of 4 MiB of tiny values each second). They come within two seconds,
 and each is slow at moments of its own. It is a program, so that its own work takes no turns from the client
@@ -45,7 +46,8 @@ class Slow:
 
 def main() -> None:
     host, port, count, limit_s, kind, *rest = sys.argv[1:]
-    keys, path = (rest[:-1], rest[-1]) if kind in ("reader", "hasty") else (rest, "/v1/jobs")
+    keys, path = (rest[:-1], rest[-1]) if kind in ("reader", "follower", "hasty") else (rest, "/v1/jobs")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
     if kind in ("crowd", "heavy"):
         flood = crowd if kind == "crowd" else heavy
         print(json.dumps(flood((host, int(port)), int(count), float(limit_s), keys)), flush=True)
@@ -58,6 +60,8 @@ def main() -> None:
         line.connect((host, int(port)))
         client = Slow(line, opening(kind, keys[number % len(keys)] if keys else "", path), time.monotonic())
         line.sendall(client.request)
+        if kind == "follower":
+            assert line.recv(4096).startswith(b"HTTP/1.1 200 ")
         line.setblocking(False)
         clients.append(client)
         chooser.register(line, selectors.EVENT_READ, client)
@@ -68,7 +72,7 @@ def main() -> None:
             time.sleep(COME_S / int(count))
     print("flooding", flush=True)
     until = time.monotonic() + float(limit_s)
-    if kind == "reader":
+    if kind in ("reader", "follower"):
         time.sleep(float(limit_s))
     elif kind == "hasty":
         ask(chooser, until)
@@ -84,6 +88,8 @@ def opening(kind: str, key: str, path: str) -> bytes:
     head = f"{method} {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key}\r\n"
     if kind == "body":
         head += "Content-Type: application/json\r\nIdempotency-Key: k\r\nContent-Length: 100000\r\n"
+    if kind == "follower":
+        head += "Accept: text/event-stream\r\n"
     return head.encode() + b"\r\n"
 
 
@@ -124,7 +130,6 @@ def ask(chooser: selectors.BaseSelector, until: float) -> None:
 
 def crowd(place: tuple[str, int], count: int, limit_s: float, keys: list[str]) -> dict[str, object]:
     """As many connections as may be, kept open for as long as the service lets them."""
-    resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
     chooser = selectors.DefaultSelector()
     came = 0
     absent = list(range(count))

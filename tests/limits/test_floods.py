@@ -13,19 +13,19 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from limits.conftest import WAITED_S, Refusals, is_there, resident_bytes, start_flood
+from limits.conftest import COUNT, WAITED_S, Refusals, is_there, resident_bytes, start_flood
 from servers.callers import Caller, Operator
 from tenuto.accounts.rules import make_key
+from tenuto.api.live_events import MAX_STREAMS_OF_ACCOUNT
 from tenuto.http.shares import YIELD_S
 
-COUNT = int(os.environ.get("FLOOD_CLIENTS", "170"))
-"""Of each kind; the promise speaks of 500, which a quiet machine can be asked for."""
 REQUESTS = 200
 ROUNDS = 3
 NOTICED_S = 1.5
 SLACK_S = 0.005
 """So much of a percentile is the machine's noise."""
 READER_BYTES = 256 * 1024
+JOBS_FOLLOWED = 5
 OTHERS_BYTES = 64 * 1024 * 1024
 
 Limited = tuple[Operator, Refusals]
@@ -87,6 +87,31 @@ def test_slow_heads_bodies_and_readers(usual: Limited, calm: Limited) -> None:
     one_is_good(flood)
     stored = operator.row("select count(*) as jobs from job where account_id = :id", id=owner.account_id)
     assert 1 == stored["jobs"]
+
+
+def test_followers_who_read_nothing(usual: Limited, calm: Limited) -> None:
+    """While jobs of all of them run: others hardly notice, and memory is bounded (P14)."""
+    operator, _ = usual
+    followed = [operator.caller() for _ in range(-(-COUNT // MAX_STREAMS_OF_ACCOUNT))]
+
+    def flood() -> Round:
+        had = resident_bytes(operator.service)
+        keys = [caller.key for caller in followed]
+        followers = start_flood(operator.service, str(COUNT), "120", "follower", *keys, "/v1/events")
+        assert is_there(followers)
+        jobs = [(caller, caller.submit(f"job {n}")) for n in range(JOBS_FOLLOWED) for caller in followed]
+        took = p99s(operator, calm[0])
+        taken = resident_bytes(operator.service) - had
+        for caller, job in jobs:
+            caller.wait(job)
+        assert followers.poll() is None
+        followers.kill()
+        followers.wait()
+
+        assert taken < COUNT * READER_BYTES + OTHERS_BYTES
+        return Round(0.0, *took)
+
+    one_is_good(flood)
 
 
 @pytest.mark.parametrize("who", ["a key", "strangers"])

@@ -42,6 +42,7 @@ url = "https://example.com"
 """
 ENGINE = '[[engine]]\nname = "other"\n' + OWN.replace("[licence]", "[engine.licence]")
 """An engine that waits for an operator's table."""
+KOKORO = '[models."hexgrad/Kokoro-82M"]\nadapter = "kokoro"\n'
 REQUIRED = """[options.x]
 type = "text"
 help = ""
@@ -154,12 +155,31 @@ def test_an_entry_is_the_manifest_with_the_operators_words() -> None:
 
 def test_an_offered_engine_named_as_the_adapter_takes_its_options() -> None:
     """Without a table it has its defaults; the table changes nothing else of what the engine is given."""
-    table = '[models."hexgrad/Kokoro-82M"]\nadapter = "kokoro"\noptions = { runtime = "auto" }\n'
+    table = KOKORO + 'options = { runtime = "auto" }'
     entry = models(settings(table))["hexgrad/Kokoro-82M"].entry
     offered = manifests.here().manifests["kokoro"]
 
     assert ("auto", "onnxruntime") == (entry.options["runtime"], offered.options["runtime"].default)
     assert (offered.weights, offered.revision) == (entry.weights, entry.revision)
+
+
+@pytest.mark.parametrize(("options", "places"), [("", 1), ("options = { concurrency = 3 }", 3)])
+def test_the_operator_chooses_how_many_jobs_an_engine_speaks_at_once(options: str, places: int) -> None:
+    """So many the worker claims, and so many the engine is made for."""
+    entry = models(settings(KOKORO + options))["hexgrad/Kokoro-82M"].entry
+
+    assert (places, places) == (entry.concurrency, entry.options["concurrency"])
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [("0", "0 is not between 1 and 64"), ("65", "65 is not between"), ("'2'", "'2' is not an integer")],
+)
+def test_how_many_at_once_has_a_range(value: str, says: str) -> None:
+    """With none, no job would ever be claimed."""
+    [line] = faults(KOKORO + f"options = {{ concurrency = {value} }}")
+
+    assert line.startswith(f'models."hexgrad/Kokoro-82M".options.concurrency: {says}')
 
 
 def test_a_key_that_is_missing_is_told_before_anything_starts(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import hashlib
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -96,6 +97,23 @@ def test_the_decoder_is_the_same_function_in_both_runtimes() -> None:
     actual = core.compile_model(core.read_model(decoder), "CPU", settings)(given)[0].ravel()
 
     assert np.abs(actual - expected).std() < 1e-3 * expected.std()
+
+
+@pytest.mark.parametrize(
+    "runtime", [ONNXRUNTIME, pytest.param(OPENVINO, marks=[pytest.mark.variant("model"), needs_openvino])]
+)
+def test_runs_at_once_give_what_they_give_alone(runtime: str) -> None:
+    """To the bit, also while the front ends, the voices and the encoder are loaded by either of them."""
+    weights = {name: str(CACHE / name) for name in WEIGHTS}
+    options = {"weights": weights, "threads": ENGINE_THREADS, "runtime": runtime, "concurrency": 2}
+    shared = KokoroEngine(options)
+    sentences = [("en", "Hold it."), ("es", "Hola, y adiós."), ("en", "Hold the note."), ("zh", "再见。")]
+    runs = [RecordedRun(lang=lang, text=text, duration_factor=1.2) for lang, text in sentences]
+
+    with ThreadPoolExecutor(shared.concurrency) as pool:
+        together = [result.content for result in pool.map(shared.run, runs)]
+
+    assert [spoken(runtime, **run.parameters).content for run in runs] == together
 
 
 @needs_openvino

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -80,7 +81,11 @@ WARNED_CHARACTERS = 20
 
 
 class KokoroEngine:
-    """The loaded model. A language's own dictionaries are loaded when it is first spoken."""
+    """The loaded model. A language's own dictionaries are loaded when it is first spoken.
+
+    With `concurrency`, several runs share it: their segments are spoken at once, and their texts and voices
+    are read one after the other. What a run gives does not depend on the others.
+    """
 
     def __init__(self, options: dict[str, Any]) -> None:
         weights = {name: Path(path) for name, path in options["weights"].items()}
@@ -94,6 +99,9 @@ class KokoroEngine:
         )
         self._voices = Voices(weights["kokoro-voices"], weights["resemblyzer.pt"])
         self._languages = Languages(weights["text2tashkeel"])
+        self._reading = threading.Lock()
+        """Held while a text or a voice is read: dictionaries and the encoder are loaded then, and kept."""
+        self.concurrency = int(options.get("concurrency") or 1)
         self.info = {
             "model_id": MODEL_ID,
             "sample_rate": audio.SAMPLE_RATE,
@@ -106,12 +114,14 @@ class KokoroEngine:
         parameters = run.parameters
         feeling = emotion.wished(parameters, run.inputs, run.run_id)
         factor = float(parameters["duration_factor"]) * (feeling.factor if feeling else 1)
-        units = self._units(parameters)
+        with self._reading:
+            units = self._units(parameters)
         cap, first = (_symbols(seconds, parameters, factor) for seconds in (LONGEST_CALL_S, FIRST_CALL_S))
         pieces = segments(units, min(parameters["max_text_tokens_per_segment"], cap), cap, first)
         if not pieces:
             raise InputError("nothing_to_speak", _unspeakable(units))
-        style, gain, warnings = self._voices.style_of(parameters, run.inputs)
+        with self._reading:
+            style, gain, warnings = self._voices.style_of(parameters, run.inputs)
         if feeling:
             style = emotion.moved(style, feeling)
         groups = shared(pieces, MOST_SEGMENTS)

@@ -8,6 +8,7 @@ import hashlib
 import io
 import os
 import sys
+import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import cached_property
@@ -67,7 +68,7 @@ Feed = Mapping[str, npt.NDArray[Any]]
 
 
 class Runtime(Protocol):
-    """A loaded model."""
+    """A loaded model; its methods may be called from several threads at once."""
 
     name: str
 
@@ -111,7 +112,8 @@ def lacking(cpuinfo: str = "") -> str:
 
 
 class OnnxRuntime:
-    """The file as it is: it quantises by the ranges of each call."""
+    """The file as it is: it quantises by the ranges of each call, so that calls at once do not change each
+    other's samples. They share the weights and the threads, and each adds the one that it comes from."""
 
     name = ONNXRUNTIME
 
@@ -158,15 +160,19 @@ class OpenVino:
         """Why what was compiled could not be kept for the next load, or ""."""
         self._content, self._decoder = self._load(model)
         self._request = self._decoder.create_infer_request()
+        self._decoding = threading.Lock()
+        """Held by the call that has the request."""
 
     def samples(self, feed: Feed) -> Floats:
-        """As in the protocol. What a segment took is given back after it, and so are the weights that were
-        read: OpenVINO holds them in an order of its own."""
+        """As in the protocol, one call after the other in the decoder, which keeps all threads busy. What a
+        segment took is given back after it, and so are the weights that were read: OpenVINO holds them in an
+        order of its own."""
         values = dict(zip(DECODED, self._sessions.run(self._encoder, feed), strict=True))
-        self._request.infer({"style": feed["style"], **values}, share_inputs=True)
-        samples: Floats = self._request.get_output_tensor(0).data.copy()
-        self._content.release()
-        self._decoder.release_memory()
+        with self._decoding:
+            self._request.infer({"style": feed["style"], **values}, share_inputs=True)
+            samples: Floats = self._request.get_output_tensor(0).data.copy()
+            self._content.release()
+            self._decoder.release_memory()
         return samples
 
     def _load(self, model: Path) -> tuple[compiled.Content, Any]:

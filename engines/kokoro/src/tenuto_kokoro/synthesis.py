@@ -19,8 +19,7 @@ __all__ = ["DURATIONS", "Synthesis"]
 
 
 class Synthesis:
-    """A loaded model. `load` reads the weights; `speak` may be called as often as wished, one call at a
-    time."""
+    """A loaded model. `speak` may be called as often as wished, from several threads at once."""
 
     def __init__(
         self, model: Path, vocabulary: Path, threads: int, runtime: str = runtimes.ONNXRUNTIME

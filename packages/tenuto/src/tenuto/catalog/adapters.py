@@ -13,7 +13,7 @@ from tenuto.bodies.fields import by_name, read_fields
 from tenuto.catalog.kinds import is_known, kinds
 from tenuto.config import AdapterSettings, ModelSettings
 from tenuto.engines import manifests
-from tenuto.engines.manifests import ROLES, Manifest, ManifestInvalid
+from tenuto.engines.manifests import CONCURRENCY, MOST_CONCURRENCY, ROLES, Manifest, ManifestInvalid
 from tenuto.engines.registry import EngineEntry, of_manifest
 from tenuto.engines.registry import composed as composed_entry
 from tenuto.errors import Fault
@@ -95,7 +95,9 @@ def _entry(name: str, manifest: Manifest, own: ModelSettings, adapter: AdapterSe
         honoured=honoured,
         notes=manifest.notes if manifest.model == name else (),
         rerunnable=not metered,
-        concurrency=manifest.concurrency if own.upstream is None else own.upstream.connections,
+        concurrency=own.upstream.connections
+        if own.upstream is not None
+        else chosen.get(CONCURRENCY, manifest.concurrency),
         role=role,
         # What is charged for is never transcribed twice.
         tries=1 if metered or not manifest.roles else manifest.tries,
@@ -154,6 +156,8 @@ def _option_faults(manifest: Manifest, adapter: AdapterSettings) -> list[str]:
             faults.append(f".options.{key}: there is no such option; there are: {there}")
         elif (fault := option.fault(value)) is not None:
             faults.append(f".options.{key}: {fault}")
+        elif key == CONCURRENCY and not 1 <= value <= MOST_CONCURRENCY:
+            faults.append(f".options.{key}: {value} is not between 1 and {MOST_CONCURRENCY}")
     lacking = [
         key for key, option in manifest.options.items() if option.required and key not in adapter.options
     ]

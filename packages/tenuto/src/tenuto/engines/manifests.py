@@ -36,6 +36,9 @@ RESERVED = frozenset(
     }
 )
 """Options that the service itself hands to an engine."""
+CONCURRENCY = "concurrency"
+"""An option of this name is how many runs at once the operator lets the engine take."""
+MOST_CONCURRENCY = 64
 
 _ENGINE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*\Z", re.ASCII)
 _Name = Annotated[str, msgspec.Meta(min_length=1)]

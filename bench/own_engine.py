@@ -1,6 +1,8 @@
 """One of our engines as a program like those of bench/peers: called directly, without a host or a service."""
 
 import json
+import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -34,9 +36,21 @@ def load(options: dict[str, Any]) -> Answer:
     load_engine = {"kokoro": _kokoro, "whisper": _whisper, "whisper-given-language": _given_language}
     engine, parameters = load_engine[options["engine"]](options), options["parameters"]
 
+    def spoken(text: str) -> tuple[float, float]:
+        """Its seconds, and the moment when it was finished."""
+        result = engine.run(DirectRun(parameters | {"text": text}))
+        return result.duration_ms / 1000, time.perf_counter()
+
     def speak(request: dict[str, Any]) -> dict[str, Any]:
-        result = engine.run(DirectRun(parameters | {"text": request["text"]}))
-        return {"seconds": result.duration_ms / 1000}
+        if "texts" not in request:
+            return {"seconds": spoken(request["text"])[0]}
+        began = time.perf_counter()
+        with ThreadPoolExecutor(request["at_once"]) as pool:
+            results = list(pool.map(spoken, request["texts"]))
+        return {
+            "seconds": sum(seconds for seconds, _ in results),
+            "ends": [end - began for _, end in results],
+        }
 
     def transcribe(request: dict[str, Any]) -> dict[str, Any]:
         samples = np.fromfile(request["samples"], np.float32)

@@ -1,7 +1,8 @@
-"""Waiting sentences by one process of the speech engine with all threads, beside two with half of them each.
+"""Waiting sentences by one process of the speech engine one by one, beside two ways to speak two at once.
 
-Two processes are what a second worker gives (`speech_slots = 2`). One process cannot take several sentences
-in one run of the model: the first axis of the file's inputs is fixed at 1.
+One process can speak two at once with the same threads (its option `concurrency`), and so can two processes
+with half of them each, which are what a second worker gives. No process can take several sentences in one run
+of the model: the first axis of the file's inputs is fixed at 1.
 """
 
 import statistics
@@ -16,10 +17,11 @@ from bench.report import Row
 from servers.postgres import PostgresServer
 
 SENTENCES = 8
+AT_ONCE = 2
 PAIRS = 3
 TEXT = "Sentence {} of round {} is spoken beside the others, and nobody waits for long."
 WORTH = 1.3
-"""How much faster two processes must be to be worth the memory of the second one."""
+"""How much faster two at once must be, to be worth their memory."""
 
 
 class Round(NamedTuple):
@@ -33,41 +35,55 @@ class Round(NamedTuple):
 
 def measure(postgres: PostgresServer | None) -> list[Row]:
     """No database is asked, so they are measured once."""
-    return [] if postgres is not None else [_row(name) for name in RUNTIMES]
+    return [] if postgres is not None else [row for name in RUNTIMES for row in _rows(name)]
 
 
-def _row(name: str) -> Row:
+def _rows(name: str) -> list[Row]:
     whole = own_speech(name)
-    half = replace(whole, options=whole.options | {"threads": max(1, THREADS // 2)})
+    half = replace(whole, options=whole.options | {"threads": max(1, THREADS // AT_ONCE)})
     with ExitStack() as stack:
-        one, two = (
-            [stack.enter_context(loaded(each, Figures())) for each in contestants]
-            for contestants in ([whole], [half, half])
+        one, shared, *halves = (
+            stack.enter_context(loaded(each, Figures())) for each in (whole, whole, *[half] * AT_ONCE)
         )
-        for program in [*one, *two]:
+        ways: dict[str, list[Program]] = {"": [one], "one process": [shared], "two processes": halves}
+        for program in (one, shared, *halves):
             program.ask({"text": SHORT})
-        pairs = [(_round(one, number), _round(two, number)) for number in range(PAIRS)]
-        peaks = [sum(program.peak_mib() for program in programs) for programs in (one, two)]
-    gain = statistics.median(single.wall_s / double.wall_s for single, double in pairs)
+        rounds: dict[str, list[Round]] = {way: [] for way in ways}
+        for number in range(PAIRS):
+            for way, programs in ways.items():
+                rounds[way].append(_round(programs, number, AT_ONCE if programs == [shared] else 1))
+        peaks = {way: sum(program.peak_mib() for program in programs) for way, programs in ways.items()}
+    return [_row(f"{name}, {way}", rounds[""], rounds[way], peaks[""], peaks[way]) for way in ways if way]
+
+
+def _row(name: str, singles: list[Round], doubles: list[Round], peak: float, peak_2: float) -> Row:
+    gain = statistics.median(
+        single.wall_s / double.wall_s for single, double in zip(singles, doubles, strict=True)
+    )
     (_, cpu, latency), (_, cpu_2, latency_2) = (
-        [statistics.median(each[side][part] for each in pairs) for part in range(3)] for side in (0, 1)
+        [statistics.median(each[part] for each in rounds) for part in range(3)]
+        for rounds in (singles, doubles)
     )
     return Row(
-        f"{SENTENCES} waiting sentences, {name}: two processes with a thread each, beside one with two",
+        f"{SENTENCES} waiting sentences, {name} with two at once, beside one by one",
         f"{gain:.2f} × as fast",
-        reason=f"median of {PAIRS} pairs in turns; processor time {cpu_2:.1f} s beside {cpu:.1f} s; until "
-        f"the median sentence {latency_2:.1f} s beside {latency:.1f} s; {peaks[1]:.0f} beside "
-        f"{peaks[0]:.0f} MiB at most; worth it from {WORTH} on",
+        reason=f"{THREADS} threads in all; median of {PAIRS} pairs in turns; processor time {cpu_2:.1f} s "
+        f"beside {cpu:.1f} s; until the median sentence {latency_2:.1f} s beside {latency:.1f} s; "
+        f"{peak_2:.0f} beside {peak:.0f} MiB at most; worth it from {WORTH} on",
     )
 
 
-def _round(programs: list[Program], number: int) -> Round:
-    """All sentences, each by the first process that is free."""
-    waiting = iter([TEXT.format(at, number) for at in range(SENTENCES)])
+def _round(programs: list[Program], number: int, at_once: int) -> Round:
+    """All sentences, each by the first process that is free; one process may take some at once."""
+    texts = [TEXT.format(at, number) for at in range(SENTENCES)]
+    waiting = iter(texts)
     began, before = time.perf_counter(), sum(program.cpu_s() for program in programs)
     ends: list[float] = []
 
     def work(program: Program) -> None:
+        if at_once > 1:
+            ends.extend(program.ask({"texts": texts, "at_once": at_once})["ends"])
+            return
         # A list's iterator gives each of its items once, to whichever thread asks.
         for text in waiting:
             program.ask({"text": text})

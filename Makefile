@@ -32,8 +32,9 @@ LITELLM := build/litellm
 WYOMING := build/wyoming
 # What the tests need beside packages.
 TESTED := $(TEST) $(STUDIO) $(JAVASCRIPT) $(BROWSER)/.is-unpacked $(FFMPEG)/.is-installed $(DOCS)/.is-installed
-# What Tenuto is measured beside; its servers and libraries are seen by `make race` alone.
-RACE := build/race
+# What Tenuto is measured beside, in environments under build that `make race` alone sees: the pins of some do not go together,
+# and others are large. One that cannot be installed is left out.
+RACERS := race race-bentoml race-litellm race-models race-ray
 # The libraries that our engines are measured beside; the programs of `make bench` that call them see them, and nothing else.
 PEERS := build/peers
 # The distributions of this repository, as they lie here.
@@ -48,10 +49,10 @@ define install
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r $(1) 2>/dev/null \
 	  || $(PIP) install --require-hashes -r $(1)
 endef
-# The same into the environment of folder $(1), made by python $(3).
+# The same into the environment of folder $(1), made by python $(3), with further options $(4).
 install-into = $(3) -m venv --clear --without-pip $(1) && echo "installing $(2)" \
-  && { $(BIN)/uv pip install --quiet --python $(1)/bin/python --require-hashes -r $(2) 2>/dev/null \
-  || $(PIP) --python $(1)/bin/python install --require-hashes -r $(2); }
+  && { $(BIN)/uv pip install --quiet --python $(1)/bin/python --require-hashes $(4) -r $(2) 2>/dev/null \
+  || $(PIP) --python $(1)/bin/python install --require-hashes $(4) -r $(2); }
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -148,7 +149,9 @@ bench: $(TEST) $(PEERS)/.is-installed  ## benchmarks, beside their limits
 	@$(BIN)/python -m bench
 
 .PHONY: race
-race: $(TEST) $(RACE)/.is-installed  ## Tenuto beside FastAPI with Procrastinate, DBOS and Celery, in turns, into docs/race.md
+race: $(TEST) $(RACERS:%=build/%/.is-installed)  ## Tenuto beside task queues, Ray Serve, BentoML, LiteLLM and servers of its models, into docs/race.md
+	@$(BIN)/tenuto models pull
+	@$(BIN)/tenuto models pull whisper-base
 	@$(BIN)/python -m bench.race --write
 
 .PHONY: fresh
@@ -230,9 +233,10 @@ $(LITELLM)/.is-installed: requirements/litellm.txt $(SERVE)
 	@$(call install-into,$(LITELLM),requirements/litellm.txt,$(BIN)/python)
 	@touch $@
 
-$(RACE)/.is-installed: requirements/race.txt $(SERVE)
-	@$(call install-into,$(RACE),requirements/race.txt,$(BIN)/python)
-	@touch $@
+# All that is needed is in these locks, and LiteLLM's names one package that is proprietary and not in it: hence no dependencies.
+$(RACERS:%=build/%/.is-installed): build/%/.is-installed: requirements/%.txt $(SERVE)
+	@{ $(call install-into,build/$*,$<,$(BIN)/python,--no-deps) && touch $@; } \
+	  || { rm -rf build/$* && echo "$< cannot be installed here: going on without it"; }
 
 $(PEERS)/.is-installed: requirements/peers.txt $(SERVE)
 	@$(call install-into,$(PEERS),requirements/peers.txt,$(BIN)/python)

@@ -30,7 +30,10 @@ CLIENTS = 32
 P50_ADDED_MS = 1.0
 P99_ADDED_MS = 5.0
 FASTER_THAN_LITELLM = 20
-LITELLM_READY_S = 120.0
+LITELLM_READY_S = 240.0
+LITELLM_KEPT_S = 75
+"""Longer than by default, 5 s, so that a machine with much to do does not cut its connections."""
+LITELLM_KEY = "sk-bench-0123456789abcdef0123456789abcdef"
 
 _ANSWER = {
     "id": "chatcmpl-1",
@@ -58,13 +61,13 @@ def measure(postgres: PostgresServer | None) -> list[Row]:
     """Latency of one client in turns with the direct call, then the rate of 32 clients."""
     with (
         tempfile.TemporaryDirectory(prefix="tenuto-bench-") as name,
-        raw_app(_head(), Path(name)) as (port, _),
+        raw_app(upstream_answer(), Path(name)) as (port, _),
     ):
         file = Path(name, "tenuto.toml")
-        file.write_text(_CONFIGURATION.format(model=MODEL, port=port))
+        file.write_text(configuration(port))
         with stage(postgres, TENUTO_CONFIG=str(file)) as running:
             rows = _latency(running, port)
-            rate = _rate(running.port, [_request(key) for key in running.keys])
+            rate = _rate(running.port, [request(key) for key in running.keys])
             rows.append(_recorded(running, rate))
             litellm = os.environ.get("TENUTO_BENCH_LITELLM")
             if litellm and postgres is None:
@@ -72,7 +75,13 @@ def measure(postgres: PostgresServer | None) -> list[Row]:
         return rows
 
 
-def _head() -> bytes:
+def configuration(port: int) -> str:
+    """The service's, for an upstream at this port."""
+    return _CONFIGURATION.format(model=MODEL, port=port)
+
+
+def upstream_answer() -> bytes:
+    """What the upstream answers to everything."""
     body = json.dumps(_ANSWER).encode()
     return b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b" % (
         len(body),
@@ -80,7 +89,8 @@ def _head() -> bytes:
     )
 
 
-def _request(key: str) -> bytes:
+def request(key: str) -> bytes:
+    """A chat with the upstream's model."""
     body = json.dumps(_ASKED)
     return (
         "POST /v1/chat/completions HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\n"
@@ -90,13 +100,13 @@ def _request(key: str) -> bytes:
 
 def _latency(running: Stage, port: int) -> list[Row]:
     direct, through = Connection(port), Connection(running.port)
-    request = _request(running.keys[0])
+    asked = request(running.keys[0])
     took: dict[Connection, list[float]] = {direct: [], through: []}
     for number in range(WARM_UP + PAIRS):
         # The first one finds the caches as the other left them, so they also take turns at going first.
         for connection in (direct, through) if number % 2 else (through, direct):
             began = time.perf_counter()
-            answer = connection.ask(request)
+            answer = connection.ask(asked)
             if number >= WARM_UP:
                 took[connection].append(time.perf_counter() - began)
             assert answer.status == 200, answer
@@ -148,9 +158,8 @@ def _recorded(running: Stage, rate: float) -> Row:
 
 
 def _beside_litellm(command: str, folder: Path, port: int, rate: float) -> Row:
-    key = "sk-bench-0123456789abcdef0123456789abcdef"
-    with _litellm(command, folder, port, key) as theirs:
-        their_rate = _rate(theirs, [_request(key)])
+    with litellm_proxy(command, folder, port) as (theirs, _):
+        their_rate = _rate(theirs, [request(LITELLM_KEY)])
     return above(
         f"chats, {CLIENTS} clients, beside LiteLLM's proxy",
         rate / their_rate,
@@ -162,23 +171,25 @@ def _beside_litellm(command: str, folder: Path, port: int, rate: float) -> Row:
 
 
 @contextmanager
-def _litellm(command: str, folder: Path, port: int, key: str) -> Iterator[int]:
-    """LiteLLM's proxy with one worker, its telemetry off; gives its port."""
+def litellm_proxy(command: str, folder: Path, port: int) -> Iterator[tuple[int, int]]:
+    """LiteLLM's proxy with one worker, its telemetry off; gives its port and its process id."""
     file = folder / "litellm.yaml"
     file.write_text(_LITELLM.format(model=MODEL, port=port))
     own = port + 1 if port < 65_535 else port - 1
     options = ["--config", str(file), "--host", "127.0.0.1", "--port", str(own), "--telemetry", "False"]
+    options += ["--keepalive_timeout", str(LITELLM_KEPT_S)]
     own_variables = {
         "LITELLM_LOCAL_MODEL_COST_MAP": "True",
         "LITELLM_LOG": "ERROR",
-        "LITELLM_MASTER_KEY": key,
+        "LITELLM_MASTER_KEY": LITELLM_KEY,
+        "PYTHONDONTWRITEBYTECODE": "",
     }
     environment = os.environ | own_variables
     with (folder / "litellm.log").open("w") as log:
         process = subprocess.Popen([command, *options], env=environment, stdout=log, stderr=log)
     try:
         _await(own, process)
-        yield own
+        yield own, process.pid
     finally:
         process.terminate()
         process.wait()

@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -24,14 +24,41 @@ from bench.stage import Stage, stage
 from servers.ports import free_port
 from servers.postgres import PostgresServer, start_postgres
 
-ENVIRONMENT = ROOT / "build" / "race"
-PYTHON = ENVIRONMENT / "bin" / "python"
+BUILD = ROOT / "build"
+"""Where `make race` installs each peer, in the environment of its name."""
 PEERS = ROOT / "bench" / "peers"
 SLOTS = 8
-READY_S = 120.0
+READY_S = 240.0
 HOST = "127.0.0.1"
+REDIS = "Redis, appendfsync always"
+REDIS_SERVER = BUILD / "race" / "bin" / "redis-server"
 
-SUCCEEDED = {"succeeded", "SUCCESS"}
+SUCCEEDED = {"succeeded", "SUCCESS", "completed"}
+
+
+def python(environment: str) -> Path:
+    """The interpreter of an environment under `build`, whether it is there or not."""
+    return BUILD / environment / "bin" / "python"
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """Where a service takes the requests of a race, and how it names what it answers."""
+
+    submit: str = "/v1/jobs"
+    show: str = "/v1/jobs/{}"
+    id: str = "id"
+    state: str = "state"
+    accepted: int = 202
+
+    def submission(self, request: bytes) -> bytes:
+        """The same bytes, to the path of this service."""
+        return request.replace(b"POST /v1/jobs ", f"POST {self.submit} ".encode(), 1)
+
+
+DIALECT = Dialect()
+TASKS = Dialect("/v1/jobs/submit", "/v1/jobs/status?task_id={}", "task_id", "status", 200)
+"""BentoML's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +77,7 @@ class Contestant(Protocol):
     store: str
     port: int
     key: str
+    dialect: Dialect
 
     def service(self) -> list[psutil.Process]:
         """The processes of the service that nobody of it started."""
@@ -57,8 +85,8 @@ class Contestant(Protocol):
     def stores(self) -> list[psutil.Process]:
         """The same of its database or broker."""
 
-    def is_waiting(self, state: str) -> bool:
-        """Whether no worker has begun a job of this state."""
+    def is_waiting(self, job_id: str, state: str) -> bool:
+        """Whether no worker has begun a job, of which a poll has just shown this state."""
 
     def runs(self) -> Runs: ...
 
@@ -76,6 +104,7 @@ class Tenuto:
     store: str
     stage: Stage
     server: PostgresServer | None
+    dialect: Dialect = DIALECT
 
     @property
     def port(self) -> int:
@@ -91,7 +120,7 @@ class Tenuto:
     def stores(self) -> list[psutil.Process]:
         return [] if self.server is None else [psutil.Process(self.server.pid)]
 
-    def is_waiting(self, state: str) -> bool:
+    def is_waiting(self, job_id: str, state: str) -> bool:
         return state == "queued"
 
     def runs(self) -> Runs:
@@ -116,19 +145,23 @@ class Tenuto:
 
 @dataclass(slots=True)
 class Program:
-    """One of bench/peers: uvicorn with its routes, and its worker."""
+    """One of bench/peers. `commands`: of its processes, for the interpreter of `environment`."""
 
     name: str
     store: str
-    module: str
-    worker: tuple[str, ...]
+    environment: str
+    commands: tuple[tuple[str, ...], ...]
     waiting: str
+    """Its state of a job that no worker has begun; empty where it has none."""
     url: str
-    store_pid: int
+    store_pid: int | None
     folder: Path
     port: int
-    variables: dict[str, str]
+    variables: dict[str, str] = field(default_factory=dict)
     key: str = "none"
+    dialect: Dialect = DIALECT
+    ready: str = "/openapi.json"
+    """A path that is answered with 200 when it serves."""
     processes: tuple[subprocess.Popen[bytes], ...] = ()
 
     @property
@@ -139,17 +172,18 @@ class Program:
         return [psutil.Process(process.pid) for process in self.processes]
 
     def stores(self) -> list[psutil.Process]:
-        return [psutil.Process(self.store_pid)]
+        return [] if self.store_pid is None else [psutil.Process(self.store_pid)]
 
-    def is_waiting(self, state: str) -> bool:
-        return state == self.waiting
+    def is_waiting(self, job_id: str, state: str) -> bool:
+        return state == self.waiting if self.waiting else not self.runs().begun[job_id]
 
     def runs(self) -> Runs:
-        lines = [line.split() for line in self.journal.read_text().splitlines()]
+        text = self.journal.read_text() if self.journal.exists() else ""
+        lines = [line.split() for line in text.splitlines()]
         begun, ended = (
             Counter(job for event, job, _ in lines if event == which) for which in ("begin", "end")
         )
-        return Runs(begun, ended, max(float(at) for _, _, at in lines))
+        return Runs(begun, ended, max((float(at) for _, _, at in lines), default=0.0))
 
     def kill(self) -> None:
         _kill(self.service())
@@ -157,9 +191,7 @@ class Program:
             process.wait()
 
     def restart(self) -> None:
-        api = ("uvicorn", f"{self.module}:api", "--host", HOST, "--port", str(self.port), "--no-access-log")
-        self.processes = (self._start(*self.worker),)
-        self.processes += (self._start("-m", *api, "--log-level", "warning"),)
+        self.processes = tuple(self._start(*command) for command in self.commands)
         until = time.monotonic() + READY_S
         while not self._answers():
             assert time.monotonic() < until, self.log() or "it does not answer"
@@ -172,7 +204,7 @@ class Program:
     def run(self, *command: str) -> None:
         """One command to its end, before the first start."""
         subprocess.run(
-            [PYTHON, *command],
+            [python(self.environment), *command],
             cwd=PEERS,
             env=self._environment(),
             check=True,
@@ -182,7 +214,7 @@ class Program:
     def _start(self, *command: str) -> subprocess.Popen[bytes]:
         with (self.folder / "log").open("ab") as log:
             return subprocess.Popen(
-                [PYTHON, *command],
+                [python(self.environment), *command],
                 cwd=PEERS,
                 env=self._environment(),
                 stdin=subprocess.DEVNULL,
@@ -191,7 +223,14 @@ class Program:
             )
 
     def _environment(self) -> dict[str, str]:
-        own = {"RACE_STORE": self.url, "RACE_JOURNAL": str(self.journal)}
+        own = {
+            "RACE_STORE": self.url,
+            "RACE_JOURNAL": str(self.journal),
+            "RACE_FOLDER": str(self.folder),
+            "RACE_PORT": str(self.port),
+            # Whatever this shell says: some would take a minute to compile what they import, at each start.
+            "PYTHONDONTWRITEBYTECODE": "",
+        }
         return dict(os.environ) | own | self.variables
 
     def _answers(self) -> bool:
@@ -200,7 +239,9 @@ class Program:
         except ConnectionRefusedError:
             return False
         try:
-            return connection.ask(get("/openapi.json", self.key)).status == 200
+            return connection.ask(get(self.ready, self.key)).status == 200
+        except (ConnectionError, TimeoutError):  # some listen before they can answer
+            return False
         finally:
             connection.close()
 
@@ -219,10 +260,10 @@ def tenuto(name: str, is_sqlite: bool) -> Iterator[Tenuto]:
 @contextmanager
 def procrastinate(name: str) -> Iterator[Program]:
     """FastAPI + Procrastinate."""
-    worker = ("-m", "procrastinate", "--app", "with_procrastinate.app", "worker")
-    with _postgres() as server:
-        peer = _program(name, "with_procrastinate", (*worker, "--concurrency", str(SLOTS)), "todo", server)
-        peer.run("-m", "procrastinate", "--app", "with_procrastinate.app", "schema", "--apply")
+    app = ("-m", "procrastinate", "--app", "with_procrastinate.app")
+    worker = (*app, "worker", "--concurrency", str(SLOTS))
+    with _postgres() as server, _on_postgres(name, "with_procrastinate", worker, "todo", server) as peer:
+        peer.run(*app, "schema", "--apply")
         with _running(peer):
             yield peer
 
@@ -230,9 +271,9 @@ def procrastinate(name: str) -> Iterator[Program]:
 @contextmanager
 def dbos(name: str) -> Iterator[Program]:
     """FastAPI + DBOS."""
-    with _postgres() as server:
-        peer = _program(name, "with_dbos", ("with_dbos.py",), "ENQUEUED", server)
-        peer.run(str(ENVIRONMENT / "bin" / "dbos"), "migrate", "--sys-db-url", peer.url)
+    worker = ("with_dbos.py",)
+    with _postgres() as server, _on_postgres(name, "with_dbos", worker, "ENQUEUED", server) as peer:
+        peer.run(str(BUILD / "race" / "bin" / "dbos"), "migrate", "--sys-db-url", peer.url)
         with _running(peer):
             yield peer
 
@@ -240,43 +281,58 @@ def dbos(name: str) -> Iterator[Program]:
 @contextmanager
 def celery(name: str, visibility_s: int = 3600) -> Iterator[Program]:
     """FastAPI + Celery; one worker process of eight threads, as the others have."""
-    folder = Path(tempfile.mkdtemp(prefix="race-"))
+    app = ("-m", "celery", "-A", "with_celery", "worker", "--loglevel", "WARNING", "--pool", "threads")
     port = free_port()
-    command = ("--port", str(port), "--bind", HOST, "--dir", str(folder), "--save", "")
-    with (folder / "redis-log").open("ab") as log:
-        redis = subprocess.Popen(
-            [
-                ENVIRONMENT / "bin" / "redis-server",
-                *command,
-                "--appendonly",
-                "yes",
-                "--appendfsync",
-                "always",
-            ],
-            stdout=log,
-            stderr=log,
-        )
-    worker = ("-m", "celery", "-A", "with_celery", "worker", "--loglevel", "WARNING", "--pool", "threads")
-    try:
-        _await_port(port)
-        peer = Program(
-            name,
-            "Redis, appendfsync always",
-            "with_celery",
-            (*worker, "--concurrency", str(SLOTS)),
-            "PENDING",
-            f"redis://{HOST}:{port}/0",
-            redis.pid,
-            folder,
-            free_port(),
-            {"RACE_VISIBILITY_S": str(visibility_s)},
-        )
+    with _redis() as (url, store_pid), _folder() as folder:
+        commands = ((*app, "--concurrency", str(SLOTS)), uvicorn("with_celery", port))
+        peer = Program(name, REDIS, "race", commands, "PENDING", url, store_pid, folder, port)
+        peer.variables["RACE_VISIBILITY_S"] = str(visibility_s)
         with _running(peer):
             yield peer
-    finally:
-        redis.terminate()
-        redis.wait()
-        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def ray_serve(name: str, visibility_s: int = 3600) -> Iterator[Program]:
+    """Ray Serve with its asynchronous inference: a cluster of one machine, one consumer of eight threads."""
+    with _redis() as (url, store_pid), _folder() as folder:
+        commands = (("with_ray.py",),)
+        peer = Program(name, REDIS, "race-ray", commands, "PENDING", url, store_pid, folder, free_port())
+        peer.variables |= {"RACE_VISIBILITY_S": str(visibility_s), "RAY_USAGE_STATS_ENABLED": "0"}
+        # A token would be left in the user's folder; by default, workers give way to all else on the machine.
+        peer.variables |= {"RAY_AUTH_MODE": "disabled", "RAY_worker_niceness": "0"}
+        with _running(peer):
+            yield peer
+
+
+@contextmanager
+def bentoml(name: str) -> Iterator[Program]:
+    """BentoML's task endpoint: one process of eight threads, with a queue of its own."""
+    port = free_port()
+    with _folder() as folder:
+        serve = ("-m", "bentoml", "serve", "with_bentoml:Speech", "--quiet")
+        commands = ((*serve, "--host", HOST, "--port", str(port)),)
+        peer = Program(name, "its own, not kept", "race-bentoml", commands, "", "", None, folder, port)
+        peer.variables |= {"BENTOML_DO_NOT_TRACK": "True", "BENTOML_HOME": str(folder / "bentoml")}
+        peer.dialect, peer.ready = TASKS, "/readyz"
+        with _running(peer):
+            yield peer
+
+
+@contextmanager
+def program(
+    name: str, environment: str, commands: tuple[tuple[str, ...], ...], port: int, variables: dict[str, str]
+) -> Iterator[Program]:
+    """One that has no store."""
+    with _folder() as folder:
+        peer = Program(name, "none", environment, commands, "", "", None, folder, port, variables)
+        with _running(peer):
+            yield peer
+
+
+def uvicorn(module: str, port: int) -> tuple[str, ...]:
+    """The command that serves the `api` of a module of bench/peers."""
+    quiet = ("--no-access-log", "--log-level", "warning")
+    return ("-m", "uvicorn", f"{module}:api", "--host", HOST, "--port", str(port), *quiet)
 
 
 def family(roots: list[psutil.Process]) -> list[psutil.Process]:
@@ -303,27 +359,37 @@ def memory_bytes(roots: list[psutil.Process]) -> int:
     return total
 
 
-def _program(
+@contextmanager
+def _on_postgres(
     name: str, module: str, worker: tuple[str, ...], waiting: str, server: PostgresServer
-) -> Program:
-    folder = Path(tempfile.mkdtemp(prefix="race-"))
+) -> Iterator[Program]:
+    """A worker and a web server on a new database; not started yet."""
     server.run("create database race")
-    url = server.url("race")
-    return Program(
-        name, "PostgreSQL, fsync on", module, worker, waiting, url, server.pid, folder, free_port(), {}
-    )
+    port = free_port()
+    with _folder() as folder:
+        commands = (worker, uvicorn(module, port))
+        url = server.url("race")
+        yield Program(name, "PostgreSQL, fsync on", "race", commands, waiting, url, server.pid, folder, port)
 
 
 @contextmanager
-def _running(peer: Program) -> Iterator[Program]:
+def _running(peer: Program) -> Iterator[None]:
     try:
         peer.restart()
-        yield peer
+        yield
     finally:
         _kill([psutil.Process(process.pid) for process in peer.processes if process.poll() is None])
         for process in peer.processes:
             process.wait()
-        shutil.rmtree(peer.folder, ignore_errors=True)
+
+
+@contextmanager
+def _folder() -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(prefix="race-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
@@ -333,6 +399,22 @@ def _postgres() -> Iterator[PostgresServer]:
         yield server
     finally:
         server.stop()
+
+
+@contextmanager
+def _redis() -> Iterator[tuple[str, int]]:
+    """A new Redis that syncs each write; its address and process id."""
+    port = free_port()
+    with _folder() as folder, (folder / "log").open("ab") as log:
+        place = ("--port", str(port), "--bind", HOST, "--dir", str(folder), "--save", "")
+        durable = ("--appendonly", "yes", "--appendfsync", "always")
+        redis = subprocess.Popen([REDIS_SERVER, *place, *durable], stdout=log, stderr=log)
+        try:
+            _await_port(port)
+            yield f"redis://{HOST}:{port}/0", redis.pid
+        finally:
+            redis.terminate()
+            redis.wait()
 
 
 def _await_port(port: int) -> None:

@@ -12,25 +12,43 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 
-from bench import ROOT, report
+import httpx2
+
+from bench import ROOT, doors, report
 from bench.client import Answer, Connection, flood, for_seconds, get
 from bench.contestants import (
-    PYTHON,
+    REDIS_SERVER,
     SUCCEEDED,
     Contestant,
+    bentoml,
     celery,
     dbos,
     family,
     memory_bytes,
     procrastinate,
+    python,
+    ray_serve,
     spent_s,
     tenuto,
 )
-from bench.race_page import Cost, Kill, Result, as_kills, as_table, write
+from bench.race_page import (
+    Cost,
+    DoorResult,
+    Kill,
+    Result,
+    as_chart,
+    as_chats,
+    as_kills,
+    as_models,
+    as_table,
+    panels_of,
+    write,
+)
 from bench.stage import TEXT, submissions
 
 PAGE = ROOT / "docs" / "race.md"
@@ -76,7 +94,31 @@ CONTESTANTS: dict[str, Callable[[str], AbstractContextManager[Contestant]]] = {
     "FastAPI + Procrastinate": procrastinate,
     "FastAPI + DBOS": dbos,
     "FastAPI + Celery": celery,
+    "Ray Serve": ray_serve,
+    "BentoML": bentoml,
 }
+ENVIRONMENTS = {"Tenuto": "", "Tenuto, SQLite": "", "Ray Serve": "race-ray", "BentoML": "race-bentoml"}
+"""Of those that are not in `race`."""
+KILLED: dict[str, Callable[[str], AbstractContextManager[Contestant]]] = {
+    "FastAPI + Celery": lambda name: celery(name, VISIBILITY_S),
+    "Ray Serve": lambda name: ray_serve(name, VISIBILITY_S),
+}
+"""Made otherwise in the probe that kills."""
+UNKNOWN = "unknown"
+DOORS: dict[str, Callable[[Size], list[DoorResult]]] = {
+    "chat": lambda size: doors.chats(size.rounds, size.alone, size.flood_s),
+    "speech": lambda size: doors.speeches(size.rounds),
+    "recognition": lambda size: doors.transcripts(size.rounds),
+}
+"""Comparisons of what answers at once."""
+LIBRARIES = {
+    "race": ("fastapi", "uvicorn", "procrastinate", "dbos", "celery", "redis", "pydantic"),
+    "race-ray": ("ray", "celery"),
+    "race-bentoml": ("bentoml",),
+    "race-litellm": ("litellm",),
+    "race-models": ("fastapi", "faster-whisper", "kokoro-onnx", "onnxruntime", "ctranslate2"),
+}
+"""Of each environment, those whose versions the page names."""
 
 
 @dataclass(slots=True)
@@ -106,15 +148,30 @@ class Runner:
 
     def submit(self, text: str) -> str:
         """One job; gives its id."""
-        answer = self.ask(next(submissions(self.contestant.key, text, replays=0)))
-        assert answer.status == 202, answer
-        job_id: str = json.loads(answer.body)["id"]
+        return self.accepted(next(self.requests(text)))
+
+    def accepted(self, request: bytes) -> str:
+        """The id of the job that a request makes, or has made."""
+        answer, dialect = self.ask(request), self.contestant.dialect
+        assert answer.status == dialect.accepted, answer
+        job_id: str = json.loads(answer.body)[dialect.id]
         return job_id
 
+    def requests(self, text: str = TEXT) -> Iterator[bytes]:
+        """Submissions without end."""
+        contestant = self.contestant
+        return map(contestant.dialect.submission, submissions(contestant.key, text, replays=0))
+
+    def poll(self, job_id: str) -> bytes:
+        return get(self.contestant.dialect.show.format(job_id), self.contestant.key)
+
     def state(self, job_id: str) -> str:
-        answer = self.ask(get(f"/v1/jobs/{job_id}", self.contestant.key))
+        """The contestant's own word; UNKNOWN where it does not know the job."""
+        answer = self.ask(self.poll(job_id))
+        if answer.status == 404:
+            return UNKNOWN
         assert answer.status == 200, answer
-        state: str = json.loads(answer.body)["state"]
+        state: str = json.loads(answer.body)[self.contestant.dialect.state]
         return state
 
     def wait(self, job_id: str, is_so: Callable[[str], bool], timeout_s: float = 60.0) -> None:
@@ -122,6 +179,9 @@ class Runner:
         while not is_so(self.state(job_id)):
             assert time.monotonic() < until, f"{self.result.name}: {job_id} takes too long"
             time.sleep(LOOK_S)
+
+    def wait_until_begun(self, job_id: str) -> None:
+        self.wait(job_id, lambda state: not self.contestant.is_waiting(job_id, state))
 
     def wait_until_done(self, job_id: str, timeout_s: float = 60.0) -> None:
         self.wait(job_id, SUCCEEDED.__contains__, timeout_s)
@@ -141,27 +201,76 @@ class Runner:
 def main() -> int:
     """Runs, prints, and writes the page where that is asked for."""
     options = _options()
-    names = [name for name in CONTESTANTS if not options.only or name in options.only]
     size = SHORT if options.short else WHOLE
     about = [*report.machine(), _versions(), _size(size)]
     began = time.monotonic()
-    results = _race(names, size)
+    left_out = _not_installed()
+    wanted = options.only or [*CONTESTANTS, *DOORS]
+    results = _race([name for name in CONTESTANTS if name in wanted and name not in left_out], size, left_out)
     _tell("kills")
-    kills = _kills(names)
+    kills = _kills([result.name for result in results])
     for result in results:
         result.kill = kills[result.name]
+    measured = {name: _doors(name, size, left_out) if name in wanted else [] for name in DOORS}
     took_s, load = time.monotonic() - began, os.getloadavg()[0]
     about.append(f"The whole run took {took_s:.0f} s; load average at the end {load:.1f}")
-    print("\n".join([*about, "", as_table(results), "", as_kills(results)]))
+    about += [f"Left out: {name}, {reason}" for name, reason in left_out.items()]
+    places = {
+        "about": "\n".join(f"- {line}" for line in about),
+        "table": as_table(results),
+        "kills": as_kills(results),
+        "chat": as_chats(measured["chat"]),
+        "speech": as_models(measured["speech"]),
+        "recognition": as_models(measured["recognition"]),
+    }
+    print("\n\n".join(places.values()))
     if options.write:
-        write(PAGE, CHART, results, about, TEMPLATE.read_text("utf-8"))
+        write(
+            PAGE, CHART, as_chart(results, panels_of(*measured.values())), TEMPLATE.read_text("utf-8"), places
+        )
     return 0
 
 
-def _race(names: Sequence[str], size: Size) -> list[Result]:
+def _not_installed() -> dict[str, str]:
+    """Why each contestant is left out that cannot take part."""
+    needed = {name: ENVIRONMENTS.get(name, "race") for name in CONTESTANTS}
+    needed |= {"LiteLLM's proxy": "race-litellm", "the servers of single models": "race-models"}
+    missing = {
+        name: f"requirements/{place}.txt could not be installed"
+        for name, place in needed.items()
+        if place and not python(place).exists()
+    }
+    if not REDIS_SERVER.exists():
+        missing |= {"Ray Serve": "its Redis is that of requirements/race.txt"}
+    return missing
+
+
+def _doors(name: str, size: Size, left_out: dict[str, str]) -> list[DoorResult]:
+    """What was measured; `left_out` gains the comparison where one side did not answer to the end."""
+    _tell(name)
+    try:
+        return DOORS[name](size)
+    except (AssertionError, OSError, httpx2.HTTPError) as error:
+        left_out[f"all of {name}"] = f"it did not come to its end: {_reason(error)}"
+        return []
+
+
+def _reason(error: Exception) -> str:
+    """The last line of what it says."""
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__} {lines[-1] if lines else ''}".strip()
+
+
+def _race(names: Sequence[str], size: Size, left_out: dict[str, str]) -> list[Result]:
+    """All that start; `left_out` gains those that don't."""
     with ExitStack() as stack:
-        runners = [_enter(stack, name) for name in names]
-        for step in (_starts, _slots, _idle, _accept, _poll, _twice):
+        runners = []
+        for name in names:
+            try:
+                runners.append(_enter(stack, name))
+            except (AssertionError, OSError, subprocess.CalledProcessError) as error:
+                left_out[name] = f"it did not start: {_reason(error)}"
+        for step in (_starts, _slots, _idle, _accept, _poll, _twice) if runners else ():
             _tell(step.__name__.strip("_"))
             step(runners, size)
         return [runner.result for runner in runners]
@@ -191,7 +300,7 @@ def _starts(runners: Sequence[Runner], size: Size) -> None:
             time.sleep(random.Random(len(runner.result.starts_s)).random() * PAUSE_S)
             job_id = runner.submit(TEXT)
             accepted = time.perf_counter()
-            runner.wait(job_id, lambda state, runner=runner: not runner.contestant.is_waiting(state))  # type: ignore[misc]
+            runner.wait_until_begun(job_id)
             runner.result.starts_s.append(time.perf_counter() - accepted)
             runner.wait_until_done(job_id)
 
@@ -222,17 +331,17 @@ def _accept(runners: Sequence[Runner], size: Size) -> None:
     """All slots are occupied, so that accepting is measured, not running."""
     for runner in runners:
         for job_id in [runner.submit(BLOCK_TEXT) for _ in range(SLOTS)]:
-            runner.wait(job_id, lambda state, runner=runner: not runner.contestant.is_waiting(state))  # type: ignore[misc]
+            runner.wait_until_begun(job_id)
         flood(runner.contestant.port, _clients(runner), for_seconds(size.flood_s / 2))
     for runner in _turns(runners, size.rounds):
         time.sleep(PAUSE_S)
-        script = submissions(runner.contestant.key, replays=0)
+        script = runner.requests()
         for _ in range(size.alone):
             request = next(script)
             began = time.perf_counter()
             answer = runner.ask(request)
             runner.result.alone_s.append(time.perf_counter() - began)
-            assert answer.status == 202, answer
+            assert answer.status == runner.contestant.dialect.accepted, answer
         runner.result.accepts.append(runner.cost(lambda runner=runner: _flood(runner, size)))  # type: ignore[misc]
 
 
@@ -243,13 +352,13 @@ def _flood(runner: Runner, size: Size) -> tuple[int, float]:
     return tally.new, tally.seconds
 
 
-def _clients(runner: Runner) -> list[itertools.chain[bytes]]:
-    return [itertools.chain(submissions(runner.contestant.key, replays=0)) for _ in range(CLIENTS)]
+def _clients(runner: Runner) -> list[Iterator[bytes]]:
+    return [runner.requests() for _ in range(CLIENTS)]
 
 
 def _poll(runners: Sequence[Runner], size: Size) -> None:
     for runner in _turns(runners, size.rounds):
-        poll = get(f"/v1/jobs/{runner.done}", runner.contestant.key)
+        poll = runner.poll(runner.done)
 
         def act(runner: Runner = runner, poll: bytes = poll) -> tuple[int, float]:
             scripts = [itertools.repeat(poll)] * POLLERS
@@ -263,9 +372,8 @@ def _poll(runners: Sequence[Runner], size: Size) -> None:
 
 def _twice(runners: Sequence[Runner], size: Size) -> None:
     for runner in runners:
-        request = next(submissions(runner.contestant.key, replays=0))
-        first, second = (json.loads(runner.ask(request).body)["id"] for _ in range(2))
-        runner.result.is_one = first == second
+        request = next(runner.requests())
+        runner.result.is_one = runner.accepted(request) == runner.accepted(request)
 
 
 @dataclass(slots=True)
@@ -299,9 +407,8 @@ def _kills(names: Sequence[str]) -> dict[str, Kill]:
         killed = {}
         for name in names:
             _tell(f"killing {name}")
-            made = celery(name, VISIBILITY_S) if name == "FastAPI + Celery" else CONTESTANTS[name](name)
-            killed[name] = _kill(stack.enter_context(made))
-        until = max(one.back_at for one in killed.values()) + PATIENCE_S
+            killed[name] = _kill(stack.enter_context(KILLED.get(name, CONTESTANTS[name])(name)))
+        until = max((one.back_at for one in killed.values()), default=0.0) + PATIENCE_S
         while any(one.open_jobs() for one in killed.values()) and time.time() < until:
             time.sleep(0.5)
         return {name: one.outcome() for name, one in killed.items()}
@@ -330,15 +437,21 @@ def _size(size: Size) -> str:
 
 
 def _versions() -> str:
-    names = ("fastapi", "uvicorn", "procrastinate", "dbos", "celery", "redis", "pydantic")
-    script = (
-        f"from importlib.metadata import version\nprint(', '.join(n + ' ' + version(n) for n in {names}))"
-    )
-    libraries = subprocess.run([PYTHON, "-c", script], capture_output=True, text=True, check=True).stdout
-    redis = subprocess.run(
-        [PYTHON.with_name("redis-server"), "--version"], capture_output=True, text=True, check=True
-    ).stdout.split()[2]
-    return f"Peers: {libraries.strip()}; redis-server {redis.removeprefix('v=')}"
+    """Of what is installed; Ray Serve's FastAPI and Celery are of its own environment."""
+    found = []
+    for environment, names in LIBRARIES.items():
+        if python(environment).exists():
+            script = (
+                "import importlib.metadata as of; print(*(n + ' ' + of.version(n) for n in {}), sep=', ')"
+            )
+            found.append(_printed(python(environment), "-c", script.format(names)).strip())
+    if REDIS_SERVER.exists():
+        found.append("redis-server " + _printed(REDIS_SERVER, "--version").split()[2].removeprefix("v="))
+    return "Peers: " + "; ".join(found)
+
+
+def _printed(*command: str | Path) -> str:
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
 def _tell(what: str) -> None:
@@ -347,7 +460,7 @@ def _tell(what: str) -> None:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.race", description=__doc__)
-    parser.add_argument("--only", action="append", choices=[*CONTESTANTS], help="one contestant; repeatable")
+    parser.add_argument("--only", action="append", choices=[*CONTESTANTS, *DOORS], help="a part; repeatable")
     parser.add_argument("--short", action="store_true", help="fewer rounds: to see that it works")
     parser.add_argument("--write", action="store_true", help="write the page and the chart, too")
     return parser.parse_args()

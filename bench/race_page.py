@@ -74,6 +74,38 @@ class Result:
     kill: Kill | None = None
 
 
+@dataclass(slots=True)
+class DoorResult:
+    """What was measured of one side of a comparison of synchronous doors, over all rounds."""
+
+    name: str
+    costs: list[Cost] = field(default_factory=list)
+    """Of chats, one for the flood of each round; of a model, one for each round of all sounds."""
+    alone_s: list[float] = field(default_factory=list)
+    """Answers to one client's chats."""
+    answers_s: dict[str, list[float]] = field(default_factory=dict)
+    """Answers of a model, by what was asked."""
+    sound_s: float = 0.0
+    """Spoken or transcribed in a round."""
+    errors: float | None = None
+    """The share of words that were not recognised."""
+    service_bytes: int = 0
+
+    def of_sound(self, seconds: Callable[[Cost], float]) -> float:
+        """The median over the rounds, for a second of sound."""
+        return median_of(self.costs, seconds) / self.sound_s if self.sound_s else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One of the chart: bars to the scale of the longest."""
+
+    title: str
+    unit: str
+    is_more_better: bool
+    bars: list[tuple[str, float]]
+
+
 @dataclass(frozen=True, slots=True)
 class Measure:
     """A row of the table; some are panels of the chart, too."""
@@ -195,6 +227,68 @@ def as_kills(results: Sequence[Result]) -> str:
     return _markdown(lines)
 
 
+def as_chats(results: Sequence[DoorResult]) -> str:
+    """A row for each; empty where nothing was measured."""
+    head = [
+        "",
+        "chats/s, 32 clients",
+        "processor time of a chat, µs",
+        "1 client, p50 / p99, ms",
+        "memory, MiB",
+    ]
+    lines = [
+        [
+            one.name,
+            f"{median_of(one.costs, lambda cost: cost.rate):.0f}",
+            f"{median_of(one.costs, lambda cost: cost.each_us):.0f}",
+            _pair(one.alone_s),
+            f"{one.service_bytes / MIB:.0f}",
+        ]
+        for one in results
+    ]
+    return _markdown([head, ["---"] * len(head), *lines]) if lines else ""
+
+
+def as_models(results: Sequence[DoorResult]) -> str:
+    """The table of a model's servers; empty where nothing was measured."""
+    if not results:
+        return ""
+    asked = [*results[0].answers_s]
+    head = ["", "processor time for a second of sound, s", "time for a second of sound, s"]
+    head += [f"{what}, median, s" for what in asked]
+    head += ["words wrong"] * (results[0].errors is not None) + ["memory, MiB"]
+    lines = [head, ["---"] * len(head)]
+    for one in results:
+        line = [one.name, f"{one.of_sound(_processor_s):.3f}", f"{one.of_sound(_real_s):.3f}"]
+        line += [f"{statistics.median(one.answers_s[what]):.2f}" for what in asked]
+        line += [] if one.errors is None else [f"{one.errors:.1%}"]
+        lines.append([*line, f"{one.service_bytes / MIB:.0f}"])
+    return _markdown(lines)
+
+
+def panels_of(
+    chats: Sequence[DoorResult], speeches: Sequence[DoorResult], transcripts: Sequence[DoorResult]
+) -> list[Panel]:
+    """What the chart shows of the doors: processor time, which depends least on the machine's load."""
+    panels = []
+    if chats:
+        bars = [(one.name, median_of(one.costs, lambda cost: cost.each_us)) for one in chats]
+        panels.append(Panel("processor time of a chat", "µs", False, bars))
+    for what, results in (("speech", speeches), ("transcript", transcripts)):
+        if results:
+            bars = [(one.name, one.of_sound(_processor_s)) for one in results]
+            panels.append(Panel(f"processor time of a second of {what}", "s", False, bars))
+    return panels
+
+
+def _processor_s(cost: Cost) -> float:
+    return cost.service_s + cost.store_s
+
+
+def _real_s(cost: Cost) -> float:
+    return cost.seconds
+
+
 def _twice(result: Result) -> str:
     return {None: "not asked", True: "1 job", False: "2 jobs"}[result.is_one]
 
@@ -212,41 +306,47 @@ _PRODUCT = "Tenuto"
 _INK, _OURS, _THEIRS, _PAPER = "#1f2933", "#0f766e", "#94a3b8", "#ffffff"
 
 
-def as_chart(results: Sequence[Result]) -> str:
+def as_chart(results: Sequence[Result], doors: Sequence[Panel] = ()) -> str:
     """An SVG image: a panel for each measure, a bar for each contestant, ours in colour."""
-    height = _TITLE + _BAR * len(results) + _GAP
-    rows = -(-len(_PANELS) // _COLUMNS)
-    width, whole = _WIDTH * _COLUMNS, height * rows + _GAP
+    panels = [_panel_of(MEASURES[number], results) for number in _PANELS] + [*doors]
+    rows = [panels[at : at + _COLUMNS] for at in range(0, len(panels), _COLUMNS)]
+    heights = [_TITLE + _BAR * max(len(panel.bars) for panel in row) + _GAP for row in rows]
+    width, whole = _WIDTH * _COLUMNS, sum(heights) + _GAP
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {whole}" width="{width}" '
         f'height="{whole}" font-family="system-ui, sans-serif" font-size="12" role="img">',
         f"<title>{_PRODUCT} beside its peers</title>",
         f'<rect width="{width}" height="{whole}" fill="{_PAPER}"/>',
     ]
-    for place, number in enumerate(_PANELS):
-        across, down = place % _COLUMNS * _WIDTH, place // _COLUMNS * height + _GAP // 2
-        parts += _panel(MEASURES[number], results, across, down)
+    for number, row in enumerate(rows):
+        for place, panel in enumerate(row):
+            parts += _drawn(panel, place * _WIDTH, sum(heights[:number]) + _GAP // 2)
     return "\n".join([*parts, "</svg>", ""])
 
 
-def _panel(measure: Measure, results: Sequence[Result], across: int, down: int) -> list[str]:
-    longest = max([measure.value(result) for result in results] + [1e-9])
-    better = "more is better" if measure.is_more_better else "less is better"
+def _panel_of(measure: Measure, results: Sequence[Result]) -> Panel:
     title = measure.title.partition(" (")[0].replace(" / p99", "")
+    bars = [(result.name, measure.value(result)) for result in results]
+    return Panel(title, measure.unit, measure.is_more_better, bars)
+
+
+def _drawn(panel: Panel, across: int, down: int) -> list[str]:
+    longest = max([value for _, value in panel.bars] + [1e-9])
+    better = "more is better" if panel.is_more_better else "less is better"
     parts = [
         f'<text x="{across + 12}" y="{down + 18}" fill="{_INK}" font-weight="600">'
-        f'{escape(title)} <tspan font-weight="400" fill="#64748b">{better}</tspan></text>'
+        f'{escape(panel.title)} <tspan font-weight="400" fill="#64748b">{better}</tspan></text>'
     ]
-    for line, result in enumerate(results):
-        value, top = measure.value(result), down + _TITLE + line * _BAR
+    for line, (name, value) in enumerate(panel.bars):
+        top = down + _TITLE + line * _BAR
         length = max(1.0, value / longest * (_WIDTH - _NAME - _VALUE))
         parts += [
             f'<text x="{across + _NAME - 6}" y="{top + 12}" text-anchor="end" fill="{_INK}">'
-            f"{escape(result.name)}</text>",
+            f"{escape(name)}</text>",
             f'<rect x="{across + _NAME}" y="{top + 1}" width="{length:.1f}" height="{_BAR - 6}" rx="2" '
-            f'fill="{_OURS if result.name.startswith(_PRODUCT) else _THEIRS}"/>',
+            f'fill="{_OURS if name.startswith(_PRODUCT) else _THEIRS}"/>',
             f'<text x="{across + _NAME + length + 6:.1f}" y="{top + 12}" fill="{_INK}">'
-            f"{_short(value)} {measure.unit}</text>",
+            f"{_short(value)} {panel.unit}</text>",
         ]
     return parts
 
@@ -255,14 +355,9 @@ def _short(value: float) -> str:
     return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
-def write(page: Path, chart: Path, results: Sequence[Result], about: Sequence[str], text: str) -> None:
-    """The page of the documentation and its picture. `text` has places {about}, {table} and {kills}."""
-    chart.write_text(as_chart(results), "utf-8")
-    places = {
-        "about": "\n".join(f"- {line}" for line in about),
-        "table": as_table(results),
-        "kills": as_kills(results),
-    }
+def write(page: Path, chart: Path, image: str, text: str, places: dict[str, str]) -> None:
+    """The page of the documentation and its picture. `text` has a place {name} for each of `places`."""
+    chart.write_text(image, "utf-8")
     for name, value in places.items():
         text = text.replace("{" + name + "}", value)
     page.write_text(text, "utf-8")

@@ -133,9 +133,10 @@ soak: $(TEST)  ## 20,000 faults, a tenth of them over S3, in at most six hours; 
 cluster: $(TEST)  ## many machines on this one: load, kills, cut links, a restarted database and store, 100,000 claims
 	@$(BIN)/python -m tests.cluster --seed $(SEED)
 
-simulation: $(TEST)  ## workers, callers and faults in virtual time, interleaved by a seed, for MINUTES
+simulation: $(TEST)  ## workers, callers and faults in virtual time, interleaved by a seed, for MINUTES, half of them on PostgreSQL
 	@TENUTO_SIMULATION_WORLDS=1000 $(BIN)/python -m pytest tests/simulation
-	@$(BIN)/python -m tests.simulation --seed $(SEED)000000 --seconds $$(($(MINUTES) * 60))
+	@$(BIN)/python -m tests.simulation --seed $(SEED)000000 --seconds $$(($(MINUTES) * 30))
+	@$(BIN)/python -m tests.simulation --postgres --seed $(SEED)000000 --seconds $$(($(MINUTES) * 30))
 
 fuzz: $(TEST)  ## our own parsers on bytes that nobody meant, for MINUTES; then a million readings of hostile texts
 	@$(BIN)/python -m tests.fuzz --minutes $(MINUTES)

@@ -1,4 +1,4 @@
-"""`python -m tests.simulation [--seed N] [--count N] [--seconds S] [--mutant NAME]`: worlds, one seed each.
+"""`python -m tests.simulation [--postgres] [--seed N] [--count N] [--seconds S] [--mutant NAME]`: worlds.
 
 A broken promise is printed with its seed and the trace of the smallest plan that breaks it; the exit
 code is then 1. `--seed N` alone runs that one world and prints its whole trace, which is the same each time.
@@ -14,8 +14,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from simulation.mutants import applied, mutants
+from simulation.postgres import PostgresGround
 from simulation.shrinking import shrunk
-from simulation.world import Ground, Outcome, plan_of, run
+from simulation.world import AnyGround, Ground, Outcome, run
 
 
 def main() -> int:
@@ -25,10 +26,12 @@ def main() -> int:
     options.add_argument("--count", type=int, help="how many worlds")
     options.add_argument("--seconds", type=float, help="as many worlds as fit into this time")
     options.add_argument("--mutant", choices=[mutant.name for mutant in mutants()], help="with this fault")
+    options.add_argument("--postgres", action="store_true", help="on a PostgreSQL server of its own")
     asked = options.parse_args()
     is_one = asked.seed is not None and asked.count is None and asked.seconds is None
     mutant = next((each for each in mutants() if each.name == asked.mutant), None)
-    ground = Ground()
+    is_elsewhere = mutant is not None and mutant.database == "postgresql"
+    ground = PostgresGround() if asked.postgres or is_elsewhere else Ground()
     try:
         with nullcontext() if mutant is None else applied(mutant):
             if is_one:
@@ -38,8 +41,8 @@ def main() -> int:
         ground.close()
 
 
-def _one(seed: int, ground: Ground) -> int:
-    outcome = run(plan_of(seed), ground)
+def _one(seed: int, ground: AnyGround) -> int:
+    outcome = run(ground.plan(seed), ground)
     print("\n".join(outcome.trace))
     if outcome.broken is None:
         print(f"seed {seed}: {outcome.switches} switches, {outcome.commits} commits, nothing is broken")
@@ -48,11 +51,11 @@ def _one(seed: int, ground: Ground) -> int:
     return 1
 
 
-def _many(first: int, count: int | None, seconds: float | None, ground: Ground) -> int:
+def _many(first: int, count: int | None, seconds: float | None, ground: AnyGround) -> int:
     began, busy = time.monotonic(), time.process_time()
     worlds = switches = commits = 0
     for seed in _seeds(first, count, seconds, began):
-        outcome = run(plan_of(seed), ground)
+        outcome = run(ground.plan(seed), ground)
         worlds, switches, commits = worlds + 1, switches + outcome.switches, commits + outcome.commits
         if outcome.broken is not None:
             _explain(outcome, ground)
@@ -75,7 +78,7 @@ def _seeds(first: int, count: int | None, seconds: float | None, began: float) -
         seed += 1
 
 
-def _explain(outcome: Outcome, ground: Ground) -> None:
+def _explain(outcome: Outcome, ground: AnyGround) -> None:
     seed = outcome.plan.seed
     print(f"seed {seed}: {outcome.broken}", flush=True)
     smallest = shrunk(outcome, ground)

@@ -77,6 +77,10 @@ class Machine:
     lost_answers: int = 0
     """So many commits from now on succeed, and their callers do not learn of it."""
     refused_commits: int = 0
+    lost_commits: int = 0
+    """So many commits do not arrive, and their callers do not learn of it; on PostgreSQL alone."""
+    collisions: int = 0
+    """So many statements meet another transaction; on PostgreSQL alone."""
     refused_puts: deque[str] = field(default_factory=deque)
     """How the next writes of bytes fail."""
     runs: deque[str] = field(default_factory=deque)

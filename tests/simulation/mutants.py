@@ -24,6 +24,8 @@ class Mutant:
     often: bool
     """Whether one world in ten or more shows it."""
     edit: tuple[dict[str, str], ...]
+    database: str = "sqlite"
+    """On which it must be found."""
 
 
 def mutants() -> list[Mutant]:

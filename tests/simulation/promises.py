@@ -5,7 +5,6 @@ it has committed, the jobs and accounts that it touched are looked at whole. The
 """
 
 import hashlib
-import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,47 +16,58 @@ MAY_FOLLOW = {
     "recovery_required": {"succeeded", "failed", "queued", "cancelled"},
 }
 
-_TRIGGERS = """
-create temp table journal (
-    number integer primary key, what text, id text, job_id text, before text, after text, more text
-);
-create temp trigger seen_job after insert on job begin
-    insert into journal (what, id, job_id, after) values ('job', new.id, new.id, new.state); end;
-create temp trigger seen_job_change after update on job begin
-    insert into journal (what, id, job_id, before, after, more)
-    values ('job', new.id, new.id, old.state, new.state, new.attempt_id); end;
-create temp trigger seen_job_gone after delete on job begin
-    insert into journal (what, id, job_id, before) values ('gone', 'job', old.id, old.state); end;
-create temp trigger seen_attempt after insert on attempt begin
-    insert into journal (what, id, job_id, after, more)
-    values ('attempt', new.id, new.job_id, new.state, new.worker_id); end;
-create temp trigger seen_attempt_change after update of state, outcome, blob_id on attempt begin
-    insert into journal (what, id, job_id, before, after, more)
-    values ('attempt', new.id, new.job_id, old.state, new.state || ' ' || coalesce(new.outcome, ''),
-            new.worker_id); end;
-create temp trigger seen_beat after update of beat on attempt when old.state = 'ended' begin
-    insert into journal (what, id, job_id) values ('beat', new.id, new.job_id); end;
-create temp trigger seen_slot after update on slot begin
-    insert into journal (what, id, job_id, before, after)
-    values ('slot', new.number, coalesce(new.job_id, old.job_id), old.job_id, new.job_id); end;
-create temp trigger seen_entry after insert on entry begin
-    insert into journal (what, id, job_id, after, more)
-    values ('entry', new.id, new.job_id, new.type, new.account_id); end;
-create temp trigger seen_entry_change after update on entry begin
-    insert into journal (what, id, job_id) values ('gone', 'entry', old.job_id); end;
-create temp trigger seen_entry_gone after delete on entry begin
-    insert into journal (what, id, job_id) values ('gone', 'entry', old.job_id); end;
-create temp trigger seen_account after update on account begin
-    insert into journal (what, id, more) values ('account', new.id, new.id); end;
-create temp trigger seen_key after insert on idempotency begin
-    insert into journal (what, id, job_id) values ('key', new.idempotency_key, new.job_id); end;
-create temp trigger seen_key_change after update on idempotency begin
-    insert into journal (what, id, job_id) values ('gone', 'idempotency', old.job_id); end;
-create temp trigger seen_key_gone after delete on idempotency begin
-    insert into journal (what, id, job_id) values ('gone', 'idempotency', old.job_id); end;
-create temp trigger seen_artifact after insert on artifact begin
-    insert into journal (what, id, job_id) values ('artifact', new.id, new.job_id); end;
-"""
+_NOTED = (
+    ("insert on job", "'job', new.id, new.id, null, new.state, null"),
+    ("update on job", "'job', new.id, new.id, old.state, new.state, new.attempt_id"),
+    ("delete on job", "'gone', 'job', old.id, old.state, null, null"),
+    ("insert on attempt", "'attempt', new.id, new.job_id, null, new.state, new.worker_id"),
+    (
+        "update of state, outcome, blob_id on attempt",
+        "'attempt', new.id, new.job_id, old.state,"
+        " new.state || ' ' || coalesce(new.outcome, ''), new.worker_id",
+    ),
+    (
+        "update of beat on attempt for each row when (old.state = 'ended')",
+        "'beat', new.id, new.job_id, null, null, null",
+    ),
+    (
+        "update on slot",
+        "'slot', cast(new.number as text), coalesce(new.job_id, old.job_id), old.job_id, new.job_id, null",
+    ),
+    ("insert on entry", "'entry', new.id, new.job_id, null, new.type, new.account_id"),
+    ("update on entry", "'gone', 'entry', old.job_id, null, null, null"),
+    ("delete on entry", "'gone', 'entry', old.job_id, null, null, null"),
+    ("update on account", "'account', new.id, null, null, null, new.id"),
+    ("insert on idempotency", "'key', new.idempotency_key, new.job_id, null, null, null"),
+    ("update on idempotency", "'gone', 'idempotency', old.job_id, null, null, null"),
+    ("delete on idempotency", "'gone', 'idempotency', old.job_id, null, null, null"),
+    ("insert on artifact", "'artifact', new.id, new.job_id, null, null, null"),
+)
+"""What is noted of a row that changes: what, id, job_id, before, after, more."""
+_COLUMNS = "what, id, job_id, before, after, more"
+
+
+def journal_of(dialect: str) -> str:
+    """The script that makes the journal and its triggers: on PostgreSQL in the schema `watch`."""
+    columns = f"{_COLUMNS.replace(',', ' text,')} text"
+    if dialect == "sqlite":
+        return f"create temp table journal (number integer primary key, {columns});" + "".join(
+            f"create temp trigger seen_{number} after {event} begin"
+            f" insert into journal ({_COLUMNS}) values ({values}); end;"
+            for number, (event, values) in enumerate(_NOTED)
+        )
+    return (
+        "create schema watch; create unlogged table watch.journal"
+        f" (number bigint generated always as identity, {columns});"
+    ) + "".join(
+        f"create function watch.seen_{number}() returns trigger language plpgsql as"
+        f" 'begin insert into watch.journal ({_COLUMNS}) values ({values.replace(chr(39), chr(39) * 2)});"
+        f" return null; end';"
+        f" create trigger seen_{number} after"
+        f" {event if 'for each row' in event else f'{event} for each row'}"
+        f" execute function watch.seen_{number}();"
+        for number, (event, values) in enumerate(_NOTED)
+    )
 
 
 class Broken(Exception):
@@ -68,7 +78,10 @@ class Broken(Exception):
 class Promises:
     """Looks at each commit of one connection. `start` makes it forget the world before."""
 
-    connection: sqlite3.Connection
+    connection: Any
+    """An `sqlite3.Connection`, or what speaks like one."""
+    journal: str
+    """The script that makes it, of `journal_of`."""
     note: Callable[[str], None] = print
     content: Callable[[str], bytes | None] = lambda _: None
     """The bytes that a blob's id has in the store."""
@@ -79,19 +92,20 @@ class Promises:
     states: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.connection.executescript(_TRIGGERS)
+        self.connection.executescript(self.journal)
+        self._table = "watch.journal" if "watch.journal" in self.journal else "journal"
 
     def start(self) -> None:
         self.states.clear()
-        self.connection.execute("delete from journal")
+        self.connection.execute(f"delete from {self._table}")
 
     def look(self, process: str) -> None:
         """Check what the last commit has changed. Raises Broken."""
         run = self.connection.execute
-        rows = run("select what, id, job_id, before, after, more from journal order by number").fetchall()
+        rows = run(f"select {_COLUMNS} from {self._table} order by number").fetchall()
         if not rows:
             return
-        run("delete from journal")
+        run(f"delete from {self._table}")
         jobs: dict[str, None] = {}
         accounts: dict[str, None] = {}
         for what, id_, job_id, before, after, more in rows:

@@ -3,12 +3,12 @@
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from simulation.world import Ground, Outcome, Plan, run
+from simulation.world import AnyGround, Outcome, Plan, run
 
 MOST_RUNS = 400
 
 
-def shrunk(outcome: Outcome, ground: Ground, told: Callable[[str], None] = lambda _: None) -> Outcome:
+def shrunk(outcome: Outcome, ground: AnyGround, told: Callable[[str], None] = lambda _: None) -> Outcome:
     """The outcome of the smallest plan that was met; its trace is what a reader should see."""
     smallest, runs = outcome, 0
     is_smaller = True

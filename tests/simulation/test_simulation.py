@@ -4,17 +4,21 @@ import io
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from random import Random
 
 import pytest
 import structlog
 
+from simulation.machine import Machine
 from simulation.mutants import Mutant, applied, mutants
-from simulation.scheduler import Lock, Scheduler, installed
+from simulation.postgres import PostgresGround
+from simulation.scheduler import Lock, Process, Scheduler, installed
 from simulation.shrinking import shrunk
-from simulation.world import Ground, plan_of, run
+from simulation.world import AnyGround, Ground, run
+from tenuto.db.database import Transaction
 
 ROOT = Path(__file__).parents[2]
 WORLDS = int(os.environ.get("TENUTO_SIMULATION_WORLDS", "0"))
@@ -32,20 +36,39 @@ def ground() -> Iterator[Ground]:
     shared.close()
 
 
+@pytest.fixture(scope="module")
+def on_postgres() -> Iterator[PostgresGround]:
+    """The same with a PostgreSQL server, on which a world takes ten times as long."""
+    shared = PostgresGround()
+    yield shared
+    shared.close()
+
+
 def test_no_interleaving_breaks_a_promise(ground: Ground) -> None:
     """Workers, callers and an operator in any order, with deaths, pauses, lost answers, wrong clocks."""
-    outcomes = [run(plan_of(seed), ground) for seed in range(WORLDS or 60)]
+    outcomes = [run(ground.plan(seed), ground) for seed in range(WORLDS or 60)]
 
+    assert [] == [(outcome.plan.seed, outcome.broken) for outcome in outcomes if outcome.broken is not None]
+
+
+def test_no_interleaving_of_statements_breaks_a_promise(on_postgres: PostgresGround) -> None:
+    """The same on PostgreSQL, where transactions are beside each other: some have to wait for a lock."""
+    outcomes = [run(on_postgres.plan(seed), on_postgres) for seed in range(WORLDS // 5 or 6)]
+
+    assert [] == [(outcome.plan.seed, outcome.broken) for outcome in outcomes if outcome.broken is not None]
+    assert any("waits for a lock" in line for outcome in outcomes for line in outcome.trace)
     assert [] == [(outcome.plan.seed, outcome.broken) for outcome in outcomes if outcome.broken is not None]
 
 
 @pytest.mark.parametrize(
     "mutant", [each for each in mutants() if each.often or WORLDS], ids=lambda mutant: mutant.name
 )
-def test_each_mutant_is_found(ground: Ground, mutant: Mutant) -> None:
+def test_each_mutant_is_found(request: pytest.FixtureRequest, mutant: Mutant) -> None:
     """A service with this fault breaks a promise within the limit of worlds."""
+    where = "on_postgres" if mutant.database == "postgresql" else "ground"
+    shared: AnyGround = request.getfixturevalue(where)
     with applied(mutant):
-        found = any(run(plan_of(seed), ground).broken is not None for seed in range(mutant.worlds))
+        found = any(run(shared.plan(seed), shared).broken is not None for seed in range(mutant.worlds))
 
     assert found
 
@@ -54,7 +77,7 @@ def test_a_finding_is_shrunk_and_replays(ground: Ground) -> None:
     """The smallest plan has no more than the first one, and its world is the same each time."""
     mutant = next(each for each in mutants() if each.name == "rescue keeps the slot")
     with applied(mutant):
-        outcomes = (run(plan_of(seed), ground) for seed in range(mutant.worlds))
+        outcomes = (run(ground.plan(seed), ground) for seed in range(mutant.worlds))
         first = next(outcome for outcome in outcomes if outcome.broken is not None)
         smallest = shrunk(first, ground)
         again = run(smallest.plan, ground)
@@ -65,11 +88,57 @@ def test_a_finding_is_shrunk_and_replays(ground: Ground) -> None:
     assert smallest.trace == again.trace
 
 
+def test_a_seed_gives_the_same_trace_on_postgres(on_postgres: PostgresGround) -> None:
+    """Whichever worlds came before, however quick each backend is."""
+
+    def traces(seeds: Sequence[int]) -> dict[int, list[str]]:
+        return {seed: run(on_postgres.plan(seed), on_postgres).trace for seed in seeds}
+
+    assert traces((2, 4)) == traces((4, 2))
+
+
+def test_a_deadlock_ends_for_one_of_the_two(on_postgres: PostgresGround) -> None:
+    """Each locks a row that the other wants next; the server would see it, so it is seen in virtual time."""
+    traces = [_crossed_writes(on_postgres, Random(seed)) for seed in range(4)]
+
+    assert any("40P01" in line for trace in traces for line in trace)
+
+
+def _crossed_writes(ground: PostgresGround, random: Random) -> list[str]:
+    """What happens while two processes write the same two rows, each in its own order, until both have."""
+    trace: list[str] = []
+    scheduler = Scheduler(random, trace.append)
+    machine = Machine(scheduler, random, trace.append, ground.connection, lambda _: None)
+    ended: list[str] = []
+
+    def write_both(first: str, second: str) -> None:
+        database = ground.open(machine, scheduler.me().process)
+
+        def write(tx: Transaction) -> None:
+            for name in (first, second):
+                tx.run(
+                    "insert into account (id, name, name_key, created_at) values (:name, :name, :name, 0)"
+                    " on conflict do nothing",
+                    name=name,
+                )
+            tx.run("delete from account where id in (:one, :two)", one=first, two=second)
+
+        database.write(write)
+        ended.append(first)
+
+    ground.empty()
+    with ground.ready(machine), installed(scheduler):
+        for first, second in (("a", "b"), ("b", "a")):
+            scheduler.spawn(first, Process(first), partial(write_both, first, second))
+        scheduler.run_until(lambda: len(ended) == 2, latest_s=scheduler.now_s + 60)
+    return trace
+
+
 def test_a_seed_gives_the_same_trace_in_every_process() -> None:
     """Whatever the hashes of strings are, and whichever worlds came before."""
     program = (
-        "import hashlib; from simulation.world import Ground, plan_of, run; ground = Ground();"
-        "text = '\\n'.join(line for seed in range(8) for line in run(plan_of(seed), ground).trace);"
+        "import hashlib; from simulation.world import Ground, run; ground = Ground();"
+        "text = '\\n'.join(line for seed in range(8) for line in run(ground.plan(seed), ground).trace);"
         "ground.close(); print(hashlib.sha256(text.encode()).hexdigest(), text.count('FAULT'))"
     )
 

@@ -13,19 +13,19 @@ import sys
 import tempfile
 import threading
 import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, ClassVar
 
 import structlog
 
 from servers.world import LANE, METERED, SPEECH, any_key, offered, request_of
 from simulation.machine import Killed, Machine, VirtualBlobs, VirtualDatabase, VirtualHost
-from simulation.promises import FINAL, Broken, Promises
+from simulation.promises import FINAL, Broken, Promises, journal_of
 from simulation.scheduler import Process, Scheduler, Stuck, installed
 from tenuto.accounts import operations as accounts
 from tenuto.accounts.restrictions import Caller
@@ -37,7 +37,7 @@ from tenuto.catalog.presence import Presence
 from tenuto.config import Price, Settings
 from tenuto.db.database import Transaction
 from tenuto.db.migrations import migrate
-from tenuto.db.sqlite import SqliteDatabase
+from tenuto.db.sqlite import SqliteDatabase, SqliteTransaction
 from tenuto.errors import (
     Erased,
     IdempotencyConflict,
@@ -48,7 +48,7 @@ from tenuto.errors import (
     Unavailable,
 )
 from tenuto.ids import Ids
-from tenuto.jobs import audit, erasure, lifecycle, queue, read, recover
+from tenuto.jobs import audit, erasure, feed, feed_store, lifecycle, queue, read, recover
 from tenuto.jobs.audit import runs
 from tenuto.jobs.states import Decision
 from tenuto.jobs.submit import SubmitContext, submit
@@ -129,6 +129,8 @@ class Step:
     pause_s: float = 0.0
     api: int = 0
     stream: bool = False
+    at_once: bool = False
+    """The caller takes its next step without waiting for the answer."""
 
 
 @dataclass(frozen=True)
@@ -148,8 +150,8 @@ class Plan:
     """From this switch on threads run in the order in which they became ready."""
 
 
-def plan_of(seed: int) -> Plan:
-    """The plan of a seed."""
+def plan_of(seed: int, what: Mapping[str, int] = FAULTS, *, in_haste: bool = False) -> Plan:
+    """The plan of a seed; `what` may go wrong, with its weights. `in_haste`: callers send much at once."""
     random = Random(f"plan {seed}")
     steps = []
     for caller in range(2):
@@ -167,8 +169,10 @@ def plan_of(seed: int) -> Plan:
                 steps.append(_step(random, caller, "wait", key))
             if random.random() < 0.25:
                 steps.append(_step(random, caller, "erase", key))
+    if in_haste:
+        steps = _at_once(random, steps)
     # Few kinds of fault in one world: together they would hide each other.
-    kinds = random.choices(list(FAULTS), list(FAULTS.values()), k=3)
+    kinds = random.choices(list(what), list(what.values()), k=3)
     faults = [
         Fault(
             int(random.triangular(100, 600, 230)),
@@ -187,6 +191,18 @@ def plan_of(seed: int) -> Plan:
         steps=tuple(steps),
         faults=tuple(sorted(faults, key=lambda fault: fault.at_step)),
     )
+
+
+def _at_once(random: Random, steps: list[Step]) -> list[Step]:
+    """Most submissions wait for nothing: others, and the same again, come while they are under way.
+
+    Another body under the same key is left out, for nobody could say which of the two has to be refused.
+    """
+    return [
+        replace(step, at_once=True, pause_s=0.0) if step.what == "submit" and random.random() < 0.7 else step
+        for step in steps
+        if not step.text.endswith("x")
+    ]
 
 
 def _step(random: Random, caller: int, what: str, job: int, **more: Any) -> Step:
@@ -208,11 +224,16 @@ class Outcome:
 class Ground:
     """What worlds share, one after the other: the database with its tables, the folder of lock files."""
 
+    is_followed = False
+    """Whether somebody reads all events; on SQLite they cannot appear in another order."""
+    faults: ClassVar[dict[str, Any]] = {}
+    """Those of PostgreSQL's worlds, by name."""
+
     def __init__(self) -> None:
         shm = Path("/dev/shm")
         self.folder = Path(tempfile.mkdtemp(prefix="tenuto-simulation-", dir=shm if shm.is_dir() else None))
         self.connection = self._database()
-        self.promises = Promises(self.connection, charge_micros=CHARGE_MICROS)
+        self.promises = Promises(self.connection, journal_of("sqlite"), charge_micros=CHARGE_MICROS)
         # Children first: a table refers to those that were made before it.
         tables = self.connection.execute("select name from sqlite_master where type = 'table' order by rowid")
         self._tables = [
@@ -247,12 +268,31 @@ class Ground:
         self.promises.start()
         run("commit")
 
+    def tx(self) -> Transaction:
+        """For the service's audit."""
+        return SqliteTransaction(self.connection)
+
+    def open(self, machine: Machine, process: Process) -> Any:
+        """The database, as this process opens it."""
+        return VirtualDatabase(machine, process)
+
+    def ready(self, _machine: Machine) -> AbstractContextManager[None]:
+        """While the block lasts, a world uses it."""
+        return nullcontext()
+
+    def plan(self, seed: int) -> Plan:
+        """The plan of a seed."""
+        return plan_of(seed)
+
+    def frozen(self, process: Process, seconds: float) -> None:
+        """A process stands still; nobody waits for it, for a transaction here is never begun by halves."""
+
     def close(self) -> None:
         self.connection.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def run(plan: Plan, ground: Ground) -> Outcome:
+def run(plan: Plan, ground: Any) -> Outcome:
     """One world from its first step to its end."""
     ground.empty()
     trace: list[str] = []
@@ -269,7 +309,7 @@ def run(plan: Plan, ground: Ground) -> Outcome:
     )
     world = World(plan, machine, ground)
     broken = None
-    with logged(world), installed(scheduler):
+    with logged(world), ground.ready(machine), installed(scheduler):
         try:
             # A collection in between takes as long as a world.
             gc.disable()
@@ -291,6 +331,10 @@ def run(plan: Plan, ground: Ground) -> Outcome:
     if broken is not None:
         machine.note(f"BROKEN: {broken}")
     return Outcome(plan, broken, trace, scheduler.steps, machine.commits)
+
+
+AnyGround = Any
+"""A `Ground`, or that of PostgreSQL, which does the same."""
 
 
 @contextmanager
@@ -353,7 +397,7 @@ class World:
 
     plan: Plan
     machine: Machine
-    ground: Ground
+    ground: Any
     is_over: bool = False
     broken: str | None = None
     outside: Process = field(default_factory=lambda: Process("outside"))
@@ -364,6 +408,8 @@ class World:
     accepted: dict[tuple[int, int], str] = field(default_factory=dict)
     """The job of each caller's key, once a 202 has arrived."""
     requeued: dict[str, int] = field(default_factory=dict)
+    followed: set[tuple[str, int]] = field(default_factory=set)
+    mark: feed_store.Position = feed.START
     busy_callers: int = 0
     started: int = 0
 
@@ -384,7 +430,7 @@ class World:
 
     def _set_up(self) -> None:
         """Accounts with credit, the lane's slots, then all processes and callers."""
-        database = VirtualDatabase(self.machine, self.outside)
+        database = self.ground.open(self.machine, self.outside)
         ids, now_ms = self._ids("outside"), self.machine.clock()
         self.database = database
 
@@ -430,6 +476,8 @@ class World:
             self.busy_callers += 1
             scheduler.spawn(f"caller {number}", self.outside, partial(self._call, number))
         scheduler.spawn("operator", self.outside, self._operate)
+        if self.ground.is_followed:
+            scheduler.spawn("follower", self.outside, self._follow)
 
     def close(self) -> None:
         for worker in self.all_workers.values():
@@ -441,24 +489,26 @@ class World:
         if self.broken is not None:
             return
         rows = self.ground.connection.execute(
-            "select j.id, j.state, i.key_id, i.idempotency_key, j.model, j.body from job j"
+            "select j.id, j.state, i.key_id, i.idempotency_key from job j"
             " join idempotency i on i.job_id = j.id order by j.id"
         ).fetchall()
-        jobs = {row["id"]: row for row in rows}
+        jobs = {row[0]: row for row in rows}
         for (caller, key), job_id in self.accepted.items():
             row = jobs.get(job_id)
-            if row is None or (row["key_id"], row["idempotency_key"]) != (
+            if row is None or tuple(row[2:4]) != (
                 self.callers[caller].key_id,
                 f"key {key}",
             ):
                 raise Broken(f"the accepted job {job_id} is not there, or not its key's")
-        still_open = [row["id"] for row in rows if row["state"] not in FINAL]
+        still_open = [row[0] for row in rows if row[1] not in FINAL]
         if still_open:
             raise Broken(f"these jobs have not ended: {still_open}")
         for text, calls in self.machine.results.items():
             if text.startswith("metered") and calls > 1 + self.requeued.get(text, 0):
                 raise Broken(f"the paid call for {text} was made {calls} times")
-        findings = audit.audit(self._tx())
+        if self.ground.is_followed:
+            self._check_followed()
+        findings = audit.audit(self.ground.tx())
         if findings:
             raise Broken("the audit finds " + "; ".join(finding.summary() for finding in findings))
 
@@ -467,11 +517,6 @@ class World:
             "select id, state, not_before_at from job where state not in ('succeeded', 'failed', 'cancelled')"
         ).fetchall()
         return f"open: {[tuple(row) for row in rows]}, callers under way: {self.busy_callers}"
-
-    def _tx(self) -> Transaction:
-        from tenuto.db.sqlite import SqliteTransaction
-
-        return SqliteTransaction(self.ground.connection)
 
     def after_commit(self, process: str) -> None:
         try:
@@ -500,7 +545,7 @@ class World:
         process, me = Process(f"api-{number}"), self.machine.scheduler.me()
         # The database's thread belongs to the process that opens it.
         me.process = process
-        database = VirtualDatabase(self.machine, process)
+        database = self.ground.open(self.machine, process)
         me.process = self.outside
         ids = self._ids(f"{process.name} {self.started}")
         blobs, clock = VirtualBlobs(self.machine), self.machine.clock
@@ -538,7 +583,7 @@ class World:
 
     def _work(self, virtual: VirtualWorker) -> None:
         """The worker's process from its start."""
-        virtual.context = replace(virtual.context, database=VirtualDatabase(self.machine, virtual.process))
+        virtual.context = replace(virtual.context, database=self.ground.open(self.machine, virtual.process))
         abilities = [Ability(name, LANE, self.plan.slots, "child", 0, None) for name in sorted(MODELS)]
 
         def make_host(spec: Any) -> Any:
@@ -570,12 +615,14 @@ class World:
         while self._faults and self._faults[0].at_step <= self.machine.scheduler.steps:
             self._happen(self._faults.pop(0))
 
-    def _happen(self, fault: Fault) -> None:
+    def _happen(self, fault: Fault) -> None:  # noqa: PLR0912 (a case each)
         machine = self.machine
         what, whom = fault.what, fault.whom
         virtual = self.workers.get(whom % self.plan.workers)
         machine.note(f"FAULT: {what} {whom} {fault.amount}")
-        if what.startswith("run "):
+        if what in self.ground.faults:
+            self.ground.faults[what](self, fault.amount)
+        elif what.startswith("run "):
             machine.runs.append(what.removeprefix("run "))
         elif what.startswith("put "):
             machine.refused_puts.append(what.removeprefix("put "))
@@ -600,6 +647,7 @@ class World:
         elif what == "freeze worker":
             virtual.has_stood_still = True
             virtual.process.frozen_until = machine.scheduler.now_s + fault.amount
+            self.ground.frozen(virtual.process, fault.amount)
         elif what == "drain worker" and virtual.worker is not None and not virtual.is_draining:
             virtual.is_draining = True
             machine.scheduler.spawn(
@@ -666,10 +714,19 @@ class World:
 
     def _call(self, number: int) -> None:
         """One caller, from its first step to its last."""
+        self._take([step for step in self.plan.steps if step.caller == number])
+
+    def _take(self, steps: list[Step]) -> None:
         try:
-            for step in self.plan.steps:
-                if step.caller == number and not self.is_over:
-                    self.machine.scheduler.sleep(step.pause_s)
+            for step in steps:
+                if self.is_over:
+                    break
+                self.machine.scheduler.sleep(step.pause_s)
+                if step.at_once:
+                    self.busy_callers += 1
+                    alone = partial(self._take, [replace(step, at_once=False)])
+                    self.machine.scheduler.spawn("caller at once", self.outside, alone)
+                else:
                     getattr(self, f"_{step.what}")(step)
         except Broken as error:
             self.broken = self.broken or str(error)
@@ -779,13 +836,38 @@ class World:
         try:
             while not self.is_over:
                 self.machine.scheduler.sleep(1.0)
-                waiting = self.database.read(recover.waiting)
+                try:
+                    waiting = self.database.read(recover.waiting)
+                except Unavailable:
+                    continue
                 for job in waiting:
                     self._decide(job.id, random.choice(("requeue", "void", "complete")))
                 self.is_over = not self.busy_callers and not waiting and self._all_ended()
         except Broken as error:
             self.broken = self.broken or str(error)
             self.is_over = True
+
+    # --- who follows all events --------------------------------------------------------------------------
+
+    def _follow(self) -> None:
+        """Reads every event once, in the order in which they are shown."""
+        while not self.is_over:
+            with suppress(Unavailable):
+                self._note_events(self.database.read(partial(feed_store.after, mark=self.mark, limit=100)))
+            self.machine.scheduler.sleep(self.machine.random.choice((0.01, 0.1, 0.4)))
+
+    def _note_events(self, events: list[feed_store.EventInOrder]) -> None:
+        for event in events:
+            self.followed.add((event.job_id, event.sequence))
+            self.mark = event.mark
+
+    def _check_followed(self) -> None:
+        """No event has appeared behind where the follower stands."""
+        while events := feed_store.after(self.ground.tx(), self.mark, 100):
+            self._note_events(events)
+        rows = self.ground.connection.execute("select job_id, sequence from event").fetchall()
+        if missed := {tuple(row) for row in rows} - self.followed:
+            raise Broken(f"a follower of all events has missed {sorted(missed)}")
 
     def _all_ended(self) -> bool:
         return (

@@ -1,9 +1,11 @@
-"""Runs every mutant against the tests that must see it: `python -m tests.mutants [NAME …]`.
+"""Runs every mutant, or some, against the tests that must see it: `python -m tests.mutants [NAME …]`.
 
-In a copy of the tree, never in the tree itself. First the tests pass without a mutant, or they would prove
-nothing; then each mutant is put in, and one of its tests has to fail. Exit code 1 when a mutant survives.
+In a copy of the tree, never in the tree itself, a few mutants at a time. First their tests pass without a
+mutant, or they would prove nothing; then each mutant is put in, and one of its tests has to fail. Exit code 1
+when a mutant survives. With `--record FILE` a run that was stopped continues where it was.
 """
 
+import argparse
 import os
 import re
 import shutil
@@ -30,8 +32,11 @@ COPIED = (
     "README.md",
     "Makefile",
 )
-TIMEOUT_S = 600
+TIMEOUT_S = 1800
 PASSED, FAILED = 0, 1
+NOBODY = "NOBODY"
+AT_ONCE = 4
+"""Mutants whose tests are run together without any."""
 
 
 @dataclass(frozen=True)
@@ -44,26 +49,75 @@ class Outcome:
     seconds: float
 
 
-def main(names: list[str]) -> int:
-    chosen = [mutant for mutant in mutants() if not names or mutant.name in names]
+def main() -> int:
+    """0 when a test has seen each of the mutants that were asked for."""
+    options = argparse.ArgumentParser(prog="python -m tests.mutants")
+    options.add_argument("names", nargs="*", metavar="NAME", help="these; without any, all")
+    options.add_argument(
+        "--since", metavar="COMMIT", help="those whose code or tests have changed since then"
+    )
+    options.add_argument(
+        "--record", type=Path, metavar="FILE", help="outcomes, a line each; what it has is not run"
+    )
+    asked = options.parse_args()
+    done = recorded(asked.record)
+    chosen = [mutant for mutant in mutants() if not asked.names or mutant.name in asked.names]
+    if asked.since is not None:
+        changed = changed_since(asked.since)
+        chosen = [mutant for mutant in chosen if touches(mutant, changed)]
     if not chosen:
         print("there is no such mutant; tests/mutants/mutants.toml lists them")
         return 2
+    chosen = [mutant for mutant in chosen if mutant.name not in done]
+    print(f"{len(chosen)} mutants to run, {len(done)} recorded", flush=True)
+    survivors = [name for name, seen_by in done.items() if seen_by == NOBODY]
     with tempfile.TemporaryDirectory(prefix="tenuto-mutants-") as folder:
         tree = Path(folder)
         copy_tree(tree)
-        sound, said = run(tree, sorted({test for mutant in chosen for test in mutant.seen_by}), stop=False)
-        if sound != PASSED:
-            print(said)
-            print("the tests fail without any mutant; what they say of mutants would mean nothing")
-            return 1
-        print(f"{len(chosen)} mutants; without one, all their tests pass", flush=True)
-        outcomes = [tell(judge(tree, mutant)) for mutant in chosen]
-    survivors = [outcome.mutant for outcome in outcomes if outcome.seen_by is None]
-    print(f"{len(outcomes) - len(survivors)} of {len(outcomes)} mutants were seen")
-    for mutant in survivors:
-        print(f"SURVIVED: {mutant.name} ({mutant.breaks}); a test is missing")
+        for first in range(0, len(chosen), AT_ONCE):
+            part = chosen[first : first + AT_ONCE]
+            tests = sorted({test for mutant in part for test in mutant.seen_by})
+            sound, said = run(tree, tests, stop=False)
+            if sound != PASSED:
+                print(said)
+                print("these tests fail without any mutant; what they say of mutants would mean nothing")
+                return 1
+            for mutant in part:
+                outcome = tell(judge(tree, mutant))
+                record(asked.record, outcome)
+                survivors += [mutant.name] if outcome.seen_by is None else []
+    print(f"{len(chosen) + len(done) - len(survivors)} of {len(chosen) + len(done)} mutants were seen")
+    for name in survivors:
+        print(f"SURVIVED: {name}; a test is missing")
     return 1 if survivors else 0
+
+
+def recorded(file: Path | None) -> dict[str, str]:
+    """Who has seen each mutant of an earlier run."""
+    if file is None or not file.exists():
+        return {}
+    lines = file.read_text("utf-8").splitlines()
+    return {name: seen_by for name, seen_by, _ in (line.split("\t") for line in lines)}
+
+
+def record(file: Path | None, outcome: Outcome) -> None:
+    """One line more."""
+    if file is not None:
+        with file.open("a", encoding="utf-8") as lines:
+            lines.write(f"{outcome.mutant.name}\t{outcome.seen_by or NOBODY}\t{outcome.seconds:.1f}\n")
+
+
+def changed_since(commit: str) -> set[str]:
+    """The files that differ from a commit."""
+    command = ["git", "diff", "--name-only", commit]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    return set(listed.splitlines())
+
+
+def touches(mutant: Mutant, files: set[str]) -> bool:
+    """Whether its text or one of its tests is in these files."""
+    own = {edit.file for edit in mutant.edits} | {test.partition("::")[0] for test in mutant.seen_by}
+    return bool(own & files)
 
 
 def judge(tree: Path, mutant: Mutant) -> Outcome:
@@ -121,10 +175,10 @@ def copy_tree(tree: Path) -> None:
 
 def tell(outcome: Outcome) -> Outcome:
     """One line of the table."""
-    seen = outcome.seen_by or "NOBODY"
+    seen = outcome.seen_by or NOBODY
     print(f"{outcome.mutant.name:40} {seen:110.110} {outcome.seconds:6.1f} s", flush=True)
     return outcome
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

@@ -214,7 +214,8 @@ def test_another_body_with_a_key_that_is_bound_after_the_look(world: World) -> N
 
     def first(tx: Transaction) -> Accepted:
         accepted = accept(tx)
-        meanwhile.start()
+        if meanwhile.ident is None:  # On SQLite, it runs again with the second if that one joins its group.
+            meanwhile.start()
         wait_until_somebody_waits(world)
         return accepted
 

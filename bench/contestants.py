@@ -16,19 +16,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+import httpx2
 import psutil
 
 from bench import ROOT
-from bench.client import Connection, get
+from bench.client import Connection
 from bench.stage import Stage, stage
 from servers.ports import free_port
 from servers.postgres import PostgresServer, start_postgres
+from servers.service import PLAIN
 
 BUILD = ROOT / "build"
 """Where `make race` installs each peer, in the environment of its name."""
 PEERS = ROOT / "bench" / "peers"
 SLOTS = 8
 READY_S = 240.0
+ANSWER_S = 10.0
 HOST = "127.0.0.1"
 REDIS = "Redis, appendfsync always"
 REDIS_SERVER = BUILD / "race" / "bin" / "redis-server"
@@ -234,16 +237,11 @@ class Program:
         return dict(os.environ) | own | self.variables
 
     def _answers(self) -> bool:
-        try:
-            connection = Connection(self.port)
-        except ConnectionRefusedError:
+        try:  # a whole client: what a server says before it is ready may have no length, or take its time
+            url = f"http://{HOST}:{self.port}{self.ready}"
+            return httpx2.get(url, timeout=ANSWER_S, verify=PLAIN).status_code == 200
+        except httpx2.TransportError:
             return False
-        try:
-            return connection.ask(get(self.ready, self.key)).status == 200
-        except (ConnectionError, TimeoutError):  # some listen before they can answer
-            return False
-        finally:
-            connection.close()
 
 
 @contextmanager

@@ -189,7 +189,7 @@ class Whisper:
         """One window by itself."""
         how = BEAM_SEARCH
         if temperature:
-            # The seed is reset for each draft: the same audio gives the same text.
+            # CTranslate2 reads it when a thread first draws: later retries of a process continue from there.
             ctranslate2.set_random_seed(0)
             how = {"beam_size": 1, "sampling_topk": 0, "sampling_temperature": temperature}
         prompt = self._vocabulary.prompt(language, timed=timed)

@@ -17,6 +17,7 @@ from bench import (
     libraries,
     overhead,
     poll,
+    processes,
     programs,
     progress,
     real,
@@ -67,6 +68,7 @@ MANY: dict[str, Measure] = {
     "cluster": cluster.measure,
     "whole-job": whole_job.measure,
     "growth": growth.measure,
+    "processes": processes.measure,
 }
 """Many machines, and a database that has grown: half an hour and more, so on a page of their own."""
 

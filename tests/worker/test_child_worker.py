@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from tenuto.config import Settings
-from tenuto.worker.child import NOT_STARTED, ChildWorker, restart_pause_s
+from tenuto.worker.child import NOT_STARTED, Child, restart_pause_s
 
 STARTS = 5
 KILLED = -9
@@ -36,7 +36,7 @@ def test_pauses_are_kept_and_end_with_the_service(tmp_path: Path) -> None:
     note = tmp_path / "starts"
     told = f"open({str(note)!r}, 'a').write(f'{{time.monotonic()}}\\n')"
     program = f"import sys, time; {told}; sys.exit({NOT_STARTED})"
-    child = ChildWorker(Settings(tmp_path), [sys.executable, "-S", "-c", program])
+    child = Child(Settings(tmp_path), [sys.executable, "-S", "-c", program])
     child.start()
     until = time.monotonic() + 30
     while not note.exists() or len(note.read_text().splitlines()) < STARTS:
@@ -57,7 +57,7 @@ def test_pauses_are_kept_and_end_with_the_service(tmp_path: Path) -> None:
 def test_a_machine_that_can_start_nothing_for_a_moment_has_a_worker_afterwards(tmp_path: Path) -> None:
     """No process, no memory, no descriptor: the service goes on, so its worker must come, too (P1)."""
     program, note = tmp_path / "program", tmp_path / "started"
-    child = ChildWorker(Settings(tmp_path), [str(program)])
+    child = Child(Settings(tmp_path), [str(program)])
     child.start()
     time.sleep(0.15)
     descriptors = len(list(Path("/proc/self/fd").iterdir()))

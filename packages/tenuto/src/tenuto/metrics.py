@@ -1,4 +1,4 @@
-"""The metrics of a process: its events, counted, and whether it is alive and ready.
+"""The metrics of a process, or of several gathered: events, counted, and whether they are alive and ready.
 
 They have a listener of their own, never the API's. Knows no database and no job.
 """
@@ -6,16 +6,22 @@ They have a listener of their own, never the API's. Knows no database and no job
 import json
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
+from http.client import HTTPConnection, HTTPException
 from socketserver import ThreadingMixIn
 from typing import Any, cast
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
-from prometheus_client import CollectorRegistry, Counter, make_wsgi_app
+from prometheus_client import CollectorRegistry, Counter, Metric, generate_latest, make_wsgi_app
+from prometheus_client.registry import Collector
 
 from tenuto import logs
 from tenuto.errors import OperatorError
 
 ERRORS = (
+    "api.died",
+    "api.not_started",
     "artifact.damaged",
     "attempt.abandoned",
     "attempt.set_back",
@@ -53,6 +59,9 @@ ERRORS = (
 )
 """Events that somebody should look at: their counters start at 0, so that the first one is a rise."""
 
+LOOPBACK = "127.0.0.1"
+GATHER_S = 2.0
+"""How long one of several processes may take to answer what is gathered; one that restarts is left out."""
 PATIENCE_S = 10.0
 """How long a scraper or a probe may take to send its request."""
 
@@ -96,6 +105,74 @@ def serve(
         raise OperatorError(message) from error
     threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()
     return server
+
+
+def serve_gathered(own: CollectorRegistry, ports: Mapping[int, int], host: str, port: int) -> None:
+    """The same for several processes: `ports` has, by their number, where each answers on the loopback now.
+
+    What a process counts has its number as the label `process`, `serve` for `own`; gauges, which all of them
+    read from the database, are those of one. Alive: none that answers is stuck. Ready: one is.
+    """
+
+    def is_live() -> str | None:
+        stuck = [(number, text) for number, status, text in _ask("/livez") if status != 200]
+        return f"API process {stuck[0][0]}: {json.loads(stuck[0][1])['reason']}" if stuck else None
+
+    def is_ready() -> str | None:
+        answers = list(_ask("/readyz"))
+        if any(status == 200 for _, status, _ in answers):
+            return None
+        return json.loads(answers[0][2])["reason"] if answers else "no API process answers"
+
+    def _ask(path: str) -> list[tuple[int, int, str]]:
+        return _answers(dict(ports), path)
+
+    registry = CollectorRegistry()
+    registry.register(_Gathered(own, ports))
+    serve(registry, host, port, {"/livez": is_live, "/readyz": is_ready})
+
+
+class _Gathered(Collector):
+    def __init__(self, own: CollectorRegistry, ports: Mapping[int, int]) -> None:
+        self._own, self._ports = own, ports
+
+    def collect(self) -> Iterable[Metric]:
+        from prometheus_client.parser import text_string_to_metric_families
+
+        answers = _answers(dict(self._ports), "/metrics")
+        texts = {"serve": generate_latest(self._own).decode()}
+        texts |= {str(number): text for number, status, text in answers if status == 200}
+        families: dict[str, Metric] = {}
+        for process, text in texts.items():
+            for family in text_string_to_metric_families(text):
+                is_counted = family.type != "gauge" or family.name.endswith("_created")
+                if not is_counted:
+                    families.setdefault(family.name, family)
+                    continue
+                gathered = Metric(family.name, family.documentation, family.type)
+                gathered = families.setdefault(family.name, gathered)
+                for sample in family.samples:
+                    gathered.add_sample(sample.name, {**sample.labels, "process": process}, sample.value)
+        return families.values()
+
+
+def _answers(ports: Mapping[int, int], path: str) -> list[tuple[int, int, str]]:
+    """By number, the status and the text of each process that answers."""
+
+    def ask(number: int) -> tuple[int, int, str] | None:
+        with (
+            suppress(OSError, HTTPException),
+            closing(HTTPConnection(LOOPBACK, ports[number], timeout=GATHER_S)) as connection,
+        ):
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            return number, answer.status, answer.read().decode()
+        return None
+
+    if not ports:
+        return []
+    with ThreadPoolExecutor(len(ports)) as threads:
+        return [answer for answer in threads.map(ask, sorted(ports)) if answer is not None]
 
 
 class _Server(ThreadingMixIn, WSGIServer):

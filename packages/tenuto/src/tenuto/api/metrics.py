@@ -16,7 +16,7 @@ from tenuto.errors import Unavailable
 from tenuto.jobs import queue
 from tenuto.jobs.audit import runs
 from tenuto.jobs.states import MAX_PAUSE_MS
-from tenuto.metrics import Check
+from tenuto.metrics import LOOPBACK, Check
 
 if TYPE_CHECKING:
     from tenuto.api.service import Service
@@ -217,16 +217,18 @@ def _gauges(records: Records) -> Iterable[Metric]:
     yield finished
 
 
-def expose(service: "Service", checks: Mapping[str, Check]) -> None:
+def expose(service: "Service", checks: Mapping[str, Check], *, is_sibling: bool = False) -> int:
     """Answers /metrics and the checks where the settings say, until the process ends. OperatorError.
 
     What /metrics would answer is sent to the collector, too.
 
-    Probes that ask there are answered however many connections there are at the API's own port.
+    Probes that ask there are answered however many connections there are at the API's own port. One of
+    several API processes of a `serve` (`is_sibling`) answers at a free port of the loopback, from which
+    `serve` reads it. Returns the port; 0: nowhere.
     """
     settings = service.settings
     if settings.metrics_port == 0 and service.telemetry is None:
-        return
+        return 0
     lane_names = list(kinds())
     worked = {name: model.lane for name, model in service.models.items() if model.interface == "jobs"}
     chats = [name for name, model in service.models.items() if model.interface != "jobs"]
@@ -242,5 +244,7 @@ def expose(service: "Service", checks: Mapping[str, Check]) -> None:
     registry.register(RecordsCollector(look, service.database))
     if service.telemetry is not None:
         service.telemetry.push(registry)
-    if settings.metrics_port:
-        metrics.serve(registry, settings.metrics_host, settings.metrics_port, checks)
+    if settings.metrics_port == 0:
+        return 0
+    where = (LOOPBACK, 0) if is_sibling else (settings.metrics_host, settings.metrics_port)
+    return metrics.serve(registry, *where, checks).server_port

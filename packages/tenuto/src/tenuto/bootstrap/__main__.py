@@ -4,24 +4,16 @@
 """
 
 import sys
-import threading
 
-from tenuto import config
 from tenuto.bootstrap.opening import refuse_missing
-from tenuto.bootstrap.process import log
 from tenuto.bootstrap.worker import run_worker
 from tenuto.errors import OperatorError, TenutoError
-from tenuto.logs import set_up_logs
-from tenuto.worker.child import NOT_STARTED, follow_parent
+from tenuto.worker.child import NOT_STARTED, log_not_started, receive_settings
 
 
 def main(read_end: int) -> None:
     """Work until asked to stop; stop at once when the parent is gone."""
-    if not (text := sys.stdin.read()):
-        sys.exit(1)  # Our parent has died before it wrote them.
-    settings = config.undump(text)
-    set_up_logs(settings.log_level, settings.log_format)
-    threading.Thread(target=follow_parent, args=(read_end,), name="parent", daemon=True).start()
+    settings = receive_settings(read_end)
     try:
         # Our parent has opened both: where they are gone, the folder was moved away, and none is made for it.
         refuse_missing(settings)
@@ -30,7 +22,7 @@ def main(read_end: int) -> None:
         run_worker(settings, None, withdraws=False)
     except TenutoError as error:
         # The database is away, most likely: our parent starts us again until it is back, ever more slowly.
-        log().error("worker.not_started", reason=error.message)
+        log_not_started("worker", error.message)
         sys.exit(NOT_STARTED)
 
 

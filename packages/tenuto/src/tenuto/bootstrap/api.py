@@ -1,32 +1,23 @@
-"""The API's process, alone or with a worker as its child (`serve`), which is restarted when it dies."""
+"""An API process: alone (`tenuto api`), with the worker of a `serve` as its child, or as one of several."""
 
 import os
 import shlex
 import shutil
-import signal
 import sys
 import threading
 import time
 from collections.abc import Callable
-from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tenuto.addresses import networks
 from tenuto.bootstrap import local_services
-from tenuto.bootstrap.opening import (
-    MIGRATIONS_PATIENCE_S,
-    install_voices,
-    is_first_run,
-    make_folder,
-    open_records,
-    warn_of_little_space,
-)
+from tenuto.bootstrap.opening import MIGRATIONS_PATIENCE_S, install_voices, is_first_run, open_records
 from tenuto.bootstrap.process import Say, arm_failpoints, clock, keep_private, log, start_telemetry
 from tenuto.bootstrap.store_watch import StoreWatch, open_beside
 from tenuto.catalog import operations as workers
 from tenuto.catalog import rules as catalog
-from tenuto.catalog import upstream_keys
 from tenuto.catalog.presence import AWAY_S, OBSERVE_S, Presence
 from tenuto.config import Settings
 from tenuto.db.database import Database
@@ -40,7 +31,7 @@ if TYPE_CHECKING:
     from tenuto.chat.chats import Chats
     from tenuto.http.server import Server
     from tenuto.web.studio import Studio
-    from tenuto.worker.child import ChildWorker
+    from tenuto.worker.child import Child
     from tenuto.worker.locks import FolderLock
 
 BLOB_READERS = 8
@@ -62,53 +53,38 @@ def run_api(settings: Settings, say: Say) -> None:
     serve_api(settings, say)
 
 
-def run_serve(settings: Settings, say: Say, bring_weights: Callable[[Settings], None]) -> None:
-    """Serve until SIGTERM or SIGINT, the only service on this folder."""
-    from tenuto.http.server import check_address
-    from tenuto.worker.child import ChildWorker
-    from tenuto.worker.locks import FolderLock
+@dataclass(frozen=True, slots=True)
+class Sibling:
+    """What one of several API processes of a `serve` has from it."""
 
-    keep_private()
-    arm_failpoints()
-    # A faulty table of a model or a missing key is reported once, not by the child again and again.
-    upstream_keys.check(catalog.models(settings), os.environ)
-    if not settings.folder.exists():
-        # Where nothing can be served, no folder is left behind.
-        check_address(settings.host, settings.port)
-    make_folder(settings.folder)
-    lock = FolderLock(settings.folder)
-    check_address(settings.host, settings.port)
-    warn_of_little_space(settings.folder)
-    # Migrated before the worker looks; what prevents the start is reported once, not by both processes.
-    with closing(open_records(settings, patience_s=MIGRATIONS_PATIENCE_S)) as database:
-        StoreWatch(settings, database, open_beside(settings, database))
-    stopped = signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
-    bring_weights(settings)
-    signal.signal(signal.SIGTERM, stopped)
-    child = ChildWorker(settings, [sys.executable, "-m", "tenuto.bootstrap"])
-    child.start()
-    try:
-        serve_api(settings, say, child=child, lock=lock)
-    finally:
-        child.stop()
-        lock.release()
+    listening: int
+    """The descriptor of the socket on which all of them accept."""
+    parent: int
+    """The process id of the `serve`."""
+    on_ready: Callable[[int], None]
+    """Called once it accepts, with the port where it answers `/metrics` on the loopback; 0: nowhere."""
 
 
 def serve_api(
-    settings: Settings, say: Say, *, child: "ChildWorker | None" = None, lock: "FolderLock | None" = None
+    settings: Settings,
+    say: Say,
+    *,
+    child: "Child | None" = None,
+    lock: "FolderLock | None" = None,
+    sibling: Sibling | None = None,
 ) -> None:
-    """The same, with the worker and the lock of a `serve` where there are any."""
+    """The same, with the worker and the lock of a `serve` where there are any, or as one of its API
+    processes."""
     from tenuto.api import health, metrics
     from tenuto.http import server
     from tenuto.media.renditions import load_libraries
     from tenuto.web.studio import make_studio
 
     def on_ready(addresses: list[Any]) -> None:
-        address = _address_of(addresses)
-        if lock is not None:
-            lock.sign(address)
-            local_services.publish(settings, address)
-        _announce(settings, database, address, say)
+        if sibling is not None:
+            sibling.on_ready(metrics_port)
+        else:
+            announce(settings, database, address_of(addresses), say, lock)
 
     def on_stop() -> None:
         # The worker stops when we do: it claims nothing while our last requests are answered.
@@ -119,20 +95,23 @@ def serve_api(
 
     load_libraries()
     database = open_records(settings, patience_s=MIGRATIONS_PATIENCE_S)
-    service = build_service(settings, database, needs_worker=child is not None)
-    store_watch = StoreWatch(settings, database, service.blobs)
+    is_serve = child is not None or sibling is not None
+    service = build_service(settings, database, needs_worker=is_serve)
+    # What ends one of several API processes for good ends the service.
+    ends = os.getpid() if sibling is None else sibling.parent
+    store_watch = StoreWatch(settings, database, service.blobs, ends)
     store_watch.await_store()
     install_voices(database, service.blobs)
     studio = make_studio(settings)
     stopping = threading.Event()
     _observe_once(service)
     try:
-        http = _make_server(service, studio, on_ready)
+        http = _make_server(service, studio, on_ready, None if sibling is None else sibling.listening)
         threading.Thread(target=_flush_use, args=(service, studio, stopping), daemon=True).start()
         threading.Thread(target=_observe_workers, args=(service, stopping), daemon=True).start()
         store_watch.start()
         probes = health.probes(service, swept_at=lambda: http.swept_at, is_stopping=lambda: http.should_exit)
-        metrics.expose(service, probes)
+        metrics_port = metrics.expose(service, probes, is_sibling=sibling is not None)
         server.run(http, on_stop=on_stop)
     finally:
         stopping.set()
@@ -202,7 +181,9 @@ def _http_limits(settings: Settings) -> "HttpLimits":
     )
 
 
-def _make_server(service: "Service", studio: "Studio", on_ready: Callable[[list[Any]], None]) -> "Server":
+def _make_server(
+    service: "Service", studio: "Studio", on_ready: Callable[[list[Any]], None], fd: int | None
+) -> "Server":
     from tenuto.http import server
     from tenuto.web.app import make_app
 
@@ -211,6 +192,7 @@ def _make_server(service: "Service", studio: "Studio", on_ready: Callable[[list[
         request_id=lambda: service.ids.new("req"),
         host=service.settings.host,
         port=service.settings.port,
+        fd=fd,
         limits=service.http,
         on_refusal=service.metrics.refused,
         on_ready=on_ready,
@@ -263,10 +245,16 @@ def _close(service: "Service", studio: "Studio") -> None:
     service.database.close()
 
 
-def _announce(settings: Settings, database: Database, address: str, say: Say) -> None:
-    """Print at the terminal where the service answers, and the next step of a first run."""
+def announce(
+    settings: Settings, database: Database, address: str, say: Say, lock: "FolderLock | None" = None
+) -> None:
+    """Print at the terminal where the service answers, and the next step of a first run; with the lock of a
+    `serve`, note it for commands, too."""
     from tenuto.web import invitations
 
+    if lock is not None:
+        lock.sign(address)
+        local_services.publish(settings, address)
     say(f"Tenuto answers at http://{address}, its data is in {settings.folder.resolve()}")
     if sys.stdout.isatty():
         _tell_models(settings, say)
@@ -301,7 +289,7 @@ def _tell_models(settings: Settings, say: Say) -> None:
             say(f"  {model.kind:12} {name}{': ' * bool(text)}{text}")
 
 
-def _address_of(addresses: list[Any]) -> str:
+def address_of(addresses: list[Any]) -> str:
     """The first address of a listening server, as it stands in a URL."""
     host, port = addresses[0]
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

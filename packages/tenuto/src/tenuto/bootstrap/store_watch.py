@@ -52,9 +52,15 @@ def open_own_blobs(settings: Settings, database: Database) -> BlobStore:
 class StoreWatch:
     """The database and the store of one process, compared once and watched from then on."""
 
-    def __init__(self, settings: Settings, database: Database, blobs: BlobStore) -> None:
-        """Raises OperatorError when the two do not belong together; where neither has an id, both get one."""
+    def __init__(
+        self, settings: Settings, database: Database, blobs: BlobStore, ends: int | None = None
+    ) -> None:
+        """Raises OperatorError when the two do not belong together; where neither has an id, both get one.
+
+        `ends`: the process that is asked to stop if that is found out later, if not this one.
+        """
         self._settings, self._database, self._blobs = settings, database, blobs
+        self._ends = ends or os.getpid()
         self._is_compared = False
         self._is_lost = False
         self._stopping = threading.Event()
@@ -124,5 +130,5 @@ class StoreWatch:
             return
         except OperatorError as error:
             log().error("store.other", reason=error.message)
-            os.kill(os.getpid(), signal.SIGTERM)
+            os.kill(self._ends, signal.SIGTERM)
             self._is_compared = True

@@ -48,7 +48,7 @@ def add(parser: Parser, name: str) -> None:
 
 def _serve(options: argparse.Namespace, console: Console) -> int:
     """The API, and a worker with its engines."""
-    from tenuto.bootstrap.api import run_serve
+    from tenuto.bootstrap.serve import run_serve
     from tenuto.cli.models import pull_missing
 
     named = {name: getattr(options, name) for name in ("host", "port", "engines", "pull")}

@@ -109,6 +109,12 @@ class Settings:
         "the address to listen on; also `--host`. Tenuto speaks plain HTTP: put TLS before it",
     )
     port: int = setting(8080, Integer(0, 65_535), "{range}; 0 chooses a free one; also `--port`")
+    api_processes: int = setting(
+        0,
+        Integer(0, 64),
+        "{range} processes of `tenuto serve` that answer callers, on one address: see [below]"
+        "(#several-api-processes); 0: one on SQLite, on PostgreSQL one for every four cores, one to four",
+    )
     metrics_host: str = setting("127.0.0.1", Text(), "the address of `/metrics`")
     metrics_port: int = setting(
         0,

@@ -181,12 +181,12 @@ def make_server(
         server_header=False,
         timeout_graceful_shutdown=cast(Any, limits.grace_s),
     )
-    return Server(config, _bind(host, port, fd), on_ready, with_deadline)
+    return Server(config, listen(host, port, fd), on_ready, with_deadline)
 
 
 def check_address(host: str, port: int) -> None:
     """OperatorError if a server could not listen there; asked before anything else is started."""
-    for listening in _bind(host, port):
+    for listening in listen(host, port):
         listening.close()
 
 
@@ -208,7 +208,8 @@ def run(server: Server, *, on_stop: Callable[[], None] = lambda: None) -> None:
     server.run()
 
 
-def _bind(host: str, port: int, fd: int | None = None) -> list[socket.socket]:
+def listen(host: str, port: int, fd: int | None = None) -> list[socket.socket]:
+    """Sockets that listen there, or the one of the descriptor `fd`. OperatorError."""
     if fd is not None:
         return [socket.socket(fileno=fd)]
     try:

@@ -1,14 +1,17 @@
-"""The worker as a child of `serve`: its parent supervises it, and it never outlives its parent."""
+"""A child of `serve`, its worker or one of its API processes: supervised, and gone when its parent is."""
 
 import os
 import subprocess
+import sys
 import threading
 import time
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from typing import Literal
 
 from tenuto import config
 from tenuto.config import Settings
-from tenuto.logs import get_logger
+from tenuto.logs import get_logger, set_up_logs
 
 RESTART_FIRST_S = 0.1
 # A dead worker's attempts are found by the next one, within 2 s however often workers die.
@@ -18,24 +21,38 @@ NOT_STARTED_MAX_S = 10.0
 SETTLED_S = 2.0
 DATABASE_VARIABLE = "TENUTO_DATABASE"
 NOT_STARTED = 75
-"""What a worker exits with when it could not start: EX_TEMPFAIL of sysexits.h."""
+"""What a child exits with when it could not start: EX_TEMPFAIL of sysexits.h."""
+
+Role = Literal["worker", "api"]
 
 _log = get_logger("tenuto")
 
 
-class ChildWorker:
-    """A worker process: started, started again when it dies, and gone when we are.
+class Child:
+    """A child process: started, started again when it dies, and gone when we are.
 
-    `command` gets the descriptor of a pipe as its last argument; `follow_parent` is what it does with it.
+    `command` gets the descriptor of a pipe as its last argument; `receive_settings` is what it does with it.
     """
 
-    def __init__(self, settings: Settings, command: list[str]) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        command: list[str],
+        *,
+        role: Role = "worker",
+        inherits: Sequence[int] = (),
+        on_death: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`inherits`: descriptors that it has, too. `on_death` is called when it has ended unasked."""
         self._settings = settings
         self._command = command
+        self._role = role
+        self._inherits = inherits
+        self._on_death = on_death
         self._asked = False
         self._stopping = threading.Event()
         self._process: subprocess.Popen[bytes] | None = None
-        self._thread = threading.Thread(target=self._supervise, name="child-worker", daemon=True)
+        self._thread = threading.Thread(target=self._supervise, name=f"child-{role}", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
@@ -67,22 +84,27 @@ class ChildWorker:
                 code = self._live()
             except OSError as error:
                 code = NOT_STARTED
-                _log.error("worker.not_started", reason=error.strerror)
+                log_not_started(self._role, error.strerror)
             if self._asked:
                 return
             pause_s = restart_pause_s(code, time.monotonic() - began, pause_s)
-            _log.error("worker.died", code=code, restart_in_s=round(pause_s, 1))
+            keys = {"code": code, "restart_in_s": round(pause_s, 1)}
+            if self._role == "worker":
+                _log.error("worker.died", **keys)
+            else:
+                _log.error("api.died", **keys)
+            self._on_death()
             self._stopping.wait(pause_s)
 
     def _live(self) -> int:
-        """One worker from start to end; gives its code. OSError: the machine can start none just now."""
+        """One process from start to end; gives its code. OSError: the machine can start none just now."""
         # The read end goes to the child: when we die, however we die, it reads the end of the pipe.
         read_end, write_end = os.pipe()
         try:
             try:
                 process = self._process = subprocess.Popen(
                     [*self._command, str(read_end)],
-                    pass_fds=(read_end,),
+                    pass_fds=(read_end, *self._inherits),
                     stdin=subprocess.PIPE,
                     env={name: text for name, text in os.environ.items() if name != DATABASE_VARIABLE},
                     start_new_session=True,
@@ -106,6 +128,14 @@ def _hand_over(process: subprocess.Popen[bytes], settings: bytes) -> None:
         process.stdin.write(settings)
 
 
+def log_not_started(role: Role, reason: str | None) -> None:
+    """A child could not start; it is started again, ever more slowly."""
+    if role == "worker":
+        _log.error("worker.not_started", reason=reason)
+    else:
+        _log.error("api.not_started", reason=reason)
+
+
 def restart_pause_s(code: int, lived_s: float, last_s: float) -> float:
     """The pause before the next start, after one that ended with this code and a pause of `last_s` before it.
 
@@ -116,7 +146,20 @@ def restart_pause_s(code: int, lived_s: float, last_s: float) -> float:
     return RESTART_FIRST_S if lived_s > SETTLED_S else min(RESTART_MAX_S, last_s * 2)
 
 
-def follow_parent(read_end: int) -> None:
-    """In the child: wait for the end of the pipe, which is the parent's, and end at once."""
+def receive_settings(read_end: int) -> Settings:
+    """In the child: what its parent hands over; from now on it ends at once when the parent does.
+
+    Ends the process if the parent has died before it wrote them.
+    """
+    if not (text := sys.stdin.read()):
+        sys.exit(1)
+    settings = config.undump(text)
+    set_up_logs(settings.log_level, settings.log_format)
+    threading.Thread(target=_follow_parent, args=(read_end,), name="parent", daemon=True).start()
+    return settings
+
+
+def _follow_parent(read_end: int) -> None:
+    """Wait for the end of the pipe, which is the parent's, and end at once."""
     os.read(read_end, 1)
     os._exit(1)

@@ -1,0 +1,194 @@
+"""`tenuto serve`: a worker and one API process, or several, on one data folder.
+
+With one, this process is the API. With several it answers no caller: it holds what the service has once, the
+lock of the folder and the listening socket, starts the API processes, and answers `/metrics` for all. They
+inherit the socket, so a connection waits in the kernel until one of them accepts it, whoever dies meanwhile.
+
+`python -m tenuto.bootstrap.serve NUMBER SOCKET READY PARENT` is how it starts one: the descriptors of the
+socket, of the pipe that it reports to when it accepts, and of the one whose end is the parent's.
+"""
+
+import _thread
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import closing, suppress
+
+from tenuto.bootstrap.api import Sibling, address_of, announce, serve_api
+from tenuto.bootstrap.opening import (
+    MIGRATIONS_PATIENCE_S,
+    make_folder,
+    open_records,
+    refuse_missing,
+    warn_of_little_space,
+)
+from tenuto.bootstrap.process import Say, StopSignal, arm_failpoints, keep_private, start_telemetry
+from tenuto.bootstrap.store_watch import StoreWatch, open_beside
+from tenuto.catalog import rules as catalog
+from tenuto.catalog import upstream_keys
+from tenuto.config import Settings
+from tenuto.errors import OperatorError, TenutoError
+from tenuto.worker.child import NOT_STARTED, Child, log_not_started, receive_settings
+from tenuto.worker.locks import FolderLock
+
+CORES_EACH = 4
+"""By default, cores of the machine for each API process: workers and the database need the rest."""
+MOST_BY_DEFAULT = 4
+NOT_READY = "an API process could not start; the log says why"
+
+
+def run_serve(settings: Settings, say: Say, bring_weights: Callable[[Settings], None]) -> None:
+    """Serve until SIGTERM or SIGINT, the only service on this folder."""
+    from tenuto.http.server import check_address
+
+    keep_private()
+    arm_failpoints()
+    # A faulty table of a model or a missing key is reported once, not by the child again and again.
+    upstream_keys.check(catalog.models(settings), os.environ)
+    if not settings.folder.exists():
+        # Where nothing can be served, no folder is left behind.
+        check_address(settings.host, settings.port)
+    make_folder(settings.folder)
+    lock = FolderLock(settings.folder)
+    check_address(settings.host, settings.port)
+    warn_of_little_space(settings.folder)
+    # Migrated before the worker looks; what prevents the start is reported once, not by both processes.
+    with closing(open_records(settings, patience_s=MIGRATIONS_PATIENCE_S)) as database:
+        StoreWatch(settings, database, open_beside(settings, database))
+    stopped = signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
+    bring_weights(settings)
+    signal.signal(signal.SIGTERM, stopped)
+    processes = processes_of(settings, len(os.sched_getaffinity(0)))
+    worker = Child(settings, [sys.executable, "-m", "tenuto.bootstrap"])
+    worker.start()
+    try:
+        if processes == 1:
+            serve_api(settings, say, child=worker, lock=lock)
+        else:
+            _Siblings(settings, processes, worker).serve(say, lock)
+    finally:
+        worker.stop()
+        lock.release()
+
+
+def processes_of(settings: Settings, cores: int) -> int:
+    """How many API processes these settings have on a machine with so many cores.
+
+    On SQLite, where they take turns to write and one accepts most, one unless a number is set.
+    """
+    if settings.api_processes or settings.database.startswith("sqlite:"):
+        return settings.api_processes or 1
+    return max(1, min(MOST_BY_DEFAULT, cores // CORES_EACH))
+
+
+class _Siblings:
+    """The API processes of one `serve`."""
+
+    def __init__(self, settings: Settings, processes: int, worker: Child) -> None:
+        from tenuto.http.server import listen
+
+        self._settings, self._worker = settings, worker
+        self._sockets = listen(settings.host, settings.port)
+        self._stopping = StopSignal()
+        self._ready, self._ready_end = os.pipe()
+        self._is_ready = self._has_failed = False
+        self._ports: dict[int, int] = {}
+        """Where each answers `/metrics`, once it accepts; of one that has died, until the next accepts."""
+        listening = self._sockets[0].fileno()
+        command = [sys.executable, "-m", "tenuto.bootstrap.serve"]
+        self._apis = [
+            Child(
+                settings,
+                [*command, str(number), str(listening), str(self._ready_end)],
+                role="api",
+                inherits=(listening, self._ready_end),
+                on_death=self._on_death,
+            )
+            for number in range(1, processes + 1)
+        ]
+
+    def serve(self, say: Say, lock: FolderLock) -> None:
+        """Until SIGTERM or SIGINT; a second one ends the grace. OperatorError: one cannot start."""
+        self._expose()
+        address = address_of([self._sockets[0].getsockname()[:2]])
+        threading.Thread(target=self._await_ready, args=(address, say, lock), daemon=True).start()
+        for api in self._apis:
+            api.start()
+        self._stopping.wait_for_signal()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: _thread.start_new_thread(self._ask_to_stop, ()))
+        # With the last of them the socket is closed: what nobody has accepted is refused.
+        for listening in self._sockets:
+            listening.close()
+        self._worker.ask_to_stop()
+        self._ask_to_stop()
+        for api in self._apis:
+            api.stop()
+        if not self._is_ready and self._has_failed:
+            raise OperatorError(NOT_READY)
+
+    def _expose(self) -> None:
+        """Answer `/metrics` and the probes for all, and export what this process counts."""
+        from prometheus_client import CollectorRegistry
+
+        from tenuto import metrics
+
+        settings, own = self._settings, CollectorRegistry()
+        metrics.count_events(own)
+        if (telemetry := start_telemetry(settings, "serve")) is not None:
+            telemetry.push(own)
+        if settings.metrics_port:
+            metrics.serve_gathered(own, self._ports, settings.metrics_host, settings.metrics_port)
+
+    def _await_ready(self, address: str, say: Say, lock: FolderLock) -> None:
+        """Note what the processes report, and print where the service answers when the first accepts."""
+        with os.fdopen(self._ready) as reports:
+            for report in reports:
+                number, port = map(int, report.split())
+                if port:
+                    self._ports[number] = port
+                if not self._is_ready:
+                    self._is_ready = True
+                    try:
+                        with closing(open_records(self._settings)) as database:
+                            announce(self._settings, database, address, say, lock)
+                    except TenutoError as error:
+                        log_not_started("api", error.message)
+                        self._is_ready = False
+                        self._on_death()
+
+    def _on_death(self) -> None:
+        """What keeps the first from starting would keep all: it ends the service, as it ends a single one."""
+        if not self._is_ready:
+            self._has_failed = True
+            self._stopping.set()
+
+    def _ask_to_stop(self) -> None:
+        for api in self._apis:
+            api.ask_to_stop()
+
+
+def _serve_one(number: int, listening: int, ready: int, parent_end: int) -> None:
+    """One API process, until asked to stop; it stops at once when the parent is gone."""
+    parent = os.getppid()
+    settings = receive_settings(parent_end)
+
+    def on_ready(metrics_port: int) -> None:
+        with suppress(OSError):
+            os.write(ready, f"{number} {metrics_port}\n".encode())
+
+    keep_private()
+    arm_failpoints()
+    try:
+        # Our parent has opened both: where they are gone, the folder was moved away, and none is made for it.
+        refuse_missing(settings)
+        serve_api(settings, lambda line: None, sibling=Sibling(listening, parent, on_ready))
+    except TenutoError as error:
+        log_not_started("api", error.message)
+        sys.exit(NOT_STARTED)
+
+
+if __name__ == "__main__":
+    _serve_one(*map(int, sys.argv[1:]))

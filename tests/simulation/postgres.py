@@ -243,6 +243,10 @@ class PostgresGround:
         """The plan of a seed."""
         return plan_of(seed, FAULTS | MORE_FAULTS, in_haste=True)
 
+    def most_queued(self, seed: int) -> int:
+        """How many jobs an account may have queued; 0: any number, so that no account is locked at first."""
+        return 20_000 if seed % 2 else 0
+
     # --- faults ------------------------------------------------------------------------------------------
 
     def _lose_commit(self) -> None:

@@ -284,6 +284,10 @@ class Ground:
         """The plan of a seed."""
         return plan_of(seed)
 
+    def most_queued(self, _seed: int) -> int:
+        """How many jobs an account may have queued."""
+        return 20_000
+
     def frozen(self, process: Process, seconds: float) -> None:
         """A process stands still; nobody waits for it, for a transaction here is never begun by halves."""
 
@@ -410,6 +414,8 @@ class World:
     requeued: dict[str, int] = field(default_factory=dict)
     followed: set[tuple[str, int]] = field(default_factory=set)
     mark: feed_store.Position = feed.START
+    news: threading.Event | None = None
+    """Set by each commit, for who follows all events."""
     busy_callers: int = 0
     started: int = 0
 
@@ -477,6 +483,7 @@ class World:
             scheduler.spawn(f"caller {number}", self.outside, partial(self._call, number))
         scheduler.spawn("operator", self.outside, self._operate)
         if self.ground.is_followed:
+            self.news = threading.Event()
             scheduler.spawn("follower", self.outside, self._follow)
 
     def close(self) -> None:
@@ -519,6 +526,8 @@ class World:
         return f"open: {[tuple(row) for row in rows]}, callers under way: {self.busy_callers}"
 
     def after_commit(self, process: str) -> None:
+        if self.news is not None:
+            self.news.set()
         try:
             self.ground.promises.look(process)
         except Broken as error:
@@ -549,7 +558,8 @@ class World:
         me.process = self.outside
         ids = self._ids(f"{process.name} {self.started}")
         blobs, clock = VirtualBlobs(self.machine), self.machine.clock
-        return Api(process, SubmitContext(database, blobs, MODELS, ids, clock, Presence(), 20_000))
+        most = self.ground.most_queued(self.plan.seed)
+        return Api(process, SubmitContext(database, blobs, MODELS, ids, clock, Presence(), most))
 
     def _start_worker(self, number: int) -> None:
         self.started += 1
@@ -714,20 +724,27 @@ class World:
 
     def _call(self, number: int) -> None:
         """One caller, from its first step to its last."""
-        self._take([step for step in self.plan.steps if step.caller == number])
 
-    def _take(self, steps: list[Step]) -> None:
-        try:
-            for step in steps:
-                if self.is_over:
-                    break
-                self.machine.scheduler.sleep(step.pause_s)
+        def take_steps() -> None:
+            for step in self.plan.steps:
+                if step.caller != number or self.is_over:
+                    continue
+                work = partial(getattr(self, f"_{step.what}"), step)
                 if step.at_once:
+                    # No pause, however short: that ends only when nobody has anything to do.
                     self.busy_callers += 1
-                    alone = partial(self._take, [replace(step, at_once=False)])
-                    self.machine.scheduler.spawn("caller at once", self.outside, alone)
+                    scheduler.spawn(f"caller {number} at once", self.outside, partial(self._ask, work))
                 else:
-                    getattr(self, f"_{step.what}")(step)
+                    scheduler.sleep(step.pause_s)
+                    work()
+
+        scheduler = self.machine.scheduler
+        self._ask(take_steps)
+
+    def _ask(self, work: Callable[[], None]) -> None:
+        """What a caller does; an error that it should not get ends the world."""
+        try:
+            work()
         except Broken as error:
             self.broken = self.broken or str(error)
             self.is_over = True
@@ -850,11 +867,13 @@ class World:
     # --- who follows all events --------------------------------------------------------------------------
 
     def _follow(self) -> None:
-        """Reads every event once, in the order in which they are shown."""
+        """Reads every event once, in the order in which they are shown; woken by each commit."""
+        assert self.news is not None
         while not self.is_over:
             with suppress(Unavailable):
                 self._note_events(self.database.read(partial(feed_store.after, mark=self.mark, limit=100)))
-            self.machine.scheduler.sleep(self.machine.random.choice((0.01, 0.1, 0.4)))
+            self.news.wait(1.0)
+            self.news.clear()
 
     def _note_events(self, events: list[feed_store.EventInOrder]) -> None:
         for event in events:

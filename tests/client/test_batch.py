@@ -174,14 +174,16 @@ def test_a_file_that_was_removed_is_fetched_and_a_line_that_was_changed_is_new(
     """No file is made twice, and none is that of an earlier text."""
     with Tenuto(caller.key, service.url) as client:
         first = client.batch([SPOKEN, {**SPOKEN, "id": "b"}], tmp_path)
+        sound = (tmp_path / "a.wav").read_bytes()
         (tmp_path / "a.wav").unlink()
         fetched = client.batch([SPOKEN, {**SPOKEN, "id": "b"}], tmp_path)
-        jobs = count(caller)
+        jobs, sound_again = count(caller), (tmp_path / "a.wav").read_bytes()
         changed = client.batch([{**SPOKEN, "text": "Hold it."}, {**SPOKEN, "id": "b"}], tmp_path)
 
     assert first.has_succeeded and fetched.has_succeeded and changed.has_succeeded
     assert (2, 3) == (jobs, count(caller))
     assert first.results == fetched.results
+    assert sound == sound_again
     assert [False, True] == [a == b for a, b in zip(first.results, changed.results, strict=True)]
 
 

@@ -107,6 +107,15 @@ def test_first_in_first_out_within_an_account(world: World) -> None:
     assert jobs == [run_next(world) for _ in jobs]
 
 
+def test_first_in_first_out_among_models(world: World) -> None:
+    """A worker that offers several models takes an account's oldest job, whichever of them it is for."""
+    caller = world.caller()
+    models = (SPEECH, METERED, METERED, SPEECH)
+    submitted = [world.submit(caller, str(n), model=model).job_id for n, model in enumerate(models)]
+
+    assert submitted == [run_next(world) for _ in submitted]
+
+
 def test_a_rescued_job_keeps_its_place(world: World) -> None:
     """It runs before the jobs of its account that were accepted later."""
     caller = world.caller()

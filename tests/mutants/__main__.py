@@ -70,7 +70,7 @@ def main() -> int:
         return 2
     chosen = [mutant for mutant in chosen if mutant.name not in done]
     print(f"{len(chosen)} mutants to run, {len(done)} recorded", flush=True)
-    survivors = [name for name, seen_by in done.items() if seen_by == NOBODY]
+    survivors = []
     with tempfile.TemporaryDirectory(prefix="tenuto-mutants-") as folder:
         tree = Path(folder)
         copy_tree(tree)
@@ -93,11 +93,12 @@ def main() -> int:
 
 
 def recorded(file: Path | None) -> dict[str, str]:
-    """Who has seen each mutant of an earlier run."""
+    """Who has seen each mutant of an earlier run; those that nobody saw are run again."""
     if file is None or not file.exists():
         return {}
     lines = file.read_text("utf-8").splitlines()
-    return {name: seen_by for name, seen_by, _ in (line.split("\t") for line in lines)}
+    outcomes = {name: seen_by for name, seen_by, _ in (line.split("\t") for line in lines)}
+    return {name: seen_by for name, seen_by in outcomes.items() if seen_by != NOBODY}
 
 
 def record(file: Path | None, outcome: Outcome) -> None:

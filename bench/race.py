@@ -105,6 +105,7 @@ KILLED: dict[str, Callable[[str], AbstractContextManager[Contestant]]] = {
 }
 """Made otherwise in the probe that kills."""
 UNKNOWN = "unknown"
+NOT_MEASURED = "Not measured in this run."
 DOORS: dict[str, Callable[[Size], list[DoorResult]]] = {
     "chat": lambda size: doors.chats(size.rounds, size.alone, size.flood_s),
     "speech": lambda size: doors.speeches(size.rounds),
@@ -219,9 +220,9 @@ def main() -> int:
         "about": "\n".join(f"- {line}" for line in about),
         "table": as_table(results),
         "kills": as_kills(results),
-        "chat": as_chats(measured["chat"]),
-        "speech": as_models(measured["speech"]),
-        "recognition": as_models(measured["recognition"]),
+        "chat": as_chats(measured["chat"]) or NOT_MEASURED,
+        "speech": as_models(measured["speech"]) or NOT_MEASURED,
+        "recognition": as_models(measured["recognition"]) or NOT_MEASURED,
     }
     print("\n\n".join(places.values()))
     if options.write:

@@ -209,9 +209,9 @@ def main() -> int:
     wanted = options.only or [*CONTESTANTS, *DOORS]
     results = _race([name for name in CONTESTANTS if name in wanted and name not in left_out], size, left_out)
     _tell("kills")
-    kills = _kills([result.name for result in results])
+    kills = _kills([result.name for result in results], left_out)
     for result in results:
-        result.kill = kills[result.name]
+        result.kill = kills.get(result.name)
     measured = {name: _doors(name, size, left_out) if name in wanted else [] for name in DOORS}
     took_s, load = time.monotonic() - began, os.getloadavg()[0]
     about.append(f"The whole run took {took_s:.0f} s; load average at the end {load:.1f}")
@@ -402,13 +402,16 @@ class _Killed:
         )
 
 
-def _kills(names: Sequence[str]) -> dict[str, Kill]:
+def _kills(names: Sequence[str], left_out: dict[str, str]) -> dict[str, Kill]:
     """Each is killed in the middle of its work and started again; all have the same patience."""
     with ExitStack() as stack:
         killed = {}
         for name in names:
             _tell(f"killing {name}")
-            killed[name] = _kill(stack.enter_context(KILLED.get(name, CONTESTANTS[name])(name)))
+            try:
+                killed[name] = _kill(stack.enter_context(KILLED.get(name, CONTESTANTS[name])(name)))
+            except (AssertionError, OSError, subprocess.CalledProcessError) as error:
+                left_out[f"{name} among the killed"] = f"it did not start: {_reason(error)}"
         until = max((one.back_at for one in killed.values()), default=0.0) + PATIENCE_S
         while any(one.open_jobs() for one in killed.values()) and time.time() < until:
             time.sleep(0.5)

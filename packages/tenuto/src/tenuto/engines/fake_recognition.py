@@ -10,7 +10,7 @@ recording has no parameters.
     1005, 1006   bytes that are not JSON; a segment with a time that is not a number
     1007, 1008   a segment behind the end of the part; a segment of an unknown type
     1009         the second engine alone raises
-    1101 … 1199  wait a tenth of a second, … ten seconds; a cancel ends it
+    1101 … 1198  wait a tenth of a second, … ten seconds, and 1199 a minute; a cancel ends it
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def _misbehave(run: Run, samples: bytes, segments: list[dict[str, Any]], start: 
     if directive == 1008:
         segments.append(_segment(start, start, "odd", speaker=None, type="thunder"))
     if 1101 <= directive <= 1199:
-        sleep(run, (directive - 1100) / 10)
+        sleep(run, 60 if directive == 1199 else (directive - 1100) / 10)
 
 
 def _directive(samples: bytes) -> int:

@@ -94,7 +94,7 @@ def test_a_worker_that_dies_while_the_clock_jumps_is_rescued(
     running: RunningService, clock: Clock, jump: str
 ) -> None:
     """Its lock tells, not the time: the job runs again within seconds, and is charged once (P3, P20)."""
-    job_id = running.submit("[fake:sleep=0.6] Once more.")
+    job_id = running.submit("[fake:sleep=3] Once more.")
     running.wait(job_id, states=("running",))
     clock.move(JUMPS_S[jump])
     worker = family(running).worker

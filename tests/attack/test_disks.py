@@ -116,7 +116,7 @@ def test_a_full_disk_stores_nothing_and_reads_go_on(
     service.start()
     service.key = service.make_key(credit="1")
     before = service.wait(service.submit("Before."))
-    running = service.submit(f"[fake:sleep=0.5] {'Much to say. ' * 300}End.")
+    running = service.submit(f"[fake:sleep=3] {'Much to say. ' * 300}End.")
     service.wait(running, states=("running",))
     disk.fill(service)
     with service.client() as http:

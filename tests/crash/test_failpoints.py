@@ -313,7 +313,7 @@ def _all_sorts_of_work(armed: Armed) -> None:
     armed.service.wait(job_id, states=("running",))
     armed.post(f"/v1/jobs/{job_id}/cancel")
     armed.service.wait(job_id, states=("cancelled",))
-    job_id = armed.submit("[fake:sleep=0.7] Lost once.")
+    job_id = armed.submit("[fake:sleep=3] Lost once.")
     armed.service.wait(job_id, states=("running",))
     worker = family(armed.service).worker
     armed.kill_worker()

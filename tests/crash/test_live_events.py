@@ -88,7 +88,7 @@ def test_a_follower_of_a_job_is_there_to_its_end(make_service: MakeService) -> N
     service = make_service()
     service.start()
     service.key = service.make_key(credit="100")
-    job_id = service.submit("[fake:sleep=2] Slowly.")
+    job_id = service.submit("[fake:sleep=4] Slowly.")
     reader = Reader(service, job_id=job_id)
     reader.start()
     service.wait(job_id, states=("running",))

@@ -65,7 +65,7 @@ def running(make_service: MakeService) -> RunningService:
 
 def test_a_killed_worker_is_noticed_within_two_seconds(running: RunningService) -> None:
     """From SIGKILL of the worker to the start of the next attempt: 2 s, each time again."""
-    job_id = running.submit("[fake:sleep=0.7] Once more.")
+    job_id = running.submit("[fake:sleep=3] Once more.")
     took_s = []
     for number in (1, 2):
         _wait_attempt(running, job_id, number)
@@ -82,7 +82,7 @@ def test_a_killed_worker_is_noticed_within_two_seconds(running: RunningService) 
 
 def test_the_work_of_a_killed_service_is_noticed_within_two_seconds(running: RunningService) -> None:
     """Everything is killed at once: at most 2 s from the restart's readiness to the next attempt."""
-    job_id = running.submit("[fake:sleep=0.7] Once more.")
+    job_id = running.submit("[fake:sleep=3] Once more.")
     _wait_attempt(running, job_id, 1)
     for pid in family(running).living():
         send(pid, signal.SIGKILL)

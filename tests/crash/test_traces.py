@@ -31,7 +31,7 @@ def test_one_trace_survives_the_loss_of_api_and_worker(make_service: MakeService
     service = make_service(TENUTO_OTLP_ENDPOINT=collector.url)
     service.start()
     service.key = service.make_key(credit="100")
-    body = {"model": "fake/speech", "parameters": {"text": f"[fake:sleep=1] {SECRET}"}}
+    body = {"model": "fake/speech", "parameters": {"text": f"[fake:sleep=3] {SECRET}"}}
     headers = {"Idempotency-Key": str(uuid.uuid4()), "traceparent": TRACEPARENT}
     with service.client() as client:
         job_id = client.post("/v1/jobs", json=body, headers=headers).json()["id"]

@@ -71,6 +71,7 @@ class Outgoing(msgspec.Struct, frozen=True):
     message_id: str
     body: bytes
     attempts: int
+    due: int
     is_failing: bool
     """The last attempt to inform this webhook of anything has failed."""
 
@@ -252,6 +253,7 @@ def due(tx: Transaction, *, limit: int, now_ms: int) -> list[Outgoing]:
                 message_id=delivery.message_id,
                 body=body,
                 attempts=delivery.attempts,
+                due=delivery.next_at,
                 is_failing=webhook.failing_since is not None,
             )
         )
@@ -275,7 +277,7 @@ def record(tx: Transaction, outgoing: Outgoing, answer: Answer, *, now_ms: int) 
         "error": error,
         "ended_at": now_ms if is_over else None,
     }
-    if not store.record(tx, outgoing.delivery_id, outgoing.attempts, row) or webhook is None:
+    if not store.record(tx, outgoing.delivery_id, outgoing.attempts, outgoing.due, row) or webhook is None:
         return None
     if is_delivered:
         if webhook.failing_since is not None:

@@ -187,24 +187,28 @@ def due(tx: Transaction, now_ms: int, limit: int) -> list[str]:
     return [row["id"] for row in rows]
 
 
-def record(tx: Transaction, delivery_id: str, attempts: int, row: Mapping[str, Value]) -> bool:
-    """What came of an attempt; False: another process has recorded one meanwhile."""
+def record(tx: Transaction, delivery_id: str, attempts: int, due: int, row: Mapping[str, Value]) -> bool:
+    """What came of an attempt that was `due` then; False: another process has recorded one meanwhile, or
+    the message is to be sent again."""
     return bool(
         tx.run(
             """update webhook_delivery set state = :state, attempts = attempts + 1, next_at = :next_at,
                       status = :status, error = :error, ended_at = :ended_at
-               where id = :id and attempts = :attempts and state = 'pending'""",
+               where id = :id and attempts = :attempts and next_at = :due and state = 'pending'""",
             id=delivery_id,
             attempts=attempts,
+            due=due,
             **row,
         )
     )
 
 
 def again(tx: Transaction, delivery_id: str, now_ms: int) -> None:
-    """Send it once more, from the first attempt of its schedule."""
+    """Send it once more, from the first attempt of its schedule; what an attempt in progress has to record is
+    not the outcome of this one."""
     tx.run(
-        """update webhook_delivery set state = 'pending', attempts = 0, next_at = :now, ended_at = null
+        """update webhook_delivery set state = 'pending', attempts = 0, ended_at = null,
+                  next_at = case when next_at = :now then :now + 1 else :now end
            where id = :id""",
         id=delivery_id,
         now=now_ms,

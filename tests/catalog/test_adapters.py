@@ -165,7 +165,7 @@ def test_an_offered_engine_named_as_the_adapter_takes_its_options() -> None:
 
 @pytest.mark.parametrize(("options", "places"), [("", 1), ("options = { concurrency = 3 }", 3)])
 def test_the_operator_chooses_how_many_jobs_an_engine_speaks_at_once(options: str, places: int) -> None:
-    """So many the worker claims, and so many the engine is made for."""
+    """The worker claims this number at once, and the engine is made for it."""
     entry = models(settings(KOKORO + options))["hexgrad/Kokoro-82M"].entry
 
     assert (places, places) == (entry.concurrency, entry.options["concurrency"])

@@ -1,6 +1,7 @@
 """Webhooks over HTTP: made, signed, sent, tried again, disabled; and what is refused."""
 
 import json
+import threading
 import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler
@@ -174,6 +175,26 @@ def test_a_refusal_is_tried_again_under_the_same_id(owner: Caller, receiver: Rec
     assert 202 == again.status_code
     assert first.id == second.id
     assert "delivered" == until(owner, webhook["id"], lambda one: one["state"] != "pending")["state"]
+
+
+def test_a_redelivery_asked_for_during_an_attempt_is_sent(owner: Caller, receiver: Receiver) -> None:
+    """The outcome of the attempt in progress is not taken for that of the new one."""
+    may_answer = threading.Event()
+
+    def slowly(handler: BaseHTTPRequestHandler, message: Message) -> None:
+        may_answer.wait(30)
+        plainly(204)(handler, message)
+
+    receiver.answering = slowly
+    webhook = made(owner, receiver.url)
+    delivery = post(owner, f"/v1/webhooks/{webhook['id']}/test").json()
+    receiver.wait(1)
+    again = post(owner, f"/v1/webhooks/{webhook['id']}/deliveries/{delivery['id']}/redeliver")
+    may_answer.set()
+    first, second = receiver.wait(2)
+
+    assert 202 == again.status_code
+    assert first.id == second.id
 
 
 def test_gone_disables(owner: Caller, receiver: Receiver) -> None:

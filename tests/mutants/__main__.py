@@ -93,7 +93,7 @@ def main() -> int:
 
 
 def recorded(file: Path | None) -> dict[str, str]:
-    """Who has seen each mutant of an earlier run; those that nobody saw are run again."""
+    """Which test caught each mutant of an earlier run; those that none caught are run again."""
     if file is None or not file.exists():
         return {}
     lines = file.read_text("utf-8").splitlines()

@@ -41,13 +41,13 @@ DEADLOCK_S = 1.0
 IDLE_S = 10.0
 """How long a transaction may stand still, as the service sets it."""
 WORLDS_BETWEEN = 50
-"""After so many worlds their rows are cleared away."""
+"""After this number of worlds, their rows are deleted."""
 LOST = "the connection is lost"
 SYNC: Any = object()
 _connected = psycopg.Connection.connect
 MORE_FAULTS = {"lose commit": 5, "collide": 5, "lose connections": 4, "server away": 2}
 QUIET = ("begin", "savepoint", "release", "set")
-"""Statements that nobody else can notice: no switch comes before them."""
+"""Statements without an effect that others can see: no switch comes before them."""
 
 
 @dataclass(eq=False)
@@ -256,7 +256,7 @@ class PostgresGround:
         self._now().collisions += 1
 
     def _go_away(self, world: World, seconds: float) -> None:
-        """The server restarts; nobody can beat meanwhile."""
+        """The server restarts; no worker can beat meanwhile."""
         for worker in world.all_workers.values():
             worker.has_stood_still = True
         self._away_until_s = self._now().scheduler.now_s + seconds
@@ -311,7 +311,7 @@ class PostgresGround:
         return session.answer
 
     def release(self) -> None:
-        """Locks are free: whoever has got one continues, in the order in which they came."""
+        """Locks are free: the backends that now have one continue, in the order in which they came."""
         is_moving = bool(self._waiting)
         while is_moving:
             is_moving = False

@@ -196,7 +196,7 @@ def plan_of(seed: int, what: Mapping[str, int] = FAULTS, *, in_haste: bool = Fal
 def _at_once(random: Random, steps: list[Step]) -> list[Step]:
     """Most submissions wait for nothing: others, and the same again, come while they are under way.
 
-    Another body under the same key is left out, for nobody could say which of the two has to be refused.
+    Another body under the same key is left out, because either of the two may be the one to refuse.
     """
     return [
         replace(step, at_once=True, pause_s=0.0) if step.what == "submit" and random.random() < 0.7 else step
@@ -225,7 +225,7 @@ class Ground:
     """What worlds share, one after the other: the database with its tables, the folder of lock files."""
 
     is_followed = False
-    """Whether somebody reads all events; on SQLite they cannot appear in another order."""
+    """Whether a follower reads all events; on SQLite they cannot appear in another order."""
     faults: ClassVar[dict[str, Any]] = {}
     """Those of PostgreSQL's worlds, by name."""
 
@@ -289,7 +289,7 @@ class Ground:
         return 20_000
 
     def frozen(self, process: Process, seconds: float) -> None:
-        """A process stands still; nobody waits for it, for a transaction here is never begun by halves."""
+        """A process stands still; none waits for it: a transaction here is never left half begun."""
 
     def close(self) -> None:
         self.connection.close()
@@ -731,7 +731,7 @@ class World:
                     continue
                 work = partial(getattr(self, f"_{step.what}"), step)
                 if step.at_once:
-                    # No pause, however short: that ends only when nobody has anything to do.
+                    # No pause, however short: that ends only when no thread has anything to do.
                     self.busy_callers += 1
                     scheduler.spawn(f"caller {number} at once", self.outside, partial(self._ask, work))
                 else:

@@ -40,7 +40,7 @@ def test_their_number_is_the_one_that_is_set_or_follows_the_cores(
 
 
 def test_what_each_counts_has_its_number_and_what_all_read_is_there_once() -> None:
-    """A process that has died is left out; ready is whoever is, and stuck none may be."""
+    """A process that has died is left out; one that is ready is enough, and none may be stuck."""
     verdicts: dict[str, str | None] = {"/livez": None, "/readyz": "no worker has registered yet"}
     ports = {number: answering(number, verdicts if number == 1 else {}) for number in (1, 2)}
     ports[3] = free_port()

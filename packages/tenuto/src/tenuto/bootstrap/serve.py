@@ -2,7 +2,7 @@
 
 With one, this process is the API. With several it answers no caller: it holds what the service has once, the
 lock of the folder and the listening socket, starts the API processes, and answers `/metrics` for all. They
-inherit the socket, so a connection waits in the kernel until one of them accepts it, whoever dies meanwhile.
+inherit the socket, so a connection waits in the kernel until one accepts it, even if others die meanwhile.
 
 `python -m tenuto.bootstrap.serve NUMBER SOCKET READY PARENT` is how it starts one: the descriptors of the
 socket, of the pipe that it reports to when it accepts, and of the one whose end is the parent's.
@@ -74,7 +74,7 @@ def run_serve(settings: Settings, say: Say, bring_weights: Callable[[Settings], 
 
 
 def processes_of(settings: Settings, cores: int) -> int:
-    """How many API processes these settings have on a machine with so many cores.
+    """How many API processes these settings start on a machine with this number of cores.
 
     On SQLite, where they take turns to write and one accepts most, one unless a number is set.
     """

@@ -12,7 +12,7 @@ from servers.postgres import PostgresServer
 ROUNDS = 7
 REQUESTS = 2000
 WARM_UP = 500
-LIMITS = {"SQLite": 3.0, "PostgreSQL": 8.0}
+LIMITS = {"SQLite": 2.5, "PostgreSQL": 5.0}
 
 
 def measure(postgres: PostgresServer | None) -> list[Row]:
@@ -53,7 +53,7 @@ def _rows(running: Stage, polls: list[bytes], raw_port: int, raw_pid: int) -> li
         statistics.median(ratios),
         limit,
         "× raw",
-        f"{limit:.0f} × a raw ASGI app (uvicorn, uvloop, httptools) that returns the same bytes: "
+        f"{limit:g} × a raw ASGI app (uvicorn, uvloop, httptools) that returns the same bytes: "
         f"{our_us:.0f} µs beside {raw_us:.0f} µs a request, 8 clients, rounds in turns",
     )
     raw_rate, our_rate = (statistics.median([one[1] for one in several]) for several in (raws, ours))

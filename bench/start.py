@@ -110,7 +110,7 @@ def _idle(running: Stage) -> list[Row]:
     p50, p99 = p50_ms(took_s), quantile(took_s, 0.99) * 1000
     how = "fixed; until the claim's commit is seen in the database, one job at a time, an instant engine"
     return [
-        below(f"{running.name}: 202 → running, idle, p50 of {IDLE_PROBES}", p50, 10, "ms", how, digits=1),
+        below(f"{running.name}: 202 → running, idle, p50 of {IDLE_PROBES}", p50, 2, "ms", how, digits=1),
         below(f"{running.name}: 202 → running, idle, p99", p99, 50, "ms", how, digits=1),
     ]
 

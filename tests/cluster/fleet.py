@@ -29,7 +29,7 @@ from tenuto.db.opening import open_database
 
 MAIN = "import sys; from tenuto.cli import main; main()"
 """The command, whichever source it is run from."""
-START_S = 40.0
+START_S = 120.0
 STOP_S = 60.0
 GONE_S = 10.0
 API_PORT, DATABASE_PORT = 8080, 5432

@@ -91,6 +91,24 @@ def test_every_wrong_setting_is_named_at_once(tmp_path: Path) -> None:
     assert 13 == len(found)
 
 
+def test_a_name_that_is_almost_right_is_suggested(tmp_path: Path) -> None:
+    """In the file, a model's table and the variables; otherwise all names are listed."""
+    file = write(tmp_path, 'prcies = "free"\nzzz = 1\n[models."a/b"]\npirce = "1"\n')
+    found = faults({"TENUTO_PRCES": "free"}, file=file)
+
+    assert ["did you mean TENUTO_PRICES?", "did you mean price?", "did you mean prices?"] == sorted(
+        fault.rpartition("; ")[2] for fault in found if "did you mean" in fault
+    )
+    assert 1 == sum("there are api_processes, base_path" in fault for fault in found)
+
+
+def test_a_text_without_quotes_is_explained(tmp_path: Path) -> None:
+    """TOML's own message says only where it is."""
+    [fault] = faults(file=write(tmp_path, "prices = free\n"))
+
+    assert fault.endswith("; texts are written in quotes")
+
+
 @pytest.mark.parametrize("text", ["port = ", "[models", "port = 1\nport = 2", "\x00"])
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, text: str) -> None:
     """With the reason; a missing one too."""

@@ -40,7 +40,7 @@ WRONG = {
     "both": "exactly one of text, prompt and file, and has 2",
     "": "has no id",
     "../up": "cannot name a file",
-    "Morning": "also that of line 2",
+    "Morning": "line 11: the id Morning is already used in line 2",
     "wrong": "duration_factor",
     "fails": "failed",
 }
@@ -113,6 +113,16 @@ def test_every_kind_of_line_has_its_file_and_a_bad_one_stops_no_other(
 
 class Cut(BaseException):
     """The program stops here."""
+
+
+def test_where_no_folder_can_be_made_the_same_command_is_not_advised(run: Run, tmp_path: Path) -> None:
+    """Before anything is sent: it would fail again."""
+    (tmp_path / "lines.csv").write_text("id,text\na,Hold.\n")
+    (tmp_path / "taken").write_text("a file")
+    code, out, err = run("batch", "lines.csv", "-o", "taken", url="http://127.0.0.1:9", key="tn_x")
+
+    assert (1, "") == (code, out)
+    assert "taken" in err and "→" not in err
 
 
 @ON_ONE_DATABASE

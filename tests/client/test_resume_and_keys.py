@@ -2,7 +2,7 @@
 
 from client.conftest import accepted, content, succeeded, told
 from client.test_verbs import Run, run
-from servers.scripted import ScriptedService
+from servers.scripted import Reply, ScriptedService
 from tenuto_client import settings
 from tenuto_client.settings import Credentials
 
@@ -25,6 +25,19 @@ def test_a_key_is_sent_to_no_other_service_than_its_own(run: Run) -> None:
     assert (4, "") == refused[:2] and "TENUTO_API_KEY is for another service" in refused[2]
     assert (0, "a.wav\n", "") == resumed
     assert ({"Bearer tn_first"}, []) == (keys, second.asked)
+
+
+def test_a_refused_key_of_the_environment_is_named(run: Run) -> None:
+    """It goes before the saved one, so logging in again would change nothing."""
+    refusal = Reply(401, {"error": {"code": "invalid_api_key", "message": "The API key is wrong."}})
+    with ScriptedService([refusal]) as service:
+        settings.save(Credentials(service.url, "tn_saved"))
+        from_environment = run("balance", url=service.url, key="tn_wrong")
+        saved = run("balance", url=service.url, key="")
+
+    assert 4 == from_environment[0] == saved[0]
+    assert "unset TENUTO_API_KEY to use the saved key" in from_environment[2]
+    assert saved[2].endswith("→ tenuto login\n")
 
 
 def test_a_time_that_is_no_time_is_refused_at_once(run: Run) -> None:

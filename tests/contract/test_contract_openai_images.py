@@ -156,6 +156,13 @@ def test_a_wrong_size_is_told_the_range(rich: Caller) -> None:
     assert "height is 2052; it must be from 256 to 2048 pixels" in message
 
 
+def test_an_empty_prompt_is_told_the_limit_of_a_job(rich: Caller) -> None:
+    """The one that `POST /v1/jobs` has, not that of the whole body."""
+    [detail] = draw(rich, CAT | {"prompt": ""}).json()["error"]["details"]
+
+    assert "from 1 to 20000 bytes" in detail["message"]
+
+
 def test_images_are_accepted_all_or_none(operator: Operator) -> None:
     """The hold of the third is refused: there is none of the others either, and the key stays free."""
     caller = operator.caller(credit="0.12")

@@ -7,7 +7,7 @@ from servers.world import PRICE_MICROS, START_MS, World
 from tenuto.db import schema
 from tenuto.db.database import Transaction
 from tenuto.jobs import usage
-from tenuto.jobs.usage import Statistics, percentile_ms
+from tenuto.jobs.usage import Statistics, Times
 
 MINUTE_MS = 60_000
 COPIES = 3_000
@@ -35,8 +35,7 @@ def test_jobs_are_counted_where_they_ended_and_in_the_queue_until_they_began(wor
     assert [1, 2, 1, 1, 1] == after.queued[-5:]
     assert [0, 0, 0, 1, 0] == [slot.jobs for slot in after.slots[-5:]]
     assert (1, 1, 0, PRICE_MICROS) == (tally.jobs, tally.succeeded, tally.failed, tally.charged_micros)
-    assert 120_000 <= (percentile_ms(tally.waits, 0.95) or 0) <= 300_000
-    assert 60_000 <= (percentile_ms(tally.runs, 0.5) or 0) <= 120_000
+    assert [2 * MINUTE_MS, MINUTE_MS] == [tally.waits.percentile_ms(0.95), tally.runs.percentile_ms(0.5)]
     assert after.first == after.complete_from
 
 
@@ -54,7 +53,7 @@ def test_what_failed_and_what_never_began_are_counted(world: World) -> None:
 
     assert [2, 0] == done.queued[-2:]
     assert (2, 1, 0) == (done.slots[-1].jobs, done.slots[-1].failed, done.slots[-1].charged_micros)
-    assert 1 == sum(done.slots[-1].waits.values())
+    assert 1 == sum(done.slots[-1].waits.classes.values())
 
 
 def test_only_the_newest_are_added_up(world: World, monkeypatch: Any) -> None:
@@ -81,15 +80,27 @@ def test_the_index_has_everything_that_is_added_up(world: World) -> None:
 
 
 def test_percentiles_lie_between_the_bounds_that_are_counted(world: World) -> None:
-    """Interpolated within a class; beyond the last bound there is only that bound."""
+    """Interpolated within a class, and never beyond the longest: a single job took what it took."""
     del world
 
+    def of(jobs: dict[int, int], share: float, longest_ms: int = 10**9) -> int | None:
+        times = Times()
+        for number, count in jobs.items():
+            times.add(number, count, longest_ms)
+        return times.percentile_ms(share)
+
     assert [None, 50, 95, 1_500, 10_800_000] == [
-        percentile_ms({}, 0.5),
-        percentile_ms({0: 10}, 0.5),
-        percentile_ms({0: 10}, 0.95),
-        percentile_ms({4: 2}, 0.5),
-        percentile_ms({16: 1}, 0.95),
+        of({}, 0.5),
+        of({0: 10}, 0.5),
+        of({0: 10}, 0.95),
+        of({4: 2}, 0.5),
+        of({16: 1}, 0.95),
+    ]
+    assert [21_000, 21_000, 3, 0] == [
+        of({8: 1}, 0.5, 21_000),
+        of({8: 1}, 0.95, 21_000),
+        of({0: 10}, 0.5, 3),
+        of({0: 1}, 0.5, -5),
     ]
 
 

@@ -2,16 +2,19 @@
 
 import gzip
 import os
+import re
 from pathlib import Path
 
 import pytest
 
+from tenuto.api.app import pattern
 from tenuto.web.app import PAGES
 from web.browsers import Studio, error
 from web.conftest import Open
 
 pytestmark = pytest.mark.variant("database", only="postgresql")
 
+STUDIO = Path(__file__).parents[2] / "studio"
 INDEX = "<!doctype html><script src=/assets/app-1a2b.js></script>"
 SCRIPT = "console.log('studio');" * 50
 POLICY = (
@@ -64,6 +67,16 @@ def test_every_page_is_the_one_page(built: Studio) -> None:
         assert answer.headers["permissions-policy"].startswith("microphone=(self), camera=()")
         assert "no-cache" == answer.headers["cache-control"]
         assert "set-cookie" not in answer.headers
+
+
+def test_every_path_of_the_studio_is_served() -> None:
+    """What `pages.ts` lists is answered with 200, not as a page that is missing."""
+    listed = re.findall(r"\bpath: '([^']+)'", (STUDIO / "src" / "lib" / "pages.ts").read_text("utf-8"))
+    served = [pattern(path) for path in PAGES]
+    unserved = [path for path in listed if not any(one.match(path.replace("*", "x")) for one in served)]
+
+    assert 15 < len(listed)
+    assert [] == unserved
 
 
 def test_assets_are_kept_for_ever_in_the_best_coding(built: Studio) -> None:

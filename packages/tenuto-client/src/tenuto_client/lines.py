@@ -119,7 +119,7 @@ def read_lines(
         line = _line(number, record, folder, model, defaults or {})
         earlier = seen.setdefault(line.id.casefold(), number) if line.id else number
         if earlier != number and not line.error:
-            line = replace(line, error=f"the id {line.id} is also that of line {earlier}")
+            line = replace(line, error=f"line {number}: the id {line.id} is already used in line {earlier}")
         lines.append(line)
     if not lines:
         raise InvalidSetting("there are no lines in this batch")

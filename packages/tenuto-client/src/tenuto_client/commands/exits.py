@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ def report(error: Exception, console: Console) -> int:
     from tenuto_client.commands import local
     from tenuto_client.commands.words import t, translated
     from tenuto_client.errors import InsufficientBalance, JobCancelled, JobFailed, Refused, TenutoError
+    from tenuto_client.settings import API_KEY
 
     if isinstance(error, TenutoError):
         message = _sentence(error)
@@ -57,11 +59,14 @@ def report(error: Exception, console: Console) -> int:
         remedy = error.remedy
         if isinstance(error, InsufficientBalance):
             remedy = local.credit_command(console)
+        elif error.code == "invalid_api_key" and os.environ.get(API_KEY):
+            # It goes before every saved key, so another login would change nothing.
+            remedy = t("unset {variable} to use the saved key, or set another", variable=API_KEY)
         elif remedy == "tenuto resume":
             # The command that continues this one; None if there is nothing to continue.
             remedy = getattr(console.options, "continuation", None)
         elif isinstance(error, JobFailed | JobCancelled) and hasattr(console.options, "again"):
-            remedy = t("the same command with --again makes another job")
+            remedy = t("run the command again with --again for a new job")
         console.error(message, remedy)
         return exit_code(error)
     if isinstance(error, OSError):

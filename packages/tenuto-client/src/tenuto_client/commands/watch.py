@@ -35,7 +35,7 @@ def add(parser: Parser, verb: str) -> None:
         choices=[form for kind in ("speech", "recognition") for form in FORMS[kind]],
         action="append",
         default=[],
-        help=t("a format of results, one for each kind (default: wav, png, txt)"),
+        help=t("a format of results, one for each kind (default: wav, txt)"),
     )
     group.add_argument("--once", action="store_true", help=t("finish what is in the folder now, then exit"))
     add_work(parser, "docs/guide")

@@ -44,6 +44,7 @@ WORDS: dict[str, str] = {
         "存放结果和 report.csv 的文件夹；再用同一文件夹即继续该批次"
     ),
     "a format of results, one for each kind (default: wav, png, txt)": "结果的格式，每类一种；默认 wav、png、txt",
+    "a format of results, one for each kind (default: wav, txt)": "结果的格式，每类一种；默认 wav、txt",
     "how many jobs are unfinished at a time, 1 to 1000 (default: 32)": "同时未完成的任务数，1 到 1000；默认 32",
     "line {number}": "第 {number} 行",
     "{name}: {error}": "{name}：{error}",
@@ -287,7 +288,8 @@ WORDS: dict[str, str] = {
     "submitting": "正在提交",
     "resuming {job}, which was interrupted": "继续中断的任务 {job}",
     "submitted before: {job}": "之前已提交：{job}",
-    "the same command with --again makes another job": "用同一命令加 --again 可另建任务",
+    "run the command again with --again for a new job": "用同一命令加 --again 可另建任务",
+    "unset {variable} to use the saved key, or set another": "取消设置 {variable} 以使用已保存的密钥，或改用另一个密钥",
     "submit a new job if an earlier one for the same work finished without a result": (
         "同样的工作之前没有结果时，另建一个任务"
     ),

@@ -168,7 +168,7 @@ ERRORS: tuple[tuple[str, str], ...] = (
     ),
     ("{0} has a column twice: {1}", "{0} 有重复的列：{1}"),
     ("{0} is not CSV in line {1}: {2}", "{0} 第 {1} 行不是 CSV：{2}"),
-    ("the id {0} is also that of line {1}", "编号 {0} 与第 {1} 行相同"),
+    ("line {0}: the id {1} is already used in line {2}", "第 {0} 行：编号 {1} 已用于第 {2} 行"),
     ("has more cells than columns: {0}", "单元格比列多：{0}"),
     ("is not JSON: {0}", "不是 JSON：{0}"),
     ("is not a JSON object", "不是 JSON 对象"),

@@ -215,7 +215,7 @@ def check(body: Any, takes: Collection[str] = CHAT_FEATURES) -> tuple[ChatReques
         message = "is used only with logprobs true; send that too or leave it out"
         faults.append(Fault("top_logprobs", "requires", message))
     faults.extend(
-        Fault(param, "not_allowed", "is not taken by this model; GET /v1/models lists what a model honours")
+        Fault(param, "not_allowed", "this model does not accept it; GET /v1/models lists what it honours")
         for param, feature in _needed(values)
         if feature not in takes
     )

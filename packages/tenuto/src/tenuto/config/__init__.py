@@ -24,6 +24,7 @@ from tenuto.config.models import (
     RaySettings,
     UpstreamSettings,
 )
+from tenuto.config.rules import no_setting
 from tenuto.config.settings import DECLARED, Settings
 from tenuto.config.storage import DIRECTORY, WHAT, is_location
 from tenuto.errors import SettingsInvalid
@@ -91,14 +92,11 @@ def _from_file(file: Path, faults: list[str]) -> dict[str, Any]:
     try:
         content = tomllib.loads(file.read_text("utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        faults.append(f"{file}: cannot be read: {error}")
+        hint = "; texts are written in quotes" if "Invalid value" in str(error) else ""
+        faults.append(f"{file}: cannot be read: {error}{hint}")
         return {}
     known = DECLARED.keys()
-    faults.extend(
-        f"{file}: {name}: there is no such setting; there are {', '.join(sorted(known))}"
-        for name in content
-        if name not in known
-    )
+    faults.extend(f"{file}: {name}: {no_setting(name, known)}" for name in content if name not in known)
     return {name: value for name, value in content.items() if name in known}
 
 
@@ -126,7 +124,8 @@ def _from_environment(environment: Mapping[str, str], faults: list[str]) -> dict
             continue
         name = _NAMED_ELSEWHERE.get(variable, variable.removeprefix(PREFIX).lower())
         if name == "models" or name not in DECLARED:
-            faults.append(f"{variable}: there is no such setting")
+            known = [*(PREFIX + each.upper() for each in DECLARED), *_NAMED_ELSEWHERE, *_NO_SETTINGS]
+            faults.append(f"{variable}: {no_setting(variable, known)}")
         else:
             values[name] = text
     return values

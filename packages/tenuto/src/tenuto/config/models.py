@@ -23,6 +23,7 @@ from tenuto.config.rules import (
     Texts,
     declaration,
     declared,
+    no_setting,
     setting,
 )
 
@@ -256,11 +257,7 @@ def read_models(value: Any, faults: list[str]) -> dict[str, ModelSettings]:
         if not isinstance(table, dict):
             faults.append(f"{where}: is not a table")
             continue
-        faults.extend(
-            f"{where}.{key}: there is no such setting; there are {', '.join(DECLARED)}"
-            for key in table
-            if key not in DECLARED
-        )
+        faults.extend(f"{where}.{key}: {no_setting(key, DECLARED)}" for key in table if key not in DECLARED)
         faults.extend(_contradictions(where, table))
         models[name] = _model(where, table, faults)
     return models

@@ -1,6 +1,6 @@
 """How a setting is declared, and what its value must be: a rule reads one value and names its faults."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -206,3 +206,13 @@ def declared(settings: type) -> Mapping[str, Declaration]:
     return {
         one.name: one.metadata["declaration"] for one in fields(settings) if "declaration" in one.metadata
     }
+
+
+def no_setting(name: str, known: Iterable[str]) -> str:
+    """The fault of a name that nothing has; what it may have meant, else all that there is."""
+    from difflib import get_close_matches
+
+    names = sorted(known)
+    near = get_close_matches(name, names, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"
+    return f"there is no such setting; {hint}"

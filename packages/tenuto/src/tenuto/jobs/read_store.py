@@ -377,7 +377,9 @@ _FINISHED_BY_SLOT = f"""
            coalesce(started_at, finished_at) / :width as left_slot, model, state,
            case when started_at is null then -1 else {_WAIT_CLASS} end as wait_class,
            case when started_at is null then -1 else {_RUN_CLASS} end as run_class,
-           count(*) as jobs, cast(sum(coalesce(charged_micros, 0)) as bigint) as charged_micros
+           count(*) as jobs, cast(sum(coalesce(charged_micros, 0)) as bigint) as charged_micros,
+           coalesce(max(started_at - created_at), 0) as longest_wait_ms,
+           coalesce(max(finished_at - started_at), 0) as longest_run_ms
     from {_FINISHED} group by 1, 2, 3, 4, 5, 6, 7
 """  # noqa: S608 (texts of this file)
 

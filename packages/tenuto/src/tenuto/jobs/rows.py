@@ -430,6 +430,10 @@ class FinishedJobs(msgspec.Struct, frozen=True):
     """The same of the time from their start to their end."""
     jobs: int
     charged_micros: int
+    longest_wait_ms: int
+    """Until one of them started; 0: none did. Negative if the clock was set back meanwhile."""
+    longest_run_ms: int
+    """The same from its start to its end."""
 
 
 class QueuedPrefix(msgspec.Struct, frozen=True):

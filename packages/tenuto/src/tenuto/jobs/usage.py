@@ -8,7 +8,6 @@ percentiles are interpolated between those.
 
 import datetime
 from collections import Counter, defaultdict
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Literal
@@ -103,6 +102,33 @@ def _first_entry_id(at_ms: int) -> str:
 
 
 @dataclass(slots=True)
+class Times:
+    """How long jobs took: how many in each class of `CLASS_BOUNDS_MS`, and the longest."""
+
+    classes: Counter[int] = field(default_factory=Counter)
+    longest_ms: int = 0
+
+    def add(self, number: int, jobs: int, longest_ms: int) -> None:
+        """Count jobs of a class."""
+        self.classes[number] += jobs
+        self.longest_ms = max(self.longest_ms, longest_ms)
+
+    def percentile_ms(self, share: float) -> int | None:
+        """The time within which this share of the jobs were done; None: there were none.
+
+        Estimated within its class, and never more than the longest."""
+        left = share * sum(self.classes.values())
+        bounds = (0, *store.CLASS_BOUNDS_MS)
+        for number in sorted(self.classes):
+            jobs = self.classes[number]
+            if left <= jobs:
+                low, high = bounds[number], bounds[min(number + 1, len(bounds) - 1)]
+                return min(round(low + (high - low) * left / jobs), self.longest_ms)
+            left -= jobs
+        return None
+
+
+@dataclass(slots=True)
 class Tally:
     """What ended in one slot, or of one model."""
 
@@ -110,8 +136,8 @@ class Tally:
     succeeded: int = 0
     failed: int = 0
     charged_micros: int = 0
-    waits: Counter[int] = field(default_factory=Counter)
-    runs: Counter[int] = field(default_factory=Counter)
+    waits: Times = field(default_factory=Times)
+    runs: Times = field(default_factory=Times)
 
     def add(self, row: FinishedJobs) -> None:
         self.jobs += row.jobs
@@ -119,8 +145,8 @@ class Tally:
         self.failed += row.jobs if row.state == FAILED else 0
         self.charged_micros += row.charged_micros
         if row.wait_class >= 0:
-            self.waits[row.wait_class] += row.jobs
-            self.runs[row.run_class] += row.jobs
+            self.waits.add(row.wait_class, row.jobs, row.longest_wait_ms)
+            self.runs.add(row.run_class, row.jobs, row.longest_run_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,18 +192,6 @@ def statistics(tx: Transaction, period: str, *, now_ms: int) -> Statistics:
         models=dict(sorted(models.items())),
         complete_from=min((row.slot for row in rows), default=first) + 1 if is_cut else first,
     )
-
-
-def percentile_ms(times: Mapping[int, int], share: float) -> int | None:
-    """The time within which this share of the jobs were done, of counts by class; None: there were none."""
-    left = share * sum(times.values())
-    bounds = (0, *store.CLASS_BOUNDS_MS)
-    for number in sorted(times):
-        if left <= times[number]:
-            low, high = bounds[number], bounds[min(number + 1, len(bounds) - 1)]
-            return round(low + (high - low) * left / times[number])
-        left -= times[number]
-    return None
 
 
 def _began_ms(prefix: str) -> int:

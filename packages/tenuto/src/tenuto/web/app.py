@@ -68,6 +68,7 @@ PAGES = (
     "/jobs/{job_id}",
     "/keys",
     "/usage",
+    "/webhooks",
     "/settings",
     "/operator",
     "/operator/{page}",

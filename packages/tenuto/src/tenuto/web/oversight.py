@@ -23,7 +23,7 @@ from tenuto.engines.registry import weights_of
 from tenuto.errors import Fault, InvalidRequest, OperatorError
 from tenuto.jobs import usage
 from tenuto.jobs.rows import DAY_MS, iso_day
-from tenuto.jobs.usage import SLOTS, Statistics, Tally, percentile_ms
+from tenuto.jobs.usage import SLOTS, Statistics, Tally
 from tenuto.web.keys import seconds
 from tenuto.web.operator import engine_state
 from tenuto.web.studio import OrNull, Studio, operator_of, read_object
@@ -218,10 +218,10 @@ def _tally(tally: Tally) -> dict[str, Any]:
         "succeeded": tally.succeeded,
         "failed": tally.failed,
         "charged_micros": tally.charged_micros,
-        "wait_p50_ms": percentile_ms(tally.waits, 0.5),
-        "wait_p95_ms": percentile_ms(tally.waits, 0.95),
-        "run_p50_ms": percentile_ms(tally.runs, 0.5),
-        "run_p95_ms": percentile_ms(tally.runs, 0.95),
+        "wait_p50_ms": tally.waits.percentile_ms(0.5),
+        "wait_p95_ms": tally.waits.percentile_ms(0.95),
+        "run_p50_ms": tally.runs.percentile_ms(0.5),
+        "run_p95_ms": tally.runs.percentile_ms(0.95),
     }
 
 

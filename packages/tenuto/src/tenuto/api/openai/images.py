@@ -68,6 +68,13 @@ class _Size:
         return dict(sides)
 
 
+class _Prompt:
+    """What a job of this kind takes."""
+
+    def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
+        return by_name(kinds()[KIND].fields)["prompt"].rule.read(param, value, faults)
+
+
 class _NoParts:
     """Partial images: none."""
 
@@ -87,7 +94,7 @@ _FIELDS = by_name(
         ),
         Field(
             "prompt",
-            Text(MAX_BODY_BYTES, "bytes", may_be_blank=False),
+            _Prompt(),
             "What the images show.",
             required=True,
         ),

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from tenuto.accounts.restrictions import Caller
 from tenuto.api.models import reasons
 from tenuto.api.service import Service
+from tenuto.bodies.fields import short
 from tenuto.catalog.rules import Model
 from tenuto.db.damaged_text import decoded_json
 from tenuto.db.database import Transaction
@@ -90,7 +91,15 @@ def voice_named(voices: Sequence[VoiceName], requested: str, language: str) -> s
         return (by_name or by_word)[0].id
     if wanted in VOICES:
         return _official(voices, VOICES.index(wanted), language)
-    raise InvalidRequest([Fault("voice", "unknown_voice", f"is not a voice; there are {_listed(voices)}")])
+    raise InvalidRequest(
+        [
+            Fault(
+                "voice",
+                "unknown_voice",
+                f"there is no voice {short(repr(requested))}; choose from {_listed(voices)}",
+            )
+        ]
+    )
 
 
 def languages_of(voice: VoiceName) -> list[str]:

@@ -12,6 +12,8 @@ WORKERS ?= 5
 MEASURED := tests/limits/test_floods.py
 # What faults are drawn from: make faults SEED=7 has those of another draw.
 SEED ?= 1
+# Lives of the fault campaign that run at the same time, on each kind of database and store: they wait for half of their time.
+JOBS ?= 1
 QUALITY := read_back emotions likeness recognition recognition_second
 SERVE := $(VENV)/.serve-is-installed
 TEST := $(VENV)/.test-is-installed
@@ -56,7 +58,7 @@ install-into = $(3) -m venv --clear --without-pip $(1) && echo "installing $(2)"
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo serve check check-types check-rest fix test-fast test test-variants test-alone mutants faults soak cluster fuzz simulation bench pictures quality ray adapters docs dist js
+.PHONY: help setup demo serve check check-types check-rest fix test-fast test test-variants test-alone mutants faults soak soak-tests endurance cluster fuzz simulation bench pictures quality ray adapters docs dist js
 
 help:  ## what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST)
@@ -120,11 +122,14 @@ mutants: $(TEST)  ## seeded faults in the code, then lies in the answers: does a
 	@$(BIN)/python -m tests.mutants
 	@$(BIN)/python -m tests.contract
 
-faults: $(TEST)  ## 500 faults against a service under load, both databases, at most ten minutes
-	@$(BIN)/python -m tests.faults --count 500 --minutes 9 --seed $(SEED)
+faults: $(TEST)  ## 500 faults against a service under load, both databases, at most ten minutes; WRITE=1 adds them to the record
+	@$(BIN)/python -m tests.faults --count 500 --minutes 9 --seed $(SEED) --jobs $(JOBS) $(if $(WRITE),--write)
 
-soak: $(TEST)  ## 20,000 faults, a tenth of them over S3, in at most six hours; continues where it was stopped, with the same SEED
-	@$(BIN)/python -m tests.faults --count 20000 --store both --minutes 360 --seed $(SEED) --write
+soak: MINUTES := 360
+soak: $(TEST)  ## towards 20,000 faults, a tenth of them over S3, for at most MINUTES; continues the record, tests/faults/soak.jsonl
+	@$(BIN)/python -m tests.faults --total 20000 --store both --minutes $(MINUTES) --seed $(SEED) --jobs $(JOBS) --write
+
+soak-tests: $(TEST)  ## long versions of tests that make test has: sequences of calls, kills at every place, batches, requests
 	@TENUTO_STATE_MACHINE_EXAMPLES=2000 $(BIN)/python -m pytest -n 2 --hypothesis-seed=$(SEED) tests/properties
 	@TENUTO_BATCH_LINES=2000 TENUTO_BATCH_KILLS=10 $(BIN)/python -m pytest tests/crash/test_batches.py
 	@CRASH_EVERY_PLACE=1 $(BIN)/python -m pytest tests/crash/test_failpoints.py tests/crash/test_restarts.py

@@ -1,140 +1,143 @@
-"""A campaign: lives one after the other until enough faults have hit; each finished life is recorded.
+"""A campaign: lives side by side, in a process each, until enough faults have hit or the time is up.
 
-A campaign that was ended goes on where it stopped: the file of its seed says which lives are done.
+A life's faults have numbers of its own, so lives can be run in any order, beside each other, and in pieces on
+several machines. Those that a record holds as clean are left out.
 """
 
-import json
+import fcntl
+import queue
+import threading
 import time
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
-from typing import Any, cast
 
-from faults import plan
-from faults.life import Result, live
+from faults import runner
+from faults.life import Result
 from faults.plan import Shape
+from faults.record import Entry, Record, today
+from faults.runner import Asked, Runner
 from faults.seen import Book
-from faults.works import LARGE_MINUTES, LONG_MINUTES, Media
-from servers.postgres import PostgresServer, start_postgres
+from servers.postgres import start_postgres
 
 LIFE = 100
 """Faults in one life: long enough for much to happen, short enough to reproduce."""
 
-DRAWN = 3
-"""How many faults are drawn for each wanted one: some have no target."""
+DRAWN = 3 * LIFE
+"""How many faults are drawn for a life: some have no target. Life 2 has those from 600 on."""
+
+MOST_FINDINGS = 3
+"""So many lives with findings end a campaign: what comes after them tells nothing new."""
+
+LOCK_LOOK_S = 5.0
 
 
 @dataclass
 class Campaign:
-    """One shape's lives, what is done of them, and where that is written down."""
+    """The lives to run: `targets` says how many faults shall hit on each shape, of clean lives."""
 
-    shape: Shape
+    targets: Mapping[Shape, int]
     seed: int
-    count: int
+    record: Record
     folder: Path
-    lives: list[Result] = field(default_factory=list)
+    until: float
+    """On the monotonic clock: no fault comes later."""
+    commit: str = ""
+    jobs: int = 1
+    """Lives of each shape that run at the same time."""
+    lock: Path | None = None
+    """No life begins while somebody else holds this lock (`flock`): a measurement on the same machine."""
+    only_life: int | None = None
+    """This life of each shape, and no other."""
+    broken: list[str] = field(default_factory=list)
+    """Lives that did not finish."""
 
     def __post_init__(self) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        self.record = self.folder / f"{self.shape}-{self.seed}.jsonl"
-        if self.record.exists():
-            lines = self.record.read_text("utf-8").splitlines()
-            self.lives = [_result(json.loads(line)) for line in lines]
+        self._deciding = threading.Lock()
+        self._ended: queue.Queue[Entry | None] = queue.Queue()
+        self._hit = dict.fromkeys(self.targets, 0)
+        self._findings = 0
+        self._digests: dict[tuple[Shape, str], str] = {}
+        self._numbers = {shape: self._left(shape) for shape in self.targets}
+        self._runners: list[Runner] = []
 
-    @property
-    def words(self) -> list[str]:
-        """The options that ask for this shape alone."""
-        return ["--store", "s3"] if self.shape == "s3" else ["--database", self.shape]
-
-    @property
-    def faults(self) -> int:
-        return sum(life.faults for life in self.lives)
-
-    def run(self, until: float) -> Iterator[Result]:
-        """The lives that are left, each when it has ended; none is begun after `until` (monotonic)."""
-        server = None if self.shape == "sqlite" else start_postgres()
-        book = Book(_media(self.shape))
+    def run(self) -> Iterator[Entry]:
+        """Each life when it has finished."""
+        shapes = [shape for shape, target in self.targets.items() if target > 0 for _ in range(self.jobs)]
         try:
-            while self.faults < self.count and time.monotonic() < until:
-                result = self._live(server, book, until)
-                self.lives.append(result)
-                with self.record.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps(result.dump()) + "\n")
-                yield result
-                if result.findings:
-                    return
+            self._runners = [Runner(shape) for shape in shapes]
+            for each in self._runners:
+                threading.Thread(target=self._run_lives, args=(each,), daemon=True).start()
+            for _ in shapes:
+                yield from iter(self._ended.get, None)
         finally:
-            if server is not None:
-                server.stop()
+            for each in self._runners:
+                each.stop()
 
-    def _live(self, server: PostgresServer | None, book: Book, until: float) -> Result:
-        first = self.lives[-1].next_number if self.lives else 0
-        wanted = min(LIFE, self.count - self.faults)
-        numbers = range(first, first + DRAWN * wanted)
-        return live(
-            self.folder / f"{self.shape}-{self.seed}-{first}",
-            server,
-            [plan.draw(self.seed, number, self.shape) for number in numbers],
-            wanted=wanted,
-            shape=self.shape,
-            seed=f"{self.seed}/{first}",
-            book=book,
-            until=until,
-        )
+    def _run_lives(self, own: Runner) -> None:
+        """All that one process runs."""
+        try:
+            while self._may_begin() and (asked := self._next(own.shape)) is not None:
+                result, digests = own.live(asked)
+                with self._deciding:
+                    self._hit[own.shape] += result.faults - asked.wanted
+                    result.findings += self._unlike(own.shape, digests)
+                    self._findings += bool(result.findings)
+                self._ended.put(
+                    Entry(own.shape, self.seed, asked.first // DRAWN, self.commit, today(), result)
+                )
+        except (EOFError, OSError) as error:
+            self.broken.append(str(error))
+        finally:
+            self._ended.put(None)
 
+    def _next(self, shape: Shape) -> Asked | None:
+        """The next life; what it is to have counts at once, so that no other has it, too."""
+        with self._deciding:
+            wanted = min(LIFE, self.targets[shape] - self._hit[shape])
+            seconds = self.until - time.monotonic()
+            if wanted <= 0 or seconds <= 0 or self._findings >= MOST_FINDINGS:
+                return None
+            if (life := next(self._numbers[shape], None)) is None:
+                return None
+            self._hit[shape] += wanted
+        folder = self.folder / f"{shape}-{self.seed}-{life}-{time.time_ns() // 1_000_000}"
+        return Asked(self.seed, life * DRAWN, DRAWN, wanted, seconds, str(folder))
 
-def recorded(folder: Path) -> list[Campaign]:
-    """Every campaign that is written down there, by its shape and seed."""
-    named = [file.stem.split("-") for file in sorted(folder.glob("*-*.jsonl"), reverse=True)]
-    return [Campaign(cast(Shape, shape), int(seed), 0, folder) for shape, seed in named]
+    def _left(self, shape: Shape) -> Iterator[int]:
+        """The numbers of the lives that are not recorded as clean, or the one that is wanted."""
+        if self.only_life is not None:
+            return iter([self.only_life])
+        done = self.record.clean(shape, self.seed)
+        return (life for life in count() if life not in done)
+
+    def _unlike(self, shape: Shape, digests: Mapping[str, str]) -> list[str]:
+        """P6: the same work has the same bytes in every life of a shape, in whichever process it is."""
+        return [
+            f"P6: {group} has other bytes than in another process"
+            for group, sha256 in digests.items()
+            if self._digests.setdefault((shape, group), sha256) != sha256
+        ]
+
+    def _may_begin(self) -> bool:
+        """Whether a life may begin, once nobody measures; False if the time is up before that."""
+        while self.lock is not None and time.monotonic() < self.until:
+            with suppress(BlockingIOError), self.lock.open("a") as file:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                break
+            time.sleep(LOCK_LOOK_S)
+        return time.monotonic() < self.until
 
 
 def replay(shape: Shape, seed: int, number: int, folder: Path) -> Result:
     """One fault alone, on a fresh service under the same load."""
     server = None if shape == "sqlite" else start_postgres()
+    name = f"{shape}-{seed}-only-{number}-{time.monotonic_ns()}"
     try:
-        return live(
-            folder / f"{shape}-{seed}-only-{number}-{time.monotonic_ns()}",
-            server,
-            [plan.draw(seed, number, shape)],
-            wanted=1,
-            shape=shape,
-            seed=f"{seed}/{number}",
-            book=Book(_media(shape)),
-            until=time.monotonic() + 600,
-        )
+        asked = Asked(seed, number, 1, 1, 600.0, str(folder / name))
+        return runner.run(shape, asked, server, Book(runner.media(shape)))
     finally:
         if server is not None:
             server.stop()
-
-
-def _media(shape: Shape) -> Media:
-    """Where bytes go up in parts, the long recording is larger than one."""
-    return Media.make(LARGE_MINUTES if shape == "s3" else LONG_MINUTES)
-
-
-def total(lives: list[Result]) -> Result:
-    """All lives as one."""
-    summed = Result(lives[0].first if lives else 0)
-    for life in lives:
-        summed.hit += life.hit
-        summed.places += life.places
-        summed.answers += life.answers
-        summed.ends += life.ends
-        summed.missed += life.missed
-        for kind, seconds in life.seconds.items():
-            summed.seconds[kind] += seconds
-        summed.by_kill += life.by_kill
-        summed.took_s += life.took_s
-        summed.starts += life.starts
-        summed.findings += life.findings
-        summed.rest_s = max(summed.rest_s, life.rest_s)
-    return summed
-
-
-def _result(line: dict[str, Any]) -> Result:
-    result = Result(line["first"])
-    for name, value in line.items():
-        setattr(result, name, Counter(value) if isinstance(getattr(result, name), Counter) else value)
-    return result

@@ -4,6 +4,8 @@ As a program, `python -m faults.inbox PORT FOLDER`, it answers 204 once a messag
 while `FOLDER/refusing` exists. It knows no jobs; what the messages must be is in `check`.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import signal
@@ -15,12 +17,12 @@ import time
 from contextlib import closing
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from typing import Any
-
-import httpx2
+from typing import TYPE_CHECKING, Any
 
 from servers.receiver import Message, Receiver, plainly
-from servers.service import PLAIN, RunningService
+
+if TYPE_CHECKING:
+    from servers.service import RunningService
 
 EVENTS = {name: f"job.{name}" for name in ("succeeded", "failed", "cancelled", "recovery_required")}
 """What a job can come to, and the message that says so."""
@@ -46,6 +48,11 @@ class Inbox:
 
     def register(self, service: RunningService, account: str, key: str) -> None:
         """A webhook of this account for all that a job can come to."""
+        # The receiver itself is started often and needs neither: they take four fifths of its start.
+        import httpx2
+
+        from servers.service import PLAIN
+
         answer = httpx2.post(
             f"{service.url}/v1/webhooks",
             headers={"Authorization": f"Bearer {key}"},

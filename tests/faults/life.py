@@ -4,7 +4,8 @@ import random
 import shutil
 import time
 from collections import Counter, defaultdict
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -47,8 +48,7 @@ class Result:
     """Workers killed at a failpoint."""
     missed: Counter[str] = field(default_factory=Counter)
     seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
-    """How long faults of each kind took to be carried out, those that missed too."""
-    next_number: int = 0
+    """Where the time went: start, pauses, waiting until all is ready, faults, rest, checks."""
     took_s: float = 0.0
     rest_s: float = 0.0
     starts: int = 0
@@ -85,36 +85,28 @@ def live(
     began = time.monotonic()
     folder.mkdir(parents=True)
     book.forget_ids()
-    world = World(folder, shape, server)
-    world.start()
     clients: list[Client] = []
+    with _timed(result, "start"):
+        world = World(folder, shape, server)
+        world.start()
     try:
-        clients += _clients(world, book, seed)
-        time.sleep(WARM_S)
+        with _timed(result, "start"):
+            clients += _clients(world, book, seed)
+            time.sleep(WARM_S)
         for fault in faults:
-            result.next_number = fault.number + 1
-            time.sleep(fault.pause_s)
-            if not fault.is_hasty:
-                world.wait_ready(READY_S)
-            injecting = time.monotonic()
-            book.wanted = fault.place or ""
-            has_hit = _injected(world, fault, result)
-            _count(result, fault, has_hit)
-            if has_hit and fault.kind == plan.KILL_HOST:
-                book.host_killed()
-            book.wanted = ""
-            result.seconds[fault.kind] += time.monotonic() - injecting
+            _suffer(world, fault, result, book)
             broken = [said for client in clients for said in client.faults]
             if result.faults >= wanted or time.monotonic() > until or broken or result.findings:
                 break
-        resting = time.monotonic()
-        result.findings += _rest(world, clients, random.Random(seed))
-        result.rest_s = time.monotonic() - resting
+        with _timed(result, "rest"):
+            result.findings += _rest(world, clients, random.Random(seed))
+        result.rest_s = result.seconds["rest"]
         result.starts = world.supervisor.starts
-        code = world.stop()
-        result.findings += [] if code == 0 else [f"`serve` ended with {code}"]
-        result.findings += check.findings(world, clients)
-        result.ends = check.outcomes(world.service)
+        with _timed(result, "checks"):
+            code = world.stop()
+            result.findings += [] if code == 0 else [f"`serve` ended with {code}"]
+            result.findings += check.findings(world, clients)
+            result.ends = check.outcomes(world.service)
     except BaseException:
         with suppress(Exception):
             world.kill()
@@ -128,6 +120,31 @@ def live(
         shutil.rmtree(folder)
         world.drop()
     return result
+
+
+def _suffer(world: World, fault: Fault, result: Result, book: Book) -> None:
+    """One fault, at its time; clients do what leads to its place while it waits there."""
+    with _timed(result, "pauses"):
+        time.sleep(fault.pause_s)
+    if not fault.is_hasty:
+        with _timed(result, "ready"):
+            world.wait_ready(READY_S)
+    book.wanted = fault.place or ""
+    with _timed(result, "faults"):
+        has_hit = _injected(world, fault, result)
+    book.wanted = ""
+    _count(result, fault, has_hit)
+    if has_hit and fault.kind == plan.KILL_HOST:
+        book.host_killed()
+
+
+@contextmanager
+def _timed(result: Result, what: str) -> Iterator[None]:
+    began = time.monotonic()
+    try:
+        yield
+    finally:
+        result.seconds[what] += time.monotonic() - began
 
 
 def _injected(world: World, fault: Fault, result: Result) -> bool:

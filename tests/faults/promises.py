@@ -3,6 +3,7 @@
 import ast
 import re
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 TESTS = Path(__file__).parents[1]
@@ -34,6 +35,7 @@ PROMISES: dict[str, str] = {
 _NAMED = re.compile(r"\bP(\d{1,2})(?: to P(\d{1,2}))?\b")
 
 
+@cache
 def tests() -> dict[str, Counter[str]]:
     """By promise: the files whose tests name it, and how many of each file do."""
     found: dict[str, Counter[str]] = {promise: Counter() for promise in PROMISES}

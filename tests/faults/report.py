@@ -1,51 +1,53 @@
-"""docs/reliability.md, written by a campaign: the promises and their tests, and the results of the faults."""
+"""docs/reliability.md: the promises and their tests, and what the record of the soak holds."""
 
-import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from itertools import groupby
 from pathlib import Path
 
 from faults import plan, promises
-from faults.campaign import LIFE, Campaign, total
+from faults.campaign import LIFE
 from faults.life import CLIENTS, Result
 from faults.plan import Shape
+from faults.record import Entry, Record, total
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "reliability.md"
 FULL_SOAK = 20_000
 Totals = Mapping[Shape, Result]
 NAMES: Mapping[Shape, str] = {"sqlite": "SQLite", "postgresql": "PostgreSQL", "s3": "PostgreSQL and S3"}
+KILLS = {"workers": plan.WORKER_KILLS, "databases": plan.DATABASE_KILLS, "stores": plan.STORE_KILLS}
 
 PAGE = Path(__file__).with_name("page.md")
 """Its prose."""
 
 
-def write(campaigns: list[Campaign]) -> None:
-    """The whole page, of these campaigns: one or more of each shape."""
+def write(record: Record) -> None:
+    """The whole page, of this record."""
+    DOCUMENT.write_text(page(record), encoding="utf-8")
+
+
+def page(record: Record) -> str:
+    """Its text; for a record that has an entry."""
+    clean = [entry for entry in record.entries if entry.is_clean]
     totals: Totals = {
-        shape: total([life for each in campaigns if each.shape == shape for life in each.lives])
+        shape: total(entry for entry in clean if entry.shape == shape)
         for shape in plan.SHAPES
-        if any(each.shape == shape for each in campaigns)
+        if any(entry.shape == shape for entry in clean)
     }
     parts = {
         "promises": _promises(),
-        "run": _run(campaigns, totals),
+        "run": _run(record),
+        "lives": _lives(clean),
+        "findings": _findings(record),
         "kinds": _kinds(totals),
         "places": _places(totals),
         "ends": _ends(totals),
     }
-    last = campaigns[-1]
-    DOCUMENT.write_text(
-        PAGE.read_text("utf-8").format(
-            **{name: "".join(part) for name, part in parts.items()},
-            clients=len(CLIENTS),
-            life=LIFE,
-            soak=FULL_SOAK,
-            seed=last.seed,
-            count=last.faults,
-            shape=" ".join(last.words),
-        ),
-        encoding="utf-8",
+    return PAGE.read_text("utf-8").format(
+        **{name: "".join(part) for name, part in parts.items()},
+        clients=len(CLIENTS),
+        life=LIFE,
+        soak=FULL_SOAK,
     )
 
 
@@ -55,25 +57,57 @@ def _promises() -> Iterable[str]:
         yield f"| {promise} | {promises.PROMISES[promise]} | {named} |\n"
 
 
-def _run(campaigns: list[Campaign], totals: Totals) -> Iterable[str]:
-    faults = sum(each.faults for each in campaigns)
-    found = sum(len(each.findings) for each in totals.values())
-    day = datetime.now(UTC).date().isoformat()
-    yield f"{day}, {os.cpu_count()} cores shared with other work. {faults:,} faults hit, "
-    yield f"{faults / FULL_SOAK:.1%} of the full soak of {FULL_SOAK:,}.\n"
-    yield f"**Found by the checker: {found}.**\n\n"
-    killed = {"workers": plan.WORKER_KILLS, "databases": plan.DATABASE_KILLS, "stores": plan.STORE_KILLS}
-    rows: list[tuple[str, ...]] = [
-        ("", "seed", "faults", *(f"{what} killed" for what in killed), "lives", "minutes", "s a fault")
-    ]
-    for each in campaigns:
-        one = total(each.lives)
-        kills = {what: sum(one.hit[kind] for kind in kinds) for what, kinds in killed.items()}
+def _run(record: Record) -> Iterable[str]:
+    faults, dirty = record.faults(), [entry for entry in record.entries if not entry.is_clean]
+    lives = sum(entry.lives for entry in record.entries if entry.is_clean)
+    yield f"{faults:,} faults hit in {lives} lives without a finding, {faults / FULL_SOAK:.1%} of the full "
+    yield f"soak of {FULL_SOAK:,}. **Lives with a finding: {len(dirty)}**"
+    yield f", with {sum(entry.result.faults for entry in dirty)} further faults.\n" if dirty else ".\n"
+
+
+def _lives(clean: list[Entry]) -> Iterable[str]:
+    """A row for each shape, seed, commit and day: what somebody needs to run the same lives."""
+    killed = (f"{what} killed" for what in KILLS)
+    rows: list[tuple[str, ...]] = [("", "seed", "lives", "commit", "date", "faults", *killed, "s a fault")]
+
+    def key(entry: Entry) -> tuple[str, int, str, str]:
+        return entry.date, plan.SHAPES.index(entry.shape), entry.named_seeds, entry.commit
+
+    for (date, shape, seeds, commit), group in groupby(sorted(clean, key=key), key=key):
+        entries = list(group)
+        one = total(entries)
+        kills = {what: sum(one.hit[kind] for kind in kinds) for what, kinds in KILLS.items()}
         kills["workers"] += one.by_kill
-        figures = (*kills.values(), len(each.lives), f"{one.took_s / 60:.1f}")
-        pace = f"{one.took_s / max(1, one.faults):.2f}"
-        rows.append((NAMES[each.shape], *map(str, (each.seed, each.faults, *figures, pace))))
-    yield from _table(rows)
+        figures = (one.faults, *kills.values())
+        name, pace = NAMES[plan.SHAPES[shape]], f"{one.took_s / max(1, one.faults):.2f}"
+        rows.append((name, seeds, _numbers(entries), f"`{commit}`", date, *map(str, figures), pace))
+    yield from _table(rows, left=5)
+
+
+def _numbers(entries: list[Entry]) -> str:
+    """The numbers of lives, in ranges; of an entry that sums several, how many."""
+    if entries[0].seeds:
+        return f"{sum(entry.lives for entry in entries)}, unnumbered"
+    numbers = sorted({entry.life for entry in entries})
+    ranges = []
+    for _, run in groupby(enumerate(numbers), lambda pair: pair[1] - pair[0]):
+        pairs = list(run)
+        first, last = pairs[0][1], pairs[-1][1]
+        ranges.append(str(first) if first == last else f"{first}–{last}")
+    return ", ".join(ranges)
+
+
+def _findings(record: Record) -> Iterable[str]:
+    """A row for each life that did not end clean, with what became of it."""
+    dirty = [entry for entry in record.entries if not entry.is_clean]
+    if not dirty:
+        return
+    rows = [("", "seed", "life", "commit", "finding", "what became of it")]
+    for entry in dirty:
+        said = "; ".join(entry.result.findings)[:300].replace("|", "\\|").replace("\n", " ")
+        names = (NAMES[entry.shape], str(entry.seed), str(entry.life), f"`{entry.commit}`")
+        rows.append((*names, f"`{said.replace('`', chr(39))}`", entry.resolution or "open"))
+    yield from _table(rows, left=6)
 
 
 def _kinds(totals: Totals) -> Iterable[str]:
@@ -103,7 +137,8 @@ def _answers(one: Result) -> Counter[str]:
     return Counter({f"answers {name}": number for name, number in one.answers.items() if number})
 
 
-def _table(rows: Sequence[tuple[str, ...]]) -> Iterable[str]:
+def _table(rows: Sequence[tuple[str, ...]], *, left: int = 1) -> Iterable[str]:
+    """Markdown; the first `left` columns are text, the others figures."""
     head, *body = rows
-    yield f"| {' | '.join(head)} |\n|---{'|---:' * (len(head) - 1)}|\n"
+    yield f"| {' | '.join(head)} |\n{'|---' * left}{'|---:' * (len(head) - left)}|\n"
     yield from (f"| {' | '.join(row)} |\n" for row in body)

@@ -36,6 +36,11 @@ class Book:
         with self._lock:
             return not group or self._bytes.setdefault(group, sha256) == sha256
 
+    def digests(self) -> dict[str, str]:
+        """The SHA-256 of each group so far."""
+        with self._lock:
+            return dict(self._bytes)
+
     def publish(self, account: str, path: str) -> None:
         with self._lock:
             self._ids.setdefault(account, []).append((account, path))

@@ -1,11 +1,14 @@
 """A second worker on the same records and bytes, as on another machine: it has locks of its own."""
 
+import os
 import signal
 import subprocess
 import threading
 from contextlib import suppress
+from pathlib import Path
 
-from servers.service import TENUTO, RunningService
+from servers import forking
+from servers.service import RunningService
 
 RESTART_PAUSE_S = 0.1
 GONE_S = 20.0
@@ -44,11 +47,9 @@ class OtherWorker:
         self._thread.join()
         return self._process.wait()
 
-    def _start(self) -> subprocess.Popen[bytes]:
-        with self.log_path.open("ab") as log:
-            return subprocess.Popen(
-                [TENUTO, "worker"], env=self._environment, stdout=subprocess.DEVNULL, stderr=log
-            )
+    def _start(self) -> "subprocess.Popen[str]":
+        with self.log_path.open("a") as log, Path(os.devnull).open("w") as nowhere:
+            return forking.begin(["worker"], env=self._environment, stdout=nowhere, stderr=log)
 
     def _keep(self) -> None:
         while True:

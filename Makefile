@@ -67,7 +67,7 @@ help:  ## what there is to make
 	  '  contract      }11     make test runs these and the unit tier: HTTP, both databases, real engines, studio, commands;' \
 	  '  adversity     }       crashes, attacks, limits, many machines' \
 	  '  variants      6       make test-variants: those tests again in other languages, with other programs and models' \
-	  '  measurements          make bench, quality, faults (10), soak (at most 360), cluster, fuzz, simulation, mutants'
+	  '  measurements          make bench, quality, faults (10), soak (at most 360), soak-tests, endurance (60), cluster, fuzz, simulation, mutants'
 
 setup: $(SERVE) $(STUDIO)  ## .venv with all that serving needs, and the studio where Node.js is; a second run does nothing
 
@@ -134,6 +134,10 @@ soak-tests: $(TEST)  ## long versions of tests that make test has: sequences of 
 	@TENUTO_BATCH_LINES=2000 TENUTO_BATCH_KILLS=10 $(BIN)/python -m pytest tests/crash/test_batches.py
 	@CRASH_EVERY_PLACE=1 $(BIN)/python -m pytest tests/crash/test_failpoints.py tests/crash/test_restarts.py
 	@TENUTO_OPENAPI_EXAMPLES=400 $(BIN)/python -m pytest -n 2 --hypothesis-seed=$(SEED) tests/contract/test_openapi.py
+
+endurance: MINUTES := 60
+endurance: $(TEST)  ## mixed load without faults for MINUTES, half of them on each database: does anything grow? Adds to docs/endurance.md
+	@$(BIN)/python -m tests.endurance --minutes $(MINUTES) --write
 
 cluster: $(TEST)  ## many machines on this one: load, kills, cut links, a restarted database and store, 100,000 claims
 	@$(BIN)/python -m tests.cluster --seed $(SEED)

@@ -26,7 +26,7 @@ from tenuto.media.wav import pcm16_wav
 DOCUMENT = Path(__file__).parents[2] / "openapi.yaml"
 PATIENCE_S = 60.0
 EXAMPLES = int(os.environ.get("TENUTO_OPENAPI_EXAMPLES", "0"))
-"""Requests to each operation; 0: what a test run sends. `make soak` sets it; they then differ each time."""
+"""Requests to each operation; 0: what a test run sends. `make soak-tests` sets it; they differ then."""
 LONGEST_MODEL = 200
 """Characters of a model's name, by the document."""
 RECORDING = pcm16_wav(bytes(2 * 8_000), 8_000, 1)

@@ -27,7 +27,7 @@ def test_a_batch_through_kills_has_each_job_file_and_charge_once(
 ) -> None:
     """The client, the service and both are killed in turn while results arrive (P2, P9).
 
-    `make soak` does it with 2,000 lines and ten kills.
+    `make soak-tests` does it with 2,000 lines and ten kills.
     """
     service = make_service()
     service.start()

@@ -57,7 +57,7 @@ WORKER_PLACES = {
 """A worker's places on its way through a job that may run again, and which job comes there."""
 
 IS_WHOLE = bool(os.environ.get("CRASH_EVERY_PLACE"))
-"""PostgreSQL at every place, too, and that a run passes each of them there (`make soak`); else where a
+"""PostgreSQL at every place, too, and that a run passes each of them there (`make soak-tests`); else where a
 transaction of several tables is cut, since the campaign kills at every place on both databases."""
 ON_POSTGRES = ("claim.after_commit", "segment.after_commit", "chunk.before_commit", "succeed.before_commit")
 PAID_ON_POSTGRES = ("fence.after_commit", "record.after_commit")

@@ -25,8 +25,8 @@ from tenuto.ids import Ids
 from tenuto.jobs.submit import submit
 
 IS_MEASURED = bool(os.environ.get("CRASH_EVERY_PLACE"))
-"""`make soak` holds the service to what is promised of a quiet machine. Else the limits only tell what is
-meant from what is not: a worker's silence of 30 s was not waited for; what should end does not stay."""
+"""`make soak-tests` holds the service to what is promised of a quiet machine. Else the limits only tell what
+is meant from what is not: a worker's silence of 30 s was not waited for; what should end does not stay."""
 NOTICED_S, GONE_S, READY_S = (2.0, 1.0, 5.0) if IS_MEASURED else (12.0, 10.0, 20.0)
 QUEUED = 10_000
 ACCOUNTS = 4

@@ -38,6 +38,7 @@ def main() -> int:
     # The modules of the tests know each other as pytest finds them.
     sys.path.insert(0, str(TESTS))
     from faults import campaign, record, report
+    from servers import checkout
 
     # Whoever ends us ends the services that we started, too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
@@ -49,7 +50,7 @@ def main() -> int:
             print(f"{shape}: {dict(life.hit)} {dict(life.places)}; {_line(life)}")
         return _tell(again)
     try:
-        commit = record.commit() if asked.write else ""
+        commit = checkout.commit("tests/faults", but=record.RECORD) if asked.write else ""
     except ValueError as error:
         sys.exit(str(error))
     book = record.Record()

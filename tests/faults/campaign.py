@@ -17,9 +17,10 @@ from pathlib import Path
 from faults import runner
 from faults.life import Result
 from faults.plan import Shape
-from faults.record import Entry, Record, today
+from faults.record import Entry, Record
 from faults.runner import Asked, Runner
 from faults.seen import Book
+from servers.checkout import today
 from servers.postgres import start_postgres
 
 LIFE = 100

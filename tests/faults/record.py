@@ -7,20 +7,15 @@ in any checkout: 20,000 faults are reached in pieces. A life with a finding stay
 
 import fcntl
 import json
-import subprocess
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
 from faults.life import Result
 from faults.plan import Shape
 
-ROOT = Path(__file__).parents[2]
 RECORD = Path(__file__).with_name("soak.jsonl")
-TRIED = ("packages", "engines", "tests/faults", "tests/servers", f":!{RECORD.relative_to(ROOT)}")
-"""What a life depends on, for git: all of it must be committed before a life is recorded."""
 COUNTERS = ("hit", "places", "answers", "ends")
 FINDING_CHARACTERS = 600
 """Of each finding, in the record; the life's folder has the whole."""
@@ -123,26 +118,6 @@ def total(entries: Iterable[Entry]) -> Result:
         summed.findings += result.findings
         summed.rest_s = max(summed.rest_s, result.rest_s)
     return summed
-
-
-def today() -> str:
-    """The date, UTC."""
-    return datetime.now(UTC).date().isoformat()
-
-
-def commit() -> str:
-    """The commit that is tried. ValueError if there is none, or if what is tried differs from it."""
-    try:
-        if changes := _git("status", "--porcelain", "--", *TRIED):
-            raise ValueError(f"a record names a commit; commit these first:\n{changes}")
-        return _git("rev-parse", "--short=10", "HEAD")
-    except (OSError, subprocess.CalledProcessError) as error:
-        raise ValueError(f"a record names a commit, and this is not a checkout: {error}") from error
-
-
-def _git(*arguments: str) -> str:
-    done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=True)
-    return done.stdout.strip()
 
 
 def _entry(fields: Mapping[str, Any]) -> Entry:

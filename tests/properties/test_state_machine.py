@@ -11,7 +11,7 @@ from properties.machine import Machine
 from tenuto.db.database import Database
 
 EXAMPLES = int(os.environ.get("TENUTO_STATE_MACHINE_EXAMPLES", "0"))
-"""How many walks; 0: what a test run takes. `make soak` sets it; walks then differ from run to run."""
+"""How many walks; 0: what a test run takes. `make soak-tests` sets it; walks then differ from run to run."""
 
 STEPS = int(os.environ.get("TENUTO_STATE_MACHINE_STEPS", "60"))
 

@@ -1,0 +1,65 @@
+"""Endurance: mixed load without faults, in pieces.
+
+    python -m tests.endurance --minutes 30 [--database sqlite|postgresql] [--write]
+
+Half of the minutes are on SQLite and half on PostgreSQL, unless one is named. A piece continues on the
+records of the last one on this machine, in build/endurance; `--fresh` removes them. `--write` adds the pieces
+to tests/endurance/pieces.jsonl, and writes docs/endurance.md. Exits with 1 if anything grows or is not as it
+must be.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import signal
+import sys
+from pathlib import Path
+
+TESTS = Path(__file__).parents[1]
+FOLDER = TESTS.parent / "build" / "endurance"
+DATABASES = ("sqlite", "postgresql")
+
+
+def main() -> int:
+    """Run what the command line asks for."""
+    # The modules of the tests know each other as pytest finds them.
+    sys.path.insert(0, str(TESTS))
+    from endurance import piece, record, report
+    from servers.checkout import commit
+
+    # Whoever ends us ends the services that we started, too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    asked = _arguments()
+    databases = [asked.database] if asked.database else DATABASES
+    try:
+        tried = commit("tests/endurance", but=record.RECORD) if asked.write else ""
+    except ValueError as error:
+        sys.exit(str(error))
+    if asked.fresh:
+        shutil.rmtree(FOLDER, ignore_errors=True)
+    is_good = True
+    for database in databases:
+        done = piece.run(database, asked.minutes / len(databases), FOLDER / database, tried)
+        print("\n".join(report.lines(done)), flush=True)
+        grown = [each for each in record.growth([done]) if each.verdict == "grows"]
+        is_good = is_good and not done.faults and not grown
+        if asked.write:
+            record.add(done)
+            report.write(record.read())
+    return 0 if is_good else 1
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.endurance", description=(__doc__ or "").split("\n")[0]
+    )
+    parser.add_argument("--minutes", type=float, default=30.0, help="of all pieces together")
+    parser.add_argument("--database", choices=DATABASES, help="this one alone")
+    parser.add_argument("--fresh", action="store_true", help="begin on empty records")
+    parser.add_argument("--write", action="store_true", help="add to the record, and write its page")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,98 @@
+"""The record of endurance: one line of JSON for each piece, with the medians of its minutes."""
+
+import fcntl
+import json
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from endurance.samples import BLOCK_S, CONNECTIONS, DESCRIPTORS, MEMORY, PRIVATE, PROCESSOR, THREADS
+from endurance.trend import Trend, Verdict, trend
+
+RECORD = Path(__file__).with_name("pieces.jsonl")
+LIMITS: Mapping[str, float] = {MEMORY: 2.0, PRIVATE: 4.0, DESCRIPTORS: 1.0, THREADS: 1.0, CONNECTIONS: 1.0}
+"""What a series may grow by in an hour, by what was measured."""
+PROCESSOR_SHARE = 0.1
+"""The same of the processor time that an act takes, as a share of its median."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One piece: what ran, for how long, and what was measured after its warm-up."""
+
+    database: str
+    commit: str
+    date: str
+    cores: int
+    loads: tuple[float, float, float]
+    """The least, the median and the greatest load average of the machine."""
+    minutes: float
+    """All of it; the series have a value for each minute after the warm-up."""
+    acts: int
+    jobs: int
+    """That were accepted in it."""
+    jobs_before: int
+    """Of earlier pieces, on the same records."""
+    database_mib: tuple[float, float]
+    """The size of the database before and after it."""
+    messages: int
+    """Of webhooks that were delivered."""
+    latencies_ms: Mapping[str, Sequence[float]]
+    """By act: how many, and the percentiles 50, 95 and 99."""
+    series: Mapping[str, Sequence[float]]
+    faults: Sequence[str]
+
+    def dump(self) -> str:
+        return json.dumps(asdict(self), ensure_ascii=False, separators=(",", ":"))
+
+
+@dataclass(frozen=True)
+class Growth:
+    """A series over some pieces: its level and its trend, per hour."""
+
+    name: str
+    level: float
+    trend: Trend
+    limit: float
+
+    @property
+    def verdict(self) -> Verdict:
+        return self.trend.verdict(self.limit)
+
+
+def growth(pieces: Sequence[Piece]) -> list[Growth]:
+    """Every series that has enough points, of pieces on one database."""
+    found = []
+    for name in sorted({name for piece in pieces for name in piece.series}):
+        values = [piece.series[name] for piece in pieces if name in piece.series]
+        level = statistics.median(value for each in values for value in each)
+        try:
+            found.append(Growth(name, level, trend(values, BLOCK_S), limit(name, level)))
+        except ValueError:
+            continue
+    return found
+
+
+def limit(name: str, level: float) -> float:
+    """What the series may grow by in an hour."""
+    measured = name.partition(": ")[2]
+    return PROCESSOR_SHARE * level if measured == PROCESSOR else LIMITS[measured]
+
+
+def read(file: Path = RECORD) -> list[Piece]:
+    """All pieces."""
+    lines = file.read_text("utf-8").splitlines() if file.exists() else []
+    return [Piece(**json.loads(line)) for line in lines]
+
+
+def add(piece: Piece, file: Path = RECORD) -> None:
+    """At the end; another program may write at the same time."""
+    with file.open("a", encoding="utf-8") as out:
+        fcntl.flock(out, fcntl.LOCK_EX)
+        out.write(piece.dump() + "\n")
+
+
+def hours(pieces: Iterable[Piece]) -> float:
+    """How long they ran together."""
+    return sum(piece.minutes for piece in pieces) / 60

@@ -1,0 +1,118 @@
+"""Growth is found in a series and noise is not; the record and its page agree."""
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from endurance import record, report
+from endurance.record import Piece
+from endurance.samples import MEMORY, PROCESSOR, THREADS
+from endurance.trend import trend
+
+MINUTE_S = 60.0
+
+
+def series(minutes: int, *, an_hour: float = 0.0, noise: float = 1.0, seed: int = 1) -> list[float]:
+    """A process of 80 MiB, a value a minute."""
+    dice = random.Random(seed)
+    return [80 + an_hour * n / 60 + dice.gauss(0, noise) for n in range(minutes)]
+
+
+def piece(**series_of: Any) -> Piece:
+    """One on SQLite."""
+    return Piece(
+        database="sqlite",
+        commit="abc",
+        date="2026-11-26",
+        cores=2,
+        loads=(0.5, 1.0, 2.0),
+        minutes=30,
+        acts=1000,
+        jobs=900,
+        jobs_before=0,
+        database_mib=(1.0, 2.5),
+        messages=450,
+        latencies_ms={"speech": [500, 40.0, 60.0, 90.0]},
+        series=series_of.pop("series"),
+        faults=series_of.pop("faults", []),
+    )
+
+
+def test_a_slope_is_found_whatever_outliers_say() -> None:
+    """Two spikes of a hundred times the noise do not move the median of all slopes."""
+    values = series(60, an_hour=6)
+    values[10], values[50] = 200, 10
+    found = trend([values], MINUTE_S)
+
+    assert found.slope == pytest.approx(6, abs=1)
+    assert found.low < 6 < found.high
+
+
+@pytest.mark.parametrize(
+    ("values", "verdict"),
+    [
+        ([series(60)], "flat"),
+        ([[40.0] * 20], "flat"),
+        ([series(60, an_hour=6)], "grows"),
+        ([series(60, an_hour=-6)], "flat"),
+        ([series(8, noise=3, seed=2)], "uncertain"),
+        ([series(20, an_hour=5, noise=1, seed=n) for n in range(8)], "grows"),
+        ([series(20, seed=n) for n in range(12)], "flat"),
+        ([[80.0 + n] * 20 for n in range(4)], "flat"),
+    ],
+)
+def test_growth_beyond_a_limit_is_told_from_noise(values: list[list[float]], verdict: str) -> None:
+    """Of 2 MiB an hour; a piece that begins higher than the one before it has not grown."""
+    assert verdict == trend(values, MINUTE_S).verdict(2.0)
+
+
+def test_too_few_points_have_no_trend() -> None:
+    """Four minutes say nothing, however many pieces have them."""
+    with pytest.raises(ValueError, match="too few points"):
+        trend([[1.0, 2.0, 3.0, 4.0]] * 9, MINUTE_S)
+
+
+def test_each_series_has_its_own_limit() -> None:
+    """A thread an hour is too many; processor time is judged as a share of its level."""
+    growing = piece(
+        series={
+            f"serve: {MEMORY}": series(30, noise=0.1),
+            f"worker: {THREADS}": [30.0 + n / 10 for n in range(30)],
+            f"all: {PROCESSOR}": [40.0 + n / 100 for n in range(30)],
+        }
+    )
+    verdicts = {each.name: each.verdict for each in record.growth([growing, growing, growing])}
+
+    assert verdicts == {
+        f"serve: {MEMORY}": "flat",
+        f"worker: {THREADS}": "grows",
+        f"all: {PROCESSOR}": "flat",
+    }
+
+
+def test_a_piece_is_read_as_it_was_written(tmp_path: Path) -> None:
+    """And both are on the page."""
+    file = tmp_path / "pieces.jsonl"
+    pieces = [
+        piece(series={f"serve: {MEMORY}": series(23)}),
+        piece(series={f"serve: {THREADS}": [float(n) for n in range(23)]}, faults=["audit: a finding"]),
+    ]
+    for each in pieces:
+        record.add(each, file)
+    again = record.read(file)
+    text = report.page(again)
+    head = "| SQLite | 2026-11-26 | `abc` | 30 | 0 | 900 "
+
+    assert [each.dump() for each in pieces] == [each.dump() for each in again]
+    assert "- SQLite: 1.0 of 24 hours, in 2 pieces, 1,800 jobs." in text
+    assert "| SQLite | serve: threads | 11 | +60.00 (+60.00 to +60.00) | 1 | grows |" in text
+    assert f"{head}| 1.0 → 2.5 | 1.0 | no |" in text
+    assert f"{head}| 1.0 → 2.5 | 1.0 | serve: threads; faults: 1 |" in text
+    assert "| SQLite | speech | 1,000 | 40 | 60 | 90 |" in text
+
+
+def test_the_committed_page_is_that_of_the_committed_record() -> None:
+    """docs/endurance.md says what tests/endurance/pieces.jsonl holds."""
+    assert report.page(record.read()) == report.DOCUMENT.read_text("utf-8")

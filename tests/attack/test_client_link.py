@@ -1,6 +1,7 @@
 """The link to a client breaks: what was not received whole is not stored, what was not sent whole shows."""
 
 import hashlib
+import json
 import socket
 import struct
 import time
@@ -198,3 +199,41 @@ def _parsed(headers: list[str], key: str) -> dict[str, str]:
 def _id_of(answer: httpx2.Response) -> object:
     shown = answer.json()
     return shown.get("id") or shown.get("voice_id") or shown["artifact"]["id"]
+
+
+def test_a_client_that_closes_its_half_of_a_stream_is_no_failure_of_ours(service: RunningService) -> None:
+    """It may have left altogether: its stream ends, the log has its 499 and no error."""
+    body = json.dumps(
+        {
+            "model": "fake/speech",
+            "voice": "alloy",
+            "response_format": "pcm",
+            "stream_format": "sse",
+            "input": f"[fake:slow_segments=0.4] {' '.join(['Hold the note.'] * 12)}",
+        }
+    ).encode()
+    head = f"POST /v1/audio/speech HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {service.key}\r\n"
+    head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    logged = service.log_path.stat().st_size
+    with socket.create_connection(("127.0.0.1", service.port), PATIENCE_S) as client:
+        client.sendall(head.encode() + body)
+        answer = client.recv(65536)
+        client.shutdown(socket.SHUT_WR)
+        while client.recv(65536):
+            continue
+    events = _events(service, logged, until="/v1/audio/speech")
+
+    assert answer.startswith(b"HTTP/1.1 200 ")
+    assert [499] == [event["status"] for event in events if event.get("route") == "/v1/audio/speech"]
+    assert [] == [event for event in events if event["level"] == "error"]
+
+
+def _events(service: RunningService, since: int, *, until: str) -> list[dict[str, Any]]:
+    """What the service has logged behind this byte, until a request of this route and a moment after it."""
+    deadline = time.monotonic() + PATIENCE_S
+    while until not in service.log_path.read_text()[since:]:
+        assert time.monotonic() < deadline
+        time.sleep(STILL_S)
+    time.sleep(STILL_S)
+    lines = service.log_path.read_text()[since:].splitlines()
+    return [json.loads(line) for line in lines if line.startswith("{") and line.endswith("}")]

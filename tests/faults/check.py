@@ -28,6 +28,8 @@ DEFECTS = (
     *("http.failed", "changes.failed", "audit.finding", "webhooks.failed", "webhook.failed"),
 )
 """Events that a fault from outside may not cause."""
+UNANSWERED = ("http.failed status=500", "ASGI callable returned without")
+"""How such events begin that have no name of their own."""
 
 NEXT: dict[str, set[str]] = {
     "": {"queued"},
@@ -272,7 +274,8 @@ def _defects(path: Path, text: str) -> Iterator[str]:
     for number, line in enumerate(lines):
         if line.startswith("{"):
             event: dict[str, Any] = json.loads(line) if line.endswith("}") else {}
-            if event.get("event") in DEFECTS:
+            name = str(event.get("event"))
+            if name in DEFECTS or name.startswith(UNANSWERED):
                 yield f"{path.name}: {line[:3000]}"
         elif "Traceback" in line and NO_DESCRIPTOR not in (end := _end_of(lines[number + 1 :])):
             frames = itertools.takewhile(lambda each: each != end, lines[number + 1 :])

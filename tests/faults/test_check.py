@@ -191,6 +191,9 @@ def test_a_job_may_fail_whose_engine_was_killed_three_times() -> None:
     [
         ('{"event": "job.succeeded"}', False),
         ('{"event": "attempt.abandoned"}', True),
+        ('{"event": "http.failed status=503 request_id=req"}', False),
+        ('{"event": "http.failed status=500 request_id=req"}', True),
+        ('{"event": "ASGI callable returned without completing response."}', True),
         ('{"event": "http.failed", "exception": "…"}', True),
         ("Traceback (most recent call last):", True),
         ("Traceback (most recent call last):\n  File\nOSError: [Errno 24] Too many open files: 'x'", False),

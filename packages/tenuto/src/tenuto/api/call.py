@@ -123,7 +123,7 @@ class Call:
         closed: asyncio.Event | None = self.scope.get("half_closed")
         events = [event] if closed is None else [event, closed]
         ends = [asyncio.ensure_future(each.wait()) for each in events]
-        gone = asyncio.ensure_future(self._gone())
+        gone = asyncio.ensure_future(self.gone())
         try:
             done, _ = await asyncio.wait([*ends, gone], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
             if gone.done() and not event.is_set():
@@ -153,7 +153,8 @@ class Call:
             _log.exception("http.failed", request_id=self.request_id, route=self.scope["path"])
         return stated(error)
 
-    async def _gone(self) -> None:
+    async def gone(self) -> None:
+        """Return when the client goes away. What it sends beyond its body is not ours."""
         while (await self.receive())["type"] != "http.disconnect":
             continue
 
@@ -213,6 +214,7 @@ class Endpoint:
                 await answer.send(send, call.request_id)
         except ClientGone:
             status = 499
+            scope.get("leave", bool)()
         except Exception as error:
             status = await self._send_error(call, error)
         finally:

@@ -169,27 +169,19 @@ def client_gone(call: Call) -> "asyncio.Future[None]":
 
 
 async def _gone(call: Call) -> None:
-    """Return when the client goes away. What it sends beyond its body is not ours.
+    """Return when the client goes away.
 
     One that closed its half may have left altogether, which only writing to it would show: a generation costs
     too much to continue for nobody.
     """
     closed: asyncio.Event | None = call.scope.get("half_closed")
-    closing = None if closed is None else asyncio.ensure_future(closed.wait())
-    left = asyncio.ensure_future(_disconnected(call))
+    ends = [call.gone()] if closed is None else [call.gone(), closed.wait()]
+    waits = [asyncio.ensure_future(end) for end in ends]
     try:
-        await asyncio.wait(
-            [left] if closing is None else [left, closing], return_when=asyncio.FIRST_COMPLETED
-        )
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        left.cancel()
-        if closing is not None:
-            closing.cancel()
-
-
-async def _disconnected(call: Call) -> None:
-    while (await call.receive())["type"] != "http.disconnect":
-        pass
+        for each in waits:
+            each.cancel()
 
 
 async def answered_while_there(call: Call, work: Coroutine[Any, Any, T]) -> T:

@@ -378,8 +378,8 @@ class Connection(HttpToolsProtocol):
         self.scope["path"] = unquote(path) if "%" in path else path
         self.scope["raw_path"] = raw_path
         self.scope["query_string"] = url.query or b""
-        cast(Any, self.scope)["half_closed"] = self.half_closed
-        cast(Any, self.scope)["is_closing"] = self.transport.is_closing
+        scope = cast(Any, self.scope)
+        scope.update(half_closed=self.half_closed, is_closing=self.transport.is_closing, leave=self.leave)
 
     def _stop_parsing(self, refusal: errors.Refusal) -> None:
         self.refusal = refusal
@@ -424,6 +424,11 @@ class Connection(HttpToolsProtocol):
             self._linger(is_known=False)
         else:
             self.transport.close()
+
+    def leave(self) -> None:
+        """Ends the connection of a client that left, or that closed its half and may have left."""
+        self._disconnect()
+        self.transport.close()
 
     def _disconnect(self) -> None:
         for exchange in (self.active, self.cycle):

@@ -16,6 +16,8 @@ from .en import English
 WORD = re.compile(r"[\u0621-\u063a\u0640-\u0652\u0670\u0671\u067e\u0686\u06a4\u06a9\u06af\u06cc]{1,60}")
 LATIN = re.compile(r"[A-Za-zÀ-ÖØ-öø-ÿ]{1,60}(?:[-'’.][A-Za-z]{1,60}){0,3}")
 MARK = re.compile(r"\.\.\.|[\s\S]")
+PUNCTUATION = {".": ".", ",": "،", "?": "؟", "!": "!", ";": "؛", ":": ":"}
+"""Marks that matter to the vowels of the words around: from the model's vocabulary to Arabic writing."""
 SENTENCE = re.compile(r"[^.!?؟…\n]+[.!?؟…\n]*\s*|[.!?؟…\n]+\s*")
 
 
@@ -37,7 +39,8 @@ class Arabic:
         """Restore a sentence's vowels as a whole: they depend on the words around."""
         pieces = list(self._pieces(sentence, normalise))
         words = [index for index, piece in enumerate(pieces) if not piece.mark and not piece.sounds]
-        vowelled = self._vowelled([pieces[index].text for index in words])
+        after = [piece.mark if piece.mark in PUNCTUATION else "" for piece in [*pieces[1:], marks.Piece("")]]
+        vowelled = self._vowelled([(pieces[index].text, after[index]) for index in words])
         for index, word in zip(words, vowelled, strict=True):
             pieces[index] = marks.Piece(pieces[index].text, ar_sounds.sounds(word))
         return pieces
@@ -51,11 +54,16 @@ class Arabic:
             yield piece
             start += len(piece.text)
 
-    def _vowelled(self, words: list[str]) -> list[str]:
-        """Each word with its vowels; where a letter was written with marks it keeps them."""
-        restored = self._diacritics.restored(" ".join(words)).split(" ") if words else []
-        assert len(restored) == len(words)
-        return [ar_sounds.merged(word, vowelled) for word, vowelled in zip(words, restored, strict=True)]
+    def _vowelled(self, words: list[tuple[str, str]]) -> list[str]:
+        """Words, each with the mark after it, in; the words with their vowels out. A letter that was written
+        with marks keeps them."""
+        text = " ".join(word + PUNCTUATION.get(mark, "") for word, mark in words)
+        restored = self._diacritics.restored(text).split(" ") if words else []
+        found = zip(words, restored, strict=True)
+        return [
+            ar_sounds.merged(word, vowelled.removesuffix(PUNCTUATION.get(mark, "")))
+            for (word, mark), vowelled in found
+        ]
 
     def _other(self, text: str, start: int, normalise: bool) -> marks.Piece:
         found: re.Match[str] | None

@@ -69,12 +69,13 @@ def bare(word: str) -> str:
 
 
 def merged(written: str, restored: str) -> str:
-    """A restored word, but with the marks that were written on a letter where there were any."""
+    """A restored word, but with the letters as they were written, and with the marks that were written on a
+    letter where there were any. Only an alif without a hamza may get one."""
     ours, theirs = _letters(written), _letters(restored)
     if len(ours) != len(theirs):
         return written
     pairs = zip(ours, theirs, strict=True)
-    return "".join(b + "".join(sorted(own or found)) for (_, own), (b, found) in pairs)
+    return "".join((b if a == "ا" else a) + "".join(sorted(own or found)) for (a, own), (b, found) in pairs)
 
 
 def symbols(said: str, *, is_stressed: bool = True) -> str:

@@ -33,7 +33,7 @@ IRREGULAR = {
     "هذا": "haːða", "هذه": "haːðihi", "ذلك": "ðaːlik", "هؤلاء": "haːʔulaːʔ", "لكن": "laːkin",
     "الله": "ʔallaː", "ء": "hamza",
     "الرحمن": "ʔarraħmaːn", "أولئك": "ʔulaːʔik", "هكذا": "haːkaða", "كذلك": "kaðaːlik", "لذلك": "liðaːlik",
-    "والله": "wallaː", "بالله": "billaː", "لله": "lillaː", "عمرو": "ʕamɾ", "مائة": "miʔa", "مئة": "miʔa",
+    "والله": "wallaː", "بالله": "billaː", "لله": "lillaː", "عمرو": "ʕamɾ", "مائة": "miʔah", "مئة": "miʔah",
 }  # fmt: skip
 
 PLURAL = re.compile(f"(?<!\u064e)\u064f?و[{''.join(MARKS)}]*ا$")
@@ -81,10 +81,7 @@ def merged(written: str, restored: str) -> str:
 def symbols(said: str, *, is_stressed: bool = True) -> str:
     """Sounds of a word as symbols of the model's vocabulary."""
     said = _backed(said)
-    said = re.sub(r"^(ˈ?)ʔ", r"\1", _stressed(said) if is_stressed else said)
-    # ʿayn before a vowel makes it a back one; as a vowel of its own it would be heard as a syllable more.
-    said = re.sub(r"(?<![aiuɑː])ʕ(ˈ?)a", r"\1ɑ", said)
-    said = re.sub(r"(?<![aiuɑː])ʕ(?=ˈ?[iu])", "", said)
+    said = (_stressed(said) if is_stressed else said).replace("ʔ", "")
     return "".join(MODEL_SYMBOLS.get(symbol, symbol) for symbol in said)
 
 
@@ -112,7 +109,8 @@ def _letter(letters: list[Letter], index: int, parts: list[str]) -> int:
     elif _lengthens(letter, marks, before):
         parts.append("ː")
     elif letter == "ة" and (index == len(letters) - 1 or not marks & set(VOWELS)):
-        parts.append("" if before.endswith("a") else "a")
+        is_last = index == len(letters) - 1
+        parts.append(("" if before.endswith("a") else "a") + ("h" if is_last else ""))
     else:
         parts.append(_consonant(letter, marks, last=index == len(letters) - 1))
     return 1
@@ -181,7 +179,8 @@ def _backed(said: str) -> str:
 
 def _stressed(said: str) -> str:
     """Stress the last syllable if it is over-heavy, else the last heavy one of the three last, else the third
-    last."""
+    last. Only a long vowel gets the mark: the model lengthens what is stressed, and a short vowel would be
+    heard as a long one."""
     nuclei = list(re.finditer(r"[aiuɑ]ː?", said))
     if not nuclei:
         return said
@@ -194,4 +193,4 @@ def _stressed(said: str) -> str:
         if (closing >= 2 or (long and closing >= 1)) if final else (long or closing >= 2):
             place = nucleus.start()
             break
-    return said[:place] + "ˈ" + said[place:]
+    return f"{said[:place]}ˈ{said[place:]}" if said[place + 1 : place + 2] == "ː" else said

@@ -28,7 +28,7 @@ DETECTS_LANGUAGES = "tenuto/api/openai/speech.py"
 """It speaks a text without a language in the one that `tenuto say` takes, by `tenuto_client.languages`."""
 WALL_CLOCK = {"time.time", "time.time_ns", "datetime.now", "datetime.utcnow", "datetime.today", "date.today"}
 ASKS = {"tx.one", "tx.all", "tx.ask"}
-COMMITS = {"commit", "rollback", "read", "write", "read_async", "write_async"}
+COMMITS = {"commit", "rollback", "read", "write", "look_up", "read_async", "write_async"}
 LINK = re.compile(r"\]\((?!https?:|mailto:)([^)#\s]*)(#[^)\s]+)?\)")
 STORE = re.compile(r"tenuto\.\w+\.(\w+_)?store\b")
 # `db` makes rows; each check of the audit names the columns that its findings show.

@@ -2,11 +2,13 @@
 
 import asyncio
 import threading
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from tenuto.db.database import ConstraintFailed, Database, Transaction
+from tenuto.db.database import Asking, ConstraintFailed, Database, Row, Transaction
 from tenuto.db.opening import open_database
 from tenuto.errors import NotFound, OperatorError, Unavailable
 
@@ -204,6 +206,74 @@ def test_many_clients_of_one_loop(notes: Database) -> None:
         return await asyncio.gather(*(client(number) for number in range(32)))
 
     assert [list(range(5))] * 32 == asyncio.run(together())
+
+
+def test_look_ups_of_many_come_back_to_the_right_ones(notes: Database) -> None:
+    """Those that are sent together, those that find nothing, and those whose own code fails."""
+    notes.write(lambda tx: [add(tx, f"n{number}", number) for number in range(16)])
+
+    def ask(tx: Asking, number: int) -> Callable[[], int | None]:
+        if number == 13:
+            raise KeyError("asking")
+        first = tx.ask("select size from note where id = :id", id=f"n{number}")
+        second = tx.ask("select size from note where id = :id and size > 0", id=f"n{number - 1}")
+
+        def read() -> int | None:
+            if number == 14:
+                raise KeyError("reading")
+            row, before = first.one(), second.one()
+            return None if row is None else int(row["size"]) + (0 if before is None else int(before["size"]))
+
+        return read
+
+    async def client(number: int) -> list[object]:
+        return await asyncio.gather(
+            *(notes.look_up(partial(ask, number=number)) for _ in range(5)), return_exceptions=True
+        )
+
+    async def together() -> list[list[object]]:
+        # On PostgreSQL the first ones run in threads, until there is a connection for those that follow.
+        for _ in range(3):
+            answers = await asyncio.gather(*(client(number) for number in range(18)))
+            await asyncio.sleep(0.2)
+        return answers
+
+    answers = asyncio.run(together())
+
+    assert [[max(0, 2 * number - 1)] * 5 for number in range(13)] == answers[:13]
+    assert ["'asking'"] * 5 == [str(error) for error in answers[13]]
+    assert ["'reading'"] * 5 == [str(error) for error in answers[14]]
+    assert [[29] * 5, [None] * 5, [None] * 5] == answers[15:]
+
+
+def test_a_faulty_look_up_is_a_bug_of_its_own(notes: Database) -> None:
+    """Its error is not disguised as the database being away, and those beside it get their answers."""
+    notes.write(lambda tx: add(tx, "a", 7))
+
+    def size(tx: Asking) -> Callable[[], int]:
+        asked = tx.ask("select size from note where id = 'a'")
+        return lambda: _size(asked.one())
+
+    def faulty(tx: Asking) -> Callable[[], object]:
+        asked = tx.ask("select size from nowhere")
+        return asked.one
+
+    async def together() -> list[object]:
+        await notes.look_up(size)
+        await asyncio.sleep(0.2)
+        looks = [size, faulty, size]
+        return await asyncio.gather(*(notes.look_up(look) for look in looks), return_exceptions=True)
+
+    before, error, after = asyncio.run(together())
+
+    assert (7, 7) == (before, after)
+    assert "nowhere" in str(error)
+    assert not isinstance(error, Unavailable)
+
+
+def _size(row: Row | None) -> int:
+    assert row is not None
+    return int(row["size"])
 
 
 def test_threads_share_a_database(notes: Database) -> None:

@@ -6,7 +6,7 @@ import re
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from psycopg import conninfo
 
 from servers.postgres import PostgresServer, start_postgres
 from tenuto.db import connection, postgres
-from tenuto.db.database import Database, Transaction
+from tenuto.db.database import Asking, Database, Deferred, Row, Transaction
 from tenuto.db.migrations import migrate
 from tenuto.db.opening import open_database
 from tenuto.errors import OperatorError, Unavailable
@@ -88,11 +88,152 @@ def test_without_a_server_the_answer_is_quick(server: PostgresServer, notes: Dat
             notes.write(lambda tx: add(tx, "away"))
         with pytest.raises(Unavailable):
             asyncio.run(notes.read_async(lambda tx: tx.all("select id from note")))
+        with pytest.raises(Unavailable):
+            asyncio.run(notes.look_up(backend))
     took_s = time.monotonic() - started
     server.start()
 
     assert {} == sizes_at_last(notes)
-    assert took_s < 20  # Forty times; a pause of two seconds for each would be 80.
+    assert took_s < 20  # Sixty times; a pause of two seconds for each would be 120.
+
+
+def backend(tx: Asking) -> Callable[[], int]:
+    """The server's process that answers."""
+    asked = tx.ask("select pg_backend_pid() as pid")
+    return lambda: int(one(asked)["pid"])
+
+
+def one(asked: Deferred) -> Row:
+    row = asked.one()
+    assert row is not None
+    return row
+
+
+async def connected(notes: Database) -> int:
+    """The backend of look-ups, once they have a connection of their own."""
+    row = notes.read(lambda tx: tx.one("select count(*) as number from pg_stat_activity"))
+    assert row is not None
+    until = time.monotonic() + 20
+    while time.monotonic() < until:
+        pids = set(await asyncio.gather(*(notes.look_up(backend) for _ in range(20))))
+        # Twenty at once would be distributed over the threads' four connections.
+        if len(pids) == 1:
+            return pids.pop()
+        await asyncio.sleep(0.02)
+    raise AssertionError("there is no connection for look-ups")
+
+
+def test_look_ups_need_no_thread(notes: Database) -> None:
+    """While all threads of the pool are busy, look-ups are answered on a connection of their own."""
+
+    async def together() -> tuple[set[int], int, bool]:
+        pid = await connected(notes)
+        busy = [
+            asyncio.ensure_future(notes.read_async(lambda tx: tx.one("select pg_sleep(1)")))
+            for _ in range(postgres.CONNECTIONS)
+        ]
+        await asyncio.sleep(0.1)
+        pids = set(await asyncio.gather(*(notes.look_up(backend) for _ in range(10))))
+        was_busy = not any(each.done() for each in busy)
+        await asyncio.gather(*busy)
+        return pids, pid, was_busy
+
+    pids, pid, was_busy = asyncio.run(together())
+
+    assert {pid} == pids
+    assert was_busy
+
+
+def test_look_ups_go_on_through_a_restart(server: PostgresServer, notes: Database) -> None:
+    """Their connection is lost: they are answered all the same, and have another one soon."""
+    notes.write(lambda tx: add(tx, "a"))
+
+    def size(tx: Asking) -> Callable[[], int]:
+        asked = tx.ask("select size from note where id = 'a'")
+        return lambda: int(one(asked)["size"])
+
+    async def together() -> tuple[list[int], int, int]:
+        before = await connected(notes)
+        server.restart()
+        sizes = await asyncio.gather(*(notes.look_up(size) for _ in range(10)))
+        return sizes, before, await connected(notes)
+
+    sizes, before, after = asyncio.run(together())
+
+    assert [0] * 10 == sizes
+    assert before != after
+
+
+def test_nobody_waits_long_behind_a_slow_look_up(notes: Database) -> None:
+    """What travels with it, or waits for it, runs in a thread before it has its answer; so does itself."""
+
+    def slow(tx: Asking) -> Callable[[], Row | None]:
+        return tx.ask("select pg_sleep(1.5)").one
+
+    async def together() -> tuple[float, float]:
+        await connected(notes)
+        began = time.monotonic()
+        waits = asyncio.ensure_future(notes.look_up(slow))
+        beside = asyncio.ensure_future(notes.look_up(backend))
+        await asyncio.sleep(0.05)
+        await notes.look_up(backend)
+        await beside
+        quick_s = time.monotonic() - began
+        await waits
+        return quick_s, time.monotonic() - began
+
+    quick_s, slow_s = asyncio.run(together())
+
+    assert quick_s < 1.4
+    assert 1.5 <= slow_s < 5
+
+
+def test_a_look_up_waits_for_a_lock_in_a_thread(url: str, notes: Database) -> None:
+    """As a migration holds one: its own wait is as long as any read's, and nobody else waits."""
+    notes.write(lambda tx: add(tx, "a"))
+
+    def size(tx: Asking) -> Callable[[], int]:
+        asked = tx.ask("select size from note where id = 'a'")
+        return lambda: int(one(asked)["size"])
+
+    async def together(other: psycopg.Connection[tuple[object, ...]]) -> tuple[bool, int]:
+        await connected(notes)
+        other.execute("lock table note in access exclusive mode")
+        waits = asyncio.ensure_future(notes.look_up(size))
+        await asyncio.gather(*(notes.look_up(backend) for _ in range(10)))
+        was_waiting = not waits.done()
+        await asyncio.sleep(0.3)
+        other.rollback()
+        return was_waiting, await waits
+
+    with psycopg.connect(url) as other:
+        assert (True, 0) == asyncio.run(together(other))
+
+
+def test_look_ups_of_a_later_event_loop(notes: Database) -> None:
+    """A connection belongs to one loop; the next one gets its own."""
+    pids = [asyncio.run(connected(notes)) for _ in range(2)]
+
+    assert pids[0] != pids[1]
+
+
+def test_a_database_is_closed_over_a_look_up(url: str) -> None:
+    """It is answered, or refused: nobody waits for ever."""
+
+    async def together(database: Database) -> object:
+        await connected(database)
+        waits = asyncio.ensure_future(database.look_up(lambda tx: tx.ask("select pg_sleep(0.1)").one))
+        await asyncio.sleep(0.02)
+        await asyncio.to_thread(database.close)
+        (answer,) = await asyncio.wait_for(asyncio.gather(waits, return_exceptions=True), 10)
+        with pytest.raises(Unavailable):
+            await database.look_up(backend)
+        return answer
+
+    with closing(open_database(url)) as database:
+        answer = asyncio.run(together(database))
+
+    assert isinstance(answer, Unavailable)
 
 
 def test_writes_through_restarts_are_each_stored_once(server: PostgresServer, notes: Database) -> None:

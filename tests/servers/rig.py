@@ -14,7 +14,7 @@ from tenuto.blobs.directory import DirectoryBlobs
 from tenuto.catalog import operations as catalog
 from tenuto.catalog.kinds import kinds
 from tenuto.config import Settings
-from tenuto.db.database import Database, Dialect, Listener, Transaction
+from tenuto.db.database import Asking, Database, Dialect, Listener, Transaction
 from tenuto.errors import Unavailable
 from tenuto.jobs.queue import Claim
 from tenuto.worker import attempt, locks
@@ -54,6 +54,10 @@ class Interrupted:
     async def read_async(self, operation: Callable[[Transaction], T]) -> T:
         self._check()
         return await self.real.read_async(operation)
+
+    async def look_up(self, ask: Callable[[Asking], Callable[[], T]]) -> T:
+        self._check()
+        return await self.real.look_up(ask)
 
     async def write_async(self, operation: Callable[[Transaction], T]) -> T:
         self._check()

@@ -6,15 +6,16 @@ Each function is one operation on one transaction. Money is not known here: see 
 import json
 import secrets
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import msgspec
 
 from tenuto.accounts import store
 from tenuto.accounts.restrictions import Caller
-from tenuto.accounts.rows import AccountRow, KeyRow
+from tenuto.accounts.rows import AccountRow, CallerRow, KeyRow
 from tenuto.accounts.rules import check_name, is_well_formed, key_sha256, make_key, name_key, normal_name
-from tenuto.db.database import Transaction
+from tenuto.db.database import Asking, Transaction
+from tenuto.db.records import DeferredRecord
 from tenuto.errors import InvalidApiKey, InvalidRequest, NotFound, OperatorError, RateLimited
 from tenuto.ids import Ids
 from tenuto.logs import get_logger
@@ -189,9 +190,18 @@ def check_new_key(
 
 def authenticate(tx: Transaction, key: str, *, now_ms: int) -> Caller:
     """The caller behind a key. Raises InvalidApiKey, which never says what is wrong with it."""
+    return ask_caller(tx, key, now_ms=now_ms)()
+
+
+def ask_caller(tx: Asking, key: str, *, now_ms: int) -> Callable[[], Caller]:
+    """Asks who is behind a key; what it returns reads the answer. Both raise InvalidApiKey."""
     if not is_well_formed(key):
         raise InvalidApiKey
-    row = store.caller(tx, key_sha256(key), now_ms)
+    return partial(_caller, store.ask_caller(tx, key_sha256(key), now_ms))
+
+
+def _caller(asked: DeferredRecord[CallerRow]) -> Caller:
+    row = asked.one()
     if row is None:
         raise InvalidApiKey
     try:

@@ -5,11 +5,14 @@ A session's id is 256 random bits in a cookie; here only its SHA-256 is known. C
 
 import hashlib
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from tenuto.accounts import operations, store
 from tenuto.accounts.restrictions import Caller
-from tenuto.db.database import Transaction
+from tenuto.accounts.rows import SessionRow
+from tenuto.db.database import Asking, Transaction
+from tenuto.db.records import DeferredRecord
 from tenuto.errors import NotSignedIn
 from tenuto.logs import get_logger
 
@@ -61,7 +64,29 @@ def begin(
 
 def find(tx: Transaction, sha256: str, *, times: Times, now_ms: int) -> Person | None:
     """Who is signed in by this session, if it is valid."""
-    session = store.session(tx, sha256, now_ms=now_ms, seen_after=now_ms - times.idle_ms)
+    return _person(store.ask_session(tx, sha256, now_ms=now_ms, seen_after=now_ms - times.idle_ms))
+
+
+def person(tx: Transaction, sha256: str, *, times: Times, now_ms: int) -> Person:
+    """The same; NotSignedIn when it is not valid."""
+    return ask_person(tx, sha256, times=times, now_ms=now_ms)()
+
+
+def ask_person(tx: Asking, sha256: str, *, times: Times, now_ms: int) -> Callable[[], Person]:
+    """Asks the same; what it returns reads the answer."""
+    asked = store.ask_session(tx, sha256, now_ms=now_ms, seen_after=now_ms - times.idle_ms)
+
+    def read() -> Person:
+        signed_in = _person(asked)
+        if signed_in is None:
+            raise NotSignedIn
+        return signed_in
+
+    return read
+
+
+def _person(asked: DeferredRecord[SessionRow]) -> Person | None:
+    session = asked.one()
     if session is None:
         return None
     try:
@@ -72,14 +97,6 @@ def find(tx: Transaction, sha256: str, *, times: Times, now_ms: int) -> Person |
         models = frozenset()
     caller = Caller(session.key_id, session.account_id, models, None)
     return Person(caller, session.name, bool(session.operator), session.password_hash)
-
-
-def person(tx: Transaction, sha256: str, *, times: Times, now_ms: int) -> Person:
-    """The same; NotSignedIn when it is not valid."""
-    signed_in = find(tx, sha256, times=times, now_ms=now_ms)
-    if signed_in is None:
-        raise NotSignedIn
-    return signed_in
 
 
 def end(tx: Transaction, sha256: str) -> None:

@@ -15,7 +15,8 @@ from tenuto.accounts.rows import (
     SetUpLinkRow,
 )
 from tenuto.db import records
-from tenuto.db.database import Transaction
+from tenuto.db.database import Asking, Transaction
+from tenuto.db.records import DeferredRecord
 
 _ACCOUNT = "select id, name, available_micros, held_micros, suspended_at, created_at from account"
 
@@ -216,9 +217,9 @@ def keys(tx: Transaction, account_id: str | None) -> list[KeyRow]:
     )
 
 
-def caller(tx: Transaction, sha256: str, now_ms: int) -> CallerRow | None:
-    """The key and account behind a secret that is valid now."""
-    return records.one(
+def ask_caller(tx: Asking, sha256: str, now_ms: int) -> DeferredRecord[CallerRow]:
+    """Asks for the key and account behind a secret that is valid now."""
+    return records.ask(
         tx,
         CallerRow,
         """select k.id as key_id, k.account_id, k.models as key_models, a.models as account_models
@@ -356,9 +357,9 @@ def add_session(tx: Transaction, sha256: str, *, account_id: str, now_ms: int, e
     )
 
 
-def session(tx: Transaction, sha256: str, *, now_ms: int, seen_after: int) -> SessionRow | None:
-    """The session that is valid now, with whose it is."""
-    return records.one(
+def ask_session(tx: Asking, sha256: str, *, now_ms: int, seen_after: int) -> DeferredRecord[SessionRow]:
+    """Asks for the session that is valid now, with whose it is."""
+    return records.ask(
         tx,
         SessionRow,
         """select a.id as account_id, a.name, a.models, l.operator, l.key_id, l.password_hash

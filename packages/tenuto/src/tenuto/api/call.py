@@ -17,7 +17,7 @@ from tenuto.api.body import ClientGone, read_body, stream_body
 from tenuto.api.errors import cause_of_503, error_answer, stated, status_of
 from tenuto.api.limits import FairThreads
 from tenuto.api.service import Service
-from tenuto.db.database import Transaction
+from tenuto.db.database import Asking, Transaction
 from tenuto.errors import (
     InvalidApiKey,
     InvalidRequest,
@@ -98,21 +98,21 @@ class Call:
 
     async def authenticate(self) -> Caller:
         """The caller. InvalidApiKey or RateLimited before anything else is checked."""
-        return self._admit(await self.service.database.read_async(self.identify(self)))
+        return self._admit(await self.service.database.look_up(self.identify(self)))
 
     async def read(self, operation: Callable[[Transaction, Caller], T]) -> T:
         """Authenticate and read in one look at the database, for a request without a body."""
-        find = self.identify(self)
+        ask = self.identify(self)
 
         def look(tx: Transaction) -> T:
-            return operation(tx, self._admit(find(tx)))
+            return operation(tx, self._admit(ask(tx)()))
 
         return await self.service.database.read_async(look)
 
     async def read_again(self, operation: Callable[[Transaction, Caller], T]) -> T:
         """`read` for an answer that was long in coming: InvalidApiKey if the key was revoked meanwhile."""
-        find = self.identify(self)
-        return await self.service.database.read_async(lambda tx: operation(tx, find(tx)))
+        ask = self.identify(self)
+        return await self.service.database.read_async(lambda tx: operation(tx, ask(tx)()))
 
     async def wait(self, event: asyncio.Event, seconds: float) -> bool:
         """Until the event is set, or the time is over: True then.
@@ -168,12 +168,15 @@ class Call:
         return caller
 
 
-Identify = Callable[[Call], Callable[[Transaction], Caller]]
-"""Reads who calls from the head of a request, and gives the look at the database that finds them. Both may
-refuse. The studio has another way than the API's."""
+AskCaller = Callable[[Asking], Callable[[], Caller]]
+"""Asks the database who calls; what it returns reads the answer. Both may refuse."""
+Identify = Callable[[Call], AskCaller]
+"""Reads who calls from the head of a request, and gives the look-up that finds them. It may refuse.
+
+The studio has another way than the API's."""
 
 
-def by_key(call: Call) -> Callable[[Transaction], Caller]:
+def by_key(call: Call) -> AskCaller:
     """The API's way: the one bearer key. InvalidApiKey."""
     # A proxy may have read another one than we would: two are none.
     values = call.header_values(b"authorization")
@@ -181,7 +184,7 @@ def by_key(call: Call) -> Callable[[Transaction], Caller]:
         raise InvalidApiKey
     key = values[0][7:].strip().decode("ascii")
     now_ms = call.service.clock()
-    return lambda tx: accounts.authenticate(tx, key, now_ms=now_ms)
+    return lambda tx: accounts.ask_caller(tx, key, now_ms=now_ms)
 
 
 Handler = Callable[[Call], Awaitable[Answer | None]]

@@ -66,22 +66,20 @@ async def create(call: Call) -> Answer:
 async def show(call: Call) -> Answer:
     """GET /v1/jobs/{id}; with `wait`, when its state changes or that many seconds have passed."""
     finals = call.service.final_jobs
+    caller = await call.authenticate()
     wait_s = 0
+    if call.scope["query_string"]:
+        wait_s = int(query.read_query(call, _SHOW, tolerant=True).get("wait", 0))
+    job_id = call.path_id("job_id", "job")
+    cached = finals.get(caller, job_id)
+    if cached is not None:
+        return Answer(200, cached)
 
-    def look(tx: Transaction, who: Caller) -> tuple[Operation, int] | bytes:
-        nonlocal wait_s
-        if call.scope["query_string"]:
-            wait_s = int(query.read_query(call, _SHOW, tolerant=True).get("wait", 0))
-        job_id = call.path_id("job_id", "job")
-        cached = finals.get(who, job_id)
+    def look(tx: Transaction) -> tuple[int, Operation]:
         # The sequence first: what changes between the two reads is then seen as a change.
-        sequence = read.sequence(tx, job_id) if wait_s and cached is None else 0
-        return cached or (read.for_caller(tx, who, job_id), sequence)
+        return read.sequence(tx, job_id) if wait_s else 0, read.for_caller(tx, caller, job_id)
 
-    job = await call.read(look)
-    if isinstance(job, bytes):
-        return Answer(200, job)
-    operation, sequence = job
+    sequence, operation = await call.service.database.read_async(look)
     was_held = False
     if wait_s and not operation.is_final():
         operation, was_held = await changed(call, operation, sequence, wait_s)
@@ -89,7 +87,7 @@ async def show(call: Call) -> Answer:
     if was_held:
         answer.headers.append((b"preference-applied", b"wait=%d" % wait_s))
     if operation.state in FINAL:
-        finals.keep(_caller(call).account_id, operation, answer.body)
+        finals.keep(caller.account_id, operation, answer.body)
     return answer
 
 

@@ -140,10 +140,17 @@ class Connection:
         self._numbers = count()
         # Handed to libpq since the last round trip, one for each answer to come: who asked, or nobody.
         self._unanswered: list[PostgresDeferred | None] = []
+        # The answers of a round trip, as far as they have come.
+        self._answers: list[pq.abc.PGresult] = []
         self._is_committing = False
         # A statement of the transaction that runs now has failed, or the connection has.
         self.has_failed = False
         self.operations = PostgresTransaction(self)
+
+    @property
+    def socket(self) -> int:
+        """What an event loop waits for."""
+        return self._libpq.socket
 
     @property
     def is_open(self) -> bool:
@@ -224,34 +231,35 @@ class Connection:
 
     def fetch(self) -> pq.abc.PGresult:
         """Sends what waits and returns the last statement's answer; the first error of any is raised."""
-        last: pq.abc.PGresult | None = None
-        failed: pq.abc.PGresult | None = None
-        unanswered, self._unanswered = self._unanswered, []
         try:
             self._libpq.pipeline_sync()
             self._flush()
-            for asked in unanswered:
-                last = self._answer()
-                if last.status == pq.ExecStatus.FATAL_ERROR:
-                    failed = failed or last
-                if asked is not None:
-                    asked.answer = last
-            end = self._answer()
-            if end.status == pq.ExecStatus.FATAL_ERROR:
-                # Said between two answers, and about none of them: the server ends the session.
-                raise psycopg.OperationalError("the session was ended")
-            assert end.status == pq.ExecStatus.PIPELINE_SYNC, "each statement has one answer"
+            while not self._arrive():
+                if not self._readable.poll(self._answer_timeout_ms):
+                    raise psycopg.OperationalError("the server does not answer")
+                self._libpq.consume_input()
         except psycopg.OperationalError as error:
             raise self._lost() from error
-        if failed is not None:
-            for key in self._unconfirmed:
-                self._prepared.pop(key, None)
-            self._unconfirmed.clear()
-            self.has_failed = True
-            raise self._explain(failed)
-        self._unconfirmed.clear()
-        assert last is not None
-        return last
+        return self._finish()
+
+    def send_at_once(self) -> bool:
+        """Begins a round trip without waiting; false if the server does not take all of it at once."""
+        try:
+            self._libpq.pipeline_sync()
+            return self._libpq.flush() == 0
+        except psycopg.OperationalError as error:
+            raise self._lost() from error
+
+    def receive(self) -> bool:
+        """Takes what has come, without waiting; true with the end of a round trip. Raises as `fetch`."""
+        try:
+            self._libpq.consume_input()
+            has_ended = bool(self._unanswered) and self._arrive()
+        except psycopg.OperationalError as error:
+            raise self._lost() from error
+        if has_ended:
+            self._finish()
+        return has_ended
 
     def rows(self, answer: pq.abc.PGresult, limit: int | None = None) -> list[Row]:
         """The rows of an answer as mappings."""
@@ -303,19 +311,43 @@ class Connection:
                 raise psycopg.OperationalError("the server takes nothing")
             self._libpq.consume_input()
 
-    def _answer(self) -> pq.abc.PGresult:
+    def _arrive(self) -> bool:
+        """Takes the answers that have come; true with the one to the round trip's end."""
         libpq = self._libpq
-        while True:
-            while libpq.is_busy():
-                if not self._readable.poll(self._answer_timeout_ms):
-                    raise psycopg.OperationalError("the server does not answer")
-                libpq.consume_input()
-            # libpq puts an empty answer between those of two statements.
+        while not libpq.is_busy():
             answer = libpq.get_result()
             if libpq.status == pq.ConnStatus.BAD:
                 raise psycopg.OperationalError("the connection is lost")
-            if answer is not None:
-                return answer
+            if answer is None:
+                # libpq puts an empty answer between those of two statements.
+                continue
+            if answer.status == pq.ExecStatus.PIPELINE_SYNC:
+                return True
+            if len(self._answers) == len(self._unanswered):
+                # Said between two answers, and about none of them: the server ends the session.
+                raise psycopg.OperationalError("the session was ended")
+            self._answers.append(answer)
+        return False
+
+    def _finish(self) -> pq.abc.PGresult:
+        """Gives the answers of a round trip to who asked; returns the last, or raises the first error."""
+        unanswered, self._unanswered = self._unanswered, []
+        answers, self._answers = self._answers, []
+        failed: pq.abc.PGresult | None = None
+        assert len(answers) == len(unanswered), "each statement has one answer"
+        for asked, answer in zip(unanswered, answers, strict=True):
+            if asked is not None:
+                asked.answer = answer
+            if answer.status == pq.ExecStatus.FATAL_ERROR and failed is None:
+                failed = answer
+        if failed is not None:
+            for key in self._unconfirmed:
+                self._prepared.pop(key, None)
+            self._unconfirmed.clear()
+            self.has_failed = True
+            raise self._explain(failed)
+        self._unconfirmed.clear()
+        return answers[-1]
 
     def _undo(self) -> None:
         """Leaves the connection without a transaction and with nothing unanswered, or closed."""

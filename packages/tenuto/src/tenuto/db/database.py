@@ -52,7 +52,18 @@ class Deferred(Protocol):
         """The number of rows that the statement changed."""
 
 
-class Transaction(Protocol):
+class Asking(Protocol):
+    """What a look-up may do: ask, and read the answers later."""
+
+    def ask(self, sql: str, /, **parameters: Value) -> Deferred:
+        """Like a transaction's `one` or `run`, for who has more to say before looking: the next answer brings
+        this one too.
+
+        Its error may come from a later call or from the commit.
+        """
+
+
+class Transaction(Asking, Protocol):
     """What an operation may do to the database, until it returns."""
 
     def one(self, sql: str, /, **parameters: Value) -> Row | None:
@@ -66,12 +77,6 @@ class Transaction(Protocol):
 
     def do(self, sql: str, /, **parameters: Value) -> None:
         """Like `run`, for who does not need the number: on PostgreSQL it costs no round trip of its own.
-
-        Its error may come from a later call or from the commit.
-        """
-
-    def ask(self, sql: str, /, **parameters: Value) -> Deferred:
-        """Like `one` or `run`, for who has more to say before looking: the next answer brings this one too.
 
         Its error may come from a later call or from the commit.
         """
@@ -124,6 +129,13 @@ class Database(Protocol):
 
     async def read_async(self, operation: Callable[[Transaction], T]) -> T:
         """`read` for the event loop."""
+
+    async def look_up(self, ask: Callable[[Asking], Callable[[], T]]) -> T:
+        """A few rows by their keys, for the event loop: `ask` asks, what it returns reads the answers.
+
+        For what comes a thousand times a second: on PostgreSQL it costs no thread, and what many ask for
+        travels together. Both functions may run more than once.
+        """
 
     async def write_async(self, operation: Callable[[Transaction], T]) -> T:
         """`write` for the event loop. A cancelled caller's operation may still be carried out."""

@@ -1,7 +1,7 @@
 """Tenuto's records in PostgreSQL: a few threads with a connection each, which take operations from one queue.
 
-An event loop's writes are grouped first (`Groups`); reads, and the writes of threads, each run alone.
-Knows no tables.
+An event loop's writes are grouped first (`Groups`), its look-ups need no thread (`lookups.py`); reads, and
+the writes of threads, each run alone. Knows no tables.
 """
 
 import asyncio
@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Final, TypeVar
 
 import psycopg
@@ -23,7 +24,8 @@ from tenuto.db.connection import (
     Connection,
     ConnectionLost,
 )
-from tenuto.db.database import Collided, Transaction
+from tenuto.db.database import Asking, Collided, Transaction
+from tenuto.db.lookups import Lookups
 from tenuto.db.notices import Notices, PostgresListener
 from tenuto.db.pending import Pending, answer, refuse
 from tenuto.errors import CommitUnknown, OperatorError, Unavailable
@@ -80,6 +82,10 @@ class PostgresDatabase:
         self._away_because: Exception | None = None
         self._backoff_s = FIRST_BACKOFF_S
         self._groups = Groups(self._connect, lambda pending: self._submit(pending, is_write=True))
+        self._lookups = Lookups(
+            partial(self._connect, GROUP_LOCK_TIMEOUT_MS),
+            lambda pending: self._submit(pending, is_write=False),
+        )
         self._notices = Notices(url)
 
     def read(self, operation: Callable[[Transaction], T]) -> T:
@@ -112,6 +118,14 @@ class PostgresDatabase:
         result: T = await pending.future
         return result
 
+    async def look_up(self, ask: Callable[[Asking], Callable[[], T]]) -> T:
+        pending = Pending(lambda tx: ask(tx)(), asyncio.get_running_loop())
+        if not self._lookups.take(pending, ask):
+            self._submit(pending, is_write=False)
+        assert pending.future is not None
+        result: T = await pending.future
+        return result
+
     async def write_async(self, operation: Callable[[Transaction], T]) -> T:
         pending = Pending(operation, asyncio.get_running_loop())
         if not self._groups.take(pending):
@@ -130,6 +144,7 @@ class PostgresDatabase:
         """A server does not move; only a query shows whether it answers."""
 
     def close(self) -> None:
+        self._lookups.close()
         self._groups.close()
         with self._changing:
             if self._closed:

@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from tenuto.db.database import Deferred, Row, Transaction, Value
+from tenuto.db.database import Asking, Deferred, Row, Transaction, Value
 
 R = TypeVar("R", bound=msgspec.Struct)
 
@@ -43,7 +43,7 @@ class DeferredRecord(Generic[R]):
         return None if row is None else made(self.record, row)
 
 
-def ask(tx: Transaction, record: type[R], sql: str, /, **parameters: Value) -> DeferredRecord[R]:
+def ask(tx: Asking, record: type[R], sql: str, /, **parameters: Value) -> DeferredRecord[R]:
     """Like `one`, for who has more to say before looking: see `Transaction.ask`."""
     return DeferredRecord(record, tx.ask(sql, **parameters))
 

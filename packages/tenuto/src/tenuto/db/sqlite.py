@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from tenuto.db.damaged_text import decoded
-from tenuto.db.database import ConstraintFailed, Row, Transaction, Value
+from tenuto.db.database import Asking, ConstraintFailed, Row, Transaction, Value
 from tenuto.db.pending import Pending
 from tenuto.db.sql import for_sqlite
 from tenuto.db.sqlite_processes import Receiver, Sender, Turn
@@ -175,6 +175,9 @@ class SqliteDatabase:
     async def read_async(self, operation: Callable[[Transaction], T]) -> T:
         """Runs at once in the loop's thread: a short read takes less time than handing it over would."""
         return self.read(operation)
+
+    async def look_up(self, ask: Callable[[Asking], Callable[[], T]]) -> T:
+        return self.read(lambda tx: ask(tx)())
 
     async def write_async(self, operation: Callable[[Transaction], T]) -> T:
         pending = Pending(operation, asyncio.get_running_loop())

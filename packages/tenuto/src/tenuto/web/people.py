@@ -160,7 +160,7 @@ async def log_out(studio: Studio, call: Call) -> Answer:
 async def change_password(studio: Studio, call: Call) -> Answer:
     """POST /web/password: every other session ends, and this one continues under a new id."""
     await call.authenticate()
-    person = await call.service.database.read_async(person_of(studio, call))
+    person = await call.service.database.look_up(person_of(studio, call))
     sent = await read_object(call, _CHANGE)
     _refuse_password("new", sent["new"], name=person.name)
     address = studio.client_address(call)

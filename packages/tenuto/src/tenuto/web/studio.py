@@ -14,13 +14,13 @@ from tenuto.accounts import passwords, sessions
 from tenuto.accounts.restrictions import Caller
 from tenuto.accounts.sessions import Person, Times
 from tenuto.addresses import Network, networks
-from tenuto.api.call import Call
+from tenuto.api.call import AskCaller, Call, Identify
 from tenuto.api.limits import Buckets
 from tenuto.api.request_body import MAX_VALUES, require_json
 from tenuto.api.service import LastUse, Service
 from tenuto.bodies.fields import MAX_FAULTS_NAMED, Field, Rule, read_fields, wrong_type
 from tenuto.config import Settings
-from tenuto.db.database import Transaction
+from tenuto.db.database import Asking, Transaction
 from tenuto.errors import Fault, Forbidden, InvalidRequest, NotSignedIn, RateLimited, Unavailable
 from tenuto.web import browser
 from tenuto.weights.background import BackgroundPull
@@ -161,35 +161,45 @@ def make_studio(settings: Settings) -> Studio:
     return Studio(proxies=networks(settings.trusted_proxies), times=times, base=settings.base())
 
 
-def by_session(studio: Studio) -> Callable[[Call], Callable[[Transaction], Caller]]:
+def by_session(studio: Studio) -> Identify:
     """The studio's way to identify a caller: the session in the cookie. Keys are ignored."""
 
-    def identify(call: Call) -> Callable[[Transaction], Caller]:
-        find = person_of(studio, call)
-        return lambda tx: find(tx).caller
+    def identify(call: Call) -> AskCaller:
+        ask = person_of(studio, call)
+
+        def ask_caller(tx: Asking) -> Callable[[], Caller]:
+            read = ask(tx)
+            return lambda: read().caller
+
+        return ask_caller
 
     return identify
 
 
-def person_of(studio: Studio, call: Call) -> Callable[[Transaction], Person]:
-    """The database read that finds who is signed in. NotSignedIn."""
+def person_of(studio: Studio, call: Call) -> Callable[[Asking], Callable[[], Person]]:
+    """The look-up that finds who is signed in. NotSignedIn."""
     sha256 = studio.session_sha256(call)
     if sha256 is None:
         raise NotSignedIn
     now_ms = call.service.clock()
 
-    def find(tx: Transaction) -> Person:
-        person = sessions.person(tx, sha256, times=studio.times, now_ms=now_ms)
-        studio.seen.note(sha256, now_ms)
+    def ask(tx: Asking) -> Callable[[], Person]:
+        read = sessions.ask_person(tx, sha256, times=studio.times, now_ms=now_ms)
+
+        def person() -> Person:
+            signed_in = read()
+            studio.seen.note(sha256, now_ms)
+            return signed_in
+
         return person
 
-    return find
+    return ask
 
 
 async def operator_of(studio: Studio, call: Call) -> Person:
     """The operator who calls. Forbidden to everybody else, whatever the path names."""
     await call.authenticate()
-    person = await call.service.database.read_async(person_of(studio, call))
+    person = await call.service.database.look_up(person_of(studio, call))
     if not person.is_operator:
         raise Forbidden("only the operator's account may see and do this")
     return person

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from cluster import grown
 from servers.plans import kept_plan, plans_of
@@ -177,7 +178,7 @@ OPERATIONS: dict[str, Callable[[Grown], Operation]] = {
     "list jobs of a restricted key": _look(
         lambda tx, big: read.list_jobs(
             tx,
-            replace(big.caller, key_models=frozenset({METERED, "fake/nobody"})),
+            structs.replace(big.caller, key_models=frozenset({METERED, "fake/nobody"})),
             limit=20,
             state=None,
             kind=None,

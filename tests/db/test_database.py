@@ -210,7 +210,7 @@ def test_many_clients_of_one_loop(notes: Database) -> None:
 
 def test_look_ups_of_many_come_back_to_the_right_ones(notes: Database) -> None:
     """Those that are sent together, those that find nothing, and those whose own code fails."""
-    notes.write(lambda tx: [add(tx, f"n{number}", number) for number in range(16)])
+    notes.write(lambda tx: add_all(tx, **{f"n{number}": number for number in range(16)}))
 
     def ask(tx: Asking, number: int) -> Callable[[], int | None]:
         if number == 13:

@@ -1,12 +1,11 @@
 """Who a request comes from, and to which models its key and its account are restricted."""
 
-from dataclasses import dataclass
+import msgspec
 
 from tenuto.errors import ModelNotAllowed
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
+class Caller(msgspec.Struct, frozen=True):
     """Who a request comes from: the key that authenticated it, and what the account may use."""
 
     key_id: str

@@ -163,7 +163,7 @@ class Requests:
     def __init__(self, per_account: int, connections: int) -> None:
         self._per_account = per_account
         self._open = connections // 2
-        self._under_way: Counter[str] = Counter()
+        self._under_way: dict[str, int] = {}
         self._total = 0
         # Entered in the database's threads on PostgreSQL, in the event loop on SQLite.
         self._lock = threading.Lock()
@@ -171,7 +171,7 @@ class Requests:
     def enter(self, account_id: str) -> None:
         """One more of this account. RateLimited when it has its share (0 per account: no limit)."""
         with self._lock:
-            count = self._under_way[account_id]
+            count = self._under_way.get(account_id, 0)
             is_full = self._total >= self._open and count >= RESERVED_EACH
             if self._per_account and (is_full or count >= self._per_account):
                 raise RateLimited(
@@ -186,9 +186,9 @@ class Requests:
         """It is answered, or its client has gone."""
         with self._lock:
             self._total -= 1
-            self._under_way[account_id] -= 1
-            if not self._under_way[account_id]:
-                del self._under_way[account_id]
+            count = self._under_way.pop(account_id) - 1
+            if count:
+                self._under_way[account_id] = count
 
 
 class FairThreads:

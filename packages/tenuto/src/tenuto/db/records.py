@@ -6,7 +6,6 @@ loads, `jobs.audit` what is there). Damaged text arrives as `Row` says.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from operator import itemgetter
 from typing import Any, Generic, TypeVar
@@ -30,8 +29,7 @@ def all_records(tx: Transaction, record: type[R], sql: str, /, **parameters: Val
     return [record(*values(row)) for row in tx.all(sql, **parameters)]
 
 
-@dataclass(frozen=True, slots=True)
-class DeferredRecord(Generic[R]):
+class DeferredRecord(msgspec.Struct, Generic[R], frozen=True):
     """The answer to a statement of `ask`, as a record, had when it is looked at."""
 
     record: type[R]

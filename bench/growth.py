@@ -1,27 +1,30 @@
 """The same figures with a million finished and twenty thousand queued jobs in the database, and with few; and
-how long an operator's commands take there, and how much memory.
+how long an operator's commands and the retention take there, and how much memory.
 
-Two services on two databases of one server, asked in turns, so that what else the machine does meets both.
+Two services on two databases, asked in turns, so that what else the machine does meets both. The contents of
+most finished jobs are erased, as the retention leaves them; the newest `BENCH_KEPT` have theirs, with bytes.
 The queue is of a model whose workers are away, and stands in the lane of the jobs that are measured.
-`BENCH_FINISHED` and `BENCH_WAITING` are for those who have less than a quarter of an hour, or hours.
+`BENCH_FINISHED`, `BENCH_WAITING` and `BENCH_KEPT` are for those who have less than half an hour, or hours.
 """
 
 import itertools
+import multiprocessing
 import os
 import random
 import statistics
 import subprocess
 import tempfile
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bench import slots, start
 from bench.client import Connection, flood, for_seconds, get
-from bench.report import Row, above, below, p50_ms
+from bench.report import Row, above, below, p50_ms, quantile
 from bench.stage import PRICES, TEXT, Stage, clients, stage, submissions
 from cluster import grown
 from servers.forking import TENUTO
@@ -30,17 +33,24 @@ from servers.postgres import PostgresServer
 from servers.world import OPEN, World, request_of
 from tenuto.accounts import operations as accounts
 from tenuto.accounts.restrictions import Caller
+from tenuto.blobs.directory import DirectoryBlobs
 from tenuto.catalog import rules
-from tenuto.catalog.rules import Model
-from tenuto.config import load
+from tenuto.config import Settings, load
 from tenuto.db.database import Transaction
+from tenuto.db.opening import open_database
 from tenuto.ids import Ids
-from tenuto.jobs import lifecycle, queue, read
+from tenuto.jobs import erasure, lifecycle, queue, read
 from tenuto.jobs.audit import runs
 from tenuto.jobs.submit import submit
+from tenuto.worker.context import WorkerContext
+from tenuto.worker.housekeeping import Retention
 
 FINISHED = int(os.environ.get("BENCH_FINISHED", "1000000"))
 WAITING = int(os.environ.get("BENCH_WAITING", "20000"))
+KEPT = int(os.environ.get("BENCH_KEPT", "100000"))
+"""How many finished jobs have their contents, and are due for the retention once it is switched on."""
+KEPT_FROM, WAITING_FROM = 5 * 10**8, 10**9
+"""The numbers of the first copies: the erased ones are from 1 on."""
 FEW = 1_000
 """How many finished jobs the other database has, because there must be something to poll."""
 MORE = 1.10
@@ -48,33 +58,44 @@ PAIRS, PROBES, ROUNDS, ROUND_S = 300, 60, 5, 1.5
 CLIENTS, SLOTS = 32, 8
 LONGER = 16
 """By how many characters each copied text is longer than the one before."""
-COMMANDS = {"doctor": 60, "audit": 1_800}
-"""The commands, and how many seconds each may take."""
+COMMANDS = {"doctor": (), "audit": (), "backup": ("{folder}/backup",)}
+"""The operator's commands, with their arguments."""
+MINUTES_PER_MILLION = 3
+LEAST_MINUTES = 1
+"""A command may take so many minutes for each million of jobs."""
 MOST_MIB = 256
+RETENTION_DAYS = 30
+DAY_MS = 86_400_000
+AGE_MS = (RETENTION_DAYS + 10) * DAY_MS
+RETENTION_S = 3_600.0
+PER_MINUTE = 10_000
+"""Jobs that the retention has to get through in a minute."""
+REST_S = 0.1
+LOOKS = {
+    "list of 20 failed jobs (there are none)": "limit=20&state=failed",
+    "list of 20 jobs of one model and state": "limit=20&model=fake/speech&state=succeeded",
+    "search for a word of none": "q=nowhere",
+}
+LOOKED, LOOK_MS = 20, 200
 AWAY = "fake/metered-speech"
 CLOSED = f'[models."fake/speech"]\nprice = "0.001"\n[models."{AWAY}"]\nenabled = false\n'
 
 
 def measure(postgres: PostgresServer | None) -> list[Row]:
-    """On PostgreSQL alone."""
-    if postgres is None:
-        return []
+    """The same on either database."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tenuto-bench-")))
-        for name, text in (("open", PRICES), ("closed", CLOSED)):
-            (folder / f"{name}.toml").write_text(text)
-        variables = {"TENUTO_CONFIG": str(folder / "closed.toml"), "TENUTO_SPEECH_SLOTS": str(SLOTS)}
-        few, many = (stack.enter_context(stage(postgres, **variables)) for _ in range(2))
-        models = rules.models(load({"TENUTO_ENGINES": "fake", "TENUTO_CONFIG": str(folder / "open.toml")}))
+        few, many = (stack.enter_context(stage(postgres, **closed(folder))) for _ in range(2))
         began = time.monotonic()
-        for running, finished, waiting in ((few, FEW, 0), (many, FINISHED, WAITING)):
-            _grow(running, models, folder, finished, waiting)
+        grow(few, folder, finished=0, kept=FEW, waiting=0)
+        grow(many, folder, finished=FINISHED - KEPT, kept=KEPT, waiting=WAITING)
+        much = f"{FINISHED:,} finished and {WAITING:,} queued jobs"
         grew_s = time.monotonic() - began
-        return list(
-            _rows(
-                Pair(few, many), f"{FINISHED:,} finished and {WAITING:,} queued jobs, made in {grew_s:.0f} s"
-            )
-        )
+        return [
+            *hot_paths(Pair(few, many), f"{much}, made in {grew_s:.0f} s"),
+            *commands(many, folder, FINISHED + WAITING, much),
+            *retention(many, KEPT, much),
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,31 +109,79 @@ class Pair:
         return self.few, self.many
 
 
-def _grow(running: Stage, models: dict[str, Model], folder: Path, finished: int, waiting: int) -> None:
-    """Copies of a finished job of every account, and of one that waits; no audit is due for an hour.
+def closed(folder: Path) -> dict[str, str]:
+    """The settings of services that do not offer the model of the queue."""
+    (folder / "open.toml").write_text(PRICES)
+    (folder / "closed.toml").write_text(CLOSED)
+    return {"TENUTO_CONFIG": str(folder / "closed.toml"), "TENUTO_SPEECH_SLOTS": str(SLOTS)}
+
+
+def grow(running: Stage, folder: Path, *, finished: int, kept: int, waiting: int) -> None:
+    """Copies of finished jobs of every account, erased and kept, and of some that wait; no audit is due for
+    an hour.
 
     They differ in length, as jobs do. Copies of one length leave the same gap in each page of the table, and
     a new row, shorter while it waits, then goes into a page of its own each time. A table that has lived is
     not so: of 200,000 rows inserted, lengthened twice and vacuumed at each fifth of dead ones, the last
     20,000 went into 270 to 610 pages for each 2,000 of them, whatever fill factor the table had.
     """
+    url, now_ms = running.service.database_url, _now_ms()
+    assert url is not None, "a stage says where its database is"
+    if finished:
+        erased = _finished(running)
+        for job_id, key in zip(erased, running.keys, strict=True):
+            _erase(running, job_id, key, now_ms)
+        grown.copy(url, erased, finished)
+    made = _finished(running)
+    for job_id in made:
+        _age(running, job_id)
+    grown.copy(url, made, kept, first=KEPT_FROM)
+    _store(running, made, range(KEPT_FROM, KEPT_FROM + kept))
+    if waiting:
+        grown.copy(url, _waiting(running, folder), waiting, first=WAITING_FROM)
+    now_ms = _now_ms()
+    running.database.write(lambda tx: runs.begin(tx, "bench", now_ms=now_ms))
+
+
+def _finished(running: Stage) -> list[str]:
+    """A job of each account, which has succeeded."""
     texts = [(TEXT * 3)[: 1 + LONGER * nth].strip() for nth in range(len(running.keys))]
     made = [running.submit(text, key=key) for text, key in zip(texts, running.keys, strict=True)]
     for job_id in made:
         running.wait(job_id, "succeeded")
-    url = running.service.database_url
-    assert url is not None, "growth is for PostgreSQL"
-    grown.copy(url, made, finished)
-    if waiting:
-        queued = _waiting(running, models, folder)
-        grown.copy(url, queued, waiting, first=10**9)
-    now_ms = time.time_ns() // 1_000_000
-    running.database.write(lambda tx: runs.begin(tx, "bench", now_ms=now_ms))
+    return made
 
 
-def _waiting(running: Stage, models: dict[str, Model], folder: Path) -> list[str]:
+def _erase(running: Stage, job_id: str, key: str, now_ms: int) -> None:
+    """The contents of a job, as its owner would."""
+    caller = running.database.read(lambda tx: accounts.authenticate(tx, key, now_ms=now_ms))
+    running.database.write(lambda tx: erasure.erase_content(tx, caller, job_id=job_id, now_ms=now_ms))
+
+
+def _age(running: Stage, job_id: str) -> None:
+    """A job that ended long enough ago for the retention."""
+    running.database.write(
+        lambda tx: tx.run(
+            "update job set finished_at = finished_at - :age_ms where id = :id", age_ms=AGE_MS, id=job_id
+        )
+    )
+
+
+def _store(running: Stage, made: list[str], numbers: range) -> None:
+    """The bytes of copies: one more name for those of the job that they are copies of."""
+    blobs = running.folder / "data" / "blobs"
+    of_job = "select blob_id from artifact where job_id = :id"
+    models = [running.query(of_job, id=job_id)[0]["blob_id"] for job_id in made]
+    for number in numbers:
+        blob_id = models[number % len(models)]
+        copied = grown.copy_of(blob_id, number)
+        os.link(blobs / blob_id[-2:] / blob_id, blobs / copied[-2:] / copied)
+
+
+def _waiting(running: Stage, folder: Path) -> list[str]:
     """A job of each key's account, accepted while a worker offered its model, which has gone since."""
-    database, now_ms = running.database, time.time_ns() // 1_000_000
+    models = rules.models(load({"TENUTO_ENGINES": "fake", "TENUTO_CONFIG": str(folder / "open.toml")}))
+    database, now_ms = running.database, _now_ms()
     world = World(database, folder, now_ms)
     world.register(OPEN, frozenset({AWAY}))
     made = []
@@ -124,31 +193,46 @@ def _waiting(running: Stage, models: dict[str, Model], folder: Path) -> list[str
     return made
 
 
-def _rows(pair: Pair, much: str) -> Iterator[Row]:
+def hot_paths(pair: Pair, much: str) -> Iterator[Row]:
+    """What callers wait for, in turns."""
     how = f"{MORE} × the same with {FEW:,} finished jobs, in turns; {much}"
-    yield _quicker("202 → running, idle, p50", *_starts(pair), how)
+    on = pair.many.name
+    yield _quicker(on, "202 → running, idle, p50", *_starts(pair), how)
     busy = [slots.busy_percent(running, SLOTS)[0] for running in pair.each()]
-    what = f"growth: {SLOTS} slots with jobs of {slots.JOB_S} s, engines busy"
+    what = f"growth, {on}: {SLOTS} slots with jobs of {slots.JOB_S} s, engines busy"
     yield above(what, busy[1], busy[0] / MORE, "%", how, digits=1)
     polls = [_polls(running) for running in pair.each()]
     yield _quicker(
-        f"poll of a finished job that was not asked for before, p50 of {PAIRS}", *_in_turns(pair, polls), how
+        on,
+        f"poll of a finished job that was not asked for before, p50 of {PAIRS}",
+        *_in_turns(pair, polls),
+        how,
     )
     lists = [itertools.repeat(get("/v1/jobs?limit=20", running.keys[0])) for running in pair.each()]
-    yield _quicker("list of 20 jobs, p50", *_in_turns(pair, lists), how)
-    yield from _plans(pair.many)
+    yield _quicker(on, "list of 20 jobs, p50", *_in_turns(pair, lists), how)
+    for what, query in LOOKS.items():
+        looks = [itertools.repeat(get(f"/v1/jobs?{query}", running.keys[0])) for running in pair.each()]
+        few_s, many_s = _in_turns(pair, looks, LOOKED)
+        yield below(
+            f"growth, {on}: {what}, p50 of {LOOKED}",
+            p50_ms(many_s),
+            LOOK_MS,
+            "ms",
+            f"fixed; with few: {p50_ms(few_s):.2f} ms; {much}",
+        )
+    if on == "PostgreSQL":
+        yield from _plans(pair.many)
     for running in pair.each():
         for _ in range(SLOTS):
             running.submit("[fake:sleep=3600] Busy.")
     accepts = [submissions(running.keys[1], replays=0) for running in pair.each()]
-    yield _quicker(f"accept, 1 client, p50 of {PAIRS}", *_in_turns(pair, accepts), how)
-    yield from _commands(pair.many, much)
+    yield _quicker(on, f"accept, 1 client, p50 of {PAIRS}", *_in_turns(pair, accepts), how)
     few, many = _floods(pair)
-    yield above(f"growth: accept, {CLIENTS} clients", many, few / MORE, "jobs/s", how)
+    yield above(f"growth, {on}: accept, {CLIENTS} clients", many, few / MORE, "jobs/s", how)
 
 
-def _quicker(what: str, few_s: list[float], many_s: list[float], how: str) -> Row:
-    return below(f"growth: {what}", p50_ms(many_s), MORE * p50_ms(few_s), "ms", how)
+def _quicker(on: str, what: str, few_s: list[float], many_s: list[float], how: str) -> Row:
+    return below(f"growth, {on}: {what}", p50_ms(many_s), MORE * p50_ms(few_s), "ms", how)
 
 
 def _starts(pair: Pair) -> tuple[list[float], list[float]]:
@@ -166,7 +250,8 @@ def _polls(running: Stage) -> Iterator[bytes]:
     ours = running.submit(TEXT)
     running.wait(ours, "succeeded")
     rows = running.query(
-        f"""select id from job where account_id = ({mine}) and state = 'succeeded' order by id limit {FEW}""",
+        f"""select id from job where account_id = ({mine}) and state = 'succeeded' and erased_at is null
+            order by id limit {FEW}""",
         id=ours,
     )
     ids = [row["id"] for row in rows]
@@ -174,11 +259,13 @@ def _polls(running: Stage) -> Iterator[bytes]:
     return (get(f"/v1/jobs/{job_id}", running.keys[0]) for job_id in itertools.cycle(ids))
 
 
-def _in_turns(pair: Pair, scripts: list[Iterator[bytes]]) -> tuple[list[float], list[float]]:
+def _in_turns(
+    pair: Pair, scripts: list[Iterator[bytes]], times: int = PAIRS
+) -> tuple[list[float], list[float]]:
     """One client of each service, a request here and a request there."""
     took: tuple[list[float], list[float]] = ([], [])
     connections = [Connection(running.port, running.host) for running in pair.each()]
-    for _ in range(PAIRS):
+    for _ in range(times):
         for connection, script, took_s in zip(connections, scripts, took, strict=True):
             request = next(script)
             began = time.perf_counter()
@@ -203,40 +290,130 @@ def _floods(pair: Pair) -> tuple[float, float]:
     return statistics.median(rates[0]), statistics.median(rates[1])
 
 
-def _commands(running: Stage, much: str) -> Iterator[Row]:
-    """What an operator runs over all records, beside the service. Copied jobs have no bytes: a backup would
-    only count them as missing.
-    """
-    for command, most_s in COMMANDS.items():
-        began, peak_mib = time.monotonic(), 0.0
-        with tempfile.TemporaryFile() as output:
+def commands(running: Stage, folder: Path, jobs: int, much: str) -> Iterator[Row]:
+    """What an operator runs over all records, beside the service, while one caller submits jobs."""
+    most_s = 60 * max(LEAST_MINUTES, MINUTES_PER_MILLION * jobs / 1e6)
+    for command, arguments in COMMANDS.items():
+        what = f"growth, {running.name}: tenuto admin {command}"
+        with tempfile.TemporaryFile() as output, _Caller(running) as caller:
+            began = time.monotonic()
             process = subprocess.Popen(
-                [TENUTO, "admin", command],
+                [TENUTO, "admin", command, *(argument.format(folder=folder) for argument in arguments)],
                 env=running.service.environment,
                 stdout=output,
                 stderr=subprocess.STDOUT,
             )
+            peak_mib = 0.0
             while process.poll() is None:
-                with suppress(OSError, IndexError):
-                    peak_mib = max(peak_mib, _peak_mib(process.pid))
+                peak_mib = max(peak_mib, _peak_mib(process.pid))
                 time.sleep(0.05)
             took_s = time.monotonic() - began
             output.seek(0)
             answer = output.read().decode()
         assert process.returncode == 0, answer
-        yield below(f"growth: tenuto admin {command}", took_s, most_s, "s", f"fixed; {much}")
-        what = f"growth: tenuto admin {command}, its memory"
-        yield below(what, peak_mib, MOST_MIB, "MiB", f"fixed; {much}")
+        yield below(what, took_s, most_s, "s", f"fixed; {much}")
+        yield below(f"{what}, its memory", peak_mib, MOST_MIB, "MiB", f"fixed; {much}")
+        yield caller.row(f"{what}, accept meanwhile")
+
+
+def retention(running: Stage, due: int, much: str) -> Iterator[Row]:
+    """What a worker does once the retention is switched on, in a process of its own: a service would begin
+    ten minutes after its start.
+    """
+    arguments = running.service.database_url, running.folder / "data"
+    most_s = 60 * max(LEAST_MINUTES, due / PER_MINUTE)
+    process = multiprocessing.get_context("spawn").Process(
+        target=_retain, args=(url, running.folder / "data")
+    )
+    peak_mib = 0.0
+    with _Caller(running) as caller:
+        began = time.monotonic()
+        process.start()
+        while process.is_alive():
+            peak_mib = max(peak_mib, _peak_mib(process.pid or 0))
+            time.sleep(0.05)
+        took_s = time.monotonic() - began
+    assert process.exitcode == 0
+    left = running.query(
+        "select id from job where finished_at < :before and erased_at is null limit 1",
+        before=_now_ms() - RETENTION_DAYS * DAY_MS,
+    )
+    assert [] == left
+    what = f"growth, {running.name}: retention of {due:,} jobs"
+    yield below(what, took_s, most_s, "s", f"fixed; {much}")
+    yield below(f"{what}, its memory", peak_mib, MOST_MIB, "MiB", f"fixed; {much}")
+    yield caller.row(f"{what}, accept meanwhile")
+
+
+def _retain(url: str, data: Path) -> None:
+    """One round of a worker's retention."""
+    with closing(open_database(url)) as database:
+        context = WorkerContext(
+            settings=Settings(folder=data, retention_days=RETENTION_DAYS, engines="fake"),
+            database=database,
+            blobs=DirectoryBlobs(data / "blobs"),
+            models={},
+            ids=Ids(_now_ms),
+            clock=_now_ms,
+            worker_id="worker_bench",
+            locks=data / "locks",
+        )
+        retention = Retention(context)
+        retention.look(now_ms=_now_ms())
+        retention.thread.join(RETENTION_S)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class _Caller:
+    """One client that submits a job every `REST_S` while something else is going on."""
+
+    def __init__(self, running: Stage) -> None:
+        self._running = running
+        self._took_s: list[float] = []
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="caller")
+
+    def __enter__(self) -> "_Caller":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopping.set()
+        self._thread.join()
+
+    def row(self, what: str) -> Row:
+        return Row(
+            f"{what}, p50 and p99",
+            f"{p50_ms(self._took_s):.1f} ms, {quantile(self._took_s, 0.99) * 1000:.1f} ms",
+            reason=f"no limit; {len(self._took_s)} jobs",
+        )
+
+    def _run(self) -> None:
+        script = submissions(self._running.keys[2], replays=0)
+        connection = Connection(self._running.port, self._running.host)
+        while not self._stopping.wait(REST_S):
+            request = next(script)
+            began = time.perf_counter()
+            answer = connection.ask(request)
+            self._took_s.append(time.perf_counter() - began)
+            assert answer.status == 202, answer
+        connection.close()
 
 
 def _peak_mib(pid: int) -> float:
-    status = Path(f"/proc/{pid}/status").read_text("ascii")
-    return int(status.partition("VmHWM:")[2].split()[0]) / 1024
+    """0 once the process has ended."""
+    with suppress(OSError, IndexError):
+        status = Path(f"/proc/{pid}/status").read_text("ascii")
+        return int(status.partition("VmHWM:")[2].split()[0]) / 1024
+    return 0.0
 
 
 def _plans(running: Stage) -> Iterator[Row]:
     """PostgreSQL's own plans of the hot statements."""
-    now_ms = time.time_ns() // 1_000_000
+    now_ms = _now_ms()
     offered = frozenset({"fake/speech"})
     account_id, job_id = running.query("select account_id, id from job order by id limit 1")[0].values()
     ids = Ids(lambda: now_ms)

@@ -7,6 +7,7 @@ import signal
 import stat
 import subprocess
 import threading
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,12 +21,14 @@ from servers.processes import is_stopped, until
 from servers.service import TENUTO, RunningService
 from tenuto import failpoints
 from tenuto.artifacts import backups
-from tenuto.backup import restore
+from tenuto.backup import restore, take
 from tenuto.backup.manifest import read_manifest
 from tenuto.backup.rows import LEFT_OUT
+from tenuto.blobs.directory import DirectoryBlobs
 from tenuto.db import schema
 from tenuto.db.database import Database
 from tenuto.errors import OperatorError
+from tenuto.ids import Ids
 
 Operation = dict[str, Any]
 
@@ -205,6 +208,62 @@ def test_damaged_bytes_are_named_or_left_out(make_place: MakeService, origin: Or
     assert f"1 blobs are missing or damaged: {blob_id}; `tenuto admin audit --deep`" in told_last(refused)
     assert taken.stdout.endswith("; 1 damaged blobs are left out\n")
     assert [blob_id] == restore.verify(tmp_path / "kept").left_out
+
+
+@OF_ONE
+def test_more_damage_than_a_manifest_names_is_refused(
+    origin: Origin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A backup beside another service's bytes would lack them all, and its manifest would name each."""
+    monkeypatch.setattr(take, "MAX_LEFT_OUT", 1)
+    database = checker.open_records(origin.place)
+    with pytest.raises(OperatorError, match="2 blobs are missing or damaged"):
+        take.take(
+            database,
+            DirectoryBlobs(tmp_path / "of another"),
+            tmp_path / "kept",
+            ids=Ids(lambda: 1),
+            clock=lambda: 1,
+            program="tenuto",
+            tell=lambda line: None,
+            leave_out_damaged=True,
+        )
+    database.close()
+
+    assert not (tmp_path / "kept").exists()
+
+
+@pytest.mark.parametrize("known_at_once", [take.KNOWN_AT_ONCE, 5])
+def test_a_backup_that_is_taken_again_has_no_bytes_of_the_first(
+    make_place: MakeService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, known_at_once: int
+) -> None:
+    """What was erased since the backup that was killed is in none of them, in however many passes they go."""
+    place = started(make_place("sqlite"))
+    jobs = [place.wait(place.submit(f"Sentence {number}."))["id"] for number in range(2)]
+    place.stop()
+    kept = tmp_path / "kept"
+    with_failpoint(place, "backup.before_name:1:kill", "admin", "backup", str(kept))
+    forget_backups(place)
+    first = {path.name for path in tmp_path.rglob("kept.unfinished/**/blob_*")}
+    place.start()
+    with place.client() as client:
+        assert 200 == client.delete(f"/v1/jobs/{jobs[0]}/content").status_code
+    place.stop()
+    monkeypatch.setattr(take, "KNOWN_AT_ONCE", known_at_once)
+    with closing(place.open_database()) as database:
+        take.take(
+            database,
+            DirectoryBlobs(place.folder / "blobs"),
+            kept,
+            ids=Ids(lambda: 1),
+            clock=lambda: 1,
+            program="tenuto",
+            tell=lambda line: None,
+        )
+    second = {path.name for path in kept.rglob("blob_*")}
+
+    assert (1, set()) == (len(first - second), second - first)
+    assert len(second) == restore.verify(kept).blobs
 
 
 def test_what_is_erased_during_a_backup_is_removed_after_it(

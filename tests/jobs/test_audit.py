@@ -1,6 +1,7 @@
 """The audit finds each corruption that it knows, by its name, and nothing in a healthy database."""
 
 import sqlite3
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -17,7 +18,8 @@ from tenuto.billing.rows import CallRow, Used
 from tenuto.config import Price
 from tenuto.db.database import Transaction
 from tenuto.jobs import audio_segments, audit, chunks, live_text, states
-from tenuto.jobs.audit import runs
+from tenuto.jobs.audit import Position, runs
+from tenuto.jobs.audit.runs import Progress
 from tenuto.jobs.queue import Claim
 from tenuto.jobs.rows import ChunkKey, NewSegment
 from tenuto.media.flac import FlacSummary
@@ -80,7 +82,7 @@ def test_pages_cover_every_row(world: World, monkeypatch: pytest.MonkeyPatch) ->
     caller = world.caller(1_000_000)
     made = [world.submit(caller, f"key {number}").job_id for number in range(7)]
     monkeypatch.setattr(audit, "PAGE_ROWS", 3)
-    healthy = world.read(audit.report)
+    healthy = audit.report(world.database)
     world.run("update job set event_sequence = 1 where id > :id", id=made[3])
     broken = world.read(audit.audit)
     world.run("update job set event_sequence = 0")
@@ -108,9 +110,84 @@ def test_what_is_old_is_judged_by_a_clock_that_is_trusted(world: World) -> None:
 def test_an_audit_that_is_stopped_looks_no_further(world: World) -> None:
     """A worker that ends does not wait for it."""
     world.running()
-    report = world.read(lambda tx: audit.report(tx, stopping=lambda: True))
+    report = audit.report(world.database, is_enough=lambda: True)
 
-    assert 0 == report.rows.get("job", 0)
+    assert ({}, Position("account", "")) == (report.rows, report.stopped_at)
+
+
+def test_an_audit_continues_where_it_stopped(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However often it stops, each row is looked at once, and each broken one is found once."""
+    monkeypatch.setattr(audit, "PAGE_ROWS", 3)
+    monkeypatch.setattr(audit, "PAGES_AT_ONCE", 2)
+    caller = world.caller(1_000_000)
+    made = [world.submit(caller, f"key {number}").job_id for number in range(10)]
+    whole = audit.report(world.database)
+    world.run("update job set event_sequence = 1 where id > :id", id=made[6])
+    parts: list[audit.Report] = []
+    position: Position | None = None
+    while not parts or position is not None:
+        asked = iter((False, True))
+        part = audit.report(world.database, start=position, is_enough=lambda asked=asked: next(asked))  # type: ignore[misc]
+        parts.append(part)
+        position = part.stopped_at
+    world.run("update job set event_sequence = 0")
+    rows: Counter[str] = Counter()
+    for part in parts:
+        rows.update(part.rows)
+    subjects = [finding.subject for part in parts for finding in part.findings]
+
+    assert 10 < len(parts)
+    assert (10, whole.rows) == (rows["job"], dict(rows))
+    assert made[7:] == subjects
+
+
+def test_work_that_goes_on_between_two_snapshots_is_no_finding(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No snapshot is held while the others' pages are read, so each page sees later records."""
+    monkeypatch.setattr(audit, "PAGE_ROWS", 2)
+    monkeypatch.setattr(audit, "PAGES_AT_ONCE", 1)
+    caller = world.caller(1_000_000_000)
+    claims: list[Claim] = []
+    until_ms = world.now_ms + 20
+
+    def work() -> bool:
+        """One more job finishes, one begins, and one is accepted; 20 times, so that the audit catches up."""
+        if world.now_ms == until_ms:
+            return False
+        if claims:
+            world.finish(claims.pop().attempt_id)
+        world.submit(caller, f"key {world.now_ms}")
+        world.now_ms += 1
+        claim = world.claim()
+        assert claim is not None
+        claims.append(claim)
+        return False
+
+    world.slots(2)
+    for _ in range(3):
+        work()
+    report = audit.report(world.database, is_enough=work)
+
+    assert [] == report.findings
+    assert (20, until_ms) == (len(world.all("select id from job")), world.now_ms)
+
+
+def test_an_audit_of_what_is_new_leaves_out_the_rest(world: World) -> None:
+    """Rows of jobs that were accepted since then; what is broken among them is found, and nothing older."""
+    caller = world.caller(1_000_000)
+    old = world.submit(caller, "old").job_id
+    world.now_ms += 10_000
+    new = [world.submit(caller, f"new {number}").job_id for number in range(2)]
+    world.run("update job set event_sequence = 1")
+    report = audit.report(world.database, since_ms=world.now_ms - 5_000)
+    world.run("update job set event_sequence = 0")
+
+    assert new == [finding.subject for finding in report.findings if finding.check == "job_events"]
+    assert old not in {finding.subject for finding in report.findings}
+    assert {"job": 2, "event": 2, "entry": 2, "idempotency": 2} == {
+        table: rows for table, rows in report.rows.items() if rows
+    }
 
 
 def test_one_worker_audits_in_an_hour(world: World) -> None:
@@ -124,10 +201,14 @@ def test_one_worker_audits_in_an_hour(world: World) -> None:
     world.now_ms += runs.EVERY_MS
     assert [True, False] == [begin("worker_b"), begin("worker_a")]
 
-    report = world.read(audit.report)
-    world.write(lambda tx: runs.end(tx, "worker_a", report, now_ms=world.now_ms))
+    report = audit.report(world.database)
+
+    def end(worker_id: str) -> None:
+        world.write(lambda tx: runs.end(tx, worker_id, Progress(), report, rows=1, now_ms=world.now_ms))
+
+    end("worker_a")
     assert world.read(runs.last) is None
-    world.write(lambda tx: runs.end(tx, "worker_b", report, now_ms=world.now_ms))
+    end("worker_b")
     last = world.read(runs.last)
     assert last is not None
     checks = [*(check.name for check in audit.CHECKS), audit.DATABASE_DAMAGED]

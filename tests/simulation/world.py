@@ -71,7 +71,7 @@ OFFERS = "worker_that_offers"
 FAULTS_OF_OURS = frozenset(
     {
         *("attempt.abandoned", "upkeep.failed", "heartbeat.failed", "claim.failed", "job.unsettled"),
-        *("sweep.failed", "audit.failed"),
+        *("sweep.failed", "audit.failed", "retention.failed"),
     }
 )
 """What the service logs about errors that nobody foresaw in its own code."""

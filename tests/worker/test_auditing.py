@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 
+import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from structlog.testing import capture_logs
 
@@ -11,8 +12,10 @@ from servers.rig import Interrupted, Rig, T, eventually
 from servers.world import World
 from tenuto.api.metrics import RecordsCollector, read_records
 from tenuto.db.database import Transaction
-from tenuto.jobs.audit import CHECKS, DATABASE_DAMAGED, runs
+from tenuto.jobs import audit
+from tenuto.jobs.audit import CHECKS, DATABASE_DAMAGED, Position, runs
 from tenuto.jobs.audit.runs import LastAudit
+from tenuto.worker import housekeeping
 from tenuto.worker.housekeeping import Auditor
 
 
@@ -103,6 +106,54 @@ def test_rescues_go_on_while_it_looks(world: World, rig: Rig) -> None:
 
     assert ("queued", None) == (state, unfinished)
     assert eventually(lambda: world.read(runs.last))
+
+
+def test_what_an_hour_is_too_short_for_continues_in_the_next(
+    world: World, rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The look through all records goes on, also by another worker. What it finds is reported until the next
+    one has come to its end.
+    """
+    for name, value in (("PAGE_ROWS", 2), ("PAGES_AT_ONCE", 4)):
+        monkeypatch.setattr(audit, name, value)
+    monkeypatch.setattr(housekeeping, "AUDIT_S", 0.0)
+    claim = world.running()
+    world.finish(claim.attempt_id)
+    world.run("update job set event_sequence = event_sequence + 1 where id = :id", id=claim.job_id)
+    world.now_ms += 10 * runs.EVERY_MS
+    found: list[int] = []
+    positions: list[Position | None] = []
+    while positions.count(None) < 3:
+        last = audited(world, Auditor(replace(rig.context, worker_id=f"worker_{len(found)}")))
+        assert last is not None
+        found.append(last.findings["job_events"])
+        positions.append(world.read(runs.progress).position)
+        if positions.count(None) == 1:
+            world.run("update job set event_sequence = 2 where id = :id", id=claim.job_id)
+        world.now_ms += runs.EVERY_MS
+    seen, ends = found.index(1), [nth for nth, position in enumerate(positions) if position is None]
+
+    assert 0 < seen < ends[0]
+    assert [1] * (ends[1] - seen) == found[seen : ends[1]]
+    assert [0] * (ends[2] - ends[1] + 1) == found[ends[1] :]
+
+
+def test_what_is_new_is_audited_in_each_hour(world: World, rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However far the look through all records has still to go."""
+    monkeypatch.setattr(audit, "PAGES_AT_ONCE", 1)
+    monkeypatch.setattr(housekeeping, "AUDIT_S", 0.0)
+    audited(world, Auditor(rig.context))
+    world.now_ms += runs.EVERY_MS
+    claim = world.running()
+    world.run("update job set event_sequence = event_sequence + 1 where id = :id", id=claim.job_id)
+    last = audited(world, Auditor(rig.context))
+    world.run("update job set event_sequence = event_sequence - 1 where id = :id", id=claim.job_id)
+    progress = world.read(runs.progress)
+
+    assert last is not None
+    assert 1 == last.findings["job_events"]
+    assert progress.position is not None
+    assert {} == progress.found
 
 
 def test_an_audit_that_is_stopped_says_nothing(world: World, rig: Rig) -> None:

@@ -1,6 +1,7 @@
 """The operator's retention: what it erases, what it never touches, and when it does nothing at all."""
 
 import json
+import threading
 import time
 from dataclasses import replace
 from typing import Any
@@ -11,9 +12,10 @@ from msgspec import structs
 from servers.rig import Rig
 from servers.world import METERED, World, any_key
 from tenuto.artifacts import inputs
+from tenuto.blobs.directory import DirectoryBlobs
 from tenuto.db.database import Transaction
 from tenuto.errors import Erased
-from tenuto.jobs import audio_segments, read
+from tenuto.jobs import audio_segments, erasure, read
 from tenuto.jobs.erasure import RETENTION_BATCH
 from tenuto.jobs.queue import Claim
 from tenuto.jobs.rows import NewSegment
@@ -171,6 +173,55 @@ def test_more_than_a_batch_is_erased_in_one_round(world: World, keeping: Rig) ->
     assert 0 == world.row("select count(*) as kept from artifact where erased_at is null")["kept"]
 
 
+def test_a_round_ends_when_nothing_is_due(
+    world: World, keeping: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A backlog of however many batches; the service's own round rests between two of them."""
+    monkeypatch.setattr(erasure, "RETENTION_BATCH", 1)
+    caller = world.caller(10**9)
+    for number in range(60):
+        world.cancel(caller.account_id, world.submit(caller, f"key {number}").job_id)
+    world.now_ms += KEPT_DAYS * DAY_MS + 1
+    retention = housekeeping.Retention(keeping.context)
+    retention.look(now_ms=world.now_ms)
+    retention.thread.join(60)
+
+    assert 60 == world.row("select count(*) as erased from job where erased_at is not null")["erased"]
+
+
+def test_a_store_that_stalls_holds_no_rescue_up(world: World, keeping: Rig) -> None:
+    """The retention waits for the bytes of an old result, and a dead worker's job is rescued (P8)."""
+    asked, may_end = threading.Event(), threading.Event()
+
+    class Stalled(DirectoryBlobs):
+        """The real folder, whose removals take as long as the test wants."""
+
+        def delete(self, blob_id: str) -> None:
+            asked.set()
+            assert may_end.wait(60)
+            super().delete(blob_id)
+
+    _, blob_id = finished(keeping)
+    keeping.context = replace(keeping.context, blobs=Stalled(keeping.folder / "blobs"))
+    world.now_ms += KEPT_DAYS * DAY_MS + 1
+    upkeep = keeping.upkeep()
+    now = time.monotonic()
+    for minute in range(12):
+        upkeep.look(now + 61 * minute)
+        world.now_ms += 61_000
+    was_asked = asked.wait(20)
+    keeping.neighbour()
+    claim = keeping.running("worker_b")
+    upkeep.look(now + 61 * 12)
+    state = world.state(claim.job_id)
+    may_end.set()
+
+    assert was_asked
+    assert "queued" == state
+    upkeep.retention.thread.join(20)
+    assert blob_id not in files(keeping)
+
+
 def test_by_default_nothing_is_ever_erased(world: World, rig: Rig) -> None:
     """0 days is no retention (R176)."""
     claim, _ = finished(rig)
@@ -196,6 +247,7 @@ def test_a_clock_that_jumps_erases_nothing(world: World, keeping: Rig) -> None:
     for minute in range(2, 14):
         world.now_ms += 61_000
         upkeep.look(now + 61 * minute)
+        upkeep.retention.thread.join(20)
     assert blob_id not in files(keeping)
 
 

@@ -48,6 +48,7 @@ ERRORS = (
     "store.other",
     "record.damaged",
     "result.kept_aside",
+    "retention.failed",
     "sweep.failed",
     "upkeep.failed",
     "changes.failed",

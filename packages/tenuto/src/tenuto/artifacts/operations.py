@@ -93,6 +93,11 @@ def page_of_blobs(tx: Transaction, after: str) -> str | None:
     return store.page_end(tx, after, PAGE_BLOBS)
 
 
+def has_orphans(tx: Transaction, *, now_ms: int, page: tuple[str, str]) -> bool:
+    """Whether there is something to condemn in the page after one id and up to another."""
+    return store.has_unreferenced(tx, now_ms - ORPHAN_AGE_MS, *page)
+
+
 def condemn_orphans(tx: Transaction, *, now_ms: int, page: tuple[str, str | None] = ("", None)) -> int:
     """First step of the sweep: mark rows that nothing refers to; a later commit that refers to one fails.
 

@@ -134,13 +134,7 @@ def page_end(tx: Transaction, after: str, limit: int) -> str | None:
     return None if row is None else row["last"]
 
 
-def unreferenced(
-    tx: Transaction, created_before: int, limit: int, *, after: str, last: str | None
-) -> list[str]:
-    """Blobs of a page that nothing refers to: orphans of a worker that died between bytes and result."""
-    rows = tx.all(
-        """select b.id from blob b
-           where b.condemned_at is null and b.created_at < :before
+_UNREFERENCED = """b.condemned_at is null and b.created_at < :before
              and b.id > :after and (cast(:last as text) is null or b.id <= :last)
              and not exists (select 1 from artifact a where a.blob_id = b.id)
              and not exists (select 1 from attempt t where t.blob_id = b.id)
@@ -148,8 +142,27 @@ def unreferenced(
              and not exists (select 1 from job_recording r join job j on j.id = r.job_id
                              where r.blob_id = b.id
                                and j.state not in ('succeeded', 'failed', 'cancelled'))
-             and not exists (select 1 from segment s where s.blob_id = b.id)
-           order by b.id limit :limit for update of b skip locked""",
+             and not exists (select 1 from segment s where s.blob_id = b.id)"""
+
+
+def has_unreferenced(tx: Transaction, created_before: int, after: str, last: str) -> bool:
+    """Whether nothing refers to a blob of a page; nobody has to wait for the answer."""
+    row = tx.one(
+        f"select 1 as one from blob b where {_UNREFERENCED} limit 1",  # noqa: S608 (a constant)
+        before=created_before,
+        after=after,
+        last=last,
+    )
+    return row is not None
+
+
+def unreferenced(
+    tx: Transaction, created_before: int, limit: int, *, after: str, last: str | None
+) -> list[str]:
+    """Blobs of a page that nothing refers to: orphans of a worker that died between bytes and result."""
+    rows = tx.all(
+        f"""select b.id from blob b where {_UNREFERENCED}
+            order by b.id limit :limit for update of b skip locked""",  # noqa: S608 (a constant)
         before=created_before,
         after=after,
         last=last,

@@ -119,7 +119,7 @@ def _dump_table(tx: Transaction, table: Table, path: Path) -> TableFile:
     digest, count, size_bytes = hashlib.sha256(), -1, 0
     with open_new(path) as file:
         for values in _lines(tx, table):
-            line = json.dumps(values, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+            line = msgspec.json.encode(values) + b"\n"
             file.write(line)
             digest.update(line)
             size_bytes += len(line)

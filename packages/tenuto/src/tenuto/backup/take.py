@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from zlib import crc32
 
 from tenuto import failpoints
 from tenuto.artifacts import backups
@@ -34,6 +35,10 @@ UNFINISHED = ".unfinished"
 SEEN_S = 5.0
 TELL_S = 5.0
 MAX_NAMED = 20
+MAX_LEFT_OUT = 100_000
+"""So many missing or damaged blobs are named by a manifest; where there are more, the store is another's."""
+KNOWN_AT_ONCE = 500_000
+"""So many names of blobs are in memory: 60 MiB."""
 ANY_AGE_MS = 1 << 62
 
 Tell = Callable[[str], None]
@@ -60,6 +65,7 @@ def take(
 ) -> Manifest:
     """A whole backup in a folder that is not there yet. Raises OperatorError, and then it is not there."""
     place = _prepare(folder)
+    is_resumed = (place / BLOBS).exists()
     backup_id = ids.new("backup")
     began_ms = clock()
     database.write(lambda tx: backups.begin(tx, backup_id, now_ms=began_ms))
@@ -72,7 +78,8 @@ def take(
         failpoints.hit("backup.after_rows")
         copied, damaged = _copy_all(blobs, place, watch, tell)
         _refuse_damaged(damaged, leave_out_damaged)
-        _forget_strangers(place)
+        if is_resumed:
+            _forget_strangers(place, copied.blobs)
         watch.check()
         manifest = Manifest(
             backup_id=backup_id,
@@ -177,6 +184,8 @@ def _copy_all(blobs: BlobStore, place: Path, watch: _Watch, tell: Tell) -> tuple
             raise OperatorError(f"the backup was not made: {error.message}") from error
         except (ArtifactUnavailable, CorruptBlob):
             damaged.append(record.blob_id)
+            if len(damaged) > MAX_LEFT_OUT:
+                raise OperatorError(_too_many_damaged(damaged)) from None
             continue
         copied.blobs += 1
         copied.size_bytes += record.size_bytes
@@ -206,21 +215,31 @@ def _copy(source: BlobStore, target: DirectoryBlobs, record: BlobRecord) -> None
 
 def _refuse_damaged(damaged: list[str], leave_out: bool) -> None:
     if damaged and not leave_out:
-        more = "" if len(damaged) <= MAX_NAMED else f" and {len(damaged) - MAX_NAMED} more"
         raise OperatorError(
-            f"{len(damaged)} blobs are missing or damaged: {', '.join(damaged[:MAX_NAMED])}{more};"
-            " `tenuto admin audit --deep` says whose they are;"
-            " --leave-out-damaged takes the backup without them"
+            f"{_too_many_damaged(damaged)}; --leave-out-damaged takes the backup without them"
         )
 
 
-def _forget_strangers(place: Path) -> None:
-    """Bytes of an earlier backup that was killed, which these rows do not know."""
-    target = DirectoryBlobs(place / BLOBS)
-    known = {record.blob_id for record in wanted(place)}
-    for blob_id in target.ids(ANY_AGE_MS):
-        if blob_id not in known:
-            target.delete(blob_id)
+def _too_many_damaged(damaged: list[str]) -> str:
+    more = "" if len(damaged) <= MAX_NAMED else f" and {len(damaged) - MAX_NAMED} more"
+    return (
+        f"{len(damaged)} blobs are missing or damaged: {', '.join(damaged[:MAX_NAMED])}{more};"
+        " `tenuto admin audit --deep` says whose they are"
+    )
+
+
+def _forget_strangers(place: Path, count: int) -> None:
+    """Bytes of an earlier backup that was killed, which these rows do not know.
+
+    There may be millions: as many passes as it takes for each to have some of the names.
+    """
+    target, passes = DirectoryBlobs(place / BLOBS), 1 + count // KNOWN_AT_ONCE
+    for number in range(passes):
+        names = (record.blob_id for record in wanted(place))
+        known = {name for name in names if crc32(name.encode()) % passes == number}
+        for name in target.ids(ANY_AGE_MS):
+            if crc32(name.encode()) % passes == number and name not in known:
+                target.delete(name)
 
 
 def _name(place: Path, folder: Path) -> None:

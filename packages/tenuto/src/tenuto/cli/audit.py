@@ -43,7 +43,7 @@ def _audit(options: argparse.Namespace, console: Console) -> int:
         # First: what it finds may keep the rest from being read.
         damaged = database_damage(database, deep=True) if deep else []
         _tell([] if as_json else damaged)
-        records = database.snapshot(lambda tx: report(tx, now_ms=now_ms))
+        records = report(database, now_ms=now_ms)
         _tell([] if as_json else records.findings)
         records.findings[:0] = damaged
         findings = records.findings

@@ -128,7 +128,7 @@ def _records(settings: "Settings") -> Iterator[CheckResult]:
     from tenuto.bootstrap.opening import is_first_run, open_as_it_is
     from tenuto.db.connection_errors import describe
     from tenuto.db.integrity import has_amcheck
-    from tenuto.jobs.audit import audit, database_damage
+    from tenuto.jobs.audit import database_damage, report
 
     try:
         lacking = _lacking_migrations(settings)
@@ -136,7 +136,7 @@ def _records(settings: "Settings") -> Iterator[CheckResult]:
             yield from _not_up_to_date(settings, lacking)
             return
         with closing(open_as_it_is(settings)) as database:
-            findings = database.snapshot(audit)
+            findings = report(database).findings
             first = is_first_run(database)
             stranger = _stranger(settings, database)
             damaged = database_damage(database, deep=False)

@@ -359,7 +359,7 @@ def is_needed(tx: Transaction, account_id: str, lane: str, artifact_id: str) -> 
 def final_before(tx: Transaction, finished_before: int, limit: int) -> list[str]:
     rows = tx.all(
         """select id from job where finished_at < :before and finished_at is not null and erased_at is null
-           order by finished_at limit :limit""",
+           order by finished_at limit :limit for update skip locked""",
         before=finished_before,
         limit=limit,
     )

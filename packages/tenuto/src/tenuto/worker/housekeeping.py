@@ -1,9 +1,9 @@
 """A worker's long work: the sweep of bytes that nothing refers to, the audit of our own records, the
 retention, and messages to webhooks.
 
-With millions of jobs, or a store that stalls, sweep and audit take minutes: each has a thread of its own, so
-that rescues continue meanwhile. Each is due once an hour, and then one of all workers does it; but every
-worker removes, now and then, what a sweep has condemned.
+With millions of jobs, or a store that stalls, it takes minutes: each has a thread of its own, so that rescues
+continue meanwhile, and rests as long as it works, so that callers do. Sweep and audit are due once an hour,
+and then one of all workers does them; but every worker removes, now and then, what a sweep has condemned.
 """
 
 import itertools
@@ -19,10 +19,11 @@ from tenuto.artifacts import operations as artifacts
 from tenuto.artifacts.erasure import remove
 from tenuto.artifacts.operations import ORPHAN_AGE_MS
 from tenuto.billing.rules import parse_cny
-from tenuto.db.database import Listener, Transaction
+from tenuto.db.database import Listener
 from tenuto.errors import ArtifactUnavailable, Unavailable
 from tenuto.jobs import audit, erasure
 from tenuto.jobs.audit import Report, runs
+from tenuto.jobs.audit.check import Finding
 from tenuto.jobs.feed import Position
 from tenuto.logs import get_logger, log_failure
 from tenuto.webhooks import operations as webhooks
@@ -36,8 +37,10 @@ ROWLESS_LIMIT = 200
 NAMES_PER_READ = 500
 HOUR_MS = 3600 * 1000
 DAY_MS = 24 * HOUR_MS
-MAX_BATCHES = 50
-"""The most transactions of one round of the retention; the next round continues."""
+AUDIT_S = 300.0
+"""How long an hour's audit looks through all records, its rests not counted; the next one continues."""
+RECENT_MS = 2 * runs.EVERY_MS
+"""What an audit looks at besides, where it did not get through all records."""
 
 TOPIC = "changes"
 POLL_S = 1.0
@@ -96,6 +99,27 @@ class BackgroundThread:
             self._failed(error)
 
 
+class Pace:
+    """Long work in portions: after each one a rest as long as it took, and a limit to all of them."""
+
+    def __init__(self, stopping: threading.Event, *, most_s: float = float("inf")) -> None:
+        self._stopping = stopping
+        self._left_s = most_s
+        self._resumed_at: float | None = None
+
+    def is_enough(self) -> bool:
+        """Rest; whether the work is to end: its time is over, or the worker stops. Not before a portion."""
+        if self._resumed_at is None:
+            self._resumed_at = time.monotonic()
+            return self._stopping.is_set()
+        worked_s = time.monotonic() - self._resumed_at
+        self._left_s -= worked_s
+        if self._left_s <= 0 or self._stopping.wait(worked_s):
+            return True
+        self._resumed_at = time.monotonic()
+        return False
+
+
 class Sweeper:
     """Removes the bytes that nothing refers to. Asked now and then whether it is due."""
 
@@ -141,15 +165,15 @@ class Sweeper:
         )
 
     def _condemn_orphans(self, now_ms: int) -> None:
-        """Rows of bytes that nothing refers to any more, page by page."""
-        context, after = self._context, ""
-        while not self.thread.stopping.is_set():
-            last = context.database.read(lambda tx, after=after: artifacts.page_of_blobs(tx, after))  # type: ignore[misc]
+        """Rows of bytes that nothing refers to any more, page by page; only a page with one is written."""
+        database, after, pace = self._context.database, "", Pace(self.thread.stopping)
+        while not pace.is_enough():
+            last = database.read(lambda tx, after=after: artifacts.page_of_blobs(tx, after))  # type: ignore[misc]
             if last is None:
                 return
-            context.database.write(
-                lambda tx, page=(after, last): artifacts.condemn_orphans(tx, now_ms=now_ms, page=page)  # type: ignore[misc]
-            )
+            look = partial(artifacts.has_orphans, now_ms=now_ms, page=(after, last))
+            if database.read(look):
+                database.write(partial(artifacts.condemn_orphans, now_ms=now_ms, page=(after, last)))
             after = last
 
 
@@ -185,73 +209,115 @@ class Auditor:
             log_failure(_log, "audit.failed", error)
 
     def _audit(self, now_ms: int | None) -> None:
-        context, began, is_stopping = self._context, time.monotonic(), self.thread.stopping.is_set
-
-        def look(tx: Transaction) -> Report:
-            return audit.report(tx, now_ms=now_ms, stopping=is_stopping)
-
+        """Continue the look through all records; where that is not all, look at what is new, too."""
+        context, began, stopping = self._context, time.monotonic(), self.thread.stopping
+        progress = context.database.read(runs.progress)
+        is_beginning = progress.position is None
         # First, and logged at once: damage may keep the rest from being read.
-        damaged = audit.database_damage(context.database, deep=False, stopping=is_stopping)
-        for finding in damaged:
-            _log.error(
-                "audit.finding",
-                check=finding.check,
-                subject=finding.subject,
-                what=finding.what,
-                **finding.seen,
-            )
+        damaged = self._damage() if is_beginning else []
+        recent = Report([], {})
         try:
-            report = context.database.snapshot(look)
+            pace = Pace(stopping, most_s=AUDIT_S)
+            look = audit.report(
+                context.database, now_ms=now_ms, start=progress.position, is_enough=pace.is_enough
+            )
+            if not is_beginning or look.stopped_at is not None:
+                recent = self._look_at_recent(now_ms)
         except Unavailable:
+            damaged = damaged or self._damage()
             if not damaged:
                 raise
-            report = Report([], {})
-        if is_stopping():
+            look = Report([], {})
+        if stopping.is_set():
             return
-        for finding in report.findings:
-            _log.error("audit.finding", check=finding.check, subject=finding.subject, what=finding.what)
-        report.findings[:0] = damaged
-        ended_at = context.clock()
-        context.database.write(lambda tx: runs.end(tx, context.worker_id, report, now_ms=ended_at))
+        _log_findings([*look.findings, *recent.findings])
+        look.findings[:0] = damaged
+        rows, ended_at = sum([*look.rows.values(), *recent.rows.values()]), context.clock()
+        progress = progress.after(look)
+        context.database.write(
+            lambda tx: runs.end(tx, context.worker_id, progress, recent, rows=rows, now_ms=ended_at)
+        )
         _log.info(
             "audit.finished",
-            rows=sum(report.rows.values()),
-            findings=len(report.findings),
+            rows=rows,
+            findings=len(look.findings) + len(recent.findings),
+            continues_at=None if look.stopped_at is None else look.stopped_at.table,
             took_ms=round((time.monotonic() - began) * 1000),
         )
 
+    def _damage(self) -> list[Finding]:
+        damaged = audit.database_damage(
+            self._context.database, deep=False, stopping=self.thread.stopping.is_set
+        )
+        _log_findings(damaged)
+        return damaged
 
-def retain(context: WorkerContext, *, now_ms: int) -> None:
-    """One round of the retention: erase recordings that came with jobs which have ended, some hours later.
+    def _look_at_recent(self, now_ms: int | None) -> Report:
+        pace, since_ms = Pace(self.thread.stopping), self._context.clock() - RECENT_MS
+        return audit.report(
+            self._context.database, now_ms=now_ms, since_ms=since_ms, is_enough=pace.is_enough
+        )
+
+
+def _log_findings(findings: list[Finding]) -> None:
+    for finding in findings:
+        seen = finding.seen if finding.check == audit.DATABASE_DAMAGED else {}
+        _log.error("audit.finding", check=finding.check, subject=finding.subject, what=finding.what, **seen)
+
+
+class Retention:
+    """Erases what callers, or the operator's settings, want to be kept for some time alone."""
+
+    def __init__(self, context: WorkerContext) -> None:
+        self._context = context
+        self.thread = BackgroundThread("retention", self._failed)
+
+    def look(self, *, now_ms: int) -> None:
+        """Begin, unless the last round is still running. Call it only while the wall clock can be trusted:
+        nothing brings back what it erases.
+        """
+        pace = Pace(self.thread.stopping)
+        self.thread.begin(lambda: retain(self._context, now_ms=now_ms, is_enough=pace.is_enough))
+
+    def _failed(self, error: Exception) -> None:
+        if isinstance(error, Unavailable):
+            _log.warning("retention.not_possible", reason=error.message)
+        else:
+            log_failure(_log, "retention.failed", error)
+
+
+def retain(context: WorkerContext, *, now_ms: int, is_enough: Callable[[], bool] = lambda: False) -> None:
+    """Erase recordings that came with jobs which have ended, some hours later.
 
     And, if the operator switched it on, what is older than the setting allows: requests and results of jobs
-    that have ended, and inputs that no open job needs; never segments or voices. Call it only while the wall
-    clock can be trusted: nothing brings back what it erases.
+    that have ended, and inputs that no open job needs; never segments or voices. `is_enough` is asked before
+    each transaction; what is left then is erased by the next round.
     """
     if hours := context.settings.openai_inputs_h:
         ended_before = now_ms - hours * HOUR_MS
-        _retain_inputs(
-            context, partial(erasure.retain_inputs_of_ended, ended_before=ended_before, now_ms=now_ms)
-        )
+        erase = partial(erasure.retain_inputs_of_ended, ended_before=ended_before, now_ms=now_ms)
+        _retain_inputs(context, erase, is_enough)
     if context.settings.retention_days == 0:
         return
     before = now_ms - context.settings.retention_days * DAY_MS
-    for _ in range(MAX_BATCHES):
+    count = erasure.RETENTION_BATCH
+    while count == erasure.RETENTION_BATCH and not is_enough():
         count, blobs = context.database.write(
             lambda tx: erasure.retain_jobs(tx, ended_before=before, now_ms=now_ms)
         )
         _remove_retained(context, blobs, jobs=count)
-        if count < erasure.RETENTION_BATCH:
-            break
-    _retain_inputs(context, partial(erasure.retain_inputs, created_before=before, now_ms=now_ms))
+    erase = partial(erasure.retain_inputs, created_before=before, now_ms=now_ms)
+    _retain_inputs(context, erase, is_enough)
 
 
-def _retain_inputs(context: WorkerContext, erase: Callable[..., tuple[str | None, list[str]]]) -> None:
+def _retain_inputs(
+    context: WorkerContext,
+    erase: Callable[..., tuple[str | None, list[str]]],
+    is_enough: Callable[[], bool],
+) -> None:
     """`erase`, from one id on to the next, until all is erased or the round is over."""
     after: str | None = ""
-    for _ in range(MAX_BATCHES):
-        if after is None:
-            return
+    while after is not None and not is_enough():
         after, blobs = context.database.write(partial(erase, after=after))
         _remove_retained(context, blobs, jobs=0)
 

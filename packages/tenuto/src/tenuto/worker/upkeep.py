@@ -36,7 +36,7 @@ from tenuto.worker import locks
 from tenuto.worker.context import Bell, WorkerContext
 from tenuto.worker.engines import Engines
 from tenuto.worker.heartbeat import ClockAgreement, Heartbeat
-from tenuto.worker.housekeeping import Auditor, Sweeper, retain
+from tenuto.worker.housekeeping import Auditor, Retention, Sweeper
 
 LOOK_S = 0.5
 HOUSEKEEPING_S = 60.0
@@ -110,6 +110,7 @@ class Upkeep:
         self._looked_at = float("-inf")
         self._agreement = ClockAgreement(context.clock(), time.monotonic())
         self._auditor = Auditor(context)
+        self.retention = Retention(context)
         self.sweeper = Sweeper(context)
         self._due = dict.fromkeys(("house", "sweep", "weigh", "calls"), 0.0)
         # MiB by engine, as last reported; replaced as a whole.
@@ -124,6 +125,7 @@ class Upkeep:
         self._stopping.set()
         self._thread.join(timeout=10)
         self._auditor.thread.stop()
+        self.retention.thread.stop()
         self.sweeper.thread.stop()
 
     def _run(self) -> None:
@@ -298,7 +300,7 @@ class Upkeep:
         if clocks_agree:
             for lane in kinds():
                 duties.do("expire", lambda lane=lane: self._expire(duties, lane, now_ms), lane=lane)  # type: ignore[misc]
-            duties.do("retention", lambda: retain(context, now_ms=now_ms))
+            duties.do("retention", lambda: self.retention.look(now_ms=now_ms))
         duties.do("backups", lambda: self._forget_backups(now))
         duties.do("workers", lambda: self._forget_workers(duties, now))
         duties.do("context", lambda: context.database.write(chunks.forget_final))

@@ -2,16 +2,19 @@
 
 Read only, and page by page, so that its memory does not grow with the records. A healthy database gives no
 finding at any moment, also under load: each statement sees one moment, and what it compares changes in one
-transaction; `Database.snapshot` makes all pages see the same one. `audit.deep` reads the bytes.
+transaction. So a few pages at a time have a snapshot of their own, and none is held for long: until it ends,
+PostgreSQL keeps every old version of a slot, and SQLite's write-ahead log grows. An audit may stop anywhere
+and continue from there later. `audit.deep` reads the bytes.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from tenuto.artifacts.operations import ORPHAN_AGE_MS
 from tenuto.db import integrity
 from tenuto.db.database import Database, Row, Transaction
+from tenuto.ids import encode
 from tenuto.jobs.audit import contents, jobs
 from tenuto.jobs.audit.check import ALL_AT_ONCE, Check, Finding
 
@@ -23,6 +26,8 @@ MAX_FINDINGS = 100
 """The most that are listed of each check."""
 
 PAGE_ROWS = 2_000
+PAGES_AT_ONCE = 16
+"""The most that share a snapshot: half a second."""
 
 SWEPT_WITHIN_MS = 2 * 3600 * 1000
 """How long an orphan may outlive its age: the sweep takes its time, and a service may be down."""
@@ -43,8 +48,31 @@ _PAGE_KEYS = {
     "job_recording": "job_id",
     "upload_key": "key_id",
     "blob": "id",
+    "idempotency": "job_id",
 }
 """The column by which each table is read in pages. All rows that share a value are in one page."""
+_NAMED_BY_TIME = {
+    "entry": "entry",
+    "job": "job",
+    "model_call": "call",
+    "event": "job",
+    "artifact": "artifact",
+    "segment": "attempt",
+    "part": "job",
+    "live_text": "attempt",
+    "job_recording": "job",
+    "blob": "blob",
+    "idempotency": "job",
+}
+"""The tables that grow with what callers do, and the prefix of the ids there, which rise with time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where an audit continues: in this table, behind this key."""
+
+    table: str
+    after: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,28 +82,42 @@ class Report:
     findings: list[Finding]
     rows: dict[str, int]
     """How many rows of each table were read."""
+    stopped_at: Position | None = None
+    """What comes next; None: that was all."""
 
 
 def audit(tx: Transaction, *, now_ms: int | None = None) -> list[Finding]:
-    """All findings; an empty list means that records and money agree."""
-    return report(tx, now_ms=now_ms).findings
+    """All findings in one transaction; an empty list means that records and money agree.
+
+    Without `now_ms` nothing is reported as too old.
+    """
+    auditor = _Auditor(now_ms, list(_PAGE_KEYS), None)
+    position: Position | None = auditor.first
+    while position is not None:
+        position = auditor.look(tx, position)
+    return auditor.findings
 
 
 def report(
-    tx: Transaction, *, now_ms: int | None = None, stopping: Callable[[], bool] = lambda: False
+    database: Database,
+    *,
+    now_ms: int | None = None,
+    start: Position | None = None,
+    since_ms: int | None = None,
+    is_enough: Callable[[], bool] = lambda: False,
 ) -> Report:
-    """Make every check on every page; at most `MAX_FINDINGS` of each are listed.
+    """Make every check on every page from `start` on; at most `MAX_FINDINGS` of each are listed.
 
-    Without `now_ms` nothing is reported as too old. Once `stopping` returns true, the rest is left out.
+    With `since_ms`, only on what was made since then. `is_enough` is asked before each snapshot and may rest;
+    once it returns true, the rest is left out. Without `now_ms` nothing is reported as too old.
     """
-    auditor = _Auditor(tx, now_ms)
-    for table in _PAGE_KEYS:
-        for after, last in auditor.pages(table):
-            if stopping():
-                return auditor.report()
-            auditor.look(table, after, last)
-    auditor.look(ALL_AT_ONCE, "", "")
-    return auditor.report()
+    tables = _PAGE_KEYS if since_ms is None else _NAMED_BY_TIME
+    auditor = _Auditor(now_ms, list(tables), since_ms)
+    # A later version may have a table that this one does not know.
+    position: Position | None = start if start and start.table in auditor.tables else auditor.first
+    while position is not None and not is_enough():
+        position = database.snapshot(lambda tx, at=position: auditor.look(tx, at))  # type: ignore[misc]
+    return Report(auditor.findings, auditor.rows, position)
 
 
 def database_damage(
@@ -94,43 +136,59 @@ def database_damage(
 
 
 class _Auditor:
-    """One audit in progress."""
+    """One audit in progress, of some tables in this order."""
 
-    def __init__(self, tx: Transaction, now_ms: int | None) -> None:
-        self._tx = tx
+    def __init__(self, now_ms: int | None, tables: list[str], since_ms: int | None) -> None:
         self._before = None if now_ms is None else now_ms - ORPHAN_AGE_MS - SWEPT_WITHIN_MS
-        self._findings: list[Finding] = []
+        self._since_ms = since_ms
+        self.tables = [*tables, ALL_AT_ONCE]
+        self.first = self._beginning_of(self.tables[0])
+        self.findings: list[Finding] = []
         self._listed: Counter[str] = Counter()
-        self._rows: dict[str, int] = {}
+        self.rows: dict[str, int] = {}
 
-    def report(self) -> Report:
-        return Report(self._findings, self._rows)
+    def look(self, tx: Transaction, position: Position) -> Position | None:
+        """Check a few pages; gives where to continue, None: that was all."""
+        following: Position | None = position
+        for _ in range(PAGES_AT_ONCE):
+            if following is None:
+                break
+            following = self._look_at_page(tx, following)
+        return following
 
-    def pages(self, table: str) -> Iterator[tuple[str, str]]:
-        """Pairs of keys: above the first, up to the second there are about `PAGE_ROWS` rows."""
-        key = _PAGE_KEYS[table]
-        page_end = f"""select count(*) as rows, max({key}) as last from (
-            select {key} from {table} where {key} > :after order by {key} limit :rows) as page"""  # noqa: S608
-        self._rows[table] = 0
-        after = ""
-        while True:
-            page = self._tx.one(page_end, after=after, rows=PAGE_ROWS)
-            assert page is not None, "an aggregate gives a row"
-            if not page["rows"]:
-                return
-            self._rows[table] += page["rows"]
-            yield after, page["last"]
-            if page["rows"] < PAGE_ROWS:
-                return
-            after = page["last"]
+    def _look_at_page(self, tx: Transaction, at: Position) -> Position | None:
+        """Check the page behind a key, which has about `PAGE_ROWS` rows."""
+        if at.table == ALL_AT_ONCE:
+            self._check(tx, at.table, "", "")
+            return None
+        key = _PAGE_KEYS[at.table]
+        page = tx.one(
+            f"""select count(*) as rows, max({key}) as last from (
+                select {key} from {at.table} where {key} > :after order by {key} limit :rows) as page""",  # noqa: S608
+            after=at.after,
+            rows=PAGE_ROWS,
+        )
+        assert page is not None, "an aggregate gives a row"
+        self.rows[at.table] = self.rows.get(at.table, 0) + page["rows"]
+        if page["rows"]:
+            self._check(tx, at.table, at.after, page["last"])
+        if page["rows"] == PAGE_ROWS:
+            return Position(at.table, page["last"])
+        return self._beginning_of(self.tables[self.tables.index(at.table) + 1])
 
-    def look(self, table: str, after: str, last: str) -> None:
+    def _beginning_of(self, table: str) -> Position:
+        prefix = _NAMED_BY_TIME.get(table)
+        if prefix is None or self._since_ms is None:
+            return Position(table, "")
+        return Position(table, f"{prefix}_{encode(self._since_ms << 80)}")
+
+    def _check(self, tx: Transaction, table: str, after: str, last: str) -> None:
         """Every check of this table on one page."""
         for check in CHECKS:
             left = MAX_FINDINGS - self._listed[check.name]
             if check.table != table or left <= 0 or (check.needs_the_time and self._before is None):
                 continue
-            rows = self._tx.all(
+            rows = tx.all(
                 f"{check.query} limit :limit",
                 after=after,
                 last=last,
@@ -140,7 +198,7 @@ class _Auditor:
                 limit=left,
             )
             self._listed[check.name] += len(rows)
-            self._findings += [_finding(check, row) for row in rows]
+            self.findings += [_finding(check, row) for row in rows]
 
 
 def _finding(check: Check, row: Row) -> Finding:

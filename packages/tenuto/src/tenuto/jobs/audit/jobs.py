@@ -57,8 +57,8 @@ CHECKS: tuple[Check, ...] = (
         """select a.id as subject, a.held_micros, j.held as open_jobs_hold, c.held as open_calls_hold
            from account a left join (
                select account_id, cast(sum(hold_micros) as bigint) as held from job
-               where account_id > :after and account_id <= :last
-                 and state not in ('succeeded', 'failed', 'cancelled') group by account_id
+               where account_id > :after and account_id <= :last and state <> 'succeeded'
+                 and state in ('submitting', 'queued', 'running', 'recovery_required') group by account_id
            ) j on j.account_id = a.id left join (
                select account_id, cast(sum(hold_micros) as bigint) as held from model_call
                where account_id > :after and account_id <= :last and state = 'open' group by account_id
@@ -160,12 +160,15 @@ CHECKS: tuple[Check, ...] = (
     ),
     Check(
         "entry_twice",
-        ALL_AT_ONCE,
+        "job",
         "the job has two holds, or two resolutions",
         _LINES,
         """select job_id as subject, count(*) as entries from entry
-           where type in ('hold', 'settle', 'void') and job_id is not null
-           group by job_id, case when type = 'hold' then 1 else 2 end having count(*) > 1""",
+           where type = 'hold' and job_id > :after and job_id <= :last group by job_id having count(*) > 1
+           union all
+           select job_id, count(*) from entry
+           where type in ('settle', 'void') and job_id > :after and job_id <= :last
+           group by job_id having count(*) > 1""",
     ),
     Check(
         "entry_call",
@@ -352,23 +355,27 @@ CHECKS: tuple[Check, ...] = (
     ),
     Check(
         "idempotency_job",
-        ALL_AT_ONCE,
+        "idempotency",
         "an idempotency key names a job of another API key",
         "a resend under this key is answered with the wrong job, or not at all; report it",
-        """select job_id as subject, key_id from idempotency except select id, key_id from job""",
+        """select i.job_id as subject, i.key_id from idempotency i left join job j on j.id = i.job_id
+           where i.job_id > :after and i.job_id <= :last and (j.id is null or j.key_id <> i.key_id)""",
     ),
     Check(
         "job_idempotency",
-        ALL_AT_ONCE,
+        "job",
         "the job has no idempotency key: a resend would make another",
         _STORY,
-        """select id as subject, key_id from job except select job_id, key_id from idempotency""",
+        """select j.id as subject, j.key_id from job j
+           left join idempotency i on i.job_id = j.id and i.key_id = j.key_id
+           where j.id > :after and j.id <= :last and i.job_id is null""",
     ),
     Check(
         "idempotency_twice",
-        ALL_AT_ONCE,
+        "idempotency",
         "two idempotency keys name the job",
         _STORY,
-        """select job_id as subject, count(*) as keys from idempotency group by job_id having count(*) > 1""",
+        """select job_id as subject, count(*) as keys from idempotency
+           where job_id > :after and job_id <= :last group by job_id having count(*) > 1""",
     ),
 )

@@ -1,6 +1,7 @@
-"""Audits that the service makes of itself: whose turn it is, and what the latest one found.
+"""Audits that the service makes of itself: whose turn it is, how far they came, and what was found.
 
-The table `audit` has one row, which every audit overwrites.
+The table `audit` has one row, which every audit overwrites. An audit goes through all records; where it does
+not reach the end in its hour, the next one continues.
 """
 
 import json
@@ -11,7 +12,7 @@ import msgspec
 
 from tenuto.db import records
 from tenuto.db.database import Transaction
-from tenuto.jobs.audit import CHECKS, DATABASE_DAMAGED, Report
+from tenuto.jobs.audit import CHECKS, DATABASE_DAMAGED, Position, Report
 
 EVERY_MS = 3600 * 1000
 
@@ -25,6 +26,30 @@ class _AuditRow(msgspec.Struct, frozen=True):
     """When an audit last finished."""
     findings: str | None
     """JSON object of that audit: how many rows each check found."""
+    progress: str | None
+    """A Progress as JSON, written with `ended_at`; null: no audit has ended since an earlier version's."""
+
+
+class Progress(msgspec.Struct, frozen=True):
+    """How far the look through all records has come."""
+
+    position: Position | None = None
+    """Where it continues; None: it begins."""
+    found: dict[str, int] = {}
+    """How many rows each check found in this look so far, without those that found none."""
+    found_before: dict[str, int] = {}
+    """The same of the last look that came to its end."""
+
+    def after(self, report: Report) -> "Progress":
+        """With what was looked at from `position` on."""
+        found = dict(Counter(self.found) + _counted(report))
+        if report.stopped_at is None:
+            return Progress(found_before=found)
+        return Progress(report.stopped_at, found, self.found_before)
+
+    def findings(self, recent: Report) -> dict[str, int]:
+        """What to report for each check: nothing is over because the next look has not reached it again."""
+        return dict(Counter(self.found) | Counter(self.found_before) | _counted(recent))
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,15 +85,25 @@ def begin(tx: Transaction, worker_id: str, *, now_ms: int) -> bool:
     return changed == 1
 
 
-def end(tx: Transaction, worker_id: str, report: Report, *, now_ms: int) -> None:
-    """Record the result, unless another worker has begun an audit since."""
-    findings = Counter(finding.check for finding in report.findings)
+def progress(tx: Transaction) -> Progress:
+    """How far the look through all records has come."""
+    row = _row(tx)
+    if row is None or row.progress is None:
+        return Progress()
+    return msgspec.json.decode(row.progress, type=Progress)
+
+
+def end(
+    tx: Transaction, worker_id: str, progress: Progress, recent: Report, *, rows: int, now_ms: int
+) -> None:
+    """Record the result of looking at this many rows, unless another worker has begun an audit since."""
     tx.run(
-        """update audit set ended_at = :now, rows_seen = :rows, findings = :findings
+        """update audit set ended_at = :now, rows_seen = :rows, findings = :findings, progress = :progress
            where number = 1 and worker_id = :worker_id""",
         worker_id=worker_id,
-        rows=sum(report.rows.values()),
-        findings=json.dumps(findings, sort_keys=True),
+        rows=rows,
+        findings=json.dumps(progress.findings(recent), sort_keys=True),
+        progress=msgspec.json.encode(progress).decode(),
         now=now_ms,
     )
 
@@ -83,4 +118,10 @@ def last(tx: Transaction) -> LastAudit | None:
 
 
 def _row(tx: Transaction) -> _AuditRow | None:
-    return records.one(tx, _AuditRow, "select began_at, ended_at, findings from audit where number = 1")
+    return records.one(
+        tx, _AuditRow, "select began_at, ended_at, findings, progress from audit where number = 1"
+    )
+
+
+def _counted(report: Report) -> Counter[str]:
+    return Counter(finding.check for finding in report.findings)

@@ -322,9 +322,7 @@ def retention(running: Stage, due: int, much: str) -> Iterator[Row]:
     """
     arguments = running.service.database_url, running.folder / "data"
     most_s = 60 * max(LEAST_MINUTES, due / PER_MINUTE)
-    process = multiprocessing.get_context("spawn").Process(
-        target=_retain, args=(url, running.folder / "data")
-    )
+    process = multiprocessing.get_context("spawn").Process(target=_retain, args=arguments)
     peak_mib = 0.0
     with _Caller(running) as caller:
         began = time.monotonic()
@@ -338,7 +336,7 @@ def retention(running: Stage, due: int, much: str) -> Iterator[Row]:
         "select id from job where finished_at < :before and erased_at is null limit 1",
         before=_now_ms() - RETENTION_DAYS * DAY_MS,
     )
-    assert [] == left
+    assert not left
     what = f"growth, {running.name}: retention of {due:,} jobs"
     yield below(what, took_s, most_s, "s", f"fixed; {much}")
     yield below(f"{what}, its memory", peak_mib, MOST_MIB, "MiB", f"fixed; {much}")

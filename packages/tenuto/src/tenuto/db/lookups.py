@@ -119,9 +119,9 @@ class Lookups:
             loop.add_reader(self._socket, self._receive)
 
     def _send(self) -> None:
-        """Begins a round trip with all that waits."""
+        """Begins a round trip with all that waits, unless the connection was left or one is under way."""
         connection, loop = self._connection, self._loop
-        if connection is None or loop is None:
+        if connection is None or loop is None or self._sent:
             return
         waiting, self._waiting = self._waiting, []
         for number, (pending, ask) in enumerate(waiting):

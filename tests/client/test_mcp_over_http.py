@@ -11,6 +11,7 @@ import socket
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ from servers.service import PLAIN, RunningService
 from tenuto import config
 from tenuto.api.mcp import MAX_BODY_BYTES, MOST_CALLS
 from tenuto.errors import SettingsInvalid
-from tenuto_mcp.arguments import MAX_RECORDING_BYTES
+from tenuto_mcp.arguments import MAX_FAULTS_NAMED, MAX_RECORDING_BYTES
 
 SAID = "Hold the note for its full value."
 ALLOWED = "https://app.example.com"
@@ -337,6 +338,63 @@ def test_a_body_has_a_limit(service: RunningService, caller: Caller) -> None:
 
     assert 200 == post(caller, call).status_code
     assert 413 == post(caller, b" " * (MAX_BODY_BYTES + 1)).status_code
+
+
+HUGE: dict[str, bytes] = {
+    "names": b'{"name":"say","arguments":{' + b",".join(b'"k%d":0' % each for each in range(300_000)) + b"}}",
+    "objects": b'{"name":"say","arguments":{"text":[' + b",".join([b'{"a":{}}'] * 800_000) + b"]}}",
+    "empty": b'{"name":"say","arguments":{"text":[' + b",".join([b"{}"] * 2_400_000) + b"]}}",
+    "deep": b'{"name":"say","arguments":{"text":' + b"[" * 2_000_000 + b"]" * 2_000_000 + b"}}",
+}
+
+
+@pytest.mark.parametrize("params", HUGE.values(), ids=HUGE)
+def test_values_are_counted_before_a_body_is_read(
+    service: RunningService, caller: Caller, params: bytes
+) -> None:
+    """Others are answered meanwhile; the refusal is JSON-RPC's, with the API's inside (P14)."""
+    body = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":' + params + b"}"
+    assert len(body) <= MAX_BODY_BYTES
+    with ThreadPoolExecutor(1) as pool:
+        answering = pool.submit(post, caller, body)
+        longest_s = _longest_answer_s(service, answering)
+    answer = answering.result()
+    error = answer.json()["error"]
+
+    assert longest_s < 2.0, longest_s
+    assert (400, -32700, "invalid_request") == (answer.status_code, error["code"], error["data"]["code"])
+    assert ["too_many_values"] == [fault["code"] for fault in error["data"]["details"]]
+    assert error["data"]["request_id"] == answer.headers["x-request-id"]
+
+
+def _longest_answer_s(service: RunningService, while_runs: Future[Any]) -> float:
+    longest_s = 0.0
+    with httpx2.Client(base_url=service.url, timeout=60, verify=PLAIN) as probes:
+        while not while_runs.done():
+            began = time.monotonic()
+            assert 200 == probes.get("/livez").status_code
+            longest_s = max(longest_s, time.monotonic() - began)
+            time.sleep(0.01)
+    return longest_s
+
+
+def test_what_is_named_of_many_faults_is_short(service: RunningService, caller: Caller) -> None:
+    """As many unknown arguments as a body may hold, of a long name each."""
+    arguments = {f"{number}{'k' * 3000}": 0 for number in range(1_900)}
+    [answer] = calling(service, caller.key, ("say", {"text": "x"} | arguments))
+
+    assert answer.is_error and f"and {1_900 - MAX_FAULTS_NAMED} more faults" in text_of(answer)
+    assert len(text_of(answer)) < 8_000
+
+
+def test_the_largest_recording_is_read(service: RunningService, caller: Caller) -> None:
+    """4 MiB before base64."""
+    wav = in_form(recording(2), "WAV")
+    padded = wav + bytes(MAX_RECORDING_BYTES - len(wav))
+    calls = [("transcribe", {"recording": base64.b64encode(padded).decode(), "lang": "en"})]
+    [answer] = calling(service, caller.key, *calls)
+
+    assert facts(answer)["text"]
 
 
 def test_calls_of_a_key_have_a_limit_and_leave_with_their_clients(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import string
 from collections.abc import Mapping
 from functools import cache
 from typing import Any, Literal, TypeVar
@@ -16,6 +17,10 @@ WAIT_S = 45
 MAX_WAIT_S = 600
 MAX_RECORDING_BYTES = 4 << 20
 """Of a recording that comes with a call, before base64: four minutes of MP3 at 128 kbit/s."""
+MAX_FAULTS_NAMED = 16
+"""Of one call; more are counted."""
+MAX_NAME_CHARACTERS = 64
+"""Of an argument, as far as a fault names it."""
 
 Kind = Literal["speech", "recognition", "image", "chat", "embedding"]
 Language = Literal["zh", "en", "ja", "es", "ar"]
@@ -163,7 +168,9 @@ class TranscribeUpload(Transcribe):
         head, separator, encoded = self.recording.partition(";base64,")
         text = encoded if separator and head.startswith("data:") else self.recording
         try:
-            content = base64.b64decode("".join(text.split()), validate=True)
+            # Without an object for each of its lines, of which it may have millions.
+            encoded_bytes = text.encode("ascii").translate(None, string.whitespace.encode())
+            content = base64.b64decode(encoded_bytes, validate=True)
         except ValueError:
             raise InvalidSetting(
                 "recording: is not base64; send its bytes in base64 (A–Z, a–z, 0–9, +, /, and = to fill up), "
@@ -187,12 +194,15 @@ def waiting_at_most(model: type[T], most_s: int) -> type[T]:
 
 
 def checked(model: type[T], arguments: Mapping[str, Any] | None) -> T:
-    """The arguments of a call. Raises InvalidSetting, which names every fault."""
+    """The arguments of a call. Raises InvalidSetting, which names the first `MAX_FAULTS_NAMED` faults."""
     try:
         return model.model_validate(dict(arguments or {}))
     except ValidationError as error:
-        faults = "; ".join(_fault(model, one["loc"], one["type"], one["msg"]) for one in error.errors())
-        raise InvalidSetting(faults) from None
+        errors = error.errors(include_url=False, include_context=False, include_input=False)
+        faults = [_fault(model, one["loc"], one["type"], one["msg"]) for one in errors[:MAX_FAULTS_NAMED]]
+        if len(errors) > MAX_FAULTS_NAMED:
+            faults.append(f"and {len(errors) - MAX_FAULTS_NAMED} more faults")
+        raise InvalidSetting("; ".join(faults)) from None
 
 
 @cache
@@ -212,6 +222,7 @@ def schema(model: type[Arguments]) -> Mapping[str, Any]:
 
 def _fault(model: type[Arguments], location: tuple[int | str, ...], code: str, message: str) -> str:
     name = ".".join(str(one) for one in location)
+    name = name if len(name) <= MAX_NAME_CHARACTERS else name[:MAX_NAME_CHARACTERS] + "…"
     if code == "extra_forbidden":
         known = ", ".join(model.model_fields)
         return f"{name}: unknown; {f'choose from {known}' if known else 'this tool takes no arguments'}"

@@ -6,6 +6,7 @@ ends with the call whose progress it reports.
 """
 
 import ipaddress
+import json
 import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -15,12 +16,15 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from tenuto import strict_json
 from tenuto.addresses import NONE
 from tenuto.api import cors
-from tenuto.api.answers import Answer
+from tenuto.api.answers import Answer, json_answer
 from tenuto.api.call import Call
 from tenuto.api.chat import answered_while_there
+from tenuto.api.errors import error_body
 from tenuto.api.openai import recordings
+from tenuto.api.request_body import MAX_VALUES, beside_large
 from tenuto.api.service import Service
 from tenuto.errors import Forbidden, InvalidRequest, RateLimited
 
@@ -31,6 +35,8 @@ MAX_BODY_BYTES = 8 << 20
 """A recording that is too large by a third is still answered by the tool, which says what would be right."""
 MOST_CALLS = 8
 """Requests of a key that are answered at once; each may wait for its job, and makes further ones."""
+PARSE_ERROR = -32700
+"""JSON-RPC's code of a body that is not read."""
 
 Asgi = Callable[[Any, Any, Any], Awaitable[None]]
 
@@ -56,6 +62,11 @@ class Tools:
         caller = await call.authenticate()
         body = await _body(call, caller.account_id)
         with self._counted(caller.key_id):
+            # The library parses a body in the event loop, whatever it holds.
+            try:
+                await beside_large(call, body, partial(strict_json.parse, body, max_values=MAX_VALUES))
+            except InvalidRequest as error:
+                return _not_read(error, call.request_id)
             return await answered_while_there(call, self._answered(call, body))
 
     async def _answered(self, call: Call, body: bytes) -> Answer | None:
@@ -118,6 +129,13 @@ async def _body(call: Call, account_id: str) -> bytes:
         return await call.read_body(SMALL_BODY_BYTES)
     with call.service.uploads.slot(account_id):
         return await call.read_body(MAX_BODY_BYTES)
+
+
+def _not_read(error: InvalidRequest, request_id: str) -> Answer:
+    """The API's error inside JSON-RPC's."""
+    data = json.loads(error_body(error, request_id, 400))["error"]
+    told = {"code": PARSE_ERROR, "message": f"Parse error: {error.message}", "data": data}
+    return json_answer(400, {"jsonrpc": "2.0", "id": None, "error": told})
 
 
 def _head_of_stream(call: Call, answer: Answer) -> dict[str, Any]:

@@ -43,6 +43,7 @@ class Client(threading.Thread):
     def finish(self) -> None:
         """Ask for nothing new; the thread ends when all that was asked for has been seen to its end."""
         self._closing.set()
+        self.link.rest()
 
     def lose_patience(self) -> None:
         """Cancel what still waits: a job that lost many workers pauses for longer and longer."""

@@ -29,7 +29,7 @@ INFORMED = ("rich", "other")
 """The accounts that have a webhook; they share its server."""
 INFORM_S = 60.0
 """Until every message must have come, once nothing goes wrong any more."""
-PATIENCE_S, REST_S = 25.0, 60.0
+PATIENCE_S, REST_S = 25.0, 180.0
 """After the first, clients cancel unfinished jobs; after the second, an unfinished job is a finding."""
 WARM_S, READY_S = 1.0, 20.0
 MESSAGES_LOOK_S = 0.3

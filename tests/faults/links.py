@@ -11,6 +11,8 @@ from servers.service import PLAIN
 
 LOST_PAUSE_S = 0.1
 TIMEOUT_S = 5.0
+AT_REST_TIMEOUT_S = 60.0
+"""Once nothing goes wrong any more, an answer takes as long as a slow machine needs."""
 
 
 class Link:
@@ -31,6 +33,10 @@ class Link:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._http.close()
+
+    def rest(self) -> None:
+        """Wait longer for each answer from now on: none is lost any more."""
+        self._http.timeout = AT_REST_TIMEOUT_S
 
     def ask(self, method: str, path: str, **options: Any) -> httpx2.Response | None:
         """The answer; None when there was none, or not all of it."""

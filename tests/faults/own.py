@@ -10,7 +10,7 @@ from servers import checker
 from servers.service import FINAL, PLAIN, RunningService
 from tenuto.errors import Unavailable
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 LOOK_S = 0.03
 
 

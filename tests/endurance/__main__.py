@@ -1,6 +1,6 @@
 """Endurance: mixed load without faults, in pieces.
 
-    python -m tests.endurance --minutes 30 [--database sqlite|postgresql] [--write]
+    python -m tests.endurance --minutes 60 [--database sqlite|postgresql] [--write]
 
 Half of the minutes are on SQLite and half on PostgreSQL, unless one is named. A piece continues on the
 records of the last one on this machine, in build/endurance; `--fresh` removes them. `--write` adds the pieces
@@ -54,7 +54,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m tests.endurance", description=(__doc__ or "").split("\n")[0]
     )
-    parser.add_argument("--minutes", type=float, default=30.0, help="of all pieces together")
+    parser.add_argument("--minutes", type=float, default=60.0, help="of all pieces together")
     parser.add_argument("--database", choices=DATABASES, help="this one alone")
     parser.add_argument("--fresh", action="store_true", help="begin on empty records")
     parser.add_argument("--write", action="store_true", help="add to the record, and write its page")

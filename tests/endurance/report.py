@@ -60,7 +60,8 @@ def _of(pieces: Sequence[Piece]) -> Iterator[tuple[str, list[Piece]]]:
 
 
 def _hours(pieces: Sequence[Piece]) -> Iterable[str]:
-    for name, mine in _of(pieces):
+    for database, name in NAMES.items():
+        mine = [piece for piece in pieces if piece.database == database]
         done = f"{record.hours(mine):.1f} of {WANTED_HOURS} hours, in {len(mine)} pieces"
         yield f"- {name}: {done}, {sum(piece.jobs for piece in mine):,} jobs.\n"
 

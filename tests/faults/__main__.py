@@ -69,7 +69,8 @@ def main() -> int:
     )
     lives = _run(running, book if asked.write else None)
     if asked.write:
-        report.write(book)
+        # As it was written: with rounded figures, and with what others have added.
+        report.write(record.Record())
     return _verdict(running, lives, is_piece=asked.total is not None or asked.life is not None)
 
 

@@ -45,6 +45,8 @@ def page(record: Record) -> str:
     }
     return PAGE.read_text("utf-8").format(
         **{name: "".join(part) for name, part in parts.items()},
+        # The text does not lie beside the page, so the link is not in it.
+        endurance="[another page](endurance.md)",
         clients=len(CLIENTS),
         life=LIFE,
         soak=FULL_SOAK,

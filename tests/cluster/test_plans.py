@@ -1,8 +1,11 @@
 """What operations cost when the database has grown: indexes are used, and few pages touched."""
 
 import datetime
+import itertools
+import sqlite3
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -18,9 +21,11 @@ from tenuto.accounts.restrictions import Caller
 from tenuto.artifacts import operations as artifacts
 from tenuto.billing import reads as billing
 from tenuto.catalog import operations as catalog
+from tenuto.db import migrations
 from tenuto.db.connection import Connection
 from tenuto.db.database import Transaction
 from tenuto.db.opening import open_database
+from tenuto.db.sqlite import SqliteTransaction
 from tenuto.ids import Ids
 from tenuto.jobs import audio_segments, audit, chunks, erasure, lifecycle, live_text, queue, read, usage
 from tenuto.jobs.audit import runs
@@ -329,3 +334,32 @@ def test_a_queue_that_is_nearly_all_of_a_table_is_not_read(
     postgres_server.run(f"drop database {name} with (force)")
 
     assert [] == [plan.line() for plan in plans if plan.pages > PAGES]
+
+
+def test_a_claim_on_sqlite_passes_over_no_accounts_queue(tmp_path: Path) -> None:
+    """It steps from one waiting account to the next, however many jobs each has, as SQLite counts steps."""
+    url = f"sqlite:///{tmp_path}/tenuto.db"
+    database = open_database(url)
+    migrations.migrate(database)
+    world = World(database, tmp_path, now_ms=time.time_ns() // 1_000_000)
+    world.slots(2)
+    world.register("worker_a")
+    waiting = [world.submit(world.caller(10**9), "waits", model=SPEECH).job_id for _ in range(2)]
+    grown.copy(url, waiting, WAITING)
+    steps = itertools.count()
+    with closing(sqlite3.connect(tmp_path / "tenuto.db", isolation_level=None)) as file:
+        file.row_factory = sqlite3.Row
+        file.set_progress_handler(lambda: next(steps) < 0, 1)
+        claim = queue.claim(
+            SqliteTransaction(file),
+            Ids(lambda: world.now_ms),
+            worker_id="worker_a",
+            lane=LANE,
+            slots=2,
+            models=frozenset({SPEECH}),
+            now_ms=world.now_ms,
+        )
+    database.close()
+
+    assert claim is not None
+    assert next(steps) < WAITING

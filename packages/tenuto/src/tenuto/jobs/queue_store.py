@@ -29,7 +29,8 @@ _STILL_QUEUED = "j.state || '' || '' = 'queued'"
 # could use another index that has the same order and covers all jobs there ever were.
 _WAITING = f"""{_QUEUED} and (lane, model) >= (:lane, :{{model}}) and (lane, model) <= (:lane, :{{model}})
               and (not_before_at <= :now or not_before_at > :latest)"""
-_BEHIND = f"""{_QUEUED} and (lane, model, account_id) > (:lane, :{{model}}, w.account_id)
+# Behind the account's last id: of an account alone, SQLite would step over each of its jobs.
+_BEHIND = f"""{_QUEUED} and (lane, model, account_id, id) > (:lane, :{{model}}, w.account_id, '{AFTER_ALL}')
              and (lane, model) <= (:lane, :{{model}})
              and (not_before_at <= :now or not_before_at > :latest)"""
 _OF_ACCOUNT = f"""{_QUEUED} and (lane, model, account_id) >= (:lane, :{{model}}, :account_id)

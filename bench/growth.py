@@ -113,7 +113,11 @@ def closed(folder: Path) -> dict[str, str]:
     """The settings of services that do not offer the model of the queue."""
     (folder / "open.toml").write_text(PRICES)
     (folder / "closed.toml").write_text(CLOSED)
-    return {"TENUTO_CONFIG": str(folder / "closed.toml"), "TENUTO_SPEECH_SLOTS": str(SLOTS)}
+    return {
+        "TENUTO_CONFIG": str(folder / "closed.toml"),
+        "TENUTO_SPEECH_SLOTS": str(SLOTS),
+        "TENUTO_QUEUED_JOBS": str(2 * max(WAITING, 20_000)),
+    }
 
 
 def grow(running: Stage, folder: Path, *, finished: int, kept: int, waiting: int) -> None:

@@ -13,6 +13,7 @@ from tenuto.jobs.audio_segments import MAX_SEGMENTS
 from tenuto.weights.cache import default_cache
 from tenuto_engine import Cancelled, EngineError, Result
 from tenuto_kokoro import HONOURED, NOT_HONOURED, KokoroEngine, audio
+from tenuto_kokoro.styles import ORIGINAL_VOICES, read_style
 
 CACHE = default_cache()
 WEIGHTS = ("kokoro-v1.0-int8.onnx", "kokoro-voices", "kokoro-vocabulary", "text2tashkeel", "resemblyzer.pt")
@@ -204,3 +205,11 @@ def test_every_parameter_is_honoured_or_has_a_reason() -> None:
     """No parameter of speech is silently ignored."""
     assert not set(HONOURED) & set(NOT_HONOURED)
     assert all(NOT_HONOURED.values())
+
+
+def test_a_voice_of_two_presets_is_their_mean() -> None:
+    """The original voice of Arabic; a preset by itself is the file's own numbers."""
+    first, second = (read_style(CACHE / "kokoro-voices", name) for name in ORIGINAL_VOICES["ar"].split("+"))
+
+    assert (CACHE / "kokoro-voices" / "if_sara.bin").read_bytes() == first.tobytes()
+    assert np.allclose((first + second) / 2, read_style(CACHE / "kokoro-voices", ORIGINAL_VOICES["ar"]))

@@ -63,7 +63,7 @@ stays under 700 MB at every duration_factor. Slow speech is therefore cut into m
 allowed."""
 FIRST_CALL_S = 4.0
 """The most speech that the first call makes where there are several: made and read in half that time."""
-SECONDS_PER_SYMBOL = MappingProxyType({"zh": 0.05, "en": 0.06, "ja": 0.07, "es": 0.06, "ar": 0.055})
+SECONDS_PER_SYMBOL = MappingProxyType({"zh": 0.05, "en": 0.06, "ja": 0.07, "es": 0.06, "ar": 0.065})
 """How long a symbol of each language lasts at most, on average over a segment, before paces and factors."""
 SYMBOL_LIMIT = 505
 """The most symbols that the model takes."""

@@ -34,7 +34,8 @@ ROUNDS = 4
 OF_A_TEXT_ABROAD = 4
 """The number of the text that a voice speaks of a language that is not its own."""
 LANGUAGES = {"z": "zh", "a": "en", "b": "en", "j": "ja", "e": "es"}
-"""The language of a voice, by the first letter of its name; Arabic has none of its own."""
+"""The language of a voice, by the first letter of its name; Arabic has none of its own, and the voices that
+speak it may be of a language that nobody speaks here."""
 
 
 def texts() -> dict[str, list[str]]:
@@ -52,7 +53,7 @@ def measured(count: int) -> Iterator[tuple[str, str, int]]:
     named = {str(voice.profile["style"]) for voice in spoken_with if "style" in voice.profile}
     for voice in [*ORIGINAL_VOICES.values(), *sorted(named - {*ORIGINAL_VOICES.values()})]:
         for lang, original in ORIGINAL_VOICES.items():
-            is_own = voice == original or lang == LANGUAGES[voice[0]]
+            is_own = voice == original or lang == LANGUAGES.get(voice[0])
             for number in range(count) if is_own else (OF_A_TEXT_ABROAD,):
                 yield lang, voice, number
 

@@ -203,7 +203,7 @@ def read_upstream(content: bytes) -> None:
         with suppress(*allowed):
             for block in (content[:cut], content[cut:]):
                 for piece in events.add(block):
-                    texts += piece.text + piece.called
+                    texts += piece.all_text
         heard.append(texts)
     assert heard[0] == heard[1]
 

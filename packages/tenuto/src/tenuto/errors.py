@@ -212,6 +212,10 @@ class ModelUnavailable(Unavailable):
     retry_after_s = 10
 
 
+class AnswerCutOff(ModelUnavailable):
+    """The answer took longer, or is longer, than one may here; what was sent of it is charged."""
+
+
 class ArtifactUnavailable(Unavailable):
     """The content cannot be read just now; the job stays as it is."""
 

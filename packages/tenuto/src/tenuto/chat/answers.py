@@ -69,10 +69,13 @@ class Piece:
     logprobs: dict[str, Any] | None = None
 
     @property
-    def called(self) -> str:
-        """The text of its tool calls."""
+    def all_text(self) -> str:
+        """Its text, with that of its tool calls and of a refusal."""
+        if not self.more:
+            return self.text
         functions = [call.get("function", {}) for call in self.more.get("tool_calls", ())]
-        return "".join(one.get("name", "") + one.get("arguments", "") for one in functions)
+        called = (one.get("name", "") + one.get("arguments", "") for one in functions)
+        return "".join((self.text, *called, self.more.get("refusal", "")))
 
 
 def estimate(request: ChatRequest, answer: str) -> Usage:

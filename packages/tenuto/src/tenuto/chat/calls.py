@@ -41,7 +41,7 @@ class ModelCall:
         self._caller = caller
         self._model = model
         self._call_id = call_id
-        self._is_ended = False
+        self.is_ended = False
 
     async def settle(self, usage: Usage) -> None:
         """The model has answered: charge what it used."""
@@ -63,7 +63,7 @@ class ModelCall:
 
     def _ends(self, usage: Usage | None) -> bool:
         """Whether this is the end; without a price it is counted here."""
-        is_first, self._is_ended = not self._is_ended, True
+        is_first, self.is_ended = not self.is_ended, True
         if is_first and self._call_id is None and usage is not None:
             self._calls.meter.note(self._caller.account_id, self._caller.key_id, self._model.name, usage)
         return is_first

@@ -32,9 +32,13 @@ from tenuto.chat.answers import (
 from tenuto.chat.calls import Calls, ModelCall
 from tenuto.chat.embedded import EmbeddedChat, EmbeddedVectors
 from tenuto.config import Settings
-from tenuto.errors import ModelUnavailable, RateLimited, TenutoError
+from tenuto.errors import AnswerCutOff, ModelUnavailable, RateLimited, TenutoError
 
 RETRY_AFTER_S = 5
+PAUSE_S = 0.1
+"""A caller that takes a piece more slowly than this holds its model up."""
+HELD_UP_S = 1.0
+"""An upstream that breaks off after it was held up for this long may do so because of it."""
 E = TypeVar("E", bound=Engine)
 
 
@@ -43,6 +47,8 @@ class _Tally:
 
     def __init__(self, request: ChatRequest) -> None:
         self.is_begun = False
+        self.held_up_s = 0.0
+        """How long the caller has held its model up by reading slowly."""
         self._request = request
         self._reported: Usage | None = None
         self._texts: list[str] = []
@@ -52,11 +58,21 @@ class _Tally:
         self.is_begun = True
         self._reported = piece.usage or self._reported
         if self._reported is None:
-            self._texts.append(piece.text + piece.called)
+            self._texts.append(piece.all_text)
+
+    def note_pause(self, pause_s: float) -> None:
+        """The caller took this long to take a piece."""
+        if pause_s >= PAUSE_S:
+            self.held_up_s += pause_s
 
     def usage(self) -> Usage:
         """The tokens of the call, as far as they are known."""
         return self._reported or estimate(self._request, "".join(self._texts))
+
+    def leave(self, call: ModelCall) -> None:
+        """End the call because of its caller, or at our limits: what was given is charged."""
+        end = call.leave if self.is_begun else call.release
+        end(self.usage())
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,27 +140,36 @@ class Chats:
     ) -> AsyncGenerator[Piece, None]:
         """The answer piece by piece; what was used is recorded however it ends.
 
-        It is charged before its last piece is given, or when the caller leaves: for what came until then.
+        It is charged before its last piece is given, or when the caller leaves, or at our limits: for what
+        came until then. What the model itself cuts off costs nothing.
         """
         engine = self._callable(self._chats, request.model)
+        loop = asyncio.get_running_loop()
         async with self._begun(caller, request.model, self._most(request), key) as call:
             tally = _Tally(request)
+            # Upkeep releases a hold soon after this, whether or not the caller has read everything.
+            limit = loop.call_later(self._settings.chat_timeout_s, tally.leave, call)
             pieces = engine.stream(request)
             try:
                 async for piece in pieces:
+                    if call.is_ended and piece.finish_reason is None:
+                        raise AnswerCutOff
                     tally.add(piece)
                     if piece.finish_reason is not None:
                         await call.settle(tally.usage())
+                    given_at = loop.time()
                     yield piece
+                    tally.note_pause(loop.time() - given_at)
             except (asyncio.CancelledError, GeneratorExit):
-                end = call.leave if tally.is_begun else call.release
-                end(tally.usage())
+                tally.leave(call)
                 raise
-            except TenutoError:
-                # Refused, never answered, or cut off by the model: nothing is charged.
+            except TenutoError as error:
+                if tally.is_begun and (isinstance(error, AnswerCutOff) or tally.held_up_s >= HELD_UP_S):
+                    call.leave(tally.usage())
                 call.release(tally.usage() if tally.is_begun else None)
                 raise
             finally:
+                limit.cancel()
                 await pieces.aclose()
 
     async def embed(self, caller: Caller, request: EmbeddingRequest, key: str | None) -> Embeddings:

@@ -20,7 +20,7 @@ from tenuto.bodies.chat import ChatRequest
 from tenuto.bodies.messages import Image, Message
 from tenuto.chat.answers import FINISHED, Choice, Completion, Piece, Usage
 from tenuto.config import UpstreamSettings
-from tenuto.errors import Fault, InvalidRequest, ModelUnavailable, RateLimited, TenutoError
+from tenuto.errors import AnswerCutOff, Fault, InvalidRequest, ModelUnavailable, RateLimited, TenutoError
 from tenuto.logs import get_logger
 
 CONNECT_S = 5.0
@@ -28,6 +28,8 @@ RECONNECT_S = 0.2
 # Many servers close an idle connection after five seconds; one that is used as it is closed is a lost call.
 KEEP_ALIVE_S = 4.0
 MAX_ANSWER_BYTES = 32 * 1024 * 1024
+MAX_TEXT = 32 * 1024 * 1024
+"""Characters of a stream; what is said about its tokens does not count."""
 LARGE_BYTES = 256 * 1024
 """From here on an answer is decoded in a thread."""
 # Connections that could not be made in a row, until the model is no longer called, and for how long.
@@ -48,6 +50,10 @@ Count = Annotated[int, msgspec.Meta(ge=0, lt=2**40)]
 
 class Garbage(Exception):
     """An upstream's answer is not one of a chat server."""
+
+
+class _TooLong(ValueError):
+    """An upstream's answer has more text than we take, which its caller asked for."""
 
 
 class _Function(msgspec.Struct):
@@ -203,7 +209,8 @@ class Upstream:
         except (aiohttp.ClientError, TimeoutError, msgspec.DecodeError, Garbage, ValueError) as error:
             # The error's text may have content of the upstream: only its type is logged.
             _log.warning("upstream.failed", model=self._name, reason=type(error).__name__)
-            raise ModelUnavailable from error
+            is_our_limit = isinstance(error, (TimeoutError, _TooLong))
+            raise (AnswerCutOff if is_our_limit else ModelUnavailable) from error
 
     async def _send(self, body: bytes) -> aiohttp.ClientResponse:
         try:
@@ -260,7 +267,7 @@ class UpstreamChat(Upstream):
 
     async def stream(self, request: ChatRequest) -> AsyncGenerator[Piece, None]:
         async with self._answer(*self._asked(request)) as response:
-            events = Events(MAX_ANSWER_BYTES, request)
+            events = Events(MAX_TEXT, request)
             async for block in response.content.iter_any():
                 for piece in events.add(block):
                     yield piece
@@ -339,22 +346,21 @@ def _logprobs(raw: msgspec.Raw, request: ChatRequest) -> dict[str, Any] | None:
 class Events:
     """A stream of server-sent events, block by block."""
 
-    def __init__(self, limit_bytes: int, request: ChatRequest) -> None:
+    def __init__(self, most_text: int, request: ChatRequest) -> None:
         self.is_done = False
-        self._limit_bytes = limit_bytes
+        self._most_text = most_text
         self._request = request
-        self._received_bytes = 0
+        self._characters = 0
         self._buffer = b""
         # Why each answer that began has ended; None: it has not.
         self._reasons: dict[int, str | None] = {}
         self._usage: Usage | None = None
 
     def add(self, block: bytes) -> Iterator[Piece]:
-        """The pieces that are now complete. Raises Garbage or msgspec.DecodeError."""
-        self._received_bytes += len(block)
-        if self._received_bytes > self._limit_bytes:
-            raise Garbage("the answer is too long")
+        """The pieces that are now complete. Raises Garbage, _TooLong or msgspec.DecodeError."""
         *lines, self._buffer = (self._buffer + block).split(b"\n")
+        if len(self._buffer) > MAX_ANSWER_BYTES:
+            raise Garbage("an event without end")
         for line in lines:
             if line.startswith(b"data:") and not self.is_done:
                 yield from self._event(line[5:].strip())
@@ -389,7 +395,11 @@ class Events:
         more = _more(delta.tool_calls, delta.refusal)
         logprobs = _logprobs(choice.logprobs, self._request)
         if delta.content or more or logprobs:
-            yield Piece(delta.content or "", index=choice.index, more=more, logprobs=logprobs)
+            piece = Piece(delta.content or "", index=choice.index, more=more, logprobs=logprobs)
+            self._characters += len(piece.all_text)
+            if self._characters > self._most_text:
+                raise _TooLong
+            yield piece
 
 
 def refusal(

@@ -212,7 +212,7 @@ class Settings:
     )
     queued_chats: int = setting(16, Integer(0, 100_000), "{range} chats that wait for one model; 0: no limit")
     chat_timeout_s: int = setting(
-        600, Integer(1, 86_400), "{range}; a chat that is not answered by then is given up"
+        600, Integer(1, 86_400), "{range}; a chat that is not answered by then, or not read, is given up"
     )
     registration: Registration = setting(
         "invite",

@@ -62,7 +62,10 @@ class Receiver:
             def log_message(self, format: str, *arguments: Any) -> None:  # noqa: A002 (its name there)
                 """Nothing is printed."""
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", self.port), Handler)
+        class Server(ThreadingHTTPServer):
+            request_queue_size = 128
+
+        self._server = Server(("127.0.0.1", self.port), Handler)
         self.port = self._server.server_address[1]
         self._server.daemon_threads = True
         threading.Thread(target=self._server.serve_forever, daemon=True).start()

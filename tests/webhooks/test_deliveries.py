@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +19,8 @@ from tenuto.webhooks import rules, sending
 from tenuto.webhooks.operations import Outgoing
 from tenuto.webhooks.rules import HOUR_MS
 from tenuto.webhooks.sending import Answer
-from tenuto.worker.housekeeping import SENDERS_OF_FAILING, WebhookSender
+from tenuto.webhooks.store import DueRow
+from tenuto.worker.housekeeping import SENDERS_IN_COMMON, SENDERS_OF_ACCOUNT, WebhookSender
 
 EVENTS = ["job.succeeded", "job.failed", "job.recovery_required"]
 SENDER = "worker_that_sends"
@@ -53,7 +55,13 @@ def become_sender(world: World, sender: str = SENDER) -> None:
 
 
 def due(world: World, limit: int = 200) -> list[Outgoing]:
-    return world.read(lambda tx: webhooks.due(tx, limit=limit, now_ms=world.now_ms))
+    """What would be sent now, four messages of an account at most."""
+
+    def look(tx: Any) -> list[Outgoing]:
+        chosen = webhooks.due(tx, of_account=SENDERS_OF_ACCOUNT, limit=limit, now_ms=world.now_ms)
+        return webhooks.outgoing(tx, chosen, now_ms=world.now_ms)
+
+    return world.read(look)
 
 
 def answer(world: World, outgoing: Outgoing, status: int | None) -> str | None:
@@ -195,53 +203,119 @@ def test_a_sender_waits_for_the_first_webhook(world: World, rig: Rig) -> None:
     assert 2 == len({message.id for message in receiver.messages})
 
 
-def test_whoever_fails_goes_last_with_one_message(world: World) -> None:
-    """An account has twenty; one message of each is due, those of sound ones first."""
+def test_a_webhook_is_as_sound_as_the_newest_attempt_to_the_url_that_it_has(world: World) -> None:
+    """Only a success ends failing, or that it is enabled after it was disabled; neither makes it sound."""
+    caller = world.caller()
+    webhook_id = made(world, caller)
+
+    def soundness() -> tuple[bool, bool]:
+        row = world.row("select is_sound, failing_since from webhook")
+        return bool(row["is_sound"]), row["failing_since"] is not None
+
+    def change(**changes: Any) -> tuple[bool, bool]:
+        world.write(lambda tx: webhooks.change(tx, caller, webhook_id, changes))
+        return soundness()
+
+    def after(status: int) -> tuple[bool, bool]:
+        sent_a_test(world, caller, webhook_id)
+        answer(world, due(world)[-1], status)
+        return soundness()
+
+    states = [soundness(), after(500), change(description="x"), change(enabled=True), after(204)]
+    sent_a_test(world, caller, webhook_id)
+    [late] = due(world)
+    states += [change(url="https://b.example/")]
+    answer(world, late, 410)
+    states += [soundness(), after(204), change(enabled=False), change(enabled=True), after(500)]
+    states += [change(enabled=False), change(enabled=True)]
+    new, failing, sound = (False, False), (False, True), (True, False)
+
+    assert [new, failing, failing, failing, sound, new, new, sound, new, new, failing, failing, new] == states
+
+
+def test_why_a_webhook_is_disabled_is_shown_until_it_is_enabled(world: World) -> None:
+    """Another description does not take the reason away."""
+    caller = world.caller()
+    webhook_id = made(world, caller)
+    sent_a_test(world, caller, webhook_id)
+    answer(world, due(world)[0], 410)
+    reasons = [
+        world.write(lambda tx, one=one: webhooks.change(tx, caller, webhook_id, one)).disabled_because  # type: ignore[misc]
+        for one in ({"description": "x"}, {"enabled": False}, {"enabled": True}, {"enabled": False})
+    ]
+
+    assert ["the server answered 410 Gone"] * 2 + [None] * 2 == reasons
+
+
+def test_accounts_are_due_in_turns(world: World) -> None:
+    """An account has twenty webhooks; four messages of it are due, behind the first of every other."""
     caller, other = world.caller(), world.caller()
     ids = [made(world, caller) for _ in range(rules.MAX_WEBHOOKS)]
     with pytest.raises(InvalidRequest):
         made(world, caller)
     for webhook_id in ids * 3:
         sent_a_test(world, caller, webhook_id)
-    for outgoing in due(world):
-        answer(world, outgoing, None)
-    sound = made(world, other)
-    sent_a_test(world, other, sound)
-    waiting = due(world)
+    world.now_ms += 1000
+    theirs = made(world, other)
+    sent_a_test(world, other, theirs)
+    waiting = [outgoing.webhook_id for outgoing in due(world)]
 
-    assert {*ids, sound} == {outgoing.webhook_id for outgoing in waiting}
-    assert len(ids) + 1 == len(waiting)
-    assert sound == waiting[0].webhook_id
-    assert [sound] == [outgoing.webhook_id for outgoing in due(world, limit=1)]
+    assert 5 == len(set(waiting)) == len(waiting)
+    assert theirs == waiting[1]
+    assert theirs in [outgoing.webhook_id for outgoing in due(world, limit=2)]
 
 
-def test_servers_that_hang_leave_half_of_the_senders_to_others(
-    world: World, rig: Rig, monkeypatch: pytest.MonkeyPatch
+def hang_everywhere(world: World, owners: list[Caller], ids: dict[str, list[str]]) -> None:
+    """Another message to every webhook of the owners, which are enabled as if they were not."""
+    for owner in owners:
+
+        def send(tx: Any, owner: Caller = owner) -> None:
+            for webhook_id in ids[owner.account_id]:
+                webhooks.change(tx, owner, webhook_id, {"enabled": True})
+                webhooks.test(tx, world.ids, owner, webhook_id, now_ms=world.now_ms)
+
+        world.write(send)
+
+
+@pytest.mark.parametrize("answers_first", [False, True])
+def test_servers_of_fifty_accounts_that_hang_hold_up_nobody(
+    world: World, rig: Rig, monkeypatch: pytest.MonkeyPatch, answers_first: bool
 ) -> None:
-    """Five accounts with four servers each that never answer: another message goes out beside them."""
-    monkeypatch.setattr(sending, "TIMEOUT_S", 1.0)
-    may_answer = threading.Event()
-    hanging, sound = Receiver(lambda *_: void(may_answer.wait(60))), Receiver()
-    owners = [world.caller() for _ in range(5)]
-    for owner in owners * 4:
-        sent_a_test(world, owner, made(world, owner, hanging.url))
-    settings = replace(rig.context.settings, webhooks="any")
-    sender = WebhookSender(replace(rig.context, settings=settings))
+    """Five webhooks each, whose servers never answer, or answer once and then hang: the first message of a
+    new account goes out, and so do those of a webhook that has been sent one.
+    """
+    monkeypatch.setattr(sending, "TIMEOUT_S", 120.0)
+    may_answer, sound = threading.Event(), Receiver()
+    hanging = Receiver(lambda *_: void(may_answer.wait(120)))
+    owners, victim = [world.caller() for _ in range(50)], world.caller()
+    ids = {one.account_id: [made(world, one, hanging.url) for _ in range(5)] for one in owners}
+    if answers_first:
+        hang_everywhere(world, owners, ids)
+        while waiting := due(world):
+            world.write(
+                lambda tx, waiting=waiting: [  # type: ignore[misc]
+                    webhooks.record(tx, one, Answer(204), now_ms=world.now_ms) for one in waiting
+                ]
+            )
+        assert 250 == world.row("select count(*) as n from webhook where is_sound = 1")["n"]
+    sender = WebhookSender(replace(rig.context, settings=replace(rig.context.settings, webhooks="any")))
     sender.start()
-    until(lambda: failing(world) == 20, 60, "every server has kept a message waiting")
-    monkeypatch.setattr(sending, "TIMEOUT_S", 60.0)
-    world.now_ms += 10_000
-    hanging.wait(20 + SENDERS_OF_FAILING)
-    other = world.caller()
-    sent_a_test(world, other, made(world, other, sound.url))
-    sound.wait(1)
-    asked = len(hanging.messages)
+    for some, most in ((owners[:4], SENDERS_IN_COMMON), (owners[4:], SENDERS_IN_COMMON + 46)):
+        hang_everywhere(world, some, ids)
+        until(lambda most=most: len(sender._on_the_way) == most, 60, f"{most} are on their way")  # type: ignore[misc]
+    webhook_id, took_s = made(world, victim, sound.url), []
+    for number in range(1, 4):
+        began = time.monotonic()
+        sent_a_test(world, victim, webhook_id)
+        hang_everywhere(world, owners[:2], ids)
+        sound.wait(number, 30)
+        took_s.append(time.monotonic() - began)
     may_answer.set()
     sender.stop()
     hanging.close()
     sound.close()
 
-    assert 20 + SENDERS_OF_FAILING == asked
+    assert max(took_s) < 15, took_s
 
 
 def test_a_message_that_fails_while_the_sender_looks_has_its_pause(
@@ -252,8 +326,8 @@ def test_a_message_that_fails_while_the_sender_looks_has_its_pause(
     failing, sound = Receiver(lambda *_: void(may_answer.wait(60))), Receiver()
     sender = WebhookSender(replace(rig.context, settings=replace(rig.context.settings, webhooks="any")))
 
-    def look_long(tx: Any, *, limit: int, now_ms: int) -> list[Outgoing]:
-        found = look(tx, limit=limit, now_ms=now_ms)
+    def look_long(tx: Any, **limits: int) -> list[DueRow]:
+        found = look(tx, **limits)
         if failing.messages and not looked.is_set():
             may_answer.set()
             until(lambda: not sender._on_the_way, 60, "the message has failed")
@@ -272,12 +346,6 @@ def test_a_message_that_fails_while_the_sender_looks_has_its_pause(
     sound.close()
 
     assert 1 == len(failing.messages)
-
-
-def failing(world: World) -> int:
-    """Webhooks whose last attempt failed."""
-    count: int = world.row("select count(*) as n from webhook where failing_since is not null")["n"]
-    return count
 
 
 def void(_: object) -> None:

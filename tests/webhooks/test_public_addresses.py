@@ -1,7 +1,9 @@
 """Where messages may go when the operator allows the public internet alone."""
 
+import contextlib
 import socket
 import threading
+import time
 from typing import Any
 
 import pytest
@@ -119,6 +121,24 @@ def test_an_answer_that_never_ends_is_cut_off(monkeypatch: pytest.MonkeyPatch) -
 
     assert answer.status is None
     assert answer.error
+
+
+def test_addresses_that_do_not_answer_share_one_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name with several such addresses keeps a message on its way no longer than one."""
+    monkeypatch.setattr(sending, "TIMEOUT_S", 1.0)
+    with socket.create_server(("127.0.0.1", 0), backlog=1) as server, contextlib.ExitStack() as stack:
+        # Whoever comes behind a full backlog is not answered.
+        for _ in range(2):
+            stack.enter_context(socket.create_connection(server.getsockname()))
+        found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", server.getsockname())] * 4
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+        monkeypatch.setattr(sending, "CONNECT_S", 0.9)
+        began = time.monotonic()
+        answer = sending.send("http://a.example/", {}, b"{}", is_public=False, now_s=0)
+        took_s = time.monotonic() - began
+
+    assert "no answer in time" == answer.error
+    assert took_s < 2
 
 
 def test_pauses_follow_the_specification_and_what_is_asked_for() -> None:

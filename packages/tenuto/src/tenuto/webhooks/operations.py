@@ -23,7 +23,7 @@ from tenuto.jobs import feed
 from tenuto.jobs.feed import EventInOrder, Position
 from tenuto.webhooks import rules, store
 from tenuto.webhooks.sending import Answer
-from tenuto.webhooks.store import DeliveryRow, WebhookRow
+from tenuto.webhooks.store import DeliveryRow, DueRow, WebhookRow
 
 _TYPES = {name: f"job.{name}" for name in ("succeeded", "failed", "cancelled", "recovery_required")}
 RETENTION_MS = 30 * 24 * 3_600_000
@@ -65,15 +65,12 @@ class Outgoing(msgspec.Struct, frozen=True):
 
     delivery_id: str
     webhook_id: str
-    account_id: str
     url: str
     secrets: list[str]
     message_id: str
     body: bytes
     attempts: int
     due: int
-    is_failing: bool
-    """The last attempt to inform this webhook of anything has failed."""
 
 
 # --- what an account does -------------------------------------------------------------------------------
@@ -231,33 +228,37 @@ def make_deliveries(
     return len(events), True
 
 
-def due(tx: Transaction, *, limit: int, now_ms: int) -> list[Outgoing]:
-    """Messages to be sent now, one of each webhook at most, those of webhooks that do not fail first."""
-    outgoing = []
-    for delivery_id in store.due(tx, now_ms, limit):
-        delivery = store.delivery(tx, delivery_id)
-        webhook = None if delivery is None else store.one(tx, delivery.webhook_id)
-        if delivery is None or webhook is None:
+def due(tx: Transaction, *, of_account: int, limit: int, now_ms: int) -> list[DueRow]:
+    """Messages to be sent now, one of each webhook at most: every account's first, then the second ones, …
+
+    No more than that many `of_account`, of sound webhooks and of others.
+    """
+    return store.due(tx, now_ms, of_account, limit)
+
+
+def outgoing(tx: Transaction, chosen: Iterable[DueRow], *, now_ms: int) -> list[Outgoing]:
+    """What is to be sent of the messages chosen: all but those that have ended since, or were removed."""
+    found = []
+    for row in chosen:
+        delivery, webhook = store.delivery(tx, row.delivery_id), store.one(tx, row.webhook_id)
+        if delivery is None or delivery.state != "pending" or webhook is None or not webhook.is_enabled:
             continue
         secrets = [webhook.secret]
         if webhook.old_secret is not None and now_ms < webhook.old_secret_until:
             secrets.append(webhook.old_secret)
-        body = delivery.body.encode()
-        outgoing.append(
+        found.append(
             Outgoing(
-                delivery_id=delivery_id,
+                delivery_id=delivery.id,
                 webhook_id=webhook.id,
-                account_id=webhook.account_id,
                 url=webhook.url,
                 secrets=secrets,
                 message_id=delivery.message_id,
-                body=body,
+                body=delivery.body.encode(),
                 attempts=delivery.attempts,
                 due=delivery.next_at,
-                is_failing=webhook.failing_since is not None,
             )
         )
-    return outgoing
+    return found
 
 
 def record(tx: Transaction, outgoing: Outgoing, answer: Answer, *, now_ms: int) -> str | None:
@@ -277,15 +278,17 @@ def record(tx: Transaction, outgoing: Outgoing, answer: Answer, *, now_ms: int) 
         "error": error,
         "ended_at": now_ms if is_over else None,
     }
-    if not store.record(tx, outgoing.delivery_id, outgoing.attempts, outgoing.due, row) or webhook is None:
+    is_recorded = store.record(tx, outgoing.delivery_id, outgoing.attempts, outgoing.due, row)
+    # What came of a URL that it had before says nothing of the one that it has now.
+    if not is_recorded or webhook is None or webhook.url != outgoing.url:
         return None
     if is_delivered:
-        if webhook.failing_since is not None:
-            store.note_failing(tx, webhook.id, None)
+        if webhook.failing_since is not None or not webhook.is_sound:
+            store.note_outcome(tx, webhook.id, None)
         return None
     since_ms = webhook.failing_since or now_ms
     if webhook.failing_since is None:
-        store.note_failing(tx, webhook.id, now_ms)
+        store.note_outcome(tx, webhook.id, now_ms)
     because = None
     if is_gone:
         because = "the server answered 410 Gone"

@@ -8,6 +8,7 @@ import http.client
 import socket
 import ssl
 import threading
+import time
 from contextlib import suppress
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
@@ -44,14 +45,17 @@ def send(url: str, headers: dict[str, str], body: bytes, *, is_public: bool, now
     port = split.port or (443 if split.scheme == "https" else 80)
     path = (split.path or "/") + (f"?{split.query}" if split.query else "")
     connection = http.client.HTTPConnection(split.hostname, port, timeout=CONNECT_S)
+    deadline = time.monotonic() + TIMEOUT_S
     timer = threading.Timer(TIMEOUT_S, _cut, (connection,))
     timer.daemon = True
     timer.start()
     try:
-        connection.sock = _connected(split.hostname, port, is_public=is_public)
+        connection.sock = _connected(split.hostname, port, deadline, is_public=is_public)
         if split.scheme == "https":
+            connection.sock.settimeout(min(CONNECT_S, _left_s(deadline)))
             connection.sock = _trust().wrap_socket(connection.sock, server_hostname=split.hostname)
-        connection.sock.settimeout(TIMEOUT_S)
+        # From here on the timer finds the socket; had it fired before, this raises.
+        connection.sock.settimeout(_left_s(deadline))
         connection.request("POST", path, body, headers | {"Host": split.netloc, "Connection": "close"})
         answer = connection.getresponse()
         with suppress(OSError, http.client.HTTPException):
@@ -72,16 +76,18 @@ def _trust() -> ssl.SSLContext:
     return ssl.create_default_context()
 
 
-def _connected(host: str, port: int, *, is_public: bool) -> socket.socket:
-    """A connection to the first address that answers. _Refused, and none is tried, if one is not public."""
+def _connected(host: str, port: int, deadline: float, *, is_public: bool) -> socket.socket:
+    """A connection to the first address that answers. _Refused, and none is tried, if one is not public;
+    TimeoutError."""
     addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     if is_public and not all(is_public_address(str(address[4][0])) for address in addresses):
         raise _Refused
     error: OSError | None = None
     for family, kind, protocol, _, address in addresses[:4]:
+        timeout_s = min(CONNECT_S, _left_s(deadline))
         made = socket.socket(family, kind, protocol)
         try:
-            made.settimeout(CONNECT_S)
+            made.settimeout(timeout_s)
             made.connect(address)
         except OSError as failed:
             made.close()
@@ -89,6 +95,14 @@ def _connected(host: str, port: int, *, is_public: bool) -> socket.socket:
         else:
             return made
     raise error or OSError("the name has no address")
+
+
+def _left_s(deadline: float) -> float:
+    """Seconds until then on the monotonic clock. TimeoutError: there are none."""
+    left_s = deadline - time.monotonic()
+    if left_s <= 0:
+        raise TimeoutError
+    return left_s
 
 
 def _cut(connection: http.client.HTTPConnection) -> None:

@@ -28,6 +28,7 @@ class WebhookRow(msgspec.Struct, frozen=True):
     since_position: int
     is_low: int
     created_at: int
+    is_sound: int
 
 
 class DeliveryRow(msgspec.Struct, frozen=True):
@@ -45,6 +46,15 @@ class DeliveryRow(msgspec.Struct, frozen=True):
     error: str | None
     created_at: int
     ended_at: int | None
+
+
+class DueRow(msgspec.Struct, frozen=True):
+    """The message of a webhook that is due longest."""
+
+    delivery_id: str
+    webhook_id: str
+    account_id: str
+    is_sound: int
 
 
 class SenderRow(msgspec.Struct, frozen=True):
@@ -93,10 +103,16 @@ def one(tx: Transaction, webhook_id: str) -> WebhookRow | None:
 
 
 def change(tx: Transaction, webhook_id: str, row: Mapping[str, Value]) -> None:
-    """Set what its owner may set; a webhook that is enabled again has not failed yet."""
+    """Set what its owner may set; a webhook that was disabled and is enabled has not failed yet.
+
+    Whether another URL, or one that was disabled, answers has to be seen first.
+    """
     tx.run(
-        """update webhook set url = :url, events = :events, description = :description,
-                  is_enabled = :is_enabled, disabled_because = null, failing_since = null where id = :id""",
+        """update webhook set events = :events, description = :description,
+                  failing_since = case when is_enabled < :is_enabled then null else failing_since end,
+                  disabled_because = case when is_enabled = :is_enabled then disabled_because end,
+                  is_sound = case when is_enabled = :is_enabled and url = :url then is_sound else 0 end,
+                  is_enabled = :is_enabled, url = :url where id = :id""",
         id=webhook_id,
         **row,
     )
@@ -120,8 +136,14 @@ def note_low(tx: Transaction, webhook_id: str, is_low: int) -> None:
     tx.run("update webhook set is_low = :is_low where id = :id", id=webhook_id, is_low=is_low)
 
 
-def note_failing(tx: Transaction, webhook_id: str, since_ms: int | None) -> None:
-    tx.run("update webhook set failing_since = :since where id = :id", id=webhook_id, since=since_ms)
+def note_outcome(tx: Transaction, webhook_id: str, failing_since: int | None) -> None:
+    """Since when it fails; None: the newest message was delivered."""
+    tx.run(
+        "update webhook set failing_since = :since, is_sound = :is_sound where id = :id",
+        id=webhook_id,
+        since=failing_since,
+        is_sound=int(failing_since is None),
+    )
 
 
 def disable(tx: Transaction, webhook_id: str, because: str) -> None:
@@ -163,28 +185,35 @@ def delivery(tx: Transaction, delivery_id: str) -> DeliveryRow | None:
     )
 
 
-def due(tx: Transaction, now_ms: int, limit: int) -> list[str]:
-    """The message of each webhook that is due longest; those of webhooks that do not fail come first.
+def due(tx: Transaction, now_ms: int, of_account: int, limit: int) -> list[DueRow]:
+    """The message of each webhook that is due longest, but no more than that many `of_account`, of sound ones
+    and of others: the first of every account, then the second of every account, and so on.
 
     It looks at each webhook that has messages, not at each message: a server that hangs may have any number.
     """
-    rows = tx.all(
+    return records.all_records(
+        tx,
+        DueRow,
         """with recursive waiting (webhook_id) as (
              select min(webhook_id) from webhook_delivery where state = 'pending'
              union all
              select (select min(d.webhook_id) from webhook_delivery d
                      where d.state = 'pending' and d.webhook_id > waiting.webhook_id)
-             from waiting where waiting.webhook_id is not null)
-           select d.id from waiting join webhook w on w.id = waiting.webhook_id and w.is_enabled = 1
-           join webhook_delivery d on d.id =
-             (select e.id from webhook_delivery e
-              where e.webhook_id = w.id and e.state = 'pending' and e.next_at <= :now
-              order by e.next_at, e.id limit 1)
-           order by w.failing_since is not null, d.next_at, d.id limit :limit""",
+             from waiting where waiting.webhook_id is not null),
+           in_turn as (
+             select d.id as delivery_id, w.id as webhook_id, w.account_id, w.is_sound, d.next_at,
+                    row_number() over (partition by w.account_id, w.is_sound order by d.next_at, d.id) as turn
+             from waiting join webhook w on w.id = waiting.webhook_id and w.is_enabled = 1
+             join webhook_delivery d on d.id =
+               (select e.id from webhook_delivery e
+                where e.webhook_id = w.id and e.state = 'pending' and e.next_at <= :now
+                order by e.next_at, e.id limit 1))
+           select delivery_id, webhook_id, account_id, is_sound from in_turn
+           where turn <= :of_account order by turn, next_at, delivery_id limit :limit""",
         now=now_ms,
+        of_account=of_account,
         limit=limit,
     )
-    return [row["id"] for row in rows]
 
 
 def record(tx: Transaction, delivery_id: str, attempts: int, due: int, row: Mapping[str, Value]) -> bool:

@@ -9,6 +9,7 @@ and then one of all workers does them; but every worker removes, now and then, w
 import itertools
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -30,6 +31,7 @@ from tenuto.webhooks import operations as webhooks
 from tenuto.webhooks import sending
 from tenuto.webhooks.operations import Outgoing
 from tenuto.webhooks.rules import signature
+from tenuto.webhooks.store import DueRow
 from tenuto.worker.context import WorkerContext
 
 ROWLESS_LIMIT = 200
@@ -48,13 +50,16 @@ PAUSE_S = 0.05
 BEAT_S = 3.0
 SILENCE_S = 12.0
 """At least three beats."""
-SENDERS = 16
+SENDERS = 64
 SENDERS_OF_ACCOUNT = 4
-SENDERS_OF_FAILING = 8
-"""Messages on their way at once, one of each webhook at most: in all, of one account, and to webhooks that
-fail. However many servers hang, half of the senders are for those that answer."""
-MAX_DUE = 200
-"""Webhooks that one look finds something for."""
+SENDERS_IN_COMMON = 16
+"""Messages on their way at once, one of each webhook at most: in all, of one account, and where more than one
+of an account may go. Those beyond it are for accounts that have none: servers of 51 accounts may hang, and
+the next account's message goes out. As many again are for sound webhooks: their last one was delivered."""
+MAX_DUE = 2_000
+"""Messages that one look chooses from."""
+MAX_TURNS = 10_000
+"""Accounts of which it is remembered when they had their turn."""
 FORGET_S = 600.0
 CLOSE_S = 2.0
 
@@ -357,10 +362,13 @@ class WebhookSender:
         self._forget_at = 0.0
         self._end: Position | None = None
         """Behind the newest event of which the messages are made."""
-        self._on_the_way: dict[str, Outgoing] = {}
+        self._on_the_way: dict[str, DueRow] = {}
         """What is being sent, by webhook; each change is one step."""
+        self._turns: dict[str, int] = {}
+        """The number of each account's last message, in their order."""
+        self._numbers = itertools.count(1)
         self._stopping = threading.Event()
-        self._pool = ThreadPoolExecutor(SENDERS, thread_name_prefix="webhook")
+        self._pool = ThreadPoolExecutor(2 * SENDERS, thread_name_prefix="webhook")
         self._thread = threading.Thread(target=self._run, name="webhooks", daemon=True)
 
     def start(self) -> None:
@@ -422,10 +430,15 @@ class WebhookSender:
         now_ms = context.clock()
         # What ends while we read is read as it was before: it would be sent again at once, without its pause.
         busy = set(self._on_the_way)
-        for outgoing in context.database.read(lambda tx: webhooks.due(tx, limit=MAX_DUE, now_ms=now_ms)):
-            if outgoing.webhook_id not in busy and self._has_capacity(outgoing):
-                self._on_the_way[outgoing.webhook_id] = outgoing
-                self._pool.submit(self._send, outgoing)
+        due = context.database.read(
+            lambda tx: webhooks.due(tx, of_account=SENDERS_OF_ACCOUNT, limit=MAX_DUE, now_ms=now_ms)
+        )
+        chosen = {one.webhook_id: one for one in self._chosen(due, busy)}
+        if chosen:
+            for outgoing in context.database.read(
+                lambda tx: webhooks.outgoing(tx, chosen.values(), now_ms=now_ms)
+            ):
+                self._begin(chosen[outgoing.webhook_id], outgoing)
         if time.monotonic() >= self._forget_at:
             self._forget_at = time.monotonic() + FORGET_S
             context.database.write(lambda tx: webhooks.forget(tx, now_ms=now_ms))
@@ -444,17 +457,29 @@ class WebhookSender:
             )
         return is_sender
 
-    def _has_capacity(self, outgoing: Outgoing) -> bool:
-        """One message of a webhook at a time, a quarter for one account, half for all that fail."""
+    def _chosen(self, due: list[DueRow], busy: set[str]) -> list[DueRow]:
+        """What goes out now: one message of a webhook at a time, accounts in turns, sound webhooks apart."""
+        chosen = []
         on_the_way = list(self._on_the_way.values())
-        same_account = [one for one in on_the_way if one.account_id == outgoing.account_id]
-        failing = [one for one in on_the_way if one.is_failing]
-        return (
-            outgoing.webhook_id not in self._on_the_way
-            and len(on_the_way) < SENDERS
-            and len(same_account) < SENDERS_OF_ACCOUNT
-            and not (outgoing.is_failing and len(failing) >= SENDERS_OF_FAILING)
-        )
+        of_all = Counter(one.is_sound for one in on_the_way)
+        of_account = Counter((one.is_sound, one.account_id) for one in on_the_way)
+        for one in sorted(due, key=lambda one: self._turns.get(one.account_id, 0)):
+            count, own = of_all[one.is_sound], of_account[one.is_sound, one.account_id]
+            most = SENDERS_OF_ACCOUNT if count < SENDERS_IN_COMMON else 1
+            if one.webhook_id not in busy and count < SENDERS and own < most:
+                of_all[one.is_sound] += 1
+                of_account[one.is_sound, one.account_id] += 1
+                chosen.append(one)
+        return chosen
+
+    def _begin(self, one: DueRow, outgoing: Outgoing) -> None:
+        """Send it in a thread; it was its account's turn."""
+        self._turns.pop(one.account_id, None)
+        self._turns[one.account_id] = next(self._numbers)
+        if len(self._turns) > MAX_TURNS:
+            del self._turns[next(iter(self._turns))]
+        self._on_the_way[one.webhook_id] = one
+        self._pool.submit(self._send, outgoing)
 
     def _send(self, outgoing: Outgoing) -> None:
         """Send one message and record what came of it; if we die between, it is sent again."""

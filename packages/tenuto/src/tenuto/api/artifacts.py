@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -43,6 +43,8 @@ read: at first the first number, then an eighth of what the client has taken, at
 STALL_S = 1.0
 """A client that has not taken a piece by then is slow; a block is not kept for it."""
 
+Span = tuple[Opened, int, int]
+"""Something stored, and from where up to where it is sent."""
 _SEGMENTS = {"attempt_id": text("an attempt_id of this job")}
 _log = get_logger("tenuto.api")
 
@@ -131,50 +133,75 @@ async def send_content(call: Call, opened: Opened, more: Iterable[tuple[bytes, b
         return Answer(304, b"", headers, media_type=(b"content-type", opened.media_type.encode()))
     wanted = _range(call, etag, size_bytes)
     if wanted is None:
-        await _send(call, opened, (0, size_bytes), status=200, headers=headers)
+        await send_spans(call, opened.media_type, [(opened, 0, size_bytes)], headers)
         return None
     start, end = wanted
     if start >= end:
         return _unsatisfiable(call, size_bytes)
     headers.append((b"content-range", b"bytes %d-%d/%d" % (start, end - 1, size_bytes)))
-    await _send(call, opened, wanted, status=206, headers=headers)
+    await send_spans(call, opened.media_type, [(opened, start, end)], headers, status=206)
     return None
 
 
-async def _send(call: Call, opened: Opened, span: tuple[int, int], *, status: int, headers: Headers) -> None:
-    """The first block is read and checked before the head is sent; a later bad one cuts the connection."""
-    start, end = span
-    rest = _Rest(call, opened, start, end)
-    try:
-        await rest.load()
-    except (CorruptBlob, ArtifactUnavailable) as error:
-        if await _was_erased(call, opened):
-            raise Erased from error
-        _tell(call, opened, error)
-        raise ArtifactUnavailable from error
+async def send_spans(
+    call: Call,
+    media_type: str,
+    spans: Sequence[Span],
+    headers: Headers,
+    *,
+    status: int = 200,
+    start: bytes = b"",
+) -> bool:
+    """Send `start` and what the spans hold, one after another; all but the only one hold something.
+
+    The first block is read and checked before the head is sent; a later bad one cuts the connection: False.
+    """
+    first, *others = spans
+    rest = _Rest(call, first, is_last=not others)
+    await _load_first(call, rest)
+    size_bytes = len(start) + sum(end - begin for _, begin, end in spans)
     head = [
-        (b"content-type", opened.media_type.encode()),
-        (b"content-length", b"%d" % (end - start)),
+        (b"content-type", media_type.encode()),
+        (b"content-length", b"%d" % size_bytes),
         (b"x-request-id", call.request_id.encode()),
         *headers,
     ]
     await call.send({"type": "http.response.start", "status": status, "headers": head})
     if call.scope["method"] == "HEAD" or rest.is_over():
-        await call.send({"type": "http.response.body", "body": b""})
-        return
+        await call.send({"type": "http.response.body", "body": start})
+        return True
+    if start:
+        await call.send({"type": "http.response.body", "body": start, "more_body": True})
+    return await _send_rest(call, rest, others)
+
+
+async def _send_rest(call: Call, rest: "_Rest", others: list[Span]) -> bool:
     try:
         while True:
             await rest.send()
             if rest.is_over():
-                return
+                if not others:
+                    return True
+                rest = _Rest(call, others.pop(0), is_last=not others)
             failpoints.hit("download.after_head")
             await rest.load()
     except (CorruptBlob, ArtifactUnavailable) as error:
-        if not await _was_erased(call, opened):
-            _tell(call, opened, error)
+        if not await _was_erased(call, rest.opened):
+            _tell(call, rest.opened, error)
         # Without the promised bytes: the server cuts the connection, the client sees a failure.
+        return False
     finally:
         rest.close()
+
+
+async def _load_first(call: Call, rest: "_Rest") -> None:
+    try:
+        await rest.load()
+    except (CorruptBlob, ArtifactUnavailable) as error:
+        if await _was_erased(call, rest.opened):
+            raise Erased from error
+        _tell(call, rest.opened, error)
+        raise ArtifactUnavailable from error
 
 
 class _Rest:
@@ -183,9 +210,10 @@ class _Rest:
     While the second half of a block is sent the next one is read and checked in a thread.
     """
 
-    def __init__(self, call: Call, opened: Opened, start: int, end: int) -> None:
-        self._call, self._opened = call, opened
-        self._start, self._end = start, end
+    def __init__(self, call: Call, span: Span, *, is_last: bool) -> None:
+        self._call = call
+        self.opened, self._start, self._end = span
+        self._is_last = is_last
         self._pieces: list[bytes] = []
         self._taken_bytes = 0
         self._ahead: asyncio.Future[list[bytes]] | None = None
@@ -223,7 +251,7 @@ class _Rest:
 
     def _begin(self) -> None:
         self._read_to = self._start
-        self._chunks = self._call.service.blobs.read(self._opened.blob, self._start, self._end)
+        self._chunks = self._call.service.blobs.read(self.opened.blob, self._start, self._end)
 
     def _read(self) -> asyncio.Future[list[bytes]]:
         """Up to the end of a block: one that is bad keeps none before it from being sent."""
@@ -243,7 +271,8 @@ class _Rest:
             piece = piece[:most_bytes]
         self._start += len(piece)
         self._taken_bytes += len(piece)
-        return {"type": "http.response.body", "body": piece, "more_body": not self.is_over()}
+        is_more = not (self.is_over() and self._is_last)
+        return {"type": "http.response.body", "body": piece, "more_body": is_more}
 
     def _keep_nothing(self) -> None:
         self.close()

@@ -48,6 +48,8 @@ LIMITS = (
     "live_keys",
     "event_streams",
     "tool_calls",
+    "scratch",
+    "process_scratch",
 )
 """What a request may be refused for, or a connection cut off; docs/operations/limits.md explains."""
 

@@ -2,8 +2,8 @@
 
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from typing import BinaryIO, cast
 
@@ -11,7 +11,7 @@ from tenuto import failpoints
 from tenuto.accounts.restrictions import Caller
 from tenuto.addresses import NONE
 from tenuto.api.answers import Answer, Headers
-from tenuto.api.artifacts import send_content
+from tenuto.api.artifacts import send_content, send_spans
 from tenuto.api.body import ClientGone
 from tenuto.api.call import Call
 from tenuto.api.query import choice, read_query
@@ -32,12 +32,11 @@ from tenuto.media.renditions import (
     AudioForm,
     ImageForm,
     NotRenderable,
+    spans_of,
     write_audio,
     write_image,
 )
 
-IN_MEMORY_BYTES = 4 << 20
-"""A rendition beyond this is kept in a scratch file while it is sent."""
 PIECE_BYTES = 256 << 10
 
 FORMS = AUDIO_FORMS | {AAC.name: AAC}
@@ -88,10 +87,21 @@ def check_form(call: Call, form: AudioForm, *, param: str) -> None:
 
 async def send_rendition(
     call: Call, form: AudioForm, opened: Sequence[Opened], headers: Headers, *, param: str
-) -> None:
-    """Send sound in another form: made whole first, so that no half is ever taken for all."""
+) -> bool:
+    """Send sound in another form: made whole first, so that no half is ever taken for all.
+
+    Where it is stored as it is sent, from there: a block that is bad later cuts the connection: False.
+    """
+    sources = [cast(BinaryIO, BlobReader(call.service.blobs, each.blob)) for each in opened]
+    with _answered(param):
+        spans = await call.beside(call.service.readers, partial(spans_of, form, sources))
+    if spans is not None:
+        stored = [(each, *span) for each, span in zip(opened, spans.spans, strict=True) if span[0] < span[1]]
+        stored = stored or [(opened[0], 0, 0)]
+        return await send_spans(call, form.media_type, stored, headers, start=spans.start)
     async with rendition(call, form, opened, param=param) as sound:
         await send_file(call, form.media_type, sound, headers)
+    return True
 
 
 async def send_file(call: Call, media_type: str, file: BinaryIO, headers: Headers) -> None:
@@ -122,9 +132,18 @@ async def rendition(
     InvalidRequest names `param` if the sound has no such form; ArtifactUnavailable.
     """
     sources = [cast(BinaryIO, BlobReader(call.service.blobs, each.blob)) for each in opened]
-    try:
+    with _answered(param):
         async with scratch_file(call, partial(_write, call.service.settings, form, sources)) as sound:
             yield sound
+
+
+@contextmanager
+def _answered(param: str) -> Iterator[None]:
+    """Errors of stored sound as a caller sees them."""
+    try:
+        yield
+    except CorruptBlob as error:
+        raise ArtifactUnavailable from error
     except NotRenderable as error:
         message = f"{error}; the sound is whole as wav"
         raise InvalidRequest([Fault(param, "not_allowed", message)]) from error
@@ -150,9 +169,10 @@ def _write(settings: Settings, form: AudioForm, sources: Sequence[BinaryIO], sin
 async def scratch_file(call: Call, write: Callable[[BinaryIO], None]) -> AsyncIterator[BinaryIO]:
     """What `write` writes, in a thread, to an empty seekable file; at its start.
 
-    Raises what `write` raises, and ArtifactUnavailable instead of CorruptBlob.
+    Raises what `write` raises, ArtifactUnavailable instead of CorruptBlob, and what `Scratch.reserve` raises.
     """
-    with cast(BinaryIO, tempfile.SpooledTemporaryFile(IN_MEMORY_BYTES)) as sink:
+    assert call.caller is not None, "requests are authenticated first"
+    with call.service.scratch.file(call.caller.account_id) as sink:
         try:
             await call.beside(call.service.renderers, partial(write, sink))
         except CorruptBlob as error:

@@ -14,6 +14,7 @@ from tenuto.api.limits import FairThreads, HttpLimits, Rates, Requests
 from tenuto.api.live_events import LiveEvents
 from tenuto.api.long_polling import LongPolls
 from tenuto.api.metrics import Metrics
+from tenuto.api.scratch import Scratch
 from tenuto.api.uploads import Uploads
 from tenuto.blobs.blob import BlobStore
 from tenuto.catalog.presence import Presence
@@ -183,6 +184,8 @@ class Service:
     """They wait for children that decode sound: one at a time for an account."""
     parsers: FairThreads
     """They read large JSON bodies: one at a time for an account."""
+    scratch: Scratch
+    """What is made for a request, while it is sent."""
     presence: Presence
     """Which workers are away; `bootstrap` has it observe them."""
     needs_worker: bool

@@ -125,6 +125,7 @@ def build_service(settings: Settings, database: Database, *, needs_worker: bool)
     from tenuto.api.live_events import LiveEvents
     from tenuto.api.long_polling import LongPolls
     from tenuto.api.metrics import Metrics
+    from tenuto.api.scratch import Scratch
     from tenuto.api.service import Service
     from tenuto.api.uploads import Uploads
     from tenuto.jobs.submit import SubmitContext
@@ -153,6 +154,7 @@ def build_service(settings: Settings, database: Database, *, needs_worker: bool)
         renderers=FairThreads(RENDERERS, 1, "renderer"),
         decoders=FairThreads(DECODERS, 1, "decoder"),
         parsers=FairThreads(PARSERS, 1, "parser"),
+        scratch=Scratch(settings.folder, settings.scratch_mib << 20),
         needs_worker=needs_worker,
         telemetry=start_telemetry(settings, "api"),
     )

@@ -29,6 +29,7 @@ MP3_EFFORT = 5
 """LAME's `quality`, from 0 (slowest) to 9: as good as its own default to the ear, in a quarter of the time
 that libsndfile's LAME takes, whose effort cannot be chosen (decision 0049)."""
 _LONGEST_WAV = 2**32 - 1 - HEADER_BYTES
+_CUT_SHORT = "it ends before its own header says"
 
 
 class NotRenderable(ValueError):
@@ -94,10 +95,8 @@ def write_audio(form: AudioForm, sources: Sequence[BinaryIO], sink: BinaryIO) ->
     if they are not, or if the form cannot hold so much. What the sources and the sink raise is raised. PCM is
     16-bit little-endian mono; MP3 has a constant bit rate and no Xing header, so that files may be joined.
     """
-    opened = [_opened(source) for source in sources]
+    opened = _all_opened(sources)
     first = opened[0]
-    if any((each.rate, each.channels) != (first.rate, first.channels) for each in opened):
-        raise NotRenderable("its parts have different sample rates or channels")
     if form is WAV:
         _write_wav(_blocks(opened), first.rate, first.channels, sink)
         return
@@ -105,6 +104,32 @@ def write_audio(form: AudioForm, sources: Sequence[BinaryIO], sink: BinaryIO) ->
         for block in _blocks(opened):
             writer.write(block)
         writer.finish()
+
+
+@dataclass(frozen=True, slots=True)
+class Spans:
+    """Sound that is stored as it is sent."""
+
+    start: bytes
+    """What comes before the samples."""
+    spans: list[tuple[int, int]]
+    """From where up to where in each source its samples are."""
+
+
+def spans_of(form: AudioForm, sources: Sequence[BinaryIO]) -> Spans | None:
+    """What `write_audio` would write, without writing it; None if samples would change. Raises the same."""
+    opened = _all_opened(sources)
+    rate, channels = opened[0].rate, opened[0].channels
+    if form is not WAV and not (form.name == "pcm" and (rate, channels) == (PCM_RATE, 1)):
+        return None
+    spans = []
+    for each in opened:
+        start = each.file.tell()
+        spans.append((start, start + each.size_bytes))
+        if each.file.seek(0, 2) < start + each.size_bytes:
+            raise NotRenderable(_CUT_SHORT)
+    size_bytes = sum(each.size_bytes for each in opened)
+    return Spans(_wav_header(size_bytes, rate, channels) if form is WAV else b"", spans)
 
 
 def read_sound(source: BinaryIO) -> "tuple[int, int, Iterator[np.ndarray[Any, Any]]]":
@@ -287,6 +312,14 @@ class _Source:
     """Of its samples, which come next."""
 
 
+def _all_opened(files: Sequence[BinaryIO]) -> list[_Source]:
+    """NotRenderable: they are not of one sample rate and number of channels."""
+    opened = [_opened(file) for file in files]
+    if len({(each.rate, each.channels) for each in opened}) > 1:
+        raise NotRenderable("its parts have different sample rates or channels")
+    return opened
+
+
 def _opened(file: BinaryIO) -> _Source:
     """Read the header of a WAV that `read_pcm16_wav` accepted before. NotRenderable: it is another file."""
     rate = channels = 0
@@ -324,7 +357,7 @@ def _read(file: BinaryIO, size_bytes: int) -> bytes:
     while size_bytes:
         piece = file.read(size_bytes)
         if not piece:
-            raise NotRenderable("it ends before its own header says")
+            raise NotRenderable(_CUT_SHORT)
         pieces.append(piece)
         size_bytes -= len(piece)
     return b"".join(pieces)
@@ -344,14 +377,19 @@ def _write_wav(blocks: Any, rate: int, channels: int, sink: BinaryIO) -> None:
     size_bytes = 0
     for block in blocks:
         size_bytes += sink.write(block.astype("<i2", copy=False).tobytes())
-        if size_bytes > _LONGEST_WAV:
-            raise NotRenderable("it is longer than a WAV file can be; choose another format")
+    sink.seek(0)
+    sink.write(_wav_header(size_bytes, rate, channels))
+    sink.seek(0, 2)
+
+
+def _wav_header(size_bytes: int, rate: int, channels: int) -> bytes:
+    """The header of so many bytes of samples. NotRenderable."""
+    if size_bytes > _LONGEST_WAV:
+        raise NotRenderable("it is longer than a WAV file can be; choose another format")
     header = bytearray(pcm16_wav(b"", rate, channels))
     struct.pack_into("<I", header, 4, size_bytes + HEADER_BYTES - 8)
     struct.pack_into("<I", header, HEADER_BYTES - 4, size_bytes)
-    sink.seek(0)
-    sink.write(header)
-    sink.seek(0, 2)
+    return bytes(header)
 
 
 def _mono(block: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":

@@ -5,8 +5,8 @@ that the program asks for, and sent inside the answer: there is no address that 
 """
 
 import base64
+import io
 import re
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO, cast
@@ -204,10 +204,11 @@ class _Album:
         if self.form is PNG:
             _write_base64(source, sink)
             return
-        with tempfile.TemporaryFile() as picture:
-            write_image(self.form, source, cast(BinaryIO, picture))
-            picture.seek(0)
-            _write_base64(cast(BinaryIO, picture), sink)
+        # Its pixels, which are more, were in memory as well.
+        picture = io.BytesIO()
+        write_image(self.form, source, picture)
+        picture.seek(0)
+        _write_base64(picture, sink)
 
 
 def _write_base64(source: BinaryIO, sink: BinaryIO) -> None:

@@ -222,12 +222,12 @@ async def _send(
 ) -> Answer | None:
     opened = await opened_results(call, operations)
     headers = [*headers, *job_headers(operations, submitted)]
-    answer = None
+    answer, is_whole = None, True
     if form is WAV and len(opened) == 1:
         answer = await send_content(call, opened[0], headers)
     else:
-        await send_rendition(call, form, opened, headers, param="response_format")
-    if not call.is_gone():
+        is_whole = await send_rendition(call, form, opened, headers, param="response_format")
+    if is_whole and not call.is_gone():
         call.service.openai.note_answered(submitted.job_ids)
     return answer
 

@@ -6,8 +6,8 @@ the artifact before the end: a stream is whole, or it is cut without an end.
 
 import asyncio
 import hashlib
-import tempfile
-from collections.abc import AsyncIterator, Callable, Sequence
+import io
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
@@ -18,7 +18,7 @@ from tenuto.api.call import Call
 from tenuto.api.jobs import changed
 from tenuto.api.openai.jobs import Submitted
 from tenuto.api.openai.keys import has_left
-from tenuto.api.renditions import IN_MEMORY_BYTES
+from tenuto.api.renditions import PIECE_BYTES
 from tenuto.artifacts import operations as artifacts
 from tenuto.artifacts.operations import Opened
 from tenuto.blobs.blob import BlobReader
@@ -61,9 +61,7 @@ class SoundStream:
 
     def __init__(self, call: Call, form: AudioForm, submitted: Submitted, wait_s: float) -> None:
         self._call, self._form, self._submitted, self._wait_s = call, form, submitted, wait_s
-        # Closed by `__exit__`.
-        self._sink = cast(BinaryIO, tempfile.SpooledTemporaryFile(IN_MEMORY_BYTES))  # noqa: SIM115
-        self._taken_bytes = 0
+        self._sink = _Sink()
         self._writer: SoundWriter | None = None
         self._sound: tuple[int, int] | None = None
 
@@ -73,7 +71,6 @@ class SoundStream:
     def __exit__(self, *_: object) -> None:
         if self._writer is not None:
             self._writer.__exit__()
-        self._sink.close()
 
     async def pieces(self) -> AsyncIterator[bytes]:
         """Bytes as they come, and empty ones where there was nothing for a while; at its end it was all.
@@ -84,7 +81,8 @@ class SoundStream:
         for job_id in self._submitted.job_ids:
             async for piece in self._of_job(job_id):
                 yield piece
-        yield await self._encoded(lambda: self._writer.finish() if self._writer else None)
+        async for piece in self._encoded(self._finish()):
+            yield piece
 
     async def _of_job(self, job_id: str) -> AsyncIterator[bytes]:
         loop = asyncio.get_running_loop()
@@ -100,7 +98,8 @@ class SoundStream:
                 self._end_early()
             for segment in new:
                 opened = await self._opened(job_id, segment)
-                yield await self._encoded(lambda opened=opened: self._add(opened, sent))  # type: ignore[misc]
+                async for piece in self._encoded(self._add(opened, sent)):
+                    yield piece
                 sent.segments.append(segment.sha256)
                 end = loop.time() + self._wait_s
             if not new:
@@ -109,7 +108,8 @@ class SoundStream:
         if self._is_unsent():
             raise NothingSent
         artifact = await self._artifact(operation)
-        yield await self._encoded(lambda: self._add_rest(artifact, sent))
+        async for piece in self._encoded(self._add_rest(artifact, sent)):
+            yield piece
 
     def _is_unsent(self) -> bool:
         return self._writer is None
@@ -148,33 +148,39 @@ class SoundStream:
             )
         )
 
-    async def _encoded(self, work: Callable[[], None]) -> bytes:
-        """What the encoder has written since the last time, after the work."""
+    async def _encoded(self, work: Iterator[None]) -> AsyncIterator[bytes]:
+        """What the encoder writes in the course of the work, in pieces: only what is sent next is made."""
 
-        def encode() -> bytes:
-            self._sink.seek(0, 2)
-            work()
-            self._sink.seek(self._taken_bytes)
-            new = self._sink.read()
-            self._taken_bytes += len(new)
-            return new
+        def encode() -> tuple[bytes, bool]:
+            for _ in work:
+                if self._sink.waiting_bytes >= PIECE_BYTES:
+                    return self._sink.take(), False
+            return self._sink.take(), True
 
-        try:
-            piece = await self._call.beside(self._call.service.renderers, encode)
-        except (TenutoError, NotRenderable, OSError) as error:
-            raise StreamBroken from error
-        if piece:
-            failpoints.hit("openai.mid_answer")
-        return piece
+        is_over = False
+        while not is_over:
+            try:
+                piece, is_over = await self._call.beside(self._call.service.renderers, encode)
+            except (TenutoError, NotRenderable, OSError) as error:
+                raise StreamBroken from error
+            if piece:
+                failpoints.hit("openai.mid_answer")
+            yield piece
 
-    def _add(self, opened: Opened, sent: _Sent) -> None:
+    def _finish(self) -> Iterator[None]:
+        if self._writer is not None:
+            self._writer.finish()
+        yield
+
+    def _add(self, opened: Opened, sent: _Sent) -> Iterator[None]:
         for block in self._blocks(opened):
             content = block.astype("<i2", copy=False).tobytes()
             sent.digest.update(content)
             sent.size_bytes += len(content)
             self._write(block)
+            yield
 
-    def _add_rest(self, opened: Opened, sent: _Sent) -> None:
+    def _add_rest(self, opened: Opened, sent: _Sent) -> Iterator[None]:
         """The samples of the artifact behind what was sent. StreamBroken: they do not begin with it."""
         left, digest = sent.size_bytes, hashlib.sha256()
         for block in self._blocks(opened):
@@ -185,6 +191,7 @@ class SoundStream:
             if left == 0 and digest.digest() != sent.digest.digest():
                 raise StreamBroken
             self._write(block[skipped:])
+            yield
         if left:
             raise StreamBroken
 
@@ -193,7 +200,7 @@ class SoundStream:
         rate, channels, blocks = read_sound(source)
         if self._sound is None:
             self._sound = rate, channels
-            self._writer = SoundWriter(self._form, rate, channels, self._sink)
+            self._writer = SoundWriter(self._form, rate, channels, cast(BinaryIO, self._sink))
         if self._sound != (rate, channels):
             raise StreamBroken
         return blocks
@@ -202,6 +209,36 @@ class SoundStream:
         assert self._writer is not None
         if len(block):
             self._writer.write(block)
+
+
+class _Sink:
+    """What an encoder has written and nobody has taken yet. Nothing before its end can be written again."""
+
+    def __init__(self) -> None:
+        self._waiting: list[bytes] = []
+        self.waiting_bytes = 0
+        self._size_bytes = self._position = 0
+
+    def write(self, content: Any) -> int:
+        if self._position != self._size_bytes:
+            raise io.UnsupportedOperation("what was written may have been sent")
+        piece = bytes(content)
+        self._waiting.append(piece)
+        self.waiting_bytes += len(piece)
+        self._size_bytes = self._position = self._size_bytes + len(piece)
+        return len(piece)
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size_bytes}[whence]
+        self._position = start + offset
+        return self._position
+
+    def tell(self) -> int:
+        return self._position
+
+    def take(self) -> bytes:
+        taken, self._waiting, self.waiting_bytes = b"".join(self._waiting), [], 0
+        return taken
 
 
 def _after(sent: Sequence[str], segments: Sequence[Segment]) -> list[Segment]:

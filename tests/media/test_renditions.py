@@ -10,7 +10,17 @@ import numpy as np
 import pytest
 import soundfile
 
-from tenuto.media.renditions import AUDIO_FORMS, NotRenderable, write_audio
+from tenuto.api.openai.speech import _STREAMED
+from tenuto.api.openai.streams import _Sink
+from tenuto.media.renditions import (
+    AUDIO_FORMS,
+    WAV,
+    NotRenderable,
+    SoundWriter,
+    read_sound,
+    spans_of,
+    write_audio,
+)
 from tenuto.media.wav import pcm16_wav, read_pcm16_wav
 
 RATE = 24_000
@@ -90,6 +100,27 @@ def test_lossless_forms_join_sample_to_sample(name: str) -> None:
     assert b"".join(bytes(read_pcm16_wav(part).frames) for part in parts) == samples.astype("<i2").tobytes()
 
 
+@pytest.mark.parametrize(("rate", "channels"), [(RATE, 1), (RATE, 2), (22_050, 1)])
+@pytest.mark.parametrize("name", AUDIO_FORMS)
+def test_what_is_stored_as_it_is_sent_is_what_would_be_written(name: str, rate: int, channels: int) -> None:
+    """WAV always, PCM of its own rate and one channel; other sound changes."""
+    sources = [tone(0.7, rate, channels), tone(0.3, rate, channels)]
+    stored = spans_of(AUDIO_FORMS[name], [io.BytesIO(source) for source in sources])
+    is_sent_so = name == "wav" or (name, rate, channels) == ("pcm", RATE, 1)
+
+    assert is_sent_so == (stored is not None)
+    if stored is not None:
+        spans = zip(sources, stored.spans, strict=True)
+        joined = b"".join(source[start:end] for source, (start, end) in spans)
+        assert rendered(name, *sources) == stored.start + joined
+
+
+def test_a_source_without_its_end_is_not_sent() -> None:
+    """Its header says more than there is."""
+    with pytest.raises(NotRenderable):
+        spans_of(WAV, [io.BytesIO(tone(1)[:-2])])
+
+
 def test_mp3_has_no_note_of_its_length_so_that_files_may_be_joined() -> None:
     """Without LAME's first frame two files, one behind the other, play as long as both."""
     one, two = rendered("mp3", tone(1)), rendered("mp3", tone(2))
@@ -99,6 +130,28 @@ def test_mp3_has_no_note_of_its_length_so_that_files_may_be_joined() -> None:
     # Frames of one size: a constant bit rate.
     assert 240 == one.index(one[:3], 1)
     assert 0 == len(one) % 240
+
+
+@pytest.mark.parametrize("name", sorted(_STREAMED))
+def test_a_form_that_is_streamed_is_only_appended_to(name: str) -> None:
+    """What is taken while it is written, piece by piece, is the whole, and nothing is kept."""
+    sink, pieces = _Sink(), []
+    rate, channels, blocks = read_sound(io.BytesIO(tone(5)))
+    with SoundWriter(AUDIO_FORMS[name], rate, channels, cast(BinaryIO, sink)) as writer:
+        for block in blocks:
+            writer.write(block)
+            pieces.append(sink.take())
+        writer.finish()
+    pieces.append(sink.take())
+    samples, _ = heard(name, b"".join(pieces))
+    whole, _ = heard(name, rendered(name, tone(5)))
+
+    assert 2 <= len([piece for piece in pieces if piece])
+    assert whole.tobytes() == samples.tobytes()
+    assert 0 == sink.waiting_bytes
+    sink.seek(0)
+    with pytest.raises(io.UnsupportedOperation):
+        sink.write(b"x")
 
 
 class Breaking(io.BytesIO):

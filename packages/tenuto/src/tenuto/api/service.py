@@ -113,7 +113,8 @@ class LastUse:
 
 
 class OpenRequests:
-    """Requests to OpenAI's routes that this process knows of. Belongs to the event loop's thread."""
+    """Requests to OpenAI's routes that this process knows of. Belongs to the event loop's thread, but for
+    `was_answered`."""
 
     def __init__(self) -> None:
         self.waiting: Counter[str] = Counter()

@@ -341,6 +341,11 @@ class Quota:
             store.note_free_quota(self.tx, self.account_id, self.lane, left // SHARES)
 
 
+def lock_account(tx: Transaction, account_id: str) -> None:
+    """Submissions of the account that lock it wait for each other until the transaction ends."""
+    store.lock_account(tx, account_id)
+
+
 def ask_quota(tx: Transaction, account_id: str, lane: str, *, limit: int, was_full: bool = False) -> Quota:
     """Asks whether the account may queue one more job in the lane.
 

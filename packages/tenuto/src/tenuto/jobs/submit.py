@@ -77,6 +77,8 @@ class Request:
     value: Any
     submission: Submission | None = None
     """For its span; None: spans are not exported."""
+    join: Callable[[Transaction], str | None] | None = None
+    """Finds the key under which another try of this request was accepted, while the account is locked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +151,7 @@ async def submit_with_input_async(
     transaction = prepare(context, request)
 
     def with_input(tx: Transaction) -> Accepted:
-        replay = _find_replay(tx, request)
+        replay = _find_replay(tx, _joined(tx, request))
         if replay is not None:
             return replay
         add_input(tx)
@@ -193,7 +195,7 @@ def prepare(context: SubmitContext, request: Request) -> Callable[[Transaction],
     def transaction(tx: Transaction) -> Accepted:
         # Sent before it is known whether it matters, so that the answers arrive together.
         availability = _ask_availability(tx, context, caller, parsed.model, was_full=was_full)
-        replay = _find_replay(tx, request)
+        replay = _find_replay(tx, _joined(tx, request))
         if replay is not None:
             return replay
         context.blobs.check_location()
@@ -244,6 +246,15 @@ def _replay_or_refuse(request: Request, refusal: TenutoError, tx: Transaction) -
         more = kinds()[refusal.model.kind].references(tx, request.caller, refusal.envelope)
         raise InvalidRequest([*refusal.faults, *more]) from refusal
     raise refusal
+
+
+def _joined(tx: Transaction, request: Request) -> Request:
+    """The request under the key of its other try, if that was accepted, on whatever process or machine."""
+    if request.join is None:
+        return request
+    queue.lock_account(tx, request.caller.account_id)
+    key = request.join(tx)
+    return request if key is None else replace(request, idempotency_key=key)
 
 
 def _find_replay(tx: Transaction, request: Request) -> Accepted | None:

@@ -87,17 +87,17 @@ async def submit(call: Call, route: str, bodies: Sequence[Mapping[str, Any]]) ->
     Raises what `submit` raises.
     """
     caller = _caller(call)
-    async with request_key(call, route, [_work(body) for body in bodies]) as (first, is_callers):
+    async with request_key(call, route, [_work(body) for body in bodies]) as first:
         requests = []
         for number, body in enumerate(bodies):
             text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
-            key = f"{first}/{number}" if number else first
             digest = strict_json.body_sha256(_work(body))
-            requests.append(Request(caller, key, text, digest, body, call.submission()))
+            key, join = first.of(number), first.join(number)
+            requests.append(Request(caller, key, text, digest, body, call.submission(), join))
         accepted = await submit_all_async(call.service.submitting, requests)
     failpoints.hit("openai.accepted")
     replayed = all(each.replayed for each in accepted)
-    return Submitted(tuple(each.job_id for each in accepted), replayed, is_callers)
+    return Submitted(tuple(each.job_id for each in accepted), replayed, first.is_callers)
 
 
 async def wait(call: Call, submitted: Submitted, seconds: float) -> list[Operation]:

@@ -4,23 +4,57 @@ import asyncio
 import hashlib
 import json
 import secrets
-from collections.abc import AsyncIterator, Iterator
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from tenuto.api import request_body
 from tenuto.api.body import ClientGone
 from tenuto.api.call import Call
+from tenuto.db.database import Transaction
 from tenuto.errors import InsufficientBalance, InvalidRequest
+from tenuto.jobs.rows import NewestKey
 from tenuto.jobs.submit import newest_key
 
 JOIN_MS = 15 * 60_000
 """How long a declared retry without a key may join the job of the same request."""
+CLOCKS_MS = 1000
+"""How far the clocks of two machines may be apart, and a retry before the request that it repeats."""
+_RETRIED = "9"
+"""Before the moment of a key that a declared retry made: behind all others in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestKey:
+    """The key of the first job of a request."""
+
+    first: str
+    is_callers: bool
+    """Whether the caller chose it."""
+    tries: "_Tries | None" = None
+
+    def of(self, number: int) -> str:
+        """The key of one of its jobs, from 0."""
+        return _numbered(self.first, number)
+
+    def join(self, number: int) -> Callable[[Transaction], str | None] | None:
+        """Finds the job's key if another try of the request was accepted first (see `submit.Request`)."""
+        tries = self.tries
+        if tries is None:
+            return None
+
+        def find(tx: Transaction) -> str | None:
+            first = tries.find(tx)
+            return None if first is None else _numbered(first, number)
+
+        return find
 
 
 @asynccontextmanager
-async def request_key(call: Call, route: str, work: Any) -> AsyncIterator[tuple[str, bool]]:
-    """The key of the first job of this request, and whether the caller chose it; accept it in the block.
+async def request_key(call: Call, route: str, work: Any) -> AsyncIterator[RequestKey]:
+    """The key of the first job of this request; accept it in the block.
 
     `work`, as JSON, is all that makes two requests the same. Retries of a request without a key wait until
     the block ends. InvalidRequest: the caller's key is not one. ClientGone.
@@ -31,10 +65,10 @@ async def request_key(call: Call, route: str, work: Any) -> AsyncIterator[tuple[
         raise InvalidRequest(faults)
     with quota_errors():
         if chosen is not None:
-            yield f"{route}:{chosen}", True
+            yield RequestKey(f"{route}:{chosen}", is_callers=True)
             return
         async with _own(call, route, work) as key:
-            yield key, False
+            yield key
 
 
 @contextmanager
@@ -48,11 +82,14 @@ def quota_errors() -> Iterator[None]:
 
 
 @asynccontextmanager
-async def _own(call: Call, route: str, work: Any) -> AsyncIterator[str]:
+async def _own(call: Call, route: str, work: Any) -> AsyncIterator[RequestKey]:
     assert call.caller is not None, "requests are authenticated first"
     stem, is_retry = _stem(route, work), _is_declared_retry(call)
     async with call.service.openai.accepting(f"{call.caller.key_id} {stem}", after_others=is_retry):
-        key = await _own_key(call, stem, is_retry=is_retry)
+        tries = _Tries(call, stem, is_retry=is_retry)
+        # Looked up here too, so that nothing is decoded for a job that is there.
+        before = await call.service.database.read_async(tries.find) if is_retry else None
+        key = RequestKey(before or tries.new_key(), is_callers=False, tries=tries)
         if has_left(call):
             # Its retry may be here already, and could not know this job.
             raise ClientGone
@@ -71,23 +108,47 @@ def _stem(route: str, work: Any) -> str:
     return f"openai{int.from_bytes(digest[:16], 'big'):039d}"
 
 
-async def _own_key(call: Call, stem: str, *, is_retry: bool) -> str:
-    """The key of a request without one: a new one, or of the job that a declared retry means.
+def _numbered(first: str, number: int) -> str:
+    return f"{first}/{number}" if number else first
 
-    Made of digits, so that every database's collation orders keys of one work by their moment.
+
+class _Tries:
+    """The other tries of a request without a key, wherever they were accepted.
+
+    A declared retry joins the newest job of the same work. A request that is no retry joins only what a retry
+    has made since it came, which overtook it. Keys are made of digits, so that every database's collation
+    orders those of one work by their moment.
     """
-    service = call.service
-    now_ms = service.clock()
-    if is_retry:
+
+    def __init__(self, call: Call, stem: str, *, is_retry: bool) -> None:
         assert call.caller is not None, "requests are authenticated first"
-        caller, since = call.caller, f"{stem}{now_ms - JOIN_MS:013d}"
-        bound = await service.database.read_async(
-            lambda tx: newest_key(tx, caller, since, f"{stem}{'9' * 23}")
-        )
-        if bound is not None and not service.openai.was_answered(bound.job_id):
-            # The jobs of one request have keys that begin with that of its first.
-            return bound.idempotency_key.partition("/")[0]
-    return f"{stem}{now_ms:013d}{secrets.randbelow(10**10):010d}"
+        self._caller = call.caller
+        self._stem = stem
+        self._is_retry = is_retry
+        self._was_answered = call.service.openai.was_answered
+        self._now_ms = call.service.clock()
+        waited_ms = int((time.perf_counter() - call.began_s) * 1000)
+        self._since_ms = self._now_ms - (JOIN_MS if is_retry else waited_ms + CLOCKS_MS)
+
+    def new_key(self) -> str:
+        """One that no request has."""
+        mark, digits = (_RETRIED, 9) if self._is_retry else ("", 10)
+        return f"{self._stem}{mark}{self._now_ms:013d}{secrets.randbelow(10**digits):0{digits}d}"
+
+    def find(self, tx: Transaction) -> str | None:
+        """The key of the first job of the try that this one means. The account may be locked, or not."""
+        caller, stem, since = self._caller, self._stem, f"{self._since_ms:013d}"
+        keys = [newest_key(tx, caller, f"{stem}{_RETRIED}{since}", f"{stem}{'9' * 24}")]
+        if self._is_retry:
+            keys.append(newest_key(tx, caller, f"{stem}{since}", f"{stem}{'8' * 23}"))
+        bound = max((each for each in keys if each is not None), key=self._moment, default=None)
+        if bound is None or self._was_answered(bound.job_id):
+            return None
+        # The jobs of one request have keys that begin with that of its first.
+        return bound.idempotency_key.partition("/")[0]
+
+    def _moment(self, bound: NewestKey) -> str:
+        return bound.idempotency_key.removeprefix(self._stem).removeprefix(_RETRIED)[:13]
 
 
 def _is_declared_retry(call: Call) -> bool:

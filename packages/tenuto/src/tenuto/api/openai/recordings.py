@@ -134,13 +134,14 @@ async def submit_recording(
     work = {"model": model, "parameters": parameters, "sha256": recording.form.sha256}
     body = {"model": model, "parameters": parameters, "input_artifact_ids": [artifact_id]}
     text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
-    async with request_key(call, route, work) as (key, is_callers):
-        request = Request(caller, key, text, strict_json.body_sha256(work), body, call.submission())
+    async with request_key(call, route, work) as key:
+        digest = strict_json.body_sha256(work)
+        request = Request(caller, key.first, text, digest, body, call.submission(), key.join(0))
         accepted = await find_accepted_async(service.submitting, request)
         if accepted is None:
-            accepted = await _accept(call, request, recording, has_key=is_callers)
+            accepted = await _accept(call, request, recording, has_key=key.is_callers)
     failpoints.hit("openai.accepted")
-    return Submitted((accepted.job_id,), accepted.replayed, is_callers)
+    return Submitted((accepted.job_id,), accepted.replayed, key.is_callers)
 
 
 async def _accept(call: Call, request: Request, recording: Recording, *, has_key: bool) -> Accepted:

@@ -1,0 +1,74 @@
+"""A request to OpenAI's routes and its declared retries, each at whichever API process takes it."""
+
+import random
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import httpx2
+
+from crash.conftest import MakeService
+from servers.service import RunningService
+from servers.wavs import chunk, fmt, riff
+
+TRIES = 3
+ROUNDS = 8
+RECORDING_S = 300
+"""So long that its retries arrive while it is being decoded."""
+
+
+def send(service: RunningService, key: str, path: str, number: int, **parts: Any) -> list[str]:
+    """The jobs of one try, on a connection of its own."""
+    headers = {"Authorization": f"Bearer {key}", "X-Stainless-Retry-Count": str(number)}
+    with httpx2.Client(base_url=service.url, headers=headers, timeout=120) as client:
+        answer = client.post(path, **parts)
+    assert 200 == answer.status_code, answer.text
+    return answer.headers["x-service-job"].split(", ")
+
+
+def test_a_request_and_its_declared_retries_are_one_job_on_any_process(make_service: MakeService) -> None:
+    """All at once, in no order, with two jobs each; a request that is no retry stays a request of its own
+    (P2, P3)."""
+    service = make_service(TENUTO_API_PROCESSES="3")
+    service.start()
+    key = service.make_key("someone", credit="50")
+    together = threading.Barrier(TRIES)
+
+    def draw(work: int, number: int, *, alone: bool = False) -> list[str]:
+        if not alone:
+            together.wait(60)
+        body = {"model": "fake/image", "prompt": f"cat {work}", "size": "256x256", "n": 2}
+        return send(service, key, "/v1/images/generations", number, json=body)
+
+    made = []
+    with ThreadPoolExecutor(TRIES) as beside:
+        for work in range(ROUNDS):
+            tries = [beside.submit(draw, work, number) for number in range(TRIES)]
+            made.append({tuple(each.result()) for each in tries})
+    joined = {tuple(draw(0, 1, alone=True)) for _ in range(4)}
+    separate = draw(0, 0, alone=True)
+    service.stop()
+
+    assert [1] * ROUNDS == [len(each) for each in made]
+    assert made[0] == joined
+    assert not set(separate) & {job for each in made for jobs in each for job in jobs}
+
+
+def test_retries_that_arrive_while_a_recording_is_decoded_join_its_job(make_service: MakeService) -> None:
+    """None of them waits for the one before on another process; one of them makes the job (P2, P3)."""
+    service = make_service(TENUTO_API_PROCESSES="3")
+    service.start()
+    key = service.make_key("someone", credit="50")
+    noise = random.Random(1).randbytes(16_000 * 2 * RECORDING_S)
+    file = {"file": ("a.wav", riff(fmt(), chunk(b"data", noise)), "audio/wav")}
+
+    def transcribe(number: int) -> list[str]:
+        return send(service, key, "/v1/audio/transcriptions", number, files=file, data={"model": "whisper-1"})
+
+    with ThreadPoolExecutor(TRIES) as beside:
+        jobs = {tuple(each) for each in beside.map(transcribe, range(TRIES))}
+    with httpx2.Client(base_url=service.url, headers={"Authorization": f"Bearer {key}"}) as client:
+        listed = client.get("/v1/jobs").json()["data"]
+    service.stop()
+
+    assert (1, 1) == (len(jobs), len(listed))

@@ -52,7 +52,7 @@ def test_every_documented_variable_is_read(tmp_path: Path) -> None:
     given |= {"TENUTO_PRICES": "free", "TENUTO_OPENAI_ROUTES": "off", "TENUTO_CORS_ORIGINS": "*"}
     given |= {"TENUTO_LOG_FORMAT": "json", "TENUTO_WEBHOOKS": "public", "TENUTO_LOW_BALANCE": "2.5"}
     given |= {"TENUTO_FFMPEG": "/usr/bin/ffmpeg", "TENUTO_OTLP_ENDPOINT": "http://[::1]:4318"}
-    given |= {"TENUTO_MCP": "on"}
+    given |= {"TENUTO_MCP": "on", "TENUTO_SCRATCH_MIB": "700"}
     loaded = config.load(given)
     kept = {variable: getattr(loaded, name) for name, variable in table}
 

@@ -279,7 +279,7 @@ def test_a_recording_that_another_job_needs_stays(world: World, rig: Rig) -> Non
     world.succeed(claim.attempt_id)
     world.write(lambda tx: inputs.send_with_job(tx, [sent, used], job_id=claim.job_id))
     key_id = world.row("select key_id from job where id = :id", id=claim.job_id)["key_id"]
-    other = world.submit(replace(any_key(claim.account_id), key_id=key_id), "another").job_id
+    other = world.submit(structs.replace(any_key(claim.account_id), key_id=key_id), "another").job_id
     world.run(
         "update job set input_artifact_ids = :ids, lane = 'recognition' where id = :id",
         ids=json.dumps([used]),

@@ -2,8 +2,7 @@
 
 What it adds: deadlines on heads and on clients that do not read; limits on heads, connections and pipelines;
 an unambiguous interpretation of request length and host; answers to unread bodies that still arrive;
-half-closed clients; refusals as JSON. Slow bodies are `body.py`'s, the sweep of deadlines is
-`server.py`'s.
+half-closed clients; refusals as JSON. Slow bodies are `body.py`'s, the sweep of deadlines `server.py`'s.
 """
 
 import asyncio
@@ -376,10 +375,9 @@ class Connection(HttpToolsProtocol):
         self.scope["method"] = self.parser.get_method().decode("ascii")
         self.scope["http_version"] = version
         self.scope["path"] = unquote(path) if "%" in path else path
-        self.scope["raw_path"] = raw_path
-        self.scope["query_string"] = url.query or b""
-        scope = cast(Any, self.scope)
-        scope.update(half_closed=self.half_closed, is_closing=self.transport.is_closing, leave=self.leave)
+        self.scope["raw_path"], self.scope["query_string"] = raw_path, url.query or b""
+        ours = {"half_closed": self.half_closed, "is_closing": self.transport.is_closing, "leave": self.leave}
+        cast(Any, self.scope).update(ours)
 
     def _stop_parsing(self, refusal: errors.Refusal) -> None:
         self.refusal = refusal

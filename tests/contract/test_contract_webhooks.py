@@ -147,6 +147,17 @@ def test_a_webhook_is_kept_changed_and_deleted(owner: Caller, receiver: Receiver
     assert [] == owner.get("/v1/webhooks").json()["data"]
 
 
+def test_a_disabled_webhook_takes_no_test(owner: Caller, receiver: Receiver) -> None:
+    """Nothing would ever send it; enabled again, it takes one."""
+    path = f"/v1/webhooks/{made(owner, receiver.url)['id']}"
+    post(owner, path, {"enabled": False}, "PATCH")
+    refused = post(owner, f"{path}/test")
+    post(owner, path, {"enabled": True}, "PATCH")
+
+    assert [("webhook_id", "webhook_disabled")] == faults(refused)
+    assert 202 == post(owner, f"{path}/test").status_code
+
+
 def test_both_secrets_sign_after_a_rotation(owner: Caller, receiver: Receiver) -> None:
     """Whoever still has the old one accepts messages, as does who has the new one."""
     webhook = made(owner, receiver.url)

@@ -13,7 +13,7 @@ from servers.receiver import Receiver
 from servers.rig import Rig
 from servers.world import METERED, World
 from tenuto.accounts.restrictions import Caller
-from tenuto.errors import InvalidRequest
+from tenuto.errors import InvalidRequest, NotFound
 from tenuto.webhooks import operations as webhooks
 from tenuto.webhooks import rules, sending
 from tenuto.webhooks.operations import Outgoing
@@ -87,7 +87,8 @@ def test_three_days_of_failures_disable_a_webhook_and_say_so(world: World) -> No
         )
         assert [] == due(world)
         world.now_ms = max(world.now_ms, 1000 * (delivery.next_attempt_at or 0) + 1000)
-    sent_a_test(world, caller, webhook_id)
+    world.write(lambda tx: webhooks.redeliver(tx, caller, webhook_id, delivery.id, now_ms=world.now_ms))
+    world.now_ms += 1
     waiting = due(world)
     world.write(lambda tx: webhooks.change(tx, caller, webhook_id, {"enabled": True}))
     [outgoing] = due(world)
@@ -247,6 +248,91 @@ def test_why_a_webhook_is_disabled_is_shown_until_it_is_enabled(world: World) ->
     assert ["the server answered 410 Gone"] * 2 + [None] * 2 == reasons
 
 
+def test_a_test_is_refused_where_it_would_wait(world: World) -> None:
+    """Of a disabled webhook, and of one for which a hundred messages wait; P14."""
+    caller = world.caller()
+    crowded, disabled = made(world, caller), made(world, caller)
+    for _ in range(rules.MAX_WAITING_FOR_TEST):
+        sent_a_test(world, caller, crowded)
+    world.write(lambda tx: webhooks.change(tx, caller, disabled, {"enabled": False}))
+    faults = []
+    for webhook_id in (crowded, disabled):
+        with pytest.raises(InvalidRequest) as refused:
+            sent_a_test(world, caller, webhook_id)
+        faults += [fault.code for fault in refused.value.faults]
+
+    assert ["too_many_waiting", "webhook_disabled"] == faults
+    assert rules.MAX_WAITING_FOR_TEST == rows(world)
+
+
+def test_what_waits_too_long_is_forgotten(world: World) -> None:
+    """A message that ended, and one that waits for a disabled webhook: after thirty days, not before."""
+    caller = world.caller()
+    ended, disabled = made(world, caller), made(world, caller)
+    for webhook_id in (ended, disabled):
+        sent_a_test(world, caller, webhook_id)
+    answer(world, next(one for one in due(world) if one.webhook_id == ended), 204)
+    world.write(lambda tx: webhooks.change(tx, caller, disabled, {"enabled": False}))
+    counts = []
+    for after_ms in (webhooks.RETENTION_MS, 1):
+        world.now_ms += after_ms
+        world.write(lambda tx: webhooks.forget(tx, now_ms=world.now_ms))
+        counts.append(rows(world))
+
+    assert [2, 0] == counts
+
+
+def test_no_more_messages_wait_than_may(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that are due longest have failed, and say why; P14."""
+    monkeypatch.setattr(rules, "MAX_WAITING", 3)
+    caller = world.caller()
+    webhook_id = made(world, caller)
+    become_sender(world)
+    jobs = []
+    for number in range(5):
+        world.now_ms += 1000
+        jobs.append(world.submit(caller, f"key {number}").job_id)
+        claim = world.claim()
+        assert claim is not None
+        world.finish(claim.attempt_id)
+        make(world)
+    listed, _ = world.read(lambda tx: webhooks.deliveries(tx, caller, webhook_id, after=None, limit=9))
+
+    assert [f"{job_id}_2" for job_id in reversed(jobs)] == [one.message_id for one in listed]
+    assert [("pending", None)] * 3 + [("failed", "more than 3 messages waited")] * 2 == [
+        (one.state, one.error) for one in listed
+    ]
+
+
+def test_a_removed_webhook_is_gone_at_once_and_its_rows_follow(
+    world: World, rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many messages wait, its removal touches one row, and one transaction a bounded number; P14."""
+    monkeypatch.setattr(webhooks, "ROWS_AT_ONCE", 10)
+    caller = world.caller()
+    ids = [made(world, caller) for _ in range(rules.MAX_WEBHOOKS)]
+    for _ in range(25):
+        sent_a_test(world, caller, ids[0])
+    [waiting] = due(world)
+    world.write(lambda tx: webhooks.delete(tx, caller, ids[0]))
+    with pytest.raises(NotFound):
+        sent_a_test(world, caller, ids[0])
+    late = answer(world, waiting, 410)
+    counts, shown = [rows(world)], world.read(lambda tx: webhooks.listed(tx, caller))
+    for _ in range(2):
+        world.write(webhooks.remove_rows)
+        counts.append(rows(world))
+    sender = WebhookSender(replace(rig.context, settings=replace(rig.context.settings, webhooks="any")))
+    sender.start()
+    until(lambda: not world.read(webhooks.has_removed), 60, "its rows are removed")
+    sender.stop()
+
+    assert late is None and [] == due(world)
+    assert [25, 15, 5] == counts and 0 == rows(world)
+    assert ids[1:] == [one.id for one in shown]
+    assert made(world, caller) not in ids
+
+
 def test_accounts_are_due_in_turns(world: World) -> None:
     """An account has twenty webhooks; four messages of it are due, behind the first of every other."""
     caller, other = world.caller(), world.caller()
@@ -346,6 +432,12 @@ def test_a_message_that_fails_while_the_sender_looks_has_its_pause(
     sound.close()
 
     assert 1 == len(failing.messages)
+
+
+def rows(world: World) -> int:
+    """Messages in the database."""
+    count: int = world.row("select count(*) as n from webhook_delivery")["n"]
+    return count
 
 
 def void(_: object) -> None:

@@ -70,7 +70,7 @@ async def show(call: Call) -> Answer:
 
 
 async def change(call: Call) -> Answer:
-    """PATCH /v1/webhooks/{id}: what is given; `"enabled": true` forgets that one that was disabled has failed."""
+    """PATCH /v1/webhooks/{id}: what is given; `"enabled": true` forgets failures of one that was disabled."""
     caller = await _admitted(call)
     fields = await _fields(call, _CHANGED)
     webhook_id = call.path_id("webhook_id", "webhook")

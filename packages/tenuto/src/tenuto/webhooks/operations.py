@@ -27,8 +27,9 @@ from tenuto.webhooks.store import DeliveryRow, DueRow, WebhookRow
 
 _TYPES = {name: f"job.{name}" for name in ("succeeded", "failed", "cancelled", "recovery_required")}
 RETENTION_MS = 30 * 24 * 3_600_000
-"""How long deliveries that have ended are listed."""
-FORGOTTEN_AT_ONCE = 1_000
+"""How long deliveries are listed, from their end, or from their beginning while they wait."""
+ROWS_AT_ONCE = 1_000
+"""The most rows that one transaction removes."""
 
 
 class Webhook(msgspec.Struct, frozen=True, omit_defaults=False):
@@ -137,14 +138,20 @@ def rotate(tx: Transaction, caller: Caller, webhook_id: str, *, now_ms: int) -> 
 
 
 def delete(tx: Transaction, caller: Caller, webhook_id: str) -> None:
-    """Remove it, and what is on its way to it. NotFound."""
+    """Remove it, and what waits for it: nothing is sent from now on; the rows follow. NotFound."""
     _row(tx, caller, webhook_id)
     store.delete(tx, webhook_id)
 
 
 def test(tx: Transaction, ids: Ids, caller: Caller, webhook_id: str, *, now_ms: int) -> Delivery:
-    """A message that says nothing, on its way. NotFound."""
-    _row(tx, caller, webhook_id)
+    """A message that says nothing, on its way. NotFound; InvalidRequest: disabled, or many wait for it."""
+    if not _row(tx, caller, webhook_id).is_enabled:
+        message = "is disabled; enable it with PATCH first"
+        raise InvalidRequest([Fault("webhook_id", "webhook_disabled", message)])
+    most = rules.MAX_WAITING_FOR_TEST
+    if store.count_waiting(tx, webhook_id, most) >= most:
+        message = f"has {most} messages waiting, or more; a test would come behind them"
+        raise InvalidRequest([Fault("webhook_id", "too_many_waiting", message)])
     delivery_id = ids.new("delivery")
     _deliver(
         tx,
@@ -222,6 +229,8 @@ def make_deliveries(
         if webhooks[event.account_id]:
             _inform(tx, ids, webhooks[event.account_id], event, now_ms)
     for rows in webhooks.values():
+        for row_ in rows:
+            store.end_surplus(tx, row_.id, rules.MAX_WAITING, ROWS_AT_ONCE, now_ms)
         _note_balance(tx, ids, rows, low_micros=low_micros, now_ms=now_ms)
     if events:
         store.stand(tx, events[-1].mark)
@@ -300,9 +309,19 @@ def record(tx: Transaction, outgoing: Outgoing, answer: Answer, *, now_ms: int) 
     return None
 
 
-def forget(tx: Transaction, *, now_ms: int) -> int:
-    """Remove deliveries that ended long ago: how many."""
-    return store.forget(tx, now_ms - RETENTION_MS, FORGOTTEN_AT_ONCE)
+def has_removed(tx: Transaction) -> bool:
+    """Whether there are rows of removed webhooks."""
+    return store.has_removed(tx)
+
+
+def remove_rows(tx: Transaction) -> None:
+    """Remove some rows of removed webhooks."""
+    store.remove_rows(tx, ROWS_AT_ONCE)
+
+
+def forget(tx: Transaction, *, now_ms: int) -> bool:
+    """Remove some deliveries that ended long ago, or wait since then; whether there may be more."""
+    return store.forget(tx, now_ms - RETENTION_MS, ROWS_AT_ONCE) >= ROWS_AT_ONCE
 
 
 # --- messages -------------------------------------------------------------------------------------------

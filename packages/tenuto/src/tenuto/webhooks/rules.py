@@ -16,6 +16,10 @@ TEST = "webhook.test"
 """What `POST …/test` sends, whatever the webhook has chosen."""
 MAX_WEBHOOKS = 20
 """Of an account."""
+MAX_WAITING = 10_000
+"""Messages that wait for a webhook; beyond that those that are due longest end."""
+MAX_WAITING_FOR_TEST = 100
+"""With as many waiting, a test would come far behind them."""
 MAX_URL_CHARACTERS = 2_000
 MAX_DESCRIPTION_CHARACTERS = 200
 

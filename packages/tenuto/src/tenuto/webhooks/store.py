@@ -92,14 +92,20 @@ def of_account(tx: Transaction, account_id: str, limit: int) -> list[WebhookRow]
     return records.all_records(
         tx,
         WebhookRow,
-        f"select {_WEBHOOK} from webhook w where w.account_id = :account_id order by w.id limit :limit",  # noqa: S608 (columns)
+        f"""select {_WEBHOOK} from webhook w
+            where w.account_id = :account_id and w.is_removed = 0 order by w.id limit :limit""",  # noqa: S608 (columns)
         account_id=account_id,
         limit=limit,
     )
 
 
 def one(tx: Transaction, webhook_id: str) -> WebhookRow | None:
-    return records.one(tx, WebhookRow, f"select {_WEBHOOK} from webhook w where w.id = :id", id=webhook_id)  # noqa: S608 (columns)
+    return records.one(
+        tx,
+        WebhookRow,
+        f"select {_WEBHOOK} from webhook w where w.id = :id and w.is_removed = 0",  # noqa: S608 (columns)
+        id=webhook_id,
+    )
 
 
 def change(tx: Transaction, webhook_id: str, row: Mapping[str, Value]) -> None:
@@ -128,8 +134,29 @@ def rotate(tx: Transaction, webhook_id: str, secret: str, until_ms: int) -> None
 
 
 def delete(tx: Transaction, webhook_id: str) -> None:
-    tx.run("delete from webhook_delivery where webhook_id = :id", id=webhook_id)
-    tx.run("delete from webhook where id = :id", id=webhook_id)
+    """Nobody sees it and nothing is sent to it, by an earlier version of the sender neither."""
+    tx.run("update webhook set is_removed = 1, is_enabled = 0 where id = :id", id=webhook_id)
+
+
+def has_removed(tx: Transaction) -> bool:
+    """Whether there are rows of removed webhooks."""
+    return tx.one("select id from webhook where is_removed = 1 limit 1") is not None
+
+
+def remove_rows(tx: Transaction, limit: int) -> None:
+    """Remove rows of removed webhooks: messages first."""
+    count = tx.run(
+        """delete from webhook_delivery where id in
+           (select d.id from webhook w join webhook_delivery d on d.webhook_id = w.id
+            where w.is_removed = 1 limit :limit)""",
+        limit=limit,
+    )
+    tx.run(
+        """delete from webhook where id in
+           (select w.id from webhook w where w.is_removed = 1
+              and not exists (select 1 from webhook_delivery d where d.webhook_id = w.id) limit :limit)""",
+        limit=limit - count,
+    )
 
 
 def note_low(tx: Transaction, webhook_id: str, is_low: int) -> None:
@@ -161,6 +188,31 @@ def add_delivery(tx: Transaction, row: Mapping[str, Value]) -> None:
            values (:id, :webhook_id, :message_id, :type, :body, 'pending', :now, :now)
            on conflict (webhook_id, message_id) do nothing""",
         **row,
+    )
+
+
+def count_waiting(tx: Transaction, webhook_id: str, most: int) -> int:
+    """Messages that wait for it, counted up to `most`."""
+    row = tx.one(
+        """select count(*) as n from (select 1 from webhook_delivery
+           where webhook_id = :id and state = 'pending' limit :most) as counted""",
+        id=webhook_id,
+        most=most,
+    )
+    return 0 if row is None else int(row["n"])
+
+
+def end_surplus(tx: Transaction, webhook_id: str, most: int, limit: int, now_ms: int) -> None:
+    """More messages wait for it than may: those that are due longest have failed."""
+    tx.run(
+        """update webhook_delivery set state = 'failed', error = :error, ended_at = :now where id in
+           (select id from webhook_delivery where webhook_id = :id and state = 'pending'
+            order by next_at desc, id desc limit :limit offset :most)""",
+        id=webhook_id,
+        error=f"more than {most} messages waited",
+        most=most,
+        limit=limit,
+        now=now_ms,
     )
 
 
@@ -245,11 +297,18 @@ def again(tx: Transaction, delivery_id: str, now_ms: int) -> None:
 
 
 def forget(tx: Transaction, before_ms: int, limit: int) -> int:
-    """Remove deliveries that ended before that."""
-    return tx.run(
+    """Remove deliveries that ended before that, and those that have waited since before that."""
+    ended = tx.run(
         """delete from webhook_delivery where id in
            (select id from webhook_delivery where ended_at < :before and ended_at is not null
             order by ended_at limit :limit)""",
+        before=before_ms,
+        limit=limit,
+    )
+    return ended + tx.run(
+        """delete from webhook_delivery where id in
+           (select id from webhook_delivery where created_at < :before and state = 'pending'
+            order by created_at limit :limit)""",
         before=before_ms,
         limit=limit,
     )
@@ -294,6 +353,9 @@ def stand(tx: Transaction, mark: Position) -> None:
 
 
 def since(tx: Transaction) -> int | None:
-    """The position of the oldest event that a webhook may be sent; None without any webhook."""
+    """The position of the oldest event that a webhook may be sent; None without any webhook.
+
+    A removed one counts until its rows are removed, since the sender does that.
+    """
     row = tx.one("select min(since_position) as since from webhook")
     return None if row is None else row["since"]

@@ -430,8 +430,11 @@ class WebhookSender:
         now_ms = context.clock()
         # What ends while we read is read as it was before: it would be sent again at once, without its pause.
         busy = set(self._on_the_way)
-        due = context.database.read(
-            lambda tx: webhooks.due(tx, of_account=SENDERS_OF_ACCOUNT, limit=MAX_DUE, now_ms=now_ms)
+        due, has_removed = context.database.read(
+            lambda tx: (
+                webhooks.due(tx, of_account=SENDERS_OF_ACCOUNT, limit=MAX_DUE, now_ms=now_ms),
+                webhooks.has_removed(tx),
+            )
         )
         chosen = {one.webhook_id: one for one in self._chosen(due, busy)}
         if chosen:
@@ -440,8 +443,10 @@ class WebhookSender:
             ):
                 self._begin(chosen[outgoing.webhook_id], outgoing)
         if time.monotonic() >= self._forget_at:
-            self._forget_at = time.monotonic() + FORGET_S
-            context.database.write(lambda tx: webhooks.forget(tx, now_ms=now_ms))
+            has_more = context.database.write(lambda tx: webhooks.forget(tx, now_ms=now_ms))
+            self._forget_at = time.monotonic() + (0.0 if has_more else FORGET_S)
+        if has_removed:
+            context.database.write(webhooks.remove_rows)
         return True
 
     def _make(self) -> bool:

@@ -17,10 +17,10 @@ from tenuto.errors import InvalidRequest, NotFound
 from tenuto.webhooks import operations as webhooks
 from tenuto.webhooks import rules, sending
 from tenuto.webhooks.operations import Outgoing
+from tenuto.webhooks.rows import DueRow
 from tenuto.webhooks.rules import HOUR_MS
 from tenuto.webhooks.sending import Answer
-from tenuto.webhooks.store import DueRow
-from tenuto.worker.housekeeping import SENDERS_IN_COMMON, SENDERS_OF_ACCOUNT, WebhookSender
+from tenuto.worker.webhook_sender import SENDERS_IN_COMMON, SENDERS_OF_ACCOUNT, WebhookSender
 
 EVENTS = ["job.succeeded", "job.failed", "job.recovery_required"]
 SENDER = "worker_that_sends"

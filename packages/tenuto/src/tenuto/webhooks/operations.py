@@ -22,8 +22,8 @@ from tenuto.ids import Ids
 from tenuto.jobs import feed
 from tenuto.jobs.feed import EventInOrder, Position
 from tenuto.webhooks import rules, store
+from tenuto.webhooks.rows import DeliveryRow, DueRow, WebhookRow
 from tenuto.webhooks.sending import Answer
-from tenuto.webhooks.store import DeliveryRow, DueRow, WebhookRow
 
 _TYPES = {name: f"job.{name}" for name in ("succeeded", "failed", "cancelled", "recovery_required")}
 RETENTION_MS = 30 * 24 * 3_600_000

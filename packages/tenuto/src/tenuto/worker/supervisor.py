@@ -31,9 +31,9 @@ from tenuto.worker.abilities import Ability
 from tenuto.worker.context import Bell, WorkerContext
 from tenuto.worker.engines import MIB, Engines
 from tenuto.worker.heartbeat import Heartbeat
-from tenuto.worker.housekeeping import WebhookSender
 from tenuto.worker.locks import LifeLock
 from tenuto.worker.upkeep import Upkeep
+from tenuto.worker.webhook_sender import WebhookSender
 
 if TYPE_CHECKING:
     from tenuto.telemetry.otlp import Telemetry

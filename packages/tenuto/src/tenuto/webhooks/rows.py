@@ -1,0 +1,60 @@
+"""The rows of webhooks and of what is on its way to them, as structs. See the migrations."""
+
+import msgspec
+
+
+class WebhookRow(msgspec.Struct, frozen=True):
+    """A webhook; see the migration for who sets what."""
+
+    id: str
+    account_id: str
+    url: str
+    events: str
+    description: str
+    models: str | None
+    secret: str
+    old_secret: str | None
+    old_secret_until: int
+    is_enabled: int
+    disabled_because: str | None
+    failing_since: int | None
+    since_position: int
+    is_low: int
+    created_at: int
+    is_sound: int
+
+
+class DeliveryRow(msgspec.Struct, frozen=True):
+    """A message to a webhook, and what came of it so far."""
+
+    id: str
+    webhook_id: str
+    message_id: str
+    type: str
+    body: str
+    state: str
+    attempts: int
+    next_at: int
+    status: int | None
+    error: str | None
+    created_at: int
+    ended_at: int | None
+
+
+class DueRow(msgspec.Struct, frozen=True):
+    """The message of a webhook that is due longest."""
+
+    delivery_id: str
+    webhook_id: str
+    account_id: str
+    is_sound: int
+
+
+class SenderRow(msgspec.Struct, frozen=True):
+    """Who makes and sends deliveries, and how far it has read the events."""
+
+    holder: str
+    beat: int
+    position: int
+    job_id: str
+    sequence: int

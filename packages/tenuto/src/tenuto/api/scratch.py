@@ -31,6 +31,7 @@ class Scratch:
     def __init__(self, folder: Path, account_bytes: int) -> None:
         self._folder = folder
         self._account_bytes = account_bytes
+        self.step_bytes = min(STEP_BYTES, account_bytes)
         self._reserved: Counter[str] = Counter()
         self._lock = threading.Lock()
 
@@ -93,7 +94,7 @@ class _Bounded:
                 raise ValueError("the file is closed")
             lacking = self._file.tell() + len(content) - self._reserved_bytes
             if lacking > (0 if self._reserved_bytes else IN_MEMORY_BYTES):
-                step = -(-lacking // STEP_BYTES) * STEP_BYTES
+                step = -(-lacking // self._scratch.step_bytes) * self._scratch.step_bytes
                 self._scratch.reserve(self._account_id, step)
                 self._reserved_bytes += step
             return self._file.write(content)

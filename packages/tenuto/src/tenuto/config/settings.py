@@ -138,7 +138,7 @@ class Settings:
         10_000, Integer(0, 1_000_000_000), "{range} uploads that an account has stored; 0: no limit"
     )
     scratch_mib: int = setting(
-        2048, Integer(16, 1 << 40), "{range} MiB of renditions per account in a process while they are read"
+        2048, Integer(1, 1 << 40), "{range} MiB of renditions per account in a process while they are read"
     )
     retention_days: int = setting(
         0,

@@ -53,7 +53,7 @@ def test_thirty_seconds_of_use_work_as_they_stand(serve: RunningService, languag
         with wave.open(str(folder / name)) as wav:
             assert (1, 2) == (wav.getnchannels(), wav.getsampwidth())
             assert wav.getnframes() > wav.getframerate() / 2
-    assert (folder / "lake.png").read_bytes().startswith(b"\x89PNG")
+    assert (folder / "mountain.png").read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.real_engine

@@ -56,7 +56,7 @@ def media(litellm: Any, there: dict[str, Any]) -> dict[str, Any]:
     sounds = [answer.content for answer in spoken]
     transcript = litellm.transcription(model="openai/whisper-1", file=("said.mp3", sounds[0]), **there)
     image = litellm.image_generation(
-        model="openai/dall-e-3", prompt="A red sun above a blue lake.", size="256x256", **there
+        model="openai/dall-e-3", prompt="A red sun above a blue mountain.", size="256x256", **there
     )
     png = base64.b64decode(image.data[0].b64_json)
     return {

@@ -616,7 +616,7 @@ export interface paths {
         head?: never;
         /**
          * Change a webhook
-         * @description What is given. `enabled` true forgets that it failed; what waited is then sent.
+         * @description What is given. `enabled` true forgets that a webhook that was disabled has failed; what waited is then sent.
          */
         patch: operations["changeWebhook"];
         trace?: never;
@@ -635,7 +635,7 @@ export interface paths {
         put?: never;
         /**
          * Try a webhook
-         * @description Sends a message of the type `webhook.test`, signed like all others.
+         * @description Sends a message of the type `webhook.test`, signed like all others. Refused while the webhook is disabled, or 100 messages or more wait for it.
          */
         post: operations["testWebhook"];
         delete?: never;
@@ -1474,7 +1474,7 @@ export interface components {
             next_attempt_at: number | null;
             /** @description The status of the newest answer. */
             status: number | null;
-            /** @description Why there was none. */
+            /** @description Why there was none, or why it is not sent. */
             error: string | null;
             created_at: components["schemas"]["Moment"];
         };
@@ -2246,7 +2246,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description `rate_limited`: too many requests with this key, or too many queued jobs of this account. */
+        /** @description `rate_limited`: too many requests with this key, or too many queued jobs or unread renditions of this account. */
         RateLimited: {
             headers: {
                 "x-request-id": components["headers"]["RequestId"];
@@ -3808,6 +3808,7 @@ export interface operations {
                     "application/json": components["schemas"]["WebhookDelivery"];
                 };
             };
+            400: components["responses"]["InvalidRequest"];
             401: components["responses"]["InvalidApiKey"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];

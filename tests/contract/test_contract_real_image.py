@@ -57,7 +57,11 @@ def test_openais_own_package_draws(real: Caller) -> None:
     url = str(real.http.base_url).rstrip("/") + "/v1"
     with openai.OpenAI(base_url=url, api_key=real.key, timeout=600) as client:
         drawn = client.images.generate(
-            model="dall-e-3", prompt="A red sun above a blue mountain.", n=2, size="256x256", output_format="webp"
+            model="dall-e-3",
+            prompt="A red sun above a blue mountain.",
+            n=2,
+            size="256x256",
+            output_format="webp",
         )
     images = [base64.b64decode(image.b64_json or "") for image in drawn.data or []]
 

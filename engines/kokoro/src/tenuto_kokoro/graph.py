@@ -13,13 +13,15 @@ from pathlib import Path
 from types import MappingProxyType
 
 # Field numbers of onnx.proto: ModelProto.graph; GraphProto.node, .initializer, .input and .output;
-# NodeProto.input, .output, .name, .op_type and .attribute; AttributeProto.name, .i and .type, and the type of
-# an integer; TensorProto.dims, .data_type, .int32_data, .name and .raw_data; ValueInfoProto.name and .type,
-# TypeProto.tensor_type, its .elem_type and .shape, TensorShapeProto.dim and its .dim_value.
+# NodeProto.input, .output, .name, .op_type and .attribute; AttributeProto.name, .i, .ints and .type, and the
+# types of an integer and of several; TensorProto.dims, .data_type, .int32_data, .name and .raw_data;
+# ValueInfoProto.name and .type, TypeProto.tensor_type, its .elem_type and .shape, TensorShapeProto.dim and
+# its .dim_value.
 GRAPH = 7
 NODE, INITIALIZER, INPUT, OUTPUT = 1, 5, 11, 12
 NODE_INPUT, NODE_OUTPUT, NODE_NAME, NODE_TYPE, NODE_ATTRIBUTE = 1, 2, 3, 4, 5
-ATTRIBUTE_NAME, ATTRIBUTE_INTEGER, ATTRIBUTE_TYPE, INTEGER_TYPE = 1, 3, 20, 2
+ATTRIBUTE_NAME, ATTRIBUTE_INTEGER, ATTRIBUTE_INTEGERS, ATTRIBUTE_TYPE = 1, 3, 8, 20
+INTEGER_TYPE, INTEGERS_TYPE = 2, 7
 TENSOR_DIMENSION, TENSOR_TYPE, TENSOR_INTEGERS, TENSOR_NAME, TENSOR_RAW = 1, 2, 5, 8, 9
 VALUE_NAME, VALUE_TYPE, TENSOR_VALUE, ELEMENT_TYPE, TENSOR_SHAPE, SHAPE_DIMENSION, DIMENSION_SIZE = (
     1,
@@ -32,7 +34,7 @@ VALUE_NAME, VALUE_TYPE, TENSOR_VALUE, ELEMENT_TYPE, TENSOR_SHAPE, SHAPE_DIMENSIO
 )
 VARINT, FIXED_64, BYTES, FIXED_32 = 0, 1, 2, 5
 
-FLOAT, UINT8, INT8 = 1, 2, 3
+FLOAT, UINT8, INT8, INT64 = 1, 2, 3, 7
 """Types of tensors."""
 
 
@@ -104,19 +106,30 @@ def node(
     kind: str,
     inputs: Iterable[str],
     output: str,
-    attributes: Mapping[str, int] = MappingProxyType({}),
+    attributes: Mapping[str, int | Sequence[int]] = MappingProxyType({}),
     *,
     content: bytes = b"",
 ) -> Node:
     """A node with one output. `content`: another one's attributes."""
     for name, value in attributes.items():
-        content += _field(
-            NODE_ATTRIBUTE,
-            _field(ATTRIBUTE_NAME, name.encode())
-            + _integer(ATTRIBUTE_INTEGER, value)
-            + _integer(ATTRIBUTE_TYPE, INTEGER_TYPE),
-        )
+        if isinstance(value, int):
+            written = _integer(ATTRIBUTE_INTEGER, value) + _integer(ATTRIBUTE_TYPE, INTEGER_TYPE)
+        else:
+            written = b"".join(_integer(ATTRIBUTE_INTEGERS, number) for number in value)
+            written += _integer(ATTRIBUTE_TYPE, INTEGERS_TYPE)
+        content += _field(NODE_ATTRIBUTE, _field(ATTRIBUTE_NAME, name.encode()) + written)
     return Node(kind, tuple(inputs), (output,), content)
+
+
+def integers(of: Node, name: str) -> list[int]:
+    """The whole numbers of an attribute, or the one; none if the node lacks it."""
+    for each in _fields(memoryview(of.content)):
+        if each.number == NODE_ATTRIBUTE and name in _names(each.content, ATTRIBUTE_NAME):
+            numbers = (ATTRIBUTE_INTEGER, ATTRIBUTE_INTEGERS)
+            return [
+                number for own in _fields(each.content) if own.number in numbers for number in _packed(own)
+            ]
+    return []
 
 
 def _graph(

@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from .graph import FLOAT, INT8, UINT8, Constants, Node, Rewritten, Tensor, node
+from .patterns import Patterns, Product
 
 Range = tuple[float, float]
 
@@ -63,16 +64,6 @@ def inputs_of_convolutions(nodes: Sequence[Node]) -> list[str]:
     return sorted({makers[each.inputs[0]].inputs[0] for each in nodes if each.type == "ConvInteger"})
 
 
-@dataclass(frozen=True, slots=True)
-class _Product:
-    """An operation on integers, and what the file makes of its result."""
-
-    operation: Node
-    scale: str
-    """Of the weights."""
-    bias: str | None
-
-
 @dataclass
 class _Rewriting:
     nodes: Sequence[Node]
@@ -84,18 +75,15 @@ class _Rewriting:
     """Values that are made already."""
 
     def __post_init__(self) -> None:
-        self.makers = {output: each for each in self.nodes for output in each.outputs}
-        self.users: dict[str, list[Node]] = {}
-        for each in self.nodes:
-            for name in each.inputs:
-                self.users.setdefault(name, []).append(each)
+        self.patterns = Patterns(self.nodes)
+        self.makers = self.patterns.makers
 
     def result(self) -> Rewritten:
         products = {
             end.outputs[0]: product
             for each in self.nodes
             if each.type in ("ConvInteger", "MatMulInteger")
-            for end, product in [self._product(each)]
+            for end, product in [self.patterns.product(each)]
         }
         for each in self.nodes:
             output = each.outputs[0]
@@ -107,26 +95,7 @@ class _Rewriting:
                 self.made.append(each)
         return self.made, list(self.constants.values())
 
-    def _product(self, operation: Node) -> tuple[Node, _Product]:
-        """With the node that ends it: integers, perhaps plus a bias, as floats, times both scales."""
-        after, bias = self.users[operation.outputs[0]][0], None
-        if after.type == "Add":
-            (rounded,) = (name for name in after.inputs if name != operation.outputs[0])
-            bias = self._origin(rounded, "Div").inputs[0]
-            after = self.users[after.outputs[0]][0]
-        assert after.type == "Cast", after.type
-        (end,) = self.users[after.outputs[0]]
-        (scales,) = (self.makers[name] for name in end.inputs if name != after.outputs[0])
-        assert end.type == scales.type == "Mul", end
-        (scale,) = (name for name in scales.inputs if name not in self.makers)
-        return end, _Product(operation, scale, bias)
-
-    def _origin(self, name: str, kind: str) -> Node:
-        """The node of a kind that a value comes from, by first inputs."""
-        maker = self.makers[name]
-        return maker if maker.type == kind else self._origin(maker.inputs[0], kind)
-
-    def _floating(self, product: _Product, output: str) -> Iterator[Node]:
+    def _floating(self, product: Product, output: str) -> Iterator[Node]:
         """The product of floats, whose weights, and perhaps input, are written as 8-bit integers."""
         operation = product.operation
         measured, weight, _, zero = operation.inputs

@@ -23,7 +23,7 @@ import onnxruntime
 from tenuto_engine import EngineError
 from tenuto_engine.processor import fault, flags
 
-from . import compiled, graph, operations
+from . import compiled, graph, operations, products
 
 AUTO = "auto"
 OPENVINO, ONNXRUNTIME = "openvino", "onnxruntime"
@@ -56,7 +56,8 @@ NO_GENERATED_CODE_KEPT = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "0")
 hardly two segments have the same length, that is 8 MB for each segment."""
 
 INSTRUCTIONS = ("avx512_vnni", "avx_vnni")
-"""Either multiplies 8-bit numbers exactly and fast; with neither, OpenVINO may round sums of products."""
+"""Either multiplies 8-bit numbers fast; with neither, OpenVINO takes about as much of the processor as ONNX
+Runtime, and more memory."""
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 """Of glibc's malloc.h. What is free at the end of the heap is given back from the one size on; from the other
@@ -112,14 +113,15 @@ def lacking(cpuinfo: str = "") -> str:
 
 
 class OnnxRuntime:
-    """The file as it is: it quantises by the ranges of each call, so that calls at once do not change each
-    other's samples. They share the weights and the threads, and each adds the one that it comes from."""
+    """The file, its convolutions as products of matrices: it quantises by the ranges of each call, so that
+    calls at once do not change each other's samples. They share the weights and the threads, and each adds
+    the one that it comes from."""
 
     name = ONNXRUNTIME
 
     def __init__(self, model: Path, threads: int) -> None:
         self._sessions = _Sessions(model, threads)
-        self._whole = self._sessions.loaded(str(model))
+        self._whole = self._sessions.loaded(graph.part(model, rewrite=products.fast))
 
     def samples(self, feed: Feed) -> Floats:
         """As in the protocol."""
@@ -143,7 +145,7 @@ class OpenVino:
 
         _return_large_blocks()
         self._sessions = _Sessions(model, threads)
-        self._encoder = self._sessions.loaded(graph.part(model, list(DECODED)))
+        self._encoder = self._sessions.loaded(graph.part(model, list(DECODED), rewrite=products.fast))
         self._settings = {
             "INFERENCE_NUM_THREADS": threads,
             "NUM_STREAMS": 1,
@@ -234,12 +236,21 @@ class _Sessions:
         # took 0.43 instead of 0.51 s of it for a second of speech, in 5 % more time on a machine that does
         # nothing else, and in 5 % less beside others.
         self._options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        # Else it plans which value takes another one's memory, and compares each with all that are free: two
+        # thirds of the time of loading, and nothing is won.
+        self._options.enable_mem_reuse = False
         self._run_options = onnxruntime.RunOptions()
         # What a long segment took is given back after it, or the memory of all shapes would add up.
         self._run_options.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
 
-    def loaded(self, model: str | bytes) -> onnxruntime.InferenceSession:
-        return onnxruntime.InferenceSession(model, self._options, providers=["CPUExecutionProvider"])
+    def loaded(self, model: bytes) -> onnxruntime.InferenceSession:
+        """A session of a rewritten model. It is given as a file in memory: of a model that is given as bytes,
+        a session keeps them as long as it lives, beside the weights that it reads from them."""
+        with os.fdopen(os.memfd_create("model"), "wb") as file:
+            file.write(model)
+            file.flush()
+            path = f"/proc/self/fd/{file.fileno()}"
+            return onnxruntime.InferenceSession(path, self._options, providers=["CPUExecutionProvider"])
 
     def run(self, session: onnxruntime.InferenceSession, feed: Feed) -> list[Floats]:
         needed = {each.name: feed[each.name] for each in session.get_inputs()}

@@ -66,7 +66,8 @@ def test_verify_names_every_wrong_file_and_fails(operator: Operator, tmp_path: P
     done = operator("admin", "models", "verify", "text2tashkeel", "kokoro-vocabulary", cache=str(cache))
 
     assert (1, "to repair them: tenuto models pull\n") == (done.returncode, done.stderr)
-    assert {"rawi_ensemble.int8.onnx", "rawi_v2.vocab.json", "kokoro-vocabulary"} == {
+    networks = {"rawi_ensemble.int8.onnx", "rawi_v2.vocab.json", "rawi.int8.onnx", "rawi.vocab.json"}
+    assert {*networks, "kokoro-vocabulary"} == {
         Path(line.partition(": ")[0]).name for line in done.stdout.splitlines()
     }
 

@@ -110,7 +110,7 @@ def test_progress_is_seen_by_polling(caller: Caller) -> None:
 def test_speech_runs_one_job_at_a_time(operator: Operator) -> None:
     """Jobs of several accounts run one after the other, and all succeed (R214)."""
     callers = [operator.caller() for _ in range(3)]
-    jobs = [(each, each.submit("[fake:sleep=0.05] x")) for each in callers for _ in range(2)]
+    jobs = [(each, each.submit("[fake:sleep=1] x")) for each in callers for _ in range(2)]
     most = 0
     while any(each.read(job_id)["state"] not in FINAL for each, job_id in jobs):
         row = operator.row("select count(*) as running from job where state = 'running'")

@@ -61,7 +61,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
 
     lines = read_lines(options.lines, model=options.model, defaults=dict(options.parameters))
     folder = Path(options.output).expanduser()
-    # Before the same command is offered as the way on: where there is no place for results, it fails again.
+    # First, so that a folder that cannot be made does not end with the advice to run the same command again.
     folder.mkdir(parents=True, exist_ok=True)
     console.options.continuation = shlex.join(["tenuto", *sys.argv[1:]])
     console.retries = WORK_RETRIES

@@ -3,6 +3,7 @@
 import random
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx2
@@ -10,6 +11,7 @@ import pytest
 
 from servers import checker
 from servers.clients import Client
+from servers.processes import until
 from servers.proxy import Proxy, Towards
 from servers.service import FINAL, RunningService
 
@@ -132,6 +134,23 @@ def test_without_its_database_the_service_says_so_at_once(running: RunningServic
     assert [] == [seconds for seconds in took_s if seconds > QUICK_S]
     assert (200, "succeeded", 202) == (alive.status_code, again["state"], later.status_code)
     assert "idempotent-replayed" not in later.headers
+
+
+def test_a_request_that_waits_for_its_sound_outlasts_an_outage(running: RunningService, link: Proxy) -> None:
+    """The database is away for two seconds while the sound is made; the client does not notice (P6)."""
+    running.key = running.make_key(credit=str(CREDIT))
+    sound = {"model": "fake/speech", "voice": "alloy", "input": "[fake:sleep=2] A thought.", "stream": True}
+    with running.client() as http, running.client() as watch, ThreadPoolExecutor(1) as others:
+        asked = others.submit(http.post, "/v1/audio/speech", json=sound)
+        until(lambda: bool(watch.get("/v1/jobs?state=running").json()["data"]), 20, "a job that runs")
+        link.refuse()
+        link.cut()
+        time.sleep(2)
+        link.pass_on()
+        answer = asked.result(30)
+        ended = _ended(http, answer.headers["x-service-job"])
+
+    assert (200, "succeeded") == (answer.status_code, ended["state"])
 
 
 def _lose_commit(link: Proxy) -> None:

@@ -85,6 +85,24 @@ def test_a_kill_at_any_step_of_two_images_costs_no_third(
     assert answer.headers["x-service-sha256"] == ", ".join(hashlib.sha256(one).hexdigest() for one in images)
 
 
+def test_a_refusal_behind_acceptance_names_the_jobs(make_service: MakeService, tmp_path: Path) -> None:
+    """The service lacks descriptors once they are durable: it does not say that nothing was stored (P1)."""
+    shots = Shots(tmp_path / "shots")
+    running = make_service(**shots.variables)
+    running.start()
+    running.key = running.make_key(credit="1")
+    shots.arm("openai.accepted", "1:raise=EMFILE")
+    body = {"model": "dall-e-3", "prompt": "A cat.", "n": 2, "size": "256x256"}
+    with running.client() as http:
+        refused = http.post("/v1/images/generations", json=body)
+        again = http.post("/v1/images/generations", json=body, headers={"x-stainless-retry-count": "1"})
+    error = refused.json()["error"]
+
+    assert (503, "unavailable", "2") == (refused.status_code, error["code"], refused.headers["retry-after"])
+    assert f"{refused.headers['x-service-job']} cannot be read just now" in error["message"]
+    assert (200, refused.headers["x-service-job"]) == (again.status_code, again.headers["x-service-job"])
+
+
 @pytest.mark.parametrize("form", ["mp3", "wav"])
 def test_an_answer_that_was_sent_and_lost_is_had_again(make_service: MakeService, form: str) -> None:
     """The service has sent all of it, the link broke: the retry gets the same job's sound (P1, P2)."""

@@ -39,6 +39,7 @@ class Streaming:
         return self.http.send(request, stream=True)
 
     def state(self, answer: httpx2.Response) -> str:
+        assert answer.status_code == 200, self.service.log_path.read_text()[-2000:]
         return str(self.http.get(f"/v1/jobs/{answer.headers['x-service-job']}").json()["state"])
 
     def whole(self, answer: httpx2.Response, form: str) -> bytes:

@@ -6,7 +6,7 @@ id, turns errors into their responses, and reads no byte of a body before the ke
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
@@ -25,6 +25,7 @@ from tenuto.errors import (
     NotFound,
     RateLimited,
     TenutoError,
+    Unavailable,
 )
 from tenuto.ids import is_id
 from tenuto.logs import get_logger, request_log
@@ -35,13 +36,18 @@ PROBES = ("/livez", "/readyz")
 """Anybody may ask them, without a key."""
 SMALL_BODY_BYTES = 64 * 1024
 """The largest body of a request that says little or nothing."""
+RIDE_OVER_S = 10.0
+"""How long an answer that was waited for is tried to be read while the database is away."""
+AWAY_PAUSE_S = 0.5
 _log = get_logger("tenuto.api")
 
 
 class Call:
     """A request and the service it is for."""
 
-    __slots__ = ("began_s", "caller", "identify", "receive", "request_id", "scope", "send", "service")
+    __slots__ = (
+        *("began_s", "caller", "identify", "job_ids", "receive", "request_id", "scope", "send", "service"),
+    )
 
     def __init__(self, service: Service, scope: Any, receive: Any, send: Any, identify: "Identify") -> None:
         self.began_s = time.perf_counter()
@@ -52,6 +58,8 @@ class Call:
         self.send = send
         self.request_id = service.ids.new("req")
         self.caller: Caller | None = None
+        self.job_ids: Sequence[str] = ()
+        """The jobs that were accepted for it, whatever it is answered."""
 
     def header(self, name: bytes) -> bytes | None:
         """The first value of a header, its name in lower case; None when it is missing."""
@@ -112,7 +120,19 @@ class Call:
     async def read_again(self, operation: Callable[[Transaction, Caller], T]) -> T:
         """`read` for an answer that was long in coming: InvalidApiKey if the key was revoked meanwhile."""
         ask = self.identify(self)
-        return await self.service.database.read_async(lambda tx: operation(tx, ask(tx)()))
+        return await self.read_patiently(lambda tx: operation(tx, ask(tx)()))
+
+    async def read_patiently(self, look: Callable[[Transaction], T]) -> T:
+        """A read that outlasts some seconds without the database: who waits for a job need not ask again."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + RIDE_OVER_S
+        while True:
+            try:
+                return await self.service.database.read_async(look)
+            except Unavailable as error:
+                was_last = type(error) is not Unavailable or loop.time() >= end
+                if was_last or not await self.wait(asyncio.Event(), AWAY_PAUSE_S):
+                    raise
 
     async def wait(self, event: asyncio.Event, seconds: float) -> bool:
         """Until the event is set, or the time is over: True then.
@@ -249,8 +269,19 @@ class Endpoint:
             _log.exception("http.failed", request_id=call.request_id, route=self.route)
         elif isinstance(error, TenutoError) and error.is_internal:
             _log.warning("http.unavailable", request_id=call.request_id, reason=error.message)
-        answer = error_answer(error, call.request_id)
+        answer = error_answer(_since_accepted(call, error), call.request_id)
+        if call.job_ids:
+            answer.headers.append((b"x-service-job", ", ".join(call.job_ids).encode()))
         if isinstance(error, MethodNotAllowed):
             answer.headers.append((b"allow", self.allow))
         await answer.send(call.send, call.request_id)
         return status
+
+
+def _since_accepted(call: Call, error: Exception) -> Exception:
+    """Instead of one that says that nothing was stored, for a request whose jobs were accepted before it."""
+    known = stated(error)
+    if not call.job_ids or type(known) is not Unavailable or known.limit is not None:
+        return error
+    ids = ", ".join(call.job_ids)
+    return Unavailable(f"{ids} cannot be read just now, but is not lost: send the same request again.")

@@ -154,7 +154,7 @@ async def changed(call: Call, operation: Operation, sequence: int, wait_s: float
     was_held = False
     try:
         # A change before we entered wakes nobody.
-        if await service.database.read_async(lambda tx: read.sequence(tx, operation.id)) == sequence:
+        if await call.read_patiently(lambda tx: read.sequence(tx, operation.id)) == sequence:
             was_held = await call.wait(waiter.changed, wait_s)
     finally:
         service.long_polls.leave(waiter)

@@ -95,9 +95,10 @@ async def submit(call: Call, route: str, bodies: Sequence[Mapping[str, Any]]) ->
             key, join = first.of(number), first.join(number)
             requests.append(Request(caller, key, text, digest, body, call.submission(), join))
         accepted = await submit_all_async(call.service.submitting, requests)
+    call.job_ids = [each.job_id for each in accepted]
     failpoints.hit("openai.accepted")
     replayed = all(each.replayed for each in accepted)
-    return Submitted(tuple(each.job_id for each in accepted), replayed, first.is_callers)
+    return Submitted(tuple(call.job_ids), replayed, first.is_callers)
 
 
 async def wait(call: Call, submitted: Submitted, seconds: float) -> list[Operation]:
@@ -259,7 +260,7 @@ async def opened_results(call: Call, operations: Sequence[Operation]) -> list[Op
     """The result of each job, to be sent. NotFound, Erased, ArtifactUnavailable."""
     account_id = _caller(call).account_id
     ids = [operation.artifacts[0].id for operation in operations]
-    return await call.service.database.read_async(
+    return await call.read_patiently(
         lambda tx: [artifacts.open_artifact(tx, account_id=account_id, artifact_id=each) for each in ids]
     )
 

@@ -141,6 +141,7 @@ async def submit_recording(
         if accepted is None:
             accepted = await _accept(call, request, recording, has_key=key.is_callers)
     failpoints.hit("openai.accepted")
+    call.job_ids = [accepted.job_id]
     return Submitted((accepted.job_id,), accepted.replayed, key.is_callers)
 
 

@@ -1,6 +1,7 @@
 """What every handler needs, built once by `bootstrap`: database, blobs, catalog, clock, limits, caches."""
 
 import asyncio
+import secrets
 import threading
 import time
 from collections import Counter, OrderedDict
@@ -117,6 +118,8 @@ class OpenRequests:
     `was_answered`."""
 
     def __init__(self) -> None:
+        self.process = secrets.token_hex(8)
+        """Which API process this is, to the others."""
         self.waiting: Counter[str] = Counter()
         """How many requests wait for each job."""
         self.tasks: set[asyncio.Task[None]] = set()

@@ -6,6 +6,7 @@ raised before anything is written, and the worker stops.
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -329,6 +330,25 @@ def cancel(tx: Transaction, ids: Ids, caller: Caller, *, job_id: str, now_ms: in
             now_ms=now_ms,
             attempt_id=noted.attempt_id,
         )
+    return True
+
+
+def take_over(tx: Transaction, job_ids: Sequence[str], *, waiter: str) -> None:
+    """From now on this API process is the one that cancels the jobs when their client has left."""
+    for job_id in job_ids:
+        store.set_waiter(tx, job_id, waiter)
+
+
+def cancel_abandoned(
+    tx: Transaction, ids: Ids, caller: Caller, *, job_id: str, waiter: str, now_ms: int
+) -> bool:
+    """Cancel a job that is queued, unless another API process than `waiter` has taken it over. NotFound."""
+    job = store.owned(tx, job_id, caller.account_id)
+    if job is None:
+        raise NotFound
+    if job.state != QUEUED or store.waiter(tx, job_id) not in (None, waiter):
+        return False
+    cancel(tx, ids, caller, job_id=job_id, now_ms=now_ms)
     return True
 
 

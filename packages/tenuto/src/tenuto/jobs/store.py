@@ -82,6 +82,21 @@ def traceparent(tx: Transaction, job_id: str) -> str | None:
     return None if row is None else row["traceparent"]
 
 
+def set_waiter(tx: Transaction, job_id: str, waiter: str) -> None:
+    """The API process whose client waits for the queued job; one that is not queued stays as it is."""
+    tx.run(
+        "update job set waited_by = :waiter where id = :job_id and state = 'queued'",
+        waiter=waiter,
+        job_id=job_id,
+    )
+
+
+def waiter(tx: Transaction, job_id: str) -> str | None:
+    """The API process that took the job over; None: it is with the one that accepted it."""
+    row = tx.one("select waited_by from job where id = :job_id", job_id=job_id)
+    return None if row is None else row["waited_by"]
+
+
 def newest_key(tx: Transaction, key_id: str, since: str, until: str) -> NewestKey | None:
     """The last of this API key's idempotency keys from `since` to `until`, of letters and digits."""
     return records.one(

@@ -28,7 +28,7 @@ from tenuto.db.database import Transaction
 from tenuto.errors import Fault, InvalidRequest, TenutoError
 from tenuto.jobs import lifecycle, read
 from tenuto.jobs.read import Operation
-from tenuto.jobs.states import CANCELLED, QUEUED, RECOVERY_REQUIRED, SUCCEEDED
+from tenuto.jobs.states import CANCELLED, RECOVERY_REQUIRED, SUCCEEDED
 from tenuto.jobs.submit import Request, submit_all_async
 from tenuto.logs import get_logger
 
@@ -211,6 +211,8 @@ async def waiting(call: Call, submitted: Submitted) -> AsyncIterator[None]:
     for job_id in submitted.job_ids:
         requests.left.pop(job_id, None)
     try:
+        if submitted.is_replay and not submitted.has_key:
+            await _take_over(call.service, submitted.job_ids)
         yield
     except (ClientGone, asyncio.CancelledError):
         if not submitted.has_key:
@@ -228,6 +230,15 @@ async def waiting(call: Call, submitted: Submitted) -> AsyncIterator[None]:
                 del requests.waiting[job_id]
 
 
+async def _take_over(service: Service, job_ids: Sequence[str]) -> None:
+    """Tell other API processes that these jobs are waited for here; if that fails, they may be cancelled."""
+    waiter = service.openai.process
+    try:
+        await service.database.write_async(lambda tx: lifecycle.take_over(tx, job_ids, waiter=waiter))
+    except TenutoError as error:
+        _log.warning("openai.not_taken_over", job_id=", ".join(job_ids), reason=error.message)
+
+
 async def _abandon(service: Service, caller: Caller, job_ids: Sequence[str]) -> None:
     """Cancel what is still queued in a while, unless somebody has come back to it since."""
     await asyncio.sleep(ABANDON_S)
@@ -243,10 +254,10 @@ async def _cancel_queued(service: Service, caller: Caller, job_id: str) -> None:
     """Cancel a job that nobody waits for, unless it has been started; what fails is logged and left."""
 
     def cancel(tx: Transaction) -> bool:
-        if read.for_caller(tx, caller, job_id).state != QUEUED:
-            return False
-        lifecycle.cancel(tx, service.ids, caller, job_id=job_id, now_ms=service.clock())
-        return True
+        waiter, now_ms = service.openai.process, service.clock()
+        return lifecycle.cancel_abandoned(
+            tx, service.ids, caller, job_id=job_id, waiter=waiter, now_ms=now_ms
+        )
 
     try:
         if await service.database.write_async(cancel):

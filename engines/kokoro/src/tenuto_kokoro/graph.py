@@ -6,11 +6,13 @@ The library that could is large and serves nothing else. Knows no model and runs
 
 from __future__ import annotations
 
+import io
 import mmap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
+from typing import BinaryIO, NamedTuple
 
 # Field numbers of onnx.proto: ModelProto.graph; GraphProto.node, .initializer, .input and .output;
 # NodeProto.input, .output, .name, .op_type and .attribute; AttributeProto.name, .i, .ints and .type, and the
@@ -34,12 +36,14 @@ VALUE_NAME, VALUE_TYPE, TENSOR_VALUE, ELEMENT_TYPE, TENSOR_SHAPE, SHAPE_DIMENSIO
 )
 VARINT, FIXED_64, BYTES, FIXED_32 = 0, 1, 2, 5
 
+ONE_BYTE = [bytes([number]) for number in range(128)]
+"""Numbers that need no second byte."""
+
 FLOAT, UINT8, INT8, INT64 = 1, 2, 3, 7
 """Types of tensors."""
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(NamedTuple):
     """One field of a message: its number, all its bytes, and where its content starts in them."""
 
     number: int
@@ -89,17 +93,26 @@ def part(
     No outputs: the model's own. `inputs`: inner values, floats, that are given to it instead of computed.
     `rewrite`: with other nodes.
     """
+    target = io.BytesIO()
+    write_part(path, target, outputs, inputs=inputs, rewrite=rewrite)
+    return target.getvalue()
+
+
+def write_part(
+    path: Path,
+    target: BinaryIO,
+    outputs: Sequence[str] = (),
+    *,
+    inputs: Mapping[str, Shape] = MappingProxyType({}),
+    rewrite: Rewrite | None = None,
+) -> None:
+    """Write a `part` to a file. What is the same as in the model's file is not copied before."""
     with (
         path.open("rb") as opened,
         mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as mapped,
         memoryview(mapped) as content,
     ):
-        return b"".join(
-            _field(GRAPH, _graph(field.content, outputs, inputs, rewrite))
-            if field.number == GRAPH
-            else bytes(field.raw)
-            for field in _fields(content)
-        )
+        target.writelines(_model(content, outputs, inputs, rewrite))
 
 
 def node(
@@ -132,34 +145,53 @@ def integers(of: Node, name: str) -> list[int]:
     return []
 
 
+def _model(
+    content: memoryview, outputs: Sequence[str], inputs: Mapping[str, Shape], rewrite: Rewrite | None
+) -> Iterator[bytes | memoryview]:
+    for field in _fields(content):
+        if field.number == GRAPH:
+            pieces = _graph(field.content, outputs, inputs, rewrite)
+            yield _head(GRAPH, sum(map(len, pieces)))
+            yield from pieces
+        else:
+            yield field.raw
+
+
 def _graph(
     graph: memoryview, outputs: Sequence[str], inputs: Mapping[str, Shape], rewrite: Rewrite | None
-) -> bytes:
+) -> list[bytes | memoryview]:
+    """The graph's bytes in pieces: nodes, constants that the file lacks, what is left of the file, inputs
+    that are given, outputs."""
     fields = list(_fields(graph))
-    if rewrite is not None:
-        fields = _rewritten(fields, rewrite)
+    nodes: list[tuple[Node, memoryview | None]] = [
+        (_node(field.content), field.raw) for field in fields if field.number == NODE
+    ]
     ends = [field for field in fields if field.number == OUTPUT]
     needed = set(outputs) or {name for end in ends for name in _names(end.content, VALUE_NAME)}
-    if outputs:
-        ends = _made(_field(OUTPUT, _field(VALUE_NAME, name.encode())) for name in outputs)
-    nodes = []
-    for field in reversed([field for field in fields if field.number == NODE]):  # they stand in order of use
-        if (needed - inputs.keys()) & set(_names(field.content, NODE_OUTPUT)):
-            needed |= set(_names(field.content, NODE_INPUT))
-            nodes.append(field)
     named = {INITIALIZER: TENSOR_NAME, INPUT: VALUE_NAME}
-    kept = [
-        field
+    others = [
+        (field, next(_names(field.content, named[field.number])) if field.number in named else None)
         for field in fields
-        if field.number not in (NODE, OUTPUT, *named)
-        or (field.number in named and needed & set(_names(field.content, named[field.number])))
+        if field.number not in (NODE, OUTPUT)
     ]
-    given = _made(_field(INPUT, _written_input(name, shape)) for name, shape in inputs.items())
-    return b"".join([field.raw for field in (*reversed(nodes), *kept, *given, *ends)])
-
-
-def _made(fields: Iterable[bytes]) -> list[Field]:
-    return list(_fields(memoryview(b"".join(fields))))
+    constants: list[Tensor] = []
+    if rewrite is not None:
+        tensors = {name: field.content for field, name in others if field.number == INITIALIZER and name}
+        new, constants = rewrite([each for each, _ in nodes], lambda name: _tensor_of(tensors, name))
+        nodes = [(each, None) for each in new]
+    used: list[bytes | memoryview] = []
+    for each, raw in reversed(nodes):  # they stand in order of use
+        if any(name in needed and name not in inputs for name in each.outputs):
+            needed.update(each.inputs)
+            used.append(_field(NODE, _written_node(each)) if raw is None else raw)
+    return [
+        *reversed(used),
+        *(piece for each in constants if each.name in needed for piece in _written_tensor(each)),
+        *(field.raw for field, name in others if name is None or name in needed),
+        *(_field(INPUT, _written_input(name, shape)) for name, shape in inputs.items()),
+        *(_field(OUTPUT, _field(VALUE_NAME, name.encode())) for name in outputs),
+        *(end.raw for end in ends if not outputs),
+    ]
 
 
 def _written_input(name: str, shape: Shape) -> bytes:
@@ -169,23 +201,8 @@ def _written_input(name: str, shape: Shape) -> bytes:
     return _field(VALUE_NAME, name.encode()) + _field(VALUE_TYPE, _field(TENSOR_VALUE, tensor))
 
 
-def _rewritten(fields: Sequence[Field], rewrite: Rewrite) -> list[Field]:
-    tensors = {
-        name: field.content
-        for field in fields
-        if field.number == INITIALIZER
-        for name in _names(field.content, TENSOR_NAME)
-    }
-
-    def tensor(name: str) -> Tensor | None:
-        return _tensor(name, tensors[name]) if name in tensors else None
-
-    nodes, constants = rewrite([_node(field.content) for field in fields if field.number == NODE], tensor)
-    return [
-        *_made(_field(NODE, _written_node(each)) for each in nodes),
-        *_made(_field(INITIALIZER, _written_tensor(each)) for each in constants),
-        *(field for field in fields if field.number != NODE),
-    ]
+def _tensor_of(tensors: Mapping[str, memoryview], name: str) -> Tensor | None:
+    return _tensor(name, tensors[name]) if name in tensors else None
 
 
 def _node(message: memoryview) -> Node:
@@ -227,15 +244,16 @@ def _tensor(name: str, message: memoryview) -> Tensor:
     return Tensor(name, kind, tuple(shape), content)
 
 
-def _written_tensor(tensor: Tensor) -> bytes:
-    return b"".join(
+def _written_tensor(tensor: Tensor) -> list[bytes]:
+    head = b"".join(
         [
             *(_integer(TENSOR_DIMENSION, size) for size in tensor.shape),
             _integer(TENSOR_TYPE, tensor.type),
             _field(TENSOR_NAME, tensor.name.encode()),
-            _field(TENSOR_RAW, tensor.content),
+            _head(TENSOR_RAW, len(tensor.content)),
         ]
     )
+    return [_head(INITIALIZER, len(head) + len(tensor.content)), head, tensor.content]
 
 
 def _packed(field: Field) -> list[int]:
@@ -252,14 +270,20 @@ def _names(message: memoryview, number: int) -> Iterator[str]:
 
 
 def _fields(message: memoryview) -> Iterator[Field]:
-    start = 0
-    while start < len(message):
-        tag, at = _number(message, start)
-        if tag & 7 == VARINT:
+    start, size = 0, len(message)
+    while start < size:
+        tag, at = message[start], start + 1
+        if tag > 127:
+            tag, at = _number(message, start)
+        if tag & 7 == BYTES:
+            length = message[at]
+            if length > 127:
+                length, at = _number(message, at)
+            else:
+                at += 1
+            end = at + length
+        elif tag & 7 == VARINT:
             _, end = _number(message, at)
-        elif tag & 7 == BYTES:
-            size, at = _number(message, at)
-            end = at + size
         else:
             end = at + {FIXED_64: 8, FIXED_32: 4}[tag & 7]
         yield Field(tag >> 3, message[start:end], message[at:end])
@@ -278,7 +302,12 @@ def _number(message: memoryview, at: int) -> tuple[int, int]:
 
 
 def _field(number: int, content: bytes) -> bytes:
-    return _written(number << 3 | BYTES) + _written(len(content)) + content
+    return _head(number, len(content)) + content
+
+
+def _head(number: int, size: int) -> bytes:
+    """What stands before the content of a field."""
+    return _written(number << 3 | BYTES) + _written(size)
 
 
 def _integer(number: int, value: int) -> bytes:
@@ -286,6 +315,8 @@ def _integer(number: int, value: int) -> bytes:
 
 
 def _written(number: int) -> bytes:
+    if number < 128:
+        return ONE_BYTE[number]
     found = bytearray()
     while number > 127:
         found.append(number & 127 | 128)

@@ -9,7 +9,7 @@ import io
 import os
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -121,7 +121,7 @@ class OnnxRuntime:
 
     def __init__(self, model: Path, threads: int) -> None:
         self._sessions = _Sessions(model, threads)
-        self._whole = self._sessions.loaded(graph.part(model, rewrite=products.fast))
+        self._whole = self._sessions.loaded(rewrite=products.fast)
 
     def samples(self, feed: Feed) -> Floats:
         """As in the protocol."""
@@ -145,7 +145,7 @@ class OpenVino:
 
         _return_large_blocks()
         self._sessions = _Sessions(model, threads)
-        self._encoder = self._sessions.loaded(graph.part(model, list(DECODED), rewrite=products.fast))
+        self._encoder = self._sessions.loaded(list(DECODED), rewrite=products.fast)
         self._settings = {
             "INFERENCE_NUM_THREADS": threads,
             "NUM_STREAMS": 1,
@@ -243,11 +243,13 @@ class _Sessions:
         # What a long segment took is given back after it, or the memory of all shapes would add up.
         self._run_options.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
 
-    def loaded(self, model: bytes) -> onnxruntime.InferenceSession:
-        """A session of a rewritten model. It is given as a file in memory: of a model that is given as bytes,
-        a session keeps them as long as it lives, beside the weights that it reads from them."""
+    def loaded(
+        self, outputs: Sequence[str] = (), *, rewrite: graph.Rewrite | None = None
+    ) -> onnxruntime.InferenceSession:
+        """A session of a part of the model. It is given as a file in memory: of a model that is given as
+        bytes, a session keeps them as long as it lives, beside the weights that it reads from them."""
         with os.fdopen(os.memfd_create("model"), "wb") as file:
-            file.write(model)
+            graph.write_part(self._model, file, outputs, rewrite=rewrite)
             file.flush()
             path = f"/proc/self/fd/{file.fileno()}"
             return onnxruntime.InferenceSession(path, self._options, providers=["CPUExecutionProvider"])
@@ -263,4 +265,4 @@ class _Sessions:
     @cached_property
     def _timing(self) -> onnxruntime.InferenceSession:
         """A sixth of the model, which takes a fiftieth of the time of all of it."""
-        return self.loaded(graph.part(self._model, [DURATIONS]))
+        return self.loaded([DURATIONS])

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 SUFFIX, PARTIAL = ".compiled", ".partial"
-MOST_FILES = 4
+MOST_FILES = 6
 """Those used last stay: machines of different kinds may share a folder, and versions follow each other."""
 ABANDONED_S = 3600
 """A file that is not whole after an hour belongs to a process that died."""
@@ -64,6 +64,14 @@ class Kept:
         with contextlib.suppress(OSError):
             os.utime(self.path)
         return Content(_writable(mapped, size), mapped)
+
+    def written(self, content: Content) -> tuple[Content, str]:
+        """The content as it is kept from now on, and why it cannot be, or ""."""
+        try:
+            self.write(content)
+        except OSError as error:
+            return content, f"compiled at each load, for {self._folder} cannot be written: {error.strerror}"
+        return self.read() or content, ""
 
     def write(self, content: Content) -> None:
         """Keep it. Raises OSError if the folder cannot be written or is full; then nothing is left in it."""

@@ -5,16 +5,17 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import inspect
 import io
 import os
 import sys
 import threading
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any, BinaryIO, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +24,7 @@ import onnxruntime
 from tenuto_engine import EngineError
 from tenuto_engine.processor import fault, flags
 
-from . import compiled, graph, operations, products
+from . import compiled, graph, operations, patterns, products
 
 AUTO = "auto"
 OPENVINO, ONNXRUNTIME = "openvino", "onnxruntime"
@@ -49,7 +50,10 @@ DECODER_SHA256 = "b667f7985c908594f99349c615d0681d994041998e1fd36a716da53f065d49
 """Of the decoder as it is rewritten from the shipped weights: it changes with `operations` and the ranges."""
 
 COMPILED = ".compiled"
-"""Beside the weights: the folder of what OpenVINO compiled."""
+"""Beside the weights: the folder of what a runtime made of them."""
+
+ERRORS = 3
+"""ONNX Runtime's severity: it logs no warnings."""
 
 NO_GENERATED_CODE_KEPT = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "0")
 """For oneDNN, which OpenVINO computes with: else it keeps 1,024 operations, each generated for one shape. As
@@ -82,7 +86,7 @@ class Runtime(Protocol):
 
 def loaded(model: Path, threads: int, wanted: str) -> tuple[Runtime, str]:
     """The model in the runtime that is wanted, and what the operator should know, or "": with AUTO the reason
-    why it is not OpenVINO; why OpenVINO has to compile the model at each load.
+    why it is not OpenVINO; why the model has to be optimised or compiled at each load.
 
     Raises EngineError for a name that is none of the three, and if OPENVINO is wanted and cannot run here.
     """
@@ -92,10 +96,9 @@ def loaded(model: Path, threads: int, wanted: str) -> tuple[Runtime, str]:
     reason = "" if wanted == ONNXRUNTIME else lacking()
     if reason and wanted == OPENVINO:
         raise EngineError("runtime_unavailable", f"OpenVINO cannot run here: {reason}")
-    if reason or wanted == ONNXRUNTIME:
-        return OnnxRuntime(model, threads), reason
-    runtime = OpenVino(model, threads)
-    return runtime, runtime.reason
+    is_onnx = bool(reason) or wanted == ONNXRUNTIME
+    runtime = OnnxRuntime(model, threads) if is_onnx else OpenVino(model, threads)
+    return runtime, "; ".join(filter(None, (reason, runtime.reason)))
 
 
 def lacking(cpuinfo: str = "") -> str:
@@ -121,7 +124,9 @@ class OnnxRuntime:
 
     def __init__(self, model: Path, threads: int) -> None:
         self._sessions = _Sessions(model, threads)
-        self._whole = self._sessions.loaded(rewrite=products.fast)
+        self._whole = self._sessions.optimised()
+        self.reason = self._sessions.reason
+        """Why what was optimised could not be kept for the next load, or ""."""
 
     def samples(self, feed: Feed) -> Floats:
         """As in the protocol."""
@@ -145,7 +150,7 @@ class OpenVino:
 
         _return_large_blocks()
         self._sessions = _Sessions(model, threads)
-        self._encoder = self._sessions.loaded(list(DECODED), rewrite=products.fast)
+        self._encoder = self._sessions.optimised(list(DECODED))
         self._settings = {
             "INFERENCE_NUM_THREADS": threads,
             "NUM_STREAMS": 1,
@@ -158,7 +163,7 @@ class OpenVino:
             "CPU_RUNTIME_CACHE_CAPACITY": 0,
         }
         self._core = openvino.Core()
-        self.reason = ""
+        self.reason = self._sessions.reason
         """Why what was compiled could not be kept for the next load, or ""."""
         self._content, self._decoder = self._load(model)
         self._request = self._decoder.create_infer_request()
@@ -185,21 +190,14 @@ class OpenVino:
         if content is not None:
             with suppress(RuntimeError):
                 return content, self._imported(content)
-        content = self._compiled(model)
-        try:
-            kept.write(content)
-        except OSError as error:
-            self.reason = f"compiled at each load, for {kept.path.parent} cannot be written: {error.strerror}"
-        else:
-            content = kept.read() or content
+        content, self.reason = kept.written(self._compiled(model))
         return content, self._imported(content)
 
     def _depends_on(self, model: Path) -> list[str]:
         import openvino
 
-        with model.open("rb") as file:
-            weights = hashlib.file_digest(file, "sha256").hexdigest()
-        return [weights, DECODER_SHA256, openvino.__version__, repr(self._settings), *flags()]
+        own = [self._sessions.weights_sha256, DECODER_SHA256, openvino.__version__, repr(self._settings)]
+        return [*own, *flags()]
 
     def _compiled(self, model: Path) -> compiled.Content:
         rewritten = self._core.read_model(graph.part(model, inputs=DECODED, rewrite=operations.fast))
@@ -228,31 +226,36 @@ class _Sessions:
     """Parts of the file in ONNX Runtime."""
 
     def __init__(self, model: Path, threads: int) -> None:
-        self._model = model
-        self._options = onnxruntime.SessionOptions()
-        self._options.intra_op_num_threads = threads
-        self._options.inter_op_num_threads = 1
-        # Threads that spin between operators take the processor from other engines: 20 sentences in turns
-        # took 0.43 instead of 0.51 s of it for a second of speech, in 5 % more time on a machine that does
-        # nothing else, and in 5 % less beside others.
-        self._options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        # Else it plans which value takes another one's memory, and compares each with all that are free: two
-        # thirds of the time of loading, and nothing is won.
-        self._options.enable_mem_reuse = False
+        self._model, self._threads = model, threads
+        self.reason = ""
+        """Why what was optimised could not be kept for the next load, or ""."""
         self._run_options = onnxruntime.RunOptions()
         # What a long segment took is given back after it, or the memory of all shapes would add up.
         self._run_options.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
 
-    def loaded(
-        self, outputs: Sequence[str] = (), *, rewrite: graph.Rewrite | None = None
-    ) -> onnxruntime.InferenceSession:
-        """A session of a part of the model. It is given as a file in memory: of a model that is given as
-        bytes, a session keeps them as long as it lives, beside the weights that it reads from them."""
-        with os.fdopen(os.memfd_create("model"), "wb") as file:
-            graph.write_part(self._model, file, outputs, rewrite=rewrite)
+    @cached_property
+    def weights_sha256(self) -> str:
+        with self._model.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+
+    def optimised(self, outputs: Sequence[str] = ()) -> onnxruntime.InferenceSession:
+        """A session of a part of the model, rewritten. It is always loaded from what ONNX Runtime made of it,
+        whether now or before: rewriting and optimising take two thirds of a load's processor time."""
+        kept = compiled.Kept(self._model.parent / COMPILED, self._depends_on(outputs))
+        content = kept.read()
+        if content is None:
+            content, self.reason = kept.written(self._optimised(outputs))
+        with _in_memory() as file:
+            file.write(content.array.data)
             file.flush()
-            path = f"/proc/self/fd/{file.fileno()}"
-            return onnxruntime.InferenceSession(path, self._options, providers=["CPUExecutionProvider"])
+            return self._session(file, onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL)
+
+    def part(self, outputs: Sequence[str]) -> onnxruntime.InferenceSession:
+        """A session of a part of the model, as the file has it."""
+        with _in_memory() as file:
+            graph.write_part(self._model, file, outputs)
+            file.flush()
+            return self._session(file)
 
     def run(self, session: onnxruntime.InferenceSession, feed: Feed) -> list[Floats]:
         needed = {each.name: feed[each.name] for each in session.get_inputs()}
@@ -265,4 +268,51 @@ class _Sessions:
     @cached_property
     def _timing(self) -> onnxruntime.InferenceSession:
         """A sixth of the model, which takes a fiftieth of the time of all of it."""
-        return self.loaded([DURATIONS])
+        return self.part([DURATIONS])
+
+    def _depends_on(self, outputs: Sequence[str]) -> list[str]:
+        rewriting = [inspect.getsource(module) for module in (graph, patterns, products)]
+        return [self.weights_sha256, *rewriting, *outputs, onnxruntime.__version__, *flags()]
+
+    def _optimised(self, outputs: Sequence[str]) -> compiled.Content:
+        with _in_memory() as file, _in_memory() as made:
+            graph.write_part(self._model, file, outputs, rewrite=products.fast)
+            file.flush()
+            self._session(file, optimised=made)
+            return compiled.Content(np.frombuffer(Path(_path(made)).read_bytes(), np.uint8))
+
+    def _session(
+        self,
+        file: BinaryIO,
+        level: onnxruntime.GraphOptimizationLevel = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL,
+        *,
+        optimised: BinaryIO | None = None,
+    ) -> onnxruntime.InferenceSession:
+        """Of a model in a file in memory: of one that is given as bytes, a session keeps them as long as it
+        lives, beside the weights that it reads from them. `optimised`: a file for what it makes of it."""
+        options = onnxruntime.SessionOptions()
+        options.graph_optimization_level = level
+        options.intra_op_num_threads = self._threads
+        options.inter_op_num_threads = 1
+        # Threads that spin between operators take the processor from other engines: 20 sentences in turns
+        # took 0.43 instead of 0.51 s of it for a second of speech, in 5 % more time on a machine that does
+        # nothing else, and in 5 % less beside others.
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        # Else it plans which value takes another one's memory, and compares each with all that are free: two
+        # thirds of the time of loading, and nothing is won.
+        options.enable_mem_reuse = False
+        if optimised is not None:
+            options.optimized_model_filepath = _path(optimised)
+            # It warns that what it made is for this processor: so is the name that it is kept under.
+            options.log_severity_level = ERRORS
+        return onnxruntime.InferenceSession(_path(file), options, providers=["CPUExecutionProvider"])
+
+
+@contextmanager
+def _in_memory() -> Iterator[BinaryIO]:
+    with os.fdopen(os.memfd_create("model"), "w+b") as file:
+        yield file
+
+
+def _path(file: BinaryIO) -> str:
+    return f"/proc/self/fd/{file.fileno()}"

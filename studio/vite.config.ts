@@ -22,7 +22,8 @@ export default defineConfig({
   // The page names its files from the root, where the service puts its prefix in; files name each other relatively.
   experimental: { renderBuiltUrl: (name, { hostType }) => (hostType === 'html' ? `/${name}` : { relative: true }) },
   server: { proxy: { '/web': SERVICE } },
-  test: { include: ['tests/*.test.ts'] },
+  // Generous: the machine that runs them may be busy with others.
+  test: { include: ['tests/*.test.ts'], testTimeout: 60_000 },
 })
 
 /** Refuses to build while a language lacks a message, or a page asks for one that is in neither. */

@@ -1,10 +1,12 @@
 """The worker that `serve` starts: how soon it is started again."""
 
 import itertools
+import subprocess
 import sys
 import time
 from pathlib import Path
 
+from servers.processes import until
 from tenuto.config import Settings
 from tenuto.worker.child import NOT_STARTED, Child, restart_pause_s
 
@@ -71,3 +73,55 @@ def test_a_machine_that_can_start_nothing_for_a_moment_has_a_worker_afterwards(t
 
     assert note.exists()
     assert descriptors >= len(list(Path("/proc/self/fd").iterdir()))
+
+
+WAITS = """
+import os, sys
+note = sys.argv[1]
+open(note, "w").write(str(os.getpid()))
+text = sys.stdin.read()
+open(note + ".handed", "w").write(text)
+"""
+
+
+def test_a_prepared_process_waits_and_becomes_the_first(tmp_path: Path) -> None:
+    """It is there before `start`, which hands it its settings; after it comes another, as after any (P19)."""
+    note = tmp_path / "note"
+    child = Child(Settings(tmp_path), [sys.executable, "-S", "-c", WAITS, str(note)])
+    child.prepare()
+    until(note.exists, 20, "a process that waits")
+    time.sleep(0.2)
+    early, first = (tmp_path / "note.handed").exists(), note.read_text()
+    child.start()
+    until((tmp_path / "note.handed").exists, 20, "its settings")
+    until(lambda: note.read_text() not in ("", first), 20, "the next one")
+    child.stop()
+
+    assert not early
+    assert str(tmp_path) in (tmp_path / "note.handed").read_text()
+
+
+def test_a_prepared_process_ends_when_it_is_not_wanted(tmp_path: Path) -> None:
+    """What prevents a service from starting leaves no process and no descriptor behind."""
+    note, descriptors = tmp_path / "note", len(list(Path("/proc/self/fd").iterdir()))
+    child = Child(Settings(tmp_path), [sys.executable, "-S", "-c", WAITS, str(note)])
+    child.prepare()
+    until(note.exists, 20, "a process that waits")
+    child.stop()
+    del child
+
+    assert not Path(f"/proc/{note.read_text()}").exists()
+    assert descriptors == len(list(Path("/proc/self/fd").iterdir()))
+
+
+def test_a_prepared_worker_ends_with_its_parent(tmp_path: Path) -> None:
+    """Killed before it had anything to hand over."""
+    program = (
+        "import os; from pathlib import Path; from tenuto.config import Settings\n"
+        "from tenuto.worker.child import WORKER, Child\n"
+        f"child = Child(Settings(Path({str(tmp_path)!r})), WORKER); child.prepare()\n"
+        "print(child._process.pid, flush=True); os.kill(os.getpid(), 9)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+
+    until(lambda: not Path(f"/proc/{int(done.stdout)}").exists(), 30, "the end of the worker")

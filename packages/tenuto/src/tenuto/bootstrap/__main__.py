@@ -6,6 +6,7 @@
 import sys
 
 from tenuto.bootstrap.opening import refuse_missing
+from tenuto.bootstrap.process import keep_private
 from tenuto.bootstrap.worker import run_worker
 from tenuto.errors import OperatorError, TenutoError
 from tenuto.worker.child import NOT_STARTED, log_not_started, receive_settings
@@ -13,6 +14,8 @@ from tenuto.worker.child import NOT_STARTED, log_not_started, receive_settings
 
 def main(read_end: int) -> None:
     """Work until asked to stop; stop at once when the parent is gone."""
+    # It may wait for its settings while weights are downloaded.
+    keep_private()
     settings = receive_settings(read_end)
     try:
         # Our parent has opened both: where they are gone, the folder was moved away, and none is made for it.

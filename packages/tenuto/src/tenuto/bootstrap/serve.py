@@ -39,13 +39,30 @@ MOST_BY_DEFAULT = 4
 NOT_READY = "an API process could not start; the log says why"
 
 
-def run_serve(settings: Settings, say: Say, bring_weights: Callable[[Settings], None]) -> None:
-    """Serve until SIGTERM or SIGINT, the only service on this folder."""
+def run_serve(settings: Settings, worker: Child, say: Say, bring_weights: Callable[[Settings], None]) -> None:
+    """Serve until SIGTERM or SIGINT, the only service on this folder. `worker`: prepared, not started."""
+    lock = None
+    try:
+        arm_failpoints()
+        lock = _may_serve(settings, bring_weights)
+        worker.start()
+        processes = processes_of(settings, len(os.sched_getaffinity(0)))
+        if processes == 1:
+            serve_api(settings, say, child=worker, lock=lock)
+        else:
+            _Siblings(settings, processes, worker).serve(say, lock)
+    finally:
+        worker.stop()
+        if lock is not None:
+            lock.release()
+
+
+def _may_serve(settings: Settings, bring_weights: Callable[[Settings], None]) -> FolderLock:
+    """Bring folder, database and weights up to date; the lock of the folder. What prevents the start is
+    raised here, and so reported once, not by each child again and again."""
     from tenuto.http.server import check_address
 
-    keep_private()
-    arm_failpoints()
-    # A faulty table of a model or a missing key is reported once, not by the child again and again.
+    # Such as a faulty table of a model, or a missing key.
     upstream_keys.check(catalog.models(settings), os.environ)
     if not settings.folder.exists():
         # Where nothing can be served, no folder is left behind.
@@ -54,23 +71,12 @@ def run_serve(settings: Settings, say: Say, bring_weights: Callable[[Settings], 
     lock = FolderLock(settings.folder)
     check_address(settings.host, settings.port)
     warn_of_little_space(settings.folder)
-    # Migrated before the worker looks; what prevents the start is reported once, not by both processes.
     with closing(open_records(settings, patience_s=MIGRATIONS_PATIENCE_S)) as database:
         StoreWatch(settings, database, open_beside(settings, database))
     stopped = signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
     bring_weights(settings)
     signal.signal(signal.SIGTERM, stopped)
-    processes = processes_of(settings, len(os.sched_getaffinity(0)))
-    worker = Child(settings, [sys.executable, "-m", "tenuto.bootstrap"])
-    worker.start()
-    try:
-        if processes == 1:
-            serve_api(settings, say, child=worker, lock=lock)
-        else:
-            _Siblings(settings, processes, worker).serve(say, lock)
-    finally:
-        worker.stop()
-        lock.release()
+    return lock
 
 
 def processes_of(settings: Settings, cores: int) -> int:

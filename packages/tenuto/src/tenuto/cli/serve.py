@@ -48,11 +48,20 @@ def add(parser: Parser, name: str) -> None:
 
 def _serve(options: argparse.Namespace, console: Console) -> int:
     """The API, and a worker with its engines."""
+    from tenuto.bootstrap.process import keep_private
+    from tenuto.worker.child import WORKER, Child
+
+    named = {name: getattr(options, name) for name in ("host", "port", "engines", "pull")}
+    settings = _settings(options, **named)
+    keep_private()
+    worker = Child(settings, WORKER)
+    # It loads its modules while we load ours, and look at everything that may prevent the start.
+    worker.prepare()
+
     from tenuto.bootstrap.serve import run_serve
     from tenuto.cli.models import pull_missing
 
-    named = {name: getattr(options, name) for name in ("host", "port", "engines", "pull")}
-    run_serve(_settings(options, **named), say, pull_missing)
+    run_serve(settings, worker, say, pull_missing)
     return 0
 
 

@@ -20,6 +20,8 @@ RESTART_MAX_S = 1.0
 NOT_STARTED_MAX_S = 10.0
 SETTLED_S = 2.0
 DATABASE_VARIABLE = "TENUTO_DATABASE"
+WORKER = (sys.executable, "-m", "tenuto.bootstrap")
+"""The command of the worker."""
 NOT_STARTED = 75
 """What a child exits with when it could not start: EX_TEMPFAIL of sysexits.h."""
 
@@ -37,7 +39,7 @@ class Child:
     def __init__(
         self,
         settings: Settings,
-        command: list[str],
+        command: Sequence[str],
         *,
         role: Role = "worker",
         inherits: Sequence[int] = (),
@@ -52,7 +54,13 @@ class Child:
         self._asked = False
         self._stopping = threading.Event()
         self._process: subprocess.Popen[bytes] | None = None
+        self._waiting: tuple[subprocess.Popen[bytes], int] | None = None
         self._thread = threading.Thread(target=self._supervise, name=f"child-{role}", daemon=True)
+
+    def prepare(self) -> None:
+        """Begin the first process already: it loads its modules, and waits for `start`."""
+        with suppress(OSError):  # The machine can start none just now: `start` tries it again.
+            self._waiting = self._begin()
 
     def start(self) -> None:
         self._thread.start()
@@ -74,7 +82,13 @@ class Child:
                 process.wait(self._settings.drain_s + self._settings.host_grace_s + 20)
             except subprocess.TimeoutExpired:
                 process.kill()
-        self._thread.join(timeout=5)
+        if self._thread.ident is not None:
+            self._thread.join(timeout=5)
+        elif self._waiting is not None:
+            (waiting, write_end), self._waiting = self._waiting, None
+            os.close(write_end)
+            assert waiting.stdin is not None
+            waiting.stdin.close()
 
     def _supervise(self) -> None:
         pause_s = RESTART_FIRST_S
@@ -98,25 +112,33 @@ class Child:
 
     def _live(self) -> int:
         """One process from start to end; gives its code. OSError: the machine can start none just now."""
-        # The read end goes to the child: when we die, however we die, it reads the end of the pipe.
-        read_end, write_end = os.pipe()
+        (process, write_end), self._waiting = self._waiting or self._begin(), None
         try:
-            try:
-                process = self._process = subprocess.Popen(
-                    [*self._command, str(read_end)],
-                    pass_fds=(read_end, *self._inherits),
-                    stdin=subprocess.PIPE,
-                    env={name: text for name, text in os.environ.items() if name != DATABASE_VARIABLE},
-                    start_new_session=True,
-                )
-            finally:
-                os.close(read_end)
             if self._asked:
                 process.terminate()
             _hand_over(process, config.dump(self._settings).encode())
             return process.wait()
         finally:
             os.close(write_end)
+
+    def _begin(self) -> tuple[subprocess.Popen[bytes], int]:
+        """A process that waits for its settings, and the end of a pipe that is ours: when we die, however we
+        die, it reads the end of the pipe. OSError."""
+        read_end, write_end = os.pipe()
+        try:
+            self._process = subprocess.Popen(
+                [*self._command, str(read_end)],
+                pass_fds=(read_end, *self._inherits),
+                stdin=subprocess.PIPE,
+                env={name: text for name, text in os.environ.items() if name != DATABASE_VARIABLE},
+                start_new_session=True,
+            )
+        except BaseException:
+            os.close(write_end)
+            raise
+        finally:
+            os.close(read_end)
+        return self._process, write_end
 
 
 def _hand_over(process: subprocess.Popen[bytes], settings: bytes) -> None:

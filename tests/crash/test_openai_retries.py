@@ -85,7 +85,7 @@ def test_a_kill_at_any_step_of_two_images_costs_no_third(
     assert answer.headers["x-service-sha256"] == ", ".join(hashlib.sha256(one).hexdigest() for one in images)
 
 
-def test_a_refusal_behind_acceptance_names_the_jobs(make_service: MakeService, tmp_path: Path) -> None:
+def test_an_error_after_acceptance_names_the_jobs(make_service: MakeService, tmp_path: Path) -> None:
     """The service lacks descriptors once they are durable: it does not say that nothing was stored (P1)."""
     shots = Shots(tmp_path / "shots")
     running = make_service(**shots.variables)

@@ -37,7 +37,7 @@ PROBES = ("/livez", "/readyz")
 SMALL_BODY_BYTES = 64 * 1024
 """The largest body of a request that says little or nothing."""
 RIDE_OVER_S = 10.0
-"""How long an answer that was waited for is tried to be read while the database is away."""
+"""How long a waiting request retries a read while the database is unavailable."""
 AWAY_PAUSE_S = 0.5
 _log = get_logger("tenuto.api")
 
@@ -59,7 +59,7 @@ class Call:
         self.request_id = service.ids.new("req")
         self.caller: Caller | None = None
         self.job_ids: Sequence[str] = ()
-        """The jobs that were accepted for it, whatever it is answered."""
+        """The jobs accepted for this request; error answers name them, too."""
 
     def header(self, name: bytes) -> bytes | None:
         """The first value of a header, its name in lower case; None when it is missing."""
@@ -123,7 +123,7 @@ class Call:
         return await self.read_patiently(lambda tx: operation(tx, ask(tx)()))
 
     async def read_patiently(self, look: Callable[[Transaction], T]) -> T:
-        """A read that outlasts some seconds without the database: who waits for a job need not ask again."""
+        """A read that is retried for some seconds while the database is unavailable."""
         loop = asyncio.get_running_loop()
         end = loop.time() + RIDE_OVER_S
         while True:
@@ -279,9 +279,9 @@ class Endpoint:
 
 
 def _since_accepted(call: Call, error: Exception) -> Exception:
-    """Instead of one that says that nothing was stored, for a request whose jobs were accepted before it."""
+    """The error to answer with: once jobs were accepted, none that says that nothing was stored."""
     known = stated(error)
     if not call.job_ids or type(known) is not Unavailable or known.limit is not None:
         return error
     ids = ", ".join(call.job_ids)
-    return Unavailable(f"{ids} cannot be read just now, but is not lost: send the same request again.")
+    return Unavailable(f"{ids} cannot be read just now, but is not lost; send the same request again.")

@@ -334,7 +334,7 @@ def cancel(tx: Transaction, ids: Ids, caller: Caller, *, job_id: str, now_ms: in
 
 
 def take_over(tx: Transaction, job_ids: Sequence[str], *, waiter: str) -> None:
-    """From now on this API process is the one that cancels the jobs when their client has left."""
+    """Make this API process the one that may cancel the jobs once their client has left."""
     for job_id in job_ids:
         store.set_waiter(tx, job_id, waiter)
 

@@ -1,3 +1,3 @@
--- The API process that a declared retry of the job's request came to last, by a name that it has until it ends; null: none did.
--- The one that accepted the job leaves it alone then, although its own client has gone.
+-- The API process whose client waits for this job since a retry joined it, by a name that lasts as long as the process; null: no
+-- retry has. The process that accepted the job then does not cancel it when its own client has gone.
 alter table job add column waited_by text;

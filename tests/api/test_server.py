@@ -16,11 +16,10 @@ from typing import Any
 
 import pytest
 
-from tenuto.api.body import ClientGone, read_body
+from tenuto.api.body import ClientGone, framing_fault, read_body
 from tenuto.api.errors import error_answer
 from tenuto.api.limits import HttpLimits
 from tenuto.errors import InvalidApiKey, OperatorError, TenutoError
-from tenuto.http.connection import framing_fault
 from tenuto.http.server import Server, make_server
 from tenuto.ids import Ids
 
@@ -34,6 +33,7 @@ PIECES = {
     "/stream": [b"x" * MIB] * 2,
     "/large": [b"x" * MIB] * 64,
     "/whole": [b"x" * (32 * MIB)],
+    "/broken": [b"half of it"],
 }
 """Responses without a length."""
 QUICK = HttpLimits(
@@ -88,6 +88,8 @@ class Service:
         path = scope["path"]
         if path == "/early":
             raise InvalidApiKey
+        if path == "/unbroken":
+            assert not scope["break_off"](scope)
         if path == "/boom":
             raise ValueError("a secret")
         body = await read_body(receive, scope["headers"], limit_bytes=MIB, limits=self.limits)
@@ -112,6 +114,9 @@ class Service:
             await asyncio.sleep(0.01)
         for piece in pieces:
             await send({"type": "http.response.body", "body": piece, "more_body": True})
+        if path == "/broken":
+            assert scope["break_off"](scope)
+            return
         await send({"type": "http.response.body"})
 
     def connect(self) -> socket.socket:
@@ -511,6 +516,29 @@ def test_a_body_that_does_not_come_is_answered_408(service: Service, head: bytes
 
     assert [408] == statuses(response)
     assert b"connection: close" in response
+
+
+@pytest.mark.parametrize("version", [b"1.1", b"1.0"])
+def test_nobody_takes_an_answer_that_breaks_off_for_whole(
+    service: Service, caplog: pytest.LogCaptureFixture, version: bytes
+) -> None:
+    """Chunks lack their end; where the end of the connection would be the answer's, it is reset."""
+    received = bytearray()
+    with service.connect() as client:
+        client.sendall(b"GET /broken HTTP/%b\r\nHost: tenuto\r\n\r\n" % version)
+        with pytest.raises(ConnectionResetError) if version == b"1.0" else contextlib.nullcontext():
+            while piece := client.recv(MIB):
+                received += piece
+
+    assert not received.endswith(b"0\r\n\r\n")
+    assert version == b"1.0" or received.endswith(b"\r\n\r\na\r\nhalf of it\r\n")
+    assert "ASGI" not in caplog.text
+    assert service.alive()
+
+
+def test_an_answer_that_has_not_begun_does_not_break_off(service: Service) -> None:
+    """Its client still gets another one, an error, whole."""
+    assert 200 == status(service.ask(LAST.replace(b"/last", b"/unbroken")))
 
 
 def test_clients_that_do_not_read_are_cut_off_and_hold_up_nobody(

@@ -116,6 +116,9 @@ def test_a_stream_without_an_end_is_cut(streaming: Streaming) -> None:
     with pytest.raises(httpx2.TransportError):
         b"".join(pieces)
     assert "cancelled" == streaming.state(answer)
+    log = streaming.service.log_path.read_text()
+    assert "openai.stream_cut" in log
+    assert "ASGI callable" not in log
 
 
 def test_a_key_is_bound_to_the_work_and_not_to_streaming(streaming: Streaming) -> None:

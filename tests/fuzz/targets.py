@@ -17,12 +17,12 @@ from typing import Any, cast
 from tenuto import strict_json
 from tenuto.accounts import rules as accounts
 from tenuto.api import artifacts, query, request_body
+from tenuto.api.body import framing_fault
 from tenuto.api.call import Call
 from tenuto.bodies import chat, envelope
 from tenuto.chat import upstream
 from tenuto.errors import InvalidRequest, UnsupportedMediaType
 from tenuto.hosts import messages
-from tenuto.http.connection import framing_fault
 from tenuto.ids import is_id
 from tenuto.kinds.speech import parameters as speech
 from tenuto.media import flac, png, wav

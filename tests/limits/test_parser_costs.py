@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from tenuto import strict_json
+from tenuto.api.body import framing_fault
 from tenuto.errors import TenutoError
-from tenuto.http.connection import framing_fault
 from tenuto.kinds.recognition import recognise_chunk
 from tenuto.media import png, wav
 from tenuto.voices import rules as voices

@@ -188,7 +188,7 @@ async def _send_rest(call: Call, rest: "_Rest", others: list[Span]) -> bool:
     except (CorruptBlob, ArtifactUnavailable) as error:
         if not await _was_erased(call, rest.opened):
             _tell(call, rest.opened, error)
-        # Without the promised bytes: the server cuts the connection, the client sees a failure.
+        call.break_off()
         return False
     finally:
         rest.close()

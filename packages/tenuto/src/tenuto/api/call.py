@@ -167,6 +167,13 @@ class Call:
         is_closing: Callable[[], bool] | None = self.scope.get("is_closing")
         return is_closing is not None and is_closing()
 
+    def break_off(self) -> bool:
+        """End the connection in the middle of the answer: its client must not take it for whole. False: none
+        has begun.
+        """
+        break_off: Callable[[Any], bool] | None = self.scope.get("break_off")
+        return break_off is not None and break_off(self.scope)
+
     def stated(self, error: Exception) -> TenutoError:
         """The error that a client receives in mid-answer; one of ours is logged."""
         if status_of(error) == 500:
@@ -269,6 +276,8 @@ class Endpoint:
             _log.exception("http.failed", request_id=call.request_id, route=self.route)
         elif isinstance(error, TenutoError) and error.is_internal:
             _log.warning("http.unavailable", request_id=call.request_id, reason=error.message)
+        if call.break_off():
+            return status
         answer = error_answer(_since_accepted(call, error), call.request_id)
         if call.job_ids:
             answer.headers.append((b"x-service-job", ", ".join(call.job_ids).encode()))

@@ -7,6 +7,8 @@ half-closed clients; refusals as JSON. Slow bodies are `body.py`'s, the sweep of
 
 import asyncio
 import logging
+import socket
+import struct
 import sys
 from collections.abc import Callable, Coroutine
 from functools import partial
@@ -20,7 +22,7 @@ from uvicorn.protocols.http.flow_control import CLOSE_HEADER
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from tenuto.api import errors
-from tenuto.api.body import RawHeaders
+from tenuto.api.body import FRAMING, LENGTHS, framing_fault
 from tenuto.api.limits import HttpLimits
 from tenuto.errors import MalformedHttp
 from tenuto.http.shares import Connections, Lingering
@@ -28,11 +30,6 @@ from tenuto.http.shares import Connections, Lingering
 OnRefusal = Callable[[str], None]
 """Called with the limit that a connection exceeded, because no route counts it."""
 _OVERFLOW_CONNECTIONS = 64  # answered 503 beyond the limit; further ones are cut off
-
-LENGTHS = frozenset((b"content-length", b"transfer-encoding"))
-"""The two headers that say where a body ends."""
-FRAMING = LENGTHS | {b"host"}
-"""Headers that a request may have once only, read as they are sent."""
 
 _log = logging.getLogger("tenuto.api.server")
 
@@ -376,8 +373,12 @@ class Connection(HttpToolsProtocol):
         self.scope["http_version"] = version
         self.scope["path"] = unquote(path) if "%" in path else path
         self.scope["raw_path"], self.scope["query_string"] = raw_path, url.query or b""
-        ours = {"half_closed": self.half_closed, "is_closing": self.transport.is_closing, "leave": self.leave}
-        cast(Any, self.scope).update(ours)
+        cast(Any, self.scope).update(
+            half_closed=self.half_closed,
+            is_closing=self.transport.is_closing,
+            leave=self.leave,
+            break_off=self.break_off,
+        )
 
     def _stop_parsing(self, refusal: errors.Refusal) -> None:
         self.refusal = refusal
@@ -428,6 +429,24 @@ class Connection(HttpToolsProtocol):
         self._disconnect()
         self.transport.close()
 
+    def break_off(self, scope: Any) -> bool:
+        """Ends the connection in the middle of this request's answer, so that the client sees that it is not
+        whole. False: the answer has not begun, and can still be another one.
+        """
+        exchange = self.active
+        if exchange is None or exchange.scope is not scope:
+            return True  # It was whole, and the next one is being answered.
+        if exchange.response_started and not exchange.response_complete:
+            exchange.disconnected = True
+            if exchange.until_close:
+                # An orderly end would look like the answer's own: without lingering it is a reset.
+                stream = self.transport.get_extra_info("socket")
+                stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                self.transport.abort()
+            else:
+                exchange.transport.close()
+        return exchange.response_started
+
     def _disconnect(self) -> None:
         for exchange in (self.active, self.cycle):
             if exchange is not None and not exchange.response_complete:
@@ -462,38 +481,3 @@ class Connection(HttpToolsProtocol):
         limits = self.limits
         most_bytes = limits.discard_bytes if self.is_known else limits.stranger_discard_bytes
         return self.has_place and self.lingered_s <= limits.discard_s and self.discarded_bytes <= most_bytes
-
-
-def framing_fault(version: str, headers: RawHeaders) -> str | None:
-    """What makes it doubtful where this request ends or whom it is for, or None. Names are in lower case."""
-    framing: dict[bytes, bytes] = {}
-    for name, value in headers:
-        if name in FRAMING:
-            if name in framing:
-                return f"{name.decode().title()} must be given once."
-            framing[name] = value
-    if version not in ("1.1", "1.0"):
-        return "The protocol must be HTTP/1.1."
-    return _length_fault(version, framing) or _host_fault(version, framing)
-
-
-def _length_fault(version: str, framing: dict[bytes, bytes]) -> str | None:
-    length = framing.get(b"content-length")
-    # The parser takes up to 2**64 - 1; fifteen digits are more than any body.
-    if length is not None and (len(length) > 15 or not length.isdigit()):
-        return "Content-Length must be a plain number of bytes."
-    coding = framing.get(b"transfer-encoding")
-    if coding is not None and coding.lower() != b"chunked":
-        return "The only Transfer-Encoding that is understood is `chunked`."
-    if coding is not None and (length is not None or version == "1.0"):
-        return "Transfer-Encoding stands alone, in HTTP/1.1 only."
-    return None
-
-
-def _host_fault(version: str, framing: dict[bytes, bytes]) -> str | None:
-    host = framing.get(b"host")
-    if host is None:
-        return "The Host header is missing." if version == "1.1" else None
-    if not host.isascii() or not host or host.translate(None, b'/?#@\\, \t"<>') != host:
-        return "The Host header must be a host and perhaps a port."
-    return None

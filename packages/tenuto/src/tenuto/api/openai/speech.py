@@ -235,7 +235,7 @@ async def _send(
 async def _send_stream(call: Call, form: AudioForm, submitted: Submitted, headers: Headers) -> bool:
     """The sound while it is made. False: nothing was sent, since there is nothing before the jobs end.
 
-    A stream that cannot go on is left without its end: the server cuts the connection.
+    A stream that cannot go on ends without its end: the connection is cut.
     """
     head = [(b"content-type", form.media_type.encode()), *_stream_head(call, submitted), *headers]
     has_begun = False
@@ -252,6 +252,7 @@ async def _send_stream(call: Call, form: AudioForm, submitted: Submitted, header
         if not has_begun:
             return False
         _log.warning("openai.stream_cut", job_id=", ".join(submitted.job_ids), request_id=call.request_id)
+        call.break_off()
         return True
     await call.send({"type": "http.response.body", "body": b""})
     call.service.openai.note_answered(submitted.job_ids)

@@ -1,0 +1,61 @@
+"""An answer that fails when its head has gone: nothing else can be said, and nobody takes it for whole."""
+
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tenuto import config
+from tenuto.api.call import Call, Endpoint
+from tenuto.bootstrap import api as bootstrap
+from tenuto.db.database import Database
+from tenuto.errors import StorageFailed
+from tenuto.http.server import Server, make_server
+
+
+async def half(call: Call) -> None:
+    """Send the head and a piece, then fail as the path says."""
+    await call.send({"type": "http.response.start", "status": 200, "headers": []})
+    await call.send({"type": "http.response.body", "body": b"half", "more_body": True})
+    raise StorageFailed("gone") if call.scope["path"] == "/away" else ValueError("unforeseen")
+
+
+@pytest.fixture
+def server(database: Database, tmp_path: Path) -> Iterator[Server]:
+    settings = config.load({}, options={"folder": str(tmp_path), "engines": "fake"})
+    service = bootstrap.build_service(settings, database, needs_worker=False)
+    endpoint = Endpoint(service, {"GET": half}, "/half")
+
+    async def app(scope: object, receive: object, send: object) -> None:
+        if scope["type"] == "http":  # type: ignore[index]
+            await endpoint(scope, receive, send)
+
+    ready = threading.Event()
+    made = make_server(
+        app, request_id=lambda: service.ids.new("req"), limits=service.http, on_ready=lambda _: ready.set()
+    )
+    thread = threading.Thread(target=made.run)
+    thread.start()
+    assert ready.wait(10)
+    yield made
+    made.should_exit = True
+    thread.join(10)
+
+
+@pytest.mark.parametrize(("path", "event"), [("/away", "http.unavailable"), ("/boom", "http.failed")])
+def test_what_fails_in_mid_answer_is_cut_and_logged_once(
+    server: Server, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture, path: str, event: str
+) -> None:
+    with socket.create_connection(server.addresses[0]) as client:
+        client.settimeout(10)
+        client.sendall(b"GET %b HTTP/1.1\r\nHost: tenuto\r\n\r\n" % path.encode())
+        received = b"".join(iter(lambda: client.recv(65536), b""))
+
+    assert 1 == received.count(b"HTTP/1.1")
+    assert received.endswith(b"\r\n\r\n4\r\nhalf\r\n")
+    said = capfd.readouterr()
+    logged = f"{caplog.text}{said.out}{said.err}"
+    assert 1 == logged.count(event)
+    assert "ASGI" not in logged

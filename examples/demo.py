@@ -188,7 +188,7 @@ def pull_weights(kinds: list[str]) -> None:
     pull = [TENUTO, "models", "pull", *names]
     done = subprocess.run(pull, env=environment(), stdout=subprocess.DEVNULL, check=False)
     if done.returncode:
-        raise Failed("the weights could not be had; what was tried is told above")
+        raise Failed("the weights could not be downloaded; what was tried is listed above")
 
 
 @contextmanager

@@ -211,7 +211,7 @@ REFUSED: dict[str, tuple[Callable[[], bytes], str]] = {
     "cut off by one byte, no length promised": (lambda: made(_UNSAID)[:-1], "cut off"),
     "cut off in its first frame": (lambda: made(_UNSAID)[:500], "cut off"),
     "a text behind its last frame": (lambda: made(_SOUND) + b"TAG", "damaged"),
-    "a byte behind its last frame that could begin one": (lambda: made(_SOUND) + b"\xff", "behind"),
+    "a byte behind its last frame that could begin one": (lambda: made(_SOUND) + b"\xff", "followed"),
     "two files, one behind the other": (lambda: made(_SOUND) * 2, "damaged"),
     "a bit turned in a frame": (lambda: _changed(made(_SOUND), 9000, made(_SOUND)[9000] ^ 1), "damaged"),
     "zeros for a frame's head": (lambda: head(_SOUND) + bytes(8) + b"".join(frames(_SOUND)), "no frame"),
@@ -240,7 +240,7 @@ REFUSED: dict[str, tuple[Callable[[], bytes], str]] = {
         lambda: made(replace(_SOUND, metadata=((1, b""),) * 2000)),
         "1024 metadata blocks",
     ),
-    "zeros behind its last frame": (lambda: made(_SOUND) + bytes(4096), "stands behind"),
+    "zeros behind its last frame": (lambda: made(_SOUND) + bytes(4096), "followed by"),
     "a frame of half the size before another": (_uneven, "another size"),
 }
 """What is wrong with each, how it is made, and a word of the reason that is given."""

@@ -52,7 +52,7 @@ def test_a_name_that_leads_to_a_private_address_is_not_connected_to() -> None:
         with pytest.raises(TimeoutError):
             server.accept()
 
-    assert (None, "the name does not stand for a server of the public internet") == (
+    assert (None, "the name does not resolve to a server on the public internet") == (
         answer.status,
         answer.error,
     )
@@ -81,7 +81,7 @@ def test_a_name_that_changes_its_meaning_is_looked_up_once(monkeypatch: pytest.M
     assert ["a.example", "a.example"] == looked_up
     assert ["8.8.8.8"] == connected
     assert first.error == "it refuses connections"
-    assert second.error == "the name does not stand for a server of the public internet"
+    assert second.error == "the name does not resolve to a server on the public internet"
 
 
 def test_a_name_with_one_private_address_is_not_connected_to(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,7 +92,7 @@ def test_a_name_with_one_private_address_is_not_connected_to(monkeypatch: pytest
         found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, 443)) for address in addresses]
         monkeypatch.setattr(socket, "getaddrinfo", lambda *_, found=found, **__: found)
         answer = sending.send("https://a.example/", {}, b"{}", is_public=True, now_s=0)
-        assert answer.error == "the name does not stand for a server of the public internet"
+        assert answer.error == "the name does not resolve to a server on the public internet"
 
     assert [] == connected
 

@@ -142,8 +142,8 @@ export interface paths {
         };
         /**
          * Follow what happens to the account's jobs
-         * @description The events of all jobs, those of a job in order. With `Accept: text/event-stream` a stream of server-sent events, without
-         *     end: of each, `id` says where it stands among all events and `data` is a LiveEvent in JSON. It begins now, or behind the
+         * @description The events of all jobs, those of a job in order. With `Accept: text/event-stream`, an endless stream of server-sent events:
+         *     the `id` of each is its position among all events, and its `data` is a LiveEvent in JSON. It begins now, or after the
          *     event that `Last-Event-ID` (or `after`) names, and sends each event once, however often either side is restarted. Every 20
          *     seconds something is sent; a client that does not keep up is cut off, and continues when it connects again. Otherwise a page,
          *     oldest first, from the first event or behind `after`; a page may be empty and still have a next one. A key that is
@@ -575,13 +575,13 @@ export interface paths {
         };
         /**
          * List the webhooks
-         * @description All of them, oldest first; a key that is restricted to models sees those that a key made which was restricted to the same, or to fewer.
+         * @description All of them, oldest first. A key that is restricted to models sees only the webhooks made by keys with the same restriction or a narrower one.
          */
         get: operations["listWebhooks"];
         put?: never;
         /**
          * Make a webhook
-         * @description From now on the events that it names are sent to the URL, signed by the Standard Webhooks specification. An account has 20 at most.
+         * @description From now on, the events that it names are sent to the URL, signed as the Standard Webhooks specification describes. An account may have at most 20.
          */
         post: operations["createWebhook"];
         delete?: never;
@@ -609,14 +609,14 @@ export interface paths {
         post?: never;
         /**
          * Delete a webhook
-         * @description Nothing more is sent to it, also of what waits.
+         * @description Nothing more is sent to it, not even messages that are waiting.
          */
         delete: operations["deleteWebhook"];
         options?: never;
         head?: never;
         /**
          * Change a webhook
-         * @description What is given. `enabled` true forgets that a webhook that was disabled has failed; what waited is then sent.
+         * @description Changes only the fields that are given. Setting `enabled` to true clears the failures of a disabled webhook and sends the messages that were waiting.
          */
         patch: operations["changeWebhook"];
         trace?: never;
@@ -635,7 +635,7 @@ export interface paths {
         put?: never;
         /**
          * Try a webhook
-         * @description Sends a message of the type `webhook.test`, signed like all others. Refused while the webhook is disabled, or 100 messages or more wait for it.
+         * @description Sends a message of the type `webhook.test`, signed like all others. Refused while the webhook is disabled or has 100 or more messages waiting.
          */
         post: operations["testWebhook"];
         delete?: never;
@@ -658,7 +658,7 @@ export interface paths {
         put?: never;
         /**
          * Give a webhook a new secret
-         * @description The old one signs beside it for 24 hours.
+         * @description For 24 hours, messages are signed with both the old secret and the new one.
          */
         post: operations["rotateWebhookSecret"];
         delete?: never;
@@ -706,7 +706,7 @@ export interface paths {
         put?: never;
         /**
          * Send a message again
-         * @description Now, under the same message id, and by the whole schedule if it fails.
+         * @description Sends it now, under the same message id; if that fails, the full schedule of retries starts again.
          */
         post: operations["redeliver"];
         delete?: never;
@@ -888,7 +888,7 @@ export interface paths {
         /**
          * Refuse to translate a recording
          * @description Always 400: recordings are transcribed in the language that is spoken. Programs ask this path to find out what a service can
-         *     do, and take a 404 for a service without recognition.
+         *     do, and take a 404 to mean a service without recognition.
          */
         post: operations["createTranslation"];
         delete?: never;
@@ -1161,7 +1161,7 @@ export interface components {
         ResponseRequest: {
             /** @description The full name of a chat model. */
             model: string;
-            /** @description A text, or messages; what a response gave as `output` may stand among them. */
+            /** @description A text, or messages; these may include items from the `output` of an earlier response. */
             input: string | {
                 /** @constant */
                 type?: "message";
@@ -1424,7 +1424,7 @@ export interface components {
         };
         /**
          * @description An https URL without user, password or fragment. Where the operator allows servers of the public internet alone,
-         *     addresses of private networks are refused, also when a name leads to one; where every server is allowed, http is, too.
+         *     addresses of private networks are refused, even if a name resolves to one; where every server is allowed, so is http.
          */
         WebhookUrl: string;
         WebhookEvents: ("job.succeeded" | "job.failed" | "job.cancelled" | "job.recovery_required" | "balance.low")[];
@@ -1482,7 +1482,7 @@ export interface components {
         LiveEvent: {
             /** @constant */
             object: "event";
-            /** @description What a reader continues behind. Of a job's stream its sequence; else a text without meaning. */
+            /** @description The position after which a reader continues: in a job's stream, the event's `sequence`; otherwise an opaque string. */
             id: string;
             /** @description Its number in the job's history, from 0 without gaps. */
             sequence: number;
@@ -1593,7 +1593,7 @@ export interface components {
             input_artifact_ids: string[];
             /** @description Filled when `state` is `succeeded`, the result first; empty otherwise. Inputs are never among them. */
             artifacts: components["schemas"]["Artifact"][];
-            /** @description What `artifacts[0].metadata` says, again. */
+            /** @description The same as `artifacts[0].metadata`. */
             result: components["schemas"]["ResultMetadata"] | null;
             error: components["schemas"]["Failure"] | null;
             billing: components["schemas"]["Billing"];
@@ -1921,7 +1921,7 @@ export interface components {
             stream_format?: "audio" | "sse" | null;
             /**
              * @description MP3 and Opus are sent while the job makes them, as PCM and events always are. Such an answer has no length,
-             *     SHA-256 or charge in its head, and is cut without its end if it cannot be finished.
+             *     SHA-256 or charge in its headers, and is cut off without a proper end if it cannot be finished.
              * @default false
              */
             stream?: boolean | null;
@@ -1954,7 +1954,7 @@ export interface components {
             /** @description Segments have times; single words do not. */
             timestamp_granularities?: "segment"[];
             /**
-             * @description Server-sent events: a delta for each piece of text while the job runs, a comment every 15 s while there is none, the whole. All deltas are the whole, or an event `error` ends the stream.
+             * @description Server-sent events: a delta for each piece of text while the job runs, a comment every 15 s while there is none, and at the end the whole text. The deltas add up to the whole text; if they cannot, an event `error` ends the stream.
              * @default false
              */
             stream?: boolean;
@@ -2567,7 +2567,7 @@ export interface operations {
     followEvents: {
         parameters: {
             query?: {
-                /** @description The id of an event, or `next_cursor`. The header `Last-Event-ID`, which browsers send, goes before it. */
+                /** @description The id of an event, or `next_cursor`. The header `Last-Event-ID`, which browsers send, takes precedence. */
                 after?: string;
                 /** @description The number of events on a page. */
                 limit?: number;
@@ -3998,9 +3998,9 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description What stands before the slash. */
+                /** @description The part before the slash. */
                 owner: string;
-                /** @description What stands behind it. */
+                /** @description The part after the slash. */
                 model: string;
             };
             cookie?: never;

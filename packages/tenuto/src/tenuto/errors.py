@@ -163,7 +163,7 @@ class RequestTimeout(TenutoError):
 
 
 class MethodNotAllowed(TenutoError):
-    """This path does not answer this method; the Allow header names those that it answers."""
+    """This path does not support this method; the Allow header lists the methods that it supports."""
 
     code = "method_not_allowed"
 
@@ -202,7 +202,7 @@ class Unavailable(TenutoError):
 
 
 class CommitUnknown(Unavailable):
-    """The database was lost while it stored this; whether it did is unknown; send the same again."""
+    """The database was lost during the commit, so its outcome is unknown; send the same request again."""
 
 
 class ModelUnavailable(Unavailable):
@@ -213,7 +213,7 @@ class ModelUnavailable(Unavailable):
 
 
 class AnswerCutOff(ModelUnavailable):
-    """The answer took longer, or is longer, than one may here; what was sent of it is charged."""
+    """The answer took longer, or is longer, than this service allows; the part already sent is charged."""
 
 
 class ArtifactUnavailable(Unavailable):
@@ -225,7 +225,7 @@ class ArtifactUnavailable(Unavailable):
 
 
 class StoreUnreachable(ArtifactUnavailable):
-    """The store of bytes does not answer, or refuses us; whether the content is there is not known."""
+    """The blob store does not respond, or denies access; it is unknown whether the content is there."""
 
 
 class BucketMissing(StoreUnreachable):
@@ -240,11 +240,11 @@ class StorageFailed(Unavailable):
 
 
 class StoreUnreachableForWrites(StorageFailed):
-    """The store of bytes does not answer, or refuses us; the same bytes may be written again."""
+    """The blob store does not respond, or denies access; the same bytes may be written again."""
 
 
 class Swept(TenutoError):
-    """The bytes were stored so long before they were recorded that they were swept; send them again."""
+    """The bytes waited too long to be recorded and were removed; send them again."""
 
     code = "storage_failed"
 
@@ -263,7 +263,7 @@ class PriceInvalid(TenutoError):
 
 
 class Stale(TenutoError):
-    """Another was first: the row is no longer in the state that this change starts from."""
+    """Another change came first: the row is no longer in the state that this one starts from."""
 
     code = "stale"
 

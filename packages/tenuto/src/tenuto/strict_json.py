@@ -203,7 +203,7 @@ def _object_explained(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members: dict[str, Any] = {}
     for name, value in pairs:
         if name in members:
-            value = _Refused("duplicate_name", "stands more than once in its object; send it once")  # noqa: PLW2901
+            value = _Refused("duplicate_name", "is repeated in its object; send it once")  # noqa: PLW2901
         members[name] = value
     return members
 

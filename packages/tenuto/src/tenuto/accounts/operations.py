@@ -85,8 +85,8 @@ def create_key(
 ) -> tuple[str, str]:
     """A new key: its id, and the key itself, which cannot be shown again.
 
-    With a `key_id` of the caller's it may be repeated: a key that a try whose answer was lost has made gets
-    another secret instead of the first, which nobody has seen.
+    With a `key_id` from the caller it may be repeated: if an earlier try made the key but its answer was
+    lost, the key gets another secret in place of the first, which nobody has seen.
     """
     check_name(name, "a key")
     if key_id is not None and store.key(tx, key_id) is not None:

@@ -52,8 +52,8 @@ async def beside_large(call: Call, body: bytes, work: Callable[[], T]) -> T:
     caller = call.caller
     if caller is not None and call.service.parsers.waiting(caller.account_id) >= MAX_WAITING:
         raise RateLimited(
-            f"{MAX_WAITING} bodies beyond {AT_ONCE_BYTES >> 10} KiB of this account wait to be read, "
-            "as many as may",
+            f"{MAX_WAITING} bodies over {AT_ONCE_BYTES >> 10} KiB from this account wait to be read, "
+            "which is its limit",
             limit="large_bodies",
         )
     return await call.beside(call.service.parsers, work)

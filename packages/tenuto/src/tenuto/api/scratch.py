@@ -51,12 +51,12 @@ class Scratch:
             if self._reserved[account_id] + size_bytes > self._account_bytes:
                 raise RateLimited(
                     f"this account has {self._account_bytes >> 20} MiB of renditions that were not read yet, "
-                    "its limit; read them to their end first",
+                    "which is its limit; read them to their end first",
                     limit="scratch",
                 )
             if self._reserved.total() + size_bytes > SHARES * self._account_bytes:
                 raise Unavailable(
-                    "Too much that is made on request is being read; send the same request again.",
+                    "Too many renditions are being downloaded just now; send the same request again.",
                     limit="process_scratch",
                 )
             if shutil.disk_usage(self._parent()).free - size_bytes < MIN_FREE_BYTES:

@@ -78,7 +78,7 @@ def check_quota(
         raise RateLimited(message, retry_after_s=FULL_RETRY_S, limit="stored_files")
     if limit_bytes and stored.bytes + size_bytes > limit_bytes:
         limit = f"{limit_bytes >> 20} MiB"
-        message = f"this account stores as much as it may ({limit}); erase inputs or delete voices"
+        message = f"this account has reached its storage limit ({limit}); erase inputs or delete voices"
         raise RateLimited(message, retry_after_s=FULL_RETRY_S, limit="stored_mib")
 
 

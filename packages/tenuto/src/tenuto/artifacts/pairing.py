@@ -86,7 +86,7 @@ def _stranger(database: Database, blobs: BlobStore, place: str, before_ms: int) 
     sample = database.read(lambda tx: store.sample_blobs(tx, SAMPLED))
     if sample and not any(_is_there(blobs, record) for record in sample):
         return (
-            f"the database names bytes, and {place} has none of the {len(sample)} that were looked for;"
+            f"the database refers to blobs, but {place} has none of the {len(sample)} that were looked up;"
             " set `blobs` and the data folder to the place where they are"
         )
     if not sample and _holds_any(blobs, before_ms):

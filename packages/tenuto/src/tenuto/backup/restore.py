@@ -33,7 +33,7 @@ def verify(folder: Path) -> Manifest:
     migrations.check_known(manifest.migrations)
     tables = _tables(frozenset(manifest.migrations))
     if unknown := sorted(set(manifest.tables) - set(tables)):
-        raise OperatorError(f"the backup has a table that there is not: {unknown[0]}")
+        raise OperatorError(f"the backup has a table that this version does not know: {unknown[0]}")
     if "blob" not in manifest.tables:
         raise OperatorError("the backup is damaged: it has no rows of blobs")
     for name, file in manifest.tables.items():

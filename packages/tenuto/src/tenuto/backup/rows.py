@@ -43,7 +43,7 @@ def load(tx: Transaction, dialect: Dialect, folder: Path, files: dict[str, Table
     tables = [table for table in schema.tables(tx, dialect) if table.name not in LEFT_OUT]
     unknown = set(files) - {table.name for table in tables}
     if unknown:
-        raise OperatorError(f"the backup has tables that there are not: {', '.join(sorted(unknown))}")
+        raise OperatorError(f"the backup has tables that are not known here: {', '.join(sorted(unknown))}")
     for table in tables:
         if table.name in files:
             _load_table(tx, dialect, table, path_of(folder, table.name))

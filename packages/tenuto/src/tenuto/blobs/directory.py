@@ -32,7 +32,7 @@ from tenuto.ids import is_id
 
 PIECE_BYTES = 1 << 18
 _UNFINISHED = ".tmp"
-_MOVED = "The store of bytes is not where it was opened; the operator has to look."
+_MOVED = "The blob store is no longer where it was opened; the operator must check."
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
 _OPEN = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK  # a pipe in its place must not stop us
 

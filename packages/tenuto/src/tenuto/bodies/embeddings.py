@@ -52,7 +52,7 @@ def _check_tokens(param: str, value: Any, faults: list[Fault]) -> None:
     elif not value:
         faults.append(Fault(param, "empty", f"is empty; {_EXPECTED} is expected"))
     elif not all(type(token) is int and 0 <= token < MAX_TOKEN for token in value):
-        message = "has something that is no token; whole numbers from 0 are expected"
+        message = "contains a value that is not a token; whole numbers from 0 are expected"
         faults.append(Fault(param, "wrong_type", message))
 
 

@@ -169,7 +169,7 @@ def _unknown(settings: Settings) -> list[str]:
             continue
         brought = [key for key in ("adapter", "upstream", "composed_of") if getattr(own, key)]
         if name in ours and brought:
-            faults.append(f'models."{name}": is Tenuto\'s own; name what has {brought[0]} otherwise')
+            faults.append(f'models."{name}": is Tenuto\'s own; rename the model that has {brought[0]}')
         elif name not in ours and not brought:
             strangers.append(name)
     if strangers:

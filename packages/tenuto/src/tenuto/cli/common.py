@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 PATIENCE_S = 10.0
 """How long a command waits for a database that was lost while it stored something."""
-SAME_AGAIN = "run the same command again; it cannot be done twice"
+SAME_AGAIN = "run the same command again; it takes effect only once"
 
 
 @contextmanager
@@ -99,7 +99,7 @@ def named_entry(entry: str | None) -> str:
 
 def once_more(command: str, entry: str, location: ServiceLocation) -> str:
     """What to run when it is unknown whether a command has written its ledger line."""
-    return f"run this, which cannot do it twice: {command} --id {entry}{location.again}"
+    return f"run this, which takes effect only once: {command} --id {entry}{location.again}"
 
 
 def model_names(names: str | None, settings: "Settings") -> list[str] | None:

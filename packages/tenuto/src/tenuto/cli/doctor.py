@@ -145,7 +145,7 @@ def _records(settings: "Settings") -> Iterator[CheckResult]:
         yield _bad("database", f"it {describe(error)}", "correct the setting database, or start it")
         return
     except TenutoError as error:
-        yield _bad("database", error.message, "do what this line says")
+        yield _bad("database", error.message, "follow the message on this line")
         return
     yield _good("database", "answers, its migrations are applied")
     if damaged:
@@ -155,9 +155,9 @@ def _records(settings: "Settings") -> Iterator[CheckResult]:
             "tenuto admin audit --deep",
         )
     if unchecked:
-        yield _good("database", "checks its indexes hourly once it has: create extension amcheck")
+        yield _good("database", "hourly checks of its indexes need: create extension amcheck")
     if stranger:
-        yield _bad("store", stranger, "do what this line says")
+        yield _bad("store", stranger, "follow the message on this line")
     if findings:
         yield _bad("ledger", f"{len(findings)} discrepancies", "tenuto admin audit")
     else:
@@ -229,7 +229,7 @@ def _bytes(settings: "Settings") -> Iterator[CheckResult]:
         yield _good("blobs", f"{blobs.place} writes once, reads and removes")
         if blobs.place.credentials is None:
             yield _good(
-                "blobs", "unfinished uploads are left to a rule of the bucket: there are no keys of ours"
+                "blobs", "a lifecycle rule of the bucket must remove unfinished uploads: no keys are set"
             )
         else:
             yield _good("blobs", f"{blobs.unfinished()} unfinished uploads")

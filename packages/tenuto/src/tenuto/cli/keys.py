@@ -137,7 +137,7 @@ def _rotate(options: argparse.Namespace, console: Console) -> int:
     key = change(
         location_of(options),
         lambda tx: operations.rotate_key(tx, options.key_id, grace_ms=grace_ms, now_ms=now_ms),
-        again="rotate it again: a secret that nobody was shown harms nobody",
+        again="rotate it again: a secret that was never shown does no harm",
     )
     _show_key(options.key_id, key, as_json=options.as_json)
     return 0

@@ -105,7 +105,7 @@ class UpstreamSettings:
     takes: tuple[str, ...] = setting(
         CHAT_FEATURES,
         Some(CHAT_FEATURES),
-        "of a chat model: what it takes beside text, a list of some of "
+        "of a chat model: what it accepts besides text, a list of any of "
         + ", ".join(f"`{name}`" for name in CHAT_FEATURES)
         + "; left out: all of them, as far as the server does",
     )
@@ -158,7 +158,7 @@ class AdapterSettings:
     languages: tuple[str, ...] | None = setting(None, Texts(), "the languages that it knows")
     defaults: Mapping[str, int | float] = field(
         default_factory=dict,
-        metadata=declaration(Table(), "parameters that hold where a job leaves them out"),
+        metadata=declaration(Table(), "values of parameters that a job leaves out"),
     )
     options: Mapping[str, Any] = field(
         default_factory=dict, metadata=declaration(Table(), "the adapter's own options")
@@ -320,7 +320,7 @@ def _contradictions(where: str, table: dict[str, Any]) -> list[str]:
             faults += _of_no_price(where, table)
         else:
             faults += _meaningless(
-                where, table, ("serves", "takes"), "a model of an adapter, which says it itself"
+                where, table, ("serves", "takes"), "a model with an adapter, which decides this itself"
             )
             faults += _meaningless(where, table, _OF_TOKENS, "a model of an adapter, whose jobs have a price")
     if "adapter" not in table:

@@ -80,8 +80,8 @@ class Settings:
     s3_addressing: Addressing = setting(
         "path",
         Choice(get_args(Addressing)),
-        "`path`: the bucket stands in the path; `virtual`: it is the first label of the host's name, "
-        "which `s3_endpoint` then has",
+        "`path`: the bucket is part of the path; `virtual`: it is the first label of the host name, "
+        "which `s3_endpoint` must then include",
     )
     s3_ca_file: str = setting(
         "none", Text(), "a file of certificates (PEM) that are trusted for the store besides the system's"
@@ -232,7 +232,7 @@ class Settings:
     initial_credit: str = setting(
         "20",
         Amount(),
-        "CNY, as text, that a new account begins with, unless whoever creates it names another amount; "
+        "CNY, as text, that a new account starts with, unless another amount is given when it is created; "
         "nothing where `prices` is `free`",
     )
     session_idle_hours: int = setting(
@@ -247,7 +247,7 @@ class Settings:
     base_path: str = setting(
         "none",
         Form(is_prefix, "a path such as /tenuto, without a slash at its end"),
-        "the path on that host below which everything is, such as `/tenuto`: see "
+        "the path on that host under which everything is served, such as `/tenuto`: see "
         "[proxies](proxies.md#below-a-path)",
     )
     trusted_proxies: str = setting(
@@ -271,7 +271,7 @@ class Settings:
     openai_routes: Switch = setting(
         "on",
         Choice(get_args(Switch)),
-        "`on`: other people's programs may speak as they do to OpenAI (`/v1/audio/…`, `/v1/images/…`,"
+        "`on`: programs written for OpenAI's API may call the service (`/v1/audio/…`, `/v1/images/…`,"
         " `/v1/embeddings`); `off`:"
         " those paths are not there",
     )

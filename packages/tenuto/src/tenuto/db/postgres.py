@@ -55,7 +55,7 @@ ELSEWHERE_S = 1.0
 _ADVISORY_LOCK = 7_364_680_118
 
 AWAY = "The database is away; nothing was stored, send the same request again."
-COLLIDING = "Too many writes are in each other's way; nothing was stored, send the same request again."
+COLLIDING = "Too many writes conflict with each other; nothing was stored, send the same request again."
 
 
 class PostgresDatabase:

@@ -56,7 +56,7 @@ _UNAVAILABLE = frozenset(
 
 
 _NOT_TEXT = "Could not decode to UTF-8"
-_MOVED = "The database is not where it was opened; nothing was stored, and the operator has to look."
+_MOVED = "The database is no longer where it was opened; nothing was stored, the operator must check."
 
 
 class SqliteTransaction:

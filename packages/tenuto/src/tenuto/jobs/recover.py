@@ -134,7 +134,7 @@ def requeue(tx: Transaction, ids: Ids, job_id: str, *, by: Decision, now_ms: int
     job = _in_recovery(tx, job_id, now_ms)
     if job.deadline_at <= now_ms:
         raise OperatorError(
-            f"the deadline of {job_id} has passed, it would only fail: complete it, or void it"
+            f"the deadline of {job_id} has passed, so it would only fail: complete or void it"
         )
     sequence = store.requeue_recovery(tx, job_id)
     assert sequence is not None, "the row is locked"

@@ -129,9 +129,9 @@ OUTCOME_UNKNOWN = (
     "A call that may have been charged was made, and its outcome is unknown; the operator decides."
 )
 
-UNFORESEEN = "The worker could not go through with the job, because of an error that nobody foresaw."
+UNFORESEEN = "The worker could not carry out the job because of an unforeseen error."
 
-UNSETTLED = "The result is there and recorded, but could not be settled."
+UNSETTLED = "The result was recorded, but could not be settled."
 
 ReleaseReason = Literal[
     "the model's engine did not start",

@@ -301,7 +301,7 @@ def _parse(request: Request, models: Mapping[str, Model]) -> _Parsed:
     model = models.get(name)
     if model is None or model.interface != "jobs":
         is_chat = model is not None and request.caller.may_use(name)
-        message = "is a chat model; POST /v1/chat/completions asks it" if is_chat else _unknown_model(name)
+        message = "is a chat model; use POST /v1/chat/completions" if is_chat else _unknown_model(name)
         raise InvalidRequest([*faults, Fault("model", "unknown_model", message)])
     if not request.caller.may_use(model.name):
         raise ModelNotAllowed

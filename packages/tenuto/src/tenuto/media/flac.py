@@ -255,7 +255,7 @@ class _FrameWalk:
         self._walk(padded, size)
         # Zeros behind a frame do not change a checksum of zero, and no frame ends with so many.
         if self._crc != 0 or self._rest == bytes(_LONGEST_HEAD_BYTES):
-            raise FlacInvalid("a frame is damaged or cut off, or something stands behind it")
+            raise FlacInvalid("a frame is damaged or cut off, or followed by other data")
         return self.samples
 
     def _begin_first(self, known: bytes) -> None:

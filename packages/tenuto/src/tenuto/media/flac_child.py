@@ -320,7 +320,7 @@ def _decode_frames(source: Input, info: StreamInfo, longest: int, digest: Digest
                 pcm.add(blocks[0][: count * frame_bytes])
                 blocks.reverse()
     except soundfile.LibsndfileError as error:
-        raise FlacInvalid("a frame is damaged, or something stands between two frames") from error
+        raise FlacInvalid("a frame is damaged, or there is other data between two frames") from error
     if source.went_back:
         raise FlacInvalid("a frame does not match its checksum")
     return frames

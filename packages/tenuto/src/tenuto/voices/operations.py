@@ -198,7 +198,7 @@ def save_preference(
     if fault is not None:
         raise InvalidRequest([fault])
     if store.count_other_preferences(tx, account_id, content_account) >= MAX_PREFERENCES:
-        message = f"would be one more than {MAX_PREFERENCES} content accounts, which is the most there may be"
+        message = f"would exceed the limit of {MAX_PREFERENCES} content accounts"
         raise InvalidRequest([Fault("content_account", "too_many", message)])
     store.save_preference(tx, account_id, content_account, voice_id, now_ms)
     return Preference(content_account, voice_id, now_ms // 1000)
@@ -220,7 +220,7 @@ def usability_fault(
     if voice is None:
         return unknown_voice(param)
     if speaks and voice.kind == "emotion":
-        message = "is an emotion reference, which is no speaker; jobs take it as emotion_voice_id"
+        message = "is an emotion reference, not a speaker; send it as emotion_voice_id"
         return Fault(param, "not_allowed", message)
     return None
 

@@ -64,7 +64,7 @@ def refuse_other_sites(call: Call, *, https: bool) -> None:
     else:
         allowed = True
     if not allowed:
-        message = "this must come from the studio's own pages; a proxy before us has to pass Host on as it is"
+        message = "this must come from the studio's own pages; a proxy in front must pass Host on unchanged"
         raise Forbidden(message)
 
 

@@ -71,7 +71,7 @@ def credit_opening(tx: Transaction, ids: Ids, account_id: str, *, amount_micros:
 def refuse_closed(settings: Settings) -> None:
     """Forbidden where the operator wants nobody new."""
     if settings.registration == "closed":
-        raise Forbidden("this service takes nobody new: its setting registration is `closed`")
+        raise Forbidden("this service does not accept new people: its setting registration is `closed`")
 
 
 def studio_url(settings: Settings, address: str | None = None) -> str:

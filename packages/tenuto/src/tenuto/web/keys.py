@@ -65,7 +65,7 @@ async def create(studio: Studio, call: Call) -> Answer:
         faults.append(Fault("models", "empty", message))
     expires_at = None if sent["expires_at"] is None else sent["expires_at"] * 1000
     if expires_at is not None and expires_at <= now_ms:
-        faults.append(Fault("expires_at", "out_of_range", "is over; give a moment to come, or null"))
+        faults.append(Fault("expires_at", "out_of_range", "is in the past; give a future time, or null"))
     if faults:
         raise InvalidRequest(faults)
 

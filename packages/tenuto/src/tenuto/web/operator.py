@@ -259,7 +259,7 @@ async def decide(studio: Studio, call: Call) -> Answer:
     job_id = call.path_id("job_id", "job")
     await _evidence(call, job_id)
     if sent["cancelled"] and sent["action"] != "void":
-        raise InvalidRequest([Fault("cancelled", "conflict", "means something for the action void alone")])
+        raise InvalidRequest([Fault("cancelled", "conflict", "applies only to the action void")])
     try:
         await _carry_out(call, operator, key, job_id, sent)
     except OperatorError as error:

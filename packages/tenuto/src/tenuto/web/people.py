@@ -24,7 +24,7 @@ MAX_TYPED_CHARACTERS = 1000
 _NAME = Field("name", Text(MAX_TYPED_CHARACTERS, "characters"), "who signs in", required=True)
 _PASSWORD = Field("password", Text(MAX_TYPED_CHARACTERS, "characters"), "the password", required=True)
 _TOKEN = Field(
-    "token", Text(MAX_TOKEN_CHARACTERS, "characters"), "what stands behind # in the link", required=True
+    "token", Text(MAX_TOKEN_CHARACTERS, "characters"), "the part of the link after #", required=True
 )
 _LOGIN = by_name([_NAME, _PASSWORD])
 _SET_UP = by_name([

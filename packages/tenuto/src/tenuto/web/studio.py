@@ -101,7 +101,7 @@ class LoginThrottle:
 def _refuse_early(waits_s: list[float], limit: str) -> None:
     if (wait_s := max(waits_s)) > 0:
         seconds = math.ceil(wait_s)
-        message = f"Too many tries; the next one counts in {seconds} seconds."
+        message = f"Too many attempts; try again in {seconds} seconds."
         raise RateLimited(message, retry_after_s=seconds, limit=limit)
 
 

@@ -150,7 +150,7 @@ def test(tx: Transaction, ids: Ids, caller: Caller, webhook_id: str, *, now_ms: 
         raise InvalidRequest([Fault("webhook_id", "webhook_disabled", message)])
     most = rules.MAX_WAITING_FOR_TEST
     if store.count_waiting(tx, webhook_id, most) >= most:
-        message = f"has {most} messages waiting, or more; a test would come behind them"
+        message = f"has {most} or more messages waiting; a test would be sent after them"
         raise InvalidRequest([Fault("webhook_id", "too_many_waiting", message)])
     delivery_id = ids.new("delivery")
     _deliver(

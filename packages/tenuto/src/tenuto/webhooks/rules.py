@@ -88,7 +88,7 @@ def _wrong(url: str, is_public: bool) -> str | None:  # noqa: PLR0911 (one for e
     if port == 0:
         return "must not have port 0"
     if is_public and not _is_public_name(host):
-        return "must be a server of the public internet: the operator allows no other"
+        return "must be a server on the public internet: the operator allows no others"
     return None
 
 

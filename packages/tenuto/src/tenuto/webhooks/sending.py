@@ -62,7 +62,7 @@ def send(url: str, headers: dict[str, str], body: bytes, *, is_public: bool, now
             answer.read(MAX_ANSWER_BYTES)
         return Answer(answer.status, None, _retry_after_s(answer.getheader("Retry-After"), now_s))
     except _Refused:
-        return Answer(None, "the name does not stand for a server of the public internet")
+        return Answer(None, "the name does not resolve to a server on the public internet")
     except (OSError, http.client.HTTPException, ValueError) as error:
         return Answer(None, _why(error))
     finally:

@@ -71,7 +71,7 @@ class WeightsUnavailable(OperatorError):
         broken = next((one for one in reasons if downloads.NO_CONNECTION in one), reasons[0])
         why = re.sub(rf"^.*?{downloads.NO_CONNECTION}", downloads.NO_CONNECTION, broken).partition("; ")[0]
         self.summary = f"{len(failures)} of the weights could not be downloaded: {why}"
-        lines = [f"{len(failures)} of the weights could not be had:"]
+        lines = [f"{len(failures)} of the weights could not be downloaded:"]
         for name, tried in failures.items():
             lines.append(f"  {name}")
             lines += [f"    from {source}: {reason}" for source, reason in tried] or ["    no source to try"]

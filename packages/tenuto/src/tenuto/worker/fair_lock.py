@@ -1,4 +1,4 @@
-"""A line: who waits for something that one at a time may have, or all who share it, in the order they came.
+"""A line, in order of arrival, for something that one may have at a time, or several that share it.
 
 Of several accounts each goes in turn, however many of its jobs wait. Knows neither engines nor jobs.
 """

@@ -143,7 +143,7 @@ def _pause(watched: Watched, seconds: float, why: str) -> None:
         if not watched.stop.is_set() and not watched.leave.is_set():
             woken.wait(seconds)
     if watched.leave.is_set():
-        lost = NotStored("the worker had to stop with the result, which could not be stored, in its memory")
+        lost = NotStored("the worker had to stop with a result in memory that could not be stored")
         lost.evidence = why
         raise lost
     if watched.stop.is_set() and watched.cancellable:

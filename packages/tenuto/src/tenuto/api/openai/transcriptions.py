@@ -66,8 +66,8 @@ class _Form:
     def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
         if value in SUBTITLES:
             message = (
-                f"is {quoted(value)}, which is not made here: `tenuto transcribe FILE -o FILE.{value}` "
-                f"writes it, and so does the studio; {', '.join(FORMS)} are made here"
+                f"is {quoted(value)}, which is not available here: `tenuto transcribe FILE -o FILE.{value}` "
+                f"writes it, and so does the studio; choose from {', '.join(FORMS)}"
             )
             faults.append(Fault(param, "unsupported_format", message))
         elif value not in FORMS:
@@ -93,7 +93,7 @@ class _Granularities:
     def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
         for each in value:
             if each == "word":
-                message = "is word; single words have no times here, segments do: send segment"
+                message = "is word; times are given for segments only, not for words: send segment"
                 faults.append(Fault(param, "not_allowed", message))
             elif each != "segment":
                 faults.append(Fault(param, "not_allowed", f"is {quoted(each)}; segment is expected"))

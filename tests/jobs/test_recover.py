@@ -189,7 +189,7 @@ def test_a_job_past_its_deadline_is_not_requeued(world: World) -> None:
     before = world.everything()
 
     assert "its deadline has passed" == evidence(world, claim.job_id)["exits"]["requeue"]["refused"]
-    with pytest.raises(OperatorError, match=r"deadline.*complete it, or void it"):
+    with pytest.raises(OperatorError, match=r"deadline.*complete or void it"):
         decide(world, "requeue", claim.job_id)
     assert before == world.everything()
 

@@ -67,7 +67,7 @@ def test_a_command_that_cannot_be_done_changes_nothing(operator: Operator) -> No
     operator("admin", "accounts", "suspend", "out")
     cases = {
         "suspended": operator("admin", "accounts", "invite", "out"),
-        "nobody new": operator("admin", "accounts", "invite", "new", registration="closed"),
+        "does not accept new people": operator("admin", "accounts", "invite", "new", registration="closed"),
         "1 to 80 printable characters": operator("admin", "accounts", "invite", " x"),
         "there is no account 'account_00000000000000000000000000'": operator(
             "admin", "accounts", "invite", "account_" + "0" * 26

@@ -52,7 +52,7 @@ def check(text: str, lang: str, limit: int, cap: int, *, normalise: bool) -> Non
     """One reading; raises AssertionError, or whatever the front end does, when it is not as it should be."""
     began = time.process_time()
     units = languages().read(text, lang, normalise)
-    found = segments(units, min(limit, cap), cap, min(40, cap))
+    found = segments(units, min(limit, cap), cap, first=min(40, cap), soonest=14)
     took_s = time.process_time() - began
 
     assert unicodedata.normalize("NFC", text) == "".join(unit.text for unit in units), "the units lose text"

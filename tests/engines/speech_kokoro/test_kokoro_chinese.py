@@ -68,7 +68,7 @@ def test_every_syllable_of_the_table_can_be_asked_for() -> None:
 def test_an_annotated_character_is_never_divided_from_its_annotation_by_a_segment() -> None:
     """However short the segments, each holds whole annotations (R97)."""
     units = read("<行|XING2><长|ZHANG3>，" * 30)
-    found = segments(units, 20, 200, 20)
+    found = segments(units, 20, 200, first=20, soonest=10)
 
     assert 60 == sum(piece.text.count("|") for piece in found)
     assert all(piece.text.count("<") == piece.text.count(">") for piece in found)

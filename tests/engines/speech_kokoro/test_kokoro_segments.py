@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from tenuto_kokoro.cutting import Ending, Segment, Unit, is_voiced, segments, shared
 
 CAP = 200
-FIRST = 60
+FIRST, SOONEST = 60, 15
 UNITS = st.lists(
     st.builds(
         Unit,
@@ -30,7 +30,7 @@ WORDS = st.lists(
 @given(UNITS, st.integers(20, 200))
 def test_segments_hold_the_whole_text_in_order(units: list[Unit], limit: int) -> None:
     """The texts of all segments make up the text, unless nothing in it makes a sound."""
-    found = segments(units, limit, CAP, FIRST)
+    found = segments(units, limit, CAP, first=FIRST, soonest=SOONEST)
 
     assert not found or "".join(unit.text for unit in units) == "".join(segment.text for segment in found)
 
@@ -39,7 +39,7 @@ def test_segments_hold_the_whole_text_in_order(units: list[Unit], limit: int) ->
 def test_no_segment_is_longer_than_the_limit_unless_it_is_one_word(units: list[Unit], limit: int) -> None:
     """A segment over the limit holds a single voiced unit, with the silent ones around it."""
     numbered = [Unit(f"{index};", unit.phonemes, unit.ending) for index, unit in enumerate(units)]
-    for segment in segments(numbered, limit, CAP, FIRST):
+    for segment in segments(numbered, limit, CAP, first=FIRST, soonest=SOONEST):
         members = [units[int(index)] for index in segment.text.split(";")[:-1]]
 
         assert len(segment.phonemes) <= limit or 1 == sum(is_voiced(unit.phonemes) for unit in members)
@@ -57,7 +57,7 @@ def test_a_sentence_end_is_preferred_to_a_clause_and_a_clause_to_a_word() -> Non
     ]
 
     assert ["One. ", "two, three four, ", "five six"] == [
-        segment.text for segment in segments(units, 20, CAP, FIRST)
+        segment.text for segment in segments(units, 20, CAP, first=FIRST, soonest=SOONEST)
     ]
 
 
@@ -65,13 +65,15 @@ def test_a_text_within_the_limit_is_one_segment() -> None:
     """Short sentences are spoken together, so that the voice does not start anew for each."""
     units = [Unit("Hi. ", "hI. ", Ending.SENTENCE), Unit("Ho.", "hO.", Ending.SENTENCE)]
 
-    assert ["hI. hO."] == [segment.phonemes for segment in segments(units, 20, CAP, FIRST)]
+    assert ["hI. hO."] == [
+        segment.phonemes for segment in segments(units, 20, CAP, first=FIRST, soonest=SOONEST)
+    ]
 
 
 def test_a_word_longer_than_the_limit_stands_alone_and_is_cut_at_the_cap() -> None:
     """Only a single word may exceed the caller's limit, and never what fits the memory."""
     units = [Unit("a ", "a "), Unit("x" * 300, "x" * 300), Unit(" b", " b")]
-    found = segments(units, 20, CAP, FIRST)
+    found = segments(units, 20, CAP, first=FIRST, soonest=SOONEST)
 
     assert ["a", "x" * CAP, "x" * 100, "b"] == [segment.phonemes for segment in found]
     assert ["a ", "x" * 300, "", " b"] == [segment.text for segment in found]
@@ -79,7 +81,7 @@ def test_a_word_longer_than_the_limit_stands_alone_and_is_cut_at_the_cap() -> No
 
 def test_a_long_reading_is_cut_between_its_words() -> None:
     """A number of many digits is one unit; it is cut where a digit ends."""
-    found = segments([Unit("7" * 90, "sˈɛvən " * 90)], 20, CAP, FIRST)
+    found = segments([Unit("7" * 90, "sˈɛvən " * 90)], 20, CAP, first=FIRST, soonest=SOONEST)
 
     assert {"sˈɛvən"} == {word for segment in found for word in segment.phonemes.split()}
     assert 90 == sum(len(segment.phonemes.split()) for segment in found)
@@ -87,7 +89,7 @@ def test_a_long_reading_is_cut_between_its_words() -> None:
 
 def test_marks_alone_are_nothing_to_speak() -> None:
     """A text of punctuation has no segments."""
-    assert [] == segments([Unit("…", "…"), Unit("!", "! ")], 20, CAP, FIRST)
+    assert [] == segments([Unit("…", "…"), Unit("!", "! ")], 20, CAP, first=FIRST, soonest=SOONEST)
 
 
 @given(st.integers(0, 60), st.integers(1, 20))
@@ -108,18 +110,35 @@ def test_what_is_more_than_may_be_shown_is_joined_to_its_neighbours(count: int, 
 def test_a_text_of_several_segments_begins_with_a_short_one(
     words: list[Unit], limit: int, first: int
 ) -> None:
-    """What is heard first is made first; those after it at most double, up to the limit (R55)."""
-    found = [len(segment.phonemes) for segment in segments(words, limit, CAP, first)]
+    """What is heard first is made first; those after it are made while all before them are heard, unless no
+    clause ends so soon (R55)."""
+    made = segments(words, limit, CAP, first=first, soonest=SOONEST)
+    found = [len(segment.phonemes) for segment in made]
     is_several = len(found) > 1
 
     assert not is_several or found[0] <= min(first, limit)
     assert all(
-        after <= min(limit, max(first, 2 * max(found[: index + 1]))) for index, after in enumerate(found[1:])
+        after <= min(limit, max(first, sum(found[: at + 1]) + max(found[0], SOONEST)))
+        for at, after in enumerate(found[1:])
     )
 
 
-def test_the_first_segment_ends_with_a_sentence_where_one_is_near() -> None:
-    """A long text is cut early at a sentence, then late."""
-    units = [Unit(f"{index}. ", "aaaaaaaaaaaaaaaa. ", Ending.SENTENCE) for index in range(12)]
+def test_the_first_segment_ends_with_the_first_clause_that_is_long_enough() -> None:
+    """A long text is cut early, then later and later, at sentences."""
+    units = [Unit(f"{index}. ", "aaaaaaaaaaaaaaaa. ", Ending.SENTENCE) for index in range(14)]
+    lengths = {
+        soonest: [len(each.phonemes) for each in segments(units, 110, CAP, first=50, soonest=soonest)]
+        for soonest in (15, 20)
+    }
 
-    assert [35, 53, 89, 35] == [len(segment.phonemes) for segment in segments(units, 110, CAP, 50)]
+    assert {15: [17, 17, 35, 71, 107], 20: [35, 53, 107, 53]} == lengths
+
+
+def test_where_no_clause_ends_soon_the_second_segment_is_longer_rather_than_cut_within_one() -> None:
+    """It may come late then, where speech is slowly made, but it sounds as it was meant."""
+    words = [Unit(f"{index} ", "aaaa ") for index in range(30)]
+    words[2] = Unit("2, ", "aaaa, ", Ending.CLAUSE)
+    words[10] = Unit("10, ", "aaaa, ", Ending.CLAUSE)
+    found = segments(words, 110, CAP, first=50, soonest=15)
+
+    assert ["0 1 2, ", "3 4 5 6 7 8 9 10, "] == [segment.text for segment in found][:2]

@@ -62,7 +62,11 @@ LONGEST_CALL_S = 10.0
 stays under 700 MB at every duration_factor. Slow speech is therefore cut into more segments than was
 allowed."""
 FIRST_CALL_S = 4.0
-"""The most speech that the first call makes where there are several: made and read in half that time."""
+"""The most speech that the first call makes where there are several."""
+SOONEST_S = 1.0
+"""The least speech after which it ends with the next clause: with less, a voice would start anew too soon."""
+CLAUSE_PAUSE_MS = 300
+"""The longest pause between segments that may follow a clause if a sentence ends soon, too."""
 SECONDS_PER_SYMBOL = MappingProxyType({"zh": 0.05, "en": 0.06, "ja": 0.07, "es": 0.06, "ar": 0.065})
 """How long a symbol of each language lasts at most, on average over a segment, before paces and factors."""
 SYMBOL_LIMIT = 505
@@ -116,8 +120,11 @@ class KokoroEngine:
         factor = float(parameters["duration_factor"]) * (feeling.factor if feeling else 1)
         with self._reading:
             units = self._units(parameters)
-        cap, first = (_symbols(seconds, parameters, factor) for seconds in (LONGEST_CALL_S, FIRST_CALL_S))
-        pieces = segments(units, min(parameters["max_text_tokens_per_segment"], cap), cap, first)
+        is_short = parameters["interval_silence"] <= CLAUSE_PAUSE_MS
+        lengths = (LONGEST_CALL_S, FIRST_CALL_S, SOONEST_S if is_short else FIRST_CALL_S)
+        cap, first, soonest = (_symbols(seconds, parameters, factor) for seconds in lengths)
+        limit = min(parameters["max_text_tokens_per_segment"], cap)
+        pieces = segments(units, limit, cap, first=first, soonest=soonest)
         if not pieces:
             raise InputError("nothing_to_speak", _unspeakable(units))
         with self._reading:

@@ -13,9 +13,6 @@ PUNCTUATION = frozenset(' ;:,.!?—…"()“”')
 MODIFIERS = frozenset("ˈˌːʰʲᵝʔ→↗↘↓\u0303")
 """Symbols that change the sound beside them; without one the model says nothing."""
 
-GROWTH = 2
-"""How much longer than the one before a segment may be: it is made while that one is heard."""
-
 
 class Ending(IntEnum):
     """What ends after a unit. A segment is cut where most ends."""
@@ -45,25 +42,31 @@ class Segment:
     phonemes: str
 
 
-def segments(units: Sequence[Unit], limit: int, cap: int, first: int) -> list[Segment]:
+def segments(units: Sequence[Unit], limit: int, cap: int, *, first: int, soonest: int) -> list[Segment]:
     """Group units into segments of at most `limit` symbols; a single longer word stands alone, cut at `cap`.
 
     Cuts fall at the end of a sentence where one is within reach, else of a clause, else of a word; among
-    equals the latest wins. A text of several segments begins with a short one of at most `first` symbols, to
-    be heard soon, and the next ones grow up to the limit. Units that make no sound stay with their
-    neighbours. Empty when nothing can be spoken.
+    equals the latest wins. A text of several segments begins with a short one, to be heard soon: up to the
+    first end of a clause or sentence behind `soonest` symbols, at most `first` of them. The next ones grow up
+    to the limit, so that each is there when it is to be heard if speech is made in half the time that it
+    lasts. Units that make no sound stay with their neighbours. Empty when nothing can be spoken.
     """
     spoken = _voiced(units)
-    found: list[Segment] = []
-    start = 0
-    within = limit if _reach(spoken, 0, limit) == len(spoken) else min(limit, first)
-    while start < len(spoken):
-        reach = _reach(spoken, start, within)
-        end = reach if reach == len(spoken) else _cut(spoken, start, reach)
-        piece = Segment("".join(unit.text for unit in spoken[start:end]), joined(spoken[start:end]))
+    if not spoken:
+        return []
+    if _reach(spoken, 0, limit) == len(spoken):
+        return _capped(_joined(spoken), cap)
+    first = min(limit, first)
+    end = _first_cut(spoken, soonest, _reach(spoken, 0, first))
+    symbols = len(joined(spoken[:end]))
+    begin = max(symbols, soonest)
+    found = _capped(_joined(spoken[:end]), cap)
+    while end < len(spoken):
+        # By now half as much has been heard as was made behind the first one; this one may take the rest.
+        start, end = end, _next_cut(spoken, end, min(limit, symbols + begin), first)
+        piece = _joined(spoken[start:end])
         found += _capped(piece, cap)
-        within = min(limit, max(within, GROWTH * len(piece.phonemes)))
-        start = end
+        symbols += len(piece.phonemes)
     return found
 
 
@@ -106,6 +109,29 @@ def _reach(units: Sequence[Unit], start: int, limit: int) -> int:
     end = start + 1
     while end < len(units) and len(joined(units[start : end + 1])) <= limit:
         end += 1
+    return end
+
+
+def _joined(units: Sequence[Unit]) -> Segment:
+    return Segment("".join(unit.text for unit in units), joined(units))
+
+
+def _first_cut(units: Sequence[Unit], soonest: int, reach: int) -> int:
+    for end in range(1, reach + 1):
+        if units[end - 1].ending >= Ending.CLAUSE and len(joined(units[:end])) >= soonest:
+            return end
+    return _cut(units, 0, reach)
+
+
+def _next_cut(units: Sequence[Unit], start: int, wished: int, first: int) -> int:
+    """Within the wished length; where no clause ends in it, within that of a first segment if it is more."""
+    for within in (wished, max(wished, first)):
+        end = reach = _reach(units, start, within)
+        if reach >= len(units):
+            break
+        end = _cut(units, start, reach)
+        if units[end - 1].ending >= Ending.CLAUSE:
+            break
     return end
 
 

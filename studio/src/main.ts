@@ -11,4 +11,6 @@ wear(firstTheme())
 await speak(firstLanguage())
 follow()
 explainFields()
-mount(App, { target: document.getElementById('studio')! })
+const place = document.getElementById('studio')!
+place.replaceChildren() // What the page says if nothing of this has run.
+mount(App, { target: place })

@@ -8,6 +8,7 @@ import pytest
 
 from tenuto_client.commands import console as module
 from tenuto_client.commands import words
+from tenuto_client.commands.account import _price
 from tenuto_client.commands.console import Console
 
 HEADINGS = ("job", "kind", "model", "state", "created", "charged", "title")
@@ -72,3 +73,28 @@ def test_the_time_left_is_shown_only_while_it_is_known(monkeypatch: pytest.Monke
     words.is_chinese.cache_clear()
 
     assert ["", "", "left: 0:00:12", ""] == told
+
+
+@pytest.mark.parametrize(
+    ("pricing", "said"),
+    [
+        ({"price": "0.050000", "currency": "CNY", "unit": "job"}, "0.050000 CNY / job"),
+        (
+            {"price": "2.000000", "output_price": "8.000000", "currency": "CNY", "unit": "million_tokens"},
+            "2.000000 + 8.000000 CNY / million_tokens",
+        ),
+        ({"price": "0.000000", "currency": "CNY", "unit": "job"}, "free"),
+        (
+            {
+                "price": "0.000000",
+                "output_price": "1.000000",
+                "currency": "CNY",
+                "unit": "million_tokens",
+            },
+            "0.000000 + 1.000000 CNY / million_tokens",
+        ),
+    ],
+)
+def test_a_model_that_costs_nothing_is_called_free(pricing: dict[str, str], said: str) -> None:
+    """What is free has no unit."""
+    assert said == _price(pricing)

@@ -44,6 +44,16 @@ def test_a_lost_attempt_leaves_no_sound_behind(
     assert [] == somebody.faults
 
 
+def test_a_page_whose_scripts_do_not_arrive_says_so(browser: Browser, fake_house: RunningService) -> None:
+    """Not at once, and not for ever blank: somebody has to know that loading it again may help."""
+    with browser.new_context() as context:
+        page = context.new_page()
+        page.route("**/index-*.js", lambda route: route.abort())
+        page.goto(f"{fake_house.url}/login")
+
+        expect(page.get_by_text("The studio has not finished loading")).to_be_visible(timeout=JOB_MS)
+
+
 def test_a_job_is_cancelled_where_it_is_watched(visitor: Person, member: Cookies) -> None:
     """It stops within seconds, silence included, and the page says that nothing was charged."""
     visitor.become(member)

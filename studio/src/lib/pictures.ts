@@ -29,11 +29,6 @@ export function drawnOf(job: Job): string {
   return told.map(({ concept, count }) => (count > 1 ? `${count} × ${concept}` : String(concept))).join(', ')
 }
 
-/** A seed in groups of three digits, which can be compared by eye. */
-export function readableSeed(seed: unknown): string {
-  return String(seed ?? '?').replace(/\B(?=(\d{3})+$)/g, '\u2009')
-}
-
 /** A new seed, short enough to be remembered, that is none of these. */
 export function freshSeed(taken: readonly string[] = []): string {
   for (;;) {

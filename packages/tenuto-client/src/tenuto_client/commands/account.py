@@ -174,6 +174,8 @@ def _is_free(console: Console) -> bool:
 def _price(pricing: Mapping[str, Any]) -> str:
     """For a million tokens: that of the input, then that of the output."""
     amounts = [str(pricing[name]) for name in ("price", "output_price") if name in pricing]
+    if not any(map(float, amounts)):
+        return t("free")
     return f"{' + '.join(amounts)} {pricing.get('currency')} / {pricing.get('unit')}"
 
 

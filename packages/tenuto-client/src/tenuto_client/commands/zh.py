@@ -114,6 +114,7 @@ WORDS: dict[str, str] = {
     "only voices of this kind": "只列出这一类音色",
     "no: {why}": "否：{why}",
     "yes": "是",
+    "free": "免费",
     "the question; - reads stdin; without it, a terminal starts a conversation": "要问的话；- 表示标准输入；在终端省略则开始对话",
     "answer": "回答",
     "{model}; an empty line or Ctrl-D quits": "{model}；空行或 Ctrl-D 结束",

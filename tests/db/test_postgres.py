@@ -227,7 +227,7 @@ def test_a_database_is_closed_over_a_look_up(url: str) -> None:
 
     async def together(database: Database) -> object:
         await connected(database)
-        waits = asyncio.ensure_future(database.look_up(lambda tx: tx.ask("select pg_sleep(0.1)").one))
+        waits = asyncio.ensure_future(database.look_up(lambda tx: tx.ask("select pg_sleep(5)").one))
         await asyncio.sleep(0.02)
         await asyncio.to_thread(database.close)
         (answer,) = await asyncio.wait_for(asyncio.gather(waits, return_exceptions=True), 10)

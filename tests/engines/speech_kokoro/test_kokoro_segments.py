@@ -20,7 +20,7 @@ WORDS = st.lists(
     st.builds(
         Unit,
         text=st.just("a "),
-        phonemes=st.text("aɕ→", min_size=1, max_size=18).map(lambda word: f"{word} "),
+        phonemes=st.text("aɕ→", max_size=17).map(lambda word: f"a{word} "),
         ending=st.sampled_from(Ending),
     ),
     max_size=60,

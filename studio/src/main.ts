@@ -12,5 +12,5 @@ await speak(firstLanguage())
 follow()
 explainFields()
 const place = document.getElementById('studio')!
-place.replaceChildren() // What the page says if nothing of this has run.
+place.replaceChildren() // Removes the message for readers whose scripts did not load.
 mount(App, { target: place })

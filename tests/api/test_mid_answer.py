@@ -1,4 +1,4 @@
-"""An answer that fails when its head has gone: nothing else can be said, and nobody takes it for whole."""
+"""A request that fails after its response has begun: the connection is closed, and the error logged once."""
 
 import socket
 import threading
@@ -53,7 +53,7 @@ def test_what_fails_in_mid_answer_is_cut_and_logged_once(
     path: str,
     event: str,
 ) -> None:
-    """Chunks lack their end; the server does not complain of an application that gave none."""
+    """The last chunk is missing, and uvicorn reports no incomplete response."""
     log = CapturingLogger()
     monkeypatch.setattr("tenuto.api.call._log", log)
     with socket.create_connection(server.addresses[0]) as client:

@@ -522,7 +522,7 @@ def test_a_body_that_does_not_come_is_answered_408(service: Service, head: bytes
 def test_nobody_takes_an_answer_that_breaks_off_for_whole(
     service: Service, caplog: pytest.LogCaptureFixture, version: bytes
 ) -> None:
-    """Chunks lack their end; where the end of the connection would be the answer's, it is reset."""
+    """The last chunk is missing; if the body ends with the connection, the connection is reset."""
     received = bytearray()
     with service.connect() as client:
         client.sendall(b"GET /broken HTTP/%b\r\nHost: tenuto\r\n\r\n" % version)
@@ -537,7 +537,7 @@ def test_nobody_takes_an_answer_that_breaks_off_for_whole(
 
 
 def test_an_answer_that_has_not_begun_does_not_break_off(service: Service) -> None:
-    """Its client still gets another one, an error, whole."""
+    """The client can still be sent a complete error."""
     assert 200 == status(service.ask(LAST.replace(b"/last", b"/unbroken")))
 
 

@@ -182,7 +182,7 @@ def test_queued_chats(small: Limited) -> None:
         until = time.monotonic() + 50
         while not answers or answers[-1].status_code != 429:
             assert time.monotonic() < until
-            # One that came before one of the five waits in its place: it leaves, and another is sent.
+            # If it arrives before one of the five, it waits in its place: it is abandoned and sent again.
             with suppress(httpx2.ReadTimeout):
                 answers.append(
                     caller.http.post(

@@ -135,7 +135,7 @@ def test_the_first_segment_ends_with_the_first_clause_that_is_long_enough() -> N
 
 
 def test_where_no_clause_ends_soon_the_second_segment_is_longer_rather_than_cut_within_one() -> None:
-    """It may come late then, where speech is slowly made, but it sounds as it was meant."""
+    """On a slow machine it may be late, but it is not cut within a clause."""
     words = [Unit(f"{index} ", "aaaa ") for index in range(30)]
     words[2] = Unit("2, ", "aaaa, ", Ending.CLAUSE)
     words[10] = Unit("10, ", "aaaa, ", Ending.CLAUSE)

@@ -64,9 +64,9 @@ allowed."""
 FIRST_CALL_S = 4.0
 """The most speech that the first call makes where there are several."""
 SOONEST_S = 1.0
-"""The least speech after which it ends with the next clause: with less, a voice would start anew too soon."""
+"""The first call ends with the first clause after this much speech; a shorter one would sound chopped."""
 CLAUSE_PAUSE_MS = 300
-"""The longest pause between segments that may follow a clause if a sentence ends soon, too."""
+"""If the pauses between segments are longer than this, the first call ends with a sentence if it can."""
 SECONDS_PER_SYMBOL = MappingProxyType({"zh": 0.05, "en": 0.06, "ja": 0.07, "es": 0.06, "ar": 0.065})
 """How long a symbol of each language lasts at most, on average over a segment, before paces and factors."""
 SYMBOL_LIMIT = 505

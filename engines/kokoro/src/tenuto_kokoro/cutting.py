@@ -46,10 +46,10 @@ def segments(units: Sequence[Unit], limit: int, cap: int, *, first: int, soonest
     """Group units into segments of at most `limit` symbols; a single longer word stands alone, cut at `cap`.
 
     Cuts fall at the end of a sentence where one is within reach, else of a clause, else of a word; among
-    equals the latest wins. A text of several segments begins with a short one, to be heard soon: up to the
-    first end of a clause or sentence behind `soonest` symbols, at most `first` of them. The next ones grow up
-    to the limit, so that each is there when it is to be heard if speech is made in half the time that it
-    lasts. Units that make no sound stay with their neighbours. Empty when nothing can be spoken.
+    equals the latest wins. If a text needs several segments, the first is short, so that playback starts
+    early: it ends with the first clause or sentence after `soonest` symbols and has at most `first`. The
+    others grow up to the limit, but only so fast that none is late if speech takes half its own length to
+    make. Units that make no sound stay with their neighbours. Empty when nothing can be spoken.
     """
     spoken = _voiced(units)
     if not spoken:
@@ -62,7 +62,7 @@ def segments(units: Sequence[Unit], limit: int, cap: int, *, first: int, soonest
     begin = max(symbols, soonest)
     found = _capped(_joined(spoken[:end]), cap)
     while end < len(spoken):
-        # By now half as much has been heard as was made behind the first one; this one may take the rest.
+        # Those after the first took half their length of playback to make; the rest is left for this one.
         start, end = end, _next_cut(spoken, end, min(limit, symbols + begin), first)
         piece = _joined(spoken[start:end])
         found += _capped(piece, cap)
@@ -124,7 +124,7 @@ def _first_cut(units: Sequence[Unit], soonest: int, reach: int) -> int:
 
 
 def _next_cut(units: Sequence[Unit], start: int, wished: int, first: int) -> int:
-    """Within the wished length; where no clause ends in it, within that of a first segment if it is more."""
+    """The end of a segment of the wished length, or of `first` symbols if that is needed to end a clause."""
     for within in (wished, max(wished, first)):
         end = reach = _reach(units, start, within)
         if reach >= len(units):

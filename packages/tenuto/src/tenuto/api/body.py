@@ -1,4 +1,4 @@
-"""Where a request ends, read in one way only; its body, within limits of size and time. It knows ASGI alone.
+"""Finds where a request ends, in one way only, and reads its body within limits of size and time.
 
 Time is counted only while we wait for the client: what our own disk or database takes is not held against it.
 Nothing is read before the first call, so a route that authenticates first makes an unknown caller's body cost

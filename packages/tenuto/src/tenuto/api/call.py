@@ -168,8 +168,8 @@ class Call:
         return is_closing is not None and is_closing()
 
     def break_off(self) -> bool:
-        """End the connection in the middle of the answer: its client must not take it for whole. False: none
-        has begun.
+        """Close the connection in the middle of the response, so that the client cannot take it for complete.
+        Returns False if the response has not begun.
         """
         break_off: Callable[[Any], bool] | None = self.scope.get("break_off")
         return break_off is not None and break_off(self.scope)

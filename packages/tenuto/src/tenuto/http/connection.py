@@ -430,16 +430,16 @@ class Connection(HttpToolsProtocol):
         self.transport.close()
 
     def break_off(self, scope: Any) -> bool:
-        """Ends the connection in the middle of this request's answer, so that the client sees that it is not
-        whole. False: the answer has not begun, and can still be another one.
+        """Closes the connection in the middle of this request's response, so that the client sees that it is
+        incomplete. Returns False if the response has not begun; an error can still be sent then.
         """
         exchange = self.active
         if exchange is None or exchange.scope is not scope:
-            return True  # It was whole, and the next one is being answered.
+            return True  # This response is complete, and the next request is being answered.
         if exchange.response_started and not exchange.response_complete:
             exchange.disconnected = True
             if exchange.until_close:
-                # An orderly end would look like the answer's own: without lingering it is a reset.
+                # An orderly close would look like the end of the body. Without lingering, closing is a reset.
                 stream = self.transport.get_extra_info("socket")
                 stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                 self.transport.abort()

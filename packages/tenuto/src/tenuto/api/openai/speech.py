@@ -235,7 +235,7 @@ async def _send(
 async def _send_stream(call: Call, form: AudioForm, submitted: Submitted, headers: Headers) -> bool:
     """The sound while it is made. False: nothing was sent, since there is nothing before the jobs end.
 
-    A stream that cannot go on ends without its end: the connection is cut.
+    If the sound cannot be completed, the connection is closed in the middle of it.
     """
     head = [(b"content-type", form.media_type.encode()), *_stream_head(call, submitted), *headers]
     has_begun = False

@@ -14,10 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from servers.alone import NoNetworkOfOnesOwn, come_back, leave
 from servers.proxy import Address, Proxy
 
 NAMESPACES = Path("/run/netns")
-BLOCK = "198.18"
+SUBNET = "198.18.0"
 """Set aside for tests of network devices (RFC 2544): nobody's real network has these addresses."""
 OURS = "tenuto"
 _NAME = re.compile(rf"{OURS}-(\d+)-")
@@ -73,7 +74,11 @@ def lay() -> Network:
 
 
 class Switch:
-    """A bridge in a namespace of its own; the last address of the network is ours, of the caller's side."""
+    """A bridge in a namespace of its own; the last address of the network is ours, of the caller's side.
+
+    The thread that lays it, and whatever it starts, lives in a third namespace until it closes it: a browser
+    of another test aborts its requests when an address appears beside its own (net::ERR_NETWORK_CHANGED).
+    """
 
     kind = "network namespaces"
     cut_seen_s = 12.0
@@ -82,15 +87,14 @@ class Switch:
         if os.geteuid() != 0 or not all(map(shutil.which, ("ip", "nsenter"))):
             raise NoNamespaces(NoNamespaces.__doc__)
         _sweep()
-        number = next(_numbers)
-        self._prefix = f"{OURS}-{os.getpid()}-{number}"
+        self._prefix = f"{OURS}-{os.getpid()}-{next(_numbers)}"
         self._namespace = f"{self._prefix}-switch"
-        # Names of interfaces are short.
-        self._outside = f"tn{os.getpid() % 100_000}-{number}"
         self._machines = 0
-        subnet = _free_subnet()
-        self.network = f"{subnet}.0/24"
-        self._subnet = subnet
+        self.network = f"{SUBNET}.0/24"
+        try:
+            self._home = leave()
+        except NoNetworkOfOnesOwn as error:
+            raise NoNamespaces(str(error)) from error
         try:
             _ip("netns", "add", self._namespace)
             self._inside("link", "add", "name", "switch", "type", "bridge")
@@ -99,7 +103,7 @@ class Switch:
                 "link",
                 "add",
                 "name",
-                self._outside,
+                "caller",
                 "type",
                 "veth",
                 "peer",
@@ -109,15 +113,15 @@ class Switch:
                 self._namespace,
             )
             self.plug("outside")
-            _ip("addr", "add", f"{subnet}.254/24", "dev", self._outside)
-            _ip("link", "set", "dev", self._outside, "up")
+            _ip("addr", "add", f"{SUBNET}.254/24", "dev", "caller")
+            _ip("link", "set", "dev", "caller", "up")
         except NoNamespaces:
             self.close()
             raise
 
     def machine(self, name: str) -> "Namespace":
         self._machines += 1
-        namespace, address = f"{self._prefix}-{name}", f"{self._subnet}.{self._machines}"
+        namespace, address = f"{self._prefix}-{name}", f"{SUBNET}.{self._machines}"
         _ip("netns", "add", namespace)
         _ip(
             "-n",
@@ -148,8 +152,8 @@ class Switch:
         self._inside("link", "set", "dev", port, "nomaster")
 
     def close(self) -> None:
-        """Namespaces end with their last process; what they hold of devices ends with them."""
-        subprocess.run(["ip", "link", "del", self._outside], capture_output=True)
+        """In the thread that laid it. Namespaces end with their last process, and their devices with them."""
+        come_back(self._home)
         for path in sorted(NAMESPACES.glob(f"{self._prefix}-*")):
             subprocess.run(["ip", "netns", "del", path.name], capture_output=True)
 
@@ -185,15 +189,6 @@ def _ip(*words: str) -> None:
     done = subprocess.run(["ip", *words], capture_output=True, text=True)
     if done.returncode != 0:
         raise NoNamespaces(f"ip {' '.join(words)}: {done.stderr.strip()}")
-
-
-def _free_subnet() -> str:
-    taken = subprocess.run(["ip", "-4", "-o", "addr"], capture_output=True, text=True).stdout
-    first = os.getpid() % 250
-    for number in itertools.chain(range(first, 250), range(first)):
-        if f" {BLOCK}.{number}." not in taken:
-            return f"{BLOCK}.{number}"
-    raise NoNamespaces(f"every network of {BLOCK}.0.0/16 is taken")
 
 
 def _sweep() -> None:

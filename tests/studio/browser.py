@@ -78,6 +78,8 @@ class Person:
     page: Page
     url: str
     faults: list[str] = field(default_factory=list)
+    lost: list[str] = field(default_factory=list)
+    """Requests that got no answer, and why: pytest prints it when a test fails."""
     _asking: set[Any] = field(default_factory=set)
     """The page's requests that are not answered yet."""
 
@@ -87,7 +89,7 @@ class Person:
         self.page.on("console", self._hear)
         self.page.on("request", self._see)
         self.page.on("requestfinished", self._forget)
-        self.page.on("requestfailed", self._forget)
+        self.page.on("requestfailed", self._lose)
 
     def _hear(self, message: Any) -> None:
         if message.type == "error" and not message.text.startswith("Failed to load resource"):
@@ -98,6 +100,10 @@ class Person:
             self._asking.add(request)
         if not request.url.startswith((self.url, "blob:", "data:")):
             self.faults.append(f"another host: {request.url}")
+
+    def _lose(self, request: Any) -> None:
+        self._forget(request)
+        self.lost.append(f"{request.url}: {request.failure}")
 
     def _forget(self, request: Any) -> None:
         self._asking.discard(request)

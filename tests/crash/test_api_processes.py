@@ -3,6 +3,7 @@
 import signal
 import socket
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import httpx2
@@ -12,7 +13,7 @@ from crash.conftest import MakeService
 from servers import checker
 from servers.clients import Client
 from servers.ports import free_port
-from servers.processes import children, family, is_alive, is_stopped, send, until
+from servers.processes import await_stop, children, family, is_alive, send, until
 from servers.service import PLAIN, RunningService
 
 API = "tenuto.bootstrap.serve"
@@ -99,8 +100,9 @@ def test_the_others_serve_while_one_stands_still_and_all_end_with_the_service(
     service.key = service.make_key(credit="1")
     stopped, other = sorted(both(service))
     until(lambda: {'process="1"', 'process="2"'} <= labels(service), PATIENCE_S, "both count")
-    send(stopped, signal.SIGSTOP)
-    until(lambda: is_stopped(stopped), PATIENCE_S, "one stands still")
+    with closing(service.open_database()) as database:
+        send(stopped, signal.SIGSTOP)
+        await_stop(stopped, lambda: checker.touch(database))
     states = [service.wait(service.submit(f"Beat {number}."))["state"] for number in range(8)]
     ready = metrics(service, "/readyz")
     send(stopped, signal.SIGKILL)

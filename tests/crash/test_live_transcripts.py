@@ -4,7 +4,6 @@ import json
 import signal
 import uuid
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +11,8 @@ import httpx2
 import pytest
 
 from crash.conftest import MakeService
-from servers import recordings
-from servers.processes import family, is_stopped, send, until
+from servers import checker, recordings
+from servers.processes import await_stop, family, is_stopped, send, until
 from servers.service import RunningService
 from servers.shots import Shots
 
@@ -33,6 +32,7 @@ class Transcribing:
         self.service.start()
         self.service.key = service.make_key(credit="100")
         self.http = service.client()
+        self.records = service.open_database()
 
     def open(self, content: bytes, **fields: str) -> httpx2.Response:
         request = self.http.build_request(
@@ -56,6 +56,12 @@ class Transcribing:
         segments = content["engines"]["segment_text"]["segments"]
         return [one["text"] for one in segments if one["text"]]
 
+    def await_stop(self, answer: httpx2.Response) -> None:
+        """Others can write now."""
+        worker = family(self.service).worker
+        assert worker is not None
+        await_stop(worker, lambda: checker.touch(self.records, answer.headers["x-service-job"]))
+
     def wake(self) -> None:
         """Once the worker stands still: a signal that comes before its stop would wake nobody."""
         worker = family(self.service).worker
@@ -70,6 +76,7 @@ def transcribing(make_service: MakeService, tmp_path: Path) -> Iterator[Transcri
     made = Transcribing(make_service(**shots.variables), shots)
     yield made
     made.http.close()
+    made.records.close()
 
 
 def events(lines: Iterator[str]) -> Iterator[dict[str, Any]]:
@@ -112,8 +119,8 @@ def test_other_text_than_was_sent_ends_a_stream_with_an_error(transcribing: Tran
     answer = transcribing.open(recordings.recording(4, directive=WAIT))
     stream = events(answer.iter_lines())
     first = next(stream)
-    with closing(transcribing.service.open_database()) as database:
-        database.write(lambda tx: tx.run(OTHER_TEXT))
+    transcribing.await_stop(answer)
+    transcribing.records.write(lambda tx: tx.run(OTHER_TEXT))
     second = next(stream)
     transcribing.wake()
     rest = list(stream)
@@ -129,6 +136,7 @@ def test_a_job_that_is_cancelled_has_no_end(transcribing: Transcribing) -> None:
     answer = transcribing.open(recordings.recording(4, directive=1199))
     stream = events(answer.iter_lines())
     next(stream)
+    transcribing.await_stop(answer)
     job_id = answer.headers["x-service-job"]
     transcribing.http.post(f"/v1/jobs/{job_id}/cancel")
     transcribing.wake()
@@ -136,5 +144,4 @@ def test_a_job_that_is_cancelled_has_no_end(transcribing: Transcribing) -> None:
 
     assert "cancelled" == rest[-1]["error"]["code"]
     assert 200 == transcribing.http.delete(f"/v1/jobs/{job_id}/content").status_code
-    with closing(transcribing.service.open_database()) as database:
-        assert [] == database.read(lambda tx: tx.all("select * from live_text"))
+    assert [] == transcribing.records.read(lambda tx: tx.all("select * from live_text"))

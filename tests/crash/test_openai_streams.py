@@ -11,7 +11,8 @@ import httpx2
 import pytest
 
 from crash.conftest import MakeService
-from servers.processes import family, is_stopped, send, until
+from servers import checker
+from servers.processes import await_stop, family, is_stopped, send, until
 from servers.service import RunningService
 from servers.shots import Shots
 from tenuto.api.openai.streams import StreamBroken, _after
@@ -30,6 +31,7 @@ class Streaming:
         self.service.start()
         self.service.key = service.make_key(credit="10")
         self.http = service.client()
+        self.records = service.open_database()
 
     def open(self, **fields: Any) -> httpx2.Response:
         body = {"model": "fake/speech", "voice": "alloy", "input": LONG, **fields}
@@ -41,6 +43,12 @@ class Streaming:
     def state(self, answer: httpx2.Response) -> str:
         assert answer.status_code == 200, self.service.log_path.read_text()[-2000:]
         return str(self.http.get(f"/v1/jobs/{answer.headers['x-service-job']}").json()["state"])
+
+    def await_stop(self, answer: httpx2.Response) -> None:
+        """Others can write now."""
+        worker = family(self.service).worker
+        assert worker is not None
+        await_stop(worker, lambda: checker.touch(self.records, answer.headers["x-service-job"]))
 
     def whole(self, answer: httpx2.Response, form: str) -> bytes:
         """The same sound, made of the artifact at once."""
@@ -55,6 +63,7 @@ def streaming(make_service: MakeService, tmp_path: Path) -> Iterator[Streaming]:
     made = Streaming(make_service(**shots.variables), shots)
     yield made
     made.http.close()
+    made.records.close()
 
 
 @pytest.mark.parametrize(
@@ -110,6 +119,7 @@ def test_a_stream_without_an_end_is_cut(streaming: Streaming) -> None:
     answer = streaming.open(response_format="pcm", input=f"[fake:slow_segments=3] {LONG}")
     pieces = answer.iter_raw()
     next(pieces)
+    streaming.await_stop(answer)
     streaming.http.post(f"/v1/jobs/{answer.headers['x-service-job']}/cancel")
     _wake(streaming)
 

@@ -3,6 +3,7 @@
 import random
 import signal
 import time
+from contextlib import closing
 
 import httpx2
 import pytest
@@ -12,7 +13,7 @@ from servers import checker
 from servers.clients import Client
 from servers.elsewhere import OtherWorker
 from servers.postgres import PostgresServer
-from servers.processes import crash_postgres, family, is_stopped, send, until
+from servers.processes import await_stop, crash_postgres, family, send, until
 
 METERED = "fake/metered-speech"
 SILENCE_S = 6
@@ -65,8 +66,9 @@ def test_a_dead_worker_elsewhere_is_noticed(make_service: MakeService) -> None:
     until(lambda: "worker.started" in other.log_path.read_text(), 20, "the other worker works")
     own = family(running).worker
     assert own is not None
-    send(own, signal.SIGSTOP)
-    until(lambda: is_stopped(own), 5, "ours is stopped")
+    with closing(running.open_database()) as database:
+        send(own, signal.SIGSTOP)
+        await_stop(own, lambda: checker.touch(database))
     job_id = running.submit("[fake:sleep=3] Elsewhere.")
     running.wait(job_id, states=("running",))
     send(own, signal.SIGCONT)

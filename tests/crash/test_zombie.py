@@ -3,7 +3,6 @@
 import hashlib
 import os
 import signal
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +14,7 @@ import pytest
 from crash.conftest import MakeService
 from servers import checker
 from servers.elsewhere import OtherWorker
-from servers.processes import family, is_stopped, send, until
+from servers.processes import await_stop, family, send, until
 from servers.service import RunningService
 from servers.shots import Shots
 from tenuto.db.database import Database
@@ -23,7 +22,6 @@ from tenuto.db.database import Database
 METERED = "fake/metered-speech"
 DAY_S = 24 * 3600
 SILENCE = {"TENUTO_SILENCE_S": "1", "TENUTO_HEARTBEAT_S": "0.2"}
-FREE_S = 1.0
 
 
 def test_a_stopped_worker_that_comes_back_changes_no_row(make_service: MakeService) -> None:
@@ -112,24 +110,8 @@ def _other_worker(running: RunningService) -> Iterator[None]:
 
 
 def _stop_between_writes(database: Database, worker: int, job_id: str) -> None:
-    """Stop it while it holds no lock: held ones would only make everybody wait."""
-    while True:
-        os.kill(worker, signal.SIGSTOP)
-        until(lambda: is_stopped(worker), 5, "the worker is stopped")
-        probe = threading.Thread(target=_touch, args=(database, job_id), daemon=True)
-        probe.start()
-        probe.join(FREE_S)
-        if not probe.is_alive():
-            return
-        os.kill(worker, signal.SIGCONT)
-        probe.join()
-
-
-def _touch(database: Database, job_id: str) -> None:
-    """Locks all that an attempt locks, and changes nothing."""
-    database.write(lambda tx: tx.run("update job set metadata = metadata where id = :id", id=job_id))
-    database.write(lambda tx: tx.run("update attempt set beat = beat where job_id = :id", id=job_id))
-    database.write(lambda tx: tx.run("update worker set pid = pid"))
+    os.kill(worker, signal.SIGSTOP)
+    await_stop(worker, lambda: checker.touch(database, job_id))
 
 
 def _records(database: Database) -> dict[str, list[dict[str, Any]]]:

@@ -14,6 +14,9 @@ from servers.service import RunningService
 
 RESTART_PAUSE_S = 0.05
 GONE_S = 15.0
+STOPPED_S = 60.0
+FREE_S = 1.0
+"""Whoever waits longer for a lock waits for a process that does not let go of it."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,23 @@ def is_alive(pid: int) -> bool:
 
 def is_stopped(pid: int) -> bool:
     return _status(Path("/proc") / str(pid))[0] == "T"
+
+
+def await_stop(pid: int, touch: Callable[[], None]) -> None:
+    """Returns when the process stands still and holds no lock that `touch` takes.
+
+    One that stopped in the middle of a write goes on until it is through: it would only make everybody wait.
+    """
+    while True:
+        until(lambda: is_stopped(pid), STOPPED_S, "it stands still")
+        probe = threading.Thread(target=touch, daemon=True)
+        probe.start()
+        probe.join(FREE_S)
+        if not probe.is_alive():
+            return
+        send(pid, signal.SIGCONT)
+        probe.join()
+        send(pid, signal.SIGSTOP)
 
 
 def send(pid: int, number: signal.Signals) -> bool:

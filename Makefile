@@ -93,8 +93,8 @@ fix: $(TEST)  ## what ruff can fix by itself
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-test-fast: $(TEST)  ## the unit tier alone, in two minutes; docs/testing.md says what it does not cover
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m unit
+test-fast: $(TEST)  ## the unit tier alone, in about two minutes; docs/testing.md says what it does not cover
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m unit --ignore=tests/test_tidy.py
 
 test: $(TESTED) check  ## what a change must pass before it is committed
 	@$(BIN)/tenuto models pull

@@ -10,7 +10,7 @@ import pytest
 UNIT, CONTRACT, ADVERSITY = "unit", "contract", "adversity"
 FOLDERS = {
     **dict.fromkeys(("alone", "client", "cli", "contract", "deploy", "documentation", "studio"), CONTRACT),
-    # They start the processes of engines, and the servers that some of them call.
+    # They start engine processes, and servers that engines call.
     **dict.fromkeys(("engines", "hosts"), CONTRACT),
     **dict.fromkeys(
         ("attack", "backup", "cluster", "crash", "faults", "limits", "properties", "simulation"), ADVERSITY

@@ -76,8 +76,8 @@ def lay() -> Network:
 class Switch:
     """A bridge in a namespace of its own; the last address of the network is ours, of the caller's side.
 
-    The thread that lays it, and whatever it starts, lives in a third namespace until it closes it: a browser
-    of another test aborts its requests when an address appears beside its own (net::ERR_NETWORK_CHANGED).
+    Until `close`, the thread that made it, and all that it starts, is in a third namespace: the browser of
+    other tests aborts its requests when an address is added in its own one (net::ERR_NETWORK_CHANGED).
     """
 
     kind = "network namespaces"
@@ -152,7 +152,7 @@ class Switch:
         self._inside("link", "set", "dev", port, "nomaster")
 
     def close(self) -> None:
-        """In the thread that laid it. Namespaces end with their last process, and their devices with them."""
+        """Call it in the thread that made it. A namespace ends with its last process, its devices with it."""
         come_back(self._home)
         for path in sorted(NAMESPACES.glob(f"{self._prefix}-*")):
             subprocess.run(["ip", "netns", "del", path.name], capture_output=True)

@@ -57,7 +57,7 @@ class Transcribing:
         return [one["text"] for one in segments if one["text"]]
 
     def await_stop(self, answer: httpx2.Response) -> None:
-        """Others can write now."""
+        """Wait until the worker is stopped and others can write."""
         worker = family(self.service).worker
         assert worker is not None
         await_stop(worker, lambda: checker.touch(self.records, answer.headers["x-service-job"]))

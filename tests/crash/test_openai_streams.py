@@ -45,7 +45,7 @@ class Streaming:
         return str(self.http.get(f"/v1/jobs/{answer.headers['x-service-job']}").json()["state"])
 
     def await_stop(self, answer: httpx2.Response) -> None:
-        """Others can write now."""
+        """Wait until the worker is stopped and others can write."""
         worker = family(self.service).worker
         assert worker is not None
         await_stop(worker, lambda: checker.touch(self.records, answer.headers["x-service-job"]))

@@ -223,14 +223,14 @@ def test_look_ups_of_a_later_event_loop(notes: Database) -> None:
 
 
 def test_a_database_is_closed_over_a_look_up(url: str) -> None:
-    """It is refused: nobody waits for ever."""
+    """It is refused rather than left to wait for ever."""
 
     async def together(database: Database) -> object:
         await connected(database)
         waits = asyncio.ensure_future(database.look_up(lambda tx: tx.ask("select pg_sleep(5)").one))
-        for _ in range(3):  # It is asked for in the first turn of the loop, and sent in the next.
+        for _ in range(3):  # The loop queues it in one turn and sends it in the next.
             await asyncio.sleep(0)
-        # In the loop's own thread: otherwise, on a busy machine, a thread of the pool might have it before.
+        # In the loop's thread: from another one, a busy machine might hand the look-up to the pool first.
         database.close()
         (answer,) = await asyncio.wait_for(asyncio.gather(waits, return_exceptions=True), 10)
         with pytest.raises(Unavailable):

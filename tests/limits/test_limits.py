@@ -182,7 +182,7 @@ def test_queued_chats(small: Limited) -> None:
         until = time.monotonic() + 50
         while not answers or answers[-1].status_code != 429:
             assert time.monotonic() < until
-            # If it arrives before one of the five, it waits in its place: it is abandoned and sent again.
+            # If it is queued before one of the five, it takes its place: it times out and is sent again.
             with suppress(httpx2.ReadTimeout):
                 answers.append(
                     caller.http.post(

@@ -61,9 +61,9 @@ def knocks() -> dict[str, int]:
 
 
 def leave() -> int:
-    """Gives this thread, and what it starts from now on, a network of its own.
+    """Move this thread, and all that it starts from now on, into a new network namespace.
 
-    Returns a descriptor of the one that it was in, for `come_back`.
+    Returns a descriptor of the old one, for `come_back`.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     home = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
@@ -76,8 +76,8 @@ def leave() -> int:
 
 
 def come_back(home: int) -> None:
-    """Puts this thread back into the network that it left."""
+    """Move this thread back into the network namespace that it left."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.setns(home, _NEW_NETWORK) != 0:
-        raise OSError(ctypes.get_errno(), "the thread could not return to its network")
+        raise OSError(ctypes.get_errno(), "cannot return to the old network namespace")
     os.close(home)

@@ -26,7 +26,7 @@ def let_an_hour_pass(service: RunningService) -> None:
 
 
 def touch(database: Database, job_id: str = "") -> None:
-    """Locks what a worker locks, with a job's name all that its attempt locks, and changes nothing."""
+    """Take the locks that a worker takes, with a job also those of its attempt, and change nothing."""
     database.write(lambda tx: tx.run("update job set metadata = metadata where id = :id", id=job_id))
     database.write(lambda tx: tx.run("update attempt set beat = beat where job_id = :id", id=job_id))
     database.write(lambda tx: tx.run("update worker set pid = pid"))

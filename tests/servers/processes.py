@@ -16,7 +16,7 @@ RESTART_PAUSE_S = 0.05
 GONE_S = 15.0
 STOPPED_S = 60.0
 FREE_S = 1.0
-"""Whoever waits longer for a lock waits for a process that does not let go of it."""
+"""A write that takes longer is blocked by a stopped process."""
 
 
 @dataclass(frozen=True)
@@ -70,12 +70,13 @@ def is_stopped(pid: int) -> bool:
 
 
 def await_stop(pid: int, touch: Callable[[], None]) -> None:
-    """Returns when the process stands still and holds no lock that `touch` takes.
+    """Wait until the process is stopped and holds no lock that `touch` takes.
 
-    One that stopped in the middle of a write goes on until it is through: it would only make everybody wait.
+    If it stopped in the middle of a write, it is resumed until the write is done: every other writer
+    would have to wait for it.
     """
     while True:
-        until(lambda: is_stopped(pid), STOPPED_S, "it stands still")
+        until(lambda: is_stopped(pid), STOPPED_S, "the process is stopped")
         probe = threading.Thread(target=touch, daemon=True)
         probe.start()
         probe.join(FREE_S)

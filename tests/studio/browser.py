@@ -79,7 +79,7 @@ class Person:
     url: str
     faults: list[str] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
-    """Requests that got no answer, and why: pytest prints it when a test fails."""
+    """Requests that failed, and why; pytest prints them when a test fails."""
     _asking: set[Any] = field(default_factory=set)
     """The page's requests that are not answered yet."""
 

@@ -10,8 +10,8 @@ import pytest
 UNIT, CONTRACT, ADVERSITY = "unit", "contract", "adversity"
 FOLDERS = {
     **dict.fromkeys(("alone", "client", "cli", "contract", "deploy", "documentation", "studio"), CONTRACT),
-    # They start engine processes, and servers that engines call.
-    **dict.fromkeys(("engines", "hosts"), CONTRACT),
+    # They start engine processes and servers that engines call, and the programs that fetch weights.
+    **dict.fromkeys(("engines", "hosts", "weights"), CONTRACT),
     **dict.fromkeys(
         ("attack", "backup", "cluster", "crash", "faults", "limits", "properties", "simulation"), ADVERSITY
     ),
@@ -19,6 +19,8 @@ FOLDERS = {
 """Folders of one tier as a whole. Elsewhere a test is in the unit tier unless it needs a server."""
 SERVERS = frozenset({"browser", "pool", "postgres_server", "seaweed", "service"})
 """Fixtures that start one."""
+BEHIND = frozenset({"postgresql", "s3"})
+"""Parameters that stand for one."""
 STARTERS = frozenset({"RunningService", "TENUTO", "start_postgres", "start_seaweedfs", "default_cache"})
 """A module that imports one of these starts the service or a server by itself, or reads weights."""
 LONGEST = frozenset(
@@ -97,4 +99,7 @@ def _needs_a_server(item: pytest.Item) -> bool:
     if not isinstance(item, pytest.Function) or item.get_closest_marker("real_engine") is not None:
         return True
     names = {*item.fixturenames, *vars(item.module)}
-    return "postgresql" in _parameters(item) or bool(names & (SERVERS | STARTERS))
+    values = {
+        value if isinstance(value, str) else getattr(value, "__name__", "") for value in _parameters(item)
+    }
+    return bool(values & BEHIND or names & (SERVERS | STARTERS))

@@ -1,14 +1,18 @@
-"""A FLAC as the service reads it: inspected for admission, decoded in a child, whose peak is measured."""
+"""A sound file as the service reads it: inspected for admission, decoded in a child whose peak is known."""
 
+import io
 import os
 import tempfile
 import threading
 from contextlib import closing
 from pathlib import Path
+from typing import Any, BinaryIO, cast
 
 import numpy as np
+import soundfile
 
 from tenuto.kinds.recognition.recording import Decoded, Decoding
+from tenuto.media.child import to_flac
 from tenuto.media.flac import FlacSummary, Inspection
 
 
@@ -38,6 +42,17 @@ def as_pcm(
         decoded = decode(content, file.fileno(), duration_ms)
         file.seek(0)
         return decoded, np.frombuffer(file.read(), "<i2")
+
+
+def converted(content: bytes) -> tuple[Any, int]:
+    """The samples of the FLAC that another sound file becomes, and how many the answer names."""
+    with tempfile.TemporaryFile(buffering=0) as source, tempfile.TemporaryFile(buffering=0) as target:
+        source.write(content)
+        frames = to_flac(cast(BinaryIO, source), cast(BinaryIO, target))
+        target.seek(0)
+        samples, rate = soundfile.read(io.BytesIO(target.read()), dtype="int16")
+    assert 16_000 == rate
+    return samples, frames
 
 
 class Peak:

@@ -78,7 +78,7 @@ def test_a_duration_is_rounded_up_to_the_millisecond() -> None:
 
 
 def test_a_bomb_ends_within_its_limits() -> None:
-    """Half an hour of eight channels at 192 kHz in a few bytes takes no more memory than a second of it."""
+    """A minute of eight channels at 192 kHz in a few bytes takes no more memory than a second of it."""
     content = silence(60, rate=192_000, channels=8, bits=24)
     began = time.monotonic()
     with Peak(b"tenuto.media.flac_child") as peak:

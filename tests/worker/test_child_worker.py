@@ -89,12 +89,12 @@ def test_a_prepared_process_waits_and_becomes_the_first(tmp_path: Path) -> None:
     note = tmp_path / "note"
     child = Child(Settings(tmp_path), [sys.executable, "-S", "-c", WAITS, str(note)])
     child.prepare()
-    until(note.exists, 20, "a process that waits")
+    until(lambda: text(note) != "", 20, "a process that waits")
     time.sleep(0.2)
     early, first = (tmp_path / "note.handed").exists(), note.read_text()
     child.start()
-    until((tmp_path / "note.handed").exists, 20, "its settings")
-    until(lambda: note.read_text() not in ("", first), 20, "the next one")
+    until(lambda: text(tmp_path / "note.handed") != "", 20, "its settings")
+    until(lambda: text(note) not in ("", first), 20, "the next one")
     child.stop()
 
     assert not early
@@ -106,7 +106,7 @@ def test_a_prepared_process_ends_when_it_is_not_wanted(tmp_path: Path) -> None:
     note, descriptors = tmp_path / "note", len(list(Path("/proc/self/fd").iterdir()))
     child = Child(Settings(tmp_path), [sys.executable, "-S", "-c", WAITS, str(note)])
     child.prepare()
-    until(note.exists, 20, "a process that waits")
+    until(lambda: text(note) != "", 20, "a process that waits")
     child.stop()
     del child
 
@@ -125,3 +125,8 @@ def test_a_prepared_worker_ends_with_its_parent(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
 
     until(lambda: not Path(f"/proc/{int(done.stdout)}").exists(), 30, "the end of the worker")
+
+
+def text(path: Path) -> str:
+    """What another process has written there so far; a file exists before anything is in it."""
+    return path.read_text() if path.exists() else ""

@@ -1,0 +1,36 @@
+"""What a caller's sound file takes of memory while it is decoded: blocks of samples, however long it is."""
+
+import io
+
+import numpy as np
+import soundfile
+
+from media.readers import Peak, converted
+from tenuto.media.wav import pcm16_wav
+
+RATE, CHANNELS = 48_000, 8
+MIB = 1 << 20
+
+
+def test_a_bomb_takes_no_more_memory_than_a_second_of_it() -> None:
+    """Ten minutes of eight channels in a few bytes, and a large file: blocks of samples, and no more."""
+    bomb, peaks = silent_flac(600), {}
+    for name, content in (
+        ("a second", silent_flac(1)),
+        ("a bomb", bomb),
+        ("large", pcm16_wav(bytes(64 * MIB), 44_100, 2)),
+    ):
+        with Peak(b"tenuto.media.to_flac") as peak:
+            converted(content)
+        peaks[name] = peak.bytes
+
+    assert len(bomb) < 2 * MIB
+    assert max(peaks.values()) < peaks["a second"] + 24 * MIB, peaks
+
+
+def silent_flac(seconds: int) -> bytes:
+    file = io.BytesIO()
+    with soundfile.SoundFile(file, "w", RATE, CHANNELS, "PCM_16", format="FLAC") as sink:
+        for _ in range(seconds):
+            sink.write(np.zeros((RATE, CHANNELS), np.int16))
+    return file.getvalue()

@@ -84,6 +84,24 @@ def test_serve_says_where_it_is_and_the_first_time_how_to_begin(
     assert "" == again.stdout.read()
 
 
+def test_a_process_that_cannot_load_what_renditions_need_stops(
+    operator: Operator, start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has answered by then; what starts it again gets one that can, as numpy cannot be imported twice."""
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    (broken / "lameenc.py").write_text("raise ImportError('Too many open files')")
+    monkeypatch.setenv(
+        "PYTHONPATH", os.pathsep.join(filter(None, [str(broken), os.environ.get("PYTHONPATH")]))
+    )
+    process = start("serve", "--port", "0", "--engines", "fake")
+    code = process.wait(WAIT_S)
+    logged = (operator.folder.parent / "serve.log").read_text()
+
+    assert 0 == code
+    assert '"reason": "Too many open files", "event": "libraries.not_loaded"' in logged
+
+
 def test_a_second_serve_on_one_folder_and_a_port_that_is_taken_are_refused(
     operator: Operator, start: Start, tmp_path: Path
 ) -> None:

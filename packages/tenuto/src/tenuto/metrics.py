@@ -42,6 +42,7 @@ ERRORS = (
     "job.recovery_required",
     "job.unsettled",
     "key_use.failed",
+    "libraries.not_loaded",
     "notices.failed",
     "place.lost",
     "preview.given_up",

@@ -3,6 +3,7 @@
 import os
 import shlex
 import shutil
+import signal
 import sys
 import threading
 import time
@@ -77,10 +78,10 @@ def serve_api(
     processes."""
     from tenuto.api import health, metrics
     from tenuto.http import server
-    from tenuto.media.renditions import load_libraries
     from tenuto.web.studio import make_studio
 
     def on_ready(addresses: list[Any]) -> None:
+        threading.Thread(target=_load_libraries, args=(ends,), name="libraries", daemon=True).start()
         if sibling is not None:
             sibling.on_ready(metrics_port)
         else:
@@ -93,7 +94,6 @@ def serve_api(
         service.long_polls.stop()
         service.live_events.stop()
 
-    load_libraries()
     database = open_records(settings, patience_s=MIGRATIONS_PATIENCE_S)
     is_serve = child is not None or sibling is not None
     service = build_service(settings, database, needs_worker=is_serve)
@@ -213,6 +213,20 @@ def _flush_use(service: "Service", studio: "Studio", stopping: threading.Event) 
         except Exception as error:
             # It is tried again in any case: sessions whose use is not written down would end early.
             log_failure(log(), "key_use.failed", error)
+
+
+def _load_libraries(ends: int) -> None:
+    """What renditions need: a fifth of the time of a start. Who wants one in the first moments waits for it.
+
+    A process in which that fails cannot import numpy any more, and is better replaced.
+    """
+    from tenuto.media.renditions import load_libraries
+
+    try:
+        load_libraries()
+    except Exception as error:
+        log().error("libraries.not_loaded", reason=str(error))
+        os.kill(ends, signal.SIGTERM)
 
 
 def _observe_workers(service: "Service", stopping: threading.Event) -> None:

@@ -219,3 +219,35 @@ def test_no_two_commands_share_a_name_unless_they_share_a_noun() -> None:
     callers = {path.split()[0] for path in paths(COMMANDS)} - {"admin"}
 
     assert {"models", "voices"} == callers & set(ADMIN)
+
+
+@pytest.mark.parametrize(
+    "error", [ImportError("none\n- [Errno 24] Too many open files: 'x'"), MemoryError("x")]
+)
+def test_what_the_machine_lacks_is_reported_in_a_line(
+    error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """For one, that no file can be opened as a process starts; a traceback would say that it is our bug."""
+
+    def fail(*_: object) -> int:
+        raise error
+
+    monkeypatch.setattr("tenuto_client.commands.main", fail)
+
+    assert 1 == cli.run(["worker"])
+    (line,) = capsys.readouterr().err.splitlines()
+    assert re.match(
+        "tenuto: The machine lacks something that this command needs: (none - .*Too many|x)", line
+    )
+
+
+def test_our_own_bug_is_not_reported_as_the_machines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It goes through, with its traceback."""
+
+    def fail(*_: object) -> int:
+        raise ImportError("No module named 'nomen'")
+
+    monkeypatch.setattr("tenuto_client.commands.main", fail)
+
+    with pytest.raises(ImportError):
+        cli.run(["worker"])

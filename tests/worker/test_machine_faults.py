@@ -50,6 +50,7 @@ def test_what_is_the_machines_fault(error: str) -> None:
     assert is_of_the_machine(MemoryError())
     assert is_of_the_machine(RuntimeError("can't start new thread"))
     assert is_of_the_machine(ImportError("lib.so: cannot open shared object file: Too many open files"))
+    assert is_of_the_machine(ImportError("no wrapper\n- 'binary': [Errno 24] Too many open files: '/x.py'"))
     assert not is_of_the_machine(ImportError("lib.so: cannot open shared object file: No such file"))
     assert not is_of_the_machine(FileNotFoundError(errno.ENOENT, "no such file"))
     assert not is_of_the_machine(RuntimeError("something else"))

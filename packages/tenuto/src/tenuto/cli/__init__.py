@@ -90,9 +90,13 @@ def run(line: list[str]) -> int:
     try:
         return commands.main(line, COMMANDS)
     except Exception as error:
-        from tenuto.errors import TenutoError
+        from tenuto.errors import TenutoError, is_of_the_machine
 
-        if not isinstance(error, TenutoError):
+        if isinstance(error, TenutoError):
+            message = error.message
+        elif is_of_the_machine(error):
+            message = f"The machine lacks something that this command needs: {' '.join(str(error).split())}"
+        else:
             raise
-        print(f"tenuto: {words.translated(error.message)}", file=sys.stderr)
+        print(f"tenuto: {words.translated(message)}", file=sys.stderr)
         return 1

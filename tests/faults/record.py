@@ -19,6 +19,8 @@ RECORD = Path(__file__).with_name("soak.jsonl")
 COUNTERS = ("hit", "places", "answers", "ends")
 FINDING_CHARACTERS = 600
 """Of each finding, in the record; the life's folder has the whole."""
+CHECKOUT = f"{RECORD.parents[2]}/"
+"""Not kept in a finding: each machine has another."""
 SUMMED = -1
 """The number of an entry that sums several lives."""
 
@@ -64,13 +66,20 @@ class Entry:
             "seconds": {name: round(value, 1) for name, value in result.seconds.items()},
             "took_s": round(result.took_s, 1),
             "rest_s": round(result.rest_s, 1),
-            "findings": [finding[:FINDING_CHARACTERS] for finding in result.findings],
+            "findings": list(map(_short, result.findings)),
         }
         if self.resolution:
             fields["resolution"] = self.resolution
         if self.seeds:
             fields |= {"lives": self.lives, "seeds": list(self.seeds)}
         return json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
+
+
+def _short(finding: str) -> str:
+    """Its beginning names the file or the promise, and the end of a traceback the error."""
+    finding = finding.replace(CHECKOUT, "")
+    half = FINDING_CHARACTERS // 2
+    return finding if len(finding) <= FINDING_CHARACTERS else f"{finding[:half]} … {finding[-half:]}"
 
 
 @dataclass

@@ -106,7 +106,7 @@ def _findings(record: Record) -> Iterable[str]:
         return
     rows = [("", "seed", "life", "commit", "finding", "what became of it")]
     for entry in dirty:
-        said = "; ".join(entry.result.findings)[:300].replace("|", "\\|").replace("\n", " ")
+        said = "; ".join(entry.result.findings)[:700].replace("|", "\\|").replace("\n", " ")
         names = (NAMES[entry.shape], str(entry.seed), str(entry.life), f"`{entry.commit}`")
         rows.append((*names, f"`{said.replace('`', chr(39))}`", entry.resolution or "open"))
     yield from _table(rows, left=6)

@@ -9,7 +9,7 @@ from faults import report
 from faults.campaign import DRAWN, LIFE, MOST_FINDINGS, Campaign
 from faults.life import Result
 from faults.plan import KILL_WORKER
-from faults.record import RECORD, SUMMED, Entry, Record
+from faults.record import CHECKOUT, RECORD, SUMMED, Entry, Record
 
 SECTIONS = "## The soak", "## What campaigns have found"
 
@@ -42,6 +42,18 @@ def test_a_record_is_read_as_it_was_written(record: Record) -> None:
 
     assert [entry.dump() for entry in record.entries] == [entry.dump() for entry in again.entries]
     assert (200, 200, 0) == (again.faults(), again.faults("sqlite"), again.faults("s3"))
+
+
+def test_a_long_finding_keeps_its_ends_and_no_path_of_the_machine(record: Record) -> None:
+    """The beginning says where it was found, the end of a traceback what the error was."""
+    record.add(
+        life(3, f'data.log: Traceback:\n  File "{CHECKOUT}packages/x.py"\n' + "  …\n" * 999 + "KeyError")
+    )
+    (kept,) = Record(record.file).entries[-1].result.findings
+
+    assert kept.startswith('data.log: Traceback:\n  File "packages/x.py"')
+    assert kept.endswith("KeyError")
+    assert len(kept) < 610
 
 
 def test_two_writers_lose_no_life(record: Record) -> None:

@@ -216,9 +216,9 @@ def _flush_use(service: "Service", studio: "Studio", stopping: threading.Event) 
 
 
 def _load_libraries(ends: int) -> None:
-    """What renditions need: a fifth of the time of a start. Who wants one in the first moments waits for it.
+    """Import what renditions need, which takes a fifth of a start; a request for one meanwhile waits for it.
 
-    A process in which that fails cannot import numpy any more, and is better replaced.
+    If that fails the process stops, to be started again: numpy cannot be imported a second time.
     """
     from tenuto.media.renditions import load_libraries
 

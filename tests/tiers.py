@@ -10,7 +10,7 @@ import pytest
 UNIT, CONTRACT, ADVERSITY = "unit", "contract", "adversity"
 FOLDERS = {
     **dict.fromkeys(("alone", "client", "cli", "contract", "deploy", "documentation", "studio"), CONTRACT),
-    # They start engine processes and servers that engines call, and the programs that fetch weights.
+    # These start engine processes, servers that engines call, or pip and npm to download weights.
     **dict.fromkeys(("engines", "hosts", "weights"), CONTRACT),
     **dict.fromkeys(
         ("attack", "backup", "cluster", "crash", "faults", "limits", "properties", "simulation"), ADVERSITY
@@ -19,8 +19,8 @@ FOLDERS = {
 """Folders of one tier as a whole. Elsewhere a test is in the unit tier unless it needs a server."""
 SERVERS = frozenset({"browser", "pool", "postgres_server", "seaweed", "service"})
 """Fixtures that start one."""
-BEHIND = frozenset({"postgresql", "s3"})
-"""Parameters that stand for one."""
+SERVER_PARAMETERS = frozenset({"postgresql", "s3"})
+"""Values of parameters that make a test need a server."""
 STARTERS = frozenset({"RunningService", "TENUTO", "start_postgres", "start_seaweedfs", "default_cache"})
 """A module that imports one of these starts the service or a server by itself, or reads weights."""
 LONGEST = frozenset(
@@ -102,4 +102,4 @@ def _needs_a_server(item: pytest.Item) -> bool:
     values = {
         value if isinstance(value, str) else getattr(value, "__name__", "") for value in _parameters(item)
     }
-    return bool(values & BEHIND or names & (SERVERS | STARTERS))
+    return bool(values & SERVER_PARAMETERS or names & (SERVERS | STARTERS))

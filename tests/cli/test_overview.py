@@ -227,7 +227,7 @@ def test_no_two_commands_share_a_name_unless_they_share_a_noun() -> None:
 def test_what_the_machine_lacks_is_reported_in_a_line(
     error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """For one, that no file can be opened as a process starts; a traceback would say that it is our bug."""
+    """Such as file descriptors at the start; a traceback would look like a bug of ours."""
 
     def fail(*_: object) -> int:
         raise error
@@ -236,13 +236,11 @@ def test_what_the_machine_lacks_is_reported_in_a_line(
 
     assert 1 == cli.run(["worker"])
     (line,) = capsys.readouterr().err.splitlines()
-    assert re.match(
-        "tenuto: The machine lacks something that this command needs: (none - .*Too many|x)", line
-    )
+    assert re.match("tenuto: This command ran out of a system resource: (none - .*Too many|x)", line)
 
 
 def test_our_own_bug_is_not_reported_as_the_machines(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It goes through, with its traceback."""
+    """The exception is raised, so it prints its traceback."""
 
     def fail(*_: object) -> int:
         raise ImportError("No module named 'nomen'")

@@ -87,7 +87,7 @@ def test_serve_says_where_it_is_and_the_first_time_how_to_begin(
 def test_a_process_that_cannot_load_what_renditions_need_stops(
     operator: Operator, start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It has answered by then; what starts it again gets one that can, as numpy cannot be imported twice."""
+    """Its supervisor restarts it: a failed import of numpy cannot be retried in the same process."""
     broken = tmp_path / "broken"
     broken.mkdir()
     (broken / "lameenc.py").write_text("raise ImportError('Too many open files')")

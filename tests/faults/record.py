@@ -20,7 +20,7 @@ COUNTERS = ("hit", "places", "answers", "ends")
 FINDING_CHARACTERS = 600
 """Of each finding, in the record; the life's folder has the whole."""
 CHECKOUT = f"{RECORD.parents[2]}/"
-"""Not kept in a finding: each machine has another."""
+"""Removed from findings: it differs from machine to machine."""
 SUMMED = -1
 """The number of an entry that sums several lives."""
 
@@ -76,7 +76,7 @@ class Entry:
 
 
 def _short(finding: str) -> str:
-    """Its beginning names the file or the promise, and the end of a traceback the error."""
+    """Shorten a finding in its middle, because a traceback ends with the error."""
     finding = finding.replace(CHECKOUT, "")
     half = FINDING_CHARACTERS // 2
     return finding if len(finding) <= FINDING_CHARACTERS else f"{finding[:half]} … {finding[-half:]}"

@@ -45,7 +45,7 @@ def test_a_record_is_read_as_it_was_written(record: Record) -> None:
 
 
 def test_a_long_finding_keeps_its_ends_and_no_path_of_the_machine(record: Record) -> None:
-    """The beginning says where it was found, the end of a traceback what the error was."""
+    """It is shortened in the middle, because a traceback ends with the error."""
     record.add(
         life(3, f'data.log: Traceback:\n  File "{CHECKOUT}packages/x.py"\n' + "  …\n" * 999 + "KeyError")
     )

@@ -1,4 +1,4 @@
-"""What a caller's sound file takes of memory while it is decoded: blocks of samples, however long it is."""
+"""Decoding a caller's sound file takes bounded memory, however long the sound is."""
 
 import io
 
@@ -13,7 +13,7 @@ MIB = 1 << 20
 
 
 def test_a_bomb_takes_no_more_memory_than_a_second_of_it() -> None:
-    """Ten minutes of eight channels in a few bytes, and a large file: blocks of samples, and no more."""
+    """Ten minutes of eight channels in a few bytes, and a large file: one block is in memory at a time."""
     bomb, peaks = silent_flac(600), {}
     for name, content in (
         ("a second", silent_flac(1)),

@@ -1,4 +1,4 @@
-"""A sound file as the service reads it: inspected for admission, decoded in a child whose peak is known."""
+"""Helpers that read sound files as the service does: inspection, decoding in a child, its peak memory."""
 
 import io
 import os
@@ -45,7 +45,7 @@ def as_pcm(
 
 
 def converted(content: bytes) -> tuple[Any, int]:
-    """The samples of the FLAC that another sound file becomes, and how many the answer names."""
+    """Convert a sound file to FLAC; returns its samples and the number of frames that was reported."""
     with tempfile.TemporaryFile(buffering=0) as source, tempfile.TemporaryFile(buffering=0) as target:
         source.write(content)
         frames = to_flac(cast(BinaryIO, source), cast(BinaryIO, target))

@@ -128,5 +128,5 @@ def test_a_prepared_worker_ends_with_its_parent(tmp_path: Path) -> None:
 
 
 def text(path: Path) -> str:
-    """What another process has written there so far; a file exists before anything is in it."""
+    """What another process has written so far; "" also before the file exists."""
     return path.read_text() if path.exists() else ""

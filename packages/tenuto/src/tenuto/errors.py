@@ -318,7 +318,7 @@ def _lacks_something(error: BaseException) -> bool:
     if isinstance(error, OSError):
         return error.errno in _OF_THE_MACHINE
     if isinstance(error, ImportError):
-        # The loader of shared objects gives the system's words alone; psycopg, those of each of its tries.
+        # The dynamic loader reports only the system's message; psycopg lists one for each attempt.
         return any(words in str(error) for words in _WITHOUT_NUMBER)
     return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and str(error) == _NO_THREAD)
 

@@ -216,9 +216,9 @@ def _flush_use(service: "Service", studio: "Studio", stopping: threading.Event) 
 
 
 def _load_libraries(ends: int) -> None:
-    """Import what renditions need, which takes a fifth of a start; a request for one meanwhile waits for it.
+    """Import the libraries that renditions use; a rendition requested meanwhile waits for the import.
 
-    If that fails the process stops, to be started again: numpy cannot be imported a second time.
+    If it fails, process `ends` stops, to be restarted: a failed import of numpy cannot be retried.
     """
     from tenuto.media.renditions import load_libraries
 

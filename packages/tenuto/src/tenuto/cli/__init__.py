@@ -95,7 +95,8 @@ def run(line: list[str]) -> int:
         if isinstance(error, TenutoError):
             message = error.message
         elif is_of_the_machine(error):
-            message = f"The machine lacks something that this command needs: {' '.join(str(error).split())}"
+            why = " ".join(str(error).split()) or type(error).__name__
+            message = f"This command ran out of a system resource: {why}"
         else:
             raise
         print(f"tenuto: {words.translated(message)}", file=sys.stderr)

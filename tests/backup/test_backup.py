@@ -8,11 +8,11 @@ import stat
 import subprocess
 import threading
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from backup.conftest import MakeService, Origin
 from servers import checker, forking

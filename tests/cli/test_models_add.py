@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from cli.conftest import Operator, rows
@@ -281,7 +282,9 @@ def test_every_model_that_can_be_added_has_an_adapter_that_takes_its_table() -> 
         table = written(one, [weight], settings, interpreter=interpreter, accepted=accepted)
         faults: list[str] = []
         offered = models(
-            replace(settings, models=read_models({one.model: json.loads(json.dumps(table))}, faults))
+            msgspec.structs.replace(
+                settings, models=read_models({one.model: json.loads(json.dumps(table))}, faults)
+            )
         )
 
         assert [] == faults, one.name

@@ -3,8 +3,9 @@
 import statistics
 import time
 import uuid
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from cluster.fleet import Fleet
 from servers import checker

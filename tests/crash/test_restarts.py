@@ -5,11 +5,11 @@ import itertools
 import os
 import signal
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from crash.conftest import MakeService
 from servers import checker

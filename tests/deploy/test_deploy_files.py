@@ -111,7 +111,7 @@ def test_variables_and_settings_of_all_shapes_are_ones_that_there_are() -> None:
         for name in re.findall(r"\b(TENUTO_[A-Z0-9_]+)(?:=|:)", text)
         if path.parent.name != "caddy"
     } - {"TENUTO_CONFIG", "TENUTO_IMAGE", "TENUTO_SITE", "TENUTO_UPSTREAM"}
-    settings = {f"TENUTO_{name.upper()}" for name in Settings.__dataclass_fields__} | {
+    settings = {f"TENUTO_{name.upper()}" for name in Settings.__struct_fields__} | {
         "TENUTO_DATA",
         "TENUTO_LOG",
     }

@@ -4,10 +4,10 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from servers.service import TENUTO
 from tenuto.catalog.rules import models

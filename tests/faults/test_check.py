@@ -4,11 +4,12 @@ import base64
 import hmac
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from msgspec.structs import asdict
 
 from faults import check
 from faults.bucket import Bucket

@@ -3,11 +3,11 @@
 import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import Any
 
 import psycopg
 import pytest
+from msgspec.structs import replace
 
 from jobs.corruptions import CORRUPTIONS
 from servers.world import METERED, PRICE_MICROS, SPEECH, World, request_of

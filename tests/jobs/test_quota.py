@@ -4,9 +4,9 @@ import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from servers.world import LANE, World
 from tenuto.accounts.restrictions import Caller

@@ -2,10 +2,10 @@
 
 import asyncio
 import threading
-from dataclasses import replace
 from urllib.parse import urlsplit
 
 import pytest
+from msgspec.structs import replace
 
 from servers.postgres import THROUGH, PostgresServer
 from servers.proxy import Proxy, Towards

@@ -4,9 +4,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
+
+from msgspec.structs import replace
 
 from servers.world import EVERY_MODEL, World
 from tenuto import failpoints

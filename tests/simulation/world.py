@@ -21,6 +21,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, ClassVar
 
+import msgspec
 import structlog
 
 from servers.world import LANE, METERED, SPEECH, any_key, offered, request_of
@@ -593,7 +594,9 @@ class World:
 
     def _work(self, virtual: VirtualWorker) -> None:
         """The worker's process from its start."""
-        virtual.context = replace(virtual.context, database=self.ground.open(self.machine, virtual.process))
+        virtual.context = msgspec.structs.replace(
+            virtual.context, database=self.ground.open(self.machine, virtual.process)
+        )
         abilities = [Ability(name, LANE, self.plan.slots, "child", 0, None) for name in sorted(MODELS)]
 
         def make_host(spec: Any) -> Any:

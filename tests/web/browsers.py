@@ -7,12 +7,12 @@ and workers: what needs those runs against a service as a user starts it.
 import asyncio
 import itertools
 import uuid
-from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import httpx2
+from msgspec.structs import replace
 
 from servers.world import SPEECH, World
 from tenuto import config

@@ -3,10 +3,10 @@
 import json
 import threading
 import time
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from servers.processes import until
 from servers.receiver import Receiver

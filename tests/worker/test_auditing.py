@@ -2,9 +2,9 @@
 
 import threading
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 from prometheus_client import CollectorRegistry, generate_latest
 from structlog.testing import capture_logs
 

@@ -1,6 +1,6 @@
 """Models composed of others: one host of each engine, however many models and jobs use it."""
 
-import dataclasses
+from msgspec.structs import replace
 
 from servers.rig import Rig
 from servers.world import World
@@ -49,8 +49,8 @@ def test_a_composed_model_lacks_what_its_engines_lack(rig: Rig) -> None:
     """Without the weights of one of its engines it is not offered."""
     model = rig.context.models[DUAL]
     context = (entry_of("Systran/faster-whisper-base"), entry_of("openai/whisper-base"))
-    real = dataclasses.replace(model.entry, composed_of=context)
+    real = replace(model.entry, composed_of=context)
     needed = {name for entry in engines_of(real) for name in entry.weights}
 
     assert needed
-    assert sorted(needed) == sorted(missing_weights(dataclasses.replace(model, entry=real), rig.folder))
+    assert sorted(needed) == sorted(missing_weights(replace(model, entry=real), rig.folder))

@@ -4,10 +4,10 @@ import subprocess
 import sys
 import threading
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from servers.rig import Rig, eventually
 from servers.world import METERED, OPEN, World, at_once

@@ -1,8 +1,7 @@
 """A worker claims what its engines have places for, and no more; what the registry says of them is so."""
 
-import dataclasses
-
 import pytest
+from msgspec.structs import replace
 
 from servers.rig import Rig, eventually
 from servers.world import SPEECH, World
@@ -44,11 +43,9 @@ def test_slots_without_a_place_leave_jobs_to_others(world: World, rig: Rig) -> N
     """Three slots and an engine with one place: no job is claimed while another runs; the rest is queued."""
     world.slots(SLOTS)
     model = rig.context.models[SPEECH]
-    one_place = dataclasses.replace(model, entry=dataclasses.replace(model.entry, concurrency=1))
-    settings = dataclasses.replace(rig.context.settings, speech_slots=SLOTS)
-    context = dataclasses.replace(
-        rig.context, models=rig.context.models | {SPEECH: one_place}, settings=settings
-    )
+    one_place = replace(model, entry=replace(model.entry, concurrency=1))
+    settings = replace(rig.context.settings, speech_slots=SLOTS)
+    context = replace(rig.context, models=rig.context.models | {SPEECH: one_place}, settings=settings)
     caller = world.caller()
     for number in range(4):
         world.submit(caller, f"key {number}", text="[fake:sleep=0.2] One at a time.")

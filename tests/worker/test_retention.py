@@ -3,11 +3,11 @@
 import json
 import threading
 import time
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from msgspec import structs
+from msgspec.structs import replace
 
 from servers.rig import Rig
 from servers.world import METERED, World, any_key

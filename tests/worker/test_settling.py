@@ -2,10 +2,10 @@
 
 import time
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from servers.rig import Rig, full_disk, run
 from servers.world import METERED, SPEECH, World

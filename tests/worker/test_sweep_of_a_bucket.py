@@ -2,13 +2,13 @@
 
 import os
 import time
-from dataclasses import replace
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from threading import Event
 
 import obstore
 import pytest
+from msgspec.structs import replace
 
 from servers.rig import Rig
 from servers.seaweedfs import ACCESS_KEY, SECRET_KEY, SeaweedServer

@@ -7,9 +7,9 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from servers.ports import free_port
 from servers.rig import SILENCE_S, Interrupted, Rig, T

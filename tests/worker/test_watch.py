@@ -2,11 +2,11 @@
 
 import threading
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import httpx2
 import pytest
+from msgspec.structs import replace
 from prometheus_client import CollectorRegistry, generate_latest
 
 from servers.ports import free_port

@@ -16,8 +16,9 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from tenuto.errors import SettingsInvalid
 
@@ -119,8 +120,7 @@ hit: Callable[[str], None] = _off
 """Call it as `failpoints.hit("name")`: looked up at each call, so that `arm` takes effect."""
 
 
-@dataclass(slots=True)
-class _Shot:
+class _Shot(Struct):
     """What happens, and at which of the next visits."""
 
     left: int

@@ -14,7 +14,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -59,8 +58,7 @@ MAX_CHARACTERS = 300
 LEVELS = ("debug", "info", "warning", "error", "critical")
 
 
-@dataclass(frozen=True, slots=True)
-class RecentEvent:
+class RecentEvent(msgspec.Struct, frozen=True):
     """An event as it was logged; an exception as its text without where it was raised."""
 
     at: str

@@ -6,7 +6,8 @@ A session's id is 256 random bits in a cookie; here only its SHA-256 is known. C
 import hashlib
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from tenuto.accounts import operations, store
 from tenuto.accounts.restrictions import Caller
@@ -23,16 +24,14 @@ MAX_SESSIONS = 100
 _log = get_logger("tenuto.accounts")
 
 
-@dataclass(frozen=True, slots=True)
-class Times:
+class Times(Struct, frozen=True):
     """How long a session lasts without a request, and at most."""
 
     idle_ms: int
     longest_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class Person:
+class Person(Struct, frozen=True):
     """Who is signed in, and as which caller."""
 
     caller: Caller

@@ -1,7 +1,6 @@
 """Answers to requests: a status, headers and a whole body. Knows nothing of their content."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -17,13 +16,12 @@ _JSON = (b"content-type", b"application/json")
 _encode = msgspec.json.Encoder().encode
 
 
-@dataclass(slots=True)
-class Answer:
+class Answer(msgspec.Struct):
     """A status, headers and a whole body."""
 
     status: int
     body: bytes
-    headers: Headers = field(default_factory=list)
+    headers: Headers = msgspec.field(default_factory=list)
     media_type: tuple[bytes, bytes] = _JSON
 
     def head(self, request_id: str) -> Headers:

@@ -1,9 +1,10 @@
 """Input artifacts over HTTP: a FLAC comes in, is hashed, stored and judged as it comes, and gets an id."""
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from functools import partial
 from unicodedata import category
+
+from msgspec import Struct
 
 from tenuto import failpoints
 from tenuto.accounts.restrictions import Caller
@@ -25,8 +26,7 @@ NAME_HEADER = "X-Service-File-Name"
 MAX_NAME_CHARACTERS = 255
 
 
-@dataclass(frozen=True, slots=True)
-class _Upload:
+class _Upload(Struct, frozen=True):
     """One upload as its head describes it."""
 
     caller: Caller

@@ -12,9 +12,10 @@ import time
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
+
+from msgspec import Struct
 
 from tenuto.errors import RateLimited
 
@@ -33,8 +34,7 @@ RESERVED_EACH = 4
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class HttpLimits:
+class HttpLimits(Struct, frozen=True):
     """What one client may take of us; seconds are counted while it is the one who is awaited."""
 
     head_s: float = 10.0

@@ -10,7 +10,8 @@ import itertools
 import threading
 from collections import deque
 from contextlib import suppress
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from tenuto.api.long_polling import Watch
 from tenuto.db.database import Database
@@ -27,8 +28,7 @@ HEARTBEAT_S = 20
 """The longest that a stream sends nothing. Each stream has one of these seconds, and all share one timer."""
 
 
-@dataclass(eq=False, slots=True)
-class Stream:
+class Stream(Struct, eq=False):
     """A client that follows a job's events, or all that its account has behind `since`."""
 
     account_id: str

@@ -10,7 +10,8 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from contextlib import closing, suppress
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from tenuto.db.database import Database, Listener, Transaction
 from tenuto.errors import Unavailable
@@ -29,8 +30,7 @@ PAUSE_S = 0.02
 _log = get_logger("tenuto.api")
 
 
-@dataclass(eq=False, slots=True)
-class LongPoll:
+class LongPoll(Struct, eq=False):
     """A request that waits until the newest event of its job is another than `sequence`."""
 
     account_id: str

@@ -1,9 +1,10 @@
 """What the process counts, and what a scrape reads from the database; served on a bind of its own."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+from msgspec.structs import replace
 from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -124,8 +125,7 @@ class Metrics:
         self._damaged.inc()
 
 
-@dataclass(frozen=True, slots=True)
-class Records:
+class Records(Struct, frozen=True):
     """What a scrape reads: depths by name and lane, what is callable, the newest audit."""
 
     depths: Mapping[str, Mapping[str, float]]

@@ -7,8 +7,9 @@ import time
 from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from tenuto.accounts.restrictions import Caller
 from tenuto.api.limits import FairThreads, HttpLimits, Rates, Requests
@@ -158,8 +159,7 @@ class OpenRequests:
         return answered_at is not None and time.monotonic() - answered_at > RETRY_S
 
 
-@dataclass(slots=True)
-class Service:
+class Service(Struct):
     """The parts of an API process. Made at start, the same until it ends."""
 
     settings: Settings

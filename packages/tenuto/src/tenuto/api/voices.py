@@ -2,8 +2,9 @@
 
 import asyncio
 import hashlib
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from tenuto import failpoints
 from tenuto.accounts.restrictions import Caller
@@ -37,8 +38,7 @@ NAME_HEADER = "X-Service-Voice-Name"
 _LIST = {"after": query.cursor("voice"), "limit": query.limit}
 
 
-@dataclass(frozen=True, slots=True)
-class _Upload:
+class _Upload(Struct, frozen=True):
     """An upload as its headers describe it."""
 
     name: str

@@ -3,7 +3,7 @@
 The bytes themselves are in `blobs`; a row here says that they are durable.
 """
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from tenuto.artifacts import backups, store
 from tenuto.blobs.blob import BlobRecord
@@ -20,8 +20,7 @@ SWEEP_BATCH = 200
 SWEEP_EVERY_MS = 3600 * 1000
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
+class Opened(Struct, frozen=True):
     """An artifact that may be sent: what its headers say, and where the bytes are."""
 
     artifact_id: str

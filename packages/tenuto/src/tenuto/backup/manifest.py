@@ -10,7 +10,6 @@ import hashlib
 import json
 import os
 import stat
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO
 
@@ -32,8 +31,7 @@ _Name = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]{0,62}\Z")]
 _Id = r"_[0-7][0-9a-hjkmnp-tv-z]{25}\Z"
 
 
-@dataclass(frozen=True, slots=True)
-class TableFile:
+class TableFile(msgspec.Struct, frozen=True):
     """The file of one table."""
 
     rows: _Count
@@ -41,8 +39,7 @@ class TableFile:
     sha256: _Sha256
 
 
-@dataclass(frozen=True, slots=True)
-class Manifest:
+class Manifest(msgspec.Struct, frozen=True):
     """All that must agree before a backup is believed."""
 
     backup_id: Annotated[str, Meta(pattern=f"^backup{_Id}")]
@@ -55,12 +52,12 @@ class Manifest:
     tables: dict[_Name, TableFile]
     blobs: _Count
     blob_bytes: _Count
-    left_out: list[Annotated[str, Meta(pattern=f"^blob{_Id}")]] = field(default_factory=list)
+    left_out: list[Annotated[str, Meta(pattern=f"^blob{_Id}")]] = msgspec.field(default_factory=list)
     """Blobs that were missing or damaged already, and that the operator chose to do without."""
 
     def write(self, folder: Path) -> None:
         """Durably, and as a whole."""
-        fields = asdict(self) | {"format": FORMAT}
+        fields = msgspec.to_builtins(self) | {"format": FORMAT}
         content = json.dumps(fields | {"sha256": _digest(fields)}, indent=1, ensure_ascii=False).encode()
         unfinished = folder / (NAME + ".tmp")
         unfinished.unlink(missing_ok=True)

@@ -9,9 +9,10 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from zlib import crc32
+
+from msgspec import Struct
 
 from tenuto import failpoints
 from tenuto.artifacts import backups
@@ -44,8 +45,7 @@ ANY_AGE_MS = 1 << 62
 Tell = Callable[[str], None]
 
 
-@dataclass(slots=True)
-class _Copied:
+class _Copied(Struct):
     """How much of the bytes is in the backup."""
 
     blobs: int = 0

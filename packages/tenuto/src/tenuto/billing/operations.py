@@ -5,8 +5,7 @@ one of each per job. Calls of models that have a price are held and resolved ali
 amount of 0 writes its entry and locks no account row.
 """
 
-from dataclasses import dataclass
-
+from msgspec import Struct
 from msgspec.structs import replace
 
 from tenuto.billing import store
@@ -55,8 +54,7 @@ def credit(
     store.append(tx, entry, now_ms)
 
 
-@dataclass(frozen=True, slots=True)
-class PendingHold:
+class PendingHold(Struct, frozen=True):
     """A hold whose entry is written; `check` says whether the balance covers it."""
 
     tx: Transaction

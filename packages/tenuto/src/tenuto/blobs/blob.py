@@ -9,11 +9,11 @@ import io
 import json
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 # The CRC-32 of zlib, ten times as fast.
 from isal.isal_zlib import crc32
+from msgspec import Struct
 
 from tenuto.errors import CorruptBlob, OperatorError
 from tenuto.ids import is_id
@@ -26,8 +26,7 @@ IDENTITY = "store.json"
 """The name of the file, or object, with the store's own id."""
 
 
-@dataclass(frozen=True)
-class BlobRecord:
+class BlobRecord(Struct, frozen=True):
     """What is known of a blob that is durably stored."""
 
     blob_id: str

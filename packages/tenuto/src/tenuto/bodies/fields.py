@@ -9,7 +9,6 @@ Codes of faults: `required`, `unknown_name`, `wrong_type`, `out_of_range`, `empt
 
 import difflib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Protocol, get_origin, get_type_hints
 
 import msgspec
@@ -44,8 +43,7 @@ class Rule(Protocol):
         """The value as it is stored; its faults are added to `faults` under the name `param`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(msgspec.Struct, frozen=True):
     """One field of an object: its name, its rule, and what holds when it is left out."""
 
     name: str
@@ -55,8 +53,7 @@ class Field:
     required: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Boolean:
+class Boolean(msgspec.Struct, frozen=True):
     """`true` or `false`, and no substitute."""
 
     def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
@@ -65,8 +62,7 @@ class Boolean:
         return value
 
 
-@dataclass(frozen=True, slots=True)
-class Integer:
+class Integer(msgspec.Struct, frozen=True):
     """An integer written as one (`30`, not `30.0`), within inclusive bounds, perhaps in steps."""
 
     minimum: int
@@ -85,8 +81,7 @@ class Integer:
         return value
 
 
-@dataclass(frozen=True, slots=True)
-class Number:
+class Number(msgspec.Struct, frozen=True):
     """A number in either form (`1` or `1.0`), within inclusive bounds; stored as a float."""
 
     minimum: float
@@ -103,8 +98,7 @@ class Number:
         return float(value)
 
 
-@dataclass(frozen=True, slots=True)
-class Numbers:
+class Numbers(msgspec.Struct, frozen=True):
     """An array of `length` numbers, each within inclusive bounds; stored as floats."""
 
     length: int
@@ -121,8 +115,7 @@ class Numbers:
         return read_items(Number(self.minimum, self.maximum), param, value[: self.length], faults)
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
+class Text(msgspec.Struct, frozen=True):
     """A string, measured in bytes of UTF-8 or in characters; never trimmed or rewritten."""
 
     maximum: int
@@ -150,8 +143,7 @@ class Text:
         return value
 
 
-@dataclass(frozen=True, slots=True)
-class Texts:
+class Texts(msgspec.Struct, frozen=True):
     """An array of strings, perhaps of none; beyond the limit they are counted, not looked at."""
 
     maximum: int
@@ -167,8 +159,7 @@ class Texts:
         return read_items(self.item, param, value[: self.maximum], faults)
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(msgspec.Struct, frozen=True):
     """One of a few strings."""
 
     values: tuple[str, ...]

@@ -4,11 +4,13 @@
 """
 
 import sys
+from contextlib import suppress
 
 from tenuto.bootstrap.opening import refuse_missing
 from tenuto.bootstrap.process import keep_private
 from tenuto.bootstrap.worker import run_worker
-from tenuto.errors import OperatorError, TenutoError
+from tenuto.catalog.kinds import kinds
+from tenuto.errors import OperatorError, SettingsInvalid, TenutoError
 from tenuto.worker.child import NOT_STARTED, log_not_started, receive_settings
 
 
@@ -16,6 +18,8 @@ def main(read_end: int) -> None:
     """Work until asked to stop; stop at once when the parent is gone."""
     # It may wait for its settings while weights are downloaded.
     keep_private()
+    with suppress(SettingsInvalid):  # Our parent reports it.
+        kinds()  # Loading their modules takes a while, in which our parent prepares what we wait for.
     settings = receive_settings(read_end)
     try:
         # Our parent has opened both: where they are gone, the folder was moved away, and none is made for it.

@@ -8,9 +8,10 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from tenuto.addresses import networks
 from tenuto.bootstrap import local_services
@@ -54,8 +55,7 @@ def run_api(settings: Settings, say: Say) -> None:
     serve_api(settings, say)
 
 
-@dataclass(frozen=True, slots=True)
-class Sibling:
+class Sibling(Struct, frozen=True):
     """What one of several API processes of a `serve` has from it."""
 
     listening: int

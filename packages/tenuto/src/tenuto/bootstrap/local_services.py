@@ -8,9 +8,11 @@ import json
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from tenuto.worker.locks import SERVE_LOCK, is_held, machine
 
@@ -20,8 +22,7 @@ if TYPE_CHECKING:
 EVERYWHERE = ("0.0.0.0", "[::]", "::")
 
 
-@dataclass(frozen=True)
-class ServiceNote:
+class ServiceNote(Struct, frozen=True):
     """What `serve` writes once it listens; of its settings, those that a new account and key need."""
 
     url: str

@@ -12,18 +12,19 @@ from tenuto.config import Settings
 from tenuto.db.database import Database
 from tenuto.errors import OperatorError
 from tenuto.ids import Ids
+from tenuto.worker.abilities import Ability, look
+from tenuto.worker.context import WorkerContext
+from tenuto.worker.supervisor import Worker, expose
 
 if TYPE_CHECKING:
     from tenuto.telemetry.otlp import Telemetry
-    from tenuto.worker.abilities import Ability
-    from tenuto.worker.context import WorkerContext
 
 
 def run_worker(
     settings: Settings,
     models: list[str] | None,
     *,
-    tell: "Callable[[Sequence[Ability]], None] | None" = None,
+    tell: Callable[[Sequence[Ability]], None] | None = None,
     withdraws: bool = True,
 ) -> None:
     """Work until SIGTERM or SIGINT. `tell` gets what this worker can run, before it claims anything.
@@ -31,8 +32,6 @@ def run_worker(
     `withdraws`: whether it takes back what it offers when it stops. The worker of `serve` does not: it stops
     with the whole service, or is started again at once, and a restart is to refuse no job.
     """
-    from tenuto.worker.supervisor import Worker, expose
-
     keep_private()
     arm_failpoints()
     stopping = StopSignal()
@@ -68,10 +67,8 @@ def _offered(settings: Settings) -> dict[str, catalog.Model]:
 
 def _abilities(
     settings: Settings, models: list[str] | None, offered: dict[str, catalog.Model]
-) -> "list[Ability]":
+) -> list[Ability]:
     """What can run here of the models that are named, or of all; the log says why the rest cannot."""
-    from tenuto.worker.abilities import look
-
     unknown = [name for name in models or () if name not in offered]
     if unknown:
         raise OperatorError(f"there is no model {', '.join(unknown)}; there are {', '.join(offered)}")
@@ -84,9 +81,7 @@ def _abilities(
 
 def _context(
     settings: Settings, database: Database, offered: dict[str, catalog.Model], telemetry: "Telemetry | None"
-) -> "WorkerContext":
-    from tenuto.worker.context import WorkerContext
-
+) -> WorkerContext:
     ids = Ids(clock)
     return WorkerContext(
         settings=settings,

@@ -6,8 +6,9 @@ they make an entry of the catalog, or a list of faults. Starts nothing, and impo
 
 import shutil
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from tenuto.bodies.fields import by_name, read_fields
 from tenuto.catalog.kinds import is_known, kinds

@@ -9,9 +9,10 @@ import functools
 import importlib
 import importlib.metadata
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
+
+from msgspec import Struct, field
 
 from tenuto.accounts.restrictions import Caller
 from tenuto.bodies.envelope import Envelope
@@ -33,8 +34,7 @@ INTERFACES = {CHAT: "chat", EMBEDDING: "embeddings"}
 """What is called for models that do no jobs."""
 
 
-@dataclass(frozen=True, slots=True)
-class Binding:
+class Binding(Struct, frozen=True):
     """What an accepted job keeps, whatever happens to the things that it refers to."""
 
     parameters: dict[str, Any]
@@ -49,8 +49,7 @@ class Binding:
     """The voice that was asked for."""
 
 
-@dataclass(frozen=True, slots=True)
-class SuppliedResult:
+class SuppliedResult(Struct, frozen=True):
     """Bytes that an operator supplies as a job's result."""
 
     content: bytes
@@ -61,8 +60,7 @@ class SuppliedResult:
     """What a price by the minute charges."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
+class Kind(Struct, frozen=True, kw_only=True):
     """All that the service has to know of a kind of job. Its lane has its name."""
 
     name: str

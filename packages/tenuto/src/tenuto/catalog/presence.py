@@ -6,8 +6,9 @@ clock. An orderly stop needs none of this: the worker takes back what it offers.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 OBSERVE_S = 5.0
 """A process that takes jobs looks at the workers this often."""
@@ -34,8 +35,7 @@ class Beating(Protocol):
     def seen_at(self) -> int: ...
 
 
-@dataclass(slots=True)
-class _Seen:
+class _Seen(Struct):
     """What a worker last wrote, and when that was first seen on our monotonic clock."""
 
     seen_at: int

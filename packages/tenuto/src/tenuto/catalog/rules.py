@@ -1,6 +1,7 @@
 """Models as the service offers them: an engine's entry with the operator's settings."""
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tenuto.bodies.chat import NEEDS
 from tenuto.catalog import adapters
@@ -20,8 +21,7 @@ LONGEST_MINUTES = 120
 """A price by the minute is held for this many, unless the operator sets the hold."""
 
 
-@dataclass(frozen=True, slots=True)
-class Model:
+class Model(Struct, frozen=True):
     """One model under its public name."""
 
     name: str

@@ -4,7 +4,6 @@ Nothing here knows HTTP, processes or upstreams.
 """
 
 from collections.abc import AsyncGenerator, Callable
-from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import msgspec
@@ -22,8 +21,7 @@ FRAME_TOKENS = 16
 """What a model's template adds to each message, and to the conversation, at most."""
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(msgspec.Struct, frozen=True):
     """Tokens as the model's own tokenizer counts them, or as `estimate` does."""
 
     prompt_tokens: int = 0
@@ -31,19 +29,17 @@ class Usage:
     is_estimated: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(msgspec.Struct, frozen=True):
     """One of the answers to a request."""
 
     text: str | None
     finish_reason: str
-    more: dict[str, Any] = field(default_factory=dict)
+    more: dict[str, Any] = msgspec.field(default_factory=dict)
     """`tool_calls` and `refusal`, where the model has them, as OpenAI's format has them."""
     logprobs: dict[str, Any] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Completion:
+class Completion(msgspec.Struct, frozen=True):
     """All answers to a request, whole."""
 
     choices: tuple[Choice, ...]
@@ -52,8 +48,7 @@ class Completion:
     """None: the model has no price, or the charge is not written yet."""
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(msgspec.Struct, frozen=True):
     """A piece of an answer, in order. The last one of each answer has the reason why it ended.
 
     `usage` is what was used so far, if the engine knows it.
@@ -64,7 +59,7 @@ class Piece:
     usage: Usage | None = None
     index: int = 0
     """Which of the answers."""
-    more: dict[str, Any] = field(default_factory=dict)
+    more: dict[str, Any] = msgspec.field(default_factory=dict)
     """Parts of `tool_calls` and `refusal`, as OpenAI's format has them."""
     logprobs: dict[str, Any] | None = None
 
@@ -115,8 +110,7 @@ def tokens_of(text: str) -> int:
     return -(-ascii_characters // 4) + len(text) - ascii_characters
 
 
-@dataclass(frozen=True, slots=True)
-class Embeddings:
+class Embeddings(msgspec.Struct, frozen=True):
     """One vector for each input, in order: numbers, or base64 of 32-bit floats, little-endian; in JSON."""
 
     vectors: list[msgspec.Raw]

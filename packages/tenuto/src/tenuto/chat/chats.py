@@ -7,8 +7,10 @@ import asyncio
 from collections import OrderedDict, deque
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
 from typing import TypeVar
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from tenuto.accounts.restrictions import Caller
 from tenuto.bodies.chat import ChatRequest
@@ -75,8 +77,7 @@ class _Tally:
         end(self.usage())
 
 
-@dataclass(frozen=True, slots=True)
-class Engines:
+class Engines(Struct, frozen=True):
     """By model, what answers and what gives vectors."""
 
     chats: dict[str, ChatEngine] = field(default_factory=dict)

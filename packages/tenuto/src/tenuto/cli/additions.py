@@ -8,9 +8,11 @@ import argparse
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tenuto.cli.adapters import toml
 from tenuto.cli.common import json_line, report, tell
@@ -67,8 +69,7 @@ def add(parser: Parser, name: str) -> None:
     parser.set_defaults(run=_add if name == "add" else _remove)
 
 
-@dataclass(frozen=True)
-class _Plan:
+class _Plan(Struct, frozen=True):
     """What is about to be added, as it is shown and asked."""
 
     addition: "Addition"

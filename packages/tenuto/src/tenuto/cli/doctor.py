@@ -8,9 +8,10 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
+
+from msgspec import Struct
 
 from tenuto.cli.common import new_ids, own_blobs, say
 from tenuto.cli.options import ServiceLocation, add_location, location_of
@@ -40,8 +41,7 @@ def _doctor(options: argparse.Namespace, console: Console) -> int:
     return 0 if all(result.good for result in results) else 1
 
 
-@dataclass(frozen=True)
-class CheckResult:
+class CheckResult(Struct, frozen=True):
     """One thing that was checked."""
 
     good: bool

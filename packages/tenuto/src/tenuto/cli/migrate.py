@@ -2,7 +2,8 @@
 
 import argparse
 from contextlib import closing
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from tenuto.cli.common import say, tell
 from tenuto.cli.options import ServiceLocation, add_location, location_of

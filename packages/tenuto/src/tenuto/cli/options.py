@@ -3,9 +3,10 @@
 import argparse
 import os
 import shlex
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from tenuto_client.commands.parser import Parser
 from tenuto_client.commands.words import t
@@ -14,8 +15,7 @@ if TYPE_CHECKING:
     from tenuto.config import Settings
 
 
-@dataclass(frozen=True)
-class ServiceLocation:
+class ServiceLocation(Struct, frozen=True):
     """Where the service is: the options that every command of this package takes."""
 
     data: Path | None = None

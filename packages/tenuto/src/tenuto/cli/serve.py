@@ -2,8 +2,9 @@
 
 import argparse
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import asdict
 
 from tenuto.cli.common import json_line, model_names, say, table
 from tenuto.cli.options import add_location, location_of

@@ -11,9 +11,10 @@ import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from tenuto.cli.common import json_line, say, tell
 from tenuto.cli.options import ServiceLocation
@@ -38,8 +39,7 @@ BY_ROOT = (
 )
 
 
-@dataclass(frozen=True)
-class Belonging:
+class Belonging(Struct, frozen=True):
     """Something of Tenuto's that goes or stays as a whole."""
 
     what: str

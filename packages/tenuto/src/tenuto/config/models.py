@@ -6,8 +6,9 @@ Only shapes are checked here; whether the settings fit an engine is known where 
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from msgspec import Struct, field
 
 from tenuto.config.rules import (
     Amount,
@@ -21,10 +22,8 @@ from tenuto.config.rules import (
     Table,
     Text,
     Texts,
-    declaration,
     declared,
     no_setting,
-    setting,
 )
 
 CHAT_FEATURES = ("tools", "images", "json", "logprobs", "logit_bias", "n", "names", "reasoning_effort")
@@ -38,8 +37,7 @@ def _integer(low: int, high: int) -> Integer:
     return Integer(low, high, may_be_text=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Price:
+class Price(Struct, frozen=True):
     """What a model costs: a job, a minute of audio, or a million tokens; of a job also what is held."""
 
     unit: str = "job"
@@ -51,32 +49,30 @@ class Price:
     """Of a million tokens of the output."""
 
 
-@dataclass(frozen=True, slots=True)
-class OwnPrice:
+class OwnPrice(Struct, frozen=True):
     """A model's price as the operator sets it; None: as the model's kind has it."""
 
-    unit: str | None = setting(
-        None,
+    unit: Annotated[
+        str | None,
         Choice(("job", "audio_minute")),
         "`job`, or `audio_minute` (speech, recognition); left out: as the kind has it",
-    )
-    price_micros: int | None = setting(
-        None, Amount(in_micros=True), "CNY, as text, so that no float touches money", "price"
-    )
-    hold_micros: int | None = setting(
-        None,
+    ] = None
+    price_micros: Annotated[
+        int | None, Amount(in_micros=True), "CNY, as text, so that no float touches money", "price"
+    ] = None
+    hold_micros: Annotated[
+        int | None,
         Amount(in_micros=True),
         "CNY, as text; held while the job is open, and a charge is never above it",
         "hold",
-    )
+    ] = None
 
 
-@dataclass(frozen=True, slots=True)
-class UpstreamSettings:
+class UpstreamSettings(Struct, frozen=True):
     """An OpenAI-compatible server behind a model. The key itself stands in no setting."""
 
-    url: str = setting(
-        "",
+    url: Annotated[
+        str,
         Form(
             lambda text: bool(_URL.match(text)),
             "an address such as https://host/v1, without a user or a query",
@@ -84,55 +80,58 @@ class UpstreamSettings:
         ),
         "the address, up to `/v1`, of a server with OpenAI's interfaces; for jobs together with `adapter`",
         "upstream",
-    )
-    model: str | None = setting(
-        None, Text(), "the model's name there; left out: its name here", "upstream_model"
-    )
-    key_variable: str | None = setting(
-        None, Text(), "the variable that holds the server's key, read at start", "upstream_key_variable"
-    )
-    key_file: str | None = setting(
-        None, Text(), "the file that holds it instead; with neither, no key is sent", "upstream_key_file"
-    )
-    connections: int = setting(
-        64, _integer(1, 10_000), "{range} chats, or jobs, that are sent there at once; further ones wait"
-    )
-    serves: Literal["chat", "embeddings"] = setting(
-        "chat",
+    ] = ""
+    model: Annotated[
+        str | None, Text(), "the model's name there; left out: its name here", "upstream_model"
+    ] = None
+    key_variable: Annotated[
+        str | None, Text(), "the variable that holds the server's key, read at start", "upstream_key_variable"
+    ] = None
+    key_file: Annotated[
+        str | None,
+        Text(),
+        "the file that holds it instead; with neither, no key is sent",
+        "upstream_key_file",
+    ] = None
+    connections: Annotated[
+        int, _integer(1, 10_000), "{range} chats, or jobs, that are sent there at once; further ones wait"
+    ] = 64
+    serves: Annotated[
+        Literal["chat", "embeddings"],
         Choice(("chat", "embeddings")),
         "without `adapter`: what the model is for, `chat` or `embeddings`",
-    )
-    takes: tuple[str, ...] = setting(
-        CHAT_FEATURES,
+    ] = "chat"
+    takes: Annotated[
+        tuple[str, ...],
         Some(CHAT_FEATURES),
         "of a chat model: what it accepts besides text, a list of any of "
         + ", ".join(f"`{name}`" for name in CHAT_FEATURES)
         + "; left out: all of them, as far as the server does",
-    )
-    input_price_micros: int = setting(
-        0,
+    ] = CHAT_FEATURES
+    input_price_micros: Annotated[
+        int,
         Amount(in_micros=True),
         "without `adapter`: CNY for a million input tokens, as text; left out: free of charge",
         "input_price",
-    )
-    output_price_micros: int = setting(
-        0,
+    ] = 0
+    output_price_micros: Annotated[
+        int,
         Amount(in_micros=True),
         "of a chat model: CNY for a million output tokens, as text; left out: free of charge",
         "output_price",
-    )
-    longest_answer: int = setting(
-        4096,
+    ] = 0
+    longest_answer: Annotated[
+        int,
         _integer(1, 10_000_000),
         "of a chat model with a price: {range} tokens that are held for an answer for which no limit is "
         "asked, and sent to the server as its limit",
-    )
-    limit_name: Literal["max_tokens", "max_completion_tokens"] = setting(
-        "max_tokens",
+    ] = 4096
+    limit_name: Annotated[
+        Literal["max_tokens", "max_completion_tokens"],
         Choice(("max_tokens", "max_completion_tokens")),
         "of a chat model with a price: what its server calls that limit, `max_tokens` or "
         "`max_completion_tokens`",
-    )
+    ] = "max_tokens"
 
     @property
     def has_price(self) -> bool:
@@ -140,92 +139,88 @@ class UpstreamSettings:
         return self.input_price_micros > 0 or self.output_price_micros > 0
 
 
-@dataclass(frozen=True, slots=True)
-class AdapterSettings:
+class AdapterSettings(Struct, frozen=True):
     """Which adapter runs a model, and with which settings; None: as the adapter's manifest has it."""
 
-    name: str = setting(
-        "", Text(), "the engine that runs the model, by its name: see [engines](engines.md)", "adapter"
+    name: Annotated[
+        str, Text(), "the engine that runs the model, by its name: see [engines](engines.md)", "adapter"
+    ] = ""
+    accept_licence: Annotated[
+        str | None, Text(), "the name of the licence, which you have read, if the adapter requires that"
+    ] = None
+    revision: Annotated[str | None, Text(), "which weights they are, as results name them"] = None
+    role: Annotated[
+        str | None,
+        Text(),
+        "which transcript a recognition engine writes: `segment_text` or `word_timestamps`",
+    ] = None
+    honoured: Annotated[tuple[str, ...] | None, Texts(), "fewer parameters than the adapter honours"] = None
+    languages: Annotated[tuple[str, ...] | None, Texts(), "the languages that it knows"] = None
+    defaults: Annotated[Mapping[str, int | float], Table(), "values of parameters that a job leaves out"] = (
+        field(default_factory=dict)
     )
-    accept_licence: str | None = setting(
-        None, Text(), "the name of the licence, which you have read, if the adapter requires that"
-    )
-    revision: str | None = setting(None, Text(), "which weights they are, as results name them")
-    role: str | None = setting(
-        None, Text(), "which transcript a recognition engine writes: `segment_text` or `word_timestamps`"
-    )
-    honoured: tuple[str, ...] | None = setting(None, Texts(), "fewer parameters than the adapter honours")
-    languages: tuple[str, ...] | None = setting(None, Texts(), "the languages that it knows")
-    defaults: Mapping[str, int | float] = field(
-        default_factory=dict,
-        metadata=declaration(Table(), "values of parameters that a job leaves out"),
-    )
-    options: Mapping[str, Any] = field(
-        default_factory=dict, metadata=declaration(Table(), "the adapter's own options")
-    )
-    metered: bool | None = setting(
-        None,
+    options: Annotated[Mapping[str, Any], Table(), "the adapter's own options"] = field(default_factory=dict)
+    metered: Annotated[
+        bool | None,
         Boolean(),
         "each call is charged for: it is made once, and a doubtful outcome waits for the operator",
-    )
-    memory_mib: int | None = setting(None, _integer(1, 1 << 30), "{range} MiB that its process takes")
-    load_timeout_s: int | None = setting(
-        None, _integer(1, 86_400), "{range}; from the start of its process until its weights are loaded"
-    )
+    ] = None
+    memory_mib: Annotated[int | None, _integer(1, 1 << 30), "{range} MiB that its process takes"] = None
+    load_timeout_s: Annotated[
+        int | None, _integer(1, 86_400), "{range}; from the start of its process until its weights are loaded"
+    ] = None
 
 
-@dataclass(frozen=True, slots=True)
-class RaySettings:
+class RaySettings(Struct, frozen=True):
     """An engine's actor in a Ray pool."""
 
-    address: str = setting(
-        "auto",
+    address: Annotated[
+        str,
         Form(lambda text: bool(_RAY_ADDRESS.match(text)), "auto, or an address such as 10.0.0.1:6379"),
         "the pool's head, as `host:port`; `auto`: that of the node on this machine",
         "ray_address",
-    )
-    cpus: float = setting(
-        1.0, Number(0, 1024, may_be_text=False), "{range} CPUs that the pool reserves", "ray_cpus"
-    )
-    gpus: float = setting(
-        0.0, Number(0, 1024, may_be_text=False), "{range} GPUs that the pool reserves", "ray_gpus"
-    )
-    wait_s: int = setting(
-        60, _integer(1, 86_400), "{range}; how long a load waits until the pool has them free", "ray_wait_s"
-    )
+    ] = "auto"
+    cpus: Annotated[
+        float, Number(0, 1024, may_be_text=False), "{range} CPUs that the pool reserves", "ray_cpus"
+    ] = 1.0
+    gpus: Annotated[
+        float, Number(0, 1024, may_be_text=False), "{range} GPUs that the pool reserves", "ray_gpus"
+    ] = 0.0
+    wait_s: Annotated[
+        int, _integer(1, 86_400), "{range}; how long a load waits until the pool has them free", "ray_wait_s"
+    ] = 60
 
 
-@dataclass(frozen=True, slots=True)
-class ModelSettings:
+class ModelSettings(Struct, frozen=True):
     """What an operator may change of one model."""
 
-    enabled: bool = setting(True, Boolean(), "`false`: the model is not offered")
-    interpreter: str | None = setting(
-        None, Text(), "the Python that runs the engine; left out: the one that runs Tenuto"
-    )
-    warm: bool = setting(False, Boolean(), "load the weights when the worker starts, not on the first job")
-    threads: int = setting(
-        0, _integer(0, 1024), "{range} threads of the engine; 0: as many as there are cores, two at most"
-    )
-    answer_tokens: int = setting(
-        512,
+    enabled: Annotated[bool, Boolean(), "`false`: the model is not offered"] = True
+    interpreter: Annotated[
+        str | None, Text(), "the Python that runs the engine; left out: the one that runs Tenuto"
+    ] = None
+    warm: Annotated[bool, Boolean(), "load the weights when the worker starts, not on the first job"] = False
+    threads: Annotated[
+        int, _integer(0, 1024), "{range} threads of the engine; 0: as many as there are cores, two at most"
+    ] = 0
+    answer_tokens: Annotated[
+        int,
         _integer(1, 10_000_000),
         "an embedded chat model: {range} tokens of an answer for which no limit is asked",
-    )
-    repeat_penalty: float = setting(
-        1.1,
+    ] = 512
+    repeat_penalty: Annotated[
+        float,
         Number(1, 2, may_be_text=False),
         "an embedded chat model: {range}; how much less likely a token becomes once it was used, in an "
         "answer for which no other penalty is asked; 1: not at all",
-    )
-    composed_of: tuple[str, ...] = setting(
-        (), Texts(), "the two recognition models that write the transcripts of this one"
-    )
-    host: Literal["child", "ray"] = setting(
-        "child",
+    ] = 1.1
+    composed_of: Annotated[
+        tuple[str, ...], Texts(), "the two recognition models that write the transcripts of this one"
+    ] = ()
+    host: Annotated[
+        Literal["child", "ray"],
         Choice(("child", "ray")),
         "where the engine runs: `child`, a process of the worker, or `ray`, a pool: see [hosts](hosts.md)",
-    )
+    ] = "child"
     price: OwnPrice | None = None
     """None: what the model's kind costs by contract."""
     upstream: UpstreamSettings | None = None

@@ -1,13 +1,12 @@
 """How a setting is declared, and what its value must be: a rule reads one value and names its faults."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Annotated, Any, Protocol, get_origin, get_type_hints
+
+from msgspec import Struct
 
 MICROS_PER_CNY = 1_000_000
-
-T = TypeVar("T")
 
 
 class Rule(Protocol):
@@ -17,8 +16,7 @@ class Rule(Protocol):
         """The value as it is stored; its faults are added to `faults` under the setting's name."""
 
 
-@dataclass(frozen=True, slots=True)
-class Integer:
+class Integer(Struct, frozen=True):
     """An integer within inclusive bounds, or a text that is one, as variables have it."""
 
     low: int
@@ -37,8 +35,7 @@ class Integer:
         return number
 
 
-@dataclass(frozen=True, slots=True)
-class Number:
+class Number(Struct, frozen=True):
     """A number within inclusive bounds, or a text that is one, as variables have it."""
 
     low: float
@@ -57,8 +54,7 @@ class Number:
         return number
 
 
-@dataclass(frozen=True, slots=True)
-class Boolean:
+class Boolean(Struct, frozen=True):
     """True or false."""
 
     def read(self, name: str, value: Any, faults: list[str]) -> Any:
@@ -67,8 +63,7 @@ class Boolean:
         return value
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Struct, frozen=True):
     """One of a few words."""
 
     values: tuple[str, ...]
@@ -79,8 +74,7 @@ class Choice:
         return value
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
+class Text(Struct, frozen=True):
     """A text that is not empty."""
 
     def read(self, name: str, value: Any, faults: list[str]) -> Any:
@@ -89,8 +83,7 @@ class Text:
         return value
 
 
-@dataclass(frozen=True, slots=True)
-class Texts:
+class Texts(Struct, frozen=True):
     """A list of texts."""
 
     def read(self, name: str, value: Any, faults: list[str]) -> tuple[str, ...]:
@@ -100,8 +93,7 @@ class Texts:
         return tuple(value)
 
 
-@dataclass(frozen=True, slots=True)
-class Some:
+class Some(Struct, frozen=True):
     """A list of some of a few words, perhaps of none."""
 
     values: tuple[str, ...]
@@ -113,8 +105,7 @@ class Some:
         return tuple(value)
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(Struct, frozen=True):
     """A table; what may stand in it is checked where it is used."""
 
     def read(self, name: str, value: Any, faults: list[str]) -> dict[str, Any]:
@@ -124,8 +115,7 @@ class Table:
         return value
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
+class Form(Struct, frozen=True):
     """A text of a form; `what` describes the form. A value that may hold a secret is not shown."""
 
     is_met: Callable[[str], bool]
@@ -151,8 +141,7 @@ def micros(name: str, value: Any, faults: list[str]) -> int:
     return int(whole) * MICROS_PER_CNY + int(places.ljust(6, "0") or 0)
 
 
-@dataclass(frozen=True, slots=True)
-class Amount:
+class Amount(Struct, frozen=True):
     """CNY as text, so that no float touches money; stored as text, or in micros."""
 
     in_micros: bool = False
@@ -162,8 +151,7 @@ class Amount:
         return amount if self.in_micros else value
 
 
-@dataclass(frozen=True, slots=True)
-class Location:
+class Location(Struct, frozen=True):
     """A file or a folder."""
 
     def read(self, name: str, value: Any, faults: list[str]) -> Path:
@@ -179,8 +167,7 @@ class Location:
         return Path()
 
 
-@dataclass(frozen=True, slots=True)
-class Declaration:
+class Declaration(Struct, frozen=True):
     """What is known of a setting beside its type and its default."""
 
     rule: Rule
@@ -190,21 +177,16 @@ class Declaration:
     """Its variable, or its key in a model's table, unless that follows from its name."""
 
 
-def declaration(rule: Rule, meaning: str, named: str | None = None) -> dict[str, Declaration]:
-    """What a field of a dataclass of settings carries."""
-    return {"declaration": Declaration(rule, meaning, named)}
+def declared(settings: type[Struct]) -> Mapping[str, Declaration]:
+    """The declarations of a struct by the names of its fields: `Annotated[TYPE, rule, meaning, named]`.
 
-
-def setting(default: T, rule: Rule, meaning: str, named: str | None = None) -> T:
-    """A field with a default."""
-    made: T = field(default=default, metadata=declaration(rule, meaning, named))
-    return made
-
-
-def declared(settings: type) -> Mapping[str, Declaration]:
-    """The declarations of a dataclass by the names of its fields, in their order."""
+    `named` may be left out.
+    """
+    types = get_type_hints(settings, include_extras=True)
     return {
-        one.name: one.metadata["declaration"] for one in fields(settings) if "declaration" in one.metadata
+        name: Declaration(*types[name].__metadata__)
+        for name in settings.__struct_fields__
+        if get_origin(types[name]) is Annotated
     }
 
 

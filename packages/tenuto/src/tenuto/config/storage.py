@@ -1,7 +1,8 @@
 """The setting `blobs`: the data folder, or a bucket of an S3-compatible store. Knows no store."""
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 DIRECTORY = "directory"
 WHAT = "directory, or s3://BUCKET or s3://BUCKET/PREFIX; keys are read from AWS_ACCESS_KEY_ID and its like"
@@ -11,8 +12,7 @@ _PREFIX = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]
 _REGION = re.compile(r"[A-Za-z0-9-]{1,40}\Z")
 
 
-@dataclass(frozen=True, slots=True)
-class Bucket:
+class Bucket(Struct, frozen=True):
     """A bucket and the prefix that is ours in it; the prefix may be empty."""
 
     name: str

@@ -7,7 +7,8 @@ every row is looked up by each unique index. Knows no table by name.
 
 import sqlite3
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from tenuto.db import schema
 from tenuto.db.database import Database, Row, Transaction
@@ -36,8 +37,7 @@ _UNIQUE = """select c.relname as name, t.relname as table_name,
     order by c.relname"""
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(Struct, frozen=True):
     """One thing that is damaged: a table or an index, and what the database says of it."""
 
     subject: str

@@ -10,9 +10,10 @@ import re
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from importlib.resources import files
 from importlib.resources.abc import Traversable
+
+from msgspec import Struct
 
 from tenuto import failpoints
 from tenuto.db.connection_errors import describe
@@ -43,8 +44,7 @@ _RECORD: dict[Dialect, str] = {
 }
 
 
-@dataclass(frozen=True)
-class Migration:
+class Migration(Struct, frozen=True):
     """One file: its name without the ending, its SHA-256 and its text."""
 
     name: str

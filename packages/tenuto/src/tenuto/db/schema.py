@@ -5,7 +5,8 @@ For backups, which copy tables that they know nothing of. Everything else names 
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from tenuto.db.database import Dialect, Transaction, Value
 
@@ -32,8 +33,7 @@ _COLUMNS: Mapping[Dialect, str] = {
 """`key` is the column's place in the primary key, from 1; 0: it is not in it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(Struct, frozen=True):
     """A table: its columns in order, those of its primary key, and those that hold integers, not text."""
 
     name: str

@@ -20,8 +20,10 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tenuto.errors import Unavailable
 
@@ -175,8 +177,7 @@ class Sender:
         return listing.names
 
 
-@dataclass(frozen=True)
-class Listing:
+class Listing(Struct, frozen=True):
     """The names in the folder, read when it had last changed at `changed_ns`, first seen so at `seen_s`.
 
     `is_settled` when it was read so long after that no change can hide behind the same time.

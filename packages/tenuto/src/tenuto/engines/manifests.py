@@ -12,7 +12,6 @@ import re
 import subprocess
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_args
 
@@ -143,8 +142,7 @@ class Composition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Installed:
+class Installed(msgspec.Struct, frozen=True):
     """What is installed beside the service: engines by name, models composed of them, and what is wrong."""
 
     manifests: Mapping[str, Manifest]

@@ -6,8 +6,10 @@ All other engines are packages with manifests (`manifests.py`): those that are o
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from tenuto.engines.manifests import Manifest, here
 
@@ -23,8 +25,7 @@ CHAT_HONOURED = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class EngineEntry:
+class EngineEntry(Struct, frozen=True):
     """One model: how it is called, where its engine is, what it needs and what it honours."""
 
     model: str

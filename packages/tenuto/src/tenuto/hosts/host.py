@@ -6,8 +6,9 @@ Nothing here knows jobs, leases or money: a host runs, the worker decides what i
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any, Literal
+
+from msgspec import Struct, field
 
 from tenuto.config import RaySettings
 
@@ -16,8 +17,7 @@ OnSegment = Callable[[bytes, dict[str, Any]], None]
 OnProgress = Callable[[dict[str, Any]], None]
 
 
-@dataclass(frozen=True)
-class EngineSpec:
+class EngineSpec(Struct, frozen=True):
     """Which engine to start, and with what."""
 
     # "module:Class"; the module is one of tenuto/engines, or found through `path` when that is given, or in a
@@ -42,8 +42,7 @@ class EngineSpec:
     spare_processes: int = 0
 
 
-@dataclass(frozen=True)
-class HostResult:
+class HostResult(Struct, frozen=True):
     """What a run made. Types are checked; what the bytes hold is not."""
 
     media_type: str

@@ -18,10 +18,11 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import asdict
 
 import tenuto_engine
 from tenuto.hosts.host import Blame, EngineSpec, HostLost, HostNotReady

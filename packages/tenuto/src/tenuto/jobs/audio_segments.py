@@ -3,7 +3,7 @@
 They do not mean that the job succeeds, and cost nothing. Their audio format is not known here.
 """
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from tenuto.artifacts import operations as artifacts
 from tenuto.artifacts.operations import Opened
@@ -24,8 +24,7 @@ class SegmentLimit(Exception):
     """An attempt has more segments than may be stored; the message says which limit it exceeded."""
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentTotals:
+class SegmentTotals(Struct, frozen=True):
     """How much an attempt has saved so far."""
 
     count: int = 0

@@ -7,8 +7,9 @@ raised before anything is written, and the worker stops.
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from tenuto.accounts.restrictions import Caller
 from tenuto.artifacts import operations as artifacts
@@ -40,8 +41,7 @@ EXPIRY_BATCH = 100
 UNFORESEEN_PAUSE_MS = 2_000
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedResult:
+class RecordedResult(Struct, frozen=True):
     """What an engine made, after its bytes became durable."""
 
     blob: BlobRecord

@@ -5,7 +5,8 @@ are never mixed: each attempt begins again. They are removed once their job is f
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from tenuto.db.database import Transaction
 from tenuto.errors import Stale
@@ -18,8 +19,7 @@ MAX_BYTES = 1 << 20
 result."""
 
 
-@dataclass(frozen=True, slots=True)
-class LiveText:
+class LiveText(Struct, frozen=True):
     """What the attempt that a job names has written, from a piece on."""
 
     attempt_id: str | None

@@ -10,8 +10,9 @@ import time
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from tenuto.catalog.kinds import kinds
 from tenuto.db.database import Database, Deferred, Transaction
@@ -46,8 +47,7 @@ class Unreadable(Exception):
     """The job's row cannot be understood. The message names the column, not its content."""
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(Struct, frozen=True):
     """What a worker needs to run one attempt of a job."""
 
     job_id: str
@@ -315,8 +315,7 @@ class FullQueues:
         return self._clock() < self._full_until.get((account_id, lane), 0.0)
 
 
-@dataclass(frozen=True, slots=True)
-class Quota:
+class Quota(Struct, frozen=True):
     """What was asked about an account's queue; `take` decides."""
 
     tx: Transaction

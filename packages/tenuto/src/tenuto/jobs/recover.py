@@ -5,9 +5,9 @@ why, is recorded in the event log and in the ledger; callers see that an operato
 """
 
 import json
-from dataclasses import replace
 
 from msgspec import structs
+from msgspec.structs import replace
 
 from tenuto.billing import operations as billing
 from tenuto.billing.reads import lines_of_job

@@ -4,8 +4,9 @@ operator's decision. No database, no clock.
 Every transition is one named function in `lifecycle`, `submit`, `queue` or `recover`, and one event.
 """
 
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from tenuto.errors import OperatorError
 
@@ -145,8 +146,7 @@ ReleaseReason = Literal[
 MAX_DECISION_CHARACTERS = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(Struct, frozen=True):
     """An operator's decision: who made it, and why. Raises OperatorError when nobody is named."""
 
     operator: str

@@ -6,11 +6,11 @@ of HTTP.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from tenuto import failpoints
 from tenuto.accounts.restrictions import Caller
@@ -50,8 +50,7 @@ PATIENCE_S = 10.0
 """How long `submit` looks for the outcome of a commit whose answer was lost."""
 
 
-@dataclass(frozen=True, slots=True)
-class SubmitContext:
+class SubmitContext(msgspec.Struct, frozen=True):
     """What `submit` needs from its process. Made once, at start."""
 
     database: Database
@@ -63,11 +62,10 @@ class SubmitContext:
     """Workers that it considers lost do not make a model callable, whatever their rows say."""
     max_queued: int
     """How many jobs an account may have queued in a lane; 0: any number."""
-    full_queues: FullQueues = field(default_factory=FullQueues)
+    full_queues: FullQueues = msgspec.field(default_factory=FullQueues)
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(msgspec.Struct, frozen=True):
     """One submission as it arrived: the idempotency key, the parsed body and its digest."""
 
     caller: Caller
@@ -81,8 +79,7 @@ class Request:
     """Finds the key under which another try of this request was accepted, while the account is locked."""
 
 
-@dataclass(frozen=True, slots=True)
-class Accepted:
+class Accepted(msgspec.Struct, frozen=True):
     """The operation behind a submission; `replayed` when it was there before."""
 
     operation: Operation
@@ -273,8 +270,7 @@ def _find_replay(tx: Transaction, request: Request) -> Accepted | None:
 # --- what can be judged without the database --------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Parsed:
+class _Parsed(msgspec.Struct, frozen=True):
     """A submission as far as it can be judged without the database."""
 
     envelope: Envelope
@@ -327,8 +323,7 @@ def _unknown_model(name: str) -> str:
 # --- the steps of the transaction -------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Availability:
+class _Availability(msgspec.Struct, frozen=True):
     """What may refuse a valid job at the moment: a model that is down, a queue that is full."""
 
     model: Model

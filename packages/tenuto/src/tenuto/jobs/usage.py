@@ -8,9 +8,10 @@ percentiles are interpolated between those.
 
 import datetime
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Literal
+
+from msgspec import Struct, field
 
 from tenuto.db.database import Transaction
 from tenuto.ids import ALPHABET, encode
@@ -44,8 +45,7 @@ TIME_CHARACTERS = 10
 Grouping = Literal["model", "key", "day"]
 
 
-@dataclass(frozen=True, slots=True)
-class Charge:
+class Charge(Struct, frozen=True):
     """What the jobs of one model, key or day were charged."""
 
     group: str
@@ -101,8 +101,7 @@ def _first_entry_id(at_ms: int) -> str:
 # --- how the service did lately, for the operator ------------------------------------------------------
 
 
-@dataclass(slots=True)
-class Times:
+class Times(Struct):
     """How long jobs took: how many in each class of `CLASS_BOUNDS_MS`, and the longest."""
 
     classes: Counter[int] = field(default_factory=Counter)
@@ -128,8 +127,7 @@ class Times:
         return None
 
 
-@dataclass(slots=True)
-class Tally:
+class Tally(Struct):
     """What ended in one slot, or of one model."""
 
     jobs: int = 0
@@ -149,8 +147,7 @@ class Tally:
             self.runs.add(row.run_class, row.jobs, row.longest_run_ms)
 
 
-@dataclass(frozen=True, slots=True)
-class Statistics:
+class Statistics(Struct, frozen=True):
     """A period in slots: the first begins at `first * width_ms`."""
 
     width_ms: int

@@ -6,10 +6,10 @@ MD5 in the header, a frame whose coding is wrong) is not known here. Pure: knows
 """
 
 import re
-from dataclasses import dataclass
 from typing import NoReturn
 
 from fastcrc import crc8, crc16
+from msgspec import Struct
 
 MAX_DURATION_S = 7200
 READABLE = "WAV, MP3, FLAC, Ogg (Opus, Vorbis), AIFF, AU and CAF"
@@ -48,8 +48,7 @@ class FlacInvalid(ValueError):
     """The bytes are not a FLAC that is accepted; the message says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class FlacSummary:
+class FlacSummary(Struct, frozen=True):
     """What a file contains, whatever its head says."""
 
     sample_rate: int
@@ -63,8 +62,7 @@ class FlacSummary:
         return -(-self.frames * 1000 // self.sample_rate)
 
 
-@dataclass(frozen=True, slots=True)
-class StreamInfo:
+class StreamInfo(Struct, frozen=True):
     """The stream as its head describes it; only rate, channels and bits are needed to decode it."""
 
     sample_rate: int
@@ -76,8 +74,7 @@ class StreamInfo:
     """The MD5 of the samples; zeros if unknown."""
 
 
-@dataclass(frozen=True, slots=True)
-class _FrameHead:
+class _FrameHead(Struct, frozen=True):
     """The header of one frame. None: the value is in STREAMINFO."""
 
     number: int

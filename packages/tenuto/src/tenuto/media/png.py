@@ -8,7 +8,8 @@ says why this is not Pillow.
 import struct
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 MAX_SIDE = 2048
@@ -29,8 +30,7 @@ class PngInvalid(ValueError):
     """The bytes are not a valid PNG file; the message says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Png:
+class Png(Struct, frozen=True):
     """A PNG that was read."""
 
     width: int

@@ -9,8 +9,9 @@ import io
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, TypeVar
+
+from msgspec import Struct
 
 from tenuto.media.wav import HEADER_BYTES, MAX_CHANNELS, MAX_CHUNKS, pcm16_wav
 
@@ -36,8 +37,7 @@ class NotRenderable(ValueError):
     """The sound or image cannot be written in this form; the message says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class AudioForm:
+class AudioForm(Struct, frozen=True):
     """A form in which sound is sent."""
 
     name: str
@@ -106,8 +106,7 @@ def write_audio(form: AudioForm, sources: Sequence[BinaryIO], sink: BinaryIO) ->
         writer.finish()
 
 
-@dataclass(frozen=True, slots=True)
-class Spans:
+class Spans(Struct, frozen=True):
     """Sound that is stored as it is sent."""
 
     start: bytes
@@ -301,8 +300,7 @@ class _Guard:
             return failed
 
 
-@dataclass(frozen=True, slots=True)
-class _Source:
+class _Source(Struct, frozen=True):
     """A WAV file of which the header was read."""
 
     file: BinaryIO
@@ -403,8 +401,7 @@ QUALITY = 90
 """Of JPEG and WebP, from 1 to 100."""
 
 
-@dataclass(frozen=True, slots=True)
-class ImageForm:
+class ImageForm(Struct, frozen=True):
     """A form in which an image is sent."""
 
     name: str

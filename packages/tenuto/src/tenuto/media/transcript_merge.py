@@ -16,9 +16,10 @@ import math
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate, groupby
 from typing import Any
+
+from msgspec import Struct
 
 Segment = dict[str, Any]
 
@@ -42,8 +43,7 @@ _WITHOUT_SPACES = ((0x2E80, 0x312F), (0x31A0, 0xA4CF), (0xF900, 0xFAFF), (0xFE30
 """From, to: Chinese and Japanese characters and their punctuation, between which no space is written."""
 
 
-@dataclass(frozen=True, slots=True)
-class ChunkTranscript:
+class ChunkTranscript(Struct, frozen=True):
     """What an engine wrote about the seconds from `start_s` to `end_s` of a recording.
 
     `value["segments"]` have `start`, `end` (seconds from `start_s`) and `text`; of the first role also
@@ -56,8 +56,7 @@ class ChunkTranscript:
     value: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Merged:
+class Merged(Struct, frozen=True):
     """Segments in absolute time, sorted, with `id` from 0, times with three decimals; and all warnings."""
 
     segments: list[Segment]
@@ -324,8 +323,7 @@ def _cosine(one: Sequence[float], other: Sequence[float]) -> float:
     return sum(a * b for a, b in zip(one, other, strict=False)) / length if length else 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class _CutPoint:
+class _CutPoint(Struct, frozen=True):
     """A point in a transcript: before the character `offset` of the text of segment `segment`, at `at_s`."""
 
     segment: int
@@ -333,8 +331,7 @@ class _CutPoint:
     at_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class _Splice:
+class _Splice(Struct, frozen=True):
     """Keep the earlier transcript up to `left`, the later one from `right` on; `at_s` divides all else."""
 
     left: _CutPoint
@@ -344,8 +341,7 @@ class _Splice:
     """Whether both are the same word."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Word:
+class _Word(Struct, frozen=True):
     key: str
     """How it is compared: without case and marks."""
     cut: _CutPoint

@@ -6,8 +6,9 @@ bytes before any of them is used. Nothing here knows what the sound is for, or h
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     import numpy as np
@@ -48,8 +49,7 @@ class WavInvalid(ValueError):
     """The bytes are not a PCM16 WAV file; the message says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wav:
+class Wav(Struct, frozen=True):
     """A PCM16 WAV that was read: `frames` are its interleaved little-endian samples, not copied."""
 
     sample_rate: int
@@ -118,8 +118,7 @@ def read_pcm16_wav(content: bytes) -> Wav:
     return Wav(sample_rate, channels, frames)
 
 
-@dataclass(frozen=True, slots=True)
-class Shortened:
+class Shortened(Struct, frozen=True):
     """A WAV file with shorter pauses, and how much of it was removed."""
 
     content: bytes

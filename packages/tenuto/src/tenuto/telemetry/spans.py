@@ -2,9 +2,10 @@
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 if TYPE_CHECKING:
     from tenuto.telemetry.otlp import Telemetry
@@ -20,8 +21,7 @@ def is_installed() -> bool:
         return False
 
 
-@dataclass(frozen=True, slots=True)
-class Trace:
+class Trace(Struct, frozen=True):
     """A trace, as every process knows it from the job's row."""
 
     trace_id: int
@@ -32,8 +32,7 @@ class Trace:
     """What the caller decided; True without a caller's trace."""
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(Struct, frozen=True):
     """What happened from one moment to another; it has the same ids whichever process reports it."""
 
     trace: Trace
@@ -52,8 +51,7 @@ class Span:
     """A word of ours, never a text of a caller or an engine."""
 
 
-@dataclass(frozen=True, slots=True)
-class Submission:
+class Submission(Struct, frozen=True):
     """A request that may become a job, for its span."""
 
     telemetry: "Telemetry"

@@ -9,10 +9,11 @@ import hashlib
 import json
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Any
+
+from msgspec import Struct
 
 from tenuto.artifacts import operations as artifacts
 from tenuto.blobs.blob import BlobRecord
@@ -29,8 +30,7 @@ _AS_KNOWN = ("gender", "accent")
 """How a voice sounds, where that is known."""
 
 
-@dataclass(frozen=True, slots=True)
-class BuiltIn:
+class BuiltIn(Struct, frozen=True):
     """One voice of the table; its recording is read when it is installed."""
 
     voice_id: str

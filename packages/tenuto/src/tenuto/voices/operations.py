@@ -5,7 +5,6 @@ is the edge's question. The bytes of a recording are durable before any function
 """
 
 import json
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -67,16 +66,14 @@ class Preference(msgspec.Struct, frozen=True):
     updated_at: int
 
 
-@dataclass(frozen=True, slots=True)
-class BoundVoice:
+class BoundVoice(msgspec.Struct, frozen=True):
     """What a job keeps of a voice: nothing that happens to the voice later changes the job."""
 
     frozen: dict[str, Any]
     default_parameters: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class UploadKey:
+class UploadKey(msgspec.Struct, frozen=True):
     """The idempotency key of an upload and the digest of all that was sent with it."""
 
     key_id: str

@@ -1,7 +1,9 @@
 """The rows of voices and preferences. Takes a transaction, never commits, decides nothing."""
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from tenuto.db import records
 from tenuto.db.database import Transaction
@@ -25,8 +27,7 @@ _LISTED = f"""{_VOICES}
 """  # noqa: S608 (a text of this file)
 
 
-@dataclass(frozen=True, slots=True)
-class NewVoice:
+class NewVoice(Struct, frozen=True):
     """A voice's row, but for its moment; JSON is text."""
 
     voice_id: str

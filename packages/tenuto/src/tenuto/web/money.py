@@ -4,8 +4,9 @@ import csv
 import datetime
 import io
 from collections.abc import Iterable
-from dataclasses import asdict
 from typing import cast
+
+from msgspec.structs import asdict
 
 from tenuto.accounts.restrictions import Caller
 from tenuto.api import query

@@ -4,8 +4,9 @@ the newest events of this process's log, none of which has a text or a key in it
 
 import os
 import socket
-from dataclasses import asdict
 from typing import Any
+
+from msgspec.structs import asdict
 
 from tenuto import logs
 from tenuto.api import models, query

@@ -9,9 +9,11 @@ import gzip
 import hashlib
 import json
 import re
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from tenuto.api.answers import Answer
 from tenuto.api.call import Call
@@ -60,8 +62,7 @@ def build() -> str:
     return hashlib.sha256(index.read_bytes() if index.exists() else _NOT_BUILT).hexdigest()[:16]
 
 
-@dataclass(frozen=True, slots=True)
-class File:
+class File(Struct, frozen=True):
     """One file under all its content codings."""
 
     media_type: bytes
@@ -70,8 +71,7 @@ class File:
     etag: bytes
 
 
-@dataclass(slots=True)
-class Pages:
+class Pages(Struct):
     """The files of one build."""
 
     folder: Path = FOLDER

@@ -5,8 +5,9 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
+
+from msgspec import Struct, field
 
 from tenuto import strict_json
 from tenuto.accounts import operations as accounts
@@ -105,8 +106,7 @@ def _refuse_early(waits_s: list[float], limit: str) -> None:
         raise RateLimited(message, retry_after_s=seconds, limit=limit)
 
 
-@dataclass(slots=True)
-class Studio:
+class Studio(Struct):
     """The studio's edge in one process. Made at start, the same until it ends."""
 
     proxies: list[Network]
@@ -218,8 +218,7 @@ async def read_object(call: Call, fields: Mapping[str, Field]) -> dict[str, Any]
     return {name: rule.default for name, rule in fields.items()} | sent
 
 
-@dataclass(frozen=True, slots=True)
-class OrNull:
+class OrNull(Struct, frozen=True):
     """A field's rule: null, or what another rule allows."""
 
     rule: Rule
@@ -228,8 +227,7 @@ class OrNull:
         return None if value is None else self.rule.read(param, value, faults)
 
 
-@dataclass(frozen=True, slots=True)
-class Strings:
+class Strings(Struct, frozen=True):
     """A field's rule: an array of strings, none of them empty."""
 
     most: int

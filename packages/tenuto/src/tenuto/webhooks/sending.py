@@ -10,10 +10,11 @@ import ssl
 import threading
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from functools import cache
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 from tenuto.webhooks.rules import is_public_address
 
@@ -25,8 +26,7 @@ MAX_ANSWER_BYTES = 16 * 1024
 MAX_RETRY_AFTER_S = 24 * 3600.0
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """What came of a request: a status, or why there was none."""
 
     status: int | None

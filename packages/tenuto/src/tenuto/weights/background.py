@@ -14,9 +14,11 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TextIO
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tenuto.errors import OperatorError
 from tenuto.logs import get_logger
@@ -29,8 +31,7 @@ State = Literal["running", "done", "failed", "stopped"]
 _log = get_logger("tenuto.weights")
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(Struct, frozen=True):
     """How far the last pull is."""
 
     model: str

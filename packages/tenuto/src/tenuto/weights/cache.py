@@ -11,7 +11,6 @@ import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -32,8 +31,7 @@ class _Seen(msgspec.Struct, frozen=True):
     sha256: str
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(msgspec.Struct, frozen=True):
     """One file of a weight that is not what the manifest says."""
 
     name: str  # of the weight

@@ -8,7 +8,6 @@ large files; small files are read and hashed. Every later pull must match. Asks 
 import hashlib
 import urllib.parse
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 import msgspec
@@ -45,8 +44,7 @@ class _Answer(msgspec.Struct, frozen=True):
     siblings: tuple[_Entry, ...]
 
 
-@dataclass(frozen=True)
-class Listing:
+class Listing(msgspec.Struct, frozen=True):
     """The wanted files of a repository at one commit; nothing of them was downloaded."""
 
     repository: str

@@ -15,10 +15,11 @@ import shutil
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Literal, Self
+
+from msgspec import Struct
 
 from tenuto.errors import OperatorError
 from tenuto.weights import downloads
@@ -82,8 +83,7 @@ class WeightsUnavailable(OperatorError):
         super().__init__("\n".join(lines))
 
 
-@dataclass(frozen=True)
-class _Pull:
+class _Pull(Struct, frozen=True):
     """What the threads of one pull share."""
 
     manifest: Manifest
@@ -291,8 +291,7 @@ def _one_at_a_time(on_progress: Progress) -> Progress:
     return report
 
 
-@dataclass(frozen=True)
-class _Pieces:
+class _Pieces(Struct, frozen=True):
     """For each file of a weight the local files to concatenate, and what to delete if they turn out wrong."""
 
     of: dict[str, list[Path]]

@@ -1,7 +1,8 @@
 """What a worker can run and what it cannot, with the reason: looked up once, before it claims anything."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from tenuto.catalog.kinds import slots
 from tenuto.catalog.rules import Model
@@ -12,8 +13,7 @@ from tenuto.worker.engines import expected_mib, missing_here, missing_weights
 from tenuto_engine import processor
 
 
-@dataclass(frozen=True, slots=True)
-class Ability:
+class Ability(Struct, frozen=True):
     """One model, as this worker stands to it."""
 
     model: str

@@ -6,7 +6,8 @@ ours any more (`Stale`), the attempt just stops: another process has decided.
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from tenuto import failpoints
 from tenuto.blobs.blob import BlobRecord
@@ -140,8 +141,7 @@ def _pass_fence(context: WorkerContext, claim: Claim) -> bool:
     return passed
 
 
-@dataclass(frozen=True, slots=True)
-class _Settled:
+class _Settled(Struct, frozen=True):
     """The attempt has succeeded; `following` is what its slot does next."""
 
     following: Claim | None

@@ -5,8 +5,9 @@ the kinds' own folders (`tenuto.kinds`).
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from tenuto import failpoints
 from tenuto.hosts.host import HostResult
@@ -30,8 +31,7 @@ class ResultInvalid(Exception):
     """The engine gave something that is not a result of this kind."""
 
 
-@dataclass(frozen=True, slots=True)
-class EngineCalls:
+class EngineCalls(Struct, frozen=True):
     """What a kind's runner has of its attempt."""
 
     context: WorkerContext

@@ -4,9 +4,10 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from tenuto.blobs.blob import BlobStore
 from tenuto.catalog.rules import Model
@@ -47,8 +48,7 @@ class Setbacks:
             self._times.pop(job_id, None)
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerContext:
+class WorkerContext(Struct, frozen=True):
     """What a worker process consists of. Made at its start, unchanged until its end."""
 
     settings: Settings

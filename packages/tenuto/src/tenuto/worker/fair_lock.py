@@ -7,14 +7,14 @@ import threading
 from collections import Counter, deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import takewhile
+
+from msgspec import Struct
 
 from tenuto.hosts.host import Cancellation, Cancelled
 
 
-@dataclass(frozen=True, eq=False)
-class _Waiter:
+class _Waiter(Struct, frozen=True, eq=False):
     account_id: str
     is_shared: bool
 

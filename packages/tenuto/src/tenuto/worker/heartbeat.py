@@ -7,8 +7,9 @@ the worker's attempts fall silent and are rescued: by the fence that costs work,
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from tenuto import failpoints
 from tenuto.catalog import operations as catalog
@@ -53,8 +54,7 @@ class ClockAgreement:
         return monotonic_s - self._jumped_at >= CLOCKS_AGREE_FOR_S
 
 
-@dataclass(slots=True)
-class Watched:
+class Watched(Struct):
     """An attempt that this worker runs. The heartbeat sets the switch, the attempt says why it looks."""
 
     attempt_id: str

@@ -8,7 +8,8 @@ worker itself has seen no beat of its attempt for `silence_s` on its own monoton
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from tenuto import failpoints
 from tenuto.artifacts import backups
@@ -55,16 +56,14 @@ CHANGED_MIB = 16
 _log = get_logger("tenuto.worker")
 
 
-@dataclass(slots=True)
-class _Seen:
+class _Seen(Struct):
     """What was seen of another's attempt, and since when on our monotonic clock."""
 
     beat: int
     since: float
 
 
-@dataclass(frozen=True, slots=True)
-class _Trouble:
+class _Trouble(Struct, frozen=True):
     """An attempt whose rescue met an error that nobody foresaw, and when it is tried again."""
 
     pause_s: float

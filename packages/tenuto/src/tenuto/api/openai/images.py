@@ -8,8 +8,9 @@ import base64
 import io
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, BinaryIO, cast
+
+from msgspec import Struct
 
 from tenuto.accounts.restrictions import Caller
 from tenuto.api.answers import Answer, Headers
@@ -180,8 +181,7 @@ async def _send(
         call.service.openai.note_answered(submitted.job_ids)
 
 
-@dataclass(frozen=True, slots=True)
-class _Album:
+class _Album(Struct, frozen=True):
     """The images of one answer."""
 
     blobs: BlobStore

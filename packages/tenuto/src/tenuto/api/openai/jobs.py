@@ -9,8 +9,9 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from tenuto import failpoints, strict_json
 from tenuto.accounts.restrictions import Caller
@@ -46,8 +47,7 @@ RETRY = (b"x-should-retry", b"true")
 _log = get_logger("tenuto.api")
 
 
-@dataclass(frozen=True, slots=True)
-class Lenient:
+class Lenient(Struct, frozen=True):
     """A body without what its client need not have sent."""
 
     values: dict[str, Any]
@@ -71,8 +71,7 @@ def ignored_header(ignored: Sequence[str]) -> Headers:
     return [(b"x-service-ignored", ", ".join(names[:16]).encode())] if names else []
 
 
-@dataclass(frozen=True, slots=True)
-class Submitted:
+class Submitted(Struct, frozen=True):
     """The jobs of one request."""
 
     job_ids: tuple[str, ...]

@@ -7,8 +7,9 @@ import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from tenuto.api import request_body
 from tenuto.api.body import ClientGone
@@ -26,8 +27,7 @@ _RETRIED = "9"
 """Before the moment of a key that a declared retry made: behind all others in order."""
 
 
-@dataclass(frozen=True, slots=True)
-class RequestKey:
+class RequestKey(Struct, frozen=True):
     """The key of the first job of a request."""
 
     first: str

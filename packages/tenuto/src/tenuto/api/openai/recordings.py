@@ -12,11 +12,11 @@ import tempfile
 import unicodedata
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
+from msgspec import Struct, field
 from multipart import (  # type: ignore[import-untyped]
     MultipartError,
     MultipartSegment,
@@ -73,8 +73,7 @@ MAX_FILE_NAME_CHARACTERS = 255
 _BOUNDARY = re.compile(r"[ -~]{1,200}")
 
 
-@dataclass(slots=True)
-class Form:
+class Form(Struct):
     """A form that was read to its end."""
 
     fields: dict[str, list[str]] = field(default_factory=dict)
@@ -88,8 +87,7 @@ class Form:
     """Of the file; empty if there was none."""
 
 
-@dataclass(frozen=True, slots=True)
-class Recording:
+class Recording(Struct, frozen=True):
     """A form that was received, and the open file with its recording."""
 
     form: Form

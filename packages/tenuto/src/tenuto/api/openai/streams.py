@@ -8,8 +8,9 @@ import asyncio
 import hashlib
 import io
 from collections.abc import AsyncIterator, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
+
+from msgspec import Struct, field
 
 from tenuto import failpoints
 from tenuto.accounts.restrictions import Caller
@@ -45,8 +46,7 @@ class NothingSent(Exception):
     """There is nothing to send before all jobs are final, or the time is over."""
 
 
-@dataclass(slots=True)
-class _Sent:
+class _Sent(Struct):
     """What of one job's sound has been given to the encoder."""
 
     segments: list[str] = field(default_factory=list)

@@ -8,7 +8,6 @@ value, because the types of OpenAI's packages require it.
 import asyncio
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -250,8 +249,7 @@ async def _send_events(call: Call, form: str, submitted: Submitted, headers: Hea
     await call.send({"type": "http.response.body", "body": b""})
 
 
-@dataclass(slots=True)
-class _Sent:
+class _Sent(msgspec.Struct):
     """What was sent of a transcript, and what the newest attempt has written of it."""
 
     text: str = ""
@@ -350,8 +348,7 @@ class _Result(msgspec.Struct):
     engines: dict[str, _Engine]
 
 
-@dataclass(frozen=True, slots=True)
-class Transcript:
+class Transcript(msgspec.Struct, frozen=True):
     """One transcript of a recording."""
 
     language: str

@@ -9,7 +9,8 @@ and continue from there later. `audit.deep` reads the bytes.
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from tenuto.artifacts.operations import ORPHAN_AGE_MS
 from tenuto.db import integrity
@@ -67,16 +68,14 @@ _NAMED_BY_TIME = {
 """The tables that grow with what callers do, and the prefix of the ids there, which rise with time."""
 
 
-@dataclass(frozen=True, slots=True)
-class Position:
+class Position(Struct, frozen=True):
     """Where an audit continues: in this table, behind this key."""
 
     table: str
     after: str
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(Struct, frozen=True):
     """The findings of an audit and how much it covered."""
 
     findings: list[Finding]

@@ -4,15 +4,16 @@ Knows no table and no rule; those are in `jobs` and `contents`.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 ALL_AT_ONCE = "all at once"
 """For a check that compares two tables as wholes, and for tables of a few rows."""
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(Struct, frozen=True):
     """A condition that no row may meet."""
 
     name: str
@@ -36,8 +37,7 @@ class Check:
         return ":before" in self.query
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """A row that meets such a condition."""
 
     check: str

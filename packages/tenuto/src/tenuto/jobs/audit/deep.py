@@ -6,7 +6,8 @@ The service may be running: a blob that is removed while it is being read is not
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from tenuto.artifacts import operations as artifacts
 from tenuto.artifacts.operations import ORPHAN_AGE_MS
@@ -22,8 +23,7 @@ _RESTORE = "restore its bytes from a backup: the file SUBJECT of the folder of b
 CHECKS = ("blob_missing", "blob_damaged", "blob_digest", "file_unknown")
 
 
-@dataclass
-class Rehashed:
+class Rehashed(Struct):
     """How much has been read so far; updated by `rehash`."""
 
     blobs: int = 0

@@ -6,7 +6,6 @@ not reach the end in its hour, the next one continues.
 
 import json
 from collections import Counter
-from dataclasses import dataclass
 
 import msgspec
 
@@ -52,8 +51,7 @@ class Progress(msgspec.Struct, frozen=True):
         return dict(Counter(self.found) | Counter(self.found_before) | _counted(recent))
 
 
-@dataclass(frozen=True, slots=True)
-class LastAudit:
+class LastAudit(msgspec.Struct, frozen=True):
     """The latest audit that finished."""
 
     ended_at: int

@@ -8,7 +8,6 @@ has no words, a choir may sing one line ten times.
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
@@ -101,11 +100,10 @@ _DECODERS: dict[str, msgspec.json.Decoder[_WordTimestamps]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class TranscriptDoubts:
+class TranscriptDoubts(msgspec.Struct, frozen=True):
     """Sentences for whoever reads the transcript; of two transcripts the one with fewer is better."""
 
-    sentences: list[str] = field(default_factory=list)
+    sentences: list[str] = msgspec.field(default_factory=list)
     uncovered_s: float = 0.0
     """Seconds of sound that no segment covers."""
 
@@ -114,16 +112,14 @@ class TranscriptDoubts:
         return len(self.sentences), self.uncovered_s
 
 
-@dataclass(frozen=True, slots=True)
-class Reports:
+class Reports(msgspec.Struct, frozen=True):
     """Who takes what an engine reports while it runs."""
 
     on_progress: OnProgress
     on_segment: OnSegment | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Try:
+class _Try(msgspec.Struct, frozen=True):
     transcript: dict[str, Any]
     doubts: TranscriptDoubts
 

@@ -15,8 +15,9 @@ import select
 import tempfile
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from tenuto import failpoints
 from tenuto.artifacts.inputs import Bound
@@ -41,8 +42,7 @@ _decoding = FairLock()
 """One recording is decoded at a time: eight children at once would take the memory of eight."""
 
 
-@dataclass(frozen=True, slots=True)
-class Decoded:
+class Decoded(Struct, frozen=True):
     """What was decoded of a FLAC."""
 
     summary: FlacSummary
@@ -54,8 +54,7 @@ class Decoded:
     """Which of its protections the kernel has refused to the child, and why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Recording:
+class Recording(Struct, frozen=True):
     """A decoded recording: its description, and the open file with its samples."""
 
     decoded: Decoded

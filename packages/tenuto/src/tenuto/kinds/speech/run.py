@@ -10,9 +10,11 @@ the job continues.
 import queue
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tenuto import failpoints
 from tenuto.catalog.kinds import SuppliedResult
@@ -123,8 +125,7 @@ def _previewed(calls: EngineCalls, parameters: dict[str, Any], inputs: dict[str,
     return replace(result, metadata={**result.metadata, "warnings": warnings})
 
 
-@dataclass(frozen=True, slots=True)
-class _Waiting:
+class _Waiting(Struct, frozen=True):
     sequence: int
     content: bytes
     duration_ms: int
